@@ -1,0 +1,49 @@
+#pragma once
+// What the driver can do, one function per command. Each returns the exit code and throws UsageError on bad input.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <tenfold/result.h>
+
+namespace tenfold {
+
+struct TourOptions {
+  bool all = false, json = false;
+  std::string preset = "quick", out;
+};
+int tour(const TourOptions& options);
+
+int list(bool json);
+
+struct RunOptions {
+  std::vector<std::string> lessons;
+  std::vector<std::string> flags;  ///< for the lessons, unchanged
+  std::string out;
+  bool own_json = false;  ///< the flags name a --json file
+};
+int run_lessons(const RunOptions& options);
+
+int exercise(const std::string& lesson, bool reset);
+int probe();
+int doctor();
+
+struct ReportOptions {
+  bool write = false, check = false;
+  std::string out;
+};
+int report(const ReportOptions& options);
+
+int publish(const std::string& out);
+int reproduce(const std::string& results, const std::string& out);
+int compare(const std::vector<std::string>& paths, bool json);
+int version();
+
+/// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, ResultError on a bad one.
+std::vector<Result> read_results(const std::filesystem::path& path);
+
+/// <source>/out/<machine id>, unless `chosen` names another folder.
+std::filesystem::path out_folder(const std::string& chosen);
+
+}  // namespace tenfold

@@ -1,0 +1,226 @@
+// tenfold: the driver behind ./tenfold. One command, then its flags; bad input is one line and exit code 2.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include <tenfold/humanize.h>
+#include <tenfold/result.h>
+
+#include "commands.h"
+#include "paths.h"
+
+namespace {
+
+using tenfold::UsageError;
+
+// These run in the bash script before the driver is called; the overview names them all the same.
+const std::vector<std::pair<std::string, std::string>> kScriptCommands = {
+    {"setup", "set this machine up: packages, data, build (every command does it when needed)"},
+    {"test", "set up and run every test (--all adds the slow ones)"},
+    {"bench", "set up and run the benchmark programs (--peers adds their Python twins)"},
+    {"gpu-pack", "make a small tree for a GPU machine without network"},
+    {"gpu-run", "build and run such a tree there, in parts"}};
+
+std::string check_preset(const std::string& word) {
+  const std::vector<std::string> presets = {"smoke", "quick", "full"};
+  if (std::find(presets.begin(), presets.end(), word) != presets.end()) return "";
+  const std::string guess = tenfold::nearest(word, presets);
+  return "unknown preset '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (smoke, quick, full)";
+}
+
+// The flags that every lesson has; `run` hands them on as they were typed.
+struct LessonFlags {
+  std::map<std::string, std::vector<std::string>> values;
+  bool describe = false;
+
+  void add_to(CLI::App* command) {
+    const auto add = [&](const std::string& name, const std::string& type, const std::string& what) {
+      return command->add_option("--" + name, values[name], what)->type_name(type)->expected(1)->take_all()->group("Flags of the lessons");
+    };
+    add("preset", "NAME", "smoke (seconds, no claim), quick, full; how many rounds are timed")->check(check_preset);
+    add("size", "NAME", "cpu, gpu8, gpu80; chosen by device memory unless given")->check(CLI::IsMember({"cpu", "gpu8", "gpu80"}));
+    add("device", "NAME", "auto, cpu, cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+    add("case", "NAME", "only this case");
+    add("only", "NAMES", "only these variants, separated by commas; the baseline always runs");
+    add("set", "K=V", "change a setting of every case");
+    add("sweep", "K=V1,V2", "run each case once for each value and draw where the technique starts to pay");
+    add("rounds", "N", "rounds to time, instead of the preset's")->check(CLI::PositiveNumber);
+    add("seed", "N", "of data, weights and order")->check(CLI::Number);
+    add("threads", "N", "intra-op threads on the CPU (1 unless given)")->check(CLI::PositiveNumber);
+    add("json", "FILE", "write the result there instead of <out>/<lesson>.json (one lesson)");
+    add("trace", "FILE", "write a Chrome trace of one step of each variant (one lesson)");
+    command->add_flag("--describe", describe, "print what the lesson is, as JSON, and run nothing")->group("Flags of the lessons");
+  }
+
+  std::vector<std::string> flags() const {
+    std::vector<std::string> out;
+    for (const auto& [name, list] : values) {
+      for (const std::string& value : list) out.push_back("--" + name), out.push_back(value);
+    }
+    if (describe) out.push_back("--describe");
+    return out;
+  }
+};
+
+/// CLI11 collects what it did not understand; a mistyped flag gets its nearest neighbour named.
+void refuse_extras(const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty()) return;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string flag = extras.front().substr(0, extras.front().find('='));
+  const std::string guess = flag.starts_with("-") ? tenfold::nearest(flag, names) : "";
+  throw UsageError("unknown argument '" + extras.front() + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (see: tenfold " +
+                   command.get_name() + " --help)");
+}
+
+struct Overview : CLI::Formatter {
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    if (app->get_parent()) return CLI::Formatter::make_help(app, name, mode);
+    std::string out = "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND [FLAGS]; tenfold COMMAND --help says more\n\n";
+    const auto line = [&](const std::string& command, const std::string& what) { out += "  " + command + std::string(command.size() < 11 ? 11 - command.size() : 1, ' ') + what + "\n"; };
+    for (const CLI::App* command : app->get_subcommands({})) line(command->get_name(), tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
+    out += "\nDone by the script before this program:\n";
+    for (const auto& [command, what] : kScriptCommands) line(command, what);
+    return out + "\nStart with: ./tenfold tour\n";
+  }
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("", "tenfold");
+  app.formatter(std::make_shared<Overview>());
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "print the version and what it was built with");
+  const auto command = [&](const std::string& name, const std::string& what) { return app.add_subcommand(name, what)->allow_extras()->fallthrough(false); };
+
+  tenfold::TourOptions tour;
+  auto* tour_command = command("tour", "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
+      "The core path is every lesson that does not say \"core\": false of itself. Results go to <out>/<lesson>.json.\n"
+      "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
+  tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
+  tour_command->add_option("--preset", tour.preset, "smoke, quick (default) or full")->check(check_preset)->type_name("NAME");
+  tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
+  tour_command->add_flag("--json", tour.json, "print one JSON object instead of the table");
+
+  bool list_json = false;
+  auto* list_command = command("list", "all lessons, with what each asks and when it was measured here");
+  list_command->add_flag("--json", list_json, "as a JSON array");
+
+  tenfold::RunOptions run;
+  LessonFlags lesson_flags;
+  auto* run_command = command("run", "run some lessons: by name, by number, or by a part of the name\n"
+      "Everything but --out is handed to the lessons unchanged. Exit code: the worst of the lessons' (0 fine, 1 not valid, 77 cannot run here).");
+  run_command->add_option("lesson", run.lessons, "e.g. 30_gradient_accumulation, 30, accumulation")->required()->type_name("");
+  run_command->add_option("--out", run.out, "folder for the results; default out/<machine>")->type_name("DIR");
+  lesson_flags.add_to(run_command);
+
+  std::string exercise_lesson;
+  bool exercise_reset = false;
+  auto* exercise_command = command("exercise", "start or check a lesson's exercise\n"
+      "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call again. Exit code 0 when every check passes.");
+  exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
+  exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
+
+  auto* probe_command = command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
+  auto* doctor_command = command("doctor", "what this machine has and lacks, each with the fix");
+
+  tenfold::ReportOptions report;
+  auto* report_command = command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
+  auto* write = report_command->add_flag("--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
+  report_command->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")->excludes(write);
+  report_command->add_option("--out", report.out, "folder with the results; default out/<machine>")->type_name("DIR");
+
+  std::string publish_out;
+  auto* publish_command = command("publish", "copy this machine's results to results/, if they come from the clean, committed code of this tree");
+  publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>")->type_name("DIR");
+
+  std::string reproduce_results, reproduce_out;
+  auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
+  reproduce_command->add_option("results", reproduce_results, "a result file or a folder of them, e.g. results/h100-80gb-hbm3")->required()->type_name("");
+  reproduce_command->add_option("--out", reproduce_out, "folder for your results; default out/<machine>/reproduced")->type_name("DIR");
+
+  std::vector<std::string> compare_paths;
+  bool compare_json = false;
+  auto* compare_command = command("compare", "result files or folders side by side, row by row; the first is the reference");
+  compare_command->add_option("results", compare_paths, "two or more")->required()->type_name("");
+  compare_command->add_flag("--json", compare_json, "as a JSON object");
+
+  auto* version_command = command("version", "print the version and what it was built with");
+  auto* help_command = command("help", "this overview");
+
+  // A word that is no command would otherwise be an unexpected argument of nothing.
+  if (argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string> names;
+    for (const CLI::App* known : app.get_subcommands({})) names.push_back(known->get_name());
+    for (const auto& [name, what] : kScriptCommands) names.push_back(name);
+    const std::string word = argv[1];
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      const std::string guess = tenfold::nearest(word, names);
+      throw UsageError("unknown command '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (all commands: tenfold help)");
+    }
+    for (const auto& [name, what] : kScriptCommands) {
+      if (word == name) throw UsageError("'" + name + "' is run by the script; call: ./tenfold " + name);
+    }
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion&) {
+    return tenfold::version();
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    const auto parsed = app.get_subcommands();
+    const std::string name = parsed.empty() ? "" : " " + parsed.front()->get_name();
+    throw UsageError(tenfold::one_line(error.what()) + " (see: tenfold" + name + " --help)");
+  }
+  const auto parsed = app.get_subcommands();
+  if (parsed.empty() || help_command->parsed()) {
+    std::cout << app.help();
+    return 0;
+  }
+  refuse_extras(*parsed.front());
+
+  if (tour_command->parsed()) return tenfold::tour(tour);
+  if (list_command->parsed()) return tenfold::list(list_json);
+  if (run_command->parsed()) {
+    run.flags = lesson_flags.flags();
+    run.own_json = !lesson_flags.values["json"].empty();
+    const bool one_file = run.own_json || !lesson_flags.values["trace"].empty();
+    if (one_file && run.lessons.size() > 1) throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
+    return tenfold::run_lessons(run);
+  }
+  if (exercise_command->parsed()) return tenfold::exercise(exercise_lesson, exercise_reset);
+  if (probe_command->parsed()) return tenfold::probe();
+  if (doctor_command->parsed()) return tenfold::doctor();
+  if (report_command->parsed()) return tenfold::report(report);
+  if (publish_command->parsed()) return tenfold::publish(publish_out);
+  if (reproduce_command->parsed()) return tenfold::reproduce(reproduce_results, reproduce_out);
+  if (compare_command->parsed()) return tenfold::compare(compare_paths, compare_json);
+  if (version_command->parsed()) return tenfold::version();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int code = 0;
+  try {
+    code = run(argc, argv);
+  } catch (const std::exception& error) {  // UsageError, ResultError, a file system that says no
+    std::fflush(stdout);
+    std::fprintf(stderr, "tenfold: %s\n", tenfold::one_line(error.what()).c_str());
+    return tenfold::kBadUsage;
+  }
+  // A table that went to a full disk is no table.
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout) {
+    std::fprintf(stderr, "tenfold: standard output cannot be written (is the disk full?)\n");
+    return tenfold::kBadUsage;
+  }
+  return code;
+}

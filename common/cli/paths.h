@@ -1,0 +1,30 @@
+#pragma once
+// Where the driver finds and puts things, and the one kind of error that a user can mend.
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace tenfold {
+
+/// Bad input. what() is one sentence saying what is wrong, where, and what to do; the driver prints it and exits with 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr int kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
+
+/// The checkout and the build folder; $TENFOLD_SOURCE_DIR and $TENFOLD_BUILD_DIR override what was compiled in.
+std::filesystem::path source_folder();
+std::filesystem::path build_folder();
+
+/// Makes `folder` and proves that a file can be written there. Throws UsageError before anything has run.
+void require_writable(const std::filesystem::path& folder);
+
+/// Relative to the current folder when it lies below, for messages.
+std::string shown(const std::filesystem::path& path);
+
+/// The whole file; throws UsageError when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace tenfold

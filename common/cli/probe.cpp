@@ -1,0 +1,53 @@
+// probe: runs tenfold-probe and prints what it measured.
+
+#include <iostream>
+
+#include <tenfold/fingerprint.h>
+#include <tenfold/humanize.h>
+
+#include "commands.h"
+#include "display.h"
+#include "paths.h"
+#include "process.h"
+
+namespace tenfold {
+namespace {
+
+/// The unit follows from the end of the name.
+std::string ceiling_text(const std::string& name, double value) {
+  if (name.ends_with("bytes_per_s")) return human_bytes(value) + "/s";
+  if (name.find("flops") != std::string::npos) return human_number(value) + "FLOP/s";
+  if (name.ends_with("seconds")) return human_seconds(value);
+  return human_number(value);
+}
+
+}  // namespace
+
+int probe() {
+  const std::filesystem::path program = build_folder() / "tenfold-probe";
+  if (!std::filesystem::exists(program)) throw UsageError(program.string() + " is not built; build with: ./tenfold setup");
+  const std::string id = fingerprint().id;
+  std::string last;
+  End end;
+  {
+    Display display;
+    display.update(0, "measuring");
+    end = run_child({{program.string()}, {}, ""}, {[](const std::string& text) { std::cout << text; }, [&](const std::string& line) {
+                      last = line;
+                      double fraction = 0;
+                      if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
+                        display.update(fraction, "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
+                      } else {
+                        display.say(line);
+                      }
+                    }, {}, [&] { display.tick(); }});
+  }
+  if (interrupted()) return kInterrupted;
+  if (end.code != 0) throw UsageError("the probe ended with exit code " + std::to_string(end.code) + (last.starts_with("@") ? "" : ": " + last) + "; nothing was kept");
+  std::vector<std::vector<std::string>> rows = {{"ceiling of " + id, "measured"}};
+  for (const auto& [name, value] : read_ceilings(id)) rows.push_back({name, ceiling_text(name, value)});
+  std::cout << format_columns(rows, "lr") << "kept in " << ceilings_file(id).string() << "\n";
+  return 0;
+}
+
+}  // namespace tenfold

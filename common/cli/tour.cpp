@@ -1,0 +1,163 @@
+// tour: probe, run the core lessons with live progress, print one table of verdicts, write the report.
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include <tenfold/fingerprint.h>
+#include <tenfold/html_report.h>
+#include <tenfold/humanize.h>
+#include <tenfold/table.h>
+
+#include "commands.h"
+#include "paths.h"
+#include "process.h"
+#include "run_lesson.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Done {
+  const Lesson* lesson;
+  LessonEnd end;
+  fs::path file;
+};
+
+/// A lesson's share of the time: its cases, since each case has the preset's time.
+double weight_of(const Lesson& lesson) { return static_cast<double>(std::max<size_t>(1, lesson.cases.size())); }
+
+std::string short_reason(const Done& done) { return done.end.problem.empty() ? meaning_of(done.end.code) : done.end.problem; }
+
+/// Variants that did not run, each with its reason; repeated reasons once with all names.
+std::string skips_text(const std::vector<Result>& results, const std::vector<std::pair<std::string, std::string>>& not_run) {
+  std::vector<std::pair<std::string, std::string>> reasons;  // reason, who
+  const auto add = [&](const std::string& reason, const std::string& who) {
+    for (auto& [known, list] : reasons) {
+      if (known == reason) {
+        if (("; " + list + ";").find("; " + who + ";") == std::string::npos) list += "; " + who;
+        return;
+      }
+    }
+    reasons.emplace_back(reason, who);
+  };
+  for (const auto& [lesson, reason] : not_run) add(reason, lesson);
+  for (const Result& result : results) {
+    for (const CaseResult& c : result.cases) {
+      for (const VariantResult& variant : c.variants) {
+        if (variant.status == "skipped") add(variant.reason.empty() ? "no reason given" : variant.reason, result.lesson.substr(0, 2) + " " + variant.name);
+      }
+    }
+  }
+  std::string out = reasons.empty() ? "" : "\nNot run:\n";
+  for (const auto& [reason, who] : reasons) out += "  " + wrap_text(one_line(reason + ": " + who), 118, 6) + "\n";
+  return out;
+}
+
+nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results, const TourOptions& options, const fs::path& page, bool stopped) {
+  nlohmann::ordered_json json = {{"machine", fingerprint().id}, {"preset", options.preset}, {"interrupted", stopped}, {"report", page.string()},
+                                 {"lessons", nlohmann::ordered_json::array()}, {"verdicts", nlohmann::ordered_json::array()}};
+  for (const Done& done : all) {
+    json["lessons"].push_back({{"lesson", done.lesson->name}, {"exit_code", done.end.code}, {"problem", short_reason(done)}, {"seconds", done.end.seconds}, {"result", done.file.string()}});
+  }
+  for (const Result& result : results) {
+    for (const CaseResult& c : result.cases) {
+      for (const Verdict& v : c.verdicts) {
+        nlohmann::ordered_json row = {{"lesson", result.lesson}, {"case", c.name}, {"technique", v.technique}, {"speed", v.speed.label}, {"memory", v.memory.label}};
+        if (v.speed.ratio) row["speed_ratio"] = *v.speed.ratio;
+        if (v.speed.low && v.speed.high) row["speed_interval"] = {*v.speed.low, *v.speed.high};
+        if (v.memory.ratio) row["memory_ratio"] = *v.memory.ratio;
+        if (v.agreement) row["agrees"] = v.agreement->pass;
+        if (v.as_expected) row["as_expected"] = *v.as_expected;
+        json["verdicts"].push_back(row);
+      }
+    }
+  }
+  return json;
+}
+
+void probe_first(Display& display) {
+  const fs::path program = build_folder() / "tenfold-probe";
+  const std::string id = fingerprint().id;
+  if (!fs::exists(program) || fs::exists(ceilings_file(id))) return;
+  display.update(0, "measuring what this machine can do at most");
+  const End end = run_child({{program.string()}, {}, ""}, {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
+  if (end.code != 0 && !interrupted()) display.say("the probe failed; lessons go on without ceilings (see: tenfold probe)");
+}
+
+}  // namespace
+
+int tour(const TourOptions& options) {
+  const std::vector<Lesson> lessons = find_lessons();
+  std::vector<const Lesson*> path;
+  for (const Lesson& lesson : lessons) {
+    if (options.all || lesson.core) path.push_back(&lesson);
+  }
+  if (path.empty()) throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() + "; build with: ./tenfold setup");
+  const fs::path out = out_folder(options.out);
+  require_writable(out);
+
+  Display display;
+  probe_first(display);
+  const double whole = std::accumulate(path.begin(), path.end(), 0.0, [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
+  double before = 0;
+  std::vector<Done> all;
+  std::vector<Result> results;
+  std::vector<std::pair<std::string, std::string>> not_run;
+  bool failed = false;
+  for (const Lesson* lesson : path) {
+    if (interrupted()) {
+      not_run.emplace_back(lesson->name, "interrupted before it started");
+      continue;
+    }
+    Done done{lesson, {}, out / (lesson->name + ".json")};
+    // What an earlier run left is not today's: a lesson that crashes must not show yesterday's numbers.
+    const fs::path earlier = done.file.string() + ".earlier";
+    std::error_code ignored;
+    fs::rename(done.file, earlier, ignored);
+    LessonStart start;
+    start.flags = {"--preset", options.preset, "--json", done.file.string()};
+    start.output_file = out / (lesson->name + ".log");
+    start.errors_to_file = true;
+    start.from = before / whole, start.to = (before + weight_of(*lesson)) / whole;
+    start.label = lesson->name + ": ";
+    try {
+      done.end = run_lesson(*lesson, start, display);
+    } catch (const std::runtime_error& error) {
+      done.end = {1, one_line(error.what()), 0};
+    }
+    before += weight_of(*lesson);
+    std::string outcome = done.end.code == 0 ? "done" : short_reason(done);
+    if (fs::exists(done.file)) {
+      fs::remove(earlier, ignored);
+      try {
+        results.push_back(read_result(done.file));
+      } catch (const ResultError& error) {
+        failed = true, outcome = one_line(error.what());
+        not_run.emplace_back(lesson->name, outcome);
+      }
+    } else {
+      fs::rename(earlier, done.file, ignored);  // nothing new: the earlier file stays, but not in this table
+      not_run.emplace_back(lesson->name, outcome == "done" ? "wrote no result" : outcome);
+    }
+    failed = failed || (done.end.code != 0 && done.end.code != kNothingRan && done.end.code != kInterrupted);
+    display.say(lesson->name + ": " + outcome + " in " + human_seconds(done.end.seconds) + (done.end.problem.empty() ? "" : " (" + shown(start.output_file) + ")"));
+    all.push_back(std::move(done));
+  }
+  display.clear();
+
+  const fs::path page = out.parent_path() / "report.html";
+  write_atomically(page, html_report(results, not_run));
+  const bool stopped = interrupted();
+  if (options.json) {
+    std::cout << as_json(all, results, options, page, stopped).dump(1) << "\n";
+  } else {
+    std::cout << "\n" << format_summary(results) << skips_text(results, not_run) << "\n";
+    if (stopped) std::cout << "Interrupted: the table holds what was done.\n";
+    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out) << "/*.log\nReport:  " << shown(page) << "\n";
+  }
+  return stopped ? kInterrupted : failed ? 1 : 0;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,11 @@
+# find_package(tenfold): headers under include/tenfold, the two libraries, and a package file that finds LibTorch.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+get_property(public_headers GLOBAL PROPERTY TENFOLD_PUBLIC_HEADERS)
+install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenfold)
+install(TARGETS tenfold_core tenfold_lesson ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/common/cmake/tenfoldConfig.cmake.in ${PROJECT_BINARY_DIR}/tenfoldConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tenfold)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tenfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tenfoldConfig.cmake ${PROJECT_BINARY_DIR}/tenfoldConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tenfold)

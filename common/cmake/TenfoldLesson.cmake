@@ -1,0 +1,63 @@
+# tenfold_lesson(): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# decides what is built:
+#   lesson.cpp            the program
+#   *.h                   the technique's headers, public as <tenfold/NAME.h>
+#   other *.cpp           linked into the program and its tests
+#   *_test.cpp            GoogleTest tests of the technique
+#   exercise/check.cpp    built twice: with starter.h (must fail) and with solution.h (must pass)
+function(tenfold_lesson)
+  get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cpp)
+  list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/lesson.cpp ${tests})
+  tenfold_public_headers(${headers})
+
+  add_executable(${name} lesson.cpp ${sources})
+  target_link_libraries(${name} PRIVATE tenfold_lesson)
+  tenfold_uses_torch(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons)
+  # The driver lists lessons from what they say of themselves; asking once, here, keeps `list` instant.
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND ${name} --describe > ${PROJECT_BINARY_DIR}/lessons/${name}.describe.json VERBATIM)
+  add_dependencies(tenfold_lessons ${name})
+
+  if(NOT GTest_FOUND)
+    return()
+  endif()
+  if(tests)
+    tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES tenfold_lesson)
+  endif()
+  # Smoke: every variant that can run here runs; a lesson with ranks starts through the driver, as a user would.
+  add_test(NAME smoke.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset smoke --out ${PROJECT_BINARY_DIR}/smoke)
+  set_tests_properties(smoke.${name} PROPERTIES LABELS lesson SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL TRUE)
+
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
+    foreach(version starter solution)
+      set(target ${name}_exercise_${version})
+      tenfold_exercise(${target} ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp ${CMAKE_CURRENT_SOURCE_DIR}/exercise/${version}.h)
+      add_test(NAME exercise.${name}.${version} COMMAND ${target})
+      set_tests_properties(exercise.${name}.${version} PROPERTIES LABELS lesson TIMEOUT 120)
+    endforeach()
+    # A starter that passes would teach nothing. A compile error counts as failing to the reader, not to this test.
+    set_tests_properties(exercise.${name}.starter PROPERTIES WILL_FAIL TRUE)
+    # The reader's own copy, made by `tenfold exercise`.
+    set(own ${PROJECT_SOURCE_DIR}/exercises/${name}/exercise.h)
+    if(EXISTS ${own})
+      tenfold_exercise(${name}_exercise ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp ${own})
+    endif()
+  endif()
+endfunction()
+
+# check.cpp includes EXERCISE, the header that holds the reader's answer.
+function(tenfold_exercise target check answer)
+  add_executable(${target} EXCLUDE_FROM_ALL ${check})
+  target_link_libraries(${target} PRIVATE tenfold_lesson GTest::gtest_main)
+  tenfold_uses_torch(${target})
+  target_compile_definitions(${target} PRIVATE "EXERCISE=\"${answer}\"")
+  set_property(TARGET ${target} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises)
+  set_property(SOURCE ${check} APPEND PROPERTY OBJECT_DEPENDS ${answer})
+  if(NOT target MATCHES "_exercise$")
+    add_dependencies(tenfold_tests ${target})
+  endif()
+endfunction()

@@ -1,0 +1,26 @@
+# tenfold_test(NAME SOURCES ... [LIBRARIES ...] [LABELS ...] [PLAIN]): a GoogleTest program.
+# Label `unit` unless told; PLAIN: does not include torch, so it compiles in seconds.
+if(NOT TARGET tenfold_tests)
+  add_custom_target(tenfold_tests ALL COMMENT "tests")
+endif()
+function(tenfold_test name)
+  cmake_parse_arguments(ARG "PLAIN" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main tenfold_flags)
+  if(NOT ARG_PLAIN)
+    tenfold_uses_torch(${name})
+  endif()
+  target_compile_definitions(${name} PRIVATE
+    TENFOLD_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TENFOLD_BUILD_DIR="${PROJECT_BINARY_DIR}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(tenfold_tests ${name})
+  # One process per program and not per test: loading LibTorch costs more than most tests.
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()

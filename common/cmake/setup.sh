@@ -1,0 +1,210 @@
+# Setting a machine up, one named step at a time; sourced by ./tenfold.
+#
+# A step that has succeeded leaves a stamp named after its inputs, so an interrupted set-up continues where it stopped
+# and a finished one costs a few milliseconds. Everything that can be shared between clones lives in $TENFOLD_CACHE.
+
+say() { printf '%s\n' "$*" >&2; }
+
+# One clear line: what went wrong, and what to do about it. Exit code 3: the set-up failed.
+fail() {
+  say "tenfold: $1; ${2:+to fix: $2}"
+  exit 3
+}
+
+on_terminal() { [ -t 2 ] && [ -z "${CI:-}" ]; }
+
+# step NUMBER TITLE FUNCTION: run FUNCTION with its output in a log, showing its last line (or a line each 30 s in a pipe).
+step() {
+  local label="[$1] $2" log=$log_dir/$3.log start=$SECONDS shown=0 status=0
+  mkdir -p "$log_dir"
+  on_terminal || say "$label ..."
+  ( set -e; "$3" ) >"$log" 2>&1 &
+  local worker=$!
+  trap 'kill -- "$worker" 2>/dev/null; pkill -P "$worker" 2>/dev/null; say; say "tenfold: interrupted in \"${label}\"; call the same command again to continue"; exit 130' INT TERM
+  while kill -0 "$worker" 2>/dev/null; do
+    if on_terminal; then
+      printf '\r\033[K%s  %d s  %.60s' "$label" $((SECONDS - start)) "$(tail -c 300 "$log" | tr '\r' '\n' | tail -n 1)" >&2
+    elif (( SECONDS - start >= shown + 30 )); then
+      shown=$((SECONDS - start))
+      say "    ${shown} s: $(tail -c 300 "$log" | tr '\r' '\n' | tail -n 1 | cut -c 1-100)"
+    fi
+    sleep 0.2
+  done
+  wait "$worker" || status=$?
+  trap - INT TERM
+  on_terminal && printf '\r\033[K' >&2
+  if (( status != 0 )); then
+    tail -n 15 "$log" | sed 's/^/    | /' >&2
+    fail "\"$2\" failed" "$(grep -h '^tenfold-advice: ' "$log" | tail -n 1 | sed 's/^tenfold-advice: //' || true) (whole log: ${log#"$root"/})"
+  fi
+  say "$label: done in $((SECONDS - start)) s"
+}
+
+advise() { echo "tenfold-advice: $*"; }
+
+# once NUMBER TITLE FUNCTION INPUTS: a step that is skipped while its inputs are unchanged.
+once() {
+  local stamp
+  stamp=$stamps/$3-$(printf '%s' "$4" | sha256sum | cut -c 1-16)
+  [ -e "$stamp" ] && return
+  step "$1" "$2" "$3"
+  mkdir -p "$stamps"
+  rm -f "$stamps/$3"-*
+  touch "$stamp"
+}
+
+# --- 1 system libraries ------------------------------------------------------------------------------------------
+system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libbenchmark-dev zlib1g-dev)
+
+missing_system_packages() {
+  local header package
+  command -v g++ >/dev/null || echo g++
+  command -v git >/dev/null || echo git
+  command -v ccache >/dev/null || echo ccache
+  python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+  for header in nlohmann/json.hpp:nlohmann-json3-dev CLI/CLI.hpp:libcli11-dev gloo/config.h:libgloo-dev zlib.h:zlib1g-dev \
+                gtest/gtest.h:libgtest-dev benchmark/benchmark.h:libbenchmark-dev; do
+    package=${header#*:}
+    echo "#include <${header%:*}>" | g++ -fsyntax-only -x c++ - 2>/dev/null || echo "$package"
+  done
+}
+
+install_system_libraries() {
+  local missing privilege=""
+  missing=$(missing_system_packages | sort -u | tr '\n' ' ')
+  [ -n "${missing// /}" ] || { echo "nothing is missing"; return 0; }
+  echo "missing: $missing"
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then privilege="sudo -n"; else
+      advise "sudo apt-get install $missing"
+      return 1
+    fi
+  fi
+  command -v apt-get >/dev/null || { advise "install these with your package manager (Debian names): $missing"; return 1; }
+  advise "check the network, then: sudo apt-get update && sudo apt-get install $missing"
+  [ -z "${TENFOLD_OFFLINE:-}" ] || return 1
+  # shellcheck disable=SC2086
+  { $privilege apt-get update -q && $privilege env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; }
+}
+
+# --- 2 Python packages -------------------------------------------------------------------------------------------
+# The environment lives in the cache under the hash of what it holds, so the next clone links to it at once.
+python_requirements() {
+  cat "$root/requirements.txt"
+  [ -n "${need_tests:-}" ] && cat "$root/common/cmake/requirements-test.txt"
+  [ -n "$(toolkit)" ] || cat "$root/common/cmake/requirements-nvcc.txt"
+  return 0
+}
+
+install_python_packages() {
+  local wanted venv
+  wanted=$(python_requirements | sed 's/ *#.*//' | grep -v '^$')
+  [ -z "${Torch_DIR:-}" ] || wanted=$(grep -v '^torch==' <<<"$wanted")
+  venv=$TENFOLD_CACHE/venv/$({ python3 --version; grep '==' "$root/requirements.txt"; echo "${Torch_DIR:-}"; } | sha256sum | cut -c 1-16)
+  mkdir -p "$TENFOLD_CACHE/venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  advise "check the network and the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
+  local file
+  file=$(mktemp) && printf '%s\n' "$wanted" >"$file"
+  # pip is asked only for what is not there: asking it about torch takes seconds.
+  if ! "$venv/bin/python" - "$file" <<'PY'
+import sys
+from importlib.metadata import version, PackageNotFoundError
+def there(line):
+    name, pin = line.strip().split("==")
+    try:
+        return version(name) == pin
+    except PackageNotFoundError:
+        return False
+sys.exit(not all(there(line) for line in open(sys.argv[1])))
+PY
+  then
+    [ -z "${TENFOLD_OFFLINE:-}" ] || { echo "packages are missing and TENFOLD_OFFLINE is set"; return 1; }
+    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off -r "$file"
+  fi
+  rm -f "$file"
+  ln -sfn "$venv" "$root/.venv"
+}
+
+# --- 3 CUDA compiler ---------------------------------------------------------------------------------------------
+# An installed CUDA 13 toolkit wins; TENFOLD_TOOLKIT=pip forces the PyPI one. LibTorch's CMake files ask for nvcc even
+# when no kernel is built.
+toolkit() {
+  local candidate
+  [ "${TENFOLD_TOOLKIT:-}" = pip ] && return
+  for candidate in "${CUDA_HOME:-}" /usr/local/cuda-13 /usr/local/cuda; do
+    if [ -n "$candidate" ] && [ -x "$candidate/bin/nvcc" ] && "$candidate/bin/nvcc" --version 2>/dev/null | grep -q 'release 13\.'; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
+# A toolkit folder of links into site-packages: unversioned library names added, lib64 beside lib.
+link_cuda_compiler() {
+  local site target library short
+  site=$("$root/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  target=$root/build/cuda
+  rm -rf "$target" && mkdir -p "$target/lib"
+  for part in bin include nvvm; do ln -s "$site/nvidia/cu13/$part" "$target/$part"; done
+  for library in "$site"/nvidia/cu13/lib/*; do
+    ln -s "$library" "$target/lib/$(basename "$library")"
+    short=$(basename "$library" | sed 's/\.so\..*/.so/')
+    [ -e "$target/lib/$short" ] || ln -s "$library" "$target/lib/$short"
+  done
+  ln -s lib "$target/lib64"
+  "$target/bin/nvcc" --version
+}
+
+# --- 4 data ------------------------------------------------------------------------------------------------------
+fetch_data() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
+
+# --- 5 configure, 6 build ----------------------------------------------------------------------------------------
+configure() {
+  local cuda arguments=()
+  cuda=$(toolkit)
+  cuda=${cuda:-$root/build/cuda}
+  export CUDA_HOME=$cuda CUDA_PATH=$cuda CUDACXX=$cuda/bin/nvcc
+  arguments+=(-DCUDAToolkit_ROOT="$cuda" -DCUDA_TOOLKIT_ROOT_DIR="$cuda")
+  if [ -n "${Torch_DIR:-}" ]; then arguments+=(-DTorch_DIR="$Torch_DIR"); else
+    arguments+=(-DTorch_DIR="$("$root/.venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/share/cmake/Torch")
+  fi
+  [ -z "${TENFOLD_CUDA_ARCHS:-}" ] || arguments+=(-DTENFOLD_CUDA_ARCHS="$TENFOLD_CUDA_ARCHS")
+  advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
+  (cd "$root" && "$root/.venv/bin/cmake" --preset "$preset" -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" "${arguments[@]}")
+}
+
+build_environment() {
+  export CCACHE_DIR=$TENFOLD_CACHE/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
+  export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+  export NINJA_STATUS='[%f/%t] '
+}
+
+build_targets() {
+  advise "read the error above; for a clean start: rm -rf ${build#"$root"/}"
+  "$root/.venv/bin/ninja" -C "$build" "${targets[@]}"
+}
+
+# set_up WHAT: everything that WHAT (lessons, bench, tests) needs. Fast when nothing has to be done.
+set_up() {
+  targets=(tenfold_lessons)
+  case "$1" in
+    bench) targets+=(tenfold_bench) ;;
+    tests) targets=(all); need_tests=1 ;;
+  esac
+  local pins
+  pins=$(python_requirements; python3 --version; echo "${Torch_DIR:-}"; toolkit)
+  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_python_packages-*
+  once 1/6 "system libraries" install_system_libraries "${system_packages[*]}"
+  once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
+  [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
+  [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
+  once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
+  build_environment
+  [ -e "$build/build.ninja" ] || rm -f "$stamps"/configure-*
+  once 5/6 "configure ($preset)" configure "$pins$preset${TENFOLD_CUDA_ARCHS:-}"
+  # Ninja knows whether there is something to do; it is asked first so that a repeated call stays silent.
+  if ! "$root/.venv/bin/ninja" -C "$build" -n "${targets[@]}" 2>/dev/null | grep -q 'no work to do'; then
+    step 6/6 "build (${targets[*]})" build_targets
+  fi
+}

@@ -1,0 +1,153 @@
+#include <tenfold/options.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+namespace tenfold {
+namespace {
+
+double parse_number(const std::string& text, const std::string& where) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value)) throw UsageError(where + ": '" + text + "' is not a number");
+  return value;
+}
+
+std::pair<std::string, std::string> split_pair(const std::string& text, const std::string& flag) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) throw UsageError(flag + " " + text + ": expected NAME=VALUE, e.g. " + flag + " layers=48");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+Preset preset_named(const std::string& name) {
+  if (name == "smoke") return {.name = name, .case_seconds = 5, .lesson_seconds = 5, .rounds = 2, .most_rounds = 2, .block_seconds = 0, .block_steps = 1, .updates = 3};
+  if (name == "quick") return {.name = name, .case_seconds = 15, .lesson_seconds = 25, .rounds = 12, .most_rounds = 12, .block_seconds = 0.05, .block_steps = 3, .updates = 4};
+  if (name == "full") return {.name = name, .case_seconds = 60, .lesson_seconds = 0, .rounds = 12, .most_rounds = 48, .block_seconds = 0.1, .block_steps = 3, .updates = 4};
+  throw UsageError("--preset " + name + ": expected smoke, quick or full");
+}
+
+std::string to_string(Size size) { return size == Size::cpu ? "cpu" : size == Size::gpu8 ? "gpu8" : "gpu80"; }
+
+std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson) {
+  Options options;
+  std::string preset = "quick", size, sweep;
+  std::vector<std::string> set;
+  int64_t seed = 1234;
+  CLI::App app(lesson.title + "\n" + lesson.question);
+  app.set_help_flag("--help", "Show this text and stop");
+  app.add_option("--preset", preset, "smoke (seconds, no verdicts), quick, or full (up to a minute for each case)");
+  app.add_option("--size", size, "Problem size: cpu, gpu8 or gpu80 (GB of GPU memory); default by the device's memory");
+  app.add_option("--device", options.device, "auto, cpu or cuda");
+  app.add_option("--case", options.cases, "Run only these cases");
+  app.add_option("--only", options.only, "Run only these techniques (the baseline always runs)");
+  app.add_option("--set", set, "NAME=VALUE: change a setting of every case");
+  app.add_option("--sweep", sweep, "NAME=A,B,C: repeat the case for each value, to see where the technique starts to pay");
+  app.add_option("--rounds", options.rounds, "Rounds of the time pass; under 6 there is no verdict");
+  app.add_option("--seed", seed, "Seed of weights, batches and dropout");
+  app.add_option("--threads", options.threads, "Intra-op threads of each rank");
+  app.add_option("--json", options.json, "Write the result file here");
+  app.add_option("--trace", options.trace, "Write a Chrome trace of a few steps of each variant here (FILE.<case>.<variant>.json)");
+  app.add_flag("--describe", options.describe, "Print what this lesson compares, as JSON, and stop");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(std::string(error.what()) + "; see --help");
+  }
+  options.preset = preset_named(preset);
+  if (!size.empty()) {
+    if (size != "cpu" && size != "gpu8" && size != "gpu80") throw UsageError("--size " + size + ": expected cpu, gpu8 or gpu80");
+    options.size = size == "cpu" ? Size::cpu : size == "gpu8" ? Size::gpu8 : Size::gpu80;
+  }
+  if (options.device != "auto" && options.device != "cpu" && options.device != "cuda") {
+    throw UsageError("--device " + options.device + ": expected auto, cpu or cuda");
+  }
+  for (const auto& text : set) {
+    const auto [name, value] = split_pair(text, "--set");
+    options.set[name] = parse_number(value, "--set " + text);
+  }
+  if (!sweep.empty()) {
+    const auto [name, values] = split_pair(sweep, "--sweep");
+    options.sweep = Sweep{name, {}};
+    size_t begin = 0;
+    while (begin <= values.size()) {
+      const size_t end = std::min(values.find(',', begin), values.size());
+      options.sweep->values.push_back(parse_number(values.substr(begin, end - begin), "--sweep " + sweep));
+      begin = end + 1;
+    }
+  }
+  if (options.rounds && *options.rounds < 1) throw UsageError("--rounds " + std::to_string(*options.rounds) + ": expected 1 or more");
+  if (options.threads < 1) throw UsageError("--threads " + std::to_string(options.threads) + ": expected 1 or more");
+  if (seed < 0) throw UsageError("--seed " + std::to_string(seed) + ": expected 0 or more");
+  options.seed = static_cast<uint64_t>(seed);
+
+  std::vector<std::string> techniques;
+  for (const auto& technique : lesson.techniques) techniques.push_back(technique.name);
+  for (const auto& name : options.only) {
+    if (std::find(techniques.begin(), techniques.end(), name) == techniques.end()) {
+      throw UsageError("--only " + name + ": no such technique; this lesson has: " + joined(techniques));
+    }
+  }
+  return options;
+}
+
+std::vector<Case> chosen_cases(const Lesson& lesson, const Options& options) {
+  std::vector<Case> cases;
+  std::vector<std::string> names;
+  for (const auto& one : lesson.cases) {
+    names.push_back(one.name);
+    if (options.cases.empty() || std::find(options.cases.begin(), options.cases.end(), one.name) != options.cases.end()) {
+      cases.push_back(one);
+    }
+  }
+  for (const auto& wanted : options.cases) {
+    if (std::find(names.begin(), names.end(), wanted) == names.end()) {
+      throw UsageError("--case " + wanted + ": no such case; this lesson has: " + joined(names));
+    }
+  }
+  if (options.sweep) {
+    // A sweep varies one case: the first unless --case chose another. What it should show is not stated point by point.
+    const Case swept = cases.front();
+    cases.clear();
+    for (const double value : options.sweep->values) {
+      Case point = swept;
+      char text[64];
+      std::snprintf(text, sizeof text, "%s %s=%g", swept.name.c_str(), options.sweep->setting.c_str(), value);
+      point.name = text;
+      point.settings[options.sweep->setting] = value;
+      for (auto& expectation : point.expected) {
+        expectation.expect = {Outcome::ANY, Outcome::ANY, expectation.expect.validity};
+        expectation.on_cuda.reset();
+      }
+      cases.push_back(point);
+    }
+  }
+  for (auto& one : cases) {
+    for (const auto& [name, value] : options.set) one.settings[name] = value;
+  }
+  return cases;
+}
+
+torch::Device chosen_device(const Options& options, int local_rank) {
+  const bool cuda = torch::cuda::is_available();
+  if (options.device == "cuda" && !cuda) {
+    throw UsageError("--device cuda: no usable CUDA device here (./tenfold doctor says what is missing); use --device cpu");
+  }
+  if (options.device == "cpu" || !cuda) return torch::kCPU;
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % static_cast<int>(torch::cuda::device_count()))};
+}
+
+}  // namespace tenfold

@@ -1,0 +1,63 @@
+#pragma once
+// The flags that every lesson understands. They are frozen: scripts and the driver rely on them.
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <tenfold/lesson.h>
+
+namespace tenfold {
+
+/// How long a lesson measures.
+struct Preset {
+  std::string name;
+  double case_seconds = 0;    ///< for all passes of one case
+  double lesson_seconds = 0;  ///< for the whole lesson; 0: only case_seconds bounds it
+  int rounds = 0;             ///< of the time pass
+  int most_rounds = 0;        ///< when time is left and the interval is still wide
+  double block_seconds = 0;   ///< shortest block
+  int block_steps = 0;        ///< fewest steps in a block
+  int updates = 0;            ///< compared by the agreement check
+};
+
+struct Sweep {
+  std::string setting;
+  std::vector<double> values;
+};
+
+struct Options {
+  Preset preset;
+  std::optional<Size> size;
+  std::string device = "auto";
+  std::vector<std::string> cases, only;
+  Settings set;
+  std::optional<Sweep> sweep;
+  std::optional<int> rounds;
+  uint64_t seed = 1234;
+  int threads = 1;
+  std::string json, trace;
+  bool describe = false;
+};
+
+/// Bad usage: one line that says what is wrong and what to do; exit code 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.
+std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson);
+
+/// "smoke", "quick" or "full"; throws UsageError.
+Preset preset_named(const std::string& name);
+std::string to_string(Size size);
+
+/// The cases to run: those chosen by --case, with --set applied, multiplied out by --sweep. Throws UsageError.
+std::vector<Case> chosen_cases(const Lesson& lesson, const Options& options);
+
+/// The device that --device means here. Throws UsageError when it asks for one that is not there.
+torch::Device chosen_device(const Options& options, int local_rank);
+
+}  // namespace tenfold

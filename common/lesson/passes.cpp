@@ -1,0 +1,219 @@
+#include <tenfold/passes.h>
+
+#include <tenfold/agreement.h>
+#include <tenfold/counted.h>
+#include <tenfold/memory.h>
+#include <tenfold/split.h>
+
+#include <cmath>
+
+namespace tenfold {
+namespace {
+
+// One line, without the stack that c10 errors carry.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+Trial CaseRun::trial(const Candidate& candidate) const {
+  Trial trial(candidate.record);
+  trial.device = device;
+  trial.seed = options.seed;
+  trial.size = size;
+  trial.rank = world.ranks.rank;
+  trial.world_size = world.ranks.world_size;
+  trial.group = world.group;
+  return trial;
+}
+
+Step CaseRun::build(const Candidate& candidate) const {
+  clean.restore();
+  torch::manual_seed(options.seed);
+  return candidate.variant->build(trial(candidate));
+}
+
+bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
+  std::string status = "ok", reason;
+  try {
+    work();
+  } catch (const CannotRun& error) {
+    status = "skipped", reason = error.what();
+  } catch (const c10::OutOfMemoryError& error) {
+    status = "invalid", reason = "out of memory: " + first_line(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    status = "invalid", reason = first_line(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    status = "invalid", reason = first_line(error.what());
+  }
+  clean.restore();
+  if (world.group) {
+    // A failed collective leaves the group unusable; then this throws, and run() says which rank is missing.
+    const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? 1 : 2);
+    if (status == "ok" && worst > 0) status = worst > 1 ? "invalid" : "skipped", reason = "another rank could not run it";
+  }
+  if (status != "ok") {
+    candidate.result.status = status;
+    candidate.result.reason = reason;
+    candidate.result.rounds.clear();
+    candidate.result.rounds_b.clear();
+    candidate.result.peak_bytes.clear();
+    candidate.result.split.reset();
+  }
+  return status == "ok";
+}
+
+void CaseRun::stop_if_interrupted() const {
+  if (world.max(interrupted() ? 1 : 0) > 0) throw Interrupted{};
+}
+
+void build_pass(CaseRun& run) {
+  for (Candidate& candidate : run.candidates) {
+    run.guarded(candidate, [&] { run.build(candidate); });
+  }
+}
+
+void agreement_pass(CaseRun& run) {
+  const int updates = run.options.preset.updates;
+  Trace reference;
+  double lowest_power = 0;
+  Candidate& baseline = run.candidates.front();
+  const auto traced = [&](Candidate& candidate, int undone) {
+    const Step step = run.build(candidate);
+    return trace_updates(step, updates, undone);
+  };
+  // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.
+  const auto join_ranks = [&](Trace& trace) {
+    if (!run.world.group) return;
+    const double sources = run.world.sum(trace.losses.empty() ? 0 : 1);
+    trace.losses.resize(static_cast<size_t>(updates), 0);
+    for (double& loss : trace.losses) loss = run.world.sum(loss) / sources;
+  };
+  const auto share_reference = [&](Trace& trace) {
+    if (!run.world.group) return;
+    for (auto* tensors : {&trace.start, &trace.finish}) {
+      for (torch::Tensor& tensor : *tensors) {
+        std::vector<torch::Tensor> one{tensor};
+        run.world.group->getBackend(c10::DeviceType::CPU)->broadcast(one)->wait();
+      }
+    }
+    for (double& norm : trace.gradient_norms) norm = run.world.from_rank_0(norm);
+  };
+
+  run.progress.at(0.02, "agreement: " + baseline.variant->name);
+  const bool reference_ok = run.guarded(baseline, [&] {
+    reference = traced(baseline, -1);
+    join_ranks(reference);
+    share_reference(reference);
+    baseline.result.losses = reference.losses;
+    for (const double loss : reference.losses) TORCH_CHECK(std::isfinite(loss), "the baseline's loss is not finite");
+    Trace skipped = traced(baseline, 0);
+    join_ranks(skipped);
+    share_reference(skipped);
+    lowest_power = compare_traces(reference, skipped).worst();
+  });
+  if (!reference_ok) return;
+
+  for (size_t i = 1; i < run.candidates.size(); ++i) {
+    Candidate& candidate = run.candidates[i];
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.02 + 0.13 * static_cast<double>(i) / static_cast<double>(run.candidates.size()), "agreement: " + candidate.variant->name);
+    const Agreement rule = candidate.variant->agreement.value_or(run.lesson.agreement);
+    Deviation deviation;
+    const bool compared = run.guarded(candidate, [&] {
+      Trace trace = traced(candidate, -1);
+      join_ranks(trace);
+      candidate.result.losses = trace.losses;
+      deviation = compare_traces(reference, trace);
+    });
+    if (!compared) continue;
+    const double worst = run.world.max(deviation.finite ? deviation.worst() : INFINITY);
+    AgreementResult agreement;
+    agreement.rule = rule.rule(run.device);
+    agreement.power = lowest_power;
+    if (std::isfinite(worst)) agreement.worst = worst;
+    const double tolerance = rule.tolerance_on(run.device);
+    const bool powerful = lowest_power > 10 * tolerance && lowest_power > 0;
+    agreement.pass = powerful && std::isfinite(worst) && worst <= tolerance;
+    candidate.agreement = agreement;
+    if (!agreement.pass) {
+      char text[200];
+      if (!std::isfinite(worst)) {
+        std::snprintf(text, sizeof text, "its numbers are not finite");
+        candidate.result.losses.clear();
+      } else if (!powerful) {
+        std::snprintf(text, sizeof text, "the agreement check is void: a skipped update deviates by %.1e, less than ten times the tolerance %.1e",
+                      lowest_power, tolerance);
+      } else {
+        std::snprintf(text, sizeof text, "does not agree with the baseline: %s deviates by %.2e (allowed: %s)",
+                      deviation.worst_name().c_str(), worst, tolerance == 0 ? "nothing" : std::to_string(tolerance).c_str());
+      }
+      candidate.result.status = "invalid";
+      candidate.result.reason = text;
+    }
+  }
+}
+
+void counting_pass(CaseRun& run) {
+  run.stop_if_interrupted();
+  run.progress.at(0.17, "counting the baseline's work");
+  Candidate& baseline = run.candidates.front();
+  Counted counted;
+  const bool ok = run.guarded(baseline, [&] { counted = count_step(run.device, [&] { return run.build(baseline); }); });
+  if (!ok) return;
+  counted.settings = baseline.record->read;
+  for (Candidate& candidate : run.candidates) {
+    for (const auto& [name, value] : candidate.record->read) counted.settings.emplace(name, value);
+    if (!candidate.variant->predict || candidate.result.status == "skipped") continue;
+    const Prediction prediction = candidate.variant->predict(counted);
+    candidate.result.predicted.speed_ratio = prediction.speed_ratio;
+    candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+  }
+}
+
+void memory_pass(CaseRun& run) {
+  for (size_t i = 0; i < run.candidates.size(); ++i) {
+    Candidate& candidate = run.candidates[i];
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.2 + 0.1 * static_cast<double>(i) / static_cast<double>(run.candidates.size()), "memory: " + candidate.variant->name);
+    std::map<std::string, int64_t> peak;
+    run.guarded(candidate, [&] {
+      release_cached_memory(run.device);
+      CountCpuMemory counting;
+      const int64_t before = live_bytes(run.device);
+      const Step step = run.build(candidate);
+      for (int warm = 0; warm < 2; ++warm) step.fn();
+      synchronize(run.device);
+      reset_peak(run.device);
+      for (int measured = 0; measured < 2; ++measured) step.fn();
+      synchronize(run.device);
+      peak = peaks(run.device);
+      peak["allocated"] -= before;
+    });
+    if (!candidate.ok()) continue;
+    for (auto& [kind, bytes] : peak) bytes = static_cast<int64_t>(run.world.max(static_cast<double>(bytes)));
+    candidate.result.peak_bytes = peak;
+  }
+}
+
+void split_pass(CaseRun& run) {
+  constexpr int kSteps = 5;
+  for (Candidate& candidate : run.candidates) {
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.97, "split: " + candidate.variant->name);
+    run.guarded(candidate, [&] {
+      const Step step = run.build(candidate);
+      for (int warm = 0; warm < 2; ++warm) step.fn();
+      candidate.result.split = split_step(run.device, step, kSteps);
+      if (!run.options.trace.empty() && run.world.ranks.rank == 0) {
+        std::string name = run.description.name + "." + candidate.variant->name;
+        for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=' ? c : '_';
+        write_trace(run.device, step, 3, run.options.trace + "." + name + ".json");
+      }
+    });
+  }
+}
+
+}  // namespace tenfold

@@ -1,0 +1,142 @@
+#include <tenfold/fingerprint.h>
+
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include <tenfold/nvml.h>
+
+namespace tenfold {
+namespace {
+
+std::string first_line_with(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return line.substr(key.size());
+  }
+  return "";
+}
+
+std::string trim(std::string text) {
+  const auto keep = [](unsigned char c) { return !std::isspace(c) && c != '"'; };
+  text.erase(text.begin(), std::find_if(text.begin(), text.end(), keep));
+  text.erase(std::find_if(text.rbegin(), text.rend(), keep).base(), text.end());
+  return text;
+}
+
+std::string cpu_name() {
+  std::string name = first_line_with("/proc/cpuinfo", "model name");
+  if (name.empty()) name = first_line_with("/proc/cpuinfo", "Model");  // many ARM kernels
+  if (const size_t colon = name.find(':'); colon != std::string::npos) name = name.substr(colon + 1);
+  name = trim(name);
+  if (!name.empty()) return name;
+  utsname system{};
+  return uname(&system) == 0 ? std::string(system.machine) + " CPU" : "unknown CPU";
+}
+
+/// Cores in the affinity mask, but no more than the control group's quota buys.
+int usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (file >> quota >> period && quota != "max" && period > 0) {
+    cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period))));
+  }
+  return std::max(cores, 1);
+}
+
+/// Physical memory, but no more than the control group allows.
+int64_t usable_ram() {
+  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  std::ifstream file("/sys/fs/cgroup/memory.max");
+  if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+std::string os_name() {
+  const std::string name = trim(first_line_with("/etc/os-release", "PRETTY_NAME="));
+  utsname system{};
+  const std::string kernel = uname(&system) == 0 ? std::string(system.sysname) + " " + system.release : "";
+  return name.empty() ? kernel : name + (kernel.empty() ? "" : ", " + kernel);
+}
+
+/// Letters, digits and single dashes; trade marks and clock speeds left out.
+std::string as_folder_name(std::string text) {
+  for (const char* noise : {"(R)", "(TM)", "(r)", "(tm)", " CPU", " Processor", "NVIDIA "}) {
+    for (size_t at = text.find(noise); at != std::string::npos; at = text.find(noise)) text.replace(at, std::string(noise).size(), " ");
+  }
+  if (const size_t at = text.find('@'); at != std::string::npos) text.resize(at);
+  std::string name;
+  for (const unsigned char c : text) {
+    if (std::isalnum(c)) {
+      name += static_cast<char>(std::tolower(c));
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "unknown" : name;
+}
+
+}  // namespace
+
+Machine fingerprint() {
+  Machine machine;
+  machine.cpu = cpu_name();
+  machine.cores = usable_cores();
+  machine.ram_bytes = usable_ram();
+  machine.os = os_name();
+  GpuReport report = read_gpus();
+  machine.driver = report.driver;
+  machine.gpus = std::move(report.gpus);
+  // A GPU names its machine: what surrounds it matters less to the numbers.
+  if (machine.gpus.empty()) {
+    machine.id = std::to_string(machine.cores) + "x-" + as_folder_name(machine.cpu);
+  } else {
+    const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + "x-" : "";
+    machine.id = count + as_folder_name(machine.gpus.front().name);
+  }
+  return machine;
+}
+
+std::filesystem::path cache_folder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value ? value : "");
+  };
+  if (auto cache = variable("TENFOLD_CACHE"); !cache.empty()) return cache;
+  if (auto cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "tenfold";
+  return variable("HOME") / ".cache" / "tenfold";
+}
+
+std::filesystem::path ceilings_file(const std::string& machine_id) { return cache_folder() / "probe" / (machine_id + ".json"); }
+
+std::map<std::string, double> read_ceilings(const std::string& machine_id) {
+  const std::filesystem::path path = ceilings_file(machine_id);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {};  // never probed
+  std::ostringstream text;
+  text << file.rdbuf();
+  const auto json = nlohmann::json::parse(text.str(), nullptr, false);
+  const auto damaged = [&](const std::string& what) { return ResultError(path.string() + ": " + what + "; measure again with: tenfold probe"); };
+  if (json.is_discarded() || !json.is_object()) throw damaged("is not a JSON object");
+  std::map<std::string, double> ceilings;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0) throw damaged(name + ": is not a positive number");
+    ceilings[name] = value.get<double>();
+  }
+  return ceilings;
+}
+
+}  // namespace tenfold

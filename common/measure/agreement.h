@@ -1,0 +1,58 @@
+#pragma once
+// Does the technique compute the same thing? Compared over the same few updates from step 0, before anything is timed.
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenfold {
+
+struct Step;
+
+/// The rule two runs are compared by. Three deviations are measured, and the largest counts:
+///   loss      |a - b| / |b| of each update
+///   gradient  difference of the first update's gradient norm, per parameter, over that norm (parameters whose norm is
+///             under a thousandth of the whole are compared with that thousandth)
+///   update    norm of the difference of the final parameters over the distance the baseline moved: unlike a distance
+///             over the parameters' own norm, it sees an update that is too small or missing
+struct Agreement {
+  bool exact_on_cpu_only = true;  ///< bit for bit on the CPU
+  double tolerance = 1e-4;        ///< elsewhere, or everywhere when exact_on_cpu_only is false
+  std::string reason;             ///< why the arithmetic differs
+
+  /// Bit for bit on the CPU, within the tolerance on other devices.
+  static Agreement exact_on_cpu() { return {}; }
+  /// Within a tolerance everywhere, because the arithmetic differs.
+  static Agreement within(double tolerance, std::string reason) { return {false, tolerance, std::move(reason)}; }
+
+  double tolerance_on(torch::Device device) const { return device.is_cpu() && exact_on_cpu_only ? 0 : tolerance; }
+  std::string rule(torch::Device device) const;
+};
+
+/// What one run of a few updates leaves behind.
+struct Trace {
+  std::vector<double> losses;
+  std::vector<std::string> names;
+  std::vector<double> gradient_norms;         ///< of the first update
+  std::vector<torch::Tensor> start, finish;   ///< parameters before and after, copied to the CPU
+};
+
+/// Runs `updates` updates. The one with index `undone` is taken back afterwards by restoring the parameters: a skipped
+/// update, which the power check needs (-1: none).
+Trace trace_updates(const Step& step, int updates, int undone = -1);
+
+struct Deviation {
+  double loss = 0, gradient = 0, update = 0;
+  std::string worst_parameter;
+  bool finite = true;
+  double worst() const;
+  std::string worst_name() const;
+};
+
+/// Compares two traces of equal length. Shapes or counts that differ throw std::invalid_argument.
+Deviation compare_traces(const Trace& reference, const Trace& other);
+
+}  // namespace tenfold

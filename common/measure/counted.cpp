@@ -1,0 +1,208 @@
+#include <tenfold/counted.h>
+
+#include <tenfold/clock.h>
+#include <tenfold/lesson.h>
+#include <tenfold/memory.h>
+
+#include <ATen/record_function.h>
+#include <torch/csrc/profiler/util.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <vector>
+
+namespace tenfold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The observers of one counting pass. RecordFunction callbacks are plain function pointers, so the pass in progress is
+// found through this pointer; there is one at a time.
+struct Pass {
+  torch::Device device;
+  Counted* counted;
+  struct Open {
+    std::string name;
+    int64_t live = 0, highest = 0;
+    Clock::time_point begin;
+  };
+  std::vector<Open> open;
+  int64_t highest = 0;  // live bytes over the whole pass; each region resets the allocator's own peak
+  int depth = 0;        // of operators, so that an operator called by another is not counted twice
+};
+Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on autograd's own thread
+
+struct Nothing final : at::ObserverContext {};
+struct OperatorWork final : at::ObserverContext {
+  double flops = 0;
+  double bytes = 0;
+};
+
+double bytes_of(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const auto& tensor = value.toTensor();
+    return tensor.defined() && tensor.has_storage() ? static_cast<double>(tensor.numel()) * static_cast<double>(tensor.element_size()) : 0;
+  }
+  double sum = 0;
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) sum += bytes_of(tensor);
+  }
+  return sum;
+}
+
+void add_to_regions(double flops, double bytes, int64_t operators) {
+  auto add = [&](Region& region) {
+    region.flops += flops;
+    region.operator_bytes += bytes;
+    region.operators += operators;
+  };
+  add(pass->counted->whole);
+  std::map<std::string, bool> seen;  // a region may be open twice (nested calls of one name)
+  for (const auto& open : pass->open) {
+    if (!std::exchange(seen[open.name], true)) add(pass->counted->regions[open.name]);
+  }
+}
+
+std::unique_ptr<at::ObserverContext> operator_begin(const at::RecordFunction& fn) {
+  if (pass == nullptr || pass->depth++ > 0) return std::make_unique<Nothing>();
+  auto work = std::make_unique<OperatorWork>();
+  for (const auto& input : fn.inputs()) work->bytes += bytes_of(input);
+  work->flops = static_cast<double>(torch::profiler::impl::computeFlops(fn.name(), torch::profiler::impl::saveExtraArgs(fn)));
+  return work;
+}
+
+void operator_end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (pass == nullptr) return;
+  --pass->depth;
+  if (auto* work = dynamic_cast<OperatorWork*>(context)) {
+    for (const auto& output : fn.outputs()) work->bytes += bytes_of(output);
+    add_to_regions(work->flops, work->bytes, 1);
+  }
+}
+
+// Hands the allocator's peak since the last reset to the innermost open region, or to the pass.
+void note_peak() {
+  int64_t& highest = pass->open.empty() ? pass->highest : pass->open.back().highest;
+  highest = std::max(highest, peak_bytes(pass->device));
+}
+
+std::unique_ptr<at::ObserverContext> memory_begin(const at::RecordFunction& fn) {
+  if (pass != nullptr) {
+    note_peak();
+    pass->open.push_back({fn.name(), live_bytes(pass->device), 0, {}});
+    reset_peak(pass->device);
+  }
+  return std::make_unique<Nothing>();
+}
+
+void memory_end(const at::RecordFunction&, at::ObserverContext*) {
+  if (pass == nullptr || pass->open.empty()) return;
+  note_peak();
+  const auto open = pass->open.back();
+  pass->open.pop_back();
+  Region& region = pass->counted->regions[open.name];
+  const int64_t kept = live_bytes(pass->device) - open.live;
+  ++region.calls;
+  region.retained_bytes += kept;
+  region.largest_retained_bytes = std::max(region.largest_retained_bytes, kept);
+  region.largest_peak_bytes = std::max(region.largest_peak_bytes, open.highest - open.live);
+  int64_t& outer = pass->open.empty() ? pass->highest : pass->open.back().highest;
+  outer = std::max(outer, open.highest);
+  reset_peak(pass->device);
+}
+
+std::unique_ptr<at::ObserverContext> time_begin(const at::RecordFunction& fn) {
+  if (pass != nullptr) {
+    synchronize(pass->device);
+    pass->open.push_back({fn.name(), 0, 0, Clock::now()});
+  }
+  return std::make_unique<Nothing>();
+}
+
+void time_end(const at::RecordFunction&, at::ObserverContext*) {
+  if (pass == nullptr || pass->open.empty()) return;
+  synchronize(pass->device);
+  const auto open = pass->open.back();
+  pass->open.pop_back();
+  pass->counted->regions[open.name].seconds += std::chrono::duration<double>(Clock::now() - open.begin).count();
+}
+
+// Registers callbacks for the enclosed step and takes them away again, whatever happens.
+class Observe {
+ public:
+  Observe(Pass& current, std::vector<at::RecordFunctionCallback> callbacks) {
+    pass = &current;
+    for (auto& callback : callbacks) handles_.push_back(at::addThreadLocalCallback(callback));
+  }
+  ~Observe() {
+    for (auto handle : handles_) at::removeCallback(handle);
+    pass = nullptr;
+  }
+  Observe(const Observe&) = delete;
+  Observe& operator=(const Observe&) = delete;
+
+ private:
+  std::vector<at::CallbackHandle> handles_;
+};
+
+at::RecordFunctionCallback scope_callback(at::RecordFunctionCallback::StartCallback begin, at::RecordFunctionCallback::EndCallback end) {
+  return at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::USER_SCOPE});
+}
+
+}  // namespace
+
+const Region& Counted::region(const std::string& name) const {
+  const auto found = regions.find(name);
+  if (found == regions.end()) throw std::invalid_argument("the baseline's step has no region '" + name + "'");
+  return found->second;
+}
+
+double Counted::share(const std::string& name) const { return region(name).seconds / step_seconds; }
+
+Counted count_step(torch::Device device, const std::function<Step()>& build) {
+  Counted counted;
+  CountCpuMemory counting;
+  const int64_t before = live_bytes(device);
+  const Step step = build();
+  for (int i = 0; i < 2; ++i) step.fn();
+  synchronize(device);
+  counted.resting_bytes = live_bytes(device) - before;
+  for (const auto& item : step.parameters) {
+    counted.parameter_bytes += static_cast<int64_t>(item.value().nbytes());
+    if (item.value().grad().defined()) counted.gradient_bytes += static_cast<int64_t>(item.value().grad().nbytes());
+  }
+
+  {
+    Pass memory{device, &counted, {}};
+    reset_peak(device);
+    Observe observe(memory, {scope_callback(memory_begin, memory_end)});
+    step.fn();
+    note_peak();
+    counted.peak_bytes = memory.highest - before;
+  }
+  {
+    // Backward operators run under autograd's BACKWARD_FUNCTION scope and call plain operators inside: FUNCTION sees both.
+    Pass work{device, &counted, {}};
+    Observe observe(work, {at::RecordFunctionCallback(operator_begin, operator_end)
+                               .needsInputs(true)
+                               .needsOutputs(true)
+                               .scopes({at::RecordScope::FUNCTION}),
+                           scope_callback(time_begin, time_end)});
+    step.fn();
+  }
+  // Times of regions come from steps without the operator observer, which would lengthen those with many operators.
+  for (auto& [name, region] : counted.regions) region.seconds = 0;
+  constexpr int kTimedSteps = 5;
+  Pass time{device, &counted, {}};
+  Observe observe(time, {scope_callback(time_begin, time_end)});
+  counted.step_seconds = time_block(device, [&] {
+                           for (int i = 0; i < kTimedSteps; ++i) step.fn();
+                         }) /
+                         kTimedSteps;
+  for (auto& [name, region] : counted.regions) region.seconds /= kTimedSteps;
+  counted.whole.seconds = counted.step_seconds;
+  counted.whole.calls = 1;
+  return counted;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,54 @@
+#pragma once
+// What one step of the baseline does: time, bytes and operations by region. Predictions are made from it.
+//
+// A region is a named scope of the step, marked with PyTorch's own RECORD_USER_SCOPE("name"), so that it also shows in
+// profiler traces. Three names are known to the step split: "data", "copy" and "communication".
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace tenfold {
+
+struct Step;
+
+/// Totals of one region within one step.
+struct Region {
+  int64_t calls = 0;
+  double seconds = 0;               ///< from a pass without operator counting
+  int64_t retained_bytes = 0;       ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
+  int64_t largest_retained_bytes = 0;  ///< of a single call
+  int64_t largest_peak_bytes = 0;   ///< most live bytes at a time above those at entry, of a single call
+  double flops = 0;                 ///< multiplications and additions of matrix products and convolutions, from operator shapes
+  double operator_bytes = 0;        ///< bytes of all operators' tensor inputs and outputs
+  int64_t operators = 0;
+};
+
+/// The baseline's step, counted. Bytes are those of tensors on the trial's device.
+struct Counted {
+  double step_seconds = 0;
+  int64_t peak_bytes = 0;       ///< of the counted step
+  int64_t resting_bytes = 0;    ///< live between two steps: parameters, gradients, optimizer state, whatever else stays
+  int64_t parameter_bytes = 0;
+  int64_t gradient_bytes = 0;   ///< alive between two steps
+  Region whole;                 ///< the step itself
+  std::map<std::string, Region> regions;
+  std::map<std::string, double> ceilings;  ///< of this machine, by `tenfold probe`; empty when not probed
+  std::map<std::string, double> settings;  ///< what the baseline read, with the values it got
+
+  /// Throws std::invalid_argument for a region that the step never entered.
+  const Region& region(const std::string& name) const;
+  /// Part of the step's time spent in a region, 0 to 1.
+  double share(const std::string& name) const;
+  /// Momenta and other optimizer state, from what rests beside parameters and gradients.
+  int64_t optimizer_bytes() const { return resting_bytes - parameter_bytes - gradient_bytes; }
+  double setting(const std::string& name) const { return settings.at(name); }
+};
+
+/// Builds a step, runs a few updates and counts one. `build` is called under the counting allocator.
+Counted count_step(torch::Device device, const std::function<Step()>& build);
+
+}  // namespace tenfold

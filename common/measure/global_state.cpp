@@ -1,0 +1,78 @@
+#include <tenfold/global_state.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#endif
+
+namespace tenfold {
+
+GlobalState GlobalState::capture(torch::Device device) {
+  auto& context = at::globalContext();
+  GlobalState state;
+  state.device_ = device;
+  state.cpu_generator_ = at::detail::getDefaultCPUGenerator().get_state();
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) state.cuda_generator_ = at::cuda::detail::getDefaultCUDAGenerator(device.index()).get_state();
+#endif
+  state.flags_ = {
+      .tf32_cublas = context.allowTF32CuBLAS(),
+      .tf32_cudnn = context.allowTF32CuDNN(),
+      .cudnn = context.userEnabledCuDNN(),
+      .cudnn_benchmark = context.benchmarkCuDNN(),
+      .cudnn_deterministic = context.deterministicCuDNN(),
+      .mkldnn = context.userEnabledMkldnn(),
+      .fp16_reduction = context.allowFP16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
+      .bf16_reduction = context.allowBF16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
+      .deterministic = context.deterministicAlgorithms(),
+      .deterministic_warn_only = context.deterministicAlgorithmsWarnOnly(),
+      .autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU),
+      .autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA),
+      .autocast_cache = at::autocast::is_autocast_cache_enabled(),
+      .grad_mode = at::GradMode::is_enabled(),
+      .autocast_cpu_dtype = at::autocast::get_autocast_dtype(at::kCPU),
+      .autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA),
+      .threads = at::get_num_threads(),
+  };
+  return state;
+}
+
+void GlobalState::restore() const {
+  auto& context = at::globalContext();
+  auto cpu = at::detail::getDefaultCPUGenerator();
+  cpu.set_state(cpu_generator_);
+#ifdef TENFOLD_WITH_CUDA
+  if (cuda_generator_) {
+    auto cuda = at::cuda::detail::getDefaultCUDAGenerator(device_.index());
+    cuda.set_state(*cuda_generator_);
+  }
+#endif
+  // Only what differs is set: some setters warn, and setting the thread count is not free.
+  const Flags now = capture(torch::kCPU).flags_;
+  if (now.tf32_cublas != flags_.tf32_cublas) context.setAllowTF32CuBLAS(flags_.tf32_cublas);
+  if (now.tf32_cudnn != flags_.tf32_cudnn) context.setAllowTF32CuDNN(flags_.tf32_cudnn);
+  if (now.cudnn != flags_.cudnn) context.setUserEnabledCuDNN(flags_.cudnn);
+  if (now.cudnn_benchmark != flags_.cudnn_benchmark) context.setBenchmarkCuDNN(flags_.cudnn_benchmark);
+  if (now.cudnn_deterministic != flags_.cudnn_deterministic) context.setDeterministicCuDNN(flags_.cudnn_deterministic);
+  if (now.mkldnn != flags_.mkldnn) context.setUserEnabledMkldnn(flags_.mkldnn);
+  if (now.fp16_reduction != flags_.fp16_reduction) context.setAllowFP16ReductionCuBLAS(flags_.fp16_reduction);
+  if (now.bf16_reduction != flags_.bf16_reduction) context.setAllowBF16ReductionCuBLAS(flags_.bf16_reduction);
+  if (now.deterministic != flags_.deterministic || now.deterministic_warn_only != flags_.deterministic_warn_only) {
+    context.setDeterministicAlgorithms(flags_.deterministic, flags_.deterministic_warn_only);
+  }
+  at::autocast::set_autocast_enabled(at::kCPU, flags_.autocast_cpu);
+  at::autocast::set_autocast_enabled(at::kCUDA, flags_.autocast_cuda);
+  at::autocast::set_autocast_cache_enabled(flags_.autocast_cache);
+  at::autocast::set_autocast_dtype(at::kCPU, flags_.autocast_cpu_dtype);
+  at::autocast::set_autocast_dtype(at::kCUDA, flags_.autocast_cuda_dtype);
+  at::GradMode::set_enabled(flags_.grad_mode);
+  if (now.threads != flags_.threads) at::set_num_threads(flags_.threads);
+}
+
+bool GlobalState::same_flags(const GlobalState& other) const { return flags_ == other.flags_; }
+
+}  // namespace tenfold

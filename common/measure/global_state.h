@@ -1,0 +1,36 @@
+#pragma once
+// Random state and process-wide flags, saved and restored around every measured block, so that one variant's settings
+// cannot leak into another's time.
+
+#include <torch/torch.h>
+
+#include <optional>
+
+namespace tenfold {
+
+/// A copy of: CPU and CUDA generator states; TF32, cuDNN, oneDNN and reduced-precision flags; deterministic mode;
+/// autocast per device with its type; grad mode; intra-op threads.
+class GlobalState {
+ public:
+  /// Reads the current state; `device` says whose generator belongs to it besides the CPU's.
+  static GlobalState capture(torch::Device device);
+  void restore() const;
+  /// Compares the flags (not the generators).
+  bool same_flags(const GlobalState& other) const;
+
+ private:
+  struct Flags {
+    bool tf32_cublas, tf32_cudnn, cudnn, cudnn_benchmark, cudnn_deterministic, mkldnn;
+    bool fp16_reduction, bf16_reduction, deterministic, deterministic_warn_only;
+    bool autocast_cpu, autocast_cuda, autocast_cache, grad_mode;
+    at::ScalarType autocast_cpu_dtype, autocast_cuda_dtype;
+    int threads;
+    bool operator==(const Flags&) const = default;
+  };
+  torch::Device device_{torch::kCPU};
+  torch::Tensor cpu_generator_;
+  std::optional<torch::Tensor> cuda_generator_;
+  Flags flags_{};
+};
+
+}  // namespace tenfold

@@ -1,0 +1,143 @@
+#include <tenfold/memory.h>
+
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace tenfold {
+namespace {
+
+std::atomic<int64_t> live{0};
+std::atomic<int64_t> peak{0};
+
+void count(int64_t bytes) {
+  const int64_t now = live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t seen = peak.load(std::memory_order_relaxed);
+  while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+  }
+}
+
+// Tensors outlive the allocator's installation, so the deleter alone must know the size: malloc does.
+void free_counted(void* data) {
+  if (data == nullptr) return;
+  live.fetch_sub(static_cast<int64_t>(malloc_usable_size(data)), std::memory_order_relaxed);
+  std::free(data);
+}
+
+class CountingAllocator final : public c10::Allocator {
+ public:
+  at::DataPtr allocate(size_t bytes) override {
+    void* data = nullptr;
+    if (bytes > 0) {
+      if (posix_memalign(&data, c10::gAlignment, bytes) != 0) {
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "not enough memory for ", bytes, " bytes");
+      }
+      count(static_cast<int64_t>(malloc_usable_size(data)));
+    }
+    return {data, data, &free_counted, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
+  void copy_data(void* target, const void* source, size_t bytes) const override { default_copy_data(target, source, bytes); }
+};
+
+CountingAllocator& counting_allocator() {
+  static CountingAllocator allocator;
+  return allocator;
+}
+
+[[maybe_unused]] [[noreturn]] void no_cuda() { throw std::runtime_error("this build has no CUDA support"); }
+
+#ifdef TENFOLD_WITH_CUDA
+const c10::CachingDeviceAllocator::Stat& total(const c10::CachingDeviceAllocator::StatArray& stats) {
+  return stats[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+auto cuda_stats(torch::Device device) { return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? 0 : device.index()); }
+#endif
+
+}  // namespace
+
+CountCpuMemory::CountCpuMemory() : previous_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(&counting_allocator(), 255); }
+CountCpuMemory::~CountCpuMemory() { c10::SetCPUAllocator(previous_, 255); }
+
+int64_t live_bytes(torch::Device device) {
+  if (device.is_cpu()) return live.load();
+#ifdef TENFOLD_WITH_CUDA
+  return total(cuda_stats(device).allocated_bytes).current;
+#else
+  no_cuda();
+#endif
+}
+
+int64_t peak_bytes(torch::Device device) {
+  if (device.is_cpu()) return peak.load();
+#ifdef TENFOLD_WITH_CUDA
+  return total(cuda_stats(device).allocated_bytes).peak;
+#else
+  no_cuda();
+#endif
+}
+
+void reset_peak(torch::Device device) {
+  if (device.is_cpu()) {
+    peak.store(live.load());
+    return;
+  }
+#ifdef TENFOLD_WITH_CUDA
+  c10::cuda::CUDACachingAllocator::resetPeakStats(device.index() < 0 ? 0 : device.index());
+#else
+  no_cuda();
+#endif
+}
+
+std::map<std::string, int64_t> peaks(torch::Device device) {
+  std::map<std::string, int64_t> result{{"allocated", peak_bytes(device)}};
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) result["reserved"] = total(cuda_stats(device).reserved_bytes).peak;
+#endif
+  return result;
+}
+
+int64_t device_memory_bytes(torch::Device device) {
+  if (device.is_cpu()) return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+#ifdef TENFOLD_WITH_CUDA
+  return static_cast<int64_t>(at::cuda::getDeviceProperties(device.index() < 0 ? 0 : device.index())->totalGlobalMem);
+#else
+  no_cuda();
+#endif
+}
+
+void release_cached_memory(torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+#else
+  (void)device;
+#endif
+}
+
+void synchronize(torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) c10::cuda::device_synchronize();
+#else
+  (void)device;
+#endif
+}
+
+void fix_malloc_thresholds() {
+  // 32 MiB is the largest threshold glibc accepts; larger blocks are mapped and unmapped at each use regardless.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 2000 << 20);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+}  // namespace tenfold

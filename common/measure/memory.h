@@ -1,0 +1,43 @@
+#pragma once
+// Peak and live memory of tensors: a counting allocator on the CPU, the caching allocator's statistics on CUDA.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace tenfold {
+
+/// While it lives, CPU tensors are allocated through a counting allocator. Counts the bytes that were allocated under
+/// it, including those freed after it is gone. Nests. Not for timed code: it costs some 30 ns an allocation.
+class CountCpuMemory {
+ public:
+  CountCpuMemory();
+  ~CountCpuMemory();
+  CountCpuMemory(const CountCpuMemory&) = delete;
+  CountCpuMemory& operator=(const CountCpuMemory&) = delete;
+
+ private:
+  c10::Allocator* previous_;
+};
+
+/// Bytes of live tensors: on the CPU those counted, on CUDA allocated by the caching allocator on that device.
+int64_t live_bytes(torch::Device device);
+/// Largest live_bytes since the last reset.
+int64_t peak_bytes(torch::Device device);
+void reset_peak(torch::Device device);
+/// Peaks by kind: "allocated", and on CUDA "reserved".
+std::map<std::string, int64_t> peaks(torch::Device device);
+/// Total memory of the device in bytes (of the machine, for the CPU).
+int64_t device_memory_bytes(torch::Device device);
+/// Gives cached memory back, so that the next measurement starts clean. Nothing to do on the CPU.
+void release_cached_memory(torch::Device device);
+/// Waits for all work queued on the device. Nothing to do on the CPU.
+void synchronize(torch::Device device);
+
+/// Fixed malloc thresholds: without them glibc adapts during the first seconds, and early blocks pay for page faults
+/// that later ones do not. Call once, before anything large is allocated. Recorded in result files as MALLOC_*.
+void fix_malloc_thresholds();
+
+}  // namespace tenfold

@@ -1,0 +1,244 @@
+#include <tenfold/table.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include <tenfold/humanize.h>
+
+namespace tenfold {
+namespace {
+
+constexpr size_t kWidth = 120;
+
+std::string plain(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", value);
+  return text.data();
+}
+
+/// "batch=4, layers=2", without those that the case's name already tells.
+std::string settings_text(const CaseResult& c) {
+  std::string out;
+  for (const auto& [name, value] : c.settings) {
+    const std::string setting = name + "=" + plain(value);
+    if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
+    out += (out.empty() ? "" : ", ") + setting;
+  }
+  return out;
+}
+
+std::string peak_text(const VariantResult& variant) {
+  const auto found = variant.peak_bytes.find("allocated");
+  return found == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(found->second));
+}
+
+std::string note_text(const Note& note) {
+  if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
+  if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
+  return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
+}
+
+std::string case_heading(const CaseResult& c) {
+  std::ostringstream out;
+  out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads << (c.threads == 1 ? " thread" : " threads");
+  if (c.world_size > 1) out << ", " << c.world_size << " ranks" << (c.backend.empty() ? "" : " over " + c.backend);
+  const std::string settings = settings_text(c);
+  if (!settings.empty()) out << ", " << settings;
+  out << "; " << c.preset << ", seed " << c.seed;
+  if (!c.variants.empty()) out << ", " << c.variants.front().rounds.size() << " rounds";
+  if (c.noise) out << ", noise " << human_percent(*c.noise);
+  return wrap_text(out.str(), kWidth, 2) + "\n";
+}
+
+std::string prediction_remark(const VariantResult& variant, const Verdict& verdict) {
+  std::string out;
+  if (variant.predicted.speed_ratio) out = "speed " + prediction_text(variant, verdict);
+  if (variant.predicted.peak_bytes) {
+    out += (out.empty() ? "" : "; ") + ("peak " + human_bytes(static_cast<double>(*variant.predicted.peak_bytes)));
+    if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end()) {
+      out += ", error " + human_percent(error->second, true);
+    }
+  }
+  return out.empty() ? out : "predicted: " + out;
+}
+
+std::string verdict_rows(const CaseResult& c) {
+  std::vector<std::vector<std::string>> rows = {{"variant", "items/s", "peak", "speed", "memory", "agreement", "expected"}};
+  for (const VariantResult& variant : c.variants) {
+    const Verdict* verdict = verdict_of(c, variant.name);
+    const double rate = items_per_second(variant);
+    const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
+    const std::string speed = rate > 0 ? human_number(rate) : "-";
+    if (!verdict) {
+      rows.push_back({name, speed, peak_text(variant), variant.status == "ok" ? "baseline" : "baseline, " + variant.status, "", "", ""});
+      if (variant.predicted.peak_bytes) {
+        Verdict own;  // a baseline has no verdict, but its peak is predicted all the same
+        const auto peak = variant.peak_bytes.find("allocated");
+        if (peak != variant.peak_bytes.end() && *variant.predicted.peak_bytes > 0) {
+          own.prediction_error["peak"] = static_cast<double>(peak->second) / static_cast<double>(*variant.predicted.peak_bytes) - 1;
+        }
+        rows.push_back({prediction_remark(variant, own)});
+      }
+    } else {
+      rows.push_back({name, speed, peak_text(variant), speed_text(verdict->speed), memory_text(verdict->memory), agreement_text(*verdict),
+                      expectation_text(variant, *verdict)});
+      if (const std::string remark = prediction_remark(variant, *verdict); !remark.empty()) rows.push_back({remark});
+    }
+    if (!variant.reason.empty()) rows.push_back({variant.status + ": " + variant.reason});
+  }
+  return format_columns(rows, "lrrllll", kWidth);
+}
+
+std::string split_rows(const CaseResult& c) {
+  std::vector<std::vector<std::string>> rows = {{"where the time goes", "step", "data", "host", "device", "copy", "communication"}};
+  for (const VariantResult& variant : c.variants) {
+    if (!variant.split) continue;
+    const Split& s = *variant.split;
+    const double step = s.data + s.host + s.device + s.copy + s.communication;
+    std::vector<std::string> row = {variant.name, human_seconds(step)};
+    for (const double part : {s.data, s.host, s.device, s.copy, s.communication}) row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+    rows.push_back(std::move(row));
+  }
+  return rows.size() > 1 ? format_columns(rows, "lrrrrrr", kWidth) : "";
+}
+
+std::string quality_and_notes(const VariantResult& variant) {
+  std::string out;
+  const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
+  for (const auto& [name, value] : variant.quality) add(name + " " + human_number(value));
+  if (variant.bytes_sent) add("sent per step and rank " + human_bytes(static_cast<double>(*variant.bytes_sent)));
+  for (const auto& [name, note] : variant.notes) add(name + " " + note_text(note));
+  for (const auto& [name, value] : variant.environment) add(name + "=" + value);
+  return out;
+}
+
+std::string note_lines(const CaseResult& c) {
+  std::string out;
+  for (const VariantResult& variant : c.variants) {
+    const std::string text = quality_and_notes(variant);
+    if (!text.empty()) out += "  " + wrap_text(one_line(variant.name + ": " + text), kWidth - 2, 6) + "\n";
+  }
+  return out;
+}
+
+std::string foundation_rows(const CaseResult& c) {
+  std::vector<std::vector<std::string>> rows = {{"what was measured", "value"}};
+  std::string out;
+  for (const VariantResult& variant : c.variants) {
+    rows.push_back({variant.name + (variant.status == "ok" ? "" : ", " + variant.status), ""});
+    if (const double rate = items_per_second(variant); rate > 0) rows.push_back({"    items/s", human_number(rate)});
+    if (const auto peak = variant.peak_bytes.find("allocated"); peak != variant.peak_bytes.end()) {
+      rows.push_back({"    peak", human_bytes(static_cast<double>(peak->second))});
+    }
+    for (const auto& [name, value] : variant.quality) rows.push_back({"    " + name, human_number(value)});
+    for (const auto& [name, note] : variant.notes) rows.push_back({"    " + name, note_text(note)});
+    if (!variant.reason.empty()) rows.push_back({variant.reason});
+  }
+  return format_columns(rows, "lr", kWidth);
+}
+
+}  // namespace
+
+std::string speed_text(const SpeedResult& speed) {
+  if (!speed.ratio) return speed.label;
+  std::string out = speed.label + " " + human_ratio(*speed.ratio);
+  if (speed.low && speed.high) {
+    const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
+    out += " [" + bare(*speed.low) + ", " + bare(*speed.high) + "]";
+  }
+  return out;
+}
+
+std::string memory_text(const MemoryResult& memory) { return memory.ratio ? memory.label + " " + human_ratio(*memory.ratio) : "-"; }
+
+std::string agreement_text(const Verdict& verdict) {
+  if (!verdict.agreement) return "-";
+  const AgreementResult& agreement = *verdict.agreement;
+  if (!agreement.worst) return agreement.pass ? "agrees" : "DIFFERS";
+  if (agreement.pass && *agreement.worst == 0) return "exact";
+  return (agreement.pass ? "agrees " : "DIFFERS ") + short_number(*agreement.worst);
+}
+
+std::string expectation_text(const VariantResult& variant, const Verdict& verdict) {
+  const bool trap = variant.expected && variant.expected->validity == "INVALID";
+  if (verdict.as_expected) {
+    if (trap) return *verdict.as_expected ? "trap caught" : "NOT CAUGHT";
+    return *verdict.as_expected ? "as expected" : "SURPRISE";
+  }
+  return variant.expected && variant.status == "ok" ? "open" : "-";
+}
+
+std::string prediction_text(const VariantResult& variant, const Verdict& verdict) {
+  if (!variant.predicted.speed_ratio) return "-";
+  std::string out = human_ratio(*variant.predicted.speed_ratio);
+  if (const auto error = verdict.prediction_error.find("speed"); error != verdict.prediction_error.end()) {
+    out += ", error " + human_percent(std::expm1(error->second), true);  // stored as a logarithm
+  }
+  return out;
+}
+
+double items_per_second(const VariantResult& variant) {
+  double seconds = 0, items = 0;
+  for (const auto* rounds : {&variant.rounds, &variant.rounds_b}) {
+    for (const Round& round : *rounds) seconds += round.seconds, items += static_cast<double>(round.items);
+  }
+  return seconds > 0 ? items / seconds : 0;
+}
+
+const Verdict* verdict_of(const CaseResult& c, const std::string& technique) {
+  const auto found = std::find_if(c.verdicts.begin(), c.verdicts.end(), [&](const Verdict& v) { return v.technique == technique; });
+  return found == c.verdicts.end() ? nullptr : &*found;
+}
+
+std::string machine_text(const Machine& machine) {
+  std::string out = machine.cpu + ", " + std::to_string(machine.cores) + (machine.cores == 1 ? " core" : " cores");
+  if (machine.gpus.empty()) return out;
+  const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + " x " : "";
+  return count + machine.gpus.front().name + "; " + out;
+}
+
+std::string format_table(const Result& result) {
+  std::string out = result.lesson + " - " + result.title + (result.workload.empty() ? "" : " (" + result.workload + ")") + "\n";
+  std::string about = machine_text(result.machine);
+  if (result.machine.ram_bytes > 0) about += ", " + human_bytes(static_cast<double>(result.machine.ram_bytes));
+  if (!result.machine.libtorch.empty()) about += "; LibTorch " + result.machine.libtorch;
+  if (!result.commit.empty()) about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
+  out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
+  for (const CaseResult& c : result.cases) {
+    out += "\n" + case_heading(c) + (result.foundation ? foundation_rows(c) : verdict_rows(c));
+    if (const std::string split = split_rows(c); !split.empty()) out += "\n" + split;
+    if (const std::string notes = result.foundation ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
+  }
+  return out;
+}
+
+std::string format_summary(const std::vector<Result>& results) {
+  std::vector<std::vector<std::string>> rows = {{"technique", "case", "speed", "memory", "agreement", "predicted", "expected"}};
+  for (const Result& result : results) {
+    if (result.foundation) continue;
+    rows.push_back({result.lesson.substr(0, 2) + " " + result.title, ""});
+    for (const CaseResult& c : result.cases) {
+      for (const Verdict& verdict : c.verdicts) {
+        const auto variant = std::find_if(c.variants.begin(), c.variants.end(), [&](const auto& v) { return v.name == verdict.technique; });
+        if (variant == c.variants.end()) continue;
+        std::string predicted = prediction_text(*variant, verdict);
+        if (const size_t word = predicted.find(", error"); word != std::string::npos) predicted.replace(word, 7, "");
+        rows.push_back({"   " + verdict.technique, c.name, speed_text(verdict.speed), memory_text(verdict.memory), agreement_text(verdict),
+                        predicted, expectation_text(*variant, verdict)});
+      }
+    }
+  }
+  return rows.size() > 1 ? format_columns(rows, "lllllll", kWidth) : "";
+}
+
+}  // namespace tenfold

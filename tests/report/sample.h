@@ -1,0 +1,79 @@
+#pragma once
+// A result with every field of the schema filled, for tests of what reads and prints result files. Its numbers are
+// made up on purpose: they never reach a table that claims to be a measurement.
+
+#include <tenfold/result.h>
+
+namespace tenfold {
+
+/// Blocks of 1000 items whose durations are `seconds`, each `wobble` longer or shorter in turn.
+inline std::vector<Round> sample_rounds(double seconds, int count = 12, double wobble = 0.004) {
+  std::vector<Round> rounds;
+  for (int i = 0; i < count; ++i) rounds.push_back({i % 3, seconds * (1 + wobble * ((i * 7) % 5 - 2) / 2), 1000});
+  return rounds;
+}
+
+inline Result sample_result() {
+  Result result;
+  result.lesson = "30_gradient_accumulation";
+  result.title = "Gradient accumulation";
+  result.workload = "R2";
+  result.code_hash = std::string(64, 'a');
+  result.argv = {"30_gradient_accumulation", "--preset", "quick"};
+  result.started_at = "2026-01-02T03:04:05Z";
+  result.commit = std::string(40, 'b');
+  Machine& machine = result.machine;
+  machine.id = "2x-sample-cpu";
+  machine.cpu = "Sample CPU";
+  machine.cores = 2;
+  machine.ram_bytes = int64_t{16} << 30;
+  machine.gpus = {{"Sample GPU", int64_t{80} << 30, {{"sm", 1000}}, 700.0, "PCIe 5 x16"}};
+  machine.driver = "580.1", machine.cuda = "13.0", machine.cudnn = "9.19", machine.nccl = "2.28", machine.libtorch = "2.11.0", machine.os = "Sample OS";
+  machine.ceilings = {{"cpu_copy_bytes_per_s", 1e10}};
+
+  CaseResult c;
+  c.name = "R2 batch=4", c.workload = "R2";
+  c.settings = {{"batch", 4}, {"layers", 2}};
+  c.size = "cpu", c.device = "cpu", c.dtype = "float32", c.backend = "gloo";
+  c.preset = "quick", c.seed = 1234;
+
+  VariantResult baseline;
+  baseline.name = "large batch";
+  baseline.rounds = sample_rounds(0.1), baseline.rounds_b = sample_rounds(0.1002);
+  baseline.split = Split{0.001, 0.002, 0.09, 0.003, 0.004};
+  baseline.peak_bytes = {{"allocated", 400'000'000}};
+  baseline.losses = {4.5, 4.4, 4.3};
+  baseline.quality = {{"validation loss", 4.2}};
+  baseline.bytes_sent = 4096;
+  baseline.notes = {{"micro-batches", {1, ""}}, {"wait", {0.0012, "s"}}};
+  baseline.environment = {{"SAMPLE", "1"}};
+  baseline.predicted.peak_bytes = 410'000'000;
+
+  VariantResult technique = baseline;
+  technique.name = "accumulate";
+  technique.rounds = sample_rounds(0.125), technique.rounds_b.clear();
+  technique.peak_bytes = {{"allocated", 100'000'000}};
+  technique.predicted = {0.82, 104'000'000};
+  technique.expected = Expected{"SLOWER", "SMALLER", "VALID"};
+
+  VariantResult trap;
+  trap.name = "zeroes every micro-batch";
+  trap.status = "invalid", trap.reason = "the losses differ from the baseline's by 0.03, allowed is 1e-05";
+  trap.expected = Expected{"ANY", "ANY", "INVALID"};
+
+  VariantResult absent;
+  absent.name = "on a GPU";
+  absent.status = "skipped", absent.reason = "needs a CUDA device";
+  absent.expected = Expected{"FASTER", "ANY", "VALID"};
+
+  c.variants = {baseline, technique, trap, absent};
+  Verdict agreed, failed;
+  agreed.technique = "accumulate", agreed.agreement = AgreementResult{true, "losses within 1e-05", 2.1e-7, 3e-3};
+  failed.technique = "zeroes every micro-batch", failed.agreement = AgreementResult{false, "losses within 1e-05", 3e-2, 3e-3};
+  c.verdicts = {agreed, failed};
+  judge(c);
+  result.cases = {c};
+  return result;
+}
+
+}  // namespace tenfold

@@ -46,4 +46,7 @@ std::vector<Result> read_results(const std::filesystem::path& path);
 /// <source>/out/<machine id>, unless `chosen` names another folder.
 std::filesystem::path out_folder(const std::string& chosen);
 
+/// out/report.html; in the chosen folder when there is one.
+std::filesystem::path report_page(const std::filesystem::path& out, const std::string& chosen);
+
 }  // namespace tenfold

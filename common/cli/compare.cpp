@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 std::string interval_text(const Interval& interval) {
   const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
-  return human_ratio(interval.middle) + " [" + bare(interval.low) + ", " + bare(interval.high) + "]" + (interval.coverage == 0 ? " few rounds" : "");
+  return human_ratio(interval.middle) + " [" + bare(interval.low) + ", " + bare(interval.high) + "]" +
+         (interval.coverage == 0 ? " few rounds" : "");
 }
 
 std::string about(const std::string& letter, const std::string& path, const std::vector<Result>& results) {
@@ -35,12 +36,14 @@ std::string about(const std::string& letter, const std::string& path, const std:
 }
 
 void print_comparison(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows = {{"variant", "case", "items/s, B over A", "B is", "gain, B over A", "bound in A", "bound in B"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"variant", "case", "items/s, B over A", "B is", "gain, B over A", "bound in A", "bound in B"}};
   std::string lesson;
   for (const ComparedRow& row : comparison.rows) {
     if (row.lesson != lesson) rows.push_back({lesson = row.lesson, ""});
-    rows.push_back({"   " + row.variant, row.case_name, interval_text(row.throughput), to_string(row.throughput_label), row.gain ? interval_text(*row.gain) : "baseline",
-                    row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
+    rows.push_back({"   " + row.variant, row.case_name, interval_text(row.throughput), to_string(row.throughput_label),
+                    row.gain ? interval_text(*row.gain) : "baseline", row.bound_a.empty() ? "-" : row.bound_a,
+                    row.bound_b.empty() ? "-" : row.bound_b});
   }
   std::cout << format_columns(rows, "lllllll");
   if (!comparison.refused.empty()) std::cout << "\nNot compared:\n";
@@ -52,9 +55,11 @@ nlohmann::ordered_json interval_json(const Interval& interval) {
 }
 
 nlohmann::ordered_json comparison_json(const std::string& a, const std::string& b, const Comparison& comparison) {
-  nlohmann::ordered_json json = {{"a", a}, {"b", b}, {"rows", nlohmann::ordered_json::array()}, {"refused", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json = {
+      {"a", a}, {"b", b}, {"rows", nlohmann::ordered_json::array()}, {"refused", nlohmann::ordered_json::array()}};
   for (const ComparedRow& row : comparison.rows) {
-    nlohmann::ordered_json entry = {{"identity", row.identity}, {"throughput", interval_json(row.throughput)}, {"label", to_string(row.throughput_label)}};
+    nlohmann::ordered_json entry = {
+        {"identity", row.identity}, {"throughput", interval_json(row.throughput)}, {"label", to_string(row.throughput_label)}};
     if (row.gain) entry["gain"] = interval_json(*row.gain);
     if (!row.bound_a.empty()) entry["bound_a"] = row.bound_a;
     if (!row.bound_b.empty()) entry["bound_b"] = row.bound_b;
@@ -70,7 +75,7 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
 /// recorded, since defaults may have been chosen by the machine.
 std::vector<std::string> flags_of(const Result& result) {
   std::vector<std::string> flags;
-  for (size_t i = 1; i < result.argv.size(); ++i) {
+  for (size_t i = 0; i < result.argv.size(); ++i) {
     const std::string word = result.argv[i], name = word.substr(0, word.find('='));
     if (name != "--case" && name != "--only" && name != "--set" && name != "--sweep" && name != "--rounds") continue;
     if (word.find('=') != std::string::npos) {
@@ -80,8 +85,11 @@ std::vector<std::string> flags_of(const Result& result) {
     }
   }
   const CaseResult& c = result.cases.front();
-  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
-           {"--preset", c.preset}, {"--size", c.size}, {"--device", c.device}, {"--seed", std::to_string(c.seed)}, {"--threads", std::to_string(c.threads)}}) {
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"--preset", c.preset},
+                                                                                    {"--size", c.size},
+                                                                                    {"--device", c.device},
+                                                                                    {"--seed", std::to_string(c.seed)},
+                                                                                    {"--threads", std::to_string(c.threads)}}) {
     if (!value.empty()) flags.push_back(name), flags.push_back(value);
   }
   return flags;
@@ -89,10 +97,14 @@ std::vector<std::string> flags_of(const Result& result) {
 
 /// FASTER against SLOWER; memory likewise; or a run that was valid for one and not for the other.
 std::string change_of(const Verdict& theirs, const Verdict& ours) {
-  const auto opposite = [](const std::string& x, const std::string& y, const char* one, const char* other) { return (x == one && y == other) || (x == other && y == one); };
+  const auto opposite = [](const std::string& x, const std::string& y, const char* one, const char* other) {
+    return (x == one && y == other) || (x == other && y == one);
+  };
   if (opposite(theirs.speed.label, ours.speed.label, "FASTER", "SLOWER")) return "SIGN CHANGED";
   if (opposite(theirs.memory.label, ours.memory.label, "SMALLER", "LARGER")) return "SIGN CHANGED (memory)";
-  if ((theirs.speed.label == "INVALID") != (ours.speed.label == "INVALID") && ours.speed.label != "SKIPPED" && theirs.speed.label != "SKIPPED") return "VALIDITY CHANGED";
+  if ((theirs.speed.label == "INVALID") != (ours.speed.label == "INVALID") && ours.speed.label != "SKIPPED" &&
+      theirs.speed.label != "SKIPPED")
+    return "VALIDITY CHANGED";
   return theirs.speed.label == ours.speed.label ? "same label" : "";
 }
 
@@ -102,8 +114,8 @@ void print_beside(const Result& theirs, const Result& ours) {
     const auto mine = std::find_if(ours.cases.begin(), ours.cases.end(), [&](const CaseResult& other) { return other.name == c.name; });
     for (const Verdict& verdict : c.verdicts) {
       const Verdict* own = mine == ours.cases.end() ? nullptr : verdict_of(*mine, verdict.technique);
-      rows.push_back({verdict.technique, c.name, speed_text(verdict.speed), own ? speed_text(own->speed) : "not run", memory_text(verdict.memory),
-                      own ? memory_text(own->memory) : "-", own ? change_of(verdict, *own) : ""});
+      rows.push_back({verdict.technique, c.name, speed_text(verdict.speed), own ? speed_text(own->speed) : "not run",
+                      memory_text(verdict.memory), own ? memory_text(own->memory) : "-", own ? change_of(verdict, *own) : ""});
     }
   }
   std::cout << format_columns(rows, "lllllll", 140) << "\n";
@@ -122,7 +134,8 @@ int compare(const std::vector<std::string>& paths, bool json) {
   for (size_t i = 1; i < sets.size(); ++i) {
     comparisons.push_back(compare_results(sets[0], sets[i]));
     rows += comparisons.back().rows.size();
-    if (first_refusal.empty() && !comparisons.back().refused.empty()) first_refusal = comparisons.back().refused[0].row + ": " + comparisons.back().refused[0].reason;
+    if (first_refusal.empty() && !comparisons.back().refused.empty())
+      first_refusal = comparisons.back().refused[0].row + ": " + comparisons.back().refused[0].reason;
   }
   if (rows == 0) throw UsageError("nothing to compare: no row was measured alike on both sides; " + first_refusal);
   for (size_t i = 1; i < sets.size(); ++i) {
@@ -131,7 +144,8 @@ int compare(const std::vector<std::string>& paths, bool json) {
       all.push_back(comparison_json(paths[0], paths[i], comparison));
       continue;
     }
-    std::cout << (i > 1 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n" << wrap_text(about("B", paths[i], sets[i]), 120, 4) << "\n\n";
+    std::cout << (i > 1 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n"
+              << wrap_text(about("B", paths[i], sets[i]), 120, 4) << "\n\n";
     print_comparison(comparison);
   }
   if (json) {
@@ -166,7 +180,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
     start.flags.insert(start.flags.end(), {"--json", file.string()});
     start.output_file = out / (theirs.lesson + ".log");
     start.errors_to_file = true;
-    start.from = static_cast<double>(i) / static_cast<double>(published.size()), start.to = static_cast<double>(i + 1) / static_cast<double>(published.size());
+    start.from = static_cast<double>(i) / static_cast<double>(published.size()),
+    start.to = static_cast<double>(i + 1) / static_cast<double>(published.size());
     start.label = theirs.lesson + ": ";
     const LessonEnd end = run_lesson(*chosen[i], start, display);
     display.clear();
@@ -178,7 +193,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
     }
     const Result ours = read_result(file);
     std::cout << "  yours:  " << machine_text(ours.machine) << ", " << ours.started_at.substr(0, 10) << "\n";
-    if (theirs.lesson_version != ours.lesson_version || theirs.code_hash != ours.code_hash) std::cout << "  the lesson's code has changed since theirs was measured\n";
+    if (theirs.lesson_version != ours.lesson_version || theirs.code_hash != ours.code_hash)
+      std::cout << "  the lesson's code has changed since theirs was measured\n";
     print_beside(theirs, ours);
     for (const CaseResult& c : theirs.cases) {
       for (const CaseResult& mine : ours.cases) {
@@ -190,7 +206,9 @@ int reproduce(const std::string& path, const std::string& out_option) {
     }
     if (end.code == 1 || end.code > 130) worst = 1;
   }
-  std::cout << (changes == 0 ? "no verdict changed its sign" : std::to_string(changes) + (changes == 1 ? " verdict" : " verdicts") + " changed") << "; your results: " << shown(out) << "\n";
+  std::cout << (changes == 0 ? "no verdict changed its sign"
+                             : std::to_string(changes) + (changes == 1 ? " verdict" : " verdicts") + " changed")
+            << "; your results: " << shown(out) << "\n";
   return interrupted() ? kInterrupted : worst;
 }
 

@@ -57,7 +57,8 @@ void Display::tick() {
     if (now - last_ >= std::chrono::milliseconds(150) || !drawn_) draw(), last_ = now;
   } else if (now - last_ >= kBetweenLines) {
     const double left = seconds_left();
-    std::fprintf(stderr, "    %d %% %s%s\n", static_cast<int>(fraction_ * 100), text_.c_str(), left < 0 ? "" : (", " + human_seconds(left) + " left").c_str());
+    std::fprintf(stderr, "    %d %% %s%s\n", static_cast<int>(fraction_ * 100), text_.c_str(),
+                 left < 0 ? "" : (", " + human_seconds(left) + " left").c_str());
     last_ = now;
   }
 }

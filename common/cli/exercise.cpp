@@ -76,7 +76,9 @@ Checks read_checks(const std::string& output) {
       message += "            " + line + "\n";
     }
   }
-  if (inside) checks.failed.push_back("the program stopped in the middle of a check"), checks.hints += "  left    the program stopped here:\n" + message;
+  if (inside)
+    checks.failed.push_back("the program stopped in the middle of a check"),
+        checks.hints += "  left    the program stopped here:\n" + message;
   return checks;
 }
 
@@ -89,14 +91,15 @@ int exercise(const std::string& word, bool reset) {
 
   if (reset && fs::exists(own)) {
     fs::path aside;
-    for (int i = 1; aside.empty() || fs::exists(aside); ++i) aside = own.parent_path() / ("exercise.before-reset-" + std::to_string(i) + ".h");
+    for (int i = 1; aside.empty() || fs::exists(aside); ++i)
+      aside = own.parent_path() / ("exercise.before-reset-" + std::to_string(i) + ".h");
     fs::rename(own, aside);
     std::cout << "your answer so far is kept in " << shown(aside) << "\n";
   }
   const bool first = !fs::exists(own);
   if (first) {
-    write_atomically(own, read_file(given / "starter.h"));
-    if (fs::exists(given / "README.md")) std::cout << read_file(given / "README.md") << "\n";
+    write_atomically(own, text_of(given / "starter.h"));
+    if (fs::exists(given / "README.md")) std::cout << text_of(given / "README.md") << "\n";
     std::cout << "Edit:  " << shown(own) << "\nCheck: ./tenfold exercise " << name.substr(0, 2) << "\n\n";
   }
 
@@ -104,14 +107,17 @@ int exercise(const std::string& word, bool reset) {
   const fs::path tools = source_folder() / ".venv" / "bin";
   std::string said;
   std::cout << "building ..." << std::endl;
-  if ((first || !fs::exists(build_folder() / "exercises" / target)) && quietly({(tools / "cmake").string(), build_folder().string()}, said) != 0) {
-    throw UsageError("the build folder " + shown(build_folder()) + " cannot be configured: " + one_line(said.substr(said.size() - std::min<size_t>(said.size(), 300))) + "; set up with: ./tenfold setup");
+  if ((first || !fs::exists(build_folder() / "exercises" / target)) &&
+      quietly({(tools / "cmake").string(), build_folder().string()}, said) != 0) {
+    throw UsageError("the build folder " + shown(build_folder()) + " cannot be configured: " +
+                     one_line(said.substr(said.size() - std::min<size_t>(said.size(), 300))) + "; set up with: ./tenfold setup");
   }
   said.clear();
   const int built = quietly({(tools / "ninja").string(), "-C", build_folder().string(), target}, said);
   if (interrupted()) return kInterrupted;
   if (built != 0) {
-    std::cout << said << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: " << shown(own) << "\n";
+    std::cout << said << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: " << shown(own)
+              << "\n";
     return 1;
   }
   said.clear();

@@ -12,9 +12,11 @@ namespace {
 
 Lesson read_description(const std::filesystem::path& file) {
   using Json = nlohmann::json;
-  const auto damaged = [&](const std::string& what) { return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup"); };
+  const auto damaged = [&](const std::string& what) {
+    return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
+  };
   try {
-    const Json json = Json::parse(read_file(file));
+    const Json json = Json::parse(text_of(file));
     Lesson lesson;
     lesson.name = json.at("lesson").get<std::string>();
     lesson.title = json.at("title").get<std::string>();
@@ -73,7 +75,8 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
   for (const Lesson& lesson : lessons) {
     if (lesson.name.substr(3) == guess) guess = lesson.name;
   }
-  throw UsageError("unknown lesson '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (all lessons: tenfold list)");
+  throw UsageError("unknown lesson '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
+                   " (all lessons: tenfold list)");
 }
 
 }  // namespace tenfold

@@ -75,16 +75,21 @@ void refuse_extras(const CLI::App& command) {
   }
   const std::string flag = extras.front().substr(0, extras.front().find('='));
   const std::string guess = flag.starts_with("-") ? tenfold::nearest(flag, names) : "";
-  throw UsageError("unknown argument '" + extras.front() + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (see: tenfold " +
-                   command.get_name() + " --help)");
+  throw UsageError("unknown argument '" + extras.front() + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
+                   " (see: tenfold " + command.get_name() + " --help)");
 }
 
 struct Overview : CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     if (app->get_parent()) return CLI::Formatter::make_help(app, name, mode);
-    std::string out = "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND [FLAGS]; tenfold COMMAND --help says more\n\n";
-    const auto line = [&](const std::string& command, const std::string& what) { out += "  " + command + std::string(command.size() < 11 ? 11 - command.size() : 1, ' ') + what + "\n"; };
-    for (const CLI::App* command : app->get_subcommands({})) line(command->get_name(), tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
+    std::string out =
+        "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND [FLAGS]; tenfold COMMAND "
+        "--help says more\n\n";
+    const auto line = [&](const std::string& command, const std::string& what) {
+      out += "  " + command + std::string(command.size() < 11 ? 11 - command.size() : 1, ' ') + what + "\n";
+    };
+    for (const CLI::App* command : app->get_subcommands({}))
+      line(command->get_name(), tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
     out += "\nDone by the script before this program:\n";
     for (const auto& [command, what] : kScriptCommands) line(command, what);
     return out + "\nStart with: ./tenfold tour\n";
@@ -96,12 +101,16 @@ int run(int argc, char** argv) {
   app.formatter(std::make_shared<Overview>());
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", "print the version and what it was built with");
-  const auto command = [&](const std::string& name, const std::string& what) { return app.add_subcommand(name, what)->allow_extras()->fallthrough(false); };
+  const auto command = [&](const std::string& name, const std::string& what) {
+    return app.add_subcommand(name, what)->allow_extras()->fallthrough(false);
+  };
 
   tenfold::TourOptions tour;
-  auto* tour_command = command("tour", "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
-      "The core path is every lesson that does not say \"core\": false of itself. Results go to <out>/<lesson>.json.\n"
-      "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
+  auto* tour_command =
+      command("tour",
+              "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
+              "The core path is every lesson that does not say \"core\": false of itself. Results go to <out>/<lesson>.json.\n"
+              "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
   tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
   tour_command->add_option("--preset", tour.preset, "smoke, quick (default) or full")->check(check_preset)->type_name("NAME");
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
@@ -113,15 +122,19 @@ int run(int argc, char** argv) {
 
   tenfold::RunOptions run;
   LessonFlags lesson_flags;
-  auto* run_command = command("run", "run some lessons: by name, by number, or by a part of the name\n"
-      "Everything but --out is handed to the lessons unchanged. Exit code: the worst of the lessons' (0 fine, 1 not valid, 77 cannot run here).");
+  auto* run_command = command("run",
+                              "run some lessons: by name, by number, or by a part of the name\n"
+                              "Everything but --out is handed to the lessons unchanged. Exit code: the worst of the lessons' (0 fine, 1 "
+                              "not valid, 77 cannot run here).");
   run_command->add_option("lesson", run.lessons, "e.g. 30_gradient_accumulation, 30, accumulation")->required()->type_name("");
   run_command->add_option("--out", run.out, "folder for the results; default out/<machine>")->type_name("DIR");
   lesson_flags.add_to(run_command);
 
   std::string exercise_lesson;
   bool exercise_reset = false;
-  auto* exercise_command = command("exercise", "start or check a lesson's exercise\n"
+  auto* exercise_command = command(
+      "exercise",
+      "start or check a lesson's exercise\n"
       "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call again. Exit code 0 when every check passes.");
   exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
   exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
@@ -131,17 +144,22 @@ int run(int argc, char** argv) {
 
   tenfold::ReportOptions report;
   auto* report_command = command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
-  auto* write = report_command->add_flag("--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
-  report_command->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")->excludes(write);
+  auto* write =
+      report_command->add_flag("--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
+  report_command->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")
+      ->excludes(write);
   report_command->add_option("--out", report.out, "folder with the results; default out/<machine>")->type_name("DIR");
 
   std::string publish_out;
-  auto* publish_command = command("publish", "copy this machine's results to results/, if they come from the clean, committed code of this tree");
+  auto* publish_command =
+      command("publish", "copy this machine's results to results/, if they come from the clean, committed code of this tree");
   publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>")->type_name("DIR");
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
-  reproduce_command->add_option("results", reproduce_results, "a result file or a folder of them, e.g. results/h100-80gb-hbm3")->required()->type_name("");
+  reproduce_command->add_option("results", reproduce_results, "a result file or a folder of them, e.g. results/h100-80gb-hbm3")
+      ->required()
+      ->type_name("");
   reproduce_command->add_option("--out", reproduce_out, "folder for your results; default out/<machine>/reproduced")->type_name("DIR");
 
   std::vector<std::string> compare_paths;
@@ -161,7 +179,8 @@ int run(int argc, char** argv) {
     const std::string word = argv[1];
     if (std::find(names.begin(), names.end(), word) == names.end()) {
       const std::string guess = tenfold::nearest(word, names);
-      throw UsageError("unknown command '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (all commands: tenfold help)");
+      throw UsageError("unknown command '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
+                       " (all commands: tenfold help)");
     }
     for (const auto& [name, what] : kScriptCommands) {
       if (word == name) throw UsageError("'" + name + "' is run by the script; call: ./tenfold " + name);
@@ -180,7 +199,13 @@ int run(int argc, char** argv) {
   }
   const auto parsed = app.get_subcommands();
   if (parsed.empty() || help_command->parsed()) {
-    std::cout << app.help();
+    const std::vector<std::string> about = help_command->remaining();  // "help run"
+    const CLI::App* shown = about.empty() ? &app : nullptr;
+    for (const CLI::App* known : app.get_subcommands({})) {
+      if (!about.empty() && known->get_name() == about.front()) shown = known;
+    }
+    if (!shown) throw UsageError("unknown command '" + about.front() + "' (all commands: tenfold help)");
+    std::cout << app.get_formatter()->make_help(shown, "tenfold " + shown->get_name(), CLI::AppFormatMode::Normal);
     return 0;
   }
   refuse_extras(*parsed.front());
@@ -191,7 +216,8 @@ int run(int argc, char** argv) {
     run.flags = lesson_flags.flags();
     run.own_json = !lesson_flags.values["json"].empty();
     const bool one_file = run.own_json || !lesson_flags.values["trace"].empty();
-    if (one_file && run.lessons.size() > 1) throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
+    if (one_file && run.lessons.size() > 1)
+      throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
     return tenfold::run_lessons(run);
   }
   if (exercise_command->parsed()) return tenfold::exercise(exercise_lesson, exercise_reset);

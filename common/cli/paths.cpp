@@ -46,7 +46,7 @@ std::string shown(const std::filesystem::path& path) {
   return text.empty() || text.starts_with("..") ? path.string() : text;
 }
 
-std::string read_file(const std::filesystem::path& path) {
+std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {

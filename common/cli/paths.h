@@ -25,6 +25,6 @@ void require_writable(const std::filesystem::path& folder);
 std::string shown(const std::filesystem::path& path);
 
 /// The whole file; throws UsageError when it cannot be read.
-std::string read_file(const std::filesystem::path& path);
+std::string text_of(const std::filesystem::path& path);
 
 }  // namespace tenfold

@@ -32,18 +32,24 @@ int probe() {
   {
     Display display;
     display.update(0, "measuring");
-    end = run_child({{program.string()}, {}, ""}, {[](const std::string& text) { std::cout << text; }, [&](const std::string& line) {
-                      last = line;
-                      double fraction = 0;
-                      if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
-                        display.update(fraction, "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
-                      } else {
-                        display.say(line);
-                      }
-                    }, {}, [&] { display.tick(); }});
+    end = run_child({{program.string()}, {}, ""}, {[](const std::string& text) { std::cout << text; },
+                                                   [&](const std::string& line) {
+                                                     last = line;
+                                                     double fraction = 0;
+                                                     if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
+                                                       display.update(fraction,
+                                                                      "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
+                                                     } else {
+                                                       display.say(line);
+                                                     }
+                                                   },
+                                                   {},
+                                                   [&] { display.tick(); }});
   }
   if (interrupted()) return kInterrupted;
-  if (end.code != 0) throw UsageError("the probe ended with exit code " + std::to_string(end.code) + (last.starts_with("@") ? "" : ": " + last) + "; nothing was kept");
+  if (end.code != 0)
+    throw UsageError("the probe ended with exit code " + std::to_string(end.code) + (last.starts_with("@") ? "" : ": " + last) +
+                     "; nothing was kept");
   std::vector<std::vector<std::string>> rows = {{"ceiling of " + id, "measured"}};
   for (const auto& [name, value] : read_ceilings(id)) rows.push_back({name, ceiling_text(name, value)});
   std::cout << format_columns(rows, "lr") << "kept in " << ceilings_file(id).string() << "\n";

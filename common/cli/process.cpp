@@ -48,9 +48,9 @@ struct Pipe {
 
 /// While alive, SIGINT and SIGTERM are passed on instead of ending us.
 struct PassSignals {
-  struct sigaction old_int {}, old_term {};
+  struct sigaction old_int{}, old_term{};
   PassSignals() {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = pass_on;
     sigaction(SIGINT, &action, &old_int);
     sigaction(SIGTERM, &action, &old_term);

@@ -18,9 +18,13 @@ namespace fs = std::filesystem;
 std::string objection(const Result& result, const Result& first, const fs::path& lesson) {
   if (result.dirty) return "was measured with uncommitted changes; commit them and measure again";
   if (result.commit.empty()) return "does not know its commit; measure inside a git checkout";
-  if (result.commit != first.commit) return "is from commit " + result.commit.substr(0, 10) + ", " + first.lesson + " from " + first.commit.substr(0, 10) + "; measure both again";
-  if (result.machine.id != first.machine.id) return "is from machine " + result.machine.id + ", " + first.lesson + " from " + first.machine.id;
-  if (result.machine.id.empty() || result.machine.id.find('/') != std::string::npos || result.machine.id.starts_with(".")) return "has '" + result.machine.id + "' as machine.id, which is no folder name";
+  if (result.commit != first.commit)
+    return "is from commit " + result.commit.substr(0, 10) + ", " + first.lesson + " from " + first.commit.substr(0, 10) +
+           "; measure both again";
+  if (result.machine.id != first.machine.id)
+    return "is from machine " + result.machine.id + ", " + first.lesson + " from " + first.machine.id;
+  if (result.machine.id.empty() || result.machine.id.find('/') != std::string::npos || result.machine.id.starts_with("."))
+    return "has '" + result.machine.id + "' as machine.id, which is no folder name";
   const std::string now = code_hash(lesson);
   if (now.empty()) return "is of a lesson that this tree does not have";
   if (result.code_hash != now) return "was measured with other code of the lesson than this tree's; measure again";
@@ -40,7 +44,8 @@ int publish(const std::string& out_option) {
   std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const Result& first = results.front().second;
   for (const auto& [path, result] : results) {
-    if (path.filename() != result.lesson + ".json") throw UsageError(shown(path) + ": holds lesson " + result.lesson + "; nothing was published");
+    if (path.filename() != result.lesson + ".json")
+      throw UsageError(shown(path) + ": holds lesson " + result.lesson + "; nothing was published");
     const std::string problem = objection(result, first, source_folder() / "lessons" / result.lesson);
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
   }
@@ -52,7 +57,7 @@ int publish(const std::string& out_option) {
   fs::remove_all(previous);
   try {
     if (fs::exists(target)) fs::copy(target, next, fs::copy_options::recursive);  // lessons not measured this time stay
-    for (const auto& [path, result] : results) write_atomically(next / path.filename(), read_file(path));
+    for (const auto& [path, result] : results) write_atomically(next / path.filename(), text_of(path));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(next, ignored);
@@ -61,8 +66,8 @@ int publish(const std::string& out_option) {
   if (fs::exists(target)) fs::rename(target, previous);
   fs::rename(next, target);
   fs::remove_all(previous);
-  std::cout << results.size() << (results.size() == 1 ? " result" : " results") << " of commit " << first.commit.substr(0, 10) << " copied to " << shown(target)
-            << "; rewrite the tables with: tenfold report --write\n";
+  std::cout << results.size() << (results.size() == 1 ? " result" : " results") << " of commit " << first.commit.substr(0, 10)
+            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
   return 0;
 }
 

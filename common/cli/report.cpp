@@ -29,7 +29,8 @@ std::vector<LessonEntry> lesson_entries() {
   for (const auto& entry : fs::directory_iterator(source_folder() / "lessons", none)) {
     const std::string name = entry.path().filename().string();
     const bool built = std::any_of(lessons.begin(), lessons.end(), [&](const Lesson& lesson) { return lesson.name == name; });
-    if (fs::exists(entry.path() / "CMakeLists.txt") && !built) throw UsageError("lesson " + name + " is not built, so its row cannot be written; build with: ./tenfold setup");
+    if (fs::exists(entry.path() / "CMakeLists.txt") && !built)
+      throw UsageError("lesson " + name + " is not built, so its row cannot be written; build with: ./tenfold setup");
   }
   for (const Lesson& lesson : lessons) entries.push_back({lesson.name, lesson.title, lesson.question, lesson.workload, lesson.foundation});
   return entries;
@@ -51,13 +52,15 @@ int page_for_this_machine(const std::string& out_option) {
     const bool there = std::any_of(results.begin(), results.end(), [&](const Result& result) { return result.lesson == lesson.name; });
     if (!there) not_run.emplace_back(lesson.name, "not measured yet; run: ./tenfold run " + lesson.number());
   }
-  const fs::path page = out.parent_path() / "report.html";
+  const fs::path page = report_page(out, out_option);
   write_atomically(page, html_report(results, not_run));
   std::cout << shown(page) << "\n";
   return 0;
 }
 
 }  // namespace
+
+fs::path report_page(const fs::path& out, const std::string& chosen) { return (chosen.empty() ? out.parent_path() : out) / "report.html"; }
 
 int report(const ReportOptions& options) {
   if (!options.write && !options.check) return page_for_this_machine(options.out);
@@ -78,7 +81,8 @@ int report(const ReportOptions& options) {
 }
 
 int version() {
-  std::cout << "tenfold " << TENFOLD_VERSION << " (results " << kResultSchema << ", built in " << shown(build_folder()) << ", C++ " << __cplusplus / 100 % 100 << ", GCC " << __VERSION__ << ")\n";
+  std::cout << "tenfold " << TENFOLD_VERSION << " (results " << kResultSchema << ", built in " << shown(build_folder()) << ", C++ "
+            << __cplusplus / 100 % 100 << ", GCC " << __VERSION__ << ")\n";
   return 0;
 }
 

@@ -69,9 +69,18 @@ int list(bool json) {
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const Lesson& lesson : lessons) {
-      all.push_back({{"lesson", lesson.name}, {"title", lesson.title}, {"question", lesson.question}, {"workload", lesson.workload}, {"foundation", lesson.foundation},
-                     {"core", lesson.core}, {"ranks", lesson.ranks}, {"baseline", lesson.baseline}, {"techniques", lesson.techniques}, {"cases", lesson.cases},
-                     {"settings", lesson.settings}, {"status", status_of(lesson, out)}});
+      all.push_back({{"lesson", lesson.name},
+                     {"title", lesson.title},
+                     {"question", lesson.question},
+                     {"workload", lesson.workload},
+                     {"foundation", lesson.foundation},
+                     {"core", lesson.core},
+                     {"ranks", lesson.ranks},
+                     {"baseline", lesson.baseline},
+                     {"techniques", lesson.techniques},
+                     {"cases", lesson.cases},
+                     {"settings", lesson.settings},
+                     {"status", status_of(lesson, out)}});
     }
     std::cout << all.dump(1) << "\n";
     return 0;
@@ -81,9 +90,11 @@ int list(bool json) {
     return 0;
   }
   for (const Lesson& lesson : lessons) {
-    std::cout << lesson.name << "  " << lesson.title << (lesson.foundation ? " (foundation)" : "") << (lesson.core ? "" : " (not in the tour; tour --all)") << "\n";
+    std::cout << lesson.name << "  " << lesson.title << (lesson.foundation ? " (foundation)" : "")
+              << (lesson.core ? "" : " (not in the tour; tour --all)") << "\n";
     if (!lesson.question.empty()) std::cout << "    " << wrap_text(lesson.question, 112, 4) << "\n";
-    if (!lesson.techniques.empty()) std::cout << "    " << wrap_text(lesson.baseline + " against " + joined(lesson.techniques), 112, 4) << "\n";
+    if (!lesson.techniques.empty())
+      std::cout << "    " << wrap_text(lesson.baseline + " against " + joined(lesson.techniques), 112, 4) << "\n";
     std::cout << "    " << status_of(lesson, out) << "\n";
   }
   std::cout << "\nRun one with: tenfold run " << lessons.front().number() << "\n";
@@ -112,7 +123,8 @@ int run_lessons(const RunOptions& options) {
     display.clear();
     if (!end.problem.empty() && end.code != kBadUsage) display.say("tenfold: " + chosen[i]->name + ": " + end.problem);
     if (end.code == kNothingRan) display.say(chosen[i]->name + ": " + meaning_of(end.code));
-    if (!describe && !options.own_json && fs::exists(file) && (end.code == 0 || end.code == 1 || end.code == kInterrupted)) display.say("result: " + shown(file));
+    if (!describe && !options.own_json && fs::exists(file) && (end.code == 0 || end.code == 1 || end.code == kInterrupted))
+      display.say("result: " + shown(file));
     // A crash outranks an invalid run, and "nothing can run here" hides behind anything that did run.
     const auto weight = [](int code) { return code == 0 ? 0 : code == kNothingRan ? 1 : code == 1 ? 2 : 3; };
     const bool only = chosen.size() == 1;

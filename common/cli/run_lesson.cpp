@@ -28,7 +28,8 @@ struct TemporaryFolder {
   fs::path path;
   TemporaryFolder() {
     std::string pattern = (fs::temp_directory_path() / "tenfold.XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw UsageError(pattern + " cannot be made: " + std::strerror(errno) + "; set TMPDIR to a folder with space");
+    if (!mkdtemp(pattern.data()))
+      throw UsageError(pattern + " cannot be made: " + std::strerror(errno) + "; set TMPDIR to a folder with space");
     path = pattern;
   }
   ~TemporaryFolder() {
@@ -47,12 +48,28 @@ constexpr const char* kRankScript =
 Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& program, const fs::path& folder) {
   const fs::path launcher = source_folder() / ".venv" / "bin" / "torchrun";
   if (!fs::exists(launcher)) {
-    throw UsageError(lesson.name + " runs on " + std::to_string(lesson.ranks) + " ranks and " + launcher.string() + " is missing; set up with: ./tenfold setup");
+    throw UsageError(lesson.name + " runs on " + std::to_string(lesson.ranks) + " ranks and " + launcher.string() +
+                     " is missing; set up with: ./tenfold setup");
   }
-  if (mkfifo((folder / "errors").c_str(), 0600) != 0) throw UsageError((folder / "errors").string() + " cannot be made: " + std::strerror(errno));
+  if (mkfifo((folder / "errors").c_str(), 0600) != 0)
+    throw UsageError((folder / "errors").string() + " cannot be made: " + std::strerror(errno));
   Command command;
-  command.arguments = {launcher.string(), "--nnodes", "1", "--nproc_per_node", std::to_string(lesson.ranks), "--rdzv-backend", "c10d",
-                       "--rdzv-endpoint", "127.0.0.1:0", "--log-dir", (folder / "log").string(), "--no-python", "/bin/sh", "-c", kRankScript, "rank"};
+  command.arguments = {launcher.string(),
+                       "--nnodes",
+                       "1",
+                       "--nproc_per_node",
+                       std::to_string(lesson.ranks),
+                       "--rdzv-backend",
+                       "c10d",
+                       "--rdzv-endpoint",
+                       "127.0.0.1:0",
+                       "--log-dir",
+                       (folder / "log").string(),
+                       "--no-python",
+                       "/bin/sh",
+                       "-c",
+                       kRankScript,
+                       "rank"};
   command.arguments.insert(command.arguments.end(), program.begin(), program.end());
   command.environment = {{"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "ERROR"}, {"OMP_NUM_THREADS", "1"}};
   command.errors_from = (folder / "errors").string();
@@ -62,7 +79,9 @@ Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& pro
 /// The most telling of the ranks' exit codes: a crash before a failure before anything else.
 std::optional<int> code_of_ranks(const fs::path& folder) {
   std::optional<int> worst;
-  const auto weight = [](int code) { return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == kBadUsage ? 4 : code == 1 ? 3 : 5; };
+  const auto weight = [](int code) {
+    return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == kBadUsage ? 4 : code == 1 ? 3 : 5;
+  };
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with("code.")) continue;
     int code = 0;
@@ -101,12 +120,20 @@ struct Sink {
 
 std::string meaning_of(int code) {
   switch (code) {
-    case 0: return "";
-    case 1: return "a run was not valid, or a trap was not caught";
-    case kBadUsage: return "the lesson refused its flags";
-    case kNothingRan: return "nothing of it can run on this machine";
-    case kInterrupted: return "interrupted; what was done is kept";
-    default: return "crashed with exit code " + std::to_string(code) + (code > 128 && code < 160 ? ", " + signal_name(code - 128) : "");
+    case 0:
+      return "";
+    case 1:
+      return "a run was not valid, or a trap was not caught";
+    case kBadUsage:
+      return "the lesson refused its flags";
+    case 3:
+      return "stopped on an error";
+    case kNothingRan:
+      return "nothing of it can run on this machine";
+    case kInterrupted:
+      return "interrupted; what was done is kept";
+    default:
+      return "crashed with exit code " + std::to_string(code) + (code > 128 && code < 160 ? ", " + signal_name(code - 128) : "");
   }
 }
 
@@ -114,7 +141,8 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   std::vector<std::string> program = {lesson.binary.string()};
   program.insert(program.end(), start.flags.begin(), start.flags.end());
   const TemporaryFolder folder;
-  const bool launch = lesson.ranks > 1 && !std::getenv("RANK") && !std::getenv("SLURM_PROCID") && !std::getenv("OMPI_COMM_WORLD_RANK") && !std::getenv("PMI_RANK");
+  const bool launch = lesson.ranks > 1 && !std::getenv("RANK") && !std::getenv("SLURM_PROCID") && !std::getenv("OMPI_COMM_WORLD_RANK") &&
+                      !std::getenv("PMI_RANK");
   Command command = launch ? under_torchrun(lesson, program, folder.path) : Command{program, {}, ""};
   command.environment["TENFOLD_PROGRESS"] = "1";
 
@@ -155,7 +183,8 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
       result.code = *ranks;
     } else if (!interrupted()) {
       result.code = 1;
-      result.problem = "torchrun did not start the ranks: " + one_line(launcher_said.substr(launcher_said.size() - std::min<size_t>(launcher_said.size(), 300)));
+      result.problem = "torchrun did not start the ranks: " +
+                       one_line(launcher_said.substr(launcher_said.size() - std::min<size_t>(launcher_said.size(), 300)));
     }
   }
   if (interrupted()) result.code = kInterrupted;

@@ -18,11 +18,11 @@ struct LessonEnd {
 };
 
 struct LessonStart {
-  std::vector<std::string> flags;          ///< handed on unchanged
-  std::filesystem::path output_file;       ///< where its table goes; standard output when empty
-  double from = 0, to = 1;                 ///< the part of the whole progress that this lesson is
-  std::string label;                       ///< before the lesson's own words in the progress line
-  bool errors_to_file = false;             ///< what it says on standard error goes into output_file too
+  std::vector<std::string> flags;     ///< handed on unchanged
+  std::filesystem::path output_file;  ///< where its table goes; standard output when empty
+  double from = 0, to = 1;            ///< the part of the whole progress that this lesson is
+  std::string label;                  ///< before the lesson's own words in the progress line
+  bool errors_to_file = false;        ///< what it says on standard error goes into output_file too
 };
 
 /// Runs the lesson to its end and shows its progress. A lesson of several ranks is started by the environment's torchrun,

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Done {
-  const Lesson* lesson;
+  const Lesson* lesson = nullptr;
   LessonEnd end;
   fs::path file;
 };
@@ -46,25 +46,36 @@ std::string skips_text(const std::vector<Result>& results, const std::vector<std
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
       for (const VariantResult& variant : c.variants) {
-        if (variant.status == "skipped") add(variant.reason.empty() ? "no reason given" : variant.reason, result.lesson.substr(0, 2) + " " + variant.name);
+        if (variant.status == "skipped")
+          add(variant.reason.empty() ? "no reason given" : variant.reason, result.lesson.substr(0, 2) + " " + variant.name);
       }
     }
   }
   std::string out = reasons.empty() ? "" : "\nNot run:\n";
-  for (const auto& [reason, who] : reasons) out += "  " + wrap_text(one_line(reason + ": " + who), 118, 6) + "\n";
+  for (const auto& [reason, who] : reasons) out += "  " + wrap_text(one_line(who + ": " + reason), 118, 6) + "\n";
   return out;
 }
 
-nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results, const TourOptions& options, const fs::path& page, bool stopped) {
-  nlohmann::ordered_json json = {{"machine", fingerprint().id}, {"preset", options.preset}, {"interrupted", stopped}, {"report", page.string()},
-                                 {"lessons", nlohmann::ordered_json::array()}, {"verdicts", nlohmann::ordered_json::array()}};
+nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results, const TourOptions& options,
+                               const fs::path& page, bool stopped) {
+  nlohmann::ordered_json json = {{"machine", fingerprint().id},
+                                 {"preset", options.preset},
+                                 {"interrupted", stopped},
+                                 {"report", page.string()},
+                                 {"lessons", nlohmann::ordered_json::array()},
+                                 {"verdicts", nlohmann::ordered_json::array()}};
   for (const Done& done : all) {
-    json["lessons"].push_back({{"lesson", done.lesson->name}, {"exit_code", done.end.code}, {"problem", short_reason(done)}, {"seconds", done.end.seconds}, {"result", done.file.string()}});
+    json["lessons"].push_back({{"lesson", done.lesson->name},
+                               {"exit_code", done.end.code},
+                               {"problem", short_reason(done)},
+                               {"seconds", done.end.seconds},
+                               {"result", done.file.string()}});
   }
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
       for (const Verdict& v : c.verdicts) {
-        nlohmann::ordered_json row = {{"lesson", result.lesson}, {"case", c.name}, {"technique", v.technique}, {"speed", v.speed.label}, {"memory", v.memory.label}};
+        nlohmann::ordered_json row = {
+            {"lesson", result.lesson}, {"case", c.name}, {"technique", v.technique}, {"speed", v.speed.label}, {"memory", v.memory.label}};
         if (v.speed.ratio) row["speed_ratio"] = *v.speed.ratio;
         if (v.speed.low && v.speed.high) row["speed_interval"] = {*v.speed.low, *v.speed.high};
         if (v.memory.ratio) row["memory_ratio"] = *v.memory.ratio;
@@ -82,7 +93,8 @@ void probe_first(Display& display) {
   const std::string id = fingerprint().id;
   if (!fs::exists(program) || fs::exists(ceilings_file(id))) return;
   display.update(0, "measuring what this machine can do at most");
-  const End end = run_child({{program.string()}, {}, ""}, {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
+  const End end =
+      run_child({{program.string()}, {}, ""}, {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
   if (end.code != 0 && !interrupted()) display.say("the probe failed; lessons go on without ceilings (see: tenfold probe)");
 }
 
@@ -100,7 +112,8 @@ int tour(const TourOptions& options) {
 
   Display display;
   probe_first(display);
-  const double whole = std::accumulate(path.begin(), path.end(), 0.0, [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
+  const double whole =
+      std::accumulate(path.begin(), path.end(), 0.0, [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
   double before = 0;
   std::vector<Done> all;
   std::vector<Result> results;
@@ -111,7 +124,8 @@ int tour(const TourOptions& options) {
       not_run.emplace_back(lesson->name, "interrupted before it started");
       continue;
     }
-    Done done{lesson, {}, out / (lesson->name + ".json")};
+    Done done;
+    done.lesson = lesson, done.file = out / (lesson->name + ".json");
     // What an earlier run left is not today's: a lesson that crashes must not show yesterday's numbers.
     const fs::path earlier = done.file.string() + ".earlier";
     std::error_code ignored;
@@ -142,12 +156,13 @@ int tour(const TourOptions& options) {
       not_run.emplace_back(lesson->name, outcome == "done" ? "wrote no result" : outcome);
     }
     failed = failed || (done.end.code != 0 && done.end.code != kNothingRan && done.end.code != kInterrupted);
-    display.say(lesson->name + ": " + outcome + " in " + human_seconds(done.end.seconds) + (done.end.problem.empty() ? "" : " (" + shown(start.output_file) + ")"));
+    display.say(lesson->name + " (" + human_seconds(done.end.seconds) + "): " + outcome +
+                (done.end.problem.empty() ? "" : "; log: " + shown(start.output_file)));
     all.push_back(std::move(done));
   }
   display.clear();
 
-  const fs::path page = out.parent_path() / "report.html";
+  const fs::path page = report_page(out, options.out);
   write_atomically(page, html_report(results, not_run));
   const bool stopped = interrupted();
   if (options.json) {
@@ -155,7 +170,8 @@ int tour(const TourOptions& options) {
   } else {
     std::cout << "\n" << format_summary(results) << skips_text(results, not_run) << "\n";
     if (stopped) std::cout << "Interrupted: the table holds what was done.\n";
-    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out) << "/*.log\nReport:  " << shown(page) << "\n";
+    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out) << "/*.log\nReport:  " << shown(page)
+              << "\n";
   }
   return stopped ? kInterrupted : failed ? 1 : 0;
 }

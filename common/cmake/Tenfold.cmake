@@ -42,6 +42,8 @@ add_library(tenfold_torch INTERFACE)
 target_link_libraries(tenfold_torch INTERFACE tenfold_flags)
 target_include_directories(tenfold_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(tenfold_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
+# libtorch exports an old copy of std::filesystem, whose remove_all jumps to null; the system's own must be found first.
+target_link_options(tenfold_torch INTERFACE "SHELL:-Wl,--no-as-needed -lstdc++ -Wl,--as-needed")
 if(TORCH_CUDA_FOUND OR TARGET torch_cuda)
   target_compile_definitions(tenfold_torch INTERFACE TENFOLD_WITH_CUDA=1)
 endif()

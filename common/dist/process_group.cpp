@@ -39,7 +39,7 @@ double reduce(const World& world, double value, c10d::ReduceOp::RedOpType operat
 
 Ranks ranks_from_environment() {
   Ranks ranks;
-  if (env("RANK") != nullptr && env("WORLD_SIZE") != nullptr) {
+  if (env("RANK") != nullptr || env("WORLD_SIZE") != nullptr) {
     ranks = {number("RANK"), number("WORLD_SIZE"), env("LOCAL_RANK") != nullptr ? number("LOCAL_RANK") : 0, "torchrun"};
   } else if (env("OMPI_COMM_WORLD_RANK") != nullptr) {
     ranks = {number("OMPI_COMM_WORLD_RANK"), number("OMPI_COMM_WORLD_SIZE"), number("OMPI_COMM_WORLD_LOCAL_RANK"), "openmpi"};

@@ -162,6 +162,8 @@ void counting_pass(CaseRun& run) {
   const bool ok = run.guarded(baseline, [&] { counted = count_step(run.device, [&] { return run.build(baseline); }); });
   if (!ok) return;
   counted.settings = baseline.record->read;
+  counted.settings["world_size"] = run.world.ranks.world_size;
+  if (run.world.ranks.rank != 0) return;  // rank 0 writes the result; other ranks' baseline may have counted nothing
   for (Candidate& candidate : run.candidates) {
     for (const auto& [name, value] : candidate.record->read) counted.settings.emplace(name, value);
     if (!candidate.variant->predict || candidate.result.status == "skipped") continue;
@@ -207,9 +209,11 @@ void split_pass(CaseRun& run) {
       const Step step = run.build(candidate);
       for (int warm = 0; warm < 2; ++warm) step.fn();
       candidate.result.split = split_step(run.device, step, kSteps);
-      if (!run.options.trace.empty() && run.world.ranks.rank == 0) {
+      if (!run.options.trace.empty()) {
+        // Every rank steps, or rank 0 would wait for the others' collectives; each traces into a file of its own.
         std::string name = run.description.name + "." + candidate.variant->name;
         for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=' ? c : '_';
+        if (run.world.group) name += ".rank" + std::to_string(run.world.ranks.rank);
         write_trace(run.device, step, 3, run.options.trace + "." + name + ".json");
       }
     });

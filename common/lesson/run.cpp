@@ -144,7 +144,9 @@ CaseResult collect(CaseRun& run) {
       candidate.result.bytes_sent = static_cast<int64_t>(sent->second.value);
       candidate.result.notes.erase(sent);
     }
-    candidate.result.environment["MALLOC"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
+    if (&candidate == &run.candidates.front()) {
+      candidate.result.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
+    }
     result.variants.push_back(candidate.result);
     if (candidate.agreement) {
       Verdict verdict;
@@ -206,6 +208,14 @@ int exit_code(const Result& result) {
   return wrong ? 1 : anything ? 0 : 77;
 }
 
+Ranks ranks_or_usage_error() {
+  try {
+    return ranks_from_environment();
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
+
 int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const auto parsed = parse_options(argc, argv, lesson);
   if (!parsed) return 0;
@@ -217,7 +227,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   }
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
-  const Ranks ranks = ranks_from_environment();
+  const Ranks ranks = ranks_or_usage_error();
   if (ranks.world_size != lesson.ranks && (lesson.ranks == 1 || ranks.launcher.empty())) {
     throw UsageError(name + " needs " + std::to_string(lesson.ranks) + " rank(s) and was started with " + std::to_string(ranks.world_size) +
                      "; use ./tenfold run " + name + ", or torchrun --nproc_per_node " + std::to_string(lesson.ranks) + " --no-python " + argv[0]);
@@ -264,7 +274,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
       for (const int rank : world.missing_ranks(std::chrono::seconds(3))) who += (who.empty() ? "" : ", ") + std::to_string(rank);
       const std::string text = error.what();
       throw std::runtime_error("rank " + std::to_string(ranks.rank) + ": " +
-                               (who.empty() ? "a collective failed: " + text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
+                               (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
                                "; nothing was written");
     }
   }

@@ -129,11 +129,14 @@ std::map<std::string, double> read_ceilings(const std::string& machine_id) {
   std::ostringstream text;
   text << file.rdbuf();
   const auto json = nlohmann::json::parse(text.str(), nullptr, false);
-  const auto damaged = [&](const std::string& what) { return ResultError(path.string() + ": " + what + "; measure again with: tenfold probe"); };
+  const auto damaged = [&](const std::string& what) {
+    return ResultError(path.string() + ": " + what + "; measure again with: tenfold probe");
+  };
   if (json.is_discarded() || !json.is_object()) throw damaged("is not a JSON object");
   std::map<std::string, double> ceilings;
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0) throw damaged(name + ": is not a positive number");
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0)
+      throw damaged(name + ": is not a positive number");
     ceilings[name] = value.get<double>();
   }
   return ceilings;

@@ -74,7 +74,8 @@ GpuReport read_gpus() {
   std::array<char, 96> version{};
   if (nvml.call("nvmlSystemGetDriverVersion", version.data(), static_cast<unsigned>(version.size()))) report.driver = version.data();
   int cuda = 0;
-  if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda)) report.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+  if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda))
+    report.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
   unsigned count = 0;
   if (!nvml.call("nvmlDeviceGetCount_v2", &count)) report.problem = "the driver does not list its GPUs";
   for (unsigned i = 0; i < count; ++i) {

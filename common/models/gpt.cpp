@@ -107,10 +107,8 @@ GptTraining::GptTraining(const Trial& trial)
 
 std::pair<Tensor, Tensor> GptTraining::next_batch() {
   RECORD_USER_SCOPE("data");
-  const int64_t length = model->config.length;
-  const Tensor starts = torch::randint(0, tokens_.size(0) - length - 1, {batch, 1}, generator_, torch::kLong);
-  const Tensor windows = tokens_.index({starts + torch::arange(length + 1)}).to(device_);  // (B, T + 1)
-  return {windows.slice(1, 0, length), windows.slice(1, 1, length + 1)};
+  const TextBatch sampled = sample_batch(tokens_, batch, model->config.length, generator_);
+  return {sampled.ids.to(device_), sampled.targets.to(device_)};
 }
 
 }  // namespace tenfold

@@ -74,8 +74,8 @@ std::string why_unlike(const Row& row, const std::vector<Row>& others) {
     for (size_t i = 0; i < mine.size(); ++i) {
       if (mine[i].second == theirs[i].second) continue;
       ++count;
-      differing += (differing.empty() ? "" : ", ") + mine[i].first + " is " + (mine[i].second.empty() ? "none" : mine[i].second) + " here and " +
-                   (theirs[i].second.empty() ? "none" : theirs[i].second) + " there";
+      differing += (differing.empty() ? "" : ", ") + mine[i].first + " is " + (mine[i].second.empty() ? "none" : mine[i].second) +
+                   " here and " + (theirs[i].second.empty() ? "none" : theirs[i].second) + " there";
     }
     if (count < fewest) fewest = count, best = differing;
   }
@@ -93,7 +93,8 @@ Speed label_of(const Interval& interval, double noise) {
 
 /// Nothing when a row can be compared, else the reason.
 std::string unusable(const Row& row, const std::string& side) {
-  if (row.variant->status != "ok") return "is " + row.variant->status + " in " + side + (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
+  if (row.variant->status != "ok")
+    return "is " + row.variant->status + " in " + side + (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
   if (row.variant->source != "measured") return "is " + row.variant->source + ", not measured, in " + side;
   if (rates(*row.variant).empty()) return "was not timed in " + side;
   return "";
@@ -104,9 +105,17 @@ std::string unusable(const Row& row, const std::string& side) {
 std::vector<std::pair<std::string, std::string>> identity_parts(const Result& result, const CaseResult& c, const std::string& variant) {
   std::string settings;
   for (const auto& [name, value] : c.settings) settings += (settings.empty() ? "" : " ") + name + "=" + plain(value);
-  return {{"lesson", result.lesson}, {"lesson version", std::to_string(result.lesson_version)}, {"case", c.name}, {"variant", variant},
-          {"settings", settings},    {"size", c.size},       {"device", c.device},    {"dtype", c.dtype},
-          {"ranks", std::to_string(c.world_size)}, {"backend", c.backend}, {"threads", std::to_string(c.threads)}};
+  return {{"lesson", result.lesson},
+          {"lesson version", std::to_string(result.lesson_version)},
+          {"case", c.name},
+          {"variant", variant},
+          {"settings", settings},
+          {"size", c.size},
+          {"device", c.device},
+          {"dtype", c.dtype},
+          {"ranks", std::to_string(c.world_size)},
+          {"backend", c.backend},
+          {"threads", std::to_string(c.threads)}};
 }
 
 Interval independent_ratio(const std::vector<double>& a, const std::vector<double>& b) {
@@ -118,8 +127,11 @@ Interval independent_ratio(const std::vector<double>& a, const std::vector<doubl
 
 std::string bound_of(const std::optional<Split>& split) {
   if (!split) return "";
-  const std::array<std::pair<const char*, double>, 5> parts = {{{"data", split->data}, {"host", split->host}, {"device", split->device},
-                                                                {"copy", split->copy}, {"communication", split->communication}}};
+  const std::array<std::pair<const char*, double>, 5> parts = {{{"data", split->data},
+                                                                {"host", split->host},
+                                                                {"device", split->device},
+                                                                {"copy", split->copy},
+                                                                {"communication", split->communication}}};
   double step = 0;
   for (const auto& [name, seconds] : parts) step += seconds;
   const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& p, const auto& q) { return p.second < q.second; });

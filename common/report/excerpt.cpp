@@ -108,7 +108,8 @@ size_t definition_end(const std::string& mask, size_t start, size_t at, size_t a
   size_t next = after;
   while (next < mask.size() && is_space(mask[next])) ++next;
   if (next >= mask.size()) return std::string::npos;
-  const bool type = contains_word(before, "struct") || contains_word(before, "class") || contains_word(before, "enum") || contains_word(before, "union");
+  const bool type =
+      contains_word(before, "struct") || contains_word(before, "class") || contains_word(before, "enum") || contains_word(before, "union");
   if (type && mask[next] != '(' && before.find('(') == std::string::npos) {
     const size_t brace = mask.find_first_of("{;(=", next);
     if (brace == std::string::npos || mask[brace] != '{') return std::string::npos;
@@ -181,7 +182,8 @@ std::string cut_definition(const std::string& source, const std::string& symbol)
     const size_t from = with_comment(source, start);
     size_t to = end;
     const size_t line_end = std::min(source.find('\n', end), source.size());
-    if (source.find_first_not_of(" \t", end) < line_end && source.compare(source.find_first_not_of(" \t", end), 2, "//") == 0) to = line_end;
+    if (source.find_first_not_of(" \t", end) < line_end && source.compare(source.find_first_not_of(" \t", end), 2, "//") == 0)
+      to = line_end;
     return dedent(source.substr(from, to - from));
   }
   throw std::invalid_argument("no definition of '" + symbol + "'");

@@ -57,17 +57,21 @@ std::vector<Result> published_results(const fs::path& root) {
   }
   std::vector<Result> results;
   for (const fs::path& file : files) results.push_back(read_result(file));
-  std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) { return std::pair(a.lesson, a.machine.id) < std::pair(b.lesson, b.machine.id); });
+  std::sort(results.begin(), results.end(),
+            [](const Result& a, const Result& b) { return std::pair(a.lesson, a.machine.id) < std::pair(b.lesson, b.machine.id); });
   return results;
 }
 
-std::string fill_generated_parts(const std::string& text, const fs::path& page, const fs::path& root, const std::vector<LessonEntry>& lessons,
-                                 const std::vector<Result>& published) {
+std::string fill_generated_parts(const std::string& text, const fs::path& page, const fs::path& root,
+                                 const std::vector<LessonEntry>& lessons, const std::vector<Result>& published) {
   std::string out;
   size_t from = 0;
-  const auto line_of = [&](size_t at) { return page.string() + ":" + std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')) + ": "; };
+  const auto line_of = [&](size_t at) {
+    return page.string() + ":" + std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')) + ": ";
+  };
   for (size_t begin = text.find(kBegin); begin != std::string::npos; begin = text.find(kBegin, from)) {
-    if (const size_t stray = text.find(kEnd, from); stray < begin) throw ResultError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
+    if (const size_t stray = text.find(kEnd, from); stray < begin)
+      throw ResultError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
     const size_t close = text.find(" -->", begin);
     const size_t end = text.find(kEnd, begin);
     if (close == std::string::npos || end == std::string::npos || text.find(kBegin, begin + 1) < end) {
@@ -99,7 +103,8 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
     out += text.substr(from, close + 4 - from) + "\n" + body + kEnd;
     from = end + std::string(kEnd).size();
   }
-  if (const size_t stray = text.find(kEnd, from); stray != std::string::npos) throw ResultError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
+  if (const size_t stray = text.find(kEnd, from); stray != std::string::npos)
+    throw ResultError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
   return out + text.substr(from);
 }
 
@@ -123,12 +128,16 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
     files.push_back({page, text, fill_generated_parts(text, page, root, lessons, published)});
   }
   const auto old_text = [](const fs::path& page) { return fs::exists(page) ? read_text(page) : std::string(); };
-  files.push_back({lessons_page, old_text(lessons_page),
-                   whole_page("Lessons", "Every lesson, what it asks, and the first verdict that was published. [method.md](method.md) says what the words mean.",
-                              lessons_markdown(lessons, published, lessons_page, root))});
-  files.push_back({results_page, old_text(results_page),
-                   whole_page("Results", "Every published verdict, by machine. [method.md](method.md) says what the words mean; the files are in `results/`.",
-                              results_markdown(published, root))});
+  files.push_back(
+      {lessons_page, old_text(lessons_page),
+       whole_page("Lessons",
+                  "Every lesson, what it asks, and the first verdict that was published. [method.md](method.md) says what the words mean.",
+                  lessons_markdown(lessons, published, lessons_page, root))});
+  files.push_back(
+      {results_page, old_text(results_page),
+       whole_page("Results",
+                  "Every published verdict, by machine. [method.md](method.md) says what the words mean; the files are in `results/`.",
+                  results_markdown(published, root))});
   return files;
 }
 

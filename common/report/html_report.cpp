@@ -34,11 +34,15 @@ std::string kind_of(const std::string& speed) {
   return "open";
 }
 
-std::string cell(const std::string& text, const char* kind = "") { return std::string("<td") + (*kind ? " class=\"" + std::string(kind) + "\"" : "") + ">" + escape_html(text) + "</td>"; }
+std::string cell(const std::string& text, const char* kind = "") {
+  return std::string("<td") + (*kind ? " class=\"" + std::string(kind) + "\"" : "") + ">" + escape_html(text) + "</td>";
+}
 
 std::string chip(const std::string& text, const std::string& kind) { return "<td class=\"v " + kind + "\">" + escape_html(text) + "</td>"; }
 
-std::string memory_kind(const MemoryResult& memory) { return memory.label == "SMALLER" ? "smaller" : memory.label == "LARGER" ? "larger" : "same"; }
+std::string memory_kind(const MemoryResult& memory) {
+  return memory.label == "SMALLER" ? "smaller" : memory.label == "LARGER" ? "larger" : "same";
+}
 
 const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
   const auto found = std::find_if(c.variants.begin(), c.variants.end(), [&](const VariantResult& v) { return v.name == name; });
@@ -48,23 +52,27 @@ const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
 std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) {
   const std::string expectation = expectation_text(variant, verdict);
   const bool surprise = expectation == "SURPRISE" || expectation == "NOT CAUGHT";
-  return chip(speed_text(verdict.speed), kind_of(verdict.speed.label)) + chip(memory_text(verdict.memory), memory_kind(verdict.memory)) + cell(agreement_text(verdict)) +
-         cell(prediction_text(variant, verdict)) + cell(expectation, surprise ? "surprise" : "");
+  return chip(speed_text(verdict.speed), kind_of(verdict.speed.label)) + chip(memory_text(verdict.memory), memory_kind(verdict.memory)) +
+         cell(agreement_text(verdict)) + cell(prediction_text(variant, verdict)) + cell(expectation, surprise ? "surprise" : "");
 }
 
 std::string summary(const std::vector<Result>& results) {
   std::string rows;
   for (const Result& result : results) {
     if (result.foundation) continue;
-    rows += "<tr class=\"group\"><td colspan=\"7\"><a href=\"#" + escape_html(result.lesson) + "\">" + escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</a></td></tr>";
+    rows += "<tr class=\"group\"><td colspan=\"7\"><a href=\"#" + escape_html(result.lesson) + "\">" +
+            escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</a></td></tr>";
     for (const CaseResult& c : result.cases) {
       for (const Verdict& verdict : c.verdicts) {
-        if (const VariantResult* variant = variant_of(c, verdict.technique)) rows += "<tr>" + cell(verdict.technique) + cell(c.name) + verdict_cells(*variant, verdict) + "</tr>";
+        if (const VariantResult* variant = variant_of(c, verdict.technique))
+          rows += "<tr>" + cell(verdict.technique) + cell(c.name) + verdict_cells(*variant, verdict) + "</tr>";
       }
     }
   }
   if (rows.empty()) return "<p class=\"dim\">No lesson with a verdict was measured.</p>";
-  return "<div class=\"wide\"><table><tr><th>technique</th><th>case</th><th>speed</th><th>memory</th><th>results agree</th><th>predicted speed</th><th>expected</th></tr>" + rows + "</table></div>";
+  return "<div class=\"wide\"><table><tr><th>technique</th><th>case</th><th>speed</th><th>memory</th><th>results agree</th><th>predicted "
+         "speed</th><th>expected</th></tr>" +
+         rows + "</table></div>";
 }
 
 std::string variant_table(const CaseResult& c, bool foundation) {
@@ -74,14 +82,16 @@ std::string variant_table(const CaseResult& c, bool foundation) {
   for (const VariantResult& variant : c.variants) {
     const double rate = items_per_second(variant);
     const auto peak = variant.peak_bytes.find("allocated");
-    out += "<tr>" + cell(variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")")) + cell(rate > 0 ? human_number(rate) : "-", "n") +
+    out += "<tr>" + cell(variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")")) +
+           cell(rate > 0 ? human_number(rate) : "-", "n") +
            cell(peak == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(peak->second)), "n");
     if (!foundation) {
       const Verdict* verdict = verdict_of(c, variant.name);
       out += verdict ? verdict_cells(variant, *verdict) : cell("baseline", "dim") + "<td></td><td></td><td></td><td></td>";
     }
     out += "</tr>";
-    if (!variant.reason.empty()) out += "<tr><td></td><td colspan=\"7\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) + "</td></tr>";
+    if (!variant.reason.empty())
+      out += "<tr><td></td><td colspan=\"7\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) + "</td></tr>";
   }
   return out + "</table></div>";
 }
@@ -98,25 +108,36 @@ std::string charts(const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
     if (variant.split) {
       const Split& s = *variant.split;
-      splits.push_back({variant.name, human_seconds(s.data + s.host + s.device + s.copy + s.communication), {s.data, s.host, s.device, s.copy, s.communication}});
+      splits.push_back({variant.name,
+                        human_seconds(s.data + s.host + s.device + s.copy + s.communication),
+                        {s.data, s.host, s.device, s.copy, s.communication}});
     }
     if (!variant.losses.empty()) losses.push_back({variant.name, variant.losses});
   }
   std::string out;
-  if (!ratios.empty()) out += "<h4>Items per second against the baseline (longer to the right is faster; whiskers are the interval)</h4>" + ratio_chart(ratios);
-  if (!splits.empty()) out += "<h4>Where the time of one step goes</h4>" + stacked_chart(splits, {"waiting for data", "host", "device", "copies", "communication"});
-  if (const std::string chart = line_chart(losses); !chart.empty()) out += "<h4>Loss over the same steps: equal lines mean equal training</h4>" + chart;
+  if (!ratios.empty())
+    out +=
+        "<h4>Items per second against the baseline (longer to the right is faster; whiskers are the interval)</h4>" + ratio_chart(ratios);
+  if (!splits.empty())
+    out += "<h4>Where the time of one step goes</h4>" +
+           stacked_chart(splits, {"waiting for data", "host", "device", "copies", "communication"});
+  if (const std::string chart = line_chart(losses); !chart.empty())
+    out += "<h4>Loss over the same steps: equal lines mean equal training</h4>" + chart;
   return out;
 }
 
 std::string notes(const CaseResult& c) {
   std::string rows;
   for (const VariantResult& variant : c.variants) {
-    const auto add = [&](const std::string& name, const std::string& value) { rows += "<tr>" + cell(variant.name) + cell(name) + cell(value, "n") + "</tr>"; };
+    const auto add = [&](const std::string& name, const std::string& value) {
+      rows += "<tr>" + cell(variant.name) + cell(name) + cell(value, "n") + "</tr>";
+    };
     for (const auto& [name, value] : variant.quality) add(name, human_number(value));
     for (const auto& [name, note] : variant.notes) {
       const bool bytes = note.unit == "bytes" || note.unit == "B", seconds = note.unit == "s" || note.unit == "seconds";
-      add(name, bytes ? human_bytes(note.value) : seconds ? human_seconds(note.value) : human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit));
+      add(name, bytes     ? human_bytes(note.value)
+                : seconds ? human_seconds(note.value)
+                          : human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit));
     }
     if (variant.bytes_sent) add("sent by one rank in one step", human_bytes(static_cast<double>(*variant.bytes_sent)));
   }
@@ -126,20 +147,27 @@ std::string notes(const CaseResult& c) {
 std::string agreement_list(const CaseResult& c) {
   std::string out;
   for (const Verdict& verdict : c.verdicts) {
-    if (verdict.agreement && !verdict.agreement->rule.empty()) out += "<li>" + escape_html(verdict.technique + ": " + verdict.agreement->rule + "; " + agreement_text(verdict)) + "</li>";
+    if (verdict.agreement && !verdict.agreement->rule.empty())
+      out += "<li>" + escape_html(verdict.technique + ": " + verdict.agreement->rule + "; " + agreement_text(verdict)) + "</li>";
   }
   return out.empty() ? "" : "<h4>How agreement was judged</h4><ul>" + out + "</ul>";
 }
 
 std::string lesson_section(const Result& result) {
-  std::string out = "<h2 id=\"" + escape_html(result.lesson) + "\">" + escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</h2><p class=\"dim\">" +
-                    escape_html(result.lesson + ", measured " + result.started_at + (result.commit.empty() ? "" : ", commit " + result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "")) + "</p>";
+  std::string out =
+      "<h2 id=\"" + escape_html(result.lesson) + "\">" + escape_html(result.lesson.substr(0, 2) + " " + result.title) +
+      "</h2><p class=\"dim\">" +
+      escape_html(result.lesson + ", measured " + result.started_at +
+                  (result.commit.empty() ? "" : ", commit " + result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "")) +
+      "</p>";
   for (const CaseResult& c : result.cases) {
-    std::string about = c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) + (c.threads == 1 ? " thread" : " threads");
+    std::string about =
+        c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) + (c.threads == 1 ? " thread" : " threads");
     if (c.world_size > 1) about += ", " + std::to_string(c.world_size) + " ranks over " + c.backend;
     about += ", preset " + c.preset + ", seed " + std::to_string(c.seed);
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);
-    out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" + variant_table(c, result.foundation) + charts(c) + agreement_list(c) + notes(c);
+    out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" +
+           variant_table(c, result.foundation) + charts(c) + agreement_list(c) + notes(c);
   }
   return out;
 }
@@ -150,33 +178,56 @@ std::string escape_html(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
 }
 
 std::string html_report(const std::vector<Result>& results, const std::vector<std::pair<std::string, std::string>>& not_run) {
-  std::string out = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Tenfold report</title><style>";
+  std::string out =
+      "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\"><title>Tenfold report</title><style>";
   out += kStyle;
-  out += "</style></head><body><main><h1>Tenfold report</h1><p>GPU training techniques, each measured on this machine without and with it.</p>";
+  out +=
+      "</style></head><body><main><h1>Tenfold report</h1><p>GPU training techniques, each measured on this machine without and with "
+      "it.</p>";
   if (!results.empty()) {
     const Result& first = results.front();
     const Machine& machine = first.machine;
     std::string day = first.started_at;
     for (const Result& result : results) day = std::max(day, result.started_at);
-    out += "<dl><dt>Machine</dt><dd>" + escape_html(machine_text(machine) + ", " + human_bytes(static_cast<double>(machine.ram_bytes)) + " memory") + "</dd><dt>System</dt><dd>" + escape_html(machine.os) + "</dd><dt>Software</dt><dd>" +
-           escape_html("LibTorch " + machine.libtorch + (machine.cuda.empty() ? "" : ", CUDA " + machine.cuda) + (machine.driver.empty() ? "" : ", driver " + machine.driver)) + "</dd><dt>Measured</dt><dd>" + escape_html(day) + "</dd></dl>";
+    out += "<dl><dt>Machine</dt><dd>" +
+           escape_html(machine_text(machine) + ", " + human_bytes(static_cast<double>(machine.ram_bytes)) + " memory") +
+           "</dd><dt>System</dt><dd>" + escape_html(machine.os) + "</dd><dt>Software</dt><dd>" +
+           escape_html("LibTorch " + machine.libtorch + (machine.cuda.empty() ? "" : ", CUDA " + machine.cuda) +
+                       (machine.driver.empty() ? "" : ", driver " + machine.driver)) +
+           "</dd><dt>Measured</dt><dd>" + escape_html(day) + "</dd></dl>";
   }
-  out += "<h3>How to read it</h3><p>Each technique is timed in turns with its baseline, round by round. The <b>speed</b> is its items per second over the baseline's, with an interval that holds the true median at least 95 % of the time. "
-         "<span class=\"v faster\">FASTER</span> and <span class=\"v slower\">SLOWER</span> mean that the interval clears 1 by more than 1 %; <span class=\"v same\">SAME</span> that it stays within the noise; "
-         "<span class=\"v open\">AMBIGUOUS</span> and <span class=\"v open\">UNDECIDED</span> that this run cannot tell; <span class=\"v invalid\">INVALID</span> that the technique trained something else than the baseline, so that its time means nothing. "
-         "<b>Memory</b> is its peak over the baseline's. Each technique was predicted and expected beforehand: a surprise is marked.</p>";
+  out +=
+      "<h3>How to read it</h3><p>Each technique is timed in turns with its baseline, round by round. The <b>speed</b> is its items per "
+      "second over the baseline's, with an interval that holds the true median at least 95 % of the time. "
+      "<span class=\"v faster\">FASTER</span> and <span class=\"v slower\">SLOWER</span> mean that the interval clears 1 by more than 1 %; "
+      "<span class=\"v same\">SAME</span> that it stays within the noise; "
+      "<span class=\"v open\">AMBIGUOUS</span> and <span class=\"v open\">UNDECIDED</span> that this run cannot tell; <span class=\"v "
+      "invalid\">INVALID</span> that the technique trained something else than the baseline, so that its time means nothing. "
+      "<b>Memory</b> is its peak over the baseline's. Each technique was predicted and expected beforehand: a surprise is marked.</p>";
   out += "<h2>Verdicts</h2>" + summary(results);
   if (!not_run.empty()) {
     out += "<h3>Not run</h3><ul>";

@@ -40,8 +40,15 @@ std::string verdict_table(const Result& result) {
       std::vector<std::string> row;
       if (const Verdict* verdict = verdict_of(c, variant.name)) {
         const std::string reason = variant.status == "skipped" && !variant.reason.empty() ? ": " + variant.reason : "";
-        row = {c.name, name, speed, speed_text(verdict->speed) + reason, peak_text(variant), memory_text(verdict->memory), agreement_text(*verdict),
-               prediction_text(variant, *verdict), expectation_text(variant, *verdict)};
+        row = {c.name,
+               name,
+               speed,
+               speed_text(verdict->speed) + reason,
+               peak_text(variant),
+               memory_text(verdict->memory),
+               agreement_text(*verdict),
+               prediction_text(variant, *verdict),
+               expectation_text(variant, *verdict)};
       } else {
         row = {c.name, name, speed, "baseline", peak_text(variant), "", "", "", ""};
       }
@@ -56,9 +63,12 @@ std::string note_table(const Result& result) {
   Rows rows = {{"case", "variant", "what", "value"}};
   for (const CaseResult& c : result.cases) {
     for (const VariantResult& variant : c.variants) {
-      for (const auto& [name, value] : variant.quality) rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), human_number(value)});
-      for (const auto& [name, note] : variant.notes) rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), markdown_cell(note_text(note))});
-      if (variant.status == "skipped") rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "skipped", markdown_cell(variant.reason)});
+      for (const auto& [name, value] : variant.quality)
+        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), human_number(value)});
+      for (const auto& [name, note] : variant.notes)
+        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), markdown_cell(note_text(note))});
+      if (variant.status == "skipped")
+        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "skipped", markdown_cell(variant.reason)});
     }
   }
   return rows.size() > 1 ? markdown_table(rows) : "No notes were taken.\n";
@@ -115,10 +125,13 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
     if (result.lesson != lesson) continue;
     for (const CaseResult& c : result.cases) gpu = gpu || on_gpu(c);
     const bool stale = result.code_hash != hash_now;
-    const std::string preset = result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
-    out += "**" + markdown_cell(result.machine.id) + "**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " + markdown_cell(machine_text(result.machine)) +
-           "; " + result.started_at.substr(0, 10) + ", commit " + (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
-           ", version " + std::to_string(result.lesson_version) + preset + ".\n\n" + (result.foundation ? note_table(result) : verdict_table(result)) + "\n";
+    const std::string preset =
+        result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
+    out += "**" + markdown_cell(result.machine.id) + "**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
+           markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
+           (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") + ", version " +
+           std::to_string(result.lesson_version) + preset + ".\n\n" + (result.foundation ? note_table(result) : verdict_table(result)) +
+           "\n";
   }
   if (out.empty()) return "Not yet measured on any machine.\n";
   if (!gpu) out += "On a GPU: not yet measured.\n";
@@ -126,13 +139,16 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
   return out;
 }
 
-std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published, const std::filesystem::path& page,
-                             const std::filesystem::path& root) {
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                             const std::filesystem::path& page, const std::filesystem::path& root) {
   Rows rows = {{"", "lesson", "question", "on a CPU", "on a GPU"}};
   for (const LessonEntry& lesson : lessons) {
     const std::string link = (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
-    const auto verdict = [&](bool gpu) { return lesson.foundation ? std::string("foundation") : first_verdict(published, lesson.name, gpu); };
-    rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")", markdown_cell(lesson.question), markdown_cell(verdict(false)), markdown_cell(verdict(true))});
+    const auto verdict = [&](bool gpu) {
+      return lesson.foundation ? std::string("foundation") : first_verdict(published, lesson.name, gpu);
+    };
+    rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")", markdown_cell(lesson.question),
+                    markdown_cell(verdict(false)), markdown_cell(verdict(true))});
   }
   return rows.size() > 1 ? markdown_table(rows) : "No lesson is built.\n";
 }
@@ -143,8 +159,8 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
   if (machines.empty()) return "Nothing was published yet.\n";
   std::string out;
   for (const auto& [id, results] : machines) {
-    out += "## " + id + "\n\n" + markdown_cell(machine_text(results.front()->machine)) + ", " + markdown_cell(results.front()->machine.os) + "; LibTorch " +
-           results.front()->machine.libtorch + ".\n\n";
+    out += "## " + id + "\n\n" + markdown_cell(machine_text(results.front()->machine)) + ", " + markdown_cell(results.front()->machine.os) +
+           "; LibTorch " + results.front()->machine.libtorch + ".\n\n";
     Rows rows = {{"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
     for (const Result* result : results) {
       if (result->foundation) continue;
@@ -153,9 +169,15 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
         for (const Verdict& verdict : c.verdicts) {
           const VariantResult* variant = variant_of(c, verdict.technique);
           if (!variant) continue;
-          std::vector<std::string> row = {result->lesson.substr(0, 2) + " " + result->title + (stale ? " (stale)" : ""), verdict.technique, c.name,
-                                          c.device + (c.world_size > 1 ? ", " + std::to_string(c.world_size) + " ranks" : ""), speed_text(verdict.speed),
-                                          memory_text(verdict.memory), agreement_text(verdict), prediction_text(*variant, verdict), expectation_text(*variant, verdict)};
+          std::vector<std::string> row = {result->lesson.substr(0, 2) + " " + result->title + (stale ? " (stale)" : ""),
+                                          verdict.technique,
+                                          c.name,
+                                          c.device + (c.world_size > 1 ? ", " + std::to_string(c.world_size) + " ranks" : ""),
+                                          speed_text(verdict.speed),
+                                          memory_text(verdict.memory),
+                                          agreement_text(verdict),
+                                          prediction_text(*variant, verdict),
+                                          expectation_text(*variant, verdict)};
           for (std::string& cell : row) cell = markdown_cell(cell);
           rows.push_back(std::move(row));
         }

@@ -18,8 +18,8 @@ std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson, const std::string& hash_now);
 
 /// All lessons: number, title linked relative to `page`, question, and the first verdict on a CPU and on a GPU.
-std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published, const std::filesystem::path& page,
-                             const std::filesystem::path& root);
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                             const std::filesystem::path& page, const std::filesystem::path& root);
 
 /// Every verdict, by machine.
 std::string results_markdown(const std::vector<Result>& published, const std::filesystem::path& root);

@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 // Each structure lists its fields once; the same list writes and reads.
 void fields(auto& visit, Gpu& v) {
-  visit("name", v.name), visit("memory_bytes", v.memory_bytes), visit("clocks", v.clocks), visit("power_limit_w", v.power_limit_w), visit("link", v.link);
+  visit("name", v.name), visit("memory_bytes", v.memory_bytes), visit("clocks", v.clocks), visit("power_limit_w", v.power_limit_w),
+      visit("link", v.link);
 }
 void fields(auto& visit, Machine& v) {
   visit("id", v.id), visit("cpu", v.cpu), visit("cores", v.cores), visit("ram_bytes", v.ram_bytes), visit("gpus", v.gpus);
@@ -55,7 +56,8 @@ void fields(auto& visit, CaseResult& v) {
 void fields(auto& visit, Result& v) {
   visit("schema", v.schema), visit("lesson", v.lesson), visit("title", v.title), visit("workload", v.workload);
   visit("lesson_version", v.lesson_version), visit("code_hash", v.code_hash), visit("argv", v.argv), visit("started_at", v.started_at);
-  visit("commit", v.commit), visit("dirty", v.dirty), visit("foundation", v.foundation), visit("machine", v.machine), visit("cases", v.cases);
+  visit("commit", v.commit), visit("dirty", v.dirty), visit("foundation", v.foundation), visit("machine", v.machine),
+      visit("cases", v.cases);
 }
 
 template <class T>
@@ -198,6 +200,8 @@ Result parse_result(const std::string& text, const std::string& name) {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw ResultError(name + ": is not JSON (byte " + std::to_string(error.byte) + "); the file is truncated or was edited");
+  } catch (const Json::out_of_range&) {
+    throw ResultError(name + ": holds a number that no double can hold; the file was edited");
   }
   if (!json.is_object()) throw ResultError(name + ": expected an object, found " + json.type_name());
   const auto schema = json.find("schema");
@@ -269,7 +273,9 @@ bool meets(const Expected& expected, const Verdict& verdict) {
          (expected.memory == "ANY" || expected.memory == verdict.memory.label);
 }
 
-bool undecided(const std::string& label) { return label == "AMBIGUOUS" || label == "UNDECIDED" || label == "SKIPPED" || label == "UNKNOWN"; }
+bool undecided(const std::string& label) {
+  return label == "AMBIGUOUS" || label == "UNDECIDED" || label == "SKIPPED" || label == "UNKNOWN";
+}
 
 std::optional<int64_t> peak_of(const VariantResult& variant) {
   const auto found = variant.peak_bytes.find("allocated");
@@ -327,7 +333,8 @@ void judge(CaseResult& result) {
   const VariantResult& baseline = result.variants.front();
   for (size_t i = 1; i < result.variants.size(); ++i) {
     const auto found = agreements.find(result.variants[i].name);
-    result.verdicts.push_back(judge_one(baseline, result.variants[i], found == agreements.end() ? std::nullopt : std::optional(found->second)));
+    result.verdicts.push_back(
+        judge_one(baseline, result.variants[i], found == agreements.end() ? std::nullopt : std::optional(found->second)));
   }
   if (!baseline.rounds.empty()) result.noise = judge_speed(baseline.rounds, baseline.rounds_b, baseline.rounds).noise;
 }

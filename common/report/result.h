@@ -24,9 +24,9 @@ struct Gpu {
 };
 
 struct Machine {
-  std::string id;   ///< short, stable, safe as a folder name
+  std::string id;  ///< short, stable, safe as a folder name
   std::string cpu;
-  int cores = 0;    ///< that this process may use
+  int cores = 0;  ///< that this process may use
   int64_t ram_bytes = 0;
   std::vector<Gpu> gpus;
   std::string driver, cuda, cudnn, nccl;  ///< empty when absent
@@ -45,20 +45,20 @@ struct Split {
 };
 
 struct Predicted {
-  std::optional<double> speed_ratio;    ///< technique's items/s over the baseline's
+  std::optional<double> speed_ratio;  ///< technique's items/s over the baseline's
   std::optional<int64_t> peak_bytes;
 };
 
 struct Expected {
-  std::string speed = "ANY";     ///< FASTER, SLOWER, SAME, ANY
-  std::string memory = "ANY";    ///< SMALLER, LARGER, SAME, ANY
+  std::string speed = "ANY";       ///< FASTER, SLOWER, SAME, ANY
+  std::string memory = "ANY";      ///< SMALLER, LARGER, SAME, ANY
   std::string validity = "VALID";  ///< VALID, INVALID (a trap)
 };
 
 struct VariantResult {
   std::string name;
-  std::string status = "ok";  ///< ok, skipped, invalid
-  std::string reason;         ///< one sentence unless ok
+  std::string status = "ok";        ///< ok, skipped, invalid
+  std::string reason;               ///< one sentence unless ok
   std::string source = "measured";  ///< or "modelled"
   std::vector<Round> rounds;
   std::vector<Round> rounds_b;  ///< the baseline's second block of each round; empty for techniques
@@ -66,7 +66,7 @@ struct VariantResult {
   std::map<std::string, int64_t> peak_bytes;  ///< "allocated" always when measured; CUDA also "reserved"
   std::vector<double> losses;                 ///< of the agreement pass
   std::map<std::string, double> quality;
-  std::optional<int64_t> bytes_sent;          ///< by one rank in one step
+  std::optional<int64_t> bytes_sent;  ///< by one rank in one step
   std::map<std::string, Note> notes;
   Predicted predicted;
   std::optional<Expected> expected;
@@ -75,9 +75,9 @@ struct VariantResult {
 
 struct AgreementResult {
   bool pass = false;
-  std::string rule;              ///< in words
-  std::optional<double> worst;   ///< largest deviation found; absent when the variant gave no numbers to compare
-  std::optional<double> power;   ///< deviation that one skipped update causes
+  std::string rule;             ///< in words
+  std::optional<double> worst;  ///< largest deviation found; absent when the variant gave no numbers to compare
+  std::optional<double> power;  ///< deviation that one skipped update causes
 };
 
 struct SpeedResult {
@@ -94,7 +94,7 @@ struct Verdict {
   SpeedResult speed;
   MemoryResult memory;
   std::optional<AgreementResult> agreement;
-  std::optional<bool> as_expected;               ///< absent when the measurement did not decide
+  std::optional<bool> as_expected;                 ///< absent when the measurement did not decide
   std::map<std::string, double> prediction_error;  ///< "speed": ln(measured / predicted); "peak": measured / predicted - 1
 };
 
@@ -107,7 +107,7 @@ struct CaseResult {
   int threads = 1;
   std::string preset;
   int64_t seed = 0;
-  std::optional<double> noise;  ///< of the two baselines, as a distance from 1
+  std::optional<double> noise;          ///< of the two baselines, as a distance from 1
   std::vector<VariantResult> variants;  ///< the baseline first
   std::vector<Verdict> verdicts;        ///< one per technique
 };

@@ -22,11 +22,13 @@ std::string num(double value) {
 std::string attr(const char* name, double value) { return std::string(" ") + name + "=\"" + num(value) + "\""; }
 
 std::string text_at(double x, double y, const std::string& text, const char* anchor = "start", const char* kind = "") {
-  return "<text" + attr("x", x) + attr("y", y) + " text-anchor=\"" + anchor + "\"" + (*kind ? " class=\"" + std::string(kind) + "\"" : "") + ">" + escape_html(text) + "</text>";
+  return "<text" + attr("x", x) + attr("y", y) + " text-anchor=\"" + anchor + "\"" + (*kind ? " class=\"" + std::string(kind) + "\"" : "") +
+         ">" + escape_html(text) + "</text>";
 }
 
 std::string rect(double x, double y, double width, double height, const std::string& kind, const std::string& hint) {
-  return "<rect" + attr("x", x) + attr("y", y) + attr("width", std::max(width, 0.5)) + attr("height", height) + " class=\"" + kind + "\"><title>" + escape_html(hint) + "</title></rect>";
+  return "<rect" + attr("x", x) + attr("y", y) + attr("width", std::max(width, 0.5)) + attr("height", height) + " class=\"" + kind +
+         "\"><title>" + escape_html(hint) + "</title></rect>";
 }
 
 std::string line(double x1, double y1, double x2, double y2, const char* kind) {
@@ -51,7 +53,8 @@ std::string shorten(const std::string& name) {
 std::string ratio_chart(const std::vector<RatioBar>& bars) {
   if (bars.empty()) return "";
   double far = std::log(1.25);  // small differences must not fill the page
-  for (const RatioBar& bar : bars) far = std::max({far, std::abs(std::log(bar.low)), std::abs(std::log(bar.high)), std::abs(std::log(bar.ratio))});
+  for (const RatioBar& bar : bars)
+    far = std::max({far, std::abs(std::log(bar.low)), std::abs(std::log(bar.high)), std::abs(std::log(bar.ratio))});
   const bool left = std::any_of(bars.begin(), bars.end(), [](const RatioBar& bar) { return bar.low < 0.99; });
   const bool right = std::any_of(bars.begin(), bars.end(), [](const RatioBar& bar) { return bar.high > 1.01; });
   const double room = kWidth - kNames - kText, margin = left && right ? room / 2 : left ? room - 20 : 20;
@@ -64,11 +67,14 @@ std::string ratio_chart(const std::vector<RatioBar>& bars) {
   for (size_t i = 0; i < bars.size(); ++i) {
     const RatioBar& bar = bars[i];
     const double top = kRow * static_cast<double>(i) + 4, middle = top + 9;
-    const std::string hint = bar.name + ": " + human_ratio(bar.ratio) + ", interval " + human_ratio(bar.low) + " to " + human_ratio(bar.high);
+    const std::string hint =
+        bar.name + ": " + human_ratio(bar.ratio) + ", interval " + human_ratio(bar.low) + " to " + human_ratio(bar.high);
     out += text_at(kNames - 10, middle + 4, shorten(bar.name), "end");
     out += rect(std::min(zero, x(bar.ratio)), top, std::abs(x(bar.ratio) - zero), 18, bar.kind, hint);
-    out += line(x(bar.low), middle, x(bar.high), middle, "whisker") + line(x(bar.low), middle - 5, x(bar.low), middle + 5, "whisker") + line(x(bar.high), middle - 5, x(bar.high), middle + 5, "whisker");
-    out += text_at(kWidth - kText + 10, middle + 4, human_ratio(bar.ratio) + "  (" + human_ratio(bar.low) + " to " + human_ratio(bar.high) + ")");
+    out += line(x(bar.low), middle, x(bar.high), middle, "whisker") + line(x(bar.low), middle - 5, x(bar.low), middle + 5, "whisker") +
+           line(x(bar.high), middle - 5, x(bar.high), middle + 5, "whisker");
+    out += text_at(kWidth - kText + 10, middle + 4,
+                   human_ratio(bar.ratio) + "  (" + human_ratio(bar.low) + " to " + human_ratio(bar.high) + ")");
   }
   return out + "</svg>";
 }
@@ -91,14 +97,16 @@ std::string stacked_chart(const std::vector<StackedBar>& bars, const std::vector
     for (size_t part = 0; part < bars[i].parts.size(); ++part) {
       const double width = bars[i].parts[part] * scale;
       if (!(width > 0)) continue;
-      out += rect(at, top, width, 18, "part" + std::to_string(part), labels[part] + ": " + human_seconds(bars[i].parts[part]) + ", " + human_percent(bars[i].parts[part] / sum));
+      out += rect(at, top, width, 18, "part" + std::to_string(part),
+                  labels[part] + ": " + human_seconds(bars[i].parts[part]) + ", " + human_percent(bars[i].parts[part] / sum));
       at += width;
     }
     out += text_at(at + 8, top + 13, bars[i].total);
   }
   double at = kNames;
   for (size_t part = 0; part < labels.size(); ++part) {
-    out += rect(at, height - 14, 10, 10, "part" + std::to_string(part), labels[part]) + text_at(at + 15, height - 5, labels[part], "start", "dim");
+    out += rect(at, height - 14, 10, 10, "part" + std::to_string(part), labels[part]) +
+           text_at(at + 15, height - 5, labels[part], "start", "dim");
     at += 40 + 7.5 * static_cast<double>(labels[part].size());
   }
   return out + "</svg>";
@@ -122,7 +130,8 @@ std::string line_chart(const std::vector<Line>& lines) {
   std::string out = open(std::max(height, 20 + 18 * static_cast<double>(lines.size())), "loss over steps");
   out += line(left, top, left, bottom, "axis") + line(left, bottom, right, bottom, "axis");
   out += text_at(left - 6, top + 6, human_number(high), "end", "dim") + text_at(left - 6, bottom, human_number(low), "end", "dim");
-  out += text_at(right, bottom + 16, "step " + std::to_string(longest), "end", "dim") + text_at(left, bottom + 16, "step 1", "start", "dim");
+  out +=
+      text_at(right, bottom + 16, "step " + std::to_string(longest), "end", "dim") + text_at(left, bottom + 16, "step 1", "start", "dim");
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string kind = "line" + std::to_string(i % 6);
     std::string points;

@@ -50,7 +50,8 @@ std::string note_text(const Note& note) {
 
 std::string case_heading(const CaseResult& c) {
   std::ostringstream out;
-  out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads << (c.threads == 1 ? " thread" : " threads");
+  out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads
+      << (c.threads == 1 ? " thread" : " threads");
   if (c.world_size > 1) out << ", " << c.world_size << " ranks" << (c.backend.empty() ? "" : " over " + c.backend);
   const std::string settings = settings_text(c);
   if (!settings.empty()) out << ", " << settings;
@@ -106,26 +107,34 @@ std::string split_rows(const CaseResult& c) {
     const Split& s = *variant.split;
     const double step = s.data + s.host + s.device + s.copy + s.communication;
     std::vector<std::string> row = {variant.name, human_seconds(step)};
-    for (const double part : {s.data, s.host, s.device, s.copy, s.communication}) row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+    for (const double part : {s.data, s.host, s.device, s.copy, s.communication})
+      row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
     rows.push_back(std::move(row));
   }
   return rows.size() > 1 ? format_columns(rows, "lrrrrrr", kWidth) : "";
 }
 
-std::string quality_and_notes(const VariantResult& variant) {
+std::string quality_and_notes(const CaseResult& c, const VariantResult& variant) {
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   for (const auto& [name, value] : variant.quality) add(name + " " + human_number(value));
   if (variant.bytes_sent) add("sent per step and rank " + human_bytes(static_cast<double>(*variant.bytes_sent)));
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(note));
-  for (const auto& [name, value] : variant.environment) add(name + "=" + value);
+  for (const auto& [name, value] : variant.environment) {
+    // What all variants share tells them apart in nothing; the file keeps it.
+    const bool shared = std::all_of(c.variants.begin(), c.variants.end(), [&](const VariantResult& other) {
+      const auto found = other.environment.find(name);
+      return found != other.environment.end() && found->second == value;
+    });
+    if (!shared) add(name + "=" + value);
+  }
   return out;
 }
 
 std::string note_lines(const CaseResult& c) {
   std::string out;
   for (const VariantResult& variant : c.variants) {
-    const std::string text = quality_and_notes(variant);
+    const std::string text = quality_and_notes(c, variant);
     if (!text.empty()) out += "  " + wrap_text(one_line(variant.name + ": " + text), kWidth - 2, 6) + "\n";
   }
   return out;
@@ -223,22 +232,22 @@ std::string format_table(const Result& result) {
 }
 
 std::string format_summary(const std::vector<Result>& results) {
-  std::vector<std::vector<std::string>> rows = {{"technique", "case", "speed", "memory", "agreement", "predicted", "expected"}};
+  std::vector<std::vector<std::string>> rows = {{"technique", "speed", "memory", "agreement", "predicted", "expected"}};
   for (const Result& result : results) {
     if (result.foundation) continue;
-    rows.push_back({result.lesson.substr(0, 2) + " " + result.title, ""});
     for (const CaseResult& c : result.cases) {
+      rows.push_back({result.lesson.substr(0, 2) + " " + result.title + ": " + c.name, ""});
       for (const Verdict& verdict : c.verdicts) {
         const auto variant = std::find_if(c.variants.begin(), c.variants.end(), [&](const auto& v) { return v.name == verdict.technique; });
         if (variant == c.variants.end()) continue;
         std::string predicted = prediction_text(*variant, verdict);
         if (const size_t word = predicted.find(", error"); word != std::string::npos) predicted.replace(word, 7, "");
-        rows.push_back({"   " + verdict.technique, c.name, speed_text(verdict.speed), memory_text(verdict.memory), agreement_text(verdict),
+        rows.push_back({"   " + verdict.technique, speed_text(verdict.speed), memory_text(verdict.memory), agreement_text(verdict),
                         predicted, expectation_text(*variant, verdict)});
       }
     }
   }
-  return rows.size() > 1 ? format_columns(rows, "lllllll", kWidth) : "";
+  return rows.size() > 1 ? format_columns(rows, "llllll", kWidth) : "";
 }
 
 }  // namespace tenfold

@@ -19,7 +19,7 @@ inline Result sample_result() {
   result.title = "Gradient accumulation";
   result.workload = "R2";
   result.code_hash = std::string(64, 'a');
-  result.argv = {"30_gradient_accumulation", "--preset", "quick"};
+  result.argv = {"--preset", "quick"};
   result.started_at = "2026-01-02T03:04:05Z";
   result.commit = std::string(40, 'b');
   Machine& machine = result.machine;
@@ -28,7 +28,8 @@ inline Result sample_result() {
   machine.cores = 2;
   machine.ram_bytes = int64_t{16} << 30;
   machine.gpus = {{"Sample GPU", int64_t{80} << 30, {{"sm", 1000}}, 700.0, "PCIe 5 x16"}};
-  machine.driver = "580.1", machine.cuda = "13.0", machine.cudnn = "9.19", machine.nccl = "2.28", machine.libtorch = "2.11.0", machine.os = "Sample OS";
+  machine.driver = "580.1", machine.cuda = "13.0", machine.cudnn = "9.19", machine.nccl = "2.28", machine.libtorch = "2.11.0",
+  machine.os = "Sample OS";
   machine.ceilings = {{"cpu_copy_bytes_per_s", 1e10}};
 
   CaseResult c;

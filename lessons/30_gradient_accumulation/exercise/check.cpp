@@ -13,7 +13,7 @@ class Exercise30 : public testing::Test {
   void SetUp() override {
     torch::manual_seed(30);
     const auto set = tenfold::fashion_mnist(/*train=*/true);
-    images_ = set.images.slice(0, 0, 10).flatten(1);  // (10, 784)
+    images_ = tenfold::normalise_images(set.images.slice(0, 0, 10)).flatten(1);  // (10, 784)
     labels_ = set.labels.slice(0, 0, 10);
   }
 

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the tests of common/ with AddressSanitizer and UndefinedBehaviorSanitizer and runs them.
+# usage: common/cmake/sanitize.sh [CTEST REGULAR EXPRESSION]   (default: the programs of tests/{report,measure,machine,data,lesson})
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+export TENFOLD_CACHE=${TENFOLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenfold}
+preset=asan build=$root/build/asan log_dir=$root/build/log stamps=$root/build/setup
+source "$root/common/cmake/setup.sh"
+build_environment
+[ -e "$build/build.ninja" ] || step 1/3 "configure (asan)" configure
+targets=(common_tests)
+step 2/3 "build (asan)" build_targets
+# LibTorch keeps global state until the end, so leaks are not reported; LibTorch itself is not instrumented.
+export ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+"$root/.venv/bin/ctest" --test-dir "$build" --output-on-failure -j 2 --no-tests=error -L common "${@:+-R}" "$@"

@@ -1,0 +1,88 @@
+"""clang-tidy on every source that has not passed yet.
+
+usage: tidy.py BUILD_FOLDER [--all]
+
+A file has passed when neither it, nor a header of this tree that it includes, nor the configuration has changed since.
+Stamps are kept in $TENFOLD_CACHE/tidy, so a clean clone on the same machine checks only what is new. --all checks all.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+root = pathlib.Path(__file__).resolve().parents[2]
+cache = pathlib.Path(os.environ.get("TENFOLD_CACHE") or
+                     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tenfold") / "tidy"
+tool = pathlib.Path(sys.executable).parent / "clang-tidy"
+
+
+def headers_by_object(build):
+    """What each object was compiled from, as Ninja recorded it."""
+    text = subprocess.run([pathlib.Path(sys.executable).parent / "ninja", "-C", build, "-t", "deps"],
+                          check=True, capture_output=True, text=True).stdout
+    found, current = {}, None
+    for line in text.splitlines():
+        if line and not line.startswith(" ") and ": #deps" in line:
+            current = found.setdefault(line.split(": #deps")[0], [])
+        elif line.startswith("    ") and current is not None:
+            current.append(line.strip())
+    return found
+
+
+def inside(path, build):
+    """A header of this tree, not of the build folder or of the Python environment."""
+    path = pathlib.Path(os.path.normpath(build / path))
+    return path if root in path.parents and (root / "build") not in path.parents and ".venv" not in path.parts else None
+
+
+def key(file, headers, configuration):
+    digest = hashlib.sha256(configuration)
+    for path in [file, *sorted(set(headers))]:
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    configuration = (root / ".clang-tidy").read_bytes() + subprocess.run([tool, "--version"], capture_output=True).stdout
+    deps = headers_by_object(build)
+    work = {}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        file = pathlib.Path(command["file"])
+        if root not in file.parents or (root / "build") in file.parents or (root / "exercises") in file.parents:
+            continue
+        headers = [p for p in (inside(h, build) for h in deps.get(command["output"], [])) if p and p.exists()]
+        work.setdefault(file, key(file, headers, configuration))
+    pending = [f for f in sorted(work) if "--all" in sys.argv or not (cache / work[f]).exists()]
+    print(f"tidy: {len(pending)} of {len(work)} files to check", flush=True)
+    failed, lock, done = [], threading.Lock(), 0
+
+    def check(file):
+        nonlocal done
+        result = subprocess.run([tool, "-p", build, "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
+                                 "--extra-arg=-Wno-invalid-pch", file], capture_output=True, text=True)
+        with lock:
+            done += 1
+            if result.returncode == 0:
+                (cache / work[file]).touch()
+            else:
+                failed.append(file)
+                print(result.stdout, result.stderr if not result.stdout else "", flush=True)
+            if done % 10 == 0:
+                print(f"tidy: {done} of {len(pending)}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(check, pending))
+    print(f"tidy: {len(pending) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

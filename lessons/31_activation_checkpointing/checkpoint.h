@@ -1,0 +1,191 @@
+#pragma once
+// Activation checkpointing: backward() recomputes a block's activations from its inputs instead of keeping them.
+
+#include <torch/torch.h>
+
+#include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tenfold/autocast.h>
+
+namespace tenfold {
+
+struct CheckpointOptions {
+  /// The recomputation draws the same random numbers as the first forward: needed by dropout. Costs one copy of the
+  /// generator's state per call (5 KB on the CPU, 16 bytes on CUDA).
+  bool keep_random_state = true;
+};
+
+namespace checkpoint_detail {
+
+using torch::Tensor;
+using torch::autograd::variable_list;
+
+/// State of the default generators of the CPU and of one accelerator.
+struct RandomState {
+  explicit RandomState(std::optional<torch::Device> accelerator) : device(accelerator), cpu(read(at::kCPU)) {
+    if (device) on_device = read(*device);
+  }
+  void restore() const {
+    write(at::kCPU, cpu);
+    if (device) write(*device, on_device);
+  }
+
+ private:
+  static Tensor read(torch::Device from) {
+    at::Generator generator = at::globalContext().defaultGenerator(from);
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    return generator.get_state();
+  }
+  static void write(torch::Device to, const Tensor& state) {
+    at::Generator generator = at::globalContext().defaultGenerator(to);
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(state);
+  }
+
+  std::optional<torch::Device> device;
+  Tensor cpu, on_device;
+};
+
+/// Puts the random state of its construction back, whatever happens in between.
+struct RestoreRandomState {
+  RandomState before;
+  ~RestoreRandomState() { before.restore(); }
+};
+
+struct AutocastState {
+  c10::DeviceType device;
+  bool enabled = at::autocast::is_autocast_enabled(device);
+  at::ScalarType dtype = at::autocast::get_autocast_dtype(device);
+  bool cache = at::autocast::is_autocast_cache_enabled();
+};
+
+/// What backward() needs besides the inputs. Travels in the autograd node as an opaque value.
+struct Block : torch::CustomClassHolder {
+  std::function<variable_list(const variable_list&)> run;
+  CheckpointOptions options;
+  std::optional<torch::Device> accelerator;  // of the inputs
+  std::optional<RandomState> random_state;   // before the first forward
+  std::optional<AutocastState> autocast_cpu, autocast_device;
+};
+
+/// Runs the block anew on detached inputs, in the surroundings of the first forward, this time recording a graph.
+inline variable_list recompute(const Block& block, const variable_list& inputs) {
+  RECORD_USER_SCOPE("recompute");
+  std::optional<RestoreRandomState> afterwards;
+  if (block.random_state) {
+    afterwards.emplace(RandomState(block.accelerator));  // what runs after this block must not notice
+    block.random_state->restore();
+  }
+  const auto& cpu = *block.autocast_cpu;
+  const Autocast autocast_cpu(cpu.device, cpu.dtype, cpu.enabled, cpu.cache);
+  std::optional<Autocast> autocast_device;
+  if (const auto& state = block.autocast_device) autocast_device.emplace(state->device, state->dtype, state->enabled, state->cache);
+  const torch::AutoGradMode record(true);
+  return block.run(inputs);
+}
+
+struct Recompute : torch::autograd::Function<Recompute> {
+  template <class... Tensors>
+  static variable_list forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<Block>& block,
+                               const Tensors&... inputs) {
+    const variable_list all{inputs...};
+    for (const Tensor& input : all) {
+      if (input.defined() && !input.device().is_cpu()) block->accelerator = input.device();
+    }
+    if (block->options.keep_random_state) block->random_state.emplace(block->accelerator);
+    block->autocast_cpu = AutocastState{at::kCPU};
+    if (block->accelerator) block->autocast_device = AutocastState{block->accelerator->type()};
+    context->saved_data["block"] = c10::IValue::make_capsule(block);
+    context->set_materialize_grads(false);
+    context->save_for_backward(all);
+    // A weight's 16-bit copy made here has no history. Left in autocast's cache, it would be taken again in a backward()
+    // inside the same scope, and the weight would silently get no gradient.
+    const bool cache = at::autocast::is_autocast_cache_enabled();
+    at::autocast::set_autocast_cache_enabled(false);
+    const auto put_back = c10::make_scope_exit([cache] { at::autocast::set_autocast_cache_enabled(cache); });
+    return block->run(all);  // autograd has switched recording off: nothing inside is kept
+  }
+
+  static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& output_gradients) {
+    TORCH_CHECK(torch::autograd::Engine::get_default_engine().is_checkpoint_valid(),
+                "checkpoint: torch::autograd::grad() and backward() with `inputs` cannot reach the parameters of a recomputed block; "
+                "call backward() without inputs and read .grad()");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "checkpoint: backward(create_graph = true) is not supported");
+    const variable_list saved = context->get_saved_variables();  // throws when backward() has already freed them
+    variable_list detached;
+    for (const Tensor& input : saved) {
+      detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
+    }
+    const auto block = c10::static_intrusive_pointer_cast<Block>(context->saved_data["block"].toCapsule());
+    const variable_list outputs = recompute(*block, detached);
+    variable_list roots, gradients;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad() || !output_gradients[i].defined()) continue;
+      roots.push_back(outputs[i]);
+      gradients.push_back(output_gradients[i]);
+    }
+    // Adds to the .grad() of the block's parameters, as backward() of a kept graph would have done at this point.
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+    variable_list result{Tensor()};
+    for (const Tensor& input : detached) result.push_back(input.defined() ? input.grad() : Tensor());
+    return result;
+  }
+};
+
+}  // namespace checkpoint_detail
+
+/// checkpoint() with options.
+template <class BlockT, class... Tensors>
+auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tensors&... inputs) {
+  using namespace checkpoint_detail;
+  using Result = std::decay_t<decltype(block(inputs...))>;
+  static_assert(std::is_same_v<Result, Tensor> || std::is_same_v<Result, variable_list>,
+                "checkpoint: the block must return a Tensor or a std::vector<Tensor>");
+  static_assert((std::is_same_v<Tensors, Tensor> && ...), "checkpoint: inputs are tensors; capture everything else in the block");
+  if (!at::GradMode::is_enabled()) return block(inputs...);
+  TORCH_CHECK_VALUE(((inputs.defined() && inputs.requires_grad()) || ...),
+                    "checkpoint: no input requires a gradient, so backward() would not reach the block and its parameters would "
+                    "get none; call set_requires_grad(true) on an input, or run the block without checkpoint");
+  auto state = c10::make_intrusive<Block>();
+  state->options = options;
+  state->run = [block](const variable_list& given) mutable -> variable_list {
+    return [&]<size_t... kIndex>(std::index_sequence<kIndex...>) -> variable_list {
+      if constexpr (std::is_same_v<Result, Tensor>) {
+        return {block(given[kIndex]...)};
+      } else {
+        return block(given[kIndex]...);
+      }
+    }(std::index_sequence_for<Tensors...>{});
+  };
+  variable_list outputs = Recompute::apply(state, inputs...);
+  if constexpr (std::is_same_v<Result, Tensor>) {
+    return outputs[0];
+  } else {
+    return outputs;
+  }
+}
+
+/// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state, autocast state
+/// and with the inputs of the first, and then through it. The block is a module holder or any callable (it is copied, and
+/// must not depend on what changes in between) from tensors to a Tensor or a std::vector<Tensor> of any shapes; inputs
+/// that are undefined or need no gradient are passed on. Losses and gradients equal those of block(inputs...), bit for bit
+/// on the CPU. Calls may be nested. Without grad mode it is block(inputs...).
+/// Throws c10::ValueError when no input requires a gradient (PyTorch warns). backward() throws c10::Error when it is given
+/// inputs or create_graph, and, like any backward(), the second time unless the first retained the graph.
+/// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; PyTorch's torch.utils.checkpoint with
+/// use_reentrant=True works the same way.
+template <class BlockT, class... Tensors>
+auto checkpoint(BlockT block, const Tensors&... inputs) {
+  return checkpoint_with(CheckpointOptions{}, std::move(block), inputs...);
+}
+
+}  // namespace tenfold

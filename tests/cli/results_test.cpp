@@ -1,0 +1,180 @@
+// publish, reproduce, compare, report: what happens to results after they were measured.
+#include <nlohmann/json.hpp>
+
+#include "sandbox.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Publish : public Sandbox {
+ protected:
+  Publish() {
+    add_lesson("10_one", "");
+    add_lesson("11_two", "");
+    put(result_of("10_one"));
+    put(result_of("11_two"));
+  }
+  void put(const Result& result) const { write_result(root_ / "mine" / (result.lesson + ".json"), result); }
+  void refused(const std::string& why) const {
+    const auto before = snapshot();
+    const Ran ran = tenfold("publish --out mine");
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_TRUE(has(ran.err, why)) << ran.err;
+    EXPECT_TRUE(has(ran.err, "11_two.json")) << "the file is named: " << ran.err;
+    EXPECT_EQ(snapshot(), before) << "all or nothing";
+  }
+};
+
+TEST_F(Publish, CopiesCleanResults) {
+  write("results/sample-machine/05_old.json", "kept");
+  const Ran ran = tenfold("publish --out mine");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(read("results/sample-machine/10_one.json"), read("mine/10_one.json"));
+  EXPECT_EQ(read("results/sample-machine/11_two.json"), read("mine/11_two.json"));
+  EXPECT_EQ(read("results/sample-machine/05_old.json"), "kept");
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_ / "results"), fs::directory_iterator()), 1) << "nothing beside it is left";
+}
+
+TEST_F(Publish, RefusesWhatCannotBeTraced) {
+  Result result = result_of("11_two");
+  result.dirty = true;
+  put(result);
+  refused("uncommitted changes");
+  result = result_of("11_two");
+  result.commit = "";
+  put(result);
+  refused("does not know its commit");
+  result.commit = std::string(40, 'c');
+  put(result);
+  refused("is from commit cccccccccc");
+  result = result_of("11_two");
+  result.code_hash = std::string(64, '0');
+  put(result);
+  refused("other code");
+  result = result_of("11_two");
+  result.machine.id = "another";
+  put(result);
+  refused("is from machine another");
+  result = result_of("11_two");
+  result.lesson = "12_three";
+  write_result(root_ / "mine" / "11_two.json", result);
+  refused("holds lesson 12_three");
+  write("mine/11_two.json", "{}");
+  refused("schema: is missing");
+}
+
+class Reproduce : public Sandbox {};
+
+TEST_F(Reproduce, RunsTheSameAndShowsBoth) {
+  add_lesson("30_gradient_accumulation", "echo \"$all\" > args; hand_out");
+  Result theirs = result_of("30_gradient_accumulation");
+  theirs.argv = {"--json", "x.json", "--preset", "smoke", "--set", "layers=2", "--sweep=batch=4,8", "--case", "R2"};
+  theirs.cases[0].variants[1].rounds = sample_rounds(0.05);  // FASTER there, SLOWER here
+  judge(theirs.cases[0]);
+  write_result(root_ / "theirs" / "30_gradient_accumulation.json", theirs);
+  const Ran ran = tenfold("reproduce theirs");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "FASTER 2.0")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "SLOWER 0.80")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "SIGN CHANGED"));
+  EXPECT_TRUE(has(ran.out, "1 verdict changed"));
+  const std::string flags = read("args");
+  for (const char* part :
+       {"--set layers=2", "--sweep batch=4,8", "--case R2", "--preset quick", "--size cpu", "--device cpu", "--seed 1234", "--threads 1"})
+    EXPECT_TRUE(has(flags, part)) << part << ": " << flags;
+  EXPECT_FALSE(has(flags, "x.json"));
+}
+
+TEST_F(Reproduce, SaysWhenNothingCanRunHere) {
+  add_lesson("30_gradient_accumulation", "exit 77");
+  write_result(root_ / "theirs.json", result_of("30_gradient_accumulation"));
+  const Ran ran = tenfold("reproduce theirs.json");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_TRUE(has(ran.out, "not run: nothing of it can run on this machine")) << ran.out;
+}
+
+class Compare : public Sandbox {
+ protected:
+  Compare() {
+    write_result(root_ / "a" / "r.json", sample_result());
+    Result b = sample_result();
+    for (VariantResult& variant : b.cases[0].variants) {
+      for (auto* rounds : {&variant.rounds, &variant.rounds_b}) {
+        for (Round& round : *rounds) round.seconds /= 3;
+      }
+    }
+    Result more = b;
+    more.cases[0].name = "wide", more.cases[0].settings["layers"] = 9;
+    b.cases.push_back(more.cases[0]);
+    write_result(root_ / "b.json", b);
+  }
+};
+
+TEST_F(Compare, FoldersAndFiles) {
+  const Ran ran = tenfold("compare a b.json");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "3.00x [")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FASTER"));
+  EXPECT_TRUE(has(ran.out, "device 90 %"));
+  EXPECT_TRUE(has(ran.out, "Not compared:"));
+  EXPECT_TRUE(has(ran.out, "case is wide here and R2 batch=4 there"));
+}
+
+TEST_F(Compare, AsJson) {
+  const Json json = Json::parse(tenfold("compare a b.json --json").out);
+  const Json& rows = json["comparisons"][0]["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_NEAR(rows[1]["throughput"]["ratio"].get<double>(), 3, 1e-9);
+  EXPECT_GE(rows[1]["throughput"]["coverage"].get<double>(), 0.95);
+  EXPECT_NEAR(rows[1]["gain"]["ratio"].get<double>(), 1, 1e-9);
+  EXPECT_GT(json["comparisons"][0]["refused"].size(), 0u);
+}
+
+class Report : public Sandbox {
+ protected:
+  Report() {
+    add_lesson("10_one", "hand_out");
+    write("README.md", "x\n<!-- tenfold:begin lessons -->\n<!-- tenfold:end -->\n");
+  }
+};
+
+TEST_F(Report, CheckNamesStaleFilesAndWriteMendsThem) {
+  const Ran stale = tenfold("report --check");
+  EXPECT_EQ(stale.code, 1);
+  EXPECT_TRUE(has(stale.out, "stale: README.md")) << stale.out;
+  EXPECT_FALSE(fs::exists(root_ / "docs")) << "--check writes nothing";
+  EXPECT_EQ(tenfold("report --write").code, 0);
+  EXPECT_TRUE(has(read("README.md"), "Title of 10\\_one"));
+  EXPECT_TRUE(fs::exists(root_ / "docs" / "lessons.md"));
+  EXPECT_EQ(tenfold("report --check").code, 0);
+}
+
+TEST_F(Report, AMistakeInOnePageRewritesNone) {
+  write("docs/bad.md", "<!-- tenfold:begin nonsense -->\n<!-- tenfold:end -->\n");
+  const auto before = snapshot();
+  const Ran ran = tenfold("report --write");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "bad.md:1: unknown kind 'nonsense'")) << ran.err;
+  EXPECT_EQ(snapshot(), before);
+}
+
+TEST_F(Report, APageForThisMachine) {
+  tenfold("run 10");
+  const Ran ran = tenfold("report");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "out/report.html"));
+  EXPECT_TRUE(has(read("out/report.html"), "SLOWER 0.80"));
+}
+
+TEST_F(Report, DoctorRunsAnywhere) {
+  const Ran ran = tenfold("doctor");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* part : {"C++ compiler", "data: not complete", "to fix: ./tenfold setup", "ceilings: never measured", "lessons: 1 built"})
+    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,0 +1,234 @@
+// tour, run, list, exercise: lessons as processes, their progress, their ends, and what is kept of them.
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "sandbox.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class RunLessons : public Sandbox {
+ protected:
+  void four_endings() {
+    add_lesson("10_good", "echo '@progress 0.5 case R2: time pass' >&2; echo its table; hand_out");
+    add_lesson("11_wrong", "hand_out; exit 1");
+    add_lesson("12_absent", "exit 77");
+    add_lesson("13_crash", "echo something bad >&2; kill -SEGV $$");
+  }
+};
+
+TEST_F(RunLessons, TourOverEveryKindOfEnd) {
+  four_endings();
+  const Ran ran = tenfold("tour");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_TRUE(has(ran.out, "10 Gradient accumulation")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "SLOWER 0.80"));
+  EXPECT_TRUE(has(ran.out, "Not run:"));
+  EXPECT_TRUE(has(ran.out, "12_absent"));
+  EXPECT_TRUE(has(ran.out, "SIGSEGV"));
+  EXPECT_TRUE(has(ran.out, "report.html"));
+  EXPECT_FALSE(has(ran.out, "its table")) << "a lesson's own table belongs in its log";
+  EXPECT_FALSE(has(ran.err, "@progress"));
+  EXPECT_TRUE(has(read(out_ / "10_good.log"), "its table"));
+  EXPECT_TRUE(has(read(out_ / "13_crash.log"), "something bad"));
+  EXPECT_TRUE(has(read("out/report.html"), "SIGSEGV"));
+  EXPECT_NO_THROW(read_result(out_ / "10_good.json"));
+}
+
+TEST_F(RunLessons, TourWithoutFailuresIsFine) {
+  add_lesson("10_good", "hand_out");
+  add_lesson("12_absent", "exit 77");
+  EXPECT_EQ(tenfold("tour").code, 0);
+}
+
+TEST_F(RunLessons, TourAsJsonPrintsOneObject) {
+  four_endings();
+  const Ran ran = tenfold("tour --json");
+  const Json json = Json::parse(ran.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.out;
+  EXPECT_EQ(json["lessons"].size(), 4u);
+  EXPECT_EQ(json["lessons"][2]["exit_code"], 77);
+  EXPECT_EQ(json["verdicts"].size(), 6u) << "three techniques of two lessons";
+  EXPECT_EQ(ran.code, 1);
+}
+
+TEST_F(RunLessons, ACrashDoesNotShowYesterdaysNumbers) {
+  add_lesson("13_crash", "hand_out");
+  EXPECT_EQ(tenfold("tour").code, 0);
+  add_lesson("13_crash", "kill -ABRT $$");
+  const Ran ran = tenfold("tour");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_FALSE(has(ran.out, "SLOWER"));
+  EXPECT_TRUE(fs::exists(out_ / "13_crash.json")) << "the earlier result was lost";
+  EXPECT_FALSE(fs::exists(out_ / "13_crash.json.earlier"));
+}
+
+TEST_F(RunLessons, ANewFolderIsOnTheTourAndALessonMayLeaveIt) {
+  add_lesson("10_good", "hand_out");
+  add_lesson("90_long", "hand_out");
+  std::string description = read("build/lessons/90_long.describe.json");
+  description.insert(1, "\"core\":false,");
+  write("build/lessons/90_long.describe.json", description);
+  EXPECT_FALSE(has(tenfold("tour --json").out, "90_long"));
+  EXPECT_TRUE(has(tenfold("tour --all --json").out, "90_long"));
+}
+
+TEST_F(RunLessons, CtrlCReachesTheLessonAndKeepsWhatIsDone) {
+  add_lesson("10_good", "hand_out");
+  add_lesson("11_slow",
+             "trap 'hand_out; exit 130' INT; echo '@progress 0.1 waiting' >&2; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 "
+             "20; do sleep 0.5; done");
+  add_lesson("12_never", "echo started; hand_out");
+  const auto start = std::chrono::steady_clock::now();
+  const Ran ran = tenfold("tour", "timeout --preserve-status -s INT 2");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+  EXPECT_EQ(ran.code, 130) << ran.err;
+  EXPECT_TRUE(has(ran.out, "10 Gradient accumulation")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "Interrupted"));
+  EXPECT_TRUE(fs::exists(out_ / "11_slow.json")) << "the lesson was not given the time to write";
+  EXPECT_FALSE(fs::exists(out_ / "12_never.json"));
+  EXPECT_TRUE(has(ran.out, "12_never")) << "and it is said that it did not run";
+}
+
+TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
+  add_lesson("10_good", "echo \"$all\"; hand_out");
+  const Ran ran = tenfold("run good --preset smoke --set batch=4 --set layers=2 --sweep 'lr=0.1,0.2' --case 'R2 wide' --seed 7");
+  EXPECT_EQ(ran.code, 0);
+  for (const char* part : {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide", "--seed 7"})
+    EXPECT_TRUE(has(ran.out, part)) << part << ran.out;
+  EXPECT_TRUE(has(ran.out, "--json " + (out_ / "10_good.json").string()));
+  EXPECT_TRUE(fs::exists(out_ / "10_good.json"));
+}
+
+TEST_F(RunLessons, RunWithItsOwnJsonFileWritesNothingElse) {
+  add_lesson("10_good", "hand_out");
+  EXPECT_EQ(tenfold("run 10 --json own.json").code, 0);
+  EXPECT_TRUE(fs::exists(root_ / "own.json"));
+  EXPECT_FALSE(fs::exists(root_ / "out"));
+}
+
+TEST_F(RunLessons, RunReturnsTheLessonsCode) {
+  four_endings();
+  EXPECT_EQ(tenfold("run 10").code, 0);
+  EXPECT_EQ(tenfold("run 11").code, 1);
+  EXPECT_EQ(tenfold("run 12").code, 77);
+  EXPECT_EQ(tenfold("run 13").code, 128 + SIGSEGV);
+  EXPECT_EQ(tenfold("run 10 11 12").code, 1);
+  EXPECT_EQ(tenfold("run 10 12").code, 0);
+}
+
+TEST_F(RunLessons, RunShowsBothStreamsButNoProgressLines) {
+  add_lesson("10_good", "echo '@progress 0.5 case' >&2; echo a remark >&2; echo the table; hand_out");
+  const Ran ran = tenfold("run 10");
+  EXPECT_EQ(ran.out, "the table\n");
+  EXPECT_TRUE(has(ran.err, "a remark"));
+  EXPECT_FALSE(has(ran.err, "@progress"));
+}
+
+TEST_F(RunLessons, ListSaysWhatWasMeasured) {
+  add_lesson("10_good", "hand_out");
+  EXPECT_TRUE(has(tenfold("list").out, "not measured here"));
+  tenfold("run 10");
+  EXPECT_TRUE(has(tenfold("list").out, "measured 2026-01-02"));
+  write("lessons/10_good/lesson.cpp", "// changed\n");
+  const Json json = Json::parse(tenfold("list --json").out);
+  EXPECT_EQ(json[0]["status"], "measured with other code 2026-01-02");
+}
+
+// The real torchrun with scripts as ranks: its own exit code is 1 whatever a rank returned.
+class Ranks : public RunLessons {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(TENFOLD_SOURCE_DIR "/.venv/bin/torchrun")) GTEST_SKIP() << "no torchrun";
+    fs::create_directory_symlink(TENFOLD_SOURCE_DIR "/.venv", root_ / ".venv");
+  }
+};
+
+TEST_F(Ranks, StartUnderTorchrun) {
+  add_lesson("52_ranks",
+             "echo \"rank $RANK of $WORLD_SIZE, $OMP_NUM_THREADS thread\"; [ $RANK = 0 ] && echo '@progress 0.5 x' >&2; [ $RANK = 0 ] && "
+             "hand_out; exit 0",
+             2);
+  const Ran ran = tenfold("run 52");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "rank 0 of 2, 1 thread")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "rank 1 of 2, 1 thread"));
+  EXPECT_FALSE(has(ran.err, "@progress"));
+  EXPECT_FALSE(has(ran.err, "torch")) << "torchrun's own words are no user's business: " << ran.err;
+}
+
+TEST_F(Ranks, TheirOwnExitCodeIsFound) {
+  add_lesson("52_ranks", "[ $RANK = 1 ] && { echo rank 1 says why >&2; exit 42; }; exec sleep 5", 2);
+  const Ran ran = tenfold("run 52");
+  EXPECT_EQ(ran.code, 42);
+  EXPECT_TRUE(has(ran.err, "rank 1 says why")) << ran.err;
+  EXPECT_FALSE(has(ran.err, "Traceback")) << ran.err;
+  add_lesson("52_ranks", "exit 77", 2);
+  EXPECT_EQ(tenfold("run 52").code, 77);
+}
+
+TEST_F(Ranks, InsideALauncherTheyStartDirectly) {
+  add_lesson("52_ranks", "echo \"rank $RANK\"; hand_out", 2);
+  const Ran ran = tenfold("run 52", "env RANK=3");
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, "rank 3\n");
+}
+
+// A whole little project with the real CMake, Ninja and GoogleTest.
+class Exercise : public Sandbox {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(TENFOLD_SOURCE_DIR "/.venv/bin/ninja")) GTEST_SKIP() << "no Ninja";
+    fs::create_directory_symlink(TENFOLD_SOURCE_DIR "/.venv", root_ / ".venv");
+    write("lessons/30_x/exercise/README.md", "Make it add.\n");
+    write("lessons/30_x/exercise/starter.h", "inline int add(int a, int) { return a; }\n");
+    write("lessons/30_x/exercise/check.cpp",
+          "#include <gtest/gtest.h>\n#include EXERCISE\nTEST(Exercise, ZeroIsNothing) { EXPECT_EQ(add(2, 0), 2); }\n"
+          "TEST(Exercise, TwoNumbersAreAdded) { EXPECT_EQ(add(2, 3), 5) << \"hint: look at the second one\"; }\n");
+    write("CMakeLists.txt",
+          "cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(GTest REQUIRED)\n"
+          "set(own ${PROJECT_SOURCE_DIR}/exercises/30_x/exercise.h)\nif(EXISTS ${own})\n"
+          "add_executable(30_x_exercise lessons/30_x/exercise/check.cpp)\ntarget_link_libraries(30_x_exercise GTest::gtest_main)\n"
+          "target_compile_definitions(30_x_exercise PRIVATE \"EXERCISE=\\\"${own}\\\"\")\n"
+          "set_target_properties(30_x_exercise PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises)\nendif()\n");
+    const std::string cmake = TENFOLD_SOURCE_DIR "/.venv/bin/cmake";
+    ASSERT_EQ(std::system((cmake + " -S '" + root_.string() + "' -B '" + (root_ / "build").string() +
+                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" TENFOLD_SOURCE_DIR "/.venv/bin/ninja >/dev/null 2>&1")
+                              .c_str()),
+              0);
+  }
+};
+
+TEST_F(Exercise, FromStarterToSolution) {
+  const Ran first = tenfold("exercise 30");
+  EXPECT_EQ(first.code, 1) << first.err;
+  EXPECT_TRUE(has(first.out, "Make it add.")) << first.out;
+  EXPECT_TRUE(has(first.out, "exercises/30_x/exercise.h"));
+  EXPECT_TRUE(has(first.out, "1 of 2 checks pass")) << first.out;
+  EXPECT_TRUE(has(first.out, "passes  Zero is nothing")) << first.out;
+  EXPECT_TRUE(has(first.out, "left    Two numbers are added"));
+  EXPECT_TRUE(has(first.out, "hint: look at the second one"));
+
+  write("exercises/30_x/exercise.h", "inline int add(int a, int b) { return a + b; }\n");
+  const Ran solved = tenfold("exercise 30");
+  EXPECT_EQ(solved.code, 0) << solved.out;
+  EXPECT_TRUE(has(solved.out, "2 of 2 checks pass"));
+  EXPECT_FALSE(has(solved.out, "Make it add.")) << "the task is printed once";
+
+  write("exercises/30_x/exercise.h", "inline int add(int a, int b) { return a + }\n");
+  const Ran broken = tenfold("exercise 30");
+  EXPECT_EQ(broken.code, 1);
+  EXPECT_TRUE(has(broken.out, "does not compile")) << broken.out;
+
+  const Ran reset = tenfold("exercise 30 --reset");
+  EXPECT_EQ(reset.code, 1);
+  EXPECT_EQ(read("exercises/30_x/exercise.h"), read("lessons/30_x/exercise/starter.h"));
+  EXPECT_EQ(read("exercises/30_x/exercise.before-reset-1.h"), "inline int add(int a, int b) { return a + }\n");
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs a lesson with a planted fault: the suite must call it INVALID and exit with 1.
+# usage: run_fault.sh PROGRAM RANKS TORCHRUN
+set -u
+program=$1 ranks=$2 torchrun=$3
+if [ "$ranks" -gt 1 ]; then
+  command=("$torchrun" --nproc_per_node "$ranks" --no-python "$program")
+else
+  command=("$program")
+fi
+output=$(OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=ERROR timeout 100 "${command[@]}" --preset smoke --device cpu 2>&1)
+status=$?
+printf '%s\n' "$output"
+if [ "$status" != 1 ]; then
+  echo "FAULT NOT CAUGHT: expected exit code 1, got $status"
+  exit 1
+fi
+grep -q 'INVALID' <<<"$output" || { echo "FAULT NOT CAUGHT: no verdict INVALID"; exit 1; }
+grep -q 'does not agree with the baseline' <<<"$output" || { echo "INVALID for another reason than the planted fault"; exit 1; }

@@ -27,7 +27,8 @@ add_library(ZLIB::ZLIB STATIC IMPORTED)
 set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libz.a)
 target_include_directories(ZLIB::ZLIB INTERFACE ${TENFOLD_THIRD_PARTY}/include)
 
-foreach(library gtest:gtest-all gtest_main:gtest_main)
+# GoogleTest and GoogleMock from their sources: a static library would tie the tree to one compiler.
+foreach(library gtest:gtest-all gtest_main:gtest_main gmock:gmock-all)
   string(REPLACE ":" ";" library ${library})
   list(GET library 0 name)
   list(GET library 1 source)
@@ -37,6 +38,7 @@ foreach(library gtest:gtest-all gtest_main:gtest_main)
   add_library(GTest::${name} ALIAS tenfold_${name})
 endforeach()
 target_link_libraries(tenfold_gtest_main PUBLIC tenfold_gtest)
+target_link_libraries(tenfold_gmock PUBLIC tenfold_gtest)
 set(GTest_FOUND TRUE)
 
 file(GLOB benchmark_library ${TENFOLD_THIRD_PARTY}/lib/libbenchmark.so.*)

@@ -59,7 +59,7 @@ class GradScaler {
       scale_ = torch::full({}, options_.initial_scale, loss.options().dtype(torch::kFloat).requires_grad(false));
       growth_tracker_ = torch::full({}, initial_tracker_, scale_.options().dtype(torch::kInt));
     }
-    return loss * scale_.to(loss.device(), loss.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat, /*non_blocking=*/true);
+    return loss * scale_.to(loss.device(), torch::kFloat, /*non_blocking=*/true);
   }
 
   /// Divides the optimizer's gradients by the scale, in place, and looks for infinity and NaN among them. Once per

@@ -86,10 +86,8 @@ class DistributedDataParallel {
     reset_counts();
   }
 
-  /// Bytes handed to all-reduce since construction; ring_bytes() of it is what this rank has sent.
-  int64_t payload_bytes() const { return payload_bytes_; }
-  /// All-reduces of gradients started since construction.
-  int64_t all_reduces() const { return all_reduces_; }
+  /// All-reduces of gradients since construction; ring_bytes() of the payload is what this rank has sent.
+  const Traffic& traffic() const { return traffic_; }
 
  private:
   friend class NoSync;
@@ -179,8 +177,8 @@ class DistributedDataParallel {
     while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
       Bucket& full = buckets_[started_++];
       full.work = start_all_reduce(full.flat, *group_);
-      payload_bytes_ += static_cast<int64_t>(full.flat.nbytes());
-      ++all_reduces_;
+      traffic_.payload_bytes += static_cast<int64_t>(full.flat.nbytes());
+      ++traffic_.all_reduces;
     }
   }
 
@@ -194,7 +192,7 @@ class DistributedDataParallel {
   std::vector<bool> ready_;
   size_t started_ = 0;  // buckets whose all-reduce has begun
   bool synchronise_ = true;
-  int64_t payload_bytes_ = 0, all_reduces_ = 0;
+  Traffic traffic_;
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
 };
 

@@ -18,6 +18,12 @@ struct DdpOptions {
   int64_t bucket_bytes = 25 << 20;       ///< PyTorch's own default
 };
 
+/// What was handed to all-reduce.
+struct Traffic {
+  int64_t payload_bytes = 0;
+  int64_t all_reduces = 0;
+};
+
 /// Bytes that one rank sends in a ring all-reduce of `payload_bytes`: N - 1 steps of 1/N each to sum, as many to share.
 /// Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
 inline int64_t ring_bytes(int64_t payload_bytes, int world_size) { return 2 * (world_size - 1) * payload_bytes / world_size; }
@@ -47,18 +53,19 @@ inline c10::intrusive_ptr<c10d::Work> start_all_reduce(const torch::Tensor& tens
   return group.allreduce(one);
 }
 
-/// After backward(): averages each gradient over the ranks with an all-reduce of its own. Returns the bytes handed to
-/// all-reduce. Simple and slow: each call waits for the slowest rank and pays the latency again.
-inline int64_t average_each(const std::vector<torch::Tensor>& parameters, c10d::ProcessGroup& group) {
+/// After backward(): averages each gradient over the ranks with an all-reduce of its own. Returns what was sent.
+/// Simple and slow: each call waits for the slowest rank and pays the latency again.
+inline Traffic average_each(const std::vector<torch::Tensor>& parameters, c10d::ProcessGroup& group) {
   RECORD_USER_SCOPE("communication");
-  int64_t bytes = 0;
+  Traffic traffic;
   for (const torch::Tensor& parameter : parameters) {
     TORCH_CHECK(parameter.grad().defined(), "a parameter has no gradient: average_each needs one for each, on every rank");
     torch::Tensor gradient = parameter.grad().div_(group.getSize());  // before the sum, which half precision may not hold
     start_all_reduce(gradient, group)->wait();
-    bytes += static_cast<int64_t>(gradient.nbytes());
+    traffic.payload_bytes += static_cast<int64_t>(gradient.nbytes());
+    ++traffic.all_reduces;
   }
-  return bytes;
+  return traffic;
 }
 
 /// Which gradients travel together, as indices into `parameters`. Last parameter first, because backward() finishes
@@ -85,13 +92,13 @@ inline std::vector<std::vector<size_t>> assign_buckets(const std::vector<torch::
   return buckets;
 }
 
-/// After backward(): averages the gradients bucket by bucket, each copied into one flat tensor and back. Returns the
-/// bytes handed to all-reduce. Few large messages instead of many small ones, but nothing overlaps with backward().
-inline int64_t average_in_buckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& buckets,
+/// After backward(): averages the gradients bucket by bucket, each copied into one flat tensor and back. Returns
+/// what was sent. Few large messages instead of many small ones, but nothing overlaps with backward().
+inline Traffic average_in_buckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& buckets,
                                   c10d::ProcessGroup& group) {
   RECORD_USER_SCOPE("communication");
   torch::NoGradGuard no_grad;
-  int64_t bytes = 0;
+  Traffic traffic;
   for (const auto& members : buckets) {
     std::vector<torch::Tensor> rows;
     for (const size_t i : members) {
@@ -101,14 +108,15 @@ inline int64_t average_in_buckets(const std::vector<torch::Tensor>& parameters, 
     }
     const torch::Tensor flat = torch::cat(rows).div_(group.getSize());
     start_all_reduce(flat, group)->wait();
-    bytes += static_cast<int64_t>(flat.nbytes());
+    traffic.payload_bytes += static_cast<int64_t>(flat.nbytes());
+    ++traffic.all_reduces;
     int64_t at = 0;
     for (const size_t i : members) {
       parameters[i].mutable_grad().copy_(flat.narrow(0, at, parameters[i].numel()).view(parameters[i].sizes()));
       at += parameters[i].numel();
     }
   }
-  return bytes;
+  return traffic;
 }
 
 }  // namespace tenfold

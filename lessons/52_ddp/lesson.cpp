@@ -8,22 +8,21 @@
 #include <tenfold/ddp.h>
 #include <tenfold/gpt.h>
 #include <tenfold/lesson.h>
-
-#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <tenfold/pytorch_reducer.h>
 
 #include <algorithm>
 #include <optional>
 
 namespace {
+using tenfold::Counted;
 using tenfold::GptTraining;
 using tenfold::Step;
+using tenfold::Traffic;
 using tenfold::Trial;
 using torch::Tensor;
-using Tensors = std::vector<Tensor>;
 using Work = std::shared_ptr<GptTraining>;
 
-/// Forward and backward of one of `pieces` equal parts of a batch; ids and targets are (B, T). Returns its share of the
-/// mean loss.
+/// Forward and backward of one of `pieces` equal parts of a batch, (B, T) each. Returns its share of the mean loss.
 Tensor forward_backward(GptTraining& work, const Tensor& ids, const Tensor& targets, int64_t pieces = 1) {
   Tensor h = work.model->embed(ids);  // (B, T, D)
   for (auto& block : work.model->blocks) h = block->forward(h);
@@ -38,9 +37,10 @@ void update(GptTraining& work) {
 }
 
 /// What crossed the wire in one step, from the bytes that were handed to all-reduce.
-void note_traffic(const Trial& trial, int64_t payload_bytes, int64_t all_reduces) {
-  trial.note("bytes sent", static_cast<double>(tenfold::ring_bytes(payload_bytes, trial.world_size)), "B");
-  trial.note("all-reduces", static_cast<double>(all_reduces), "per step");
+void note_traffic(const Trial& trial, const Traffic& after, const Traffic& before = {}) {
+  const int64_t payload = after.payload_bytes - before.payload_bytes;
+  trial.note("bytes sent", static_cast<double>(tenfold::ring_bytes(payload, trial.world_size)), "B");
+  trial.note("all-reduces", static_cast<double>(after.all_reduces - before.all_reduces), "per step");
 }
 
 tenfold::DdpOptions bucket_sizes(const Trial& trial) {
@@ -55,9 +55,16 @@ Work work_of_rank(const Trial& trial) {
   return work;
 }
 
+/// This rank's part of the joint batch, which every rank draws alike; (B / ranks, T) each.
+std::pair<Tensor, Tensor> next_part(const Trial& trial, GptTraining& work) {
+  auto [ids, targets] = work.next_batch();
+  return {tenfold::part_of_rank(ids, trial.rank, trial.world_size), tenfold::part_of_rank(targets, trial.rank, trial.world_size)};
+}
+
 /// Without the technique: rank 0 trains on the joint batch, the others have nothing to do.
 Step one_process(const Trial& trial) {
   auto work = std::make_shared<GptTraining>(trial);
+  trial.get("micro_batches", 1);  // a setting of the case, whichever techniques run
   if (trial.rank != 0) return {work->tokens_per_step(), work->parameters(), [] { return Tensor(); }};
   return {work->tokens_per_step(), work->parameters(), [work] {
             auto [ids, targets] = work->next_batch();
@@ -68,41 +75,35 @@ Step one_process(const Trial& trial) {
           }};
 }
 
-/// One rank's step: its part of the same joint batch, then `average` makes the gradients those of the whole.
-/// `average` returns {bytes handed to all-reduce, all-reduces}.
-Step data_parallel(const Trial& trial, const Work& work, std::function<std::pair<int64_t, int64_t>()> average) {
+/// One rank's step on its part; then `average` makes the gradients those of the joint batch.
+Step data_parallel(const Trial& trial, const Work& work, std::function<Traffic()> average) {
   return {work->tokens_per_step(), work->parameters(), [trial, work, average = std::move(average)] {
-            auto [ids, targets] = work->next_batch();
+            auto [ids, targets] = next_part(trial, *work);
             work->optimizer->zero_grad();
-            Tensor loss = forward_backward(*work, tenfold::part_of_rank(ids, trial.rank, trial.world_size),
-                                           tenfold::part_of_rank(targets, trial.rank, trial.world_size));
-            const auto [bytes, calls] = average();
+            Tensor loss = forward_backward(*work, ids, targets);
+            note_traffic(trial, average());
             update(*work);
-            note_traffic(trial, bytes, calls);
             return loss;
           }};
 }
 
 Step naive(const Trial& trial) {
   const Work work = work_of_rank(trial);
-  const Tensors parameters = work->model->parameters();
-  return data_parallel(trial, work, [parameters, group = trial.group] {
-    return std::pair(tenfold::average_each(parameters, *group), static_cast<int64_t>(parameters.size()));
-  });
+  return data_parallel(trial, work,
+                       [parameters = work->model->parameters(), group = trial.group] { return tenfold::average_each(parameters, *group); });
 }
 
 Step bucketed(const Trial& trial) {
   const Work work = work_of_rank(trial);
-  const Tensors parameters = work->model->parameters();
-  const auto buckets = tenfold::assign_buckets(parameters, bucket_sizes(trial));
-  return data_parallel(trial, work, [parameters, buckets, group = trial.group] {
-    return std::pair(tenfold::average_in_buckets(parameters, buckets, *group), static_cast<int64_t>(buckets.size()));
+  const auto buckets = tenfold::assign_buckets(work->model->parameters(), bucket_sizes(trial));
+  return data_parallel(trial, work, [parameters = work->model->parameters(), buckets, group = trial.group] {
+    return tenfold::average_in_buckets(parameters, buckets, *group);
   });
 }
 
 /// The trap: every rank goes its own way. Losses look fine; there are now two different models.
 Step no_all_reduce(const Trial& trial) {
-  return data_parallel(trial, work_of_rank(trial), [] { return std::pair<int64_t, int64_t>(0, 0); });
+  return data_parallel(trial, work_of_rank(trial), [] { return Traffic{}; });
 }
 
 /// All-reduces run beside backward(). A batch may also come in micro-batches; `quiet` then sends only once, at the last.
@@ -113,84 +114,69 @@ Step overlapped(const Trial& trial, bool quiet) {
   TORCH_CHECK_VALUE(work->batch % (trial.world_size * micro_batches) == 0, "batch=", work->batch, " cannot be divided among ",
                     trial.world_size, " ranks and micro_batches=", micro_batches);
   return {work->tokens_per_step(), work->parameters(), [trial, work, ddp, micro_batches, quiet] {
-            auto [ids, targets] = work->next_batch();
-            const auto my_ids = tenfold::part_of_rank(ids, trial.rank, trial.world_size).chunk(micro_batches);
-            const auto my_targets = tenfold::part_of_rank(targets, trial.rank, trial.world_size).chunk(micro_batches);
-            const int64_t bytes = ddp->payload_bytes(), calls = ddp->all_reduces();
+            auto [ids, targets] = next_part(trial, *work);
+            const auto ids_of = ids.chunk(micro_batches), targets_of = targets.chunk(micro_batches);
+            const Traffic before = ddp->traffic();
             work->optimizer->zero_grad();
             Tensor total = torch::zeros({}, torch::dtype(torch::kFloat).device(trial.device));
             for (int64_t i = 0; i < micro_batches; ++i) {
               std::optional<tenfold::NoSync> no_sync;
               if (quiet && i + 1 < micro_batches) no_sync.emplace(*ddp);
-              total += forward_backward(*work, my_ids[i], my_targets[i], micro_batches);
+              total += forward_backward(*work, ids_of[i], targets_of[i], micro_batches);
               ddp->finish();
             }
             update(*work);
-            note_traffic(trial, ddp->payload_bytes() - bytes, ddp->all_reduces() - calls);
+            note_traffic(trial, ddp->traffic(), before);
             return total;
           }};
 }
 
-/// PyTorch's own engine, which Python's DistributedDataParallel drives, for comparison.
-Step pytorch_reducer(const Trial& trial) {
+/// PyTorch's own engine, for comparison. Its all-reduces also run beside backward().
+Step reducer_of_pytorch(const Trial& trial) {
   const Work work = work_of_rank(trial);
-  const Tensors parameters = work->model->parameters();
-  const auto sizes = bucket_sizes(trial);
-  auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
-      {parameters.rbegin(), parameters.rend()}, {static_cast<size_t>(sizes.first_bucket_bytes), static_cast<size_t>(sizes.bucket_bytes)}));
-  for (auto& bucket : buckets) {
-    for (size_t& index : bucket) index = parameters.size() - 1 - index;
-  }
-  const std::vector<bool> dense(parameters.size(), false);
-  auto reducer =
-      std::make_shared<c10d::Reducer>(parameters, buckets, trial.group, dense, sizes.bucket_bytes, /*find_unused_parameters=*/false,
-                                      /*gradient_as_bucket_view=*/false, std::unordered_map<size_t, std::string>{},
-                                      sizes.first_bucket_bytes, false, false, std::vector<int64_t>{});
+  auto reducer = tenfold::pytorch_reducer(work->model->parameters(), trial.group, bucket_sizes(trial));
   return {work->tokens_per_step(), work->parameters(), [trial, work, reducer] {
-            auto [ids, targets] = work->next_batch();
+            auto [ids, targets] = next_part(trial, *work);
             work->optimizer->zero_grad();
             reducer->rebuild_buckets();  // once: into the order in which the first backward() made gradients
             reducer->prepare_for_forward();
             reducer->prepare_for_backward({});
-            Tensor loss = forward_backward(*work, tenfold::part_of_rank(ids, trial.rank, trial.world_size),
-                                           tenfold::part_of_rank(targets, trial.rank, trial.world_size));
+            Tensor loss = forward_backward(*work, ids, targets);
             update(*work);
             return loss;
           }};
 }
 
-/// Drawing the joint batch, dispatching every operator and updating every parameter stay whole on each rank; the rest
-/// is divided. Gradients pass through memory some `passes` times: into a bucket and out of it, into and out of the
-/// kernel's socket buffers, and through the sum. What a rank waits for a message to begin is not in this.
-tenfold::Prediction divided(const tenfold::Counted& baseline, int64_t pieces, int64_t sends, int64_t bucket_copies) {
-  const double n = baseline.setting("world_size");
-  const int64_t states = baseline.resting_bytes - baseline.gradient_bytes;  // parameters and momenta
-  const double working = static_cast<double>(baseline.peak_bytes - states);
-  const auto gradients = static_cast<double>(baseline.gradient_bytes);
-  tenfold::Prediction prediction;
-  // Gradients are alive during every forward but the first; buckets, where kept, always.
-  const double alive = pieces > 1 ? gradients + working / (n * static_cast<double>(pieces)) : std::max(gradients, working / n);
-  prediction.peak_bytes = states + static_cast<int64_t>(alive) + bucket_copies * baseline.gradient_bytes;
+/// A rank's step, from what the step of one process does. Drawing the joint batch, dispatching every operator and the
+/// update stay whole on each rank; the rest is divided. Gradients are copied through memory: by the sockets and the sum,
+/// and where there are buckets into them and out again. The wait for a message to begin is not in this.
+/// `kept` and `passing`: bytes of buckets that live always, and only after backward(); `sends`: of all gradients.
+tenfold::Prediction divided(const Counted& baseline, int64_t kept, int64_t passing, double sends = 1) {
+  const double n = baseline.setting("world_size"), pieces = baseline.setting("micro_batches");
+  const int64_t gradients = baseline.gradient_bytes, states = baseline.resting_bytes - gradients;  // parameters and momenta
+  const int64_t part = static_cast<int64_t>(static_cast<double>(baseline.peak_bytes - states) / (n * pieces));
+  // Gradients are alive during every forward but the first of an update.
+  const int64_t forward = part + (pieces > 1 ? gradients : 0);
+  tenfold::Prediction prediction{.peak_bytes = states + kept + std::max(forward, gradients + passing)};
   const auto op = baseline.ceilings.find("cpu_op_seconds"), copy = baseline.ceilings.find("cpu_copy_bytes_per_s");
-  if (op != baseline.ceilings.end() && copy != baseline.ceilings.end()) {
-    const double dispatch = static_cast<double>(baseline.whole.operators) * op->second;
-    const double whole = (baseline.share("data") + baseline.share("optimizer")) * baseline.step_seconds;
-    const double compute = std::max(0.0, baseline.step_seconds - whole - dispatch) / n + dispatch * static_cast<double>(pieces);
-    const double wire = 2 * (n - 1) / n * gradients * static_cast<double>(sends);
-    const double traffic = 3 * wire + 2 * gradients * static_cast<double>(sends * bucket_copies);
-    prediction.speed_ratio = baseline.step_seconds / (whole + compute + traffic / copy->second);
-  }
+  if (op == baseline.ceilings.end() || copy == baseline.ceilings.end()) return prediction;
+  const double dispatch = static_cast<double>(baseline.whole.operators) * op->second;
+  const double whole = (baseline.share("data") + baseline.share("optimizer")) * baseline.step_seconds;
+  const double compute = std::max(0.0, baseline.step_seconds - whole - dispatch) / n + dispatch * pieces;
+  const double copies = 3 * 2 * (n - 1) / n + (kept + passing > 0 ? 2 : 0);
+  prediction.speed_ratio = baseline.step_seconds / (whole + compute + sends * copies * static_cast<double>(gradients) / copy->second);
   return prediction;
 }
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  using tenfold::Counted;
-  const auto pieces = [](const Counted& c) { return static_cast<int64_t>(c.setting("micro_batches")); };
-  const auto sent_after = [](const Counted& c) { return divided(c, 1, 1, 0); };
-  const auto sent_once = [=](const Counted& c) { return divided(c, pieces(c), 1, 1); };
-  const auto sent_each = [=](const Counted& c) { return divided(c, pieces(c), pieces(c), 1); };
+  const auto one_by_one = [](const Counted& c) { return divided(c, 0, 0); };
+  const auto in_turn = [](const Counted& c) {
+    return divided(c, 0, std::min(c.gradient_bytes, static_cast<int64_t>(c.setting("bucket_kib")) << 10));
+  };
+  const auto each_piece = [](const Counted& c) { return divided(c, c.gradient_bytes, 0, c.setting("micro_batches")); };
+  const auto once = [](const Counted& c) { return divided(c, c.gradient_bytes, 0); };
   return tenfold::run(
       argc, argv,
       {.title = "Distributed data parallel",
@@ -198,11 +184,11 @@ int main(int argc, char** argv) {
        .workload = "R2",
        .ranks = 2,
        .baseline = {"one process", one_process},
-       .techniques = {{"naive", naive, sent_after},
-                      {"bucketed", bucketed, sent_after},
-                      {"overlapped", [](const Trial& trial) { return overlapped(trial, /*quiet=*/false); }, sent_each},
-                      {"overlapped, no_sync", [](const Trial& trial) { return overlapped(trial, /*quiet=*/true); }, sent_once},
-                      {"c10d Reducer", pytorch_reducer, sent_once},
+       .techniques = {{"naive", naive, one_by_one},
+                      {"bucketed", bucketed, in_turn},
+                      {"overlapped", [](const Trial& trial) { return overlapped(trial, /*quiet=*/false); }, each_piece},
+                      {"overlapped, no_sync", [](const Trial& trial) { return overlapped(trial, /*quiet=*/true); }, once},
+                      {"c10d Reducer", reducer_of_pytorch, once},
                       {"no all-reduce", no_all_reduce}},
        .cases = {{"R2",
                   {},

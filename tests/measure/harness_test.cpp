@@ -155,8 +155,10 @@ tenfold::Step known_step() {
             }
             {
               RECORD_USER_SCOPE("outer");
-              RECORD_USER_SCOPE("product");
-              kept->push_back(torch::mm(torch::ones({64, 32}), torch::ones({32, 16})));
+              {
+                RECORD_USER_SCOPE("product");
+                kept->push_back(torch::mm(torch::ones({64, 32}), torch::ones({32, 16})));
+              }
             }
             return torch::zeros({});
           }};

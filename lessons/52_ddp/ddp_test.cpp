@@ -1,0 +1,402 @@
+#include <gtest/gtest.h>
+
+#include <tenfold/ddp.h>
+#include <tenfold/distributed_sampler.h>
+#include <tenfold/process_group.h>
+#include <tenfold/pytorch_reducer.h>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace {
+
+using torch::Tensor;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Tensors = std::vector<Tensor>;
+
+/// Runs `work(rank, group)` on ranks that are threads of this process; throws what the first of them threw.
+void on_ranks(int world_size, const std::function<void(int, const Group&)>& work) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::exception_ptr> failed(static_cast<size_t>(world_size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        work(rank, tenfold::gloo_group(store, rank, world_size, std::chrono::seconds(20)));
+      } catch (...) {
+        failed[static_cast<size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& failure : failed) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+/// Layers of unequal size, a buffer, and a weight that is larger than most buckets in the tests.
+struct NetImpl : torch::nn::Module {
+  NetImpl() : first(5, 40), wide(40, 33), last(33, 3) {
+    register_module("first", first);
+    register_module("wide", wide);
+    register_module("last", last);
+    scale = register_buffer("scale", torch::ones({1}));
+  }
+  Tensor forward(const Tensor& x) { return last(torch::tanh(wide(torch::tanh(first(x))))) * scale; }
+  torch::nn::Linear first, wide, last;
+  Tensor scale;
+};
+TORCH_MODULE(Net);
+
+Net net_with(uint64_t seed) {
+  Net net;
+  torch::NoGradGuard no_grad;
+  auto generator = at::detail::createCPUGenerator(seed);
+  for (const Tensor& parameter : net->parameters()) parameter.normal_(0, 0.3, generator);
+  net->scale.fill_(static_cast<double>(seed));
+  return net;
+}
+
+constexpr int64_t kRows = 12;
+constexpr int kSteps = 4;
+
+std::pair<Tensor, Tensor> joint_batch(int step) {
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(100 + step));
+  return {torch::randn({kRows, 5}, generator), torch::randn({kRows, 3}, generator)};
+}
+
+Tensor loss_of(Net& net, const Tensor& x, const Tensor& y) { return torch::mse_loss(net(x), y); }
+
+torch::optim::SGD sgd(Net& net) { return {net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)}; }
+
+/// What one process makes of the joint batches.
+Tensors trained_alone() {
+  Net net = net_with(1);
+  auto optimizer = sgd(net);
+  for (int step = 0; step < kSteps; ++step) {
+    const auto [x, y] = joint_batch(step);
+    optimizer.zero_grad();
+    loss_of(net, x, y).backward();
+    optimizer.step();
+  }
+  return net->parameters();
+}
+
+double largest_difference(const Tensors& a, const Tensors& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
+  return largest;
+}
+
+struct Trained {
+  std::vector<Tensors> ranks;
+  std::vector<tenfold::Traffic> traffic;
+};
+
+/// Trains on parts of the same batches with DistributedDataParallel. Each rank starts elsewhere: the broadcast must help.
+Trained trained_together(int world_size, tenfold::DdpOptions options, int micro_batches = 1, bool quiet = false) {
+  Trained result{std::vector<Tensors>(static_cast<size_t>(world_size)), std::vector<tenfold::Traffic>(static_cast<size_t>(world_size))};
+  on_ranks(world_size, [&](int rank, const Group& group) {
+    Net net = net_with(static_cast<uint64_t>(rank) + 1);
+    auto optimizer = sgd(net);
+    tenfold::DistributedDataParallel ddp(*net, group, options);
+    for (int step = 0; step < kSteps; ++step) {
+      const auto [x, y] = joint_batch(step);
+      const auto xs = tenfold::part_of_rank(x, rank, world_size).chunk(micro_batches);
+      const auto ys = tenfold::part_of_rank(y, rank, world_size).chunk(micro_batches);
+      optimizer.zero_grad();
+      for (int i = 0; i < micro_batches; ++i) {
+        std::optional<tenfold::NoSync> no_sync;
+        if (quiet && i + 1 < micro_batches) no_sync.emplace(ddp);
+        (loss_of(net, xs[i], ys[i]) / micro_batches).backward();
+        ddp.finish();
+      }
+      optimizer.step();
+    }
+    result.ranks[static_cast<size_t>(rank)] = net->parameters();
+    result.traffic[static_cast<size_t>(rank)] = ddp.traffic();
+  });
+  return result;
+}
+
+int64_t parameter_bytes() {
+  int64_t bytes = 0;
+  for (const Tensor& parameter : Net()->parameters()) bytes += static_cast<int64_t>(parameter.nbytes());
+  return bytes;
+}
+
+// Everything in one bucket; uneven buckets; each gradient alone; weights larger than any bucket.
+const tenfold::DdpOptions kOptions[] = {{}, {512, 4096}, {1, 1}, {64, 100}};
+
+TEST(Ddp, TwoAndThreeRanksEqualOneProcessOnTheJointBatch) {
+  const Tensors alone = trained_alone();
+  for (const int world_size : {2, 3}) {
+    for (const auto& options : kOptions) {
+      const Trained together = trained_together(world_size, options);
+      for (const Tensors& rank : together.ranks) EXPECT_LT(largest_difference(rank, alone), 1e-6) << world_size << " ranks";
+    }
+  }
+}
+
+TEST(Ddp, ReplicasStayEqualBitForBit) {
+  const Trained together = trained_together(3, {512, 4096});
+  for (const Tensors& rank : together.ranks) {
+    for (size_t i = 0; i < rank.size(); ++i) EXPECT_TRUE(torch::equal(rank[i], together.ranks[0][i]));
+  }
+}
+
+TEST(Ddp, BroadcastsBuffersToo) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(static_cast<uint64_t>(rank) + 1);
+    const tenfold::DistributedDataParallel ddp(*net, group);
+    EXPECT_EQ(net->scale.item<float>(), 1);
+  });
+}
+
+TEST(Ddp, SendsEveryGradientOnceAStep) {
+  for (const auto& options : kOptions) {
+    const Trained together = trained_together(2, options);
+    const auto buckets = tenfold::assign_buckets(Net()->parameters(), options);
+    for (const auto& traffic : together.traffic) {
+      EXPECT_EQ(traffic.payload_bytes, kSteps * parameter_bytes());
+      EXPECT_EQ(traffic.all_reduces, kSteps * static_cast<int64_t>(buckets.size()));
+    }
+  }
+  EXPECT_EQ(tenfold::ring_bytes(1200, 2), 1200);
+  EXPECT_EQ(tenfold::ring_bytes(1200, 3), 1600);
+  EXPECT_EQ(tenfold::ring_bytes(1200, 1), 0);
+}
+
+TEST(Ddp, AccumulationWithAndWithoutNoSync) {
+  const Tensors alone = trained_alone();
+  const Trained each = trained_together(2, {512, 4096}, /*micro_batches=*/3, /*quiet=*/false);
+  const Trained once = trained_together(2, {512, 4096}, /*micro_batches=*/3, /*quiet=*/true);
+  for (const auto& rank : each.ranks) EXPECT_LT(largest_difference(rank, alone), 1e-6);
+  for (const auto& rank : once.ranks) EXPECT_LT(largest_difference(rank, alone), 1e-6);
+  EXPECT_EQ(once.traffic[0].payload_bytes, kSteps * parameter_bytes());
+  EXPECT_EQ(each.traffic[0].payload_bytes, 3 * kSteps * parameter_bytes());
+}
+
+TEST(Ddp, NoSyncLeavesGradientsLocalAndEndsWithItsScope) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    const auto [x, y] = joint_batch(0);
+    const Tensor my_x = tenfold::part_of_rank(x, rank, 2), my_y = tenfold::part_of_rank(y, rank, 2);
+    Net local = net_with(1);
+    loss_of(local, my_x, my_y).backward();
+    {
+      const tenfold::NoSync no_sync(ddp);
+      loss_of(net, my_x, my_y).backward();
+      ddp.finish();
+    }
+    EXPECT_TRUE(torch::equal(net->last->weight.grad(), local->last->weight.grad()));
+    EXPECT_EQ(ddp.traffic().all_reduces, 0);
+    loss_of(net, my_x, my_y).backward();
+    ddp.finish();
+    EXPECT_GT(ddp.traffic().all_reduces, 0);
+    EXPECT_FALSE(torch::allclose(net->last->weight.grad(), 2 * local->last->weight.grad()));
+  });
+}
+
+TEST(Ddp, NaiveAndBucketedAverageLikeIt) {
+  for (const bool bucketed : {false, true}) {
+    on_ranks(3, [&](int rank, const Group& group) {
+      Net net = net_with(1), joint = net_with(1);
+      const auto [x, y] = joint_batch(0);
+      loss_of(joint, x, y).backward();
+      loss_of(net, tenfold::part_of_rank(x, rank, 3), tenfold::part_of_rank(y, rank, 3)).backward();
+      const Tensors parameters = net->parameters();
+      const auto buckets = tenfold::assign_buckets(parameters, {512, 4096});
+      const auto traffic = bucketed ? tenfold::average_in_buckets(parameters, buckets, *group) : tenfold::average_each(parameters, *group);
+      EXPECT_EQ(traffic.payload_bytes, parameter_bytes());
+      EXPECT_EQ(traffic.all_reduces, static_cast<int64_t>(bucketed ? buckets.size() : parameters.size()));
+      for (size_t i = 0; i < parameters.size(); ++i)
+        EXPECT_TRUE(torch::allclose(parameters[i].grad(), joint->parameters()[i].grad(), 1e-5, 1e-7));
+    });
+  }
+}
+
+TEST(Ddp, SeveralDataTypesTravelInBucketsOfTheirOwn) {
+  const auto parameters =
+      Tensors{torch::zeros({4}), torch::zeros({4}, torch::kDouble), torch::zeros({4}), torch::zeros({4}, torch::kBFloat16)};
+  const auto buckets = tenfold::assign_buckets(parameters, {});
+  ASSERT_EQ(buckets.size(), 3u);
+  for (const auto& members : buckets) {
+    for (const size_t i : members) EXPECT_EQ(parameters[i].scalar_type(), parameters[members[0]].scalar_type());
+  }
+
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    net->last->to(torch::kDouble);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    const Tensor x = torch::full({2, 5}, rank + 1.0);
+    net->last(torch::tanh(net->wide(torch::tanh(net->first(x)))).to(torch::kDouble)).sum().backward();
+    ddp.finish();
+    EXPECT_EQ(net->last->weight.grad().scalar_type(), torch::kDouble);
+    EXPECT_EQ(net->last->bias.grad()[0].item<double>(), 2);
+  });
+}
+
+TEST(Ddp, BucketsAreThoseOfPyTorch) {
+  Tensors parameters = Net()->parameters();
+  for (int i = 0; i < 7; ++i) parameters.push_back(torch::zeros({i % 3 * 50 + 1}));
+  for (const auto& options : kOptions) {
+    auto theirs = std::get<0>(c10d::compute_bucket_assignment_by_size(
+        {parameters.rbegin(), parameters.rend()},
+        {static_cast<size_t>(options.first_bucket_bytes), static_cast<size_t>(options.bucket_bytes)}));
+    for (auto& bucket : theirs) {
+      for (size_t& i : bucket) i = parameters.size() - 1 - i;
+    }
+    EXPECT_EQ(tenfold::assign_buckets(parameters, options), theirs);
+  }
+}
+
+TEST(Ddp, EqualsPyTorchsReducerBitForBit) {
+  for (const int world_size : {2, 3}) {
+    const Trained ours = trained_together(world_size, {512, 4096});
+    on_ranks(world_size, [&](int rank, const Group& group) {
+      Net net = net_with(1);
+      auto optimizer = sgd(net);
+      const auto reducer = tenfold::pytorch_reducer(net->parameters(), group, {512, 4096});
+      for (int step = 0; step < kSteps; ++step) {
+        const auto [x, y] = joint_batch(step);
+        optimizer.zero_grad();
+        reducer->rebuild_buckets();
+        reducer->prepare_for_forward();
+        reducer->prepare_for_backward({});
+        loss_of(net, tenfold::part_of_rank(x, rank, world_size), tenfold::part_of_rank(y, rank, world_size)).backward();
+        optimizer.step();
+      }
+      const Tensors theirs = net->parameters();
+      for (size_t i = 0; i < theirs.size(); ++i) {
+        // Two ranks' sum is the same in any order; with three, a rebuilt bucket's ring may add in another.
+        const double difference = (theirs[i] - ours.ranks[static_cast<size_t>(rank)][i]).abs().max().item<double>();
+        EXPECT_LE(difference, world_size == 2 ? 0.0 : 1e-6);
+      }
+    });
+  }
+}
+
+template <class Function>
+std::string message_of(Function&& function) {
+  try {
+    function();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Ddp, AnUnusedParameterIsNamedAndNobodyHangs) {
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group, {1, 1});
+    net->wide(torch::tanh(net->first(torch::ones({2, 5})))).sum().backward();  // without "last"
+    const std::string message = message_of([&] { ddp.finish(); });
+    EXPECT_NE(message.find("last.weight, last.bias"), std::string::npos) << message;
+    EXPECT_EQ(message.find("first.weight"), std::string::npos) << message;
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Ddp, AfterTheErrorAWholeStepWorks) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    net->wide(torch::tanh(net->first(torch::ones({2, 5})))).sum().backward();
+    EXPECT_NE(message_of([&] { ddp.finish(); }).find("last.weight"), std::string::npos);
+    net->zero_grad();
+    net(torch::full({2, 5}, rank + 1.0)).sum().backward();
+    ddp.finish();
+    EXPECT_EQ(net->last->bias.grad()[0].item<float>(), 2);
+  });
+}
+
+TEST(Ddp, AForgottenFinishIsAnError) {
+  on_ranks(2, [](int, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    net(torch::ones({2, 5})).sum().backward();
+    const std::string message = message_of([&] { net(torch::ones({2, 5})).sum().backward(); });
+    EXPECT_NE(message.find("call finish() after each backward()"), std::string::npos) << message;
+  });
+}
+
+TEST(Ddp, FrozenAndTiedParameters) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(static_cast<uint64_t>(rank) + 1);
+    net->first->weight.requires_grad_(false);
+    net->register_module("again", net->last);  // the same tensors under another name
+    tenfold::DistributedDataParallel ddp(*net, group);
+    EXPECT_TRUE(torch::equal(net->first->weight, net_with(1)->first->weight));
+    net(torch::ones({2, 5})).sum().backward();
+    ddp.finish();
+    EXPECT_FALSE(net->first->weight.grad().defined());
+    EXPECT_EQ(ddp.traffic().payload_bytes, parameter_bytes() - 40 * 5 * 4);
+  });
+}
+
+TEST(Ddp, DifferentModelsAreRefusedOnEveryRank) {
+  on_ranks(2, [](int rank, const Group& group) {
+    torch::nn::Linear linear(3, 4 + rank);
+    const std::string message = message_of([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
+    EXPECT_NE(message.find("models differ"), std::string::npos) << message;
+  });
+}
+
+TEST(Ddp, LeavesNoHooksBehind) {
+  on_ranks(2, [](int, const Group& group) {
+    Net net = net_with(1);
+    {
+      const tenfold::DistributedDataParallel ddp(*net, group);
+    }
+    net(torch::ones({2, 5})).sum().backward();
+    EXPECT_TRUE(net->last->weight.grad().defined());
+  });
+}
+
+TEST(Ddp, WeightsWithStridesOfTheirOwn) {
+  on_ranks(2, [](int rank, const Group& group) {
+    torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 4, 3));
+    conv->to(torch::kFloat);
+    {
+      torch::NoGradGuard no_grad;
+      conv->weight.set_data(torch::arange(108.0F).view({4, 3, 3, 3}).add(rank).contiguous(at::MemoryFormat::ChannelsLast));
+    }
+    tenfold::DistributedDataParallel ddp(*conv, group);
+    EXPECT_TRUE(torch::equal(conv->weight, torch::arange(108.0F).view({4, 3, 3, 3})));
+    const Tensor weights = torch::arange(108.0F).view({4, 3, 3, 3});
+    ((conv->weight * weights).sum() * (rank + 1) + conv->bias.sum()).backward();
+    ddp.finish();
+    EXPECT_TRUE(torch::allclose(conv->weight.grad(), 1.5 * weights));
+  });
+}
+
+TEST(Ddp, PartsAreEqualOrRefused) {
+  const Tensor batch = torch::arange(6);
+  EXPECT_TRUE(torch::equal(tenfold::part_of_rank(batch, 1, 3), torch::tensor({2, 3}, torch::kLong)));
+  EXPECT_THROW(tenfold::part_of_rank(batch, 0, 4), c10::ValueError);
+}
+
+TEST(DistributedSampler, EveryRankDrawsEquallyManyAndTogetherAll) {
+  for (const int64_t size : {7, 8, 9}) {
+    Tensors all;
+    for (int rank = 0; rank < 3; ++rank) all.push_back(tenfold::indices_of_rank(size, rank, 3, /*seed=*/5, /*epoch=*/0));
+    for (const Tensor& one : all) EXPECT_EQ(one.size(0), (size + 2) / 3);
+    const auto seen = std::get<0>(at::_unique(torch::cat(all)));
+    EXPECT_TRUE(torch::equal(seen, torch::arange(size)));
+  }
+  EXPECT_FALSE(torch::equal(tenfold::indices_of_rank(100, 0, 2, 5, 0), tenfold::indices_of_rank(100, 0, 2, 5, 1)));
+  EXPECT_THROW(tenfold::indices_of_rank(2, 0, 3, 0, 0), c10::ValueError);
+}
+
+}  // namespace

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# A pack builds and runs where there is no network, no environment of this checkout, and none of the libraries that the
+# pack brings: in a network namespace without interfaces and a mount namespace that hides the system's own headers.
+# usage: offline.sh CHECKOUT
+set -euo pipefail
+root=$1
+if [ "${2:-}" != inside ]; then
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  "$root/tenfold" gpu-pack --out "$scratch/pack"
+  # The machine's python3 is one that has torch; here that is the checkout's, reached by a path that says nothing of it.
+  mkdir "$scratch/bin"
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$(readlink -f "$root/.venv")/bin/python" >"$scratch/bin/python3"
+  for tool in cmake ctest ninja; do
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v $tool || echo "$(readlink -f "$root/.venv")/bin/$tool")" >"$scratch/bin/$tool"
+  done
+  chmod +x "$scratch"/bin/*
+  if unshare -m -n true 2>/dev/null; then
+    namespaces=(unshare -m -n)
+  elif unshare -r -m -n true 2>/dev/null; then
+    namespaces=(unshare -r -m -n)
+  else
+    echo "namespaces are not allowed here, so nothing can be hidden"
+    exit 77
+  fi
+  env -i HOME="$scratch" LANG=C.UTF-8 PATH="$scratch/bin:/usr/local/cuda/bin:/usr/bin:/bin" \
+    "${namespaces[@]}" "$0" "$root" inside "$scratch"
+  exit
+fi
+
+scratch=$3 pack=$3/pack
+stop() { echo "FAILED: $*" >&2; exit 1; }
+
+mkdir "$scratch/empty"
+for folder in /usr/include/{nlohmann,CLI,gloo,gtest,gmock,benchmark} /usr/src/googletest /usr/share/cmake/{nlohmann_json,CLI11,Gloo} \
+              /usr/lib/*/cmake/{GTest,benchmark}; do
+  [ ! -d "$folder" ] || mount --bind "$scratch/empty" "$folder"
+done
+: >"$scratch/nothing"
+for file in /usr/include/{zlib.h,zconf.h} /usr/lib/*/lib{z,gtest,gtest_main,gmock}.a /usr/lib/*/libbenchmark.so* /usr/bin/ccache; do
+  [ ! -f "$file" ] || [ -L "$file" ] || mount --bind "$scratch/nothing" "$file"
+done
+# A header that is hidden and still found would make the rest prove nothing.
+for header in nlohmann/json.hpp CLI/CLI.hpp gtest/gtest.h gloo/config.h benchmark/benchmark.h; do
+  ! echo "#include <$header>" | g++ -fsyntax-only -x c++ - 2>/dev/null || stop "$header is still found"
+done
+[ "$(tail -n +3 /proc/net/dev | grep -vc '^ *lo:')" = 0 ] || stop "there is a network"
+
+cd "$pack"
+lesson=30_gradient_accumulation
+./tenfold gpu-run build "$lesson"
+./tenfold gpu-run tests -R '^(statistics_test|files_test)$'
+./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke
+
+result=out/gpu-results/$lesson.json
+[ -s "$result" ] || stop "$lesson left no result"
+grep -q "\"commit\": \"$(cut -d ' ' -f 1 COMMIT)\"" "$result" || stop "$result does not name the packed commit"
+grep -q 'tests="2"' out/gpu/tests.xml || stop "two tests were to run: $(head -n 8 out/gpu/tests.xml)"
+tar -tzf out/gpu/lessons.tar.gz | grep -q "$lesson.json" || stop "lessons.tar.gz lacks $lesson.json"
+(( $(find out/gpu -type f | wc -l) <= 8 )) || stop "more than eight files in out/gpu"
+[ ! -L .venv ] || stop ".venv leads out of the pack"
+echo "$lesson and two tests: built and run offline"

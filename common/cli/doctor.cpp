@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include <tenfold/files.h>
 #include <tenfold/fingerprint.h>
 #include <tenfold/humanize.h>
 #include <tenfold/nvml.h>
@@ -114,15 +115,28 @@ void gpus(std::vector<Line>& lines) {
 }
 
 void data(std::vector<Line>& lines) {
-  const fs::path folder = cache_folder() / "data";
+  const fs::path folder = data_folder();
   const bool complete = fs::exists(folder / ".complete");
-  std::string parts;
+  std::string parts, damage;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.is_directory()) parts += (parts.empty() ? "" : ", ") + entry.path().filename().string();
+    std::ifstream sums(entry.path() / "SHA256SUMS");
+    if (!sums) continue;
+    parts += (parts.empty() ? "" : ", ") + entry.path().filename().string();
+    for (std::string digest, name; damage.empty() && sums >> digest && std::getline(sums >> std::ws, name);) {
+      try {
+        read_data_file(entry.path() / name);
+      } catch (const DataError& error) {
+        damage = error.what();
+      }
+    }
   }
-  lines.push_back(
-      have("data", complete, complete ? parts + " in " + folder.string() : "not complete in " + folder.string(), "./tenfold setup"));
+  const std::string where = " in " + folder.string();
+  lines.push_back(have("data", complete && damage.empty(),
+                       !damage.empty() ? damage.substr(0, damage.find("; to fix"))
+                       : complete      ? parts + where + ", intact"
+                                       : "not complete" + where,
+                       "./tenfold setup"));
   const double space = free_bytes(cache_folder());
   lines.push_back(have("free disk for the cache", space > 1e9,
                        human_bytes(space) + " at " + cache_folder().string() + (space > kCacheBytes ? "" : " (a first set-up takes 6 GB)"),

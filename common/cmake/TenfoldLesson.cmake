@@ -26,11 +26,11 @@ function(tenfold_lesson)
     return()
   endif()
   if(tests)
-    tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES tenfold_lesson)
+    tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES tenfold_lesson LABELS unit gpu)
   endif()
   # Smoke: every variant that can run here runs; a lesson with ranks starts through the driver, as a user would.
   add_test(NAME smoke.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset smoke --out ${PROJECT_BINARY_DIR}/smoke)
-  set_tests_properties(smoke.${name} PROPERTIES LABELS lesson SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL TRUE)
+  set_tests_properties(smoke.${name} PROPERTIES LABELS "lesson;gpu" SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL TRUE)
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
     foreach(version starter solution)

@@ -31,5 +31,6 @@ function(tenfold_test name)
   endif()
   # One process per program and not per test: loading LibTorch costs more than most tests.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
+    ENVIRONMENT "OMP_NUM_THREADS=1;TORCH_CPP_LOG_LEVEL=FATAL")  # two threads each on two cores would wait for each other
 endfunction()

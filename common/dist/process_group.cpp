@@ -2,6 +2,7 @@
 
 #include <tenfold/nccl_backend.h>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -87,6 +88,8 @@ World connect(const Ranks& ranks, torch::Device device, std::chrono::millisecond
   World world;
   world.ranks = ranks;
   if (ranks.world_size == 1) return world;
+  // What c10d logs about a lost connection, stack traces included, comes back as an exception as well: one line is enough.
+  if (setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0) == 0) c10::initLogging();
   const std::string host = env("MASTER_ADDR");
   const int port = number("MASTER_PORT");
   try {
@@ -109,7 +112,8 @@ World connect(const Ranks& ranks, torch::Device device, std::chrono::millisecond
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw std::runtime_error("rank " + std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) + " could not connect at " +
-                             host + ":" + std::to_string(port) + ": " + text.substr(0, text.find('\n')));
+                             host + ":" + std::to_string(port) + ": " + text.substr(0, text.find('\n')) +
+                             "; start all ranks together, with torchrun, srun or mpirun");
   }
   return world;
 }

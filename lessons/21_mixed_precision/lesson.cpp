@@ -147,8 +147,8 @@ Step never_unscaled(const Trial& trial) {
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const auto eight_bits = tenfold::Agreement::within(3e-2, "bf16 keeps 8 bits of a significand");
-  const auto eleven_bits = tenfold::Agreement::within(1e-2, "fp16 and TF32 keep 11 bits of a significand");
+  const auto eight_bits = tenfold::Agreement::within(8e-3, "bf16 keeps 8 bits of a significand");
+  const auto eleven_bits = tenfold::Agreement::within(2e-3, "fp16 and TF32 keep 11 bits of a significand");
   return tenfold::run(
       argc, argv,
       {.title = "Mixed precision",

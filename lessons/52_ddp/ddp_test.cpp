@@ -73,7 +73,7 @@ std::pair<Tensor, Tensor> joint_batch(int step) {
 
 Tensor loss_of(Net& net, const Tensor& x, const Tensor& y) { return torch::mse_loss(net(x), y); }
 
-torch::optim::SGD sgd(Net& net) { return {net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)}; }
+torch::optim::SGD sgd(Net& net) { return torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)); }
 
 /// What one process makes of the joint batches.
 Tensors trained_alone() {

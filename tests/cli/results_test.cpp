@@ -169,6 +169,16 @@ TEST_F(Report, APageForThisMachine) {
   EXPECT_TRUE(has(read("out/report.html"), "SLOWER 0.80"));
 }
 
+TEST_F(Report, DoctorFindsDamagedData) {
+  write("cache/data/.complete", "");
+  write("cache/data/set/a.txt", "abc");
+  write("cache/data/set/SHA256SUMS", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.txt\n");
+  EXPECT_TRUE(has(tenfold("doctor").out, "data: set in ")) << "whole data was doubted";
+  write("cache/data/set/a.txt", "abd");
+  const std::string out = tenfold("doctor").out;
+  EXPECT_TRUE(has(out, "a.txt: is truncated or altered")) << out;
+}
+
 TEST_F(Report, DoctorRunsAnywhere) {
   const Ran ran = tenfold("doctor");
   EXPECT_EQ(ran.code, 0) << ran.err;

@@ -23,9 +23,10 @@ refused() {
 
 # --- contents
 for file in third_party/include/{nlohmann/json.hpp,CLI/CLI.hpp,gloo/config.h,gtest/gtest.h,gmock/gmock.h,benchmark/benchmark.h,zlib.h,zconf.h} \
-            third_party/googletest/src/{gtest-all,gtest_main,gmock-all}.cc third_party/lib/libz.a cache/data/.complete tenfold CMakeLists.txt; do
-  [ -s "$pack/$file" ] || [ "$file" = cache/data/.complete -a -e "$pack/$file" ] || stop "the pack lacks $file"
+            third_party/googletest/src/{gtest-all,gtest_main,gmock-all}.cc third_party/lib/libz.a tenfold CMakeLists.txt; do
+  [ -s "$pack/$file" ] || stop "the pack lacks $file"
 done
+[ -e "$pack/cache/data/.complete" ] || stop "the pack lacks the mark of complete data"
 compgen -G "$pack/third_party/lib/libbenchmark.so*" >/dev/null || stop "the pack lacks Google Benchmark"
 git -C "$root" ls-files -z | while IFS= read -r -d '' file; do
   [ ! -e "$root/$file" ] || cmp -s "$root/$file" "$pack/$file" || stop "the pack's $file is not the checkout's"

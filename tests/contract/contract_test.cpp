@@ -1,0 +1,181 @@
+// What every lesson must look like, and what must not change by accident.
+#include <gtest/gtest.h>
+
+#include <tenfold/code_hash.h>
+#include <tenfold/result.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kSource = TENFOLD_SOURCE_DIR;
+const fs::path kBuild = TENFOLD_BUILD_DIR;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path << " is missing";
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::istringstream text(text_of(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) text += buffer.data();
+  return text;
+}
+
+std::vector<fs::path> lessons() {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(kSource / "lessons")) {
+    if (entry.is_directory()) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+class EveryLesson : public testing::TestWithParam<fs::path> {
+ protected:
+  fs::path folder() const { return GetParam(); }
+  std::string name() const { return GetParam().filename().string(); }
+};
+
+TEST_P(EveryLesson, HasItsFiles) {
+  EXPECT_TRUE(std::regex_match(name(), std::regex("[0-9]{2}_[a-z0-9_]+"))) << name();
+  EXPECT_EQ(text_of(folder() / "CMakeLists.txt"), "tenfold_lesson()\n") << "the folder is the registration: nothing else belongs there";
+  for (const char* file : {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h", "exercise/check.cpp"}) {
+    EXPECT_TRUE(fs::exists(folder() / file)) << name() << "/" << file;
+  }
+}
+
+TEST_P(EveryLesson, ReadmeHasTheHeadings) {
+  std::vector<std::string> headings;
+  bool code = false;
+  for (const auto& line : lines_of(folder() / "README.md")) {
+    if (line.rfind("```", 0) == 0) code = !code;
+    if (!code && line.rfind("## ", 0) == 0) headings.push_back(line.substr(3));
+  }
+  EXPECT_EQ(headings, (std::vector<std::string>{"The idea", "The change in code", "Measured", "When it does not help", "Common mistakes", "Exercise",
+                                                "Sources"}));
+  const std::string readme = text_of(folder() / "README.md");
+  EXPECT_EQ(readme.rfind("# " + name().substr(0, 2) + " ", 0), 0U) << "the title starts with the lesson's number";
+  for (const char* part : {"<!-- tenfold:begin code ", "<!-- tenfold:begin measured", "./tenfold exercise "}) {
+    EXPECT_NE(readme.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_P(EveryLesson, ReadsInTenMinutes) {
+  const auto lines = lines_of(folder() / "lesson.cpp");
+  EXPECT_LE(lines.size(), 200U);
+  ASSERT_GT(lines.size(), 8U);
+  EXPECT_EQ(lines[0].rfind("// Lesson " + name().substr(0, 2) + " - ", 0), 0U) << lines[0];
+  size_t at = 1;
+  for (const char* field : {"Question", "Expect", "Not for", "Run", "Read"}) {
+    while (at < lines.size() && lines[at].rfind(std::string("// ") + field, 0) != 0) ++at;
+    EXPECT_LT(at, lines.size()) << "the comment at the top of lesson.cpp has no line '" << field << "' (in this order)";
+  }
+  EXPECT_NE(text_of(folder() / "lesson.cpp").find("./tenfold run " + name()), std::string::npos);
+}
+
+TEST_P(EveryLesson, HasTheFrozenFlags) {
+  const std::set<std::string> frozen = {"--help", "--preset", "--size", "--device", "--case", "--only", "--set", "--sweep", "--rounds", "--seed",
+                                        "--threads", "--json", "--trace", "--describe"};
+  const std::string help = output_of((kBuild / "lessons" / name()).string() + " --help");
+  std::set<std::string> found;
+  std::istringstream text(help);
+  const std::regex flag(R"(^\s+(--[a-z]+).*)");
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, flag)) found.insert(match[1]);
+  }
+  EXPECT_EQ(found, frozen);
+}
+
+TEST_P(EveryLesson, DescribesItself) {
+  const auto described = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json")));
+  EXPECT_EQ(described.at("lesson"), name());
+  EXPECT_FALSE(described.at("question").get<std::string>().empty());
+  EXPECT_TRUE((std::set<std::string>{"R1", "R2", "R3", "foundation"}.contains(described.at("workload")))) << described.at("workload");
+  bool reference = described.at("foundation");
+  for (const auto& one : described.at("cases")) reference = reference || one.at("name") == described.at("workload");
+  EXPECT_TRUE(reference) << "one case must be the reference workload, under its name";
+}
+
+TEST_P(EveryLesson, ChangedCodeHasANewVersion) {
+  const int version = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json"))).at("version");
+  if (!fs::exists(kSource / "results")) return;
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
+    if (entry.path().filename() != name() + ".json") continue;
+    const auto result = tenfold::read_result(entry.path());
+    EXPECT_LE(result.lesson_version, version) << entry.path();
+    if (result.lesson_version == version) {
+      EXPECT_EQ(result.code_hash, tenfold::code_hash(folder()))
+          << name() << " has changed since " << entry.path() << " was measured: raise .version in lesson.cpp, or measure and publish again";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lessons, EveryLesson, testing::ValuesIn(lessons()),
+                         [](const auto& info) { return "L" + info.param.filename().string(); });
+
+TEST(Tree, LessonNumbersAreUnique) {
+  std::set<std::string> numbers;
+  for (const auto& lesson : lessons()) EXPECT_TRUE(numbers.insert(lesson.filename().string().substr(0, 2)).second) << lesson;
+}
+
+TEST(Tree, NoSourceIsTooLongToRead) {
+  for (const char* part : {"common", "lessons", "kernels", "bench"}) {
+    if (!fs::exists(kSource / part)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {
+      const auto suffix = entry.path().extension();
+      if (suffix != ".h" && suffix != ".cpp" && suffix != ".cu" && suffix != ".cuh") continue;
+      const auto lines = lines_of(entry.path());
+      if (!lines.empty() && lines[0].find("generated") != std::string::npos) continue;
+      EXPECT_LE(lines.size(), 400U) << entry.path() << ": a file near 300 lines wants to be two";
+    }
+  }
+}
+
+TEST(Tree, EveryResultFileIsReadable) {
+  if (!fs::exists(kSource / "results")) return;
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
+    if (entry.path().extension() == ".json") {
+      EXPECT_NO_THROW(tenfold::read_result(entry.path()));
+    }
+  }
+}
+
+// An installed header must not depend on where it lay in the tree.
+TEST(Tree, PublicHeadersIncludeEachOtherByTheirPublicName) {
+  const std::regex quoted("^#include \"([^\"]+)\".*");
+  for (const char* part : {"common", "lessons"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {
+      const std::string path = entry.path().string();
+      if (entry.path().extension() != ".h" || path.find("/cli/") != std::string::npos || path.find("/exercise/") != std::string::npos) continue;
+      for (const auto& line : lines_of(entry.path())) {
+        EXPECT_FALSE(std::regex_match(line, quoted)) << path << ": " << line << "; use <tenfold/NAME.h>";
+      }
+    }
+  }
+}
+
+}  // namespace

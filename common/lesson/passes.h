@@ -54,6 +54,10 @@ struct CaseRun {
   void stop_if_interrupted() const;
 };
 
+/// Seconds of `steps` calls, of the slowest rank. The losses are read after the clock has stopped; one that is not finite
+/// throws.
+double timed_block(const World& world, torch::Device device, const Step& step, int64_t steps);
+
 void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
 void counting_pass(CaseRun& run);

@@ -28,32 +28,37 @@ struct Live {
 // Losses are kept as tensors and read after the clock has stopped.
 void check_finite(const std::vector<torch::Tensor>& losses) {
   for (const torch::Tensor& loss : losses) {
-    if (loss.defined()) TORCH_CHECK(std::isfinite(loss.item<double>()), "the loss became NaN or infinite while it was timed");
+    TORCH_CHECK(std::isfinite(loss.item<double>()), "the loss became NaN or infinite while it was timed");
   }
 }
 
-double timed_block(const CaseRun& run, const Step& step, int64_t steps) {
+}  // namespace
+
+double timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
   std::vector<torch::Tensor> losses;
   losses.reserve(static_cast<size_t>(steps));
-  run.world.barrier();
-  const double seconds = time_block(run.device, [&] {
-    for (int64_t i = 0; i < steps; ++i) losses.push_back(step.fn());
+  world.barrier();
+  const double seconds = time_block(device, [&] {
+    for (int64_t i = 0; i < steps; ++i) {
+      const torch::Tensor loss = step.fn();
+      // Detached at once: a kept loss would keep its step's graph.
+      if (loss.defined()) losses.push_back(loss.detach());
+    }
     // The ranks' slowest counts: without this, rank 0 could finish while others still work.
-    run.world.barrier();
+    world.barrier();
   });
-  for (torch::Tensor& loss : losses) {
-    if (loss.defined()) loss = loss.detach();
-  }
   check_finite(losses);
-  return run.world.max(seconds);
+  return world.max(seconds);
 }
+
+namespace {
 
 void make_live(const CaseRun& run, Live& live) {
   live.step = {};
   run.guarded(*live.candidate, [&] {
     live.step = run.build(*live.candidate);
-    timed_block(run, live.step, 2);  // first calls allocate, choose algorithms, fill caches
-    const double seconds = timed_block(run, live.step, std::max(1, run.options.preset.block_steps)) / std::max(1, run.options.preset.block_steps);
+    timed_block(run.world, run.device, live.step, 2);  // first calls allocate, choose algorithms, fill caches
+    const double seconds = timed_block(run.world, run.device, live.step, std::max(1, run.options.preset.block_steps)) / std::max(1, run.options.preset.block_steps);
     const double wanted = run.options.preset.block_seconds / std::max(seconds, 1e-9);
     live.steps = std::max<int64_t>(run.options.preset.block_steps, static_cast<int64_t>(std::ceil(wanted)));
     live.steps = static_cast<int64_t>(run.world.from_rank_0(static_cast<double>(live.steps)));
@@ -123,11 +128,11 @@ void time_pass(CaseRun& run) {
       const bool ok = run.guarded(*live.candidate, [&] {
         if (!together) {
           live.step = run.build(*live.candidate);
-          timed_block(run, live.step, 2);
+          timed_block(run.world, run.device, live.step, 2);
         } else {
           live.state.restore();
         }
-        const double seconds = timed_block(run, live.step, live.steps);
+        const double seconds = timed_block(run.world, run.device, live.step, live.steps);
         live.state = GlobalState::capture(run.device);
         live.rounds->push_back({static_cast<int>(position), seconds, live.step.items * live.steps});
         if (!together) live.step = {};

@@ -259,7 +259,7 @@ TEST(Ddp, BucketsAreThoseOfPyTorch) {
   }
 }
 
-TEST(Ddp, EqualsPyTorchsReducerBitForBit) {
+TEST(Ddp, EqualsPyTorchsReducer) {
   for (const int world_size : {2, 3}) {
     const Trained ours = trained_together(world_size, {512, 4096});
     on_ranks(world_size, [&](int rank, const Group& group) {

@@ -42,14 +42,14 @@ step() {
 
 advise() { echo "tenfold-advice: $*"; }
 
-# once NUMBER TITLE FUNCTION INPUTS: a step that is skipped while its inputs are unchanged.
+# once NUMBER TITLE FUNCTION INPUTS [VARIANT]: a step that is skipped while its inputs are unchanged.
 once() {
-  local stamp
-  stamp=$stamps/$3-$(printf '%s' "$4" | sha256sum | cut -c 1-16)
+  local name=$3${5:+.$5} stamp
+  stamp=$stamps/$name-$(printf '%s' "$4" | sha256sum | cut -c 1-16)
   [ -e "$stamp" ] && return
   step "$1" "$2" "$3"
   mkdir -p "$stamps"
-  rm -f "$stamps/$3"-*
+  rm -f "$stamps/$name"-*
   touch "$stamp"
 }
 
@@ -91,14 +91,15 @@ install_system_libraries() {
 # The environment lives in the cache under the hash of what it holds, so the next clone links to it at once.
 python_requirements() {
   cat "$root/requirements.txt"
-  [ -n "${need_tests:-}" ] && cat "$root/common/cmake/requirements-test.txt"
   [ -n "$(toolkit)" ] || cat "$root/common/cmake/requirements-nvcc.txt"
-  return 0
 }
 
-install_python_packages() {
+install_python_packages() { install_pinned "$(python_requirements)"; }
+install_test_tools() { install_pinned "$(cat "$root/common/cmake/requirements-test.txt")"; }
+
+install_pinned() {
   local wanted venv
-  wanted=$(python_requirements | sed 's/ *#.*//' | grep -v '^$')
+  wanted=$(sed 's/ *#.*//' <<<"$1" | grep -v '^$')
   [ -z "${Torch_DIR:-}" ] || wanted=$(grep -v '^torch==' <<<"$wanted")
   venv=$TENFOLD_CACHE/venv/$({ python3 --version; grep '==' "$root/requirements.txt"; echo "${Torch_DIR:-}"; } | sha256sum | cut -c 1-16)
   mkdir -p "$TENFOLD_CACHE/venv"
@@ -190,19 +191,21 @@ set_up() {
   targets=(tenfold_lessons)
   case "$1" in
     bench) targets+=(tenfold_bench) ;;
-    tests) targets=(all); need_tests=1 ;;
+    tests) targets=(all) ;;
   esac
   local pins
   pins=$(python_requirements; python3 --version; echo "${Torch_DIR:-}"; toolkit)
-  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_python_packages-*
+  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_python_packages-* "$stamps"/install_test_tools-*
   once 1/6 "system libraries" install_system_libraries "${system_packages[*]}"
   once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
+  # The Python twins of the benches need them too.
+  [ "$1" = lessons ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken)" install_test_tools "$pins"
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
   once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
   build_environment
-  [ -e "$build/build.ninja" ] || rm -f "$stamps"/configure-*
-  once 5/6 "configure ($preset)" configure "$pins$preset${TENFOLD_CUDA_ARCHS:-}"
+  [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
+  once 5/6 "configure ($preset)" configure "$pins${TENFOLD_CUDA_ARCHS:-}" "$preset"
   # Ninja knows whether there is something to do; it is asked first so that a repeated call stays silent.
   if ! "$root/.venv/bin/ninja" -C "$build" -n "${targets[@]}" 2>/dev/null | grep -q 'no work to do'; then
     step 6/6 "build (${targets[*]})" build_targets

@@ -19,7 +19,7 @@ run_tests() {
     esac
   done
   [ -n "$all" ] || flags+=(-LE slow)
-  need_tests=1 set_up tests
+  set_up tests
   # Two at a time: smoke runs and everything that compares times or memory of processes ask for the machine alone.
   local status=0
   "$root/.venv/bin/ctest" --test-dir "$build" --output-on-failure -j 2 --no-tests=error "${flags[@]}" || status=$?

@@ -2,7 +2,7 @@
 # ./tenfold after setup.sh, whose steps it shares.
 
 pack_limit_mib=60
-part_seconds=${TENFOLD_PART_SECONDS:-530}  # one part's share, its build included
+part_seconds=${TENFOLD_PART_SECONDS:-520}  # one part's share, its build included
 
 # Bad input: one line, exit code 2.
 refuse() {
@@ -111,8 +111,8 @@ usage: ./tenfold gpu-run PART, in an unpacked gpu-pack or in a checkout; each pa
   lessons [A..B] [FLAGS]   the lessons numbered A to B with --preset quick, one after the other, as far as time allows
   bench                    the benchmark programs
   probe                    what this machine can do at most, and what it has
-At most eight files are left in \$OUT (default out/gpu). What was built and measured is kept, so a part that ran out of
-time goes on when it is called again. Without a GPU everything runs on the CPU.
+A part leaves at most three files in \$OUT (default out/gpu). What was built and measured is kept, so a part that ran out of
+time goes on when it is called again. Without a GPU everything runs on the CPU, as do lessons of more ranks than GPUs.
 TEXT
 }
 
@@ -223,13 +223,14 @@ part_tests() {
 }
 
 part_lessons() {
-  local first=0 last=99 folder name number status began names=() left=() preset_flag=(--preset quick)
+  local first=0 last=99 folder name number status began ranks on wanted=$device names=() left=() preset_flag=(--preset quick)
   if [[ "${1:-}" =~ ^([0-9]{1,2})(\.\.([0-9]{1,2}))?$ ]]; then
     first=$((10#${BASH_REMATCH[1]})) last=$((10#${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}))
     shift
   fi
   [[ "${1:-}" != [!-]* ]] || refuse "gpu-run lessons: '$1' is no range" "give two numbers, for example 30..39"
   [[ " $* " != *" --preset"* ]] || preset_flag=()
+  [[ " $* " != *" --device"* ]] || wanted=""
   for folder in "$root"/lessons/[0-9][0-9]_*/; do
     name=$(basename "$folder") number=$((10#${name:0:2}))
     if [ -e "$folder/CMakeLists.txt" ] && (( number >= first && number <= last )); then names+=("$name"); fi
@@ -242,10 +243,13 @@ part_lessons() {
   mkdir -p "$kept"
   for name in "${names[@]}"; do
     if (( $(gpu_left) < 30 )); then left+=("${name:0:2}"); continue; fi
-    began=$SECONDS status=0
-    say "lesson $name ..."
-    timeout -s INT -k 10 "$(gpu_left)" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} --device "$device" --out "$kept" "$@" \
-      >"$kept/$name.log" 2>&1 </dev/null || status=$?
+    began=$SECONDS status=0 on=$wanted
+    ranks=$(sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' "$build/lessons/$name.describe.json" 2>/dev/null || true)
+    # NCCL wants a GPU for each rank.
+    if [ "$on" = cuda ] && (( ${ranks:-1} > $(nvidia-smi -L | wc -l) )); then on=cpu; fi
+    say "lesson $name${on:+ on $on} ..."
+    timeout -s INT -k 10 "$(gpu_left)" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
+      --out "$kept" "$@" >"$kept/$name.log" 2>&1 </dev/null || status=$?
     case $status in
       0) table+="$name: done" ;;
       1) table+="$name: NOT VALID, or a trap was not caught"; worst=1 ;;
@@ -253,7 +257,7 @@ part_lessons() {
       124 | 130) table+="$name: stopped, the time was up"; worst=1 ;;
       *) table+="$name: exit code $status: $(tail -n 1 "$kept/$name.log" | cut -c 1-100)"; worst=1 ;;
     esac
-    table+=" ($((SECONDS - began)) s)"$'\n'
+    table+="${on:+ on $on} ($((SECONDS - began)) s)"$'\n'
   done
   [ ${#left[@]} -eq 0 ] || { table+="no time was left for ${left[*]}; go on with: ./tenfold gpu-run lessons ${left[0]}..$last"$'\n'; worst=1; }
   (cd "$kept" && cat -- *.log >"$out/lessons.txt" && tar -czf "$out/lessons.tar.gz" .)
@@ -294,6 +298,7 @@ gpu_run() {
     *) refuse "gpu-run: '$part' is no part" "name one of build, tests, lessons, bench, probe (see: ./tenfold gpu-run --help)" ;;
   esac
   mkdir -p "$out" 2>/dev/null && [ -w "$out" ] || refuse "gpu-run: $out cannot be written" "set OUT to another folder"
+  out=$(realpath "$out")
   gpu_prepare
   "part_$part" "$@"
   printf '\n%s on %s, %s, commit %s, %s s\n%s' "$part" "$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo CPU)" \

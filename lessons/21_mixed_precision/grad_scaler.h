@@ -14,9 +14,9 @@ namespace tenfold {
 
 struct GradScalerOptions {
   double initial_scale = 65536;
-  double growth_factor = 2;       ///< of the scale, after growth_interval updates in a row without infinity
-  double backoff_factor = 0.5;    ///< of the scale, after an update with infinity or NaN
-  int64_t growth_interval = 2000; ///< in updates
+  double growth_factor = 2;        ///< of the scale, after growth_interval updates in a row without infinity
+  double backoff_factor = 0.5;     ///< of the scale, after an update with infinity or NaN
+  int64_t growth_interval = 2000;  ///< in updates
 };
 
 /// Everything that a resumed training needs; equal to what Python's GradScaler.state_dict() holds, and the counter.
@@ -97,7 +97,8 @@ class GradScaler {
     TORCH_CHECK(!stages_[&optimizer].stepped, "GradScaler: step() was already called for this optimizer since the last update()");
     if (!stages_[&optimizer].unscaled) unscale_(optimizer);
     Stage& stage = stages_[&optimizer];
-    TORCH_CHECK(!stage.found_infinity.empty(), "GradScaler: step() for an optimizer whose parameters have no gradient; call "
+    TORCH_CHECK(!stage.found_infinity.empty(),
+                "GradScaler: step() for an optimizer whose parameters have no gradient; call "
                 "scale(loss).backward() first");
     const bool finite = torch::stack(stage.found_infinity).sum().item<double>() == 0;
     if (finite) {
@@ -124,8 +125,12 @@ class GradScaler {
   int64_t skipped_steps() const { return skipped_steps_; }
 
   GradScalerState state() const {
-    return {current_scale(), options_.growth_factor, options_.backoff_factor, options_.growth_interval,
-            growth_tracker_.defined() ? growth_tracker_.item<int64_t>() : initial_tracker_, skipped_steps_};
+    return {current_scale(),
+            options_.growth_factor,
+            options_.backoff_factor,
+            options_.growth_interval,
+            growth_tracker_.defined() ? growth_tracker_.item<int64_t>() : initial_tracker_,
+            skipped_steps_};
   }
 
   /// Continues from a saved state, between two updates. Throws c10::ValueError on values that a scaler cannot have.
@@ -143,13 +148,11 @@ class GradScaler {
     std::vector<torch::Tensor> found_infinity;  // scalars on the scale's device; not 0: an infinity or NaN was seen
   };
 
-  void check_scaled(const char* what) const {
-    TORCH_CHECK(scale_.defined(), "GradScaler: ", what, "() before scale(loss)");
-  }
+  void check_scaled(const char* what) const { TORCH_CHECK(scale_.defined(), "GradScaler: ", what, "() before scale(loss)"); }
 
   GradScalerOptions options_;
   int64_t initial_tracker_ = 0, skipped_steps_ = 0;
-  torch::Tensor scale_, growth_tracker_;  // on the device, so that an update needs no copy back; made by the first scale()
+  torch::Tensor scale_, growth_tracker_;              // on the device, so that an update needs no copy back; made by the first scale()
   std::map<torch::optim::Optimizer*, Stage> stages_;  // since the last update
 };
 

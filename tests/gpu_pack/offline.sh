@@ -48,9 +48,12 @@ done
 
 cd "$pack"
 lesson=30_gradient_accumulation
-./tenfold gpu-run build "$lesson"
+./tenfold gpu-run build "$lesson" tokenizer_bench
 ./tenfold gpu-run tests -R '^(statistics_test|files_test)$'
 ./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke
+
+ldd build/release/bench/tokenizer_bench | grep -q "libbenchmark.*$pack" || stop "the benchmark does not use the packed library"
+build/release/bench/tokenizer_bench --benchmark_list_tests | grep -q . || stop "the benchmark program does not start"
 
 result=out/gpu-results/$lesson.json
 [ -s "$result" ] || stop "$lesson left no result"

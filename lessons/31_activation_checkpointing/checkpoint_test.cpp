@@ -1,0 +1,244 @@
+// checkpoint() against the plain block, and against Python's torch.utils.checkpoint.
+#include <gtest/gtest.h>
+
+#include <tenfold/checkpoint.h>
+#include <tenfold/memory.h>
+
+#include "../../tests/parity/exchange.h"
+
+namespace tenfold {
+namespace {
+
+using torch::Tensor;
+namespace F = torch::nn::functional;
+
+constexpr int64_t kBlocks = 4, kWidth = 16, kHidden = 32, kBatch = 8, kSteps = 5;
+
+// A residual block with dropout between its two layers.
+struct BlockImpl : torch::nn::Module {
+  BlockImpl() : up(kWidth, kHidden), down(kHidden, kWidth) {
+    register_module("up", up);
+    register_module("down", down);
+  }
+  Tensor forward(const Tensor& x) {
+    ++runs;
+    if (seen_dtype) *seen_dtype = up(x).scalar_type();
+    return x + down(torch::dropout(torch::tanh(up(x)), 0.25, /*train=*/true));
+  }
+  torch::nn::Linear up, down;
+  int runs = 0;
+  std::optional<at::ScalarType> seen_dtype;
+};
+TORCH_MODULE(Block);
+
+struct ModelImpl : torch::nn::Module {
+  ModelImpl() : first(register_module("first", torch::nn::Linear(kWidth, kWidth))) {
+    for (int64_t i = 0; i < kBlocks; ++i) blocks.push_back(register_module("block" + std::to_string(i), Block()));
+  }
+  torch::nn::Linear first;
+  std::vector<Block> blocks;
+};
+TORCH_MODULE(Model);
+
+struct Trained {
+  std::vector<Tensor> losses, gradients, parameters;
+  Tensor random_state;
+};
+
+Trained train(Model& model, const Tensor& inputs, const Tensor& targets, bool recompute, CheckpointOptions options = {}) {
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  Trained result;
+  torch::manual_seed(31);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    Tensor h = model->first(inputs[step]);
+    for (auto& block : model->blocks) h = recompute ? checkpoint_with(options, block, h) : block->forward(h);
+    const Tensor loss = F::mse_loss(h, targets[step]);
+    loss.backward();
+    optimizer.step();
+    result.losses.push_back(loss.detach());
+    for (const Tensor& parameter : model->parameters()) result.gradients.push_back(parameter.grad().clone());
+  }
+  for (const Tensor& parameter : model->parameters()) result.parameters.push_back(parameter.detach().clone());
+  result.random_state = at::detail::getDefaultCPUGenerator().get_state();
+  return result;
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    torch::set_num_threads(1);
+    torch::manual_seed(1);
+    inputs_ = torch::randn({kSteps, kBatch, kWidth});
+    targets_ = torch::randn({kSteps, kBatch, kWidth});
+  }
+  static Model fresh() {
+    torch::manual_seed(2);
+    return Model();
+  }
+  Tensor inputs_, targets_;
+};
+
+TEST_F(Checkpoint, LossesGradientsAndParametersAreBitEqualWithDropout) {
+  Model kept = fresh(), again = fresh();
+  const Trained plain = train(kept, inputs_, targets_, false), recomputed = train(again, inputs_, targets_, true);
+  EXPECT_TRUE(torch::equal(parity::joined(plain.losses), parity::joined(recomputed.losses)));
+  EXPECT_TRUE(torch::equal(parity::joined(plain.gradients), parity::joined(recomputed.gradients)));
+  EXPECT_TRUE(torch::equal(parity::joined(plain.parameters), parity::joined(recomputed.parameters)));
+  EXPECT_EQ(kept->blocks[0]->runs, kSteps);
+  EXPECT_EQ(again->blocks[0]->runs, 2 * kSteps) << "the block was not recomputed";
+}
+
+TEST_F(Checkpoint, TheRandomStateAfterwardsIsThatOfThePlainRun) {
+  Model kept = fresh(), again = fresh();
+  EXPECT_TRUE(torch::equal(train(kept, inputs_, targets_, false).random_state, train(again, inputs_, targets_, true).random_state));
+}
+
+TEST_F(Checkpoint, WithoutTheRandomStateTheGradientsAreOthers) {
+  Model kept = fresh(), again = fresh();
+  const Trained plain = train(kept, inputs_, targets_, false);
+  const Trained other = train(again, inputs_, targets_, true, {.keep_random_state = false});
+  EXPECT_TRUE(torch::equal(plain.losses[0], other.losses[0])) << "the first forward is the same";
+  EXPECT_FALSE(torch::equal(parity::joined(plain.gradients), parity::joined(other.gradients)));
+}
+
+TEST_F(Checkpoint, TheSameAsPythonsBitForBit) {
+  if (!parity::python_has_torch()) GTEST_SKIP() << parity::python() << " has no PyTorch";
+  Model model = fresh();
+  const parity::Exchange exchange("checkpoint");
+  exchange.write("start.bin", model->parameters());
+  exchange.write("inputs.bin", {inputs_});
+  exchange.write("targets.bin", {targets_});
+  const Trained ours = train(model, inputs_, targets_, true);
+  ASSERT_EQ(exchange.run("checkpoint.py"), 0);
+  EXPECT_TRUE(torch::equal(parity::joined(ours.losses), exchange.read("losses.bin")));
+  EXPECT_TRUE(torch::equal(parity::joined(ours.parameters), exchange.read("finish.bin")));
+}
+
+TEST_F(Checkpoint, PeakMemoryIsSmaller) {
+  const auto peak_of = [&](bool recompute) {
+    Model model = fresh();
+    const CountCpuMemory counting;
+    const int64_t before = live_bytes(torch::kCPU);
+    reset_peak(torch::kCPU);
+    Tensor h = torch::ones({4096, kWidth}).requires_grad_();
+    for (auto& block : model->blocks) h = recompute ? checkpoint(block, h) : block->forward(h);
+    h.sum().backward();
+    return peak_bytes(torch::kCPU) - before;
+  };
+  EXPECT_LT(peak_of(true), peak_of(false) * 2 / 3);
+}
+
+TEST_F(Checkpoint, RecomputesInTheAutocastStateOfTheFirstForward) {
+  Model model = fresh();
+  Block block = model->blocks[0];
+  block->seen_dtype = torch::kFloat;
+  Tensor loss;
+  {
+    const Autocast scope(at::kCPU, torch::kBFloat16);
+    loss = checkpoint(block, inputs_[0].clone().requires_grad_()).sum();
+  }
+  ASSERT_EQ(*block->seen_dtype, torch::kBFloat16);
+  block->seen_dtype = torch::kFloat;
+  loss.backward();
+  EXPECT_EQ(*block->seen_dtype, torch::kBFloat16);
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST_F(Checkpoint, WeightsGetGradientsWhenBackwardRunsInsideAutocast) {
+  Model kept = fresh(), again = fresh();
+  for (const bool recompute : {false, true}) {
+    Block block = (recompute ? again : kept)->blocks[0];
+    const Tensor input = inputs_[0].clone().requires_grad_();
+    torch::manual_seed(3);
+    const Autocast scope(at::kCPU, torch::kBFloat16);
+    (recompute ? checkpoint(block, input) : block->forward(input)).sum().backward();
+  }
+  ASSERT_TRUE(again->blocks[0]->up->weight.grad().defined());
+  EXPECT_TRUE(torch::equal(kept->blocks[0]->up->weight.grad(), again->blocks[0]->up->weight.grad()));
+}
+
+TEST_F(Checkpoint, SeveralInputsAndOutputs) {
+  const Tensor ids = torch::tensor({2, 0, 1});
+  const auto both = [](const Tensor& a, const Tensor& b, const Tensor& rows) -> std::vector<Tensor> {
+    return {(a * b).index_select(0, rows), torch::sin(b), rows + 1};
+  };
+  const auto gradients = [&](bool recompute) {
+    const Tensor a = inputs_[0].slice(0, 0, 3).clone().requires_grad_(), b = inputs_[1].slice(0, 0, 3).clone().requires_grad_();
+    const auto out = recompute ? checkpoint(both, a, b, ids) : both(a, b, ids);
+    EXPECT_TRUE(torch::equal(out[2], ids + 1));
+    out[0].pow(2).sum().backward({}, /*retain_graph=*/true);  // one output alone
+    out[1].sum().backward();
+    return torch::cat({a.grad(), b.grad()});
+  };
+  EXPECT_TRUE(torch::equal(gradients(false), gradients(true)));
+}
+
+TEST_F(Checkpoint, Nests) {
+  Model kept = fresh(), again = fresh();
+  const auto gradient = [&](Model& model, bool recompute) {
+    torch::manual_seed(4);
+    const auto inner = [&model, recompute](Tensor x) {
+      for (auto& block : model->blocks) x = recompute ? checkpoint(block, x) : block->forward(x);
+      return x;
+    };
+    const Tensor input = inputs_[0].clone().requires_grad_();
+    (recompute ? checkpoint(inner, input) : inner(input)).pow(2).sum().backward();
+    return input.grad();
+  };
+  EXPECT_TRUE(torch::equal(gradient(kept, false), gradient(again, true)));
+  EXPECT_TRUE(torch::equal(kept->blocks[0]->up->weight.grad(), again->blocks[0]->up->weight.grad()));
+}
+
+TEST_F(Checkpoint, WithoutGradModeItIsTheBlock) {
+  const torch::NoGradGuard no_grad;
+  Block block;
+  EXPECT_FALSE(checkpoint(block, inputs_[0]).requires_grad());
+  EXPECT_EQ(block->runs, 1);
+}
+
+template <class Work>
+std::string error_of(Work work) {
+  try {
+    work();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+TEST_F(Checkpoint, MisuseIsNamed) {
+  Block block;
+  EXPECT_NE(error_of([&] { checkpoint(block, inputs_[0]); }).find("no input requires a gradient"), std::string::npos);
+
+  const Tensor input = inputs_[0].clone().requires_grad_();
+  const Tensor twice = checkpoint(block, input).sum();
+  twice.backward();
+  EXPECT_NE(error_of([&] { twice.backward(); }).find("second time"), std::string::npos);
+
+  const Tensor partial = checkpoint(block, input).sum();
+  EXPECT_NE(error_of([&] { torch::autograd::grad({partial}, {input}); }).find("call backward() without inputs"), std::string::npos);
+
+  const Tensor higher = checkpoint(block, input).sum();
+  EXPECT_NE(error_of([&] { higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }).find("create_graph"), std::string::npos);
+}
+
+TEST_F(Checkpoint, AThrowingRecomputationLeavesTheSurroundingsAsTheyWere) {
+  int runs = 0;
+  const auto failing = [&runs](const Tensor& x) {
+    TORCH_CHECK(++runs < 2, "fails when recomputed");
+    return torch::dropout(x, 0.5, true);
+  };
+  Tensor loss;
+  {
+    const Autocast scope(at::kCPU, torch::kBFloat16);
+    loss = checkpoint(failing, inputs_[0].clone().requires_grad_()).sum();
+  }
+  const Tensor before = at::detail::getDefaultCPUGenerator().get_state();
+  EXPECT_NE(error_of([&] { loss.backward(); }).find("fails when recomputed"), std::string::npos);
+  EXPECT_TRUE(torch::equal(before, at::detail::getDefaultCPUGenerator().get_state()));
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+}  // namespace
+}  // namespace tenfold

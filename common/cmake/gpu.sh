@@ -156,9 +156,9 @@ gpu_prepare() {
     step 1/3 "CUDA compiler of the Python environment" link_cuda_compiler
   fi
   build_environment
-  [ -e "$build/build.ninja" ] || rm -f "$stamps"/configure-*
+  [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
   once 2/3 "configure ($preset${TENFOLD_CUDA_ARCHS:+, GPU architectures $TENFOLD_CUDA_ARCHS})" configure \
-    "$preset${TENFOLD_CUDA_ARCHS:-}$(toolkit)${Torch_DIR:-}$(cat "$root/COMMIT" 2>/dev/null)"
+    "${TENFOLD_CUDA_ARCHS:-}$(toolkit)${Torch_DIR:-}$(cat "$root/COMMIT" 2>/dev/null)" "$preset"
 }
 
 # Goes on after an error: one file that does not compile must not cost the others their time on the GPU.
@@ -222,6 +222,9 @@ part_tests() {
   [ "$status" != 124 ] || table+="the time was up before all tests had run"$'\n'
 }
 
+# A program that an earlier call has left must not run under the name of sources that no longer compile.
+not_built() { [ ! -x "$build/lessons/$1" ] || [[ "$build_problem" =~ lesson-objects/$1/|" common/"|tenfold_pch|"not done in time" ]]; }
+
 part_lessons() {
   local first=0 last=99 folder name number status began ranks on wanted=$device names=() left=() preset_flag=(--preset quick)
   if [[ "${1:-}" =~ ^([0-9]{1,2})(\.\.([0-9]{1,2}))?$ ]]; then
@@ -242,6 +245,7 @@ part_lessons() {
   local kept=$root/out/gpu-results
   mkdir -p "$kept"
   for name in "${names[@]}"; do
+    if not_built "$name"; then table+="$name: not built"$'\n'; worst=1; continue; fi
     if (( $(gpu_left) < 30 )); then left+=("${name:0:2}"); continue; fi
     began=$SECONDS status=0 on=$wanted
     ranks=$(sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' "$build/lessons/$name.describe.json" 2>/dev/null || true)
@@ -260,7 +264,8 @@ part_lessons() {
     table+="${on:+ on $on} ($((SECONDS - began)) s)"$'\n'
   done
   [ ${#left[@]} -eq 0 ] || { table+="no time was left for ${left[*]}; go on with: ./tenfold gpu-run lessons ${left[0]}..$last"$'\n'; worst=1; }
-  (cd "$kept" && cat -- *.log >"$out/lessons.txt" && tar -czf "$out/lessons.tar.gz" .)
+  ! compgen -G "$kept/*.log" >/dev/null || cat "$kept"/*.log >"$out/lessons.txt"
+  tar -C "$kept" -czf "$out/lessons.tar.gz" .
 }
 
 part_bench() {

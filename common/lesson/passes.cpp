@@ -161,6 +161,11 @@ void counting_pass(CaseRun& run) {
   Counted counted;
   const bool ok = run.guarded(baseline, [&] { counted = count_step(run.device, [&] { return run.build(baseline); }); });
   if (!ok) return;
+  // Only the device's own: what bounds the host says nothing about a GPU's step.
+  const std::string own = run.device.is_cuda() ? "cuda_" : "cpu_";
+  for (const auto& [name, value] : run.machine.ceilings) {
+    if (name.rfind(own, 0) == 0) counted.ceilings[name] = value;
+  }
   counted.settings = baseline.record->read;
   counted.settings["world_size"] = run.world.ranks.world_size;
   if (run.world.ranks.rank != 0) return;  // rank 0 writes the result; other ranks' baseline may have counted nothing

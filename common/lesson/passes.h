@@ -39,6 +39,7 @@ struct CaseRun {
   const Options& options;
   const World& world;
   torch::Device device;
+  const Machine& machine;
   Size size;
   GlobalState clean;  ///< flags as they were before any variant ran
   Progress& progress;

@@ -162,9 +162,10 @@ CaseResult collect(CaseRun& run) {
 // A foundation page's variants do their work while they are built and only note numbers.
 bool only_notes(const Lesson& lesson) { return lesson.workload == "foundation"; }
 
-CaseResult run_case(const Lesson& lesson, const Case& one, const Options& options, const World& world, torch::Device device, double seconds,
-                    Progress& progress) {
-  CaseRun run{lesson, one, options, world, device, options.size.value_or(default_size(device)), GlobalState::capture(device), progress, {}, seconds};
+CaseResult run_case(const Lesson& lesson, const Case& one, const Options& options, const World& world, torch::Device device,
+                    const Machine& machine, double seconds, Progress& progress) {
+  CaseRun run{lesson, one, options, world, device, machine, options.size.value_or(default_size(device)), GlobalState::capture(device),
+              progress, {}, seconds};
   const auto add = [&](const Variant& variant) {
     Candidate candidate{&variant, {}, std::make_shared<TrialRecord>(), std::nullopt};
     candidate.record->settings = one.settings;
@@ -261,7 +262,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     try {
       for (size_t i = 0; i < cases.size(); ++i) {
         progress.begin_case(static_cast<int>(i), cases[i].name);
-        result.cases.push_back(run_case(lesson, cases[i], options, world, device, 0.6 * case_seconds, progress));
+        result.cases.push_back(run_case(lesson, cases[i], options, world, device, result.machine, 0.6 * case_seconds, progress));
       }
     } catch (const Interrupted&) {
       stopped = true;

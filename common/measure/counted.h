@@ -36,7 +36,7 @@ struct Counted {
   int64_t gradient_bytes = 0;   ///< alive between two steps
   Region whole;                 ///< the step itself
   std::map<std::string, Region> regions;
-  std::map<std::string, double> ceilings;  ///< of this machine, by `tenfold probe`; empty when not probed
+  std::map<std::string, double> ceilings;  ///< of this device, by `tenfold probe`; empty when not probed
   std::map<std::string, double> settings;  ///< what the baseline read, with the values it got
 
   /// Throws std::invalid_argument for a region that the step never entered.

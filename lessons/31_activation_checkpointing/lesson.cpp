@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
                       variant("square root", square_root),
                       {"new random numbers", new_random_numbers}},
        .cases = {{"R2",
-                  {{"layers", 12}, {"batch", 4}, {"dropout", 0.1}},
+                  {{"layers", 12}, {"batch", 2}, {"dropout", 0.1}},
                   {{"every block", {SLOWER, SMALLER, VALID}},
                    {"every second", {SLOWER, SMALLER, VALID}},
                    {"square root", {SLOWER, SMALLER, VALID}},

@@ -32,4 +32,14 @@ inline std::shared_ptr<c10d::Reducer> pytorch_reducer(const std::vector<torch::T
                                          /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
 }
 
+/// What the engine hands to all-reduce in one step, from the buckets that it has now.
+inline Traffic traffic_of(const c10d::Reducer& reducer) {
+  Traffic traffic;
+  for (const auto& bucket : reducer.get_grad_buckets(/*return_zero_tensors=*/false)) {
+    traffic.payload_bytes += static_cast<int64_t>(bucket.getBuffer().nbytes());
+    ++traffic.all_reduces;
+  }
+  return traffic;
+}
+
 }  // namespace tenfold

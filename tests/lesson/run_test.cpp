@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include <tenfold/fingerprint.h>
 #include <tenfold/global_state.h>
 
 namespace {
@@ -170,6 +171,10 @@ TEST(Run, PredictionsComeFromTheCountedBaseline) {
     EXPECT_EQ(baseline.gradient_bytes, baseline.parameter_bytes);
     EXPECT_GT(baseline.whole.operators, 3);
     EXPECT_GE(baseline.whole.flops, 2.0 * 32 * 20 * 5);
+    for (const auto& [name, value] : tenfold::read_ceilings(tenfold::fingerprint().id)) {
+      EXPECT_EQ(baseline.ceilings.contains(name), name.rfind("cpu_", 0) == 0) << name;
+    }
+    EXPECT_EQ(baseline.setting("repeat"), 1);
     return tenfold::Prediction{.speed_ratio = 1, .peak_bytes = baseline.peak_bytes};
   };
   lesson.techniques = {{"twin", toy::plain, predict}};

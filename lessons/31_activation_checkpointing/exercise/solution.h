@@ -28,7 +28,7 @@ inline int64_t fewest_recomputed(int64_t layers, BlockBytes block, int64_t budge
 /// Runs h through all blocks, the first `recomputed` of them with tenfold::checkpoint.
 inline torch::Tensor forward_with(std::vector<torch::nn::Sequential>& blocks, int64_t recomputed, torch::Tensor h) {
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const auto run = [block = blocks[i]](const torch::Tensor& x) mutable { return block->forward(x); };
+    auto run = [block = blocks[i]](const torch::Tensor& x) mutable { return block->forward(x); };
     h = static_cast<int64_t>(i) < recomputed ? tenfold::checkpoint(run, h) : run(h);
   }
   return h;

@@ -53,8 +53,10 @@ void harness_cost(benchmark::State& state) {
       kept = tenfold::GlobalState::capture(torch::kCPU);
       harness = since(begin);
     };
-    if (ratios.size() % 2 == 0) run_bare(), run_harness();
-    else run_harness(), run_bare();
+    if (ratios.size() % 2 == 0)
+      run_bare(), run_harness();
+    else
+      run_harness(), run_bare();
     ratios.push_back(harness / bare);
     step_seconds = bare / static_cast<double>(steps);
     state.SetIterationTime(harness);

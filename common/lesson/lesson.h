@@ -67,7 +67,7 @@ using Parameters = torch::OrderedDict<std::string, torch::Tensor>;
 
 /// A built variant, ready to train.
 struct Step {
-  int64_t items = 0;      ///< work of one call, of all ranks together: pictures, tokens
+  int64_t items = 0;                     ///< work of one call, of all ranks together: pictures, tokens
   Parameters parameters = Parameters();  ///< what training changes; compared by the agreement check
   /// Trains one update and returns its loss (a scalar, not synchronised). Afterwards the update's gradients are still
   /// in the parameters' .grad(): unscaled, averaged over micro-batches and ranks, as the optimizer saw them. On many

@@ -117,7 +117,8 @@ void agreement_pass(CaseRun& run) {
     Candidate& candidate = run.candidates[i];
     if (!candidate.ok()) continue;
     run.stop_if_interrupted();
-    run.progress.at(0.02 + 0.13 * static_cast<double>(i) / static_cast<double>(run.candidates.size()), "agreement: " + candidate.variant->name);
+    run.progress.at(0.02 + 0.13 * static_cast<double>(i) / static_cast<double>(run.candidates.size()),
+                    "agreement: " + candidate.variant->name);
     const Agreement rule = candidate.variant->agreement.value_or(run.lesson.agreement);
     Deviation deviation;
     const bool compared = run.guarded(candidate, [&] {
@@ -142,7 +143,8 @@ void agreement_pass(CaseRun& run) {
         std::snprintf(text, sizeof text, "its numbers are not finite");
         candidate.result.losses.clear();
       } else if (!powerful) {
-        std::snprintf(text, sizeof text, "the agreement check is void: a skipped update deviates by %.1e, less than ten times the tolerance %.1e",
+        std::snprintf(text, sizeof text,
+                      "the agreement check is void: a skipped update deviates by %.1e, less than ten times the tolerance %.1e",
                       lowest_power, tolerance);
       } else {
         std::snprintf(text, sizeof text, "does not agree with the baseline: %s deviates by %.2e (allowed: %s)",

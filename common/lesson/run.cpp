@@ -43,14 +43,22 @@ namespace {
 
 std::string to_string(Outcome outcome) {
   switch (outcome) {
-    case Outcome::ANY: return "ANY";
-    case Outcome::FASTER: return "FASTER";
-    case Outcome::SLOWER: return "SLOWER";
-    case Outcome::SMALLER: return "SMALLER";
-    case Outcome::LARGER: return "LARGER";
-    case Outcome::SAME: return "SAME";
-    case Outcome::VALID: return "VALID";
-    case Outcome::INVALID: return "INVALID";
+    case Outcome::ANY:
+      return "ANY";
+    case Outcome::FASTER:
+      return "FASTER";
+    case Outcome::SLOWER:
+      return "SLOWER";
+    case Outcome::SMALLER:
+      return "SMALLER";
+    case Outcome::LARGER:
+      return "LARGER";
+    case Outcome::SAME:
+      return "SAME";
+    case Outcome::VALID:
+      return "VALID";
+    case Outcome::INVALID:
+      return "INVALID";
   }
   return "ANY";
 }
@@ -164,8 +172,8 @@ bool only_notes(const Lesson& lesson) { return lesson.workload == "foundation"; 
 
 CaseResult run_case(const Lesson& lesson, const Case& one, const Options& options, const World& world, torch::Device device,
                     const Machine& machine, double seconds, Progress& progress) {
-  CaseRun run{lesson, one, options, world, device, machine, options.size.value_or(default_size(device)), GlobalState::capture(device),
-              progress, {}, seconds};
+  CaseRun run{lesson,   one, options, world, device, machine, options.size.value_or(default_size(device)), GlobalState::capture(device),
+              progress, {},  seconds};
   const auto add = [&](const Variant& variant) {
     Candidate candidate{&variant, {}, std::make_shared<TrialRecord>(), std::nullopt};
     candidate.record->settings = one.settings;
@@ -231,12 +239,14 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const Ranks ranks = ranks_or_usage_error();
   if (ranks.world_size != lesson.ranks && (lesson.ranks == 1 || ranks.launcher.empty())) {
     throw UsageError(name + " needs " + std::to_string(lesson.ranks) + " rank(s) and was started with " + std::to_string(ranks.world_size) +
-                     "; use ./tenfold run " + name + ", or torchrun --nproc_per_node " + std::to_string(lesson.ranks) + " --no-python " + argv[0]);
+                     "; use ./tenfold run " + name + ", or torchrun --nproc_per_node " + std::to_string(lesson.ranks) + " --no-python " +
+                     argv[0]);
   }
   const torch::Device device = chosen_device(options, ranks.local_rank);
   const std::vector<Case> cases = chosen_cases(lesson, options);
   catch_interrupts();
-  const World world = connect(ranks, device, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
+  const World world =
+      connect(ranks, device, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
 
   Result result;
   result.lesson = name;
@@ -256,9 +266,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   {
     Progress progress(ranks.rank == 0, static_cast<int>(cases.size()));
     // Half the budget goes to the time pass; the rest to building, agreement, memory and split.
-    const double case_seconds = options.preset.lesson_seconds > 0
-                                    ? std::min(options.preset.case_seconds, options.preset.lesson_seconds / static_cast<double>(cases.size()))
-                                    : options.preset.case_seconds;
+    const double case_seconds =
+        options.preset.lesson_seconds > 0
+            ? std::min(options.preset.case_seconds, options.preset.lesson_seconds / static_cast<double>(cases.size()))
+            : options.preset.case_seconds;
     try {
       for (size_t i = 0; i < cases.size(); ++i) {
         progress.begin_case(static_cast<int>(i), cases[i].name);

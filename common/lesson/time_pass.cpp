@@ -58,7 +58,8 @@ void make_live(const CaseRun& run, Live& live) {
   run.guarded(*live.candidate, [&] {
     live.step = run.build(*live.candidate);
     timed_block(run.world, run.device, live.step, 2);  // first calls allocate, choose algorithms, fill caches
-    const double seconds = timed_block(run.world, run.device, live.step, std::max(1, run.options.preset.block_steps)) / std::max(1, run.options.preset.block_steps);
+    const double seconds = timed_block(run.world, run.device, live.step, std::max(1, run.options.preset.block_steps)) /
+                           std::max(1, run.options.preset.block_steps);
     const double wanted = run.options.preset.block_seconds / std::max(seconds, 1e-9);
     live.steps = std::max<int64_t>(run.options.preset.block_steps, static_cast<int64_t>(std::ceil(wanted)));
     live.steps = static_cast<int64_t>(run.world.from_rank_0(static_cast<double>(live.steps)));
@@ -113,7 +114,8 @@ void time_pass(CaseRun& run) {
 
   for (int round = 0; baseline.ok() && round < most_rounds; ++round) {
     run.stop_if_interrupted();
-    run.progress.at(0.3 + 0.65 * round / std::max(rounds, round + 1), "time: round " + std::to_string(round + 1) + " of " + std::to_string(rounds));
+    run.progress.at(0.3 + 0.65 * round / std::max(rounds, round + 1),
+                    "time: round " + std::to_string(round + 1) + " of " + std::to_string(rounds));
     // A layout of memory that favours one variant by luck must not last the whole pass.
     if (round == rounds / 2 && round > 0) build_all();
 

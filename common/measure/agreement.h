@@ -36,8 +36,8 @@ struct Agreement {
 struct Trace {
   std::vector<double> losses;
   std::vector<std::string> names;
-  std::vector<double> gradient_norms;         ///< of the first update
-  std::vector<torch::Tensor> start, finish;   ///< parameters before and after, copied to the CPU
+  std::vector<double> gradient_norms;        ///< of the first update
+  std::vector<torch::Tensor> start, finish;  ///< parameters before and after, copied to the CPU
 };
 
 /// Runs `updates` updates. The one with index `undone` is taken back afterwards by restoring the parameters: a skipped

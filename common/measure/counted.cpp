@@ -183,11 +183,10 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   {
     // Backward operators run under autograd's BACKWARD_FUNCTION scope and call plain operators inside: FUNCTION sees both.
     Pass work{device, &counted, {}};
-    Observe observe(work, {at::RecordFunctionCallback(operator_begin, operator_end)
-                               .needsInputs(true)
-                               .needsOutputs(true)
-                               .scopes({at::RecordScope::FUNCTION}),
-                           scope_callback(time_begin, time_end)});
+    Observe observe(
+        work,
+        {at::RecordFunctionCallback(operator_begin, operator_end).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}),
+         scope_callback(time_begin, time_end)});
     step.fn();
   }
   // Times of regions come from steps without the operator observer, which would lengthen those with many operators.
@@ -195,9 +194,10 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   constexpr int kTimedSteps = 5;
   Pass time{device, &counted, {}};
   Observe observe(time, {scope_callback(time_begin, time_end)});
-  counted.step_seconds = time_block(device, [&] {
-                           for (int i = 0; i < kTimedSteps; ++i) step.fn();
-                         }) /
+  counted.step_seconds = time_block(device,
+                                    [&] {
+                                      for (int i = 0; i < kTimedSteps; ++i) step.fn();
+                                    }) /
                          kTimedSteps;
   for (auto& [name, region] : counted.regions) region.seconds /= kTimedSteps;
   counted.whole.seconds = counted.step_seconds;

@@ -18,23 +18,23 @@ struct Step;
 /// Totals of one region within one step.
 struct Region {
   int64_t calls = 0;
-  double seconds = 0;               ///< from a pass without operator counting
-  int64_t retained_bytes = 0;       ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
+  double seconds = 0;                  ///< from a pass without operator counting
+  int64_t retained_bytes = 0;          ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
   int64_t largest_retained_bytes = 0;  ///< of a single call
-  int64_t largest_peak_bytes = 0;   ///< most live bytes at a time above those at entry, of a single call
-  double flops = 0;                 ///< multiplications and additions of matrix products and convolutions, from operator shapes
-  double operator_bytes = 0;        ///< bytes of all operators' tensor inputs and outputs
+  int64_t largest_peak_bytes = 0;      ///< most live bytes at a time above those at entry, of a single call
+  double flops = 0;                    ///< multiplications and additions of matrix products and convolutions, from operator shapes
+  double operator_bytes = 0;           ///< bytes of all operators' tensor inputs and outputs
   int64_t operators = 0;
 };
 
 /// The baseline's step, counted. Bytes are those of tensors on the trial's device.
 struct Counted {
   double step_seconds = 0;
-  int64_t peak_bytes = 0;       ///< of the counted step
-  int64_t resting_bytes = 0;    ///< live between two steps: parameters, gradients, optimizer state, whatever else stays
+  int64_t peak_bytes = 0;     ///< of the counted step
+  int64_t resting_bytes = 0;  ///< live between two steps: parameters, gradients, optimizer state, whatever else stays
   int64_t parameter_bytes = 0;
-  int64_t gradient_bytes = 0;   ///< alive between two steps
-  Region whole;                 ///< the step itself
+  int64_t gradient_bytes = 0;  ///< alive between two steps
+  Region whole;                ///< the step itself
   std::map<std::string, Region> regions;
   std::map<std::string, double> ceilings;  ///< of this device, by `tenfold probe`; empty when not probed
   std::map<std::string, double> settings;  ///< what the baseline read, with the values it got

@@ -56,8 +56,8 @@ void end(const at::RecordFunction& fn, at::ObserverContext*) {
 
 Split split_on_cpu(const Step& step, int steps) {
   CpuPass current;
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   pass = &current;
   const double seconds = time_block(torch::kCPU, [&] {
     for (int i = 0; i < steps; ++i) step.fn();
@@ -97,7 +97,8 @@ std::unique_ptr<torch::autograd::profiler::ProfilerResult> record(torch::Device 
   std::set<profiler::ActivityType> activities{profiler::ActivityType::CPU};
   if (device.is_cuda()) activities.insert(profiler::ActivityType::CUDA);
   profiler::prepareProfiler(config, activities);
-  profiler::enableProfiler(config, activities, {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION});
+  profiler::enableProfiler(config, activities,
+                           {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION});
   for (int i = 0; i < steps; ++i) step.fn();
   synchronize(device);
   return profiler::disableProfiler();

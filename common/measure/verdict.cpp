@@ -10,12 +10,12 @@
 namespace tenfold {
 namespace {
 
-constexpr double kClear = 0.01;      // a difference that would interest nobody
+constexpr double kClear = 0.01;       // a difference that would interest nobody
 constexpr double kWidestSame = 0.05;  // however noisy the machine, SAME never means more than this
 
 const std::map<Speed, std::string>& speed_names() {
   static const std::map<Speed, std::string> names = {
-      {Speed::faster, "FASTER"},       {Speed::slower, "SLOWER"},     {Speed::same, "SAME"},      {Speed::ambiguous, "AMBIGUOUS"},
+      {Speed::faster, "FASTER"},       {Speed::slower, "SLOWER"},   {Speed::same, "SAME"},      {Speed::ambiguous, "AMBIGUOUS"},
       {Speed::undecided, "UNDECIDED"}, {Speed::invalid, "INVALID"}, {Speed::skipped, "SKIPPED"}};
   return names;
 }

@@ -101,8 +101,8 @@ GptTraining::GptTraining(const Trial& trial)
       tokens_(shakespeare_tokens(trial.size == Size::cpu ? Encoding::characters : Encoding::gpt2, /*train=*/true)),
       generator_(at::detail::createCPUGenerator(trial.seed)) {
   model->to(device_);
-  optimizer = std::make_unique<torch::optim::SGD>(model->parameters(),
-                                                  torch::optim::SGDOptions(trial.get("learning_rate", 0.1)).momentum(0.9));
+  optimizer =
+      std::make_unique<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(trial.get("learning_rate", 0.1)).momentum(0.9));
 }
 
 std::pair<Tensor, Tensor> GptTraining::next_batch() {

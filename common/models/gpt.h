@@ -32,10 +32,10 @@ TORCH_MODULE(GptBlock);
 
 struct GptImpl : torch::nn::Module {
   explicit GptImpl(const GptConfig& config);
-  torch::Tensor embed(const torch::Tensor& ids);                              // (B, T) -> (B, T, D)
-  torch::Tensor logits(const torch::Tensor& h);                               // (B, T, D) -> (B, T, V)
-  torch::Tensor loss(const torch::Tensor& h, const torch::Tensor& targets);   // mean cross-entropy; region "head.forward"
-  torch::Tensor forward(const torch::Tensor& ids);                            // (B, T) -> (B, T, V)
+  torch::Tensor embed(const torch::Tensor& ids);                             // (B, T) -> (B, T, D)
+  torch::Tensor logits(const torch::Tensor& h);                              // (B, T, D) -> (B, T, V)
+  torch::Tensor loss(const torch::Tensor& h, const torch::Tensor& targets);  // mean cross-entropy; region "head.forward"
+  torch::Tensor forward(const torch::Tensor& ids);                           // (B, T) -> (B, T, V)
 
   GptConfig config;
   torch::nn::Embedding tokens, positions;

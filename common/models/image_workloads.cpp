@@ -11,8 +11,7 @@ namespace {
 using torch::Tensor;
 
 std::unique_ptr<torch::optim::Optimizer> sgd(const Trial& trial, const std::vector<Tensor>& parameters, double learning_rate) {
-  return std::make_unique<torch::optim::SGD>(parameters,
-                                             torch::optim::SGDOptions(trial.get("learning_rate", learning_rate)).momentum(0.9));
+  return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(trial.get("learning_rate", learning_rate)).momentum(0.9));
 }
 
 }  // namespace
@@ -27,7 +26,7 @@ ConvNetImpl::ConvNetImpl(int64_t channels)
 }
 
 Tensor ConvNetImpl::forward(const Tensor& images) {
-  Tensor h = torch::relu(conv1(images));                // (B, C, 28, 28)
+  Tensor h = torch::relu(conv1(images));                 // (B, C, 28, 28)
   h = torch::max_pool2d(torch::relu(conv2(h)), {2, 2});  // (B, 2 C, 7, 7)
   return head(h.flatten(1));
 }

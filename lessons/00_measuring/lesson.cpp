@@ -28,9 +28,10 @@ std::function<void()> training_step(const Trial& trial) {
 }
 
 double seconds_of(const Trial& trial, int steps, const std::function<void()>& step) {
-  return tenfold::time_block(trial.device, [&] {
-           for (int i = 0; i < steps; ++i) step();
-         }) /
+  return tenfold::time_block(trial.device,
+                             [&] {
+                               for (int i = 0; i < steps; ++i) step();
+                             }) /
          steps;
 }
 
@@ -76,8 +77,8 @@ Step one_after_the_other(const Trial& trial) {
 /// Mistake: the same small buffer again and again. It stays in the cache, which a training step's data does not.
 Step hot_cache(const Trial& trial) {
   const auto options = torch::dtype(torch::kFloat).device(trial.device);
-  const int64_t small = trial.by_size(1 << 14, 1 << 20, 1 << 20);        // floats: 64 KiB; 4 MiB on a GPU
-  const int64_t large = trial.by_size(1 << 26, 1 << 28, 1 << 28);        // 256 MiB; 1 GiB
+  const int64_t small = trial.by_size(1 << 14, 1 << 20, 1 << 20);  // floats: 64 KiB; 4 MiB on a GPU
+  const int64_t large = trial.by_size(1 << 26, 1 << 28, 1 << 28);  // 256 MiB; 1 GiB
   const Tensor hot_from = torch::randn({small}, options), hot_to = torch::empty_like(hot_from);
   const Tensor from = torch::randn({large}, options), to = torch::empty_like(from);
   to.copy_(from);  // first touch

@@ -52,7 +52,8 @@ struct Staging {
 };
 
 Step pageable(const Trial& trial) {
-  return train(trial, [device = trial.device](const Tensor& rows, const Tensor& picked) { return rows.index_select(0, picked).to(device); });
+  return train(trial,
+               [device = trial.device](const Tensor& rows, const Tensor& picked) { return rows.index_select(0, picked).to(device); });
 }
 
 /// Ordinary memory, but the same buffers again: what reuse alone is worth.
@@ -97,22 +98,23 @@ tenfold::Prediction nothing(const tenfold::Counted& baseline) { return {.speed_r
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   using tenfold::Expect;
-  return tenfold::run(
-      argc, argv,
-      {.title = "Pinned loading",
-       .question = "Does a training step get faster when its batch comes from page-locked memory?",
-       .workload = "R1",
-       .baseline = {"pageable", pageable},
-       .techniques = {{"reused buffers", reused, nothing},
-                      {"pinned", pinned, faster_copy},
-                      {"pinned, non_blocking", pinned_non_blocking, faster_copy},
-                      {"pinned in the loop", pinned_in_the_loop}},
-       .cases = {{"R1",
-                  {},
-                  {{"reused buffers", {SAME, ANY, VALID}},
-                   {"pinned", {FASTER, SAME, VALID}},
-                   {"pinned, non_blocking", {FASTER, SAME, VALID}},
-                   {"pinned in the loop", {SLOWER, SAME, VALID}}}},
-                 {"compute-bound", {{"channels", 48}, {"batch", 32}}, {{"reused buffers", {SAME, ANY, VALID}}, {"pinned, non_blocking", {SAME, SAME, VALID}}}}},
-       .agreement = tenfold::Agreement::exact_on_cpu()});
+  return tenfold::run(argc, argv,
+                      {.title = "Pinned loading",
+                       .question = "Does a training step get faster when its batch comes from page-locked memory?",
+                       .workload = "R1",
+                       .baseline = {"pageable", pageable},
+                       .techniques = {{"reused buffers", reused, nothing},
+                                      {"pinned", pinned, faster_copy},
+                                      {"pinned, non_blocking", pinned_non_blocking, faster_copy},
+                                      {"pinned in the loop", pinned_in_the_loop}},
+                       .cases = {{"R1",
+                                  {},
+                                  {{"reused buffers", {SAME, ANY, VALID}},
+                                   {"pinned", {FASTER, SAME, VALID}},
+                                   {"pinned, non_blocking", {FASTER, SAME, VALID}},
+                                   {"pinned in the loop", {SLOWER, SAME, VALID}}}},
+                                 {"compute-bound",
+                                  {{"channels", 48}, {"batch", 32}},
+                                  {{"reused buffers", {SAME, ANY, VALID}}, {"pinned, non_blocking", {SAME, SAME, VALID}}}}},
+                       .agreement = tenfold::Agreement::exact_on_cpu()});
 }

@@ -23,7 +23,8 @@ class PinnedStaging {
  public:
   /// `slots` buffers; with two, one can be filled while the other is being copied. `pinned` asks for page-locked memory
   /// and needs a CUDA device. Throws std::invalid_argument for no slots.
-  explicit PinnedStaging(torch::Device device, int slots = 2, bool pinned = true) : device_(device), pinned_(pinned), slots_(slots > 0 ? slots : 0) {
+  explicit PinnedStaging(torch::Device device, int slots = 2, bool pinned = true)
+      : device_(device), pinned_(pinned), slots_(slots > 0 ? slots : 0) {
     TORCH_CHECK_VALUE(slots > 0, "PinnedStaging needs at least one slot, got ", slots);
   }
 

@@ -134,7 +134,7 @@ TEST_F(RunLessons, ListSaysWhatWasMeasured) {
   EXPECT_TRUE(has(tenfold("list").out, "not measured here"));
   tenfold("run 10");
   EXPECT_TRUE(has(tenfold("list").out, "measured 2026-01-02"));
-  write("lessons/10_good/lesson.cpp", "// changed\n");
+  write("lessons/10_good/lesson.cpp", "int changed;\n");
   const Json json = Json::parse(tenfold("list --json").out);
   EXPECT_EQ(json[0]["status"], "measured with other code 2026-01-02");
 }

@@ -62,7 +62,8 @@ class EveryLesson : public testing::TestWithParam<fs::path> {
 TEST_P(EveryLesson, HasItsFiles) {
   EXPECT_TRUE(std::regex_match(name(), std::regex("[0-9]{2}_[a-z0-9_]+"))) << name();
   EXPECT_EQ(text_of(folder() / "CMakeLists.txt"), "tenfold_lesson()\n") << "the folder is the registration: nothing else belongs there";
-  for (const char* file : {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h", "exercise/check.cpp"}) {
+  for (const char* file :
+       {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h", "exercise/check.cpp"}) {
     EXPECT_TRUE(fs::exists(folder() / file)) << name() << "/" << file;
   }
 }
@@ -74,8 +75,8 @@ TEST_P(EveryLesson, ReadmeHasTheHeadings) {
     if (line.rfind("```", 0) == 0) code = !code;
     if (!code && line.rfind("## ", 0) == 0) headings.push_back(line.substr(3));
   }
-  EXPECT_EQ(headings, (std::vector<std::string>{"The idea", "The change in code", "Measured", "When it does not help", "Common mistakes", "Exercise",
-                                                "Sources"}));
+  EXPECT_EQ(headings, (std::vector<std::string>{"The idea", "The change in code", "Measured", "When it does not help", "Common mistakes",
+                                                "Exercise", "Sources"}));
   const std::string readme = text_of(folder() / "README.md");
   EXPECT_EQ(readme.rfind("# " + name().substr(0, 2) + " ", 0), 0U) << "the title starts with the lesson's number";
   for (const char* part : {"<!-- tenfold:begin code ", "<!-- tenfold:begin measured", "./tenfold exercise "}) {
@@ -97,8 +98,8 @@ TEST_P(EveryLesson, ReadsInTenMinutes) {
 }
 
 TEST_P(EveryLesson, HasTheFrozenFlags) {
-  const std::set<std::string> frozen = {"--help", "--preset", "--size", "--device", "--case", "--only", "--set", "--sweep", "--rounds", "--seed",
-                                        "--threads", "--json", "--trace", "--describe"};
+  const std::set<std::string> frozen = {"--help",  "--preset", "--size", "--device",  "--case", "--only",  "--set",
+                                        "--sweep", "--rounds", "--seed", "--threads", "--json", "--trace", "--describe"};
   const std::string help = output_of((kBuild / "lessons" / name()).string() + " --help");
   std::set<std::string> found;
   std::istringstream text(help);
@@ -170,7 +171,8 @@ TEST(Tree, PublicHeadersIncludeEachOtherByTheirPublicName) {
   for (const char* part : {"common", "lessons"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {
       const std::string path = entry.path().string();
-      if (entry.path().extension() != ".h" || path.find("/cli/") != std::string::npos || path.find("/exercise/") != std::string::npos) continue;
+      if (entry.path().extension() != ".h" || path.find("/cli/") != std::string::npos || path.find("/exercise/") != std::string::npos)
+        continue;
       for (const auto& line : lines_of(entry.path())) {
         EXPECT_FALSE(std::regex_match(line, quoted)) << path << ": " << line << "; use <tenfold/NAME.h>";
       }

@@ -23,7 +23,7 @@ if [ "${2:-}" != inside ]; then
     echo "namespaces are not allowed here, so nothing can be hidden"
     exit 77
   fi
-  env -i HOME="$scratch" LANG=C.UTF-8 PATH="$scratch/bin:/usr/local/cuda/bin:/usr/bin:/bin" \
+  env -i HOME="$scratch" LANG=C.UTF-8 PATH="$scratch/bin:/usr/local/cuda/bin:/usr/bin:/bin" TENFOLD_PART_SECONDS=1500 \
     "${namespaces[@]}" "$0" "$root" inside "$scratch"
   exit
 fi
@@ -52,14 +52,14 @@ lesson=30_gradient_accumulation
 ./tenfold gpu-run tests -R '^(statistics_test|files_test)$'
 ./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke
 
-ldd build/release/bench/tokenizer_bench | grep -q "libbenchmark.*$pack" || stop "the benchmark does not use the packed library"
-build/release/bench/tokenizer_bench --benchmark_list_tests | grep -q . || stop "the benchmark program does not start"
+ldd build/release/bench/tokenizer_bench | grep "libbenchmark.*$pack" >/dev/null || stop "the benchmark does not use the packed library"
+TENFOLD_CACHE=$PWD/cache build/release/bench/tokenizer_bench --benchmark_list_tests | grep . >/dev/null || stop "the benchmark program does not start"
 
 result=out/gpu-results/$lesson.json
 [ -s "$result" ] || stop "$lesson left no result"
 grep -q "\"commit\": \"$(cut -d ' ' -f 1 COMMIT)\"" "$result" || stop "$result does not name the packed commit"
 grep -q 'tests="2"' out/gpu/tests.xml || stop "two tests were to run: $(head -n 8 out/gpu/tests.xml)"
-tar -tzf out/gpu/lessons.tar.gz | grep -q "$lesson.json" || stop "lessons.tar.gz lacks $lesson.json"
+tar -tzf out/gpu/lessons.tar.gz | grep "$lesson.json" >/dev/null || stop "lessons.tar.gz lacks $lesson.json"
 (( $(find out/gpu -type f | wc -l) <= 8 )) || stop "more than eight files in out/gpu"
 [ ! -L .venv ] || stop ".venv leads out of the pack"
 echo "$lesson and two tests: built and run offline"

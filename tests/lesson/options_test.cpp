@@ -22,8 +22,9 @@ TEST(Options, Defaults) {
 }
 
 TEST(Options, AllFlags) {
-  const auto options = parse({"--preset", "full", "--size", "gpu8", "--device", "cpu", "--case", "toy", "--only", "twin", "--set", "a=1", "--set",
-                              "b=2.5", "--sweep", "c=1,2", "--rounds", "7", "--seed", "9", "--threads", "2", "--json", "x", "--trace", "y"});
+  const auto options = parse({"--preset", "full",  "--size",    "gpu8",  "--device", "cpu",     "--case",  "toy",      "--only",
+                              "twin",     "--set", "a=1",       "--set", "b=2.5",    "--sweep", "c=1,2",   "--rounds", "7",
+                              "--seed",   "9",     "--threads", "2",     "--json",   "x",       "--trace", "y"});
   EXPECT_EQ(options.preset.name, "full");
   EXPECT_EQ(options.size, tenfold::Size::gpu8);
   EXPECT_EQ(options.set.at("b"), 2.5);

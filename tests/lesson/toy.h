@@ -56,7 +56,12 @@ inline Step cannot(const Trial& trial) { trial.cannot("needs a device that is no
 inline Step throws(const Trial&) { throw std::runtime_error("a sentence that says what is wrong"); }
 
 inline tenfold::Lesson lesson() {
-  return {.title = "Toy", .question = "?", .workload = "R3", .baseline = {"plain", plain}, .techniques = {{"twin", plain}}, .cases = {{"toy", {}, {}}}};
+  return {.title = "Toy",
+          .question = "?",
+          .workload = "R3",
+          .baseline = {"plain", plain},
+          .techniques = {{"twin", plain}},
+          .cases = {{"toy", {}, {}}}};
 }
 
 struct Ran {

@@ -24,7 +24,9 @@ TEST(Memory, CountsLiveAndPeakBytes) {
   const int64_t before = tenfold::live_bytes(torch::kCPU);
   Tensor kept = torch::empty({kMiB});  // 4 MiB
   tenfold::reset_peak(torch::kCPU);
-  { Tensor passing = torch::empty({2 * kMiB}); }
+  {
+    Tensor passing = torch::empty({2 * kMiB});
+  }
   EXPECT_NEAR(tenfold::live_bytes(torch::kCPU) - before, 4 * kMiB, 1 << 14);
   EXPECT_NEAR(tenfold::peak_bytes(torch::kCPU) - before, 12 * kMiB, 1 << 14);
   EXPECT_EQ(tenfold::peaks(torch::kCPU).at("allocated"), tenfold::peak_bytes(torch::kCPU));
@@ -150,8 +152,10 @@ tenfold::Step known_step() {
             kept->clear();
             for (int i = 0; i < 3; ++i) {
               RECORD_USER_SCOPE("keeps");
-              { Tensor passing = torch::empty({kMiB}); }           // 4 MiB, gone at the end of the region
-              kept->push_back(torch::ones({kMiB / 4}));            // 1 MiB, stays
+              {
+                Tensor passing = torch::empty({kMiB});
+              }                                          // 4 MiB, gone at the end of the region
+              kept->push_back(torch::ones({kMiB / 4}));  // 1 MiB, stays
             }
             {
               RECORD_USER_SCOPE("outer");

@@ -18,5 +18,7 @@ inline Comparison compare(const std::vector<double>& a, const std::vector<double
   const auto interval = tenfold::median_interval(ratios);
   const bool sure = interval.coverage >= 0.95;  // too few blocks give no interval worth the name
   return {interval.middle, interval.low, interval.high,
-          sure && interval.low > 1 ? "faster" : sure && interval.high < 1 ? "slower" : "cannot tell"};
+          sure && interval.low > 1    ? "faster"
+          : sure && interval.high < 1 ? "slower"
+                                      : "cannot tell"};
 }

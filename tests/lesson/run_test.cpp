@@ -35,7 +35,7 @@ TEST(Run, AValidLessonGetsRoundsPeaksSplitAndAVerdict) {
   EXPECT_EQ(twin.rounds.size(), 6U);
   EXPECT_EQ(variant(ran, "plain").rounds.size(), 6U);
   EXPECT_EQ(variant(ran, "plain").rounds_b.size(), 6U);
-  EXPECT_GT(twin.peak_bytes.at("allocated"), 32 * 20 * 4);
+  EXPECT_GT(twin.peak_bytes.at("allocated"), 64 * 200 * 4);
   // malloc may round equal requests differently.
   EXPECT_NEAR(twin.peak_bytes.at("allocated"), variant(ran, "plain").peak_bytes.at("allocated"), 256);
   ASSERT_TRUE(twin.split);
@@ -169,10 +169,10 @@ TEST(Run, ASweepMeasuresEachValueAsACase) {
 TEST(Run, PredictionsComeFromTheCountedBaseline) {
   auto lesson = toy::lesson();
   const auto predict = [](const tenfold::Counted& baseline) {
-    EXPECT_EQ(baseline.parameter_bytes, (20 * 5 + 5) * 4);
+    EXPECT_EQ(baseline.parameter_bytes, (200 * 50 + 50) * 4);
     EXPECT_EQ(baseline.gradient_bytes, baseline.parameter_bytes);
     EXPECT_GT(baseline.whole.operators, 3);
-    EXPECT_GE(baseline.whole.flops, 2.0 * 32 * 20 * 5);
+    EXPECT_GE(baseline.whole.flops, 2.0 * 64 * 200 * 50);
     for (const auto& [name, value] : tenfold::read_ceilings(tenfold::fingerprint().id)) {
       EXPECT_EQ(baseline.ceilings.contains(name), name.rfind("cpu_", 0) == 0) << name;
     }

@@ -18,9 +18,9 @@ using tenfold::Trial;
 using torch::Tensor;
 
 struct Model {
-  torch::nn::Linear layer{20, 5};
+  torch::nn::Linear layer{200, 50};
   torch::optim::SGD optimizer{layer->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
-  Tensor inputs = torch::randn({32, 20}), targets = torch::randn({32, 5});
+  Tensor inputs = torch::randn({64, 200}), targets = torch::randn({64, 50});
 };
 
 /// One update; `spoil(loss)` may change what is differentiated.
@@ -28,7 +28,7 @@ template <class Spoil>
 Step train(const Trial& trial, Spoil spoil) {
   auto model = std::make_shared<Model>();
   const int64_t repeat = trial.get("repeat", 1);
-  return {32, model->layer->named_parameters(), [model, spoil, repeat] {
+  return {64, model->layer->named_parameters(), [model, spoil, repeat] {
             model->optimizer.zero_grad();
             Tensor loss;
             for (int64_t i = 0; i < repeat; ++i) loss = torch::mse_loss(model->layer(model->inputs), model->targets);

@@ -69,7 +69,6 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
     throw UsageError("'" + word + "' means several lessons: " + names + "; give the number");
   }
   std::vector<std::string> names;
-  std::string whole;
   for (const Lesson& lesson : lessons) names.push_back(lesson.name), names.push_back(lesson.name.substr(3));
   std::string guess = nearest(word, names);
   for (const Lesson& lesson : lessons) {

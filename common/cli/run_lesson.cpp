@@ -71,7 +71,7 @@ Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& pro
                        kRankScript,
                        "rank"};
   command.arguments.insert(command.arguments.end(), program.begin(), program.end());
-  command.environment = {{"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "ERROR"}, {"OMP_NUM_THREADS", "1"}};
+  command.environment = {{"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}, {"OMP_NUM_THREADS", "1"}};
   command.errors_from = (folder / "errors").string();
   return command;
 }

@@ -67,7 +67,7 @@ def main():
     def check(file):
         nonlocal done
         result = subprocess.run([tool, "-p", build, "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
-                                 "--extra-arg=-Wno-invalid-pch", file], capture_output=True, text=True)
+                                 "--extra-arg=-Wno-ignored-gch", file], capture_output=True, text=True)
         with lock:
             done += 1
             if result.returncode == 0:

@@ -171,6 +171,10 @@ torch::Device chosen_device(const Options& options, int local_rank) {
     throw UsageError("--device cuda: no usable CUDA device here (./tenfold doctor says what is missing); use --device cpu");
   }
   if (options.device == "cpu" || !cuda) return torch::kCPU;
+  // NCCL wants a GPU for each rank; with fewer, the ranks of this machine meet on the CPU.
+  const char* ranks_here = std::getenv("LOCAL_WORLD_SIZE");
+  if (options.device == "auto" && ranks_here != nullptr && std::atoi(ranks_here) > static_cast<int>(torch::cuda::device_count()))
+    return torch::kCPU;
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % static_cast<int>(torch::cuda::device_count()))};
 }
 

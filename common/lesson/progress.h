@@ -1,6 +1,7 @@
 #pragma once
 // Says how far a lesson is: lines `@progress FRACTION TEXT` for the driver, one rewritten line on a terminal.
 
+#include <exception>
 #include <string>
 
 namespace tenfold {
@@ -28,6 +29,6 @@ bool interrupted();
 void catch_interrupts();
 
 /// Thrown by a pass that was asked to stop.
-struct Interrupted {};
+struct Interrupted : std::exception {};
 
 }  // namespace tenfold

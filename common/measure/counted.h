@@ -37,7 +37,7 @@ struct Counted {
   Region whole;                ///< the step itself
   std::map<std::string, Region> regions;
   std::map<std::string, double> ceilings;  ///< of this device, by `tenfold probe`; empty when not probed
-  std::map<std::string, double> settings;  ///< what the baseline read, with the values it got
+  std::map<std::string, double> settings;  ///< what the variants read, with the values they got, and "world_size"
 
   /// Throws std::invalid_argument for a region that the step never entered.
   const Region& region(const std::string& name) const;

@@ -20,7 +20,7 @@ using torch::Tensor;
 
 /// One training step of R1; `fetch(rows, picked)` brings the picked rows to the device.
 template <class Fetch>
-Step train(const Trial& trial, Fetch fetch) {
+Step train(const Trial& trial, const Fetch& fetch) {
   auto work = std::make_shared<tenfold::ConvNetTraining>(trial);
   auto order = at::detail::createCPUGenerator(trial.seed);
   const auto set = tenfold::fashion_mnist(/*train=*/true);

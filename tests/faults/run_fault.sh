@@ -8,7 +8,7 @@ if [ "$ranks" -gt 1 ]; then
 else
   command=("$program")
 fi
-output=$(OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=ERROR timeout 100 "${command[@]}" --preset smoke --device cpu 2>&1)
+output=$(OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=FATAL timeout 100 "${command[@]}" --preset smoke --device cpu 2>&1)
 status=$?
 printf '%s\n' "$output"
 if [ "$status" != 1 ]; then

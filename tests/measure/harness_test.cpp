@@ -154,7 +154,7 @@ tenfold::Step known_step() {
               RECORD_USER_SCOPE("keeps");
               {
                 Tensor passing = torch::empty({kMiB});
-              }                                          // 4 MiB, gone at the end of the region
+              }  // 4 MiB, gone at the end of the region
               kept->push_back(torch::ones({kMiB / 4}));  // 1 MiB, stays
             }
             {

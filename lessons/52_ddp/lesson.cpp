@@ -11,7 +11,6 @@
 #include <tenfold/pytorch_reducer.h>
 
 #include <algorithm>
-#include <optional>
 
 namespace {
 using tenfold::Counted;

@@ -7,7 +7,7 @@
 
 #include <tenfold/result.h>
 
-namespace tenfold {
+namespace tenfold::cli {
 
 struct TourOptions {
   bool all = false, json = false;
@@ -49,4 +49,4 @@ std::filesystem::path out_folder(const std::string& chosen);
 /// out/report.html; in the chosen folder when there is one.
 std::filesystem::path report_page(const std::filesystem::path& out, const std::string& chosen);
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -15,7 +15,7 @@
 #include "process.h"
 #include "run_lesson.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,4 +212,4 @@ int reproduce(const std::string& path, const std::string& out_option) {
   return interrupted() ? kInterrupted : worst;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -9,7 +9,7 @@
 
 #include <tenfold/humanize.h>
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 constexpr auto kBetweenLines = std::chrono::seconds(15);  // in a pipe
@@ -73,4 +73,4 @@ void Display::clear() {
   drawn_ = false;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

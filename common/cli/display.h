@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-namespace tenfold {
+namespace tenfold::cli {
 
 class Display {
  public:
@@ -34,4 +34,4 @@ class Display {
   Clock::time_point start_ = Clock::now(), last_ = start_;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

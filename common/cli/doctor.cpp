@@ -16,7 +16,7 @@
 #include "paths.h"
 #include "process.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -193,4 +193,4 @@ int doctor() {
   return lessons.empty() ? 1 : 0;  // without a lesson nothing can run
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -12,7 +12,7 @@
 #include "paths.h"
 #include "process.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,4 +138,4 @@ int exercise(const std::string& word, bool reset) {
   return 1;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -7,7 +7,7 @@
 
 #include "paths.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 Lesson read_description(const std::filesystem::path& file) {
@@ -78,4 +78,4 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
                    " (all lessons: tenfold list)");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::cli {
 
 struct Lesson {
   std::string name;  ///< folder and program, e.g. "30_gradient_accumulation"
@@ -29,4 +29,4 @@ std::vector<Lesson> find_lessons();
 /// name when there is none, and with the choices when there are several.
 const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::string& word);
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

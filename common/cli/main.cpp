@@ -14,7 +14,7 @@
 
 namespace {
 
-using tenfold::UsageError;
+using tenfold::cli::UsageError;
 
 // These run in the bash script before the driver is called; the overview names them all the same.
 const std::vector<std::pair<std::string, std::string>> kScriptCommands = {
@@ -105,7 +105,7 @@ int run(int argc, char** argv) {
     return app.add_subcommand(name, what)->allow_extras()->fallthrough(false);
   };
 
-  tenfold::TourOptions tour;
+  tenfold::cli::TourOptions tour;
   auto* tour_command =
       command("tour",
               "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
@@ -120,7 +120,7 @@ int run(int argc, char** argv) {
   auto* list_command = command("list", "all lessons, with what each asks and when it was measured here");
   list_command->add_flag("--json", list_json, "as a JSON array");
 
-  tenfold::RunOptions run;
+  tenfold::cli::RunOptions run;
   LessonFlags lesson_flags;
   auto* run_command = command("run",
                               "run some lessons: by name, by number, or by a part of the name\n"
@@ -142,7 +142,7 @@ int run(int argc, char** argv) {
   auto* probe_command = command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
   auto* doctor_command = command("doctor", "what this machine has and lacks, each with the fix");
 
-  tenfold::ReportOptions report;
+  tenfold::cli::ReportOptions report;
   auto* report_command = command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
   auto* write =
       report_command->add_flag("--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
@@ -189,7 +189,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion&) {
-    return tenfold::version();
+    return tenfold::cli::version();
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
@@ -210,24 +210,24 @@ int run(int argc, char** argv) {
   }
   refuse_extras(*parsed.front());
 
-  if (tour_command->parsed()) return tenfold::tour(tour);
-  if (list_command->parsed()) return tenfold::list(list_json);
+  if (tour_command->parsed()) return tenfold::cli::tour(tour);
+  if (list_command->parsed()) return tenfold::cli::list(list_json);
   if (run_command->parsed()) {
     run.flags = lesson_flags.flags();
     run.own_json = !lesson_flags.values["json"].empty();
     const bool one_file = run.own_json || !lesson_flags.values["trace"].empty();
     if (one_file && run.lessons.size() > 1)
       throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
-    return tenfold::run_lessons(run);
+    return tenfold::cli::run_lessons(run);
   }
-  if (exercise_command->parsed()) return tenfold::exercise(exercise_lesson, exercise_reset);
-  if (probe_command->parsed()) return tenfold::probe();
-  if (doctor_command->parsed()) return tenfold::doctor();
-  if (report_command->parsed()) return tenfold::report(report);
-  if (publish_command->parsed()) return tenfold::publish(publish_out);
-  if (reproduce_command->parsed()) return tenfold::reproduce(reproduce_results, reproduce_out);
-  if (compare_command->parsed()) return tenfold::compare(compare_paths, compare_json);
-  if (version_command->parsed()) return tenfold::version();
+  if (exercise_command->parsed()) return tenfold::cli::exercise(exercise_lesson, exercise_reset);
+  if (probe_command->parsed()) return tenfold::cli::probe();
+  if (doctor_command->parsed()) return tenfold::cli::doctor();
+  if (report_command->parsed()) return tenfold::cli::report(report);
+  if (publish_command->parsed()) return tenfold::cli::publish(publish_out);
+  if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
+  if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
+  if (version_command->parsed()) return tenfold::cli::version();
   return 0;
 }
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 std::filesystem::path from_environment(const char* name, const char* otherwise) {
@@ -57,4 +57,4 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

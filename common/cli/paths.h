@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tenfold {
+namespace tenfold::cli {
 
 /// Bad input. what() is one sentence saying what is wrong, where, and what to do; the driver prints it and exits with 2.
 struct UsageError : std::runtime_error {
@@ -27,4 +27,4 @@ std::string shown(const std::filesystem::path& path);
 /// The whole file; throws UsageError when it cannot be read.
 std::string text_of(const std::filesystem::path& path);
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -10,7 +10,7 @@
 #include "paths.h"
 #include "process.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 /// The unit follows from the end of the name.
@@ -56,4 +56,4 @@ int probe() {
   return 0;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 // A signal handler can reach nothing but globals.
@@ -185,4 +185,4 @@ std::string signal_name(int signal) {
   return (name ? "SIG" + std::string(name) : "signal " + std::to_string(signal)) + (text ? " (" + std::string(text) + ")" : "");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::cli {
 
 struct Command {
   std::vector<std::string> arguments;              ///< program first
@@ -39,4 +39,4 @@ std::string output_of(const std::vector<std::string>& arguments);
 /// "SIGSEGV (segmentation fault)" and the like.
 std::string signal_name(int signal);
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

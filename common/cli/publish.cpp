@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "paths.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,4 +71,4 @@ int publish(const std::string& out_option) {
   return 0;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

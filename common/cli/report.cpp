@@ -16,7 +16,7 @@
 #define TENFOLD_VERSION "0.1.0"
 #endif
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ int version() {
   return 0;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

@@ -14,7 +14,7 @@
 #include "process.h"
 #include "run_lesson.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 
 namespace fs = std::filesystem;
 
@@ -133,4 +133,4 @@ int run_lessons(const RunOptions& options) {
   return interrupted() ? kInterrupted : worst;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

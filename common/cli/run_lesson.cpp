@@ -18,7 +18,7 @@
 #include "paths.h"
 #include "process.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -194,4 +194,4 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   return result;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

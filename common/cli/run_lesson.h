@@ -9,7 +9,7 @@
 #include "display.h"
 #include "lessons.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 
 struct LessonEnd {
   int code = 0;
@@ -32,4 +32,4 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
 /// What an exit code of a lesson means; empty for 0.
 std::string meaning_of(int code);
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

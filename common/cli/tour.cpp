@@ -14,7 +14,7 @@
 #include "process.h"
 #include "run_lesson.h"
 
-namespace tenfold {
+namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -176,4 +176,4 @@ int tour(const TourOptions& options) {
   return stopped ? kInterrupted : failed ? 1 : 0;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::cli

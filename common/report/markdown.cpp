@@ -19,17 +19,6 @@ const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
   return found == c.variants.end() ? nullptr : &*found;
 }
 
-std::string peak_text(const VariantResult& variant) {
-  const auto found = variant.peak_bytes.find("allocated");
-  return found == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(found->second));
-}
-
-std::string note_text(const Note& note) {
-  if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
-  if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
-  return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
-}
-
 std::string verdict_table(const Result& result) {
   Rows rows = {{"case", "variant", "items/s", "speed", "peak", "memory", "agreement", "predicted speed", "expected"}};
   for (const CaseResult& c : result.cases) {

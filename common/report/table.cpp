@@ -37,17 +37,6 @@ std::string settings_text(const CaseResult& c) {
   return out;
 }
 
-std::string peak_text(const VariantResult& variant) {
-  const auto found = variant.peak_bytes.find("allocated");
-  return found == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(found->second));
-}
-
-std::string note_text(const Note& note) {
-  if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
-  if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
-  return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
-}
-
 std::string case_heading(const CaseResult& c) {
   std::ostringstream out;
   out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads
@@ -157,6 +146,17 @@ std::string foundation_rows(const CaseResult& c) {
 }
 
 }  // namespace
+
+std::string peak_text(const VariantResult& variant) {
+  const auto found = variant.peak_bytes.find("allocated");
+  return found == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(found->second));
+}
+
+std::string note_text(const Note& note) {
+  if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
+  if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
+  return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
+}
 
 std::string speed_text(const SpeedResult& speed) {
   if (!speed.ratio) return speed.label;

@@ -27,6 +27,10 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
 /// "412 items in 1.3 s" as a rate over all rounds: all items / all time. 0 without rounds.
 double items_per_second(const VariantResult& variant);
+/// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
+std::string peak_text(const VariantResult& variant);
+/// A note's value with its unit: bytes and seconds scaled, others as they are.
+std::string note_text(const Note& note);
 /// The verdict on a technique; nullptr for the baseline.
 const Verdict* verdict_of(const CaseResult& c, const std::string& technique);
 /// "2 x NVIDIA H100 80GB HBM3" or the CPU with its cores.

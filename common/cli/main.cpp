@@ -240,13 +240,13 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {  // UsageError, ResultError, a file system that says no
     std::fflush(stdout);
     std::fprintf(stderr, "tenfold: %s\n", tenfold::one_line(error.what()).c_str());
-    return tenfold::kBadUsage;
+    return tenfold::cli::kBadUsage;
   }
   // A table that went to a full disk is no table.
   std::cout.flush();
   if (std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout) {
     std::fprintf(stderr, "tenfold: standard output cannot be written (is the disk full?)\n");
-    return tenfold::kBadUsage;
+    return tenfold::cli::kBadUsage;
   }
   return code;
 }

@@ -33,7 +33,9 @@ function(tenfold_public_headers)
     endif()
     set_property(GLOBAL PROPERTY TENFOLD_HEADER_${name} ${path})
     set_property(GLOBAL APPEND PROPERTY TENFOLD_PUBLIC_HEADERS ${path})
-    file(CONFIGURE OUTPUT ${TENFOLD_FORWARDS}/tenfold/${name} CONTENT "#include \"${path}\"  // IWYU pragma: export\n" @ONLY)
+    # Relative: the same text in every clone, so that a compiler cache serves them all.
+    file(RELATIVE_PATH place ${TENFOLD_FORWARDS}/tenfold ${path})
+    file(CONFIGURE OUTPUT ${TENFOLD_FORWARDS}/tenfold/${name} CONTENT "#include \"${place}\"  // IWYU pragma: export\n" @ONLY)
   endforeach()
 endfunction()
 

@@ -131,7 +131,6 @@ std::string note_lines(const CaseResult& c) {
 
 std::string foundation_rows(const CaseResult& c) {
   std::vector<std::vector<std::string>> rows = {{"what was measured", "value"}};
-  std::string out;
   for (const VariantResult& variant : c.variants) {
     rows.push_back({variant.name + (variant.status == "ok" ? "" : ", " + variant.status), ""});
     if (const double rate = items_per_second(variant); rate > 0) rows.push_back({"    items/s", human_number(rate)});

@@ -67,7 +67,7 @@ constexpr int64_t kRows = 12;
 constexpr int kSteps = 4;
 
 std::pair<Tensor, Tensor> joint_batch(int step) {
-  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(100 + step));
+  auto generator = at::detail::createCPUGenerator(100 + static_cast<uint64_t>(step));
   return {torch::randn({kRows, 5}, generator), torch::randn({kRows, 3}, generator)};
 }
 

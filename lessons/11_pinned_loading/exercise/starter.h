@@ -19,6 +19,6 @@ class Ring {
   void reading(int i) {}
 
  private:
-  int count_;
+  [[maybe_unused]] int count_;
   std::function<void(int)> wait_;
 };

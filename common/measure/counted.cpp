@@ -130,9 +130,9 @@ void time_end(const at::RecordFunction&, at::ObserverContext*) {
 // Registers callbacks for the enclosed step and takes them away again, whatever happens.
 class Observe {
  public:
-  Observe(Pass& current, std::vector<at::RecordFunctionCallback> callbacks) {
+  Observe(Pass& current, const std::vector<at::RecordFunctionCallback>& callbacks) {
     pass = &current;
-    for (auto& callback : callbacks) handles_.push_back(at::addThreadLocalCallback(callback));
+    for (const auto& callback : callbacks) handles_.push_back(at::addThreadLocalCallback(callback));
   }
   ~Observe() {
     for (auto handle : handles_) at::removeCallback(handle);

@@ -67,17 +67,15 @@ SpeedVerdict judge_speed(const std::vector<Round>& baseline_a, const std::vector
 
   const double same = std::min(std::max(kClear, 2 * verdict.noise), kWidestSame);
   const bool baselines_differ = equal.low > 1 + kClear || equal.high < 1 - kClear;
-  if (baselines_differ) {
-    // Identical code measured as different: whatever moved the machine may have moved the technique too.
-    verdict.label = Speed::ambiguous;
-  } else if (interval.low > 1 + kClear) {
+  verdict.label = Speed::ambiguous;
+  // Identical code measured as different: whatever moved the machine may have moved the technique too.
+  if (baselines_differ) return verdict;
+  if (interval.low > 1 + kClear) {
     verdict.label = Speed::faster;
   } else if (interval.high < 1 - kClear) {
     verdict.label = Speed::slower;
   } else if (interval.low >= 1 - same && interval.high <= 1 + same) {
     verdict.label = Speed::same;
-  } else {
-    verdict.label = Speed::ambiguous;
   }
   return verdict;
 }

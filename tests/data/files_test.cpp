@@ -107,7 +107,7 @@ TEST_F(DataFile, AFolderInItsPlace) {
 
 TEST(Gunzip, RoundTripsAndJoinsMembers) {
   std::string large;
-  for (int i = 0; large.size() < 3000000; ++i) large += std::to_string(i * 7919 % 10007);
+  for (int64_t i = 0; large.size() < 3000000; ++i) large += std::to_string(i * 7919 % 10007);
   EXPECT_EQ(gunzip(gzip(large), "f"), large);
   EXPECT_EQ(gunzip(gzip(""), "f"), "");
   EXPECT_EQ(gunzip(gzip("one ") + gzip("two"), "f"), "one two");

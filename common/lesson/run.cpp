@@ -265,7 +265,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   bool stopped = false;
   {
     Progress progress(ranks.rank == 0, static_cast<int>(cases.size()));
-    // Half the budget goes to the time pass; the rest to building, agreement, memory and split.
+    // Six tenths of the budget go to the time pass; the rest to building, agreement, memory and split.
     const double case_seconds =
         options.preset.lesson_seconds > 0
             ? std::min(options.preset.case_seconds, options.preset.lesson_seconds / static_cast<double>(cases.size()))

@@ -42,7 +42,7 @@ struct World {
 /// one line saying which rank could not connect to what.
 World connect(const Ranks& ranks, torch::Device device, std::chrono::milliseconds timeout);
 
-/// A group over an existing store, for ranks that are threads of one process (tests).
+/// A group over a store that the ranks share already.
 c10::intrusive_ptr<c10d::ProcessGroup> gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                                   std::chrono::milliseconds timeout);
 

@@ -7,24 +7,16 @@
 #include <limits>
 
 #include "../../tests/parity/exchange.h"
+#include "support.h"
 
 namespace tenfold {
 namespace {
 
+using test::message_of;
 using torch::Tensor;
 
 constexpr int64_t kWidth = 8, kSteps = 40;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-template <class Work>
-std::string error_of(Work work) {
-  try {
-    work();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "";
-}
 
 // A vector of weights whose gradient is the input, so that anything can be planted in it.
 struct Plant {
@@ -62,7 +54,7 @@ TEST(GradScaler, TheSameAsPythonsStepByStep) {
     scales.push_back(static_cast<float>(scaler.current_scale()));
     trackers.push_back(static_cast<float>(scaler.state().growth_tracker));
   }
-  const parity::Exchange exchange("grad-scaler");
+  const parity::Exchange exchange;
   exchange.write("inputs.bin", {inputs});
   ASSERT_EQ(exchange.run("grad_scaler.py"), 0);
   EXPECT_TRUE(torch::equal(torch::tensor(scales), exchange.read("scales.bin")));
@@ -123,27 +115,27 @@ TEST(GradScaler, ContinuesFromASavedState) {
 TEST(GradScaler, MisuseIsNamed) {
   Plant plant;
   GradScaler scaler;
-  EXPECT_NE(error_of([&] { scaler.step(plant.optimizer); }).find("step() before scale(loss)"), std::string::npos);
-  EXPECT_NE(error_of([&] { scaler.update(); }).find("update() before scale(loss)"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("step() before scale(loss)"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.update(); }).find("update() before scale(loss)"), std::string::npos);
   plant.backward(scaler, torch::ones({kWidth}));
-  EXPECT_NE(error_of([&] { scaler.update(); }).find("without a step()"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.update(); }).find("without a step()"), std::string::npos);
   scaler.unscale_(plant.optimizer);
-  EXPECT_NE(error_of([&] { scaler.unscale_(plant.optimizer); }).find("already called"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(plant.optimizer); }).find("already called"), std::string::npos);
   scaler.step(plant.optimizer);
-  EXPECT_NE(error_of([&] { scaler.step(plant.optimizer); }).find("already called"), std::string::npos);
-  EXPECT_NE(error_of([&] { scaler.unscale_(plant.optimizer); }).find("after step()"), std::string::npos);
-  EXPECT_NE(error_of([&] { scaler.load({}); }).find("between step() and update()"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("already called"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(plant.optimizer); }).find("after step()"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.load({}); }).find("between step() and update()"), std::string::npos);
   scaler.update();
   plant.optimizer.zero_grad();
-  EXPECT_NE(error_of([&] { scaler.step(plant.optimizer); }).find("no gradient"), std::string::npos);
-  EXPECT_NE(error_of([] { GradScaler({.growth_factor = 1}); }).find("growth_factor=1"), std::string::npos);
-  EXPECT_NE(error_of([] { GradScaler({.backoff_factor = 1}); }).find("backoff_factor=1"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("no gradient"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.growth_factor = 1}); }).find("growth_factor=1"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.backoff_factor = 1}); }).find("backoff_factor=1"), std::string::npos);
 
   Plant half;
   half.weights = torch::ones({kWidth}, torch::kHalf).requires_grad_();
   torch::optim::SGD optimizer({half.weights}, 0.1);
   scaler.scale(half.weights.to(torch::kFloat).sum()).backward();
-  EXPECT_NE(error_of([&] { scaler.unscale_(optimizer); }).find("fp16 gradient"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(optimizer); }).find("fp16 gradient"), std::string::npos);
 }
 
 TEST(Autocast, ProductsRunIn16BitsAndParametersKeepTheirType) {
@@ -173,7 +165,7 @@ TEST(Autocast, NestsAndPutsTheStateBack) {
   }
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
   EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), before);
-  EXPECT_NE(error_of([] { const Autocast scope(at::kCPU, torch::kDouble); }).find("not supported"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { const Autocast scope(at::kCPU, torch::kDouble); }).find("not supported"), std::string::npos);
 }
 
 TEST(Autocast, AWeightsCopyDoesNotOutliveTheScope) {

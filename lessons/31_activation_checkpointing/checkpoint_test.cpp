@@ -5,10 +5,12 @@
 #include <tenfold/memory.h>
 
 #include "../../tests/parity/exchange.h"
+#include "support.h"
 
 namespace tenfold {
 namespace {
 
+using test::message_of;
 using torch::Tensor;
 namespace F = torch::nn::functional;
 
@@ -105,7 +107,7 @@ TEST_F(Checkpoint, WithoutTheRandomStateTheGradientsAreOthers) {
 TEST_F(Checkpoint, TheSameAsPythonsBitForBit) {
   if (!parity::python_has_torch()) GTEST_SKIP() << parity::python() << " has no PyTorch";
   Model model = fresh();
-  const parity::Exchange exchange("checkpoint");
+  const parity::Exchange exchange;
   exchange.write("start.bin", model->parameters());
   exchange.write("inputs.bin", {inputs_});
   exchange.write("targets.bin", {targets_});
@@ -197,30 +199,22 @@ TEST_F(Checkpoint, WithoutGradModeItIsTheBlock) {
   EXPECT_EQ(block->runs, 1);
 }
 
-template <class Work>
-std::string error_of(Work work) {
-  try {
-    work();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "";
-}
-
 TEST_F(Checkpoint, MisuseIsNamed) {
   Block block;
-  EXPECT_NE(error_of([&] { checkpoint(block, inputs_[0]); }).find("no input requires a gradient"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { checkpoint(block, inputs_[0]); }).find("no input requires a gradient"), std::string::npos);
 
   const Tensor input = inputs_[0].clone().requires_grad_();
   const Tensor twice = checkpoint(block, input).sum();
   twice.backward();
-  EXPECT_NE(error_of([&] { twice.backward(); }).find("second time"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { twice.backward(); }).find("second time"), std::string::npos);
 
   const Tensor partial = checkpoint(block, input).sum();
-  EXPECT_NE(error_of([&] { torch::autograd::grad({partial}, {input}); }).find("call backward() without inputs"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { torch::autograd::grad({partial}, {input}); }).find("call backward() without inputs"),
+            std::string::npos);
 
   const Tensor higher = checkpoint(block, input).sum();
-  EXPECT_NE(error_of([&] { higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }).find("create_graph"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }).find("create_graph"),
+            std::string::npos);
 }
 
 TEST_F(Checkpoint, AThrowingRecomputationLeavesTheSurroundingsAsTheyWere) {
@@ -235,7 +229,7 @@ TEST_F(Checkpoint, AThrowingRecomputationLeavesTheSurroundingsAsTheyWere) {
     loss = checkpoint(failing, inputs_[0].clone().requires_grad_()).sum();
   }
   const Tensor before = at::detail::getDefaultCPUGenerator().get_state();
-  EXPECT_NE(error_of([&] { loss.backward(); }).find("fails when recomputed"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("fails when recomputed"), std::string::npos);
   EXPECT_TRUE(torch::equal(before, at::detail::getDefaultCPUGenerator().get_state()));
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }

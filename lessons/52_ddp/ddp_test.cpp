@@ -2,17 +2,16 @@
 
 #include <tenfold/ddp.h>
 #include <tenfold/distributed_sampler.h>
-#include <tenfold/process_group.h>
 #include <tenfold/pytorch_reducer.h>
-
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <tenfold/rank_threads.h>
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "support.h"
 
 namespace {
 
@@ -20,24 +19,8 @@ using torch::Tensor;
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Tensors = std::vector<Tensor>;
 
-/// Runs `work(rank, group)` on ranks that are threads of this process; throws what the first of them threw.
 void on_ranks(int world_size, const std::function<void(int, const Group&)>& work) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::exception_ptr> failed(static_cast<size_t>(world_size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        work(rank, tenfold::gloo_group(store, rank, world_size, std::chrono::seconds(20)));
-      } catch (...) {
-        failed[static_cast<size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failed) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  tenfold::on_rank_threads(world_size, std::chrono::seconds(20), work);
 }
 
 /// Layers of unequal size, a buffer, and a weight that is larger than most buckets in the tests.
@@ -285,23 +268,13 @@ TEST(Ddp, EqualsPyTorchsReducer) {
   }
 }
 
-template <class Function>
-std::string message_of(Function&& function) {
-  try {
-    function();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Ddp, AnUnusedParameterIsNamedAndNobodyHangs) {
   const auto begin = std::chrono::steady_clock::now();
   on_ranks(2, [](int rank, const Group& group) {
     Net net = net_with(1);
     tenfold::DistributedDataParallel ddp(*net, group, {1, 1});
     net->wide(torch::tanh(net->first(torch::ones({2, 5})))).sum().backward();  // without "last"
-    const std::string message = message_of([&] { ddp.finish(); });
+    const std::string message = tenfold::test::message_of<c10::Error>([&] { ddp.finish(); });
     EXPECT_NE(message.find("last.weight, last.bias"), std::string::npos) << message;
     EXPECT_EQ(message.find("first.weight"), std::string::npos) << message;
   });
@@ -313,7 +286,7 @@ TEST(Ddp, AfterTheErrorAWholeStepWorks) {
     Net net = net_with(1);
     tenfold::DistributedDataParallel ddp(*net, group);
     net->wide(torch::tanh(net->first(torch::ones({2, 5})))).sum().backward();
-    EXPECT_NE(message_of([&] { ddp.finish(); }).find("last.weight"), std::string::npos);
+    EXPECT_NE(tenfold::test::message_of<c10::Error>([&] { ddp.finish(); }).find("last.weight"), std::string::npos);
     net->zero_grad();
     net(torch::full({2, 5}, rank + 1.0)).sum().backward();
     ddp.finish();
@@ -326,7 +299,7 @@ TEST(Ddp, AForgottenFinishIsAnError) {
     Net net = net_with(1);
     tenfold::DistributedDataParallel ddp(*net, group);
     net(torch::ones({2, 5})).sum().backward();
-    const std::string message = message_of([&] { net(torch::ones({2, 5})).sum().backward(); });
+    const std::string message = tenfold::test::message_of<c10::Error>([&] { net(torch::ones({2, 5})).sum().backward(); });
     EXPECT_NE(message.find("call finish() after each backward()"), std::string::npos) << message;
   });
 }
@@ -348,7 +321,7 @@ TEST(Ddp, FrozenAndTiedParameters) {
 TEST(Ddp, DifferentModelsAreRefusedOnEveryRank) {
   on_ranks(2, [](int rank, const Group& group) {
     torch::nn::Linear linear(3, 4 + rank);
-    const std::string message = message_of([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
+    const std::string message = tenfold::test::message_of<c10::Error>([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
     EXPECT_NE(message.find("models differ"), std::string::npos) << message;
   });
 }

@@ -143,8 +143,8 @@ TEST_F(RunLessons, ListSaysWhatWasMeasured) {
 class Ranks : public RunLessons {
  protected:
   void SetUp() override {
-    if (!fs::exists(TENFOLD_SOURCE_DIR "/.venv/bin/torchrun")) GTEST_SKIP() << "no torchrun";
-    fs::create_directory_symlink(TENFOLD_SOURCE_DIR "/.venv", root_ / ".venv");
+    if (!fs::exists(test::environment_program("torchrun"))) GTEST_SKIP() << "no torchrun";
+    fs::create_directory_symlink(test::source_folder() / ".venv", root_ / ".venv");
   }
 };
 
@@ -182,8 +182,8 @@ TEST_F(Ranks, InsideALauncherTheyStartDirectly) {
 class Exercise : public Sandbox {
  protected:
   void SetUp() override {
-    if (!fs::exists(TENFOLD_SOURCE_DIR "/.venv/bin/ninja")) GTEST_SKIP() << "no Ninja";
-    fs::create_directory_symlink(TENFOLD_SOURCE_DIR "/.venv", root_ / ".venv");
+    if (!fs::exists(test::environment_program("ninja"))) GTEST_SKIP() << "no Ninja";
+    fs::create_directory_symlink(test::source_folder() / ".venv", root_ / ".venv");
     write("lessons/30_x/exercise/README.md", "Make it add.\n");
     write("lessons/30_x/exercise/starter.h", "inline int add(int a, int) { return a; }\n");
     write("lessons/30_x/exercise/check.cpp",
@@ -195,9 +195,9 @@ class Exercise : public Sandbox {
           "add_executable(30_x_exercise lessons/30_x/exercise/check.cpp)\ntarget_link_libraries(30_x_exercise GTest::gtest_main)\n"
           "target_compile_definitions(30_x_exercise PRIVATE \"EXERCISE=\\\"${own}\\\"\")\n"
           "set_target_properties(30_x_exercise PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises)\nendif()\n");
-    const std::string cmake = TENFOLD_SOURCE_DIR "/.venv/bin/cmake";
+    const std::string cmake = test::environment_program("cmake");
     ASSERT_EQ(std::system((cmake + " -S '" + root_.string() + "' -B '" + (root_ / "build").string() +
-                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" TENFOLD_SOURCE_DIR "/.venv/bin/ninja >/dev/null 2>&1")
+                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" + test::environment_program("ninja").string() + " >/dev/null 2>&1")
                               .c_str()),
               0);
   }

@@ -16,6 +16,7 @@
 #include <tenfold/result.h>
 
 #include "../report/sample.h"
+#include "../support/support.h"
 
 namespace tenfold {
 
@@ -27,23 +28,13 @@ struct Ran {
 class Sandbox : public testing::Test {
  protected:
   Sandbox() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tenfold_cli.XXXXXX").string();
-    root_ = mkdtemp(pattern.data());
     std::filesystem::create_directories(root_ / "build" / "lessons");
     std::filesystem::create_directories(root_ / "io");
     out_ = root_ / "out" / fingerprint().id;
   }
-  ~Sandbox() override { std::filesystem::remove_all(root_); }
 
-  void write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name, std::ios::binary) << text;
-  }
-  std::string read(const std::filesystem::path& name) const {
-    std::ostringstream text;
-    text << std::ifstream(root_ / name, std::ios::binary).rdbuf();
-    return text.str();
-  }
+  void write(const std::string& name, const std::string& text) const { test::write_text(root_ / name, text); }
+  std::string read(const std::filesystem::path& name) const { return test::read_text(root_ / name); }
 
   /// A result that the little lesson will hand out, with the code hash of its source.
   Result result_of(const std::string& lesson) const {
@@ -72,9 +63,9 @@ class Sandbox : public testing::Test {
   Ran tenfold(const std::string& arguments, const std::string& before = "", const std::string& redirect = "") const {
     const std::string out = (root_ / "io" / "stdout").string(), err = (root_ / "io" / "stderr").string();
     const std::string command = "cd '" + root_.string() + "' && TENFOLD_SOURCE_DIR='" + root_.string() + "' TENFOLD_BUILD_DIR='" +
-                                (root_ / "build").string() + "' TENFOLD_CACHE='" + (root_ / "cache").string() + "' " + before +
-                                " " TENFOLD_BUILD_DIR "/tenfold-driver " + arguments + " >" + (redirect.empty() ? out : redirect) + " 2>" +
-                                err;
+                                (root_ / "build").string() + "' TENFOLD_CACHE='" + (root_ / "cache").string() + "' " + before + " " +
+                                (test::build_folder() / "tenfold-driver").string() + " " + arguments + " >" +
+                                (redirect.empty() ? out : redirect) + " 2>" + err;
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), redirect.empty() ? read("io/stdout") : "", read("io/stderr")};
   }
@@ -89,7 +80,8 @@ class Sandbox : public testing::Test {
     return files;
   }
 
-  std::filesystem::path root_, out_;
+  test::Scratch scratch_;
+  std::filesystem::path root_ = scratch_.path(), out_;
 };
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

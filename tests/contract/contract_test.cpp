@@ -8,25 +8,23 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "support.h"
+
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kSource = TENFOLD_SOURCE_DIR;
-const fs::path kBuild = TENFOLD_BUILD_DIR;
+const fs::path kSource = tenfold::test::source_folder();
+const fs::path kBuild = tenfold::test::build_folder();
 
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file) << path << " is missing";
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  EXPECT_TRUE(fs::exists(path)) << path << " is missing";
+  return tenfold::test::read_text(path);
 }
 
 std::vector<std::string> lines_of(const fs::path& path) {

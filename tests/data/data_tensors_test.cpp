@@ -42,14 +42,7 @@ TEST(FashionMnist, RefusesADamagedFile) {
   fs::copy(real, data_folder() / "fashion-mnist");
   const fs::path file = data_folder() / "fashion-mnist" / "t10k-labels-idx1-ubyte.gz";
   const std::string whole = read_file(file);
-  const auto error = [] {
-    try {
-      fashion_mnist(false);
-    } catch (const DataError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
+  const auto error = [] { return test::message_of<DataError>([] { fashion_mnist(false); }); };
   for (const std::string& wrong : {whole.substr(0, whole.size() - 1), std::string()}) {
     test::write_text(file, wrong);
     EXPECT_NE(error().find("t10k-labels-idx1-ubyte.gz: is truncated or altered"), std::string::npos) << error();

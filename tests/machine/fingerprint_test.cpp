@@ -13,6 +13,8 @@
 
 #include <tenfold/nvml.h>
 
+#include "support.h"
+
 namespace tenfold {
 namespace {
 
@@ -68,25 +70,14 @@ TEST(ReadGpus, AnAbsentDriverIsNoError) {
 
 class Cache : public testing::Test {
  protected:
-  Cache() {
-    std::string pattern = (fs::temp_directory_path() / "tenfold_cache.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    setenv("TENFOLD_CACHE", folder_.c_str(), 1);
-  }
-  ~Cache() override {
-    unsetenv("TENFOLD_CACHE");
-    fs::remove_all(folder_);
-  }
+  Cache() { setenv("TENFOLD_CACHE", folder_.c_str(), 1); }
+  ~Cache() override { unsetenv("TENFOLD_CACHE"); }
   std::string complaint(const std::string& text) {
     write_atomically(ceilings_file("m"), text);
-    try {
-      read_ceilings("m");
-    } catch (const ResultError& error) {
-      return error.what();
-    }
-    return "";
+    return test::message_of<ResultError>([] { read_ceilings("m"); });
   }
-  fs::path folder_;
+  test::Scratch scratch_;
+  fs::path folder_ = scratch_.path();
 };
 
 TEST_F(Cache, FolderComesFromTheEnvironment) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -14,12 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "../support/support.h"
+
 namespace tenfold::parity {
 
 /// The interpreter that `./tenfold` sets up; TENFOLD_PYTHON names another.
 inline std::string python() {
   const char* given = std::getenv("TENFOLD_PYTHON");
-  return given != nullptr ? given : std::string(TENFOLD_SOURCE_DIR) + "/.venv/bin/python";
+  return given != nullptr ? given : test::environment_program("python").string();
 }
 
 /// Runs the interpreter without warnings; the exit status.
@@ -32,19 +33,9 @@ inline int run_python(const std::string& arguments) {
 /// True when the interpreter exists and has PyTorch.
 inline bool python_has_torch() { return run_python("-c 'import torch' > /dev/null 2>&1") == 0; }
 
-/// A folder that goes away with the test.
+/// A folder that both sides write into and read from.
 class Exchange {
  public:
-  explicit Exchange(const std::string& name) {
-    std::ostringstream folder;
-    folder << "tenfold-" << name << "-" << getpid();
-    path_ = std::filesystem::temp_directory_path() / folder.str();
-    std::filesystem::create_directories(path_);
-  }
-  ~Exchange() { std::filesystem::remove_all(path_); }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
   /// Writes the tensors' values one after the other.
   void write(const std::string& name, const std::vector<torch::Tensor>& tensors) const {
     std::ofstream file(path_ / name, std::ios::binary);
@@ -67,12 +58,13 @@ class Exchange {
   /// Runs tests/parity/SCRIPT with the folder as its argument; the exit status.
   int run(const std::string& script) const {
     std::ostringstream arguments;
-    arguments << "'" << TENFOLD_SOURCE_DIR << "/tests/parity/" << script << "' '" << path_.string() << "'";
+    arguments << "'" << (test::source_folder() / "tests/parity" / script).string() << "' '" << path_.string() << "'";
     return run_python(arguments.str());
   }
 
  private:
-  std::filesystem::path path_;
+  test::Scratch scratch_;
+  std::filesystem::path path_ = scratch_.path();
 };
 
 /// All values of several tensors, (N).

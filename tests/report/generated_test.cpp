@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include <tenfold/code_hash.h>
 
 #include "sample.h"
+#include "support.h"
 
 namespace tenfold {
 namespace {
@@ -18,8 +17,6 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 class Generated : public testing::Test {
  protected:
   Generated() {
-    std::string pattern = (fs::temp_directory_path() / "tenfold_generated.XXXXXX").string();
-    root_ = mkdtemp(pattern.data());
     write("README.md", "# Root\n<!-- tenfold:begin lessons -->\nstale text\n<!-- tenfold:end -->\nafter\n");
     write("docs/method.md", "no marker\n");
     write("lessons/30_gradient_accumulation/lesson.cpp", "/// Does it.\nint technique(int a) {\n  return a;\n}\n");
@@ -27,11 +24,7 @@ class Generated : public testing::Test {
           "before\n<!-- tenfold:begin code lesson.cpp technique -->\n<!-- tenfold:end -->\nbetween\n"
           "<!-- tenfold:begin measured -->\n<!-- tenfold:end -->\nafter\n");
   }
-  ~Generated() override { fs::remove_all(root_); }
-  void write(const std::string& name, const std::string& text) {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) const { test::write_text(root_ / name, text); }
   void publish(bool current) {
     Result result = sample_result();
     result.code_hash = current ? code_hash(root_ / "lessons" / result.lesson) : std::string(64, '0');
@@ -44,14 +37,10 @@ class Generated : public testing::Test {
     return "";
   }
   std::string complaint() const {
-    try {
-      generate_documents(root_, lessons_);
-    } catch (const ResultError& error) {
-      return error.what();
-    }
-    return "";
+    return test::message_of<ResultError>([&] { generate_documents(root_, lessons_); });
   }
-  fs::path root_;
+  test::Scratch scratch_;
+  fs::path root_ = scratch_.path();
   std::vector<LessonEntry> lessons_ = {{"30_gradient_accumulation", "Gradient | accumulation", "How much?", "R2", false}};
 };
 

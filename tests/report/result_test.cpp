@@ -5,13 +5,12 @@
 #include <sys/resource.h>
 
 #include <csignal>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "sample.h"
+#include "support.h"
 
 namespace tenfold {
 namespace {
@@ -21,12 +20,7 @@ using Json = nlohmann::ordered_json;
 
 /// The message of the ResultError that reading this text raises; empty when it is read.
 std::string complaint(const std::string& text) {
-  try {
-    parse_result(text, "file.json");
-  } catch (const ResultError& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of<ResultError>([&] { parse_result(text, "file.json"); });
 }
 
 TEST(ResultFile, RoundTrip) {
@@ -142,12 +136,8 @@ TEST(ResultFile, NoNanAndNoInfinity) {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     Result result = sample_result();
     result.cases[0].variants[0].losses[1] = bad;
-    try {
-      format_result(result);
-      ADD_FAILURE() << "written all the same";
-    } catch (const ResultError& error) {
-      EXPECT_NE(std::string(error.what()).find("cases[0].variants[0].losses[1]"), std::string::npos) << error.what();
-    }
+    const std::string message = test::message_of<ResultError>([&] { format_result(result); });
+    EXPECT_NE(message.find("cases[0].variants[0].losses[1]"), std::string::npos) << message;
   }
   std::string text = format_result(sample_result());
   const size_t at = text.find("4.5");
@@ -156,18 +146,9 @@ TEST(ResultFile, NoNanAndNoInfinity) {
 
 class Writing : public testing::Test {
  protected:
-  Writing() {
-    std::string pattern = (fs::temp_directory_path() / "tenfold_result_test.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~Writing() override { fs::remove_all(folder_); }
-  static std::string content(const fs::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
   size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
-  fs::path folder_;
+  test::Scratch scratch_;
+  fs::path folder_ = scratch_.path();
 };
 
 TEST_F(Writing, MakesFoldersAndLeavesOneFile) {
@@ -183,7 +164,7 @@ TEST_F(Writing, AResultThatCannotBeWrittenChangesNothing) {
   Result result = sample_result();
   result.cases[0].noise = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(write_result(file, result), ResultError);
-  EXPECT_EQ(content(file), "old");
+  EXPECT_EQ(test::read_text(file), "old");
   EXPECT_EQ(files(), 1u);
 }
 
@@ -197,15 +178,10 @@ TEST_F(Writing, TheOldFileSurvivesAFullDisk) {
   rlimit small = before;
   small.rlim_cur = 1000;
   setrlimit(RLIMIT_FSIZE, &small);
-  std::string message;
-  try {
-    write_atomically(file, std::string(100'000, 'x'));
-  } catch (const ResultError& error) {
-    message = error.what();
-  }
+  const std::string message = test::message_of<ResultError>([&] { write_atomically(file, std::string(100'000, 'x')); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_NE(message.find("r.json: cannot be written"), std::string::npos) << message;
-  EXPECT_EQ(content(file), "old");
+  EXPECT_EQ(test::read_text(file), "old");
   EXPECT_EQ(files(), 1u) << "half a file was left behind";
 }
 
@@ -216,12 +192,8 @@ TEST_F(Writing, AFolderInTheWay) {
 }
 
 TEST_F(Writing, MissingFile) {
-  try {
-    read_result(folder_ / "none.json");
-    ADD_FAILURE();
-  } catch (const ResultError& error) {
-    EXPECT_NE(std::string(error.what()).find("none.json: No such file"), std::string::npos) << error.what();
-  }
+  const std::string message = test::message_of<ResultError>([&] { read_result(folder_ / "none.json"); });
+  EXPECT_NE(message.find("none.json: No such file"), std::string::npos) << message;
 }
 
 TEST(Judge, ComesFromTheRoundsAlone) {

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include <tenfold/code_hash.h>
+
+#include "support.h"
 
 namespace tenfold {
 namespace {
@@ -30,18 +31,13 @@ TEST(Sha256, PaddingEdges) {
 class CodeHash : public testing::Test {
  protected:
   CodeHash() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tenfold_code_hash.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
     write("lesson.cpp", "int main() {}\n");
     write("technique.h", "#pragma once\n");
     before_ = code_hash(folder_);
   }
-  ~CodeHash() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text) {
-    std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-  }
-  std::filesystem::path folder_;
+  void write(const std::string& name, const std::string& text) const { test::write_text(folder_ / name, text); }
+  test::Scratch scratch_;
+  std::filesystem::path folder_ = scratch_.path();
   std::string before_;
 };
 

@@ -2,13 +2,10 @@
 
 #include EXERCISE
 
-#include <tenfold/process_group.h>
-
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <tenfold/rank_threads.h>
 
 #include <exception>
 #include <string>
-#include <thread>
 
 namespace {
 
@@ -24,23 +21,17 @@ Tensors gradients_of(int rank) {
 
 /// What average_bucket makes of them, on ranks that are threads. An answer that waits for ever is cut off by the group.
 std::vector<Tensors> averaged() {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<Tensors> result(kRanks);
   std::vector<std::string> failed(kRanks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto at = static_cast<size_t>(rank);
-      try {
-        const auto group = tenfold::gloo_group(store, rank, kRanks, std::chrono::seconds(5));
-        result[at] = gradients_of(rank);
-        average_bucket(result[at], *group);
-      } catch (const std::exception& error) {
-        failed[at] = error.what();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  tenfold::on_rank_threads(kRanks, std::chrono::seconds(5), [&](int rank, const auto& group) {
+    const auto at = static_cast<size_t>(rank);
+    try {
+      result[at] = gradients_of(rank);
+      average_bucket(result[at], *group);
+    } catch (const std::exception& error) {
+      failed[at] = error.what();
+    }
+  });
   for (const auto& failure : failed)
     EXPECT_EQ(failure.substr(0, failure.find('\n')), "") << "hint: does every rank start the same all-reduce?";
   return result;

@@ -26,6 +26,13 @@ struct RunOptions {
 int run_lessons(const RunOptions& options);
 
 int exercise(const std::string& lesson, bool reset);
+
+struct KernelOptions {
+  std::string name;                ///< lists the kernels when empty
+  std::vector<std::string> flags;  ///< for the kernel's page, unchanged
+};
+int kernel(const KernelOptions& options);
+
 int probe();
 int doctor();
 

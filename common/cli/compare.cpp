@@ -95,6 +95,25 @@ std::vector<std::string> flags_of(const Result& result) {
   return flags;
 }
 
+/// Why nothing of a published result can run here, known before its lesson is started; empty when it may run.
+std::string cannot_reproduce(const Result& theirs, const Machine& here) {
+  if (theirs.cases.front().device == "cuda" && here.gpus.empty()) return "it was measured on a CUDA device and this machine has none";
+  return "";
+}
+
+/// Why a lesson that ended with "nothing can run here" says so: its baseline's reason, when it wrote one.
+std::string why_nothing_ran(const fs::path& file) {
+  if (fs::exists(file)) {
+    const Result ours = read_result(file);
+    for (const CaseResult& c : ours.cases) {
+      for (const VariantResult& variant : c.variants) {
+        if (!variant.reason.empty()) return variant.reason;
+      }
+    }
+  }
+  return meaning_of(kNothingRan);
+}
+
 /// FASTER against SLOWER; memory likewise; or a run that was valid for one and not for the other.
 std::string change_of(const Verdict& theirs, const Verdict& ours) {
   const auto opposite = [](const std::string& x, const std::string& y, const char* one, const char* other) {
@@ -167,14 +186,28 @@ int reproduce(const std::string& path, const std::string& out_option) {
   }
   const fs::path out = out_option.empty() ? out_folder("") / "reproduced" : fs::absolute(out_option);
   require_writable(out);
+  const Machine here = fingerprint();
   Display display;
   int worst = 0;
   int changes = 0;
+  size_t skipped = 0;
   for (size_t i = 0; i < published.size() && !interrupted(); ++i) {
     const Result& theirs = published[i];
     const fs::path file = out / (theirs.lesson + ".json");
     std::error_code ignored;
     fs::remove(file, ignored);
+    const auto print_theirs = [&] {
+      std::cout << theirs.lesson << "\n  theirs: " << machine_text(theirs.machine) << ", " << theirs.started_at.substr(0, 10) << "\n";
+    };
+    const auto skip = [&](const std::string& why) {
+      print_theirs();
+      std::cout << "  yours:  skipped: " << why << "\n\n";
+      ++skipped;
+    };
+    if (const std::string why = cannot_reproduce(theirs, here); !why.empty()) {
+      skip(why);
+      continue;
+    }
     LessonStart start;
     start.flags = flags_of(theirs);
     start.flags.insert(start.flags.end(), {"--json", file.string()});
@@ -185,10 +218,14 @@ int reproduce(const std::string& path, const std::string& out_option) {
     start.label = theirs.lesson + ": ";
     const LessonEnd end = run_lesson(*chosen[i], start, display);
     display.clear();
-    std::cout << theirs.lesson << "\n  theirs: " << machine_text(theirs.machine) << ", " << theirs.started_at.substr(0, 10) << "\n";
+    if (end.code == kNothingRan) {
+      skip(why_nothing_ran(file));
+      continue;
+    }
+    print_theirs();
     if (!fs::exists(file)) {
-      std::cout << "  yours: not run: " << (end.problem.empty() ? meaning_of(end.code) : end.problem) << "\n\n";
-      if (end.code != kNothingRan) worst = 1;
+      std::cout << "  yours:  not run: " << (end.problem.empty() ? meaning_of(end.code) : end.problem) << "\n\n";
+      worst = 1;
       continue;
     }
     const Result ours = read_result(file);
@@ -206,6 +243,11 @@ int reproduce(const std::string& path, const std::string& out_option) {
     }
     if (end.code == 1 || end.code > 130) worst = 1;
   }
+  if (skipped == published.size()) {
+    std::cout << "nothing of it can run on this machine\n";
+    return kNothingRan;
+  }
+  if (skipped > 0) std::cout << skipped << " of " << published.size() << " results skipped; ";
   std::cout << (changes == 0 ? "no verdict changed its sign"
                              : std::to_string(changes) + (changes == 1 ? " verdict" : " verdicts") + " changed")
             << "; your results: " << shown(out) << "\n";

@@ -65,6 +65,36 @@ struct LessonFlags {
   }
 };
 
+// The flags that every kernel's page has; `kernel` hands them on as they were typed.
+struct KernelFlags {
+  std::map<std::string, std::string> values;
+  std::map<std::string, bool> switches;
+
+  void add_to(CLI::App* command) {
+    const auto add = [&](const std::string& name, const std::string& type, const std::string& what) {
+      command->add_option("--" + name, values[name], what)->type_name(type);
+    };
+    add("rung", "N", "one version in detail, by number or name; without it one line for each");
+    add("shape", "K=N,K=N", "sizes instead of the kernel's own, e.g. rows=256,columns=300");
+    add("json", "FILE", "write what was counted there");
+    add("pictures", "DIR", "write a picture of each access there, as SVG");
+    add("gpu", "NAME", "whose published ceilings the modelled time uses (H100 unless given)");
+    command->add_flag("--no-races", switches["no-races"], "skip the search for races: faster");
+    command->add_flag("--describe", switches["describe"], "print what the kernel is, as JSON, and run nothing");
+  }
+
+  std::vector<std::string> flags() const {
+    std::vector<std::string> out;
+    for (const auto& [name, value] : values) {
+      if (!value.empty()) out.push_back("--" + name), out.push_back(value);
+    }
+    for (const auto& [name, set] : switches) {
+      if (set) out.push_back("--" + name);
+    }
+    return out;
+  }
+};
+
 /// CLI11 collects what it did not understand; a mistyped flag gets its nearest neighbour named.
 void refuse_extras(const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining();
@@ -138,6 +168,16 @@ int run(int argc, char** argv) {
       "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call again. Exit code 0 when every check passes.");
   exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
   exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
+
+  tenfold::cli::KernelOptions kernel;
+  KernelFlags kernel_flags;
+  auto* kernel_command =
+      command("kernel",
+              "a CUDA kernel under the microscope, on any machine: what its warps ask of the memory, and its races\n"
+              "Runs the kernel's own source on the CPU and counts. Without a name: the list of kernels. Exit code: 0; 1 when a result is "
+              "wrong, or a race or a fault was found.");
+  kernel_command->add_option("name", kernel.name, "e.g. transpose")->type_name("");
+  kernel_flags.add_to(kernel_command);
 
   auto* probe_command = command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
   auto* doctor_command = command("doctor", "what this machine has and lacks, each with the fix");
@@ -221,6 +261,10 @@ int run(int argc, char** argv) {
     return tenfold::cli::run_lessons(run);
   }
   if (exercise_command->parsed()) return tenfold::cli::exercise(exercise_lesson, exercise_reset);
+  if (kernel_command->parsed()) {
+    kernel.flags = kernel_flags.flags();
+    return tenfold::cli::kernel(kernel);
+  }
   if (probe_command->parsed()) return tenfold::cli::probe();
   if (doctor_command->parsed()) return tenfold::cli::doctor();
   if (report_command->parsed()) return tenfold::cli::report(report);

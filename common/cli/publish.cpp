@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include <tenfold/code_hash.h>
 #include <tenfold/humanize.h>
@@ -13,6 +15,17 @@ namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The version that a lesson has by its own description; none when it is not built. Throws UsageError on a damaged one.
+std::optional<int> version_of(const std::string& lesson) {
+  const fs::path file = build_folder() / "lessons" / (lesson + ".describe.json");
+  if (!fs::exists(file)) return std::nullopt;
+  try {
+    return nlohmann::json::parse(text_of(file)).at("version").get<int>();
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(shown(file) + ": " + one_line(error.what()) + "; build again with: ./tenfold setup");
+  }
+}
 
 /// Why a result may not be published; empty when it may.
 std::string objection(const Result& result, const Result& first, const fs::path& lesson) {
@@ -27,6 +40,11 @@ std::string objection(const Result& result, const Result& first, const fs::path&
     return "has '" + result.machine.id + "' as machine.id, which is no folder name";
   const std::string now = code_hash(lesson);
   if (now.empty()) return "is of a lesson that this tree does not have";
+  const std::optional<int> version = version_of(result.lesson);
+  if (!version) return "is of a lesson that is not built here, so its version cannot be checked; build with: ./tenfold setup";
+  if (result.lesson_version != *version)
+    return "is of version " + std::to_string(result.lesson_version) + " of the lesson, which is now version " + std::to_string(*version) +
+           "; measure again";
   if (result.code_hash != now) return "was measured with other code of the lesson than this tree's; measure again";
   return "";
 }

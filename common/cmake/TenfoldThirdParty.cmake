@@ -13,6 +13,8 @@ if(NOT IS_DIRECTORY ${TENFOLD_THIRD_PARTY})
   find_package(ZLIB REQUIRED)
   find_package(GTest)
   find_package(benchmark)
+  # For the microscope. A machine with a GPU can do without.
+  find_package(Boost 1.74 CONFIG COMPONENTS context)
   return()
 endif()
 

@@ -88,7 +88,7 @@ gpu_pack() {
   pack_third_party "$packing/third_party"
   part+=", libraries $(mib "$(bytes_below "$packing/third_party")")"
   mkdir -p "$packing/cache"
-  cp -r "$TENFOLD_CACHE/data" "$packing/cache/data"
+  cp -rL "$TENFOLD_CACHE/data" "$packing/cache/data"  # the cache may be links to a larger disk
   part+=", data $(mib "$(bytes_below "$packing/cache")")"
 
   total=$(bytes_below "$packing")

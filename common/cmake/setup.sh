@@ -54,7 +54,7 @@ once() {
 }
 
 # --- 1 system libraries ------------------------------------------------------------------------------------------
-system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev)
+system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev libboost-context-dev)
 
 missing_system_packages() {
   local header package
@@ -63,7 +63,8 @@ missing_system_packages() {
   command -v ccache >/dev/null || echo ccache
   python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
   for header in nlohmann/json.hpp:nlohmann-json3-dev CLI/CLI.hpp:libcli11-dev gloo/config.h:libgloo-dev zlib.h:zlib1g-dev \
-                gtest/gtest.h:libgtest-dev gmock/gmock.h:libgmock-dev benchmark/benchmark.h:libbenchmark-dev; do
+                gtest/gtest.h:libgtest-dev gmock/gmock.h:libgmock-dev benchmark/benchmark.h:libbenchmark-dev \
+                boost/context/detail/fcontext.hpp:libboost-context-dev; do
     package=${header#*:}
     echo "#include <${header%:*}>" | g++ -fsyntax-only -x c++ - 2>/dev/null || echo "$package"
   done

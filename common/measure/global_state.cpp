@@ -5,21 +5,30 @@
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 
+#include <mutex>
+
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #endif
 
 namespace tenfold {
 
-GlobalState GlobalState::capture(torch::Device device) {
-  auto& context = at::globalContext();
-  GlobalState state;
-  state.device_ = device;
-  state.cpu_generator_ = at::detail::getDefaultCPUGenerator().get_state();
-#ifdef TENFOLD_WITH_CUDA
-  if (device.is_cuda()) state.cuda_generator_ = at::cuda::detail::getDefaultCUDAGenerator(device.index()).get_state();
-#endif
-  state.flags_ = {
+namespace {
+
+at::CPUGeneratorImpl& cpu_generator() { return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator()); }
+
+}  // namespace
+
+// Not get_state(): that allocates a tensor and converts the engine into a format of 5 KB, word by word.
+GlobalState::CpuGenerator GlobalState::read_cpu_generator() {
+  at::CPUGeneratorImpl& generator = cpu_generator();
+  const std::lock_guard<std::mutex> lock(generator.mutex_);
+  return {generator.engine().data(), generator.next_float_normal_sample(), generator.next_double_normal_sample()};
+}
+
+GlobalState::Flags GlobalState::read_flags() {
+  const auto& context = at::globalContext();
+  return {
       .tf32_cublas = context.allowTF32CuBLAS(),
       .tf32_cudnn = context.allowTF32CuDNN(),
       .cudnn = context.userEnabledCuDNN(),
@@ -38,21 +47,35 @@ GlobalState GlobalState::capture(torch::Device device) {
       .autocast_cuda_dtype = at::autocast::get_autocast_dtype(at::kCUDA),
       .threads = at::get_num_threads(),
   };
+}
+
+GlobalState GlobalState::capture(torch::Device device) {
+  GlobalState state(device, read_cpu_generator(), read_flags());
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) state.cuda_generator_ = at::cuda::detail::getDefaultCUDAGenerator(device.index()).get_state();
+#endif
   return state;
 }
 
 void GlobalState::restore() const {
-  auto& context = at::globalContext();
-  auto cpu = at::detail::getDefaultCPUGenerator();
-  cpu.set_state(cpu_generator_);
+  {
+    at::CPUGeneratorImpl& generator = cpu_generator();
+    const std::lock_guard<std::mutex> lock(generator.mutex_);
+    at::mt19937 engine = generator.engine();
+    engine.set_data(cpu_generator_.engine);
+    generator.set_engine(engine);
+    generator.set_next_float_normal_sample(cpu_generator_.next_float);
+    generator.set_next_double_normal_sample(cpu_generator_.next_double);
+  }
 #ifdef TENFOLD_WITH_CUDA
   if (cuda_generator_) {
     auto cuda = at::cuda::detail::getDefaultCUDAGenerator(device_.index());
     cuda.set_state(*cuda_generator_);
   }
 #endif
+  auto& context = at::globalContext();
   // Only what differs is set: some setters warn, and setting the thread count is not free.
-  const Flags now = capture(torch::kCPU).flags_;
+  const Flags now = read_flags();
   if (now.tf32_cublas != flags_.tf32_cublas) context.setAllowTF32CuBLAS(flags_.tf32_cublas);
   if (now.tf32_cudnn != flags_.tf32_cudnn) context.setAllowTF32CuDNN(flags_.tf32_cudnn);
   if (now.cudnn != flags_.cudnn) context.setUserEnabledCuDNN(flags_.cudnn);

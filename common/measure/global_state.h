@@ -4,12 +4,14 @@
 
 #include <torch/torch.h>
 
+#include <ATen/core/MT19937RNGEngine.h>
+
 #include <optional>
 
 namespace tenfold {
 
 /// A copy of: CPU and CUDA generator states; TF32, cuDNN, oneDNN and reduced-precision flags; deterministic mode;
-/// autocast per device with its type; grad mode; intra-op threads.
+/// autocast per device with its type; grad mode; intra-op threads. Cheap enough for every block: on a CPU no tensor is made.
 class GlobalState {
  public:
   /// Reads the current state; `device` says whose generator belongs to it besides the CPU's.
@@ -27,10 +29,22 @@ class GlobalState {
     int threads;
     bool operator==(const Flags&) const = default;
   };
-  torch::Device device_{torch::kCPU};
-  torch::Tensor cpu_generator_;
-  std::optional<torch::Tensor> cuda_generator_;
-  Flags flags_{};
+  // All that a CPU generator is made of: the engine, and the second half of a pair of normal numbers.
+  struct CpuGenerator {
+    at::mt19937_data_pod engine;
+    std::optional<float> next_float;
+    std::optional<double> next_double;
+  };
+
+  GlobalState(torch::Device device, const CpuGenerator& cpu_generator, const Flags& flags)
+      : device_(device), cpu_generator_(cpu_generator), flags_(flags) {}
+  static CpuGenerator read_cpu_generator();
+  static Flags read_flags();
+
+  torch::Device device_;
+  CpuGenerator cpu_generator_;
+  std::optional<torch::Tensor> cuda_generator_;  // 16 bytes: seed and offset
+  Flags flags_;
 };
 
 }  // namespace tenfold

@@ -1,4 +1,5 @@
 // publish, reproduce, compare, report: what happens to results after they were measured.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sandbox.h"
@@ -12,18 +13,24 @@ using Json = nlohmann::json;
 class Publish : public Sandbox {
  protected:
   Publish() {
-    add_lesson("10_one", "");
-    add_lesson("11_two", "");
-    put(result_of("10_one"));
-    put(result_of("11_two"));
+    for (const std::string name : {"10_one", "11_two"}) {
+      add_lesson(name, "");
+      describe(name, result_of(name).lesson_version);
+      put(result_of(name));
+    }
+  }
+  /// What the built lesson says of itself, as far as publish reads it.
+  void describe(const std::string& name, int version) const {
+    write("build/lessons/" + name + ".describe.json", Json{{"lesson", name}, {"title", "T"}, {"version", version}}.dump());
   }
   void put(const Result& result) const { write_result(root_ / "mine" / (result.lesson + ".json"), result); }
-  void refused(const std::string& why) const {
+  void refused(const std::string& why, const std::string& file = "11_two.json") const {
     const auto before = snapshot();
     const Ran ran = tenfold("publish --out mine");
     EXPECT_EQ(ran.code, 2);
     EXPECT_TRUE(has(ran.err, why)) << ran.err;
-    EXPECT_TRUE(has(ran.err, "11_two.json")) << "the file is named: " << ran.err;
+    EXPECT_TRUE(has(ran.err, file)) << "the file is named: " << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
     EXPECT_EQ(snapshot(), before) << "all or nothing";
   }
 };
@@ -55,6 +62,10 @@ TEST_F(Publish, RefusesWhatCannotBeTraced) {
   put(result);
   refused("other code");
   result = result_of("11_two");
+  result.lesson_version = 7;
+  put(result);
+  refused("is of version 7 of the lesson, which is now version 1; measure again");
+  result = result_of("11_two");
   result.machine.id = "another";
   put(result);
   refused("is from machine another");
@@ -66,7 +77,23 @@ TEST_F(Publish, RefusesWhatCannotBeTraced) {
   refused("schema: is missing");
 }
 
-class Reproduce : public Sandbox {};
+TEST_F(Publish, NeedsTheBuiltLessonToKnowItsVersion) {
+  describe("11_two", result_of("11_two").lesson_version + 1);
+  refused("is of version 1 of the lesson, which is now version 2; measure again");
+  write("build/lessons/11_two.describe.json", R"({"lesson":"11_two"})");
+  refused("build again with: ./tenfold setup", "11_two.describe.json");
+  fs::remove(root_ / "build" / "lessons" / "11_two.describe.json");
+  refused("is not built here, so its version cannot be checked");
+}
+
+class Reproduce : public Sandbox {
+ protected:
+  Result measured_on_cuda(const std::string& lesson) const {
+    Result result = result_of(lesson);
+    for (CaseResult& one : result.cases) one.device = "cuda";
+    return result;
+  }
+};
 
 TEST_F(Reproduce, RunsTheSameAndShowsBoth) {
   add_lesson("30_gradient_accumulation", "echo \"$all\" > args; hand_out");
@@ -92,8 +119,53 @@ TEST_F(Reproduce, SaysWhenNothingCanRunHere) {
   add_lesson("30_gradient_accumulation", "exit 77");
   write_result(root_ / "theirs.json", result_of("30_gradient_accumulation"));
   const Ran ran = tenfold("reproduce theirs.json");
-  EXPECT_EQ(ran.code, 0);
-  EXPECT_TRUE(has(ran.out, "not run: nothing of it can run on this machine")) << ran.out;
+  EXPECT_EQ(ran.code, 77) << ran.err;
+  EXPECT_TRUE(has(ran.out, "skipped: nothing of it can run on this machine")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "no verdict changed")) << ran.out;
+}
+
+TEST_F(Reproduce, SaysTheLessonsOwnReasonWhenNothingOfItRan) {
+  add_lesson("30_gradient_accumulation", "hand_out; exit 77");
+  Result ours = result_of("30_gradient_accumulation");
+  for (VariantResult& variant : ours.cases[0].variants) {
+    variant = VariantResult{.name = variant.name};
+    variant.status = "skipped", variant.reason = "needs a scale and a feather";
+  }
+  ours.cases[0].verdicts.clear();
+  write_result(root_ / "io" / "30_gradient_accumulation.json", ours);
+  write_result(root_ / "theirs.json", result_of("30_gradient_accumulation"));
+  const Ran ran = tenfold("reproduce theirs.json");
+  EXPECT_EQ(ran.code, 77) << ran.err;
+  EXPECT_TRUE(has(ran.out, "skipped: needs a scale and a feather")) << ran.out;
+}
+
+TEST_F(Reproduce, SkipsCudaResultsWithoutADeviceAndGoesOn) {
+  if (!fingerprint().gpus.empty()) GTEST_SKIP() << "there is a GPU";
+  add_lesson("10_gpu", "echo ran > gpu_ran; hand_out");
+  add_lesson("11_cpu", "hand_out");
+  write_result(root_ / "theirs" / "10_gpu.json", measured_on_cuda("10_gpu"));
+  write_result(root_ / "theirs" / "11_cpu.json", result_of("11_cpu"));
+  const Ran both = tenfold("reproduce theirs");
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_TRUE(has(both.out, "skipped: it was measured on a CUDA device and this machine has none")) << both.out;
+  EXPECT_TRUE(has(both.out, "SLOWER 0.80")) << "the other one runs: " << both.out;
+  EXPECT_TRUE(has(both.out, "1 of 2 results skipped; no verdict changed")) << both.out;
+  EXPECT_FALSE(fs::exists(root_ / "gpu_ran")) << "no lesson is started for it";
+
+  const Ran alone = tenfold("reproduce theirs/10_gpu.json");
+  EXPECT_EQ(alone.code, 77) << alone.err;
+  EXPECT_TRUE(has(alone.out, "nothing of it can run on this machine")) << alone.out;
+}
+
+// A skip hides no failure.
+TEST_F(Reproduce, AFailureBesideASkipIsAFailure) {
+  add_lesson("10_none", "exit 77");
+  add_lesson("11_broken", "echo it broke >&2; exit 3");
+  write_result(root_ / "theirs" / "10_none.json", result_of("10_none"));
+  write_result(root_ / "theirs" / "11_broken.json", result_of("11_broken"));
+  const Ran ran = tenfold("reproduce theirs");
+  EXPECT_EQ(ran.code, 1) << ran.err;
+  EXPECT_TRUE(has(ran.out, "not run: stopped on an error: it broke")) << ran.out;
 }
 
 class Compare : public Sandbox {

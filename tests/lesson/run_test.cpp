@@ -130,6 +130,23 @@ TEST(Run, NothingToRunIs77) {
   EXPECT_EQ(toy::run(lesson, {"--preset", "smoke"}).code, 77);
 }
 
+// Both the engine and what it holds back: normal numbers are made in pairs, and a block may end between the two.
+TEST(Run, ARestoredRandomStateGoesOnExactlyWhereItWas) {
+  torch::manual_seed(5);
+  torch::randn({3});
+  const auto state = tenfold::GlobalState::capture(torch::kCPU);
+  const auto numbers = [] { return torch::cat({torch::randn({5}), torch::rand({1000}), torch::randn({1000})}); };
+  const torch::Tensor first = numbers();
+  EXPECT_FALSE(torch::equal(numbers(), first)) << "the generator does not go on at all";
+  torch::manual_seed(6);
+  torch::randn({4});
+  for (int time = 0; time < 2; ++time) {
+    state.restore();
+    EXPECT_TRUE(torch::equal(numbers(), first)) << "time " << time;
+  }
+  EXPECT_EQ(at::globalContext().defaultGenerator(torch::kCPU).current_seed(), 5U);
+}
+
 TEST(Run, FlagsOfOneVariantDoNotReachTheNext) {
   auto lesson = toy::lesson();
   const auto sets_flags = [](const tenfold::Trial& trial) {

@@ -5,15 +5,20 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <tenfold/fingerprint.h>
+#include <tenfold/rank_threads.h>
 #include <tenfold/statistics.h>
 
 namespace {
@@ -66,6 +71,45 @@ double matmul_rate(const torch::Device& device, int64_t n, torch::ScalarType typ
   return operations / seconds_per_call(device, [&] { at::mm_out(c, a, b); });
 }
 
+/// Median seconds of one all-reduce of two ranks over Gloo on this machine's loopback, started and waited for in turn.
+double all_reduce_seconds(int64_t floats) {
+  std::vector<double> rounds;
+  tenfold::on_rank_threads(2, std::chrono::seconds(30), [&](int rank, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+    std::vector<torch::Tensor> values{torch::empty({floats})};
+    const auto block = [&](int64_t calls) {
+      values[0].normal_();               // each sum replaces its summands: they would grow without end
+      group->allreduce(values)->wait();  // both ranks are here
+      const auto start = Clock::now();
+      for (int64_t i = 0; i < calls; ++i) group->allreduce(values)->wait();
+      return since(start) / static_cast<double>(calls);
+    };
+    block(3);
+    // Both ranks must make equally many calls, so they agree on how long one takes. 100 doublings are no overflow yet.
+    std::vector<torch::Tensor> sum_of_both{torch::tensor({block(10)}, torch::kDouble)};
+    group->allreduce(sum_of_both)->wait();
+    const int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(2 * kBlockSeconds / sum_of_both[0].item<double>()), 3, 100);
+    for (int round = 0; round < kRounds; ++round) {
+      const double seconds = block(calls);
+      if (rank == 0) rounds.push_back(seconds);
+    }
+  });
+  return tenfold::median(rounds);
+}
+
+/// An all-reduce of n bytes takes cpu_all_reduce_seconds + n / cpu_all_reduce_bytes_per_s.
+void probe_all_reduce(std::map<std::string, double>& ceilings) {
+  try {
+    const int64_t floats = 4 << 20;
+    const double latency = all_reduce_seconds(1), large = all_reduce_seconds(floats);
+    if (large <= latency) throw std::runtime_error("16 MiB took no longer than 4 bytes");
+    ceilings["cpu_all_reduce_seconds"] = latency;
+    ceilings["cpu_all_reduce_bytes_per_s"] = 4.0 * static_cast<double>(floats) / (large - latency);
+  } catch (const std::exception& error) {  // e.g. no loopback: the other ceilings are worth keeping
+    const std::string text = error.what();
+    std::fprintf(stderr, "all-reduce of two ranks is left out: %s\n", text.substr(0, text.find('\n')).c_str());
+  }
+}
+
 void probe_cpu(std::map<std::string, double>& ceilings, const std::function<void(double, const char*)>& at) {
   const torch::Device cpu(torch::kCPU);
   at(0.0, "CPU copy rate");
@@ -93,6 +137,8 @@ void probe_cpu(std::map<std::string, double>& ceilings, const std::function<void
   }
   at(0.5, "CPU allocation");
   ceilings["cpu_alloc_1mib_seconds"] = seconds_per_call(cpu, [&] { torch::Tensor block = torch::empty({1 << 18}); });
+  at(0.55, "all-reduce of two ranks");
+  probe_all_reduce(ceilings);
 }
 
 void probe_cuda(std::map<std::string, double>& ceilings, const std::function<void(double, const char*)>& at) {

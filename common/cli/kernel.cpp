@@ -1,0 +1,73 @@
+// kernel: a CUDA kernel's page under the microscope, or the list of the kernels that are built.
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include <tenfold/humanize.h>
+
+#include "commands.h"
+#include "paths.h"
+#include "process.h"
+
+namespace tenfold::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path kernel_folder() { return build_folder() / "kernels"; }
+
+/// The page programs, by name. The folder also holds what the build left there; only programs can be run and have no dot.
+std::vector<std::string> find_kernels() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(kernel_folder(), none)) {
+    const std::string name = entry.path().filename().string();
+    const bool runs = (entry.status().permissions() & fs::perms::owner_exec) != fs::perms::none;
+    if (entry.is_regular_file() && runs && name.find('.') == std::string::npos) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  if (names.empty()) throw UsageError("no kernel is built in " + kernel_folder().string() + "; build with: ./tenfold setup");
+  return names;
+}
+
+int list_kernels(const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> rows = {{"kernel", "rungs", "what it is"}};
+  for (const std::string& name : names) {
+    const std::string text = output_of({(kernel_folder() / name).string(), "--describe"});
+    try {
+      const auto json = nlohmann::json::parse(text);
+      rows.push_back({name, std::to_string(json.at("rungs").size()), json.at("title").get<std::string>()});
+    } catch (const nlohmann::json::exception&) {
+      throw UsageError((kernel_folder() / name).string() + " does not say what it is; build again with: ./tenfold setup");
+    }
+  }
+  std::cout << format_columns(rows, "lrl") << "\nOne under the microscope: ./tenfold kernel " << names.front() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int kernel(const KernelOptions& options) {
+  const std::vector<std::string> names = find_kernels();
+  if (options.name.empty()) {
+    if (!options.flags.empty()) throw UsageError(options.flags.front() + " needs a kernel: ./tenfold kernel NAME " + options.flags.front());
+    return list_kernels(names);
+  }
+  if (std::find(names.begin(), names.end(), options.name) == names.end()) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    throw UsageError("unknown kernel '" + options.name + "'; there are: " + all);
+  }
+  std::vector<std::string> program = {(kernel_folder() / options.name).string()};
+  program.insert(program.end(), options.flags.begin(), options.flags.end());
+  // The page quotes lines of the kernel's source, which it names relative to the checkout.
+  const Command command{program, {{"TENFOLD_SOURCE_DIR", source_folder().string()}}, ""};
+  const End end = run_child(command, {[](const std::string& text) { std::cout << text << std::flush; },
+                                      [](const std::string& line) { std::cerr << "tenfold: " << line << "\n"; }});
+  if (interrupted()) return kInterrupted;
+  if (end.signal != 0) std::cerr << "tenfold: kernel " << options.name << " crashed with " << signal_name(end.signal) << "\n";
+  return end.code;
+}
+
+}  // namespace tenfold::cli

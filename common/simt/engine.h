@@ -1,0 +1,185 @@
+#pragma once
+// The microscope's inside: one launch at a time, on one core. Not installed and not for kernels to include.
+
+#include <tenfold/simt.h>
+
+#include "fiber.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tenfold::simt {
+
+/// Who touched a word last, and when in the sense of what orders it.
+struct Stamp {
+  uint32_t block = 0;      ///< number of the block over all launches, from 1; 0: nobody
+  uint32_t barrier = 0;    ///< barriers that the block had passed
+  uint32_t warp_sync = 0;  ///< __syncwarp that the warp had passed
+  uint16_t thread = 0;
+  uint16_t site = 0;  ///< index in State::sites; the top bit is Kind::atomic
+  static constexpr uint16_t kAtomic = 0x8000;
+};
+
+/// The history of one word: its last write and two readers since, so that every writer finds a reader other than itself.
+struct Shadow {
+  Stamp write, reads[2];
+};
+
+/// Zeroed memory that costs nothing until it is touched.
+template <class T>
+class Sparse {
+ public:
+  void resize(size_t count);
+  T* data() const { return data_; }
+  ~Sparse() { resize(0); }
+  Sparse() = default;
+  Sparse(const Sparse&) = delete;
+  Sparse& operator=(const Sparse&) = delete;
+
+ private:
+  T* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// A stretch of memory that kernels may touch.
+struct Region {
+  std::string name;
+  Space space = Space::global;
+  uintptr_t low = 0, high = 0;              // the bytes
+  uintptr_t outer_low = 0, outer_high = 0;  // with the guard on both sides
+  int granule_shift = 2;                    // shadow words of 1, 2 or 4 bytes
+  int index = 0;
+  Sparse<Shadow> shadow;
+  std::vector<uint64_t> sectors_read, sectors_written;  // one bit per 32-byte sector
+};
+
+/// The lanes of one warp at one instruction, one time.
+struct Slot {
+  uint32_t mask = 0;
+  int region = -1;
+  uintptr_t address[32];
+};
+
+/// Sums of one instruction in one region.
+struct Sums {
+  int region = -1;
+  int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, ideal_wavefronts = 0;
+  int worst_ways = 0, example_lanes = 0;
+  std::array<int64_t, 32> example{};
+};
+
+/// One memory instruction of a kernel, known by its return address.
+struct Site {
+  uint64_t key = 0;
+  uintptr_t pc = 0;
+  Kind kind = Kind::load;
+  int bytes = 4;
+  uint16_t index = 0;
+  uint64_t turn = 0;  // the lane's turn in which `next` counts
+  uint32_t next = 0;  // slot of the lane's next access
+  uint32_t used = 0;  // slots in use since the last flush
+  std::vector<Slot> slots;
+  std::vector<Sums> sums;
+};
+
+struct Thread {
+  enum class At : uint8_t { start, running, barrier, warp, done };
+  Fiber* fiber = nullptr;
+  Index index{};
+  At at = At::start;
+  bool fenced = false;  // a __threadfence since its last global store
+  uint16_t number = 0;  // in the block
+  uintptr_t pc = 0;     // where it waits
+  // What a warp operation exchanges.
+  WarpOp op = WarpOp::sync;
+  Number type = Number::u32;
+  uint32_t mask = 0;
+  int argument = 0, width = 32;
+  uint64_t value = 0, result = 0;
+};
+
+struct Warp {
+  uint32_t sync = 0;
+};
+
+/// What a block published through an atomic after a fence: everything before its barrier, and one thread's own work.
+struct Release {
+  uint32_t barrier = 0;
+  uint16_t thread = 0;
+  bool done = false;
+};
+
+struct RaceKey {
+  uint16_t first, second;
+  int region;
+  auto operator<=>(const RaceKey&) const = default;
+};
+
+struct Device::State {
+  Options options;
+  std::vector<std::shared_ptr<Region>> regions;      // by address; shared memory is not among them
+  std::vector<std::shared_ptr<Region>> all_regions;  // by index, kept for the report
+  std::deque<Site> sites;
+  std::unordered_map<uint64_t, Site*> site_of;
+  std::map<RaceKey, Race> races;
+  std::map<std::pair<FaultKind, uintptr_t>, Fault> faults;
+  Report totals;
+  uint32_t blocks_started = 0;  // over all launches
+};
+
+/// The launch that is running. One per process: the hooks have no other way to find it.
+struct Engine {
+  Device::State* state = nullptr;
+  bool active = false;  // a CUDA thread is running
+  Region* static_shared = nullptr;
+  Region* dynamic_shared = nullptr;
+  Region* last = nullptr;
+  std::array<Site*, 4096> site_cache{};
+  std::vector<Site*> touched;
+  uint64_t turn = 0;
+
+  dim3 grid, block;
+  Index block_index{};
+  uint32_t block_number = 0, first_block = 0;
+  uint32_t barrier = 0;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  Thread* current = nullptr;
+  Warp* current_warp = nullptr;
+  uintptr_t touched_shared_low = 0, touched_shared_high = 0;  // static shared memory that this block used
+  int barrier_predicates = 0, barrier_result = 0;
+  std::unordered_map<uintptr_t, std::vector<Release>> releases;
+  std::vector<const std::vector<Release>*> acquired;
+  bool lost = false;  // cannot go on: a fault was noted
+
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Fiber*> idle;
+  void (*enter)(const void*) = nullptr;
+  const void* call = nullptr;
+  std::mutex one_launch;
+
+  static Device::State& state_of(Device& device) { return *device.state_; }
+};
+
+extern Engine engine;
+
+// accesses.cpp
+void flush_warp();
+/// The region that holds the address, guards included; null for a stack or anything else of the host.
+Region* region_of(uintptr_t address);
+void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+// races.cpp
+void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
+void publish_and_learn(uintptr_t address);
+// scheduler.cpp
+void note_fault(FaultKind kind, uintptr_t pc, const std::string& text);
+// source_lines.cpp
+/// The line that the call returning to `pc` stands on.
+Where where_is(uintptr_t pc);
+
+}  // namespace tenfold::simt

@@ -1,0 +1,60 @@
+#include "fiber.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace tenfold::simt {
+
+namespace context = boost::context::detail;
+
+Fiber::Fiber(void (*body)(Fiber*)) : body_(body) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  mprotect(memory, page, PROT_NONE);  // a kernel that recurses without end stops here
+  stack_ = reinterpret_cast<uintptr_t>(memory) + page;
+  inside_ = context::make_fcontext(reinterpret_cast<void*>(stack_ + kStackBytes), kStackBytes, enter);
+}
+
+Fiber::~Fiber() {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  munmap(reinterpret_cast<void*>(stack_ - page), kStackBytes + page);
+}
+
+void Fiber::resume() {
+#ifdef __SANITIZE_ADDRESS__
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, reinterpret_cast<void*>(stack_), kStackBytes);
+#endif
+  inside_ = context::jump_fcontext(inside_, this).fctx;
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+}
+
+void Fiber::suspend() {
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_start_switch_fiber(&fake_inside_, outer_stack_, outer_bytes_);
+#endif
+  outside_ = context::jump_fcontext(outside_, nullptr).fctx;
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(fake_inside_, &outer_stack_, &outer_bytes_);
+#endif
+}
+
+void Fiber::enter(context::transfer_t from) {
+  Fiber* self = static_cast<Fiber*>(from.data);
+  self->outside_ = from.fctx;
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(nullptr, &self->outer_stack_, &self->outer_bytes_);
+#endif
+  self->body_(self);
+}
+
+}  // namespace tenfold::simt

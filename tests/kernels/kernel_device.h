@@ -1,0 +1,123 @@
+#pragma once
+// Where a kernel test runs. The same test source is built twice: on the microscope, for every machine, and, with
+// TENFOLD_TEST_ON_GPU, for a GPU (CTest label `gpu`; skipped where there is none).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#ifdef TENFOLD_TEST_ON_GPU
+#include <cuda_runtime.h>
+#else
+#include <tenfold/simt_device.h>
+#endif
+
+namespace tenfold::test {
+
+/// Standard normal values, the same everywhere for a seed (std::normal_distribution differs between libraries).
+inline std::vector<float> normal_values(int64_t count, uint64_t seed) {
+  std::mt19937_64 bits(seed);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); i += 2) {
+    const double u = (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53, v = static_cast<double>(bits() >> 11) * 0x1p-53;
+    const double radius = std::sqrt(-2 * std::log(u)), angle = 6.283185307179586 * v;
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < values.size()) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return values;
+}
+
+#ifdef TENFOLD_TEST_ON_GPU
+
+/// Values on the GPU.
+template <class T>
+class DeviceValues {
+ public:
+  explicit DeviceValues(int64_t count) : count_(count) { ok(cudaMalloc(&data_, bytes())); }
+  ~DeviceValues() { cudaFree(data_); }
+  DeviceValues(DeviceValues&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  DeviceValues& operator=(DeviceValues&&) = delete;
+  T* data() const { return data_; }
+  int64_t size() const { return count_; }
+  size_t bytes() const { return static_cast<size_t>(count_) * sizeof(T); }
+  std::vector<T> host() const {
+    std::vector<T> values(static_cast<size_t>(count_));
+    ok(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost));
+    return values;
+  }
+  static void ok(cudaError_t error) { ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error); }
+
+ private:
+  T* data_ = nullptr;
+  int64_t count_;
+};
+
+class KernelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no GPU";
+  }
+  static cudaStream_t stream() { return nullptr; }
+  template <class T>
+  DeviceValues<T> poisoned(int64_t count, const std::string& = "out") {
+    DeviceValues<T> values(count);
+    DeviceValues<T>::ok(cudaMemset(values.data(), 0xff, values.bytes()));
+    return values;
+  }
+  template <class T>
+  DeviceValues<T> copied(const std::vector<T>& from, const std::string& = "in") {
+    DeviceValues<T> values(static_cast<int64_t>(from.size()));
+    DeviceValues<T>::ok(cudaMemcpy(values.data(), from.data(), values.bytes(), cudaMemcpyHostToDevice));
+    return values;
+  }
+  static void expect_clean() { DeviceValues<int>::ok(cudaDeviceSynchronize()); }
+};
+
+#else
+
+/// Values in a buffer of the microscope's.
+template <class T>
+class DeviceValues {
+ public:
+  explicit DeviceValues(simt::Buffer<T> buffer) : buffer_(std::move(buffer)) {}
+  T* data() const { return buffer_.data(); }
+  int64_t size() const { return buffer_.size(); }
+  std::vector<T> host() const { return {buffer_.begin(), buffer_.end()}; }
+
+ private:
+  simt::Buffer<T> buffer_;
+};
+
+class KernelTest : public testing::Test {
+ protected:
+  simt::Stream stream() { return &device_; }
+  template <class T>
+  DeviceValues<T> poisoned(int64_t count, const std::string& name = "out") {
+    return DeviceValues<T>(device_.buffer<T>(name, count));
+  }
+  template <class T>
+  DeviceValues<T> copied(const std::vector<T>& from, const std::string& name = "in") {
+    auto buffer = device_.buffer<T>(name, static_cast<int64_t>(from.size()));
+    std::copy(from.begin(), from.end(), buffer.begin());
+    return DeviceValues<T>(std::move(buffer));
+  }
+  /// No race, nothing out of bounds, no barrier that only some threads reach.
+  void expect_clean() {
+    const simt::Report report = device_.report();
+    for (const auto& race : report.races)
+      ADD_FAILURE() << "race between " << simt::text_of(race.first) << " and " << simt::text_of(race.second);
+    for (const auto& fault : report.faults) ADD_FAILURE() << simt::text_of(fault.where) << ": " << fault.text;
+  }
+  simt::Device device_;
+};
+
+#endif
+
+}  // namespace tenfold::test

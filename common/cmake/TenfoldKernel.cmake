@@ -5,7 +5,6 @@
 #   NAME_microscope.cpp   the page behind `./tenfold kernel NAME`
 # and tests/kernels/NAME_test.cpp is its test, built for the microscope and for a GPU.
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
 # LibTorch's CMake files leave flags behind that forbid the half-precision operators; architectures are set below.
 set(CMAKE_CUDA_FLAGS "")
 # "7.5;8.0;9.0;10.0+PTX" in CMake's words: 75-real;80-real;90-real;100-real;100-virtual
@@ -31,12 +30,10 @@ target_link_libraries(tenfold_kernels PUBLIC CUDA::cudart)
 # else. -fsanitize=thread makes the compiler call the engine at every access; the engine, not ThreadSanitizer, is linked.
 # -O1 merges no accesses; without the two -fno options a float4 load would count as four.
 set(TENFOLD_MICROSCOPE_FLAGS -O1 -g -fsanitize=thread -fno-tree-sra -fno-ipa-sra -Wno-unknown-pragmas -Wno-tsan -Wno-unused-function)
-if(TARGET tenfold_simt)
-  add_library(tenfold_microscope SHARED)
-  target_include_directories(tenfold_microscope PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
-  target_include_directories(tenfold_microscope SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-  target_link_libraries(tenfold_microscope PUBLIC tenfold_simt PRIVATE tenfold_flags)
-endif()
+add_library(tenfold_microscope SHARED)
+target_include_directories(tenfold_microscope PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
+target_include_directories(tenfold_microscope SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(tenfold_microscope PUBLIC tenfold_simt PRIVATE tenfold_flags)
 
 set(forwards)
 file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*.cu)
@@ -45,9 +42,6 @@ foreach(file IN LISTS kernel_files)
   get_filename_component(folder ${file} DIRECTORY)
   list(APPEND forwards ${folder}/${name}.h)
   target_sources(tenfold_kernels PRIVATE ${file})
-  if(NOT TARGET tenfold_simt)
-    continue()
-  endif()
   set(wrapper ${PROJECT_BINARY_DIR}/kernels/${name}_simt.cpp)
   file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${name}/${name}.cu\"\n")
   set_source_files_properties(${wrapper} PROPERTIES COMPILE_OPTIONS "${TENFOLD_MICROSCOPE_FLAGS}" OBJECT_DEPENDS ${file})
@@ -55,6 +49,7 @@ foreach(file IN LISTS kernel_files)
   if(EXISTS ${folder}/${name}_microscope.cpp)
     add_executable(kernel_${name} ${folder}/${name}_microscope.cpp)
     target_link_libraries(kernel_${name} PRIVATE tenfold_microscope tenfold_kernel_page tenfold_flags)
+    target_include_directories(kernel_${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})  # for __half and __nv_bfloat16
     set_target_properties(kernel_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/kernels)
     add_dependencies(tenfold_lessons kernel_${name})
   endif()

@@ -1,11 +1,13 @@
-# tenfold_lesson(): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# tenfold_lesson([KERNELS]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
 # decides what is built:
 #   lesson.cpp            the program
 #   *.h                   the technique's headers, public as <tenfold/NAME.h>
 #   other *.cpp           linked into the program and its tests
 #   *_test.cpp            GoogleTest tests of the technique
 #   exercise/check.cpp    built twice: with starter.h (must fail) and with solution.h (must pass)
+# KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
+  cmake_parse_arguments(ARG "KERNELS" "" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   file(GLOB headers CONFIGURE_DEPENDS *.h)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
@@ -15,6 +17,9 @@ function(tenfold_lesson)
 
   add_executable(${name} lesson.cpp ${sources})
   target_link_libraries(${name} PRIVATE tenfold_lesson)
+  if(ARG_KERNELS)
+    target_link_libraries(${name} PRIVATE tenfold_kernels tenfold_microscope)
+  endif()
   tenfold_uses_torch(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons)
   # The driver lists lessons from what they say of themselves; asking once, here, keeps `list` instant.
@@ -52,8 +57,15 @@ endfunction()
 # check.cpp includes EXERCISE, the header that holds the reader's answer.
 function(tenfold_exercise target check answer)
   add_executable(${target} EXCLUDE_FROM_ALL ${check})
-  target_link_libraries(${target} PRIVATE tenfold_lesson GTest::gtest_main)
-  tenfold_uses_torch(${target})
+  if(ARG_KERNELS)  # the answer is device code: compiled as the microscope's kernels are
+    target_link_libraries(${target} PRIVATE tenfold_simt tenfold_flags GTest::gtest_main)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
+    target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_options(${target} PRIVATE ${TENFOLD_MICROSCOPE_FLAGS})
+  else()
+    target_link_libraries(${target} PRIVATE tenfold_lesson GTest::gtest_main)
+    tenfold_uses_torch(${target})
+  endif()
   # The name alone, found through the include path: a whole path would make every clone compile it anew.
   get_filename_component(folder ${answer} DIRECTORY)
   get_filename_component(file ${answer} NAME)

@@ -13,8 +13,7 @@ if(NOT IS_DIRECTORY ${TENFOLD_THIRD_PARTY})
   find_package(ZLIB REQUIRED)
   find_package(GTest)
   find_package(benchmark)
-  # For the microscope. A machine with a GPU can do without.
-  find_package(Boost 1.74 CONFIG COMPONENTS context)
+  find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS context)
   return()
 endif()
 
@@ -28,6 +27,10 @@ endforeach()
 add_library(ZLIB::ZLIB STATIC IMPORTED)
 set_target_properties(ZLIB::ZLIB PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libz.a)
 target_include_directories(ZLIB::ZLIB INTERFACE ${TENFOLD_THIRD_PARTY}/include)
+
+add_library(Boost::context STATIC IMPORTED)
+set_target_properties(Boost::context PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libboost_context.a)
+target_include_directories(Boost::context INTERFACE ${TENFOLD_THIRD_PARTY}/include)
 
 # GoogleTest and GoogleMock from their sources: a static library would tie the tree to one compiler.
 foreach(library gtest:gtest-all gtest_main:gtest_main gmock:gmock-all)

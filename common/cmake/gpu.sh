@@ -39,14 +39,20 @@ pack_third_party() {
     cp -r /usr/src/googletest/$folder/include/. "$target/include/"
     cp -r /usr/src/googletest/$folder/src/. "$target/googletest/src/"
   done
-  for library in libz.a libbenchmark.so; do
+  # Of Boost only what the microscope's fibers include.
+  header=boost/context/detail/fcontext.hpp
+  folder=$(folder_of_header "$header")
+  [ -n "$folder" ] || fail "the header $header is not installed here" "./tenfold setup tests"
+  (cd "$folder" && echo "#include <$header>" | g++ -M -I. -x c++ - | tr -s ' \\' '\n' | sed -n 's#.*\(boost/.*\)#\1#p' | sort -u |
+    xargs cp --parents -t "$target/include")
+  for library in libz.a libbenchmark.so libboost_context.a; do
     folder=$(g++ -print-file-name="$library")
     [ -e "$folder" ] || fail "the library $library is not installed here" "./tenfold setup tests"
     # A shared library is looked for by the name it carries inside.
     name=$(objdump -p "$folder" 2>/dev/null | awk '$1 == "SONAME" { print $2 }')
     cp -L "$folder" "$target/lib/${name:-$library}"
   done
-  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest; do
+  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest libboost1.74-dev; do
     [ ! -e "/usr/share/doc/$name/copyright" ] || cp -L "/usr/share/doc/$name/copyright" "$target/licences/$name"
   done
 }

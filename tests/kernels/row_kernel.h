@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "../../kernels/softmax/expected.h"
+#include "../../kernels/expected.h"
 #include "kernel_device.h"
 
 namespace tenfold::test {

@@ -1,0 +1,240 @@
+#pragma once
+// Four ways to normalise a row, and the gradients. Row-major (rows, columns); see layer_norm.h.
+
+#include "../rows.cuh"
+#include "../column_sums.cuh"
+
+namespace tenfold::kernels {
+
+/// Rung 0: a thread per row: one pass for the mean, one for the variance, one for the result. A warp's lanes read 32
+/// different rows, so each lane's 4 bytes cost a sector of 32 bytes.
+template <class T>
+static __global__ void layer_norm_thread_per_row(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
+                                                 const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
+                                                 int64_t rows, int64_t columns, float epsilon) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  in += row * columns;
+  out += row * columns;
+  float sum = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += to_float(in[c]);
+  const float mean = sum / static_cast<float>(columns);
+  float squares = 0;
+  for (int64_t c = 0; c < columns; ++c) {
+    const float off = to_float(in[c]) - mean;
+    squares += off * off;
+  }
+  const float rstd = rsqrtf(squares / static_cast<float>(columns) + epsilon);
+  for (int64_t c = 0; c < columns; ++c) {
+    out[c] = from_float<T>((to_float(in[c]) - mean) * rstd * to_float(weight[c]) + to_float(bias[c]));
+  }
+  mean_out[row] = mean;
+  rstd_out[row] = rstd;
+}
+
+/// Threads of rung 1's blocks, a power of two.
+inline constexpr unsigned kTreeThreads = 256;
+
+/// The sum over a block of kTreeThreads, halving the number of threads that add: a barrier for each of eight steps.
+__device__ inline float tree_sum(float value) {
+  __shared__ float partial[kTreeThreads];
+  __syncthreads();  // somebody may still read an earlier call's sum
+  partial[threadIdx.x] = value;
+  __syncthreads();
+  for (unsigned half = kTreeThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
+    __syncthreads();
+  }
+  return partial[0];
+}
+
+/// Rung 1: a block per row. Lanes read neighbours, so a request of 32 floats is 4 full sectors, and the row stays in the
+/// multiprocessor's cache between the passes; the sums meet in shared memory, in twenty barriers.
+template <class T>
+static __global__ void layer_norm_shared(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
+                                         const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
+                                         int64_t columns, float epsilon) {
+  const int64_t row = blockIdx.x;
+  in += row * columns;
+  out += row * columns;
+  float sum = 0;
+  for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) sum += to_float(in[c]);
+  const float mean = tree_sum(sum) / static_cast<float>(columns);
+  float squares = 0;
+  for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    const float off = to_float(in[c]) - mean;
+    squares += off * off;
+  }
+  const float rstd = rsqrtf(tree_sum(squares) / static_cast<float>(columns) + epsilon);
+  for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    out[c] = from_float<T>((to_float(in[c]) - mean) * rstd * to_float(weight[c]) + to_float(bias[c]));
+  }
+  if (threadIdx.x == 0) {
+    mean_out[row] = mean;
+    rstd_out[row] = rstd;
+  }
+}
+
+/// Mean and sum of squared differences from it, of some values. Unlike sums of x and x * x these lose nothing when the
+/// mean is large beside the deviation.
+struct Moments {
+  float count, mean, squares;
+};
+struct JoinMoments {
+  __device__ Moments operator()(Moments a, Moments b) const {
+    const float count = a.count + b.count;
+    if (count == 0) return a;
+    const float share = b.count / count, between = b.mean - a.mean;
+    return {count, a.mean + between * share, a.squares + b.squares + between * between * a.count * share};
+  }
+};
+__device__ inline Moments shuffle_xor(Moments value, int lanes) {
+  return {shuffle_xor(value.count, lanes), shuffle_xor(value.mean, lanes), shuffle_xor(value.squares, lanes)};
+}
+
+/// Rung 2: mean and variance in one pass by Welford's update, joined by Chan's formula in shuffles: the row is read twice
+/// instead of three times, and two barriers replace twenty.
+template <class T>
+static __global__ void layer_norm_one_pass(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
+                                           const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
+                                           int64_t columns, float epsilon) {
+  const int64_t row = blockIdx.x;
+  in += row * columns;
+  out += row * columns;
+  Moments found{0, 0, 0};
+  for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    const float value = to_float(in[c]), off = value - found.mean;
+    found.count += 1;
+    found.mean += off / found.count;
+    found.squares += off * (value - found.mean);
+  }
+  found = combine_block(found, JoinMoments());
+  const float mean = found.mean, rstd = rsqrtf(found.squares / static_cast<float>(columns) + epsilon);
+  for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    out[c] = from_float<T>((to_float(in[c]) - mean) * rstd * to_float(weight[c]) + to_float(bias[c]));
+  }
+  if (threadIdx.x == 0) {
+    mean_out[row] = mean;
+    rstd_out[row] = rstd;
+  }
+}
+
+/// Rung 3: N values at a time, 16 bytes where the rows allow it: a quarter of the requests for floats, and one division
+/// for N values instead of one for each.
+template <class T, int N>
+static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
+                                          const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
+                                          int64_t columns, float epsilon) {
+  const int64_t row = blockIdx.x;
+  const auto *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight), *biases = packets_of<N>(bias);
+  auto* to = packets_of<N>(out + row * columns);
+  const int64_t count = columns / N;
+  Moments found{0, 0, 0};
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> x = from[p];
+    Moments packet{N, 0, 0};
+#pragma unroll
+    for (int i = 0; i < N; ++i) packet.mean += to_float(x.values[i]);
+    packet.mean /= N;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float off = to_float(x.values[i]) - packet.mean;
+      packet.squares += off * off;
+    }
+    found = JoinMoments()(found, packet);
+  }
+  found = combine_block(found, JoinMoments());
+  const float mean = found.mean, rstd = rsqrtf(found.squares / static_cast<float>(columns) + epsilon);
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    Packet<T, N> x = from[p];
+    const Packet<T, N> w = weights[p];
+    const Packet<T, N> b = biases[p];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      x.values[i] = from_float<T>((to_float(x.values[i]) - mean) * rstd * to_float(w.values[i]) + to_float(b.values[i]));
+    }
+    to[p] = x;
+  }
+  if (threadIdx.x == 0) {
+    mean_out[row] = mean;
+    rstd_out[row] = rstd;
+  }
+}
+
+/// Two sums over a row: of grad_out * weight, and of that times the normalised input.
+struct TwoSums {
+  float plain, with_in;
+};
+struct AddBoth {
+  __device__ TwoSums operator()(TwoSums a, TwoSums b) const { return {a.plain + b.plain, a.with_in + b.with_in}; }
+};
+__device__ inline TwoSums shuffle_xor(TwoSums value, int lanes) {
+  return {shuffle_xor(value.plain, lanes), shuffle_xor(value.with_in, lanes)};
+}
+
+/// grad_in, a block per row. With n = (in - mean) * rstd and g = grad_out * weight it is
+/// rstd * (g - mean of g - n * mean of g * n): both means first, then the result, which reads from a cache.
+template <class T, int N>
+static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out, const T* __restrict__ in,
+                                                 const float* __restrict__ mean_in, const float* __restrict__ rstd_in,
+                                                 const T* __restrict__ weight, int64_t columns) {
+  const int64_t row = blockIdx.x;
+  const float mean = mean_in[row], rstd = rstd_in[row];
+  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight);
+  auto* to = packets_of<N>(grad_in + row * columns);
+  const int64_t count = columns / N;
+  TwoSums sums{0, 0};
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> g = grads[p];
+    const Packet<T, N> x = from[p];
+    const Packet<T, N> w = weights[p];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float weighted = to_float(g.values[i]) * to_float(w.values[i]);
+      sums.plain += weighted;
+      sums.with_in += weighted * (to_float(x.values[i]) - mean) * rstd;
+    }
+  }
+  sums = combine_block(sums, AddBoth());
+  const float mean_plain = sums.plain / static_cast<float>(columns), mean_with_in = sums.with_in / static_cast<float>(columns);
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> g = grads[p];
+    const Packet<T, N> x = from[p];
+    const Packet<T, N> w = weights[p];
+    Packet<T, N> result;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float weighted = to_float(g.values[i]) * to_float(w.values[i]), normal = (to_float(x.values[i]) - mean) * rstd;
+      result.values[i] = from_float<T>(rstd * (weighted - mean_plain - normal * mean_with_in));
+    }
+    to[p] = result;
+  }
+}
+
+/// Stage one of grad_weight and grad_bias (column_sums.cuh): each thread keeps the sums of N columns in registers.
+template <class T, int N>
+static __global__ void layer_norm_weight_gradient_parts(float* __restrict__ weight_parts, float* __restrict__ bias_parts,
+                                                        const T* __restrict__ grad_out, const T* __restrict__ in,
+                                                        const float* __restrict__ mean, const float* __restrict__ rstd, int64_t rows,
+                                                        int64_t columns) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileColumns * N;
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x, count = columns / N;  // of packets in a row
+  const auto *grads = packets_of<N>(grad_out), *from = packets_of<N>(in);
+  float weight_sums[N] = {}, bias_sums[N] = {};
+  if (place < count) {
+    for (int64_t row = blockIdx.y * kTileRows + threadIdx.y; row < rows; row += gridDim.y * kTileRows) {
+      const Packet<T, N> g = grads[row * count + place];
+      const Packet<T, N> x = from[row * count + place];
+      const float row_mean = mean[row], row_rstd = rstd[row];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        weight_sums[i] += to_float(g.values[i]) * (to_float(x.values[i]) - row_mean) * row_rstd;
+        bias_sums[i] += to_float(g.values[i]);
+      }
+    }
+  }
+  store_column_sums(weight_parts + blockIdx.y * columns + first, weight_sums, columns - first);
+  store_column_sums(bias_parts + blockIdx.y * columns + first, bias_sums, columns - first);
+}
+
+}  // namespace tenfold::kernels

@@ -1,0 +1,177 @@
+#pragma once
+// Four ways to the softmax of a row. Row-major (rows, columns); see softmax.h.
+
+#include "../rows.cuh"
+
+namespace tenfold::kernels {
+
+/// exp(value - largest), and 0 for -infinity even where all that was seen so far is -infinity.
+__device__ inline float exp_below(float value, float largest) { return value == -INFINITY ? 0.0F : expf(value - largest); }
+
+/// Rung 0: a thread per row, in three passes: the largest value, the sum, the result. In each load the 32 lanes of a warp
+/// read 32 rows, so each lane's 4 bytes cost a sector of 32 bytes, and only as many threads as rows hide the latency.
+template <class T>
+static __global__ void softmax_thread_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  in += row * columns;
+  out += row * columns;
+  float largest = -INFINITY;
+  for (int64_t c = 0; c < columns; ++c) largest = fmaxf(largest, to_float(in[c]));
+  float sum = 0;
+  for (int64_t c = 0; c < columns; ++c) sum += expf(to_float(in[c]) - largest);
+  const float scale = 1 / sum;
+  for (int64_t c = 0; c < columns; ++c) out[c] = from_float<T>(expf(to_float(in[c]) - largest) * scale);
+}
+
+/// Rung 1: a warp per row. The lanes read neighbours, so a request of 32 floats is 4 full sectors; shuffles join what the
+/// lanes found. Still three passes: the row comes from memory once and twice from a cache, if it fits in one.
+template <class T>
+static __global__ void softmax_warp_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (row >= rows) return;  // a whole warp leaves
+  in += row * columns;
+  out += row * columns;
+  float largest = -INFINITY;
+  for (int64_t c = lane; c < columns; c += 32) largest = fmaxf(largest, to_float(in[c]));
+  largest = combine_warp(largest, Larger());
+  float sum = 0;
+  for (int64_t c = lane; c < columns; c += 32) sum += expf(to_float(in[c]) - largest);
+  sum = combine_warp(sum, Add());
+  const float scale = 1 / sum;
+  for (int64_t c = lane; c < columns; c += 32) out[c] = from_float<T>(expf(to_float(in[c]) - largest) * scale);
+}
+
+/// The largest of some values, and the sum of exp(value - largest).
+struct LargestAndSum {
+  float largest, sum;
+};
+struct JoinLargestAndSum {
+  /// The sum of the smaller largest is scaled down to the larger one; this may be done in any order and grouping.
+  __device__ LargestAndSum operator()(LargestAndSum a, LargestAndSum b) const {
+    const float largest = fmaxf(a.largest, b.largest);
+    return {largest, a.sum * exp_below(a.largest, largest) + b.sum * exp_below(b.largest, largest)};
+  }
+};
+__device__ inline LargestAndSum shuffle_xor(LargestAndSum value, int lanes) {
+  return {shuffle_xor(value.largest, lanes), shuffle_xor(value.sum, lanes)};
+}
+
+/// Rung 2: online. One pass finds the largest value and the sum together, so the row is read twice instead of three times;
+/// the price is a second exp for every value, which a memory-bound kernel has time for.
+template <class T>
+static __global__ void softmax_online(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (row >= rows) return;
+  in += row * columns;
+  out += row * columns;
+  LargestAndSum found{-INFINITY, 0};
+  for (int64_t c = lane; c < columns; c += 32) found = JoinLargestAndSum()(found, {to_float(in[c]), 1.0F});
+  found = combine_warp(found, JoinLargestAndSum());
+  const float scale = 1 / found.sum;
+  for (int64_t c = lane; c < columns; c += 32) out[c] = from_float<T>(expf(to_float(in[c]) - found.largest) * scale);
+}
+
+/// Values that a thread of rung 3 keeps in registers.
+inline constexpr int kSoftmaxHeld = 16;
+
+/// Rung 3, rows of at most 16 values per thread: a block per row. A thread loads N values at a time (16 bytes: a quarter of
+/// the requests, and more bytes in flight) and keeps them in registers, so memory is read once and nothing is online.
+template <class T, int N>
+static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ in, int64_t columns) {
+  constexpr int kPackets = kSoftmaxHeld / N;
+  const auto* from = packets_of<N>(in + blockIdx.x * columns);
+  auto* to = packets_of<N>(out + blockIdx.x * columns);
+  const int64_t count = columns / N;
+  const auto place = [](int p) { return static_cast<int64_t>(p * blockDim.x + threadIdx.x); };
+  float held[kSoftmaxHeld];
+  float largest = -INFINITY;
+#pragma unroll
+  for (int p = 0; p < kPackets; ++p) {
+    if (place(p) < count) {
+      const Packet<T, N> packet = from[place(p)];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        held[p * N + i] = to_float(packet.values[i]);
+        largest = fmaxf(largest, held[p * N + i]);
+      }
+    }
+  }
+  largest = combine_block(largest, Larger());
+  float sum = 0;
+#pragma unroll
+  for (int p = 0; p < kPackets; ++p) {
+    if (place(p) < count) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        held[p * N + i] = expf(held[p * N + i] - largest);
+        sum += held[p * N + i];
+      }
+    }
+  }
+  const float scale = 1 / combine_block(sum, Add());
+#pragma unroll
+  for (int p = 0; p < kPackets; ++p) {
+    if (place(p) < count) {
+      Packet<T, N> packet;
+#pragma unroll
+      for (int i = 0; i < N; ++i) packet.values[i] = from_float<T>(held[p * N + i] * scale);
+      to[place(p)] = packet;
+    }
+  }
+}
+
+/// Rung 3, longer rows: online again, rescaling once per packet instead of once per value, and a second read.
+template <class T, int N>
+static __global__ void softmax_streamed(T* __restrict__ out, const T* __restrict__ in, int64_t columns) {
+  const auto* from = packets_of<N>(in + blockIdx.x * columns);
+  auto* to = packets_of<N>(out + blockIdx.x * columns);
+  const int64_t count = columns / N;
+  LargestAndSum found{-INFINITY, 0};
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> packet = from[p];
+    float largest = found.largest;
+#pragma unroll
+    for (int i = 0; i < N; ++i) largest = fmaxf(largest, to_float(packet.values[i]));
+    float sum = found.sum * exp_below(found.largest, largest);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += exp_below(to_float(packet.values[i]), largest);
+    found = {largest, sum};
+  }
+  found = combine_block(found, JoinLargestAndSum());
+  const float scale = 1 / found.sum;
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    Packet<T, N> packet = from[p];
+#pragma unroll
+    for (int i = 0; i < N; ++i) packet.values[i] = from_float<T>(expf(to_float(packet.values[i]) - found.largest) * scale);
+    to[p] = packet;
+  }
+}
+
+/// A block per row: the sum of grad_out * out first, then the gradient. The second read of both comes from a cache.
+template <class T, int N>
+static __global__ void softmax_gradient(T* grad_in, const T* grad_out, const T* out, int64_t columns) {
+  const auto *grads = packets_of<N>(grad_out + blockIdx.x * columns), *results = packets_of<N>(out + blockIdx.x * columns);
+  auto* to = packets_of<N>(grad_in + blockIdx.x * columns);
+  const int64_t count = columns / N;
+  float sum = 0;
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> g = grads[p];
+    const Packet<T, N> y = results[p];
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += to_float(g.values[i]) * to_float(y.values[i]);
+  }
+  sum = combine_block(sum, Add());
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> g = grads[p];
+    const Packet<T, N> y = results[p];
+    Packet<T, N> result;
+#pragma unroll
+    for (int i = 0; i < N; ++i) result.values[i] = from_float<T>(to_float(y.values[i]) * (to_float(g.values[i]) - sum));
+    to[p] = result;
+  }
+}
+
+}  // namespace tenfold::kernels

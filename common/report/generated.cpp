@@ -24,12 +24,18 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
+/// "../../kernels/x/x.cuh", as seen from a lesson's page, is "kernels/x/x.cuh" to the reader.
+std::string name_in_tree(std::string name) {
+  while (name.starts_with("../")) name.erase(0, 3);
+  return name;
+}
+
 std::string code_block(const fs::path& page, const std::vector<std::string>& arguments) {
   if (arguments.size() < 2) throw std::invalid_argument("code needs a file and at least one symbol");
   const fs::path file = page.parent_path() / arguments[0];
   if (!fs::is_regular_file(file)) throw std::invalid_argument("code: there is no file " + arguments[0]);
   const std::string source = read_text(file);
-  std::string out = "```cpp\n// " + arguments[0] + "\n";
+  std::string out = "```cpp\n// " + name_in_tree(arguments[0]) + "\n";
   for (size_t i = 1; i < arguments.size(); ++i) {
     try {
       out += (i > 1 ? "\n" : "") + cut_definition(source, arguments[i]) + "\n";

@@ -53,6 +53,21 @@ TEST_F(CodeHash, ChangesWhenALineMovesToTheNextFile) {
   EXPECT_NE(code_hash(folder_), before_);
 }
 
+TEST_F(CodeHash, ChangesWithAKernelThatTheLessonIncludes) {
+  const std::filesystem::path lesson = folder_ / "lessons/40_toy", kernel = folder_ / "kernels/toy";
+  test::write_text(lesson / "lesson.cpp", "#include <tenfold/toy.h>\nint main() {}\n");
+  const std::string without = code_hash(lesson);
+  test::write_text(kernel / "toy.cuh", "one\n");
+  const std::string with = code_hash(lesson);
+  EXPECT_NE(with, without);
+  test::write_text(kernel / "toy.cuh", "two\n");
+  EXPECT_NE(code_hash(lesson), with);
+  test::write_text(kernel / "toy.cuh", "one\n");
+  test::write_text(kernel / "toy_microscope.cpp", "its page\n");
+  test::write_text(folder_ / "kernels/other/other.cuh", "no part of it\n");
+  EXPECT_EQ(code_hash(lesson), with);
+}
+
 TEST_F(CodeHash, ChangesWithANewFileAndAName) {
   write("more.cu", "");
   const std::string more = code_hash(folder_);

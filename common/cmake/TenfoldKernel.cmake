@@ -22,7 +22,7 @@ set_target_properties(tenfold_kernels PROPERTIES CUDA_ARCHITECTURES "${architect
 target_include_directories(tenfold_kernels PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
 target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo>)
 if(TENFOLD_WARNINGS_AS_ERRORS)
-  target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Wno-restrict>)
+  target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Wno-restrict>)
 endif()
 target_link_libraries(tenfold_kernels PUBLIC CUDA::cudart)
 
@@ -30,10 +30,16 @@ target_link_libraries(tenfold_kernels PUBLIC CUDA::cudart)
 # else. -fsanitize=thread makes the compiler call the engine at every access; the engine, not ThreadSanitizer, is linked.
 # -O1 merges no accesses; without the two -fno options a float4 load would count as four.
 set(TENFOLD_MICROSCOPE_FLAGS -O1 -g -fsanitize=thread -fno-tree-sra -fno-ipa-sra -Wno-unknown-pragmas -Wno-tsan -Wno-unused-function)
+if(TENFOLD_SANITIZE)
+  # AddressSanitizer and the access hooks exclude each other: here the kernels are checked and nothing is counted.
+  list(REMOVE_ITEM TENFOLD_MICROSCOPE_FLAGS -fsanitize=thread)
+endif()
 add_library(tenfold_microscope SHARED)
 target_include_directories(tenfold_microscope PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
 target_include_directories(tenfold_microscope SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(tenfold_microscope PUBLIC tenfold_simt PRIVATE tenfold_flags)
+# GCC 12's libbacktrace loses the lines of a unit whose address range holds another unit's template functions.
+target_link_options(tenfold_microscope PRIVATE -Wl,--sort-section=name)
 
 set(forwards)
 file(GLOB kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*.cu)
@@ -55,3 +61,14 @@ foreach(file IN LISTS kernel_files)
   endif()
 endforeach()
 tenfold_public_headers(${forwards})
+
+# The kernels as differentiable operators of LibTorch, on CUDA tensors and, under the microscope, on CPU tensors.
+file(GLOB torch_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*_torch.cpp)
+if(torch_files)
+  file(GLOB torch_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*_torch.h)
+  tenfold_public_headers(${torch_headers})
+  add_library(tenfold_kernels_torch STATIC ${torch_files})
+  target_link_libraries(tenfold_kernels_torch PUBLIC tenfold_kernels tenfold_microscope)
+  target_include_directories(tenfold_kernels_torch SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  tenfold_uses_torch(tenfold_kernels_torch)
+endif()

@@ -41,6 +41,8 @@ void Trial::note(const std::string& name, double value, const std::string& unit)
 
 namespace {
 
+constexpr const char* kFoundation = "foundation";
+
 std::string to_string(Outcome outcome) {
   switch (outcome) {
     case Outcome::ANY:
@@ -82,7 +84,7 @@ std::string describe(const Lesson& lesson, const std::string& name) {
                                  {"title", lesson.title},
                                  {"question", lesson.question},
                                  {"workload", lesson.workload},
-                                 {"foundation", lesson.workload == "foundation"},
+                                 {"foundation", lesson.workload == kFoundation},
                                  {"version", lesson.version},
                                  {"ranks", lesson.ranks},
                                  {"baseline", lesson.baseline.name},
@@ -132,10 +134,12 @@ void check_settings(const CaseRun& run) {
   }
 }
 
+std::string workload_of(const Lesson& lesson, const Case& one) { return one.workload.empty() ? lesson.workload : one.workload; }
+
 CaseResult collect(CaseRun& run) {
   CaseResult result;
   result.name = run.description.name;
-  result.workload = run.description.workload.empty() ? run.lesson.workload : run.description.workload;
+  result.workload = workload_of(run.lesson, run.description);
   result.size = to_string(run.size);
   result.device = run.device.is_cuda() ? "cuda" : "cpu";
   result.dtype = "float32";
@@ -163,12 +167,9 @@ CaseResult collect(CaseRun& run) {
       result.verdicts.push_back(verdict);
     }
   }
-  judge(result);
+  if (result.workload != kFoundation) judge(result);
   return result;
 }
-
-// A foundation page's variants do their work while they are built and only note numbers.
-bool only_notes(const Lesson& lesson) { return lesson.workload == "foundation"; }
 
 CaseResult run_case(const Lesson& lesson, const Case& one, const Options& options, const World& world, torch::Device device,
                     const Machine& machine, double seconds, Progress& progress) {
@@ -191,7 +192,8 @@ CaseResult run_case(const Lesson& lesson, const Case& one, const Options& option
   progress.at(0, "building");
   build_pass(run);
   check_settings(run);
-  if (!only_notes(lesson) && run.candidates.front().ok()) {
+  // A foundation case's variants do their work while they are built and only note numbers.
+  if (workload_of(lesson, one) != kFoundation && run.candidates.front().ok()) {
     agreement_pass(run);
     if (run.candidates.front().ok()) {
       counting_pass(run);
@@ -252,7 +254,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.lesson = name;
   result.title = lesson.title;
   result.workload = lesson.workload;
-  result.foundation = only_notes(lesson);
+  result.foundation = lesson.workload == kFoundation;
   result.lesson_version = lesson.version;
   result.argv.assign(argv + 1, argv + argc);
   result.started_at = utc_now();

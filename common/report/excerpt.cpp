@@ -39,6 +39,10 @@ std::string without_text(const std::string& source) {
     }
     i = end;
   }
+  // An attribute of CUDA's whose parentheses are no parameter list.
+  for (size_t at = mask.find("__launch_bounds__"); at != std::string::npos; at = mask.find("__launch_bounds__")) {
+    blank(at, std::min(mask.find(')', at), mask.size() - 1) + 1);
+  }
   return mask;
 }
 

@@ -6,6 +6,7 @@
 
 #include <tenfold/code_hash.h>
 #include <tenfold/excerpt.h>
+#include <tenfold/kernel_resources.h>
 #include <tenfold/markdown.h>
 
 namespace tenfold {
@@ -100,8 +101,10 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
         body = lessons_markdown(lessons, published, page, root);
       } else if (kind == "results") {
         body = results_markdown(published, root);
+      } else if (kind == "kernels") {
+        body = kernel_resources_markdown(root);
       } else {
-        throw std::invalid_argument("unknown kind '" + kind + "' (measured, code, lessons, results)");
+        throw std::invalid_argument("unknown kind '" + kind + "' (measured, code, lessons, results, kernels)");
       }
     } catch (const std::invalid_argument& error) {
       throw ResultError(line_of(begin) + error.what());

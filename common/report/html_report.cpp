@@ -167,7 +167,7 @@ std::string lesson_section(const Result& result) {
     about += ", preset " + c.preset + ", seed " + std::to_string(c.seed);
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);
     out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" +
-           variant_table(c, result.foundation) + charts(c) + agreement_list(c) + notes(c);
+           variant_table(c, only_notes(result, c)) + charts(c) + agreement_list(c) + notes(c);
   }
   return out;
 }

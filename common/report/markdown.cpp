@@ -22,6 +22,7 @@ const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
 std::string verdict_table(const Result& result) {
   Rows rows = {{"case", "variant", "items/s", "speed", "peak", "memory", "agreement", "predicted speed", "expected"}};
   for (const CaseResult& c : result.cases) {
+    if (only_notes(result, c)) continue;
     for (const VariantResult& variant : c.variants) {
       const double rate = items_per_second(variant);
       const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
@@ -45,12 +46,14 @@ std::string verdict_table(const Result& result) {
       rows.push_back(std::move(row));
     }
   }
-  return markdown_table(rows);
+  return rows.size() > 1 ? markdown_table(rows) : "";
 }
 
+/// Of the cases that train nothing.
 std::string note_table(const Result& result) {
   Rows rows = {{"case", "variant", "what", "value"}};
   for (const CaseResult& c : result.cases) {
+    if (!only_notes(result, c)) continue;
     for (const VariantResult& variant : c.variants) {
       for (const auto& [name, value] : variant.quality)
         rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), human_number(value)});
@@ -60,7 +63,8 @@ std::string note_table(const Result& result) {
         rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "skipped", markdown_cell(variant.reason)});
     }
   }
-  return rows.size() > 1 ? markdown_table(rows) : "No notes were taken.\n";
+  if (rows.size() == 1) return result.foundation ? "No notes were taken.\n" : "";
+  return markdown_table(rows);
 }
 
 /// The first verdict of a lesson's newest result on this kind of device.
@@ -116,10 +120,11 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
     const bool stale = result.code_hash != hash_now;
     const std::string preset =
         result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
+    const std::string verdicts = verdict_table(result), notes = note_table(result);
     out += "**" + markdown_cell(result.machine.id) + "**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
            markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
            (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") + ", version " +
-           std::to_string(result.lesson_version) + preset + ".\n\n" + (result.foundation ? note_table(result) : verdict_table(result)) +
+           std::to_string(result.lesson_version) + preset + ".\n\n" + verdicts + (verdicts.empty() || notes.empty() ? "" : "\n") + notes +
            "\n";
   }
   if (out.empty()) return "Not yet measured on any machine.\n";

@@ -195,6 +195,8 @@ std::string prediction_text(const VariantResult& variant, const Verdict& verdict
   return out;
 }
 
+bool only_notes(const Result& result, const CaseResult& c) { return result.foundation || c.workload == "foundation"; }
+
 double items_per_second(const VariantResult& variant) {
   double seconds = 0, items = 0;
   for (const auto* rounds : {&variant.rounds, &variant.rounds_b}) {
@@ -223,9 +225,9 @@ std::string format_table(const Result& result) {
   if (!result.commit.empty()) about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   for (const CaseResult& c : result.cases) {
-    out += "\n" + case_heading(c) + (result.foundation ? foundation_rows(c) : verdict_rows(c));
+    out += "\n" + case_heading(c) + (only_notes(result, c) ? foundation_rows(c) : verdict_rows(c));
     if (const std::string split = split_rows(c); !split.empty()) out += "\n" + split;
-    if (const std::string notes = result.foundation ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
+    if (const std::string notes = only_notes(result, c) ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
   }
   return out;
 }
@@ -235,6 +237,7 @@ std::string format_summary(const std::vector<Result>& results) {
   for (const Result& result : results) {
     if (result.foundation) continue;
     for (const CaseResult& c : result.cases) {
+      if (only_notes(result, c)) continue;
       rows.push_back({result.lesson.substr(0, 2) + " " + result.title + ": " + c.name, ""});
       for (const Verdict& verdict : c.verdicts) {
         const auto variant = std::find_if(c.variants.begin(), c.variants.end(), [&](const auto& v) { return v.name == verdict.technique; });

@@ -25,6 +25,9 @@ std::string agreement_text(const Verdict& verdict);
 std::string expectation_text(const VariantResult& variant, const Verdict& verdict);
 /// "0.70x, error -5.7 %"; "-" without a prediction of the speed.
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
+/// A case that trains nothing: of a foundation page, or one of workload "foundation" beside cases that train. Its variants
+/// note numbers and get no verdicts.
+bool only_notes(const Result& result, const CaseResult& c);
 /// "412 items in 1.3 s" as a rate over all rounds: all items / all time. 0 without rounds.
 double items_per_second(const VariantResult& variant);
 /// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.

@@ -51,7 +51,7 @@ Sums& sums_of(Site& site, int region) {
 }
 
 /// 32-byte sectors that the lanes touch; each is also marked in the buffer's map.
-int sectors_of(const Slot& slot, int bytes, const Region& region, std::vector<uint64_t>& touched) {
+int sectors_of(const Slot& slot, int bytes, const Region& region, const Bits& touched) {
   std::array<uint64_t, 64> found;
   int count = 0;
   for (uint32_t lanes = slot.mask; lanes != 0; lanes &= lanes - 1) {
@@ -67,7 +67,7 @@ int sectors_of(const Slot& slot, int bytes, const Region& region, std::vector<ui
   const uint64_t base = region.low >> 5;
   for (int i = 0; i < count; ++i) {
     const uint64_t bit = found[static_cast<size_t>(i)] - base;
-    touched[bit >> 6] |= uint64_t{1} << (bit & 63);
+    touched.words()[bit >> 6] |= uint64_t{1} << (bit & 63);
   }
   return count;
 }
@@ -144,6 +144,7 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
   if (std::has_single_bit(size) && address % size != 0) {
     note_fault(FaultKind::misaligned, pc,
                "a " + std::to_string(bytes) + "-byte access at an address that " + std::to_string(bytes) + " does not divide");
+    end_launch();  // as on a GPU; and the CPU's own wide instruction, which comes next, would end the program
   }
   Site& site = site_of(key, pc, kind, bytes);
   if (region == engine.static_shared) {
@@ -152,9 +153,11 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
   }
   if (engine.state->options.count) {
     if (site.turn != engine.turn) site.turn = engine.turn, site.next = 0;
-    const uint32_t at = site.next++;
+    uint32_t at = site.next;
+    while (at < site.used && site.slots[at].region != region->index) ++at;  // other lanes' same instruction on another buffer
+    site.next = at + 1;
     if (at == site.used) {
-      if (at == 0) engine.touched.push_back(&site);
+      if (site.used == 0) engine.touched.push_back(&site);
       if (at == site.slots.size()) site.slots.emplace_back();
       site.slots[at].mask = 0;
       site.slots[at].region = region->index;
@@ -170,6 +173,7 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
 
 }  // namespace tenfold::simt
 
+#ifndef __SANITIZE_THREAD__  // else the real ThreadSanitizer is linked
 // --- the compiler's hooks ----------------------------------------------------------------------------------------
 // The names and meanings are those of ThreadSanitizer's run-time interface; the library itself is not linked.
 namespace {
@@ -198,6 +202,7 @@ void hook_range(const void* address, size_t bytes, Kind kind, void* pc) {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses): the names are the compiler's
 #define TENFOLD_HOOK(name, bytes, kind) \
   extern "C" void name(void* address);  \
   extern "C" void name(void* address) { hook(address, bytes, kind, __builtin_return_address(0)); }
@@ -246,3 +251,5 @@ void __tsan_func_entry(void* /*pc*/) {}
 void __tsan_func_exit() {}
 void __tsan_init() {}
 }
+// NOLINTEND(bugprone-reserved-identifier,bugprone-macro-parentheses)
+#endif

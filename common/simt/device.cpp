@@ -30,6 +30,12 @@ void Sparse<T>::resize(size_t count) {
 }
 template class Sparse<Shadow>;
 
+void Bits::reset(size_t words) {
+  words_.reset(static_cast<uint64_t*>(std::calloc(std::max<size_t>(words, 1), sizeof(uint64_t))));
+  if (words_ == nullptr) throw std::bad_alloc();
+  size_ = words;
+}
+
 namespace {
 
 constexpr size_t kGuard = 64 * 1024;  // on both sides of a buffer; reaching it is a fault that is named
@@ -43,17 +49,17 @@ void add_region(Device::State& state, const std::shared_ptr<Region>& region) {
   }
   region->index = static_cast<int>(state.all_regions.size());
   const size_t words = ((region->high + 31) / 32 - region->low / 32 + 63) / 64;
-  region->sectors_read.assign(words, 0);
-  region->sectors_written.assign(words, 0);
+  region->sectors_read.reset(words);
+  region->sectors_written.reset(words);
   state.regions.insert(after, region);
   state.all_regions.push_back(region);
 }
 
 int shift_of(size_t element_bytes) { return element_bytes >= 4 ? 2 : element_bytes >= 2 ? 1 : 0; }
 
-int64_t bits_in(const std::vector<uint64_t>& words) {
+int64_t bits_in(const Bits& bits) {
   int64_t sum = 0;
-  for (const uint64_t word : words) sum += std::popcount(word);
+  for (size_t i = 0; i < bits.size(); ++i) sum += std::popcount(bits.words()[i]);
   return sum;
 }
 
@@ -74,13 +80,13 @@ std::shared_ptr<void> Device::allocate(const std::string& name, size_t bytes, si
   region->outer_high = region->outer_low + whole;
   region->granule_shift = shift_of(element_bytes);
   // Gigabytes are for index arithmetic, and stay untouched: what a test reads it has written.
-  if (bytes <= size_t{1} << 30) std::memset(reinterpret_cast<void*>(region->low), 0xff, bytes);
+  if (bytes <= size_t{1} << 30) std::memset(pointer_to(region->low), 0xff, bytes);
 #ifdef __SANITIZE_ADDRESS__
   __asan_poison_memory_region(memory, region->low - region->outer_low);
-  __asan_poison_memory_region(reinterpret_cast<void*>(region->high), region->outer_high - region->high);
+  __asan_poison_memory_region(pointer_to(region->high), region->outer_high - region->high);
 #endif
   add_region(*state_, region);
-  return {reinterpret_cast<void*>(region->low), [region, memory, whole, state = state_.get()](void*) {
+  return {pointer_to(region->low), [region, memory, whole, state = state_.get()](void*) {
             std::erase(state->regions, region);
             region->shadow.resize(0);
 #ifdef __SANITIZE_ADDRESS__
@@ -147,8 +153,8 @@ void Device::reset() {
   state_->totals = {};
   // Old stamps name sites that are gone, but their blocks are before every later launch's and are never looked at.
   for (const auto& region : state_->all_regions) {
-    std::fill(region->sectors_read.begin(), region->sectors_read.end(), 0);
-    std::fill(region->sectors_written.begin(), region->sectors_written.end(), 0);
+    region->sectors_read.reset(region->sectors_read.size());
+    region->sectors_written.reset(region->sectors_written.size());
   }
 }
 

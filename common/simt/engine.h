@@ -5,6 +5,7 @@
 
 #include "fiber.h"
 
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -19,7 +20,7 @@ namespace tenfold::simt {
 struct Stamp {
   uint32_t block = 0;      ///< number of the block over all launches, from 1; 0: nobody
   uint32_t barrier = 0;    ///< barriers that the block had passed
-  uint32_t warp_sync = 0;  ///< __syncwarp that the warp had passed
+  uint32_t warp_sync = 0;  ///< the lane's clock in its warp: Warp::now()
   uint16_t thread = 0;
   uint16_t site = 0;  ///< index in State::sites; the top bit is Kind::atomic
   static constexpr uint16_t kAtomic = 0x8000;
@@ -46,6 +47,21 @@ class Sparse {
   size_t bytes_ = 0;
 };
 
+/// Words of zeros that cost little until they are touched: a buffer may have gigabytes.
+class Bits {
+ public:
+  void reset(size_t words);
+  uint64_t* words() const { return words_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(uint64_t* words) const { std::free(words); }
+  };
+  std::unique_ptr<uint64_t[], Free> words_;
+  size_t size_ = 0;
+};
+
 /// A stretch of memory that kernels may touch.
 struct Region {
   std::string name;
@@ -55,7 +71,7 @@ struct Region {
   int granule_shift = 2;                    // shadow words of 1, 2 or 4 bytes
   int index = 0;
   Sparse<Shadow> shadow;
-  std::vector<uint64_t> sectors_read, sectors_written;  // one bit per 32-byte sector
+  Bits sectors_read, sectors_written;  // one bit per 32-byte sector
 };
 
 /// The lanes of one warp at one instruction, one time.
@@ -103,8 +119,16 @@ struct Thread {
   uint64_t value = 0, result = 0;
 };
 
+/// Clocks of a warp in which only some lanes synchronised: each lane's own, and up to where it knows the others' work.
+struct LaneClocks {
+  std::array<uint32_t, 32> own;
+  std::array<std::array<uint32_t, 32>, 32> known;
+};
+
 struct Warp {
-  uint32_t sync = 0;
+  uint32_t sync = 0;  // the clock of every lane, unless there are clocks for each
+  std::unique_ptr<LaneClocks> lanes;
+  uint32_t now(int lane) const { return lanes == nullptr ? sync : lanes->own[static_cast<size_t>(lane)]; }
 };
 
 /// What a block published through an atomic after a fence: everything before its barrier, and one thread's own work.
@@ -168,6 +192,25 @@ struct Engine {
 
 extern Engine engine;
 
+/// Calls `f.operator()<T>()` for the type.
+template <class F>
+uint64_t with_type(Number number, F&& f) {
+  switch (number) {
+    case Number::f32:
+      return f.template operator()<float>();
+    case Number::f64:
+      return f.template operator()<double>();
+    case Number::i32:
+      return f.template operator()<int32_t>();
+    case Number::u32:
+      return f.template operator()<uint32_t>();
+    case Number::i64:
+      return f.template operator()<int64_t>();
+    default:
+      return f.template operator()<uint64_t>();
+  }
+}
+
 // accesses.cpp
 void flush_warp();
 /// The region that holds the address, guards included; null for a stack or anything else of the host.
@@ -176,8 +219,18 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
 // races.cpp
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
 void publish_and_learn(uintptr_t address);
+/// A __syncwarp of the lanes in `group`: each now knows what any of them did or knew. `live`: the lanes that have not left.
+void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
+// warp.cpp
+/// Completes every warp operation whose lanes have all come; `lanes` are the warp's threads, null where the block has none.
+/// True when a lane can go on.
+bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp);
+/// "0x0000ffff"
+std::string hex(uint32_t mask);
 // scheduler.cpp
 void note_fault(FaultKind kind, uintptr_t pc, const std::string& text);
+/// Leaves the CUDA thread that calls it where it stands, and with it the launch.
+[[noreturn]] void end_launch();
 // source_lines.cpp
 /// The line that the call returning to `pc` stands on.
 Where where_is(uintptr_t pc);

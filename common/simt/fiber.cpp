@@ -19,18 +19,18 @@ Fiber::Fiber(void (*body)(Fiber*)) : body_(body) {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   mprotect(memory, page, PROT_NONE);  // a kernel that recurses without end stops here
   stack_ = reinterpret_cast<uintptr_t>(memory) + page;
-  inside_ = context::make_fcontext(reinterpret_cast<void*>(stack_ + kStackBytes), kStackBytes, enter);
+  inside_ = context::make_fcontext(pointer_to(stack_ + kStackBytes), kStackBytes, enter);
 }
 
 Fiber::~Fiber() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  munmap(reinterpret_cast<void*>(stack_ - page), kStackBytes + page);
+  munmap(pointer_to(stack_ - page), kStackBytes + page);
 }
 
 void Fiber::resume() {
 #ifdef __SANITIZE_ADDRESS__
   void* fake = nullptr;
-  __sanitizer_start_switch_fiber(&fake, reinterpret_cast<void*>(stack_), kStackBytes);
+  __sanitizer_start_switch_fiber(&fake, pointer_to(stack_), kStackBytes);
 #endif
   inside_ = context::jump_fcontext(inside_, this).fctx;
 #ifdef __SANITIZE_ADDRESS__

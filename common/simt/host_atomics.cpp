@@ -2,6 +2,9 @@
 // counted. The names are ThreadSanitizer's; memory order is always sequential.
 #include <cstdint>
 
+#ifndef __SANITIZE_THREAD__  // else the real ThreadSanitizer is linked
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are the compiler's
 #define TENFOLD_ATOMICS(bits)                                                                                                         \
   extern "C" {                                                                                                                        \
   using a##bits = uint##bits##_t;                                                                                                     \
@@ -42,3 +45,5 @@ void __tsan_atomic_signal_fence(int order);
 void __tsan_atomic_thread_fence(int /*order*/) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int /*order*/) {}
 }
+// NOLINTEND(bugprone-reserved-identifier)
+#endif

@@ -3,6 +3,9 @@
 // fence plus an atomic on one side with the same atomic on the other between blocks. Shuffles order no memory.
 #include "engine.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace tenfold::simt {
 namespace {
 
@@ -10,8 +13,10 @@ bool ordered(const Stamp& before, Space space) {
   if (before.block < engine.first_block) return true;  // nobody, or an earlier launch
   const Thread& now = *engine.current;
   if (before.block == engine.block_number) {
-    return before.thread == now.number || before.barrier < engine.barrier ||
-           (before.thread / 32 == now.number / 32 && before.warp_sync < engine.current_warp->sync);
+    if (before.thread == now.number || before.barrier < engine.barrier) return true;
+    if (before.thread / 32 != now.number / 32) return false;
+    const Warp& warp = *engine.current_warp;
+    return before.warp_sync < (warp.lanes == nullptr ? warp.sync : warp.lanes->known[now.number % 32][before.thread % 32]);
   }
   if (space == Space::shared) return true;  // another block's shared memory is other memory
   for (const std::vector<Release>* releases : engine.acquired) {
@@ -55,7 +60,7 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
   if (region.shadow.data() == nullptr) region.shadow.resize(((region.high - region.low) >> region.granule_shift) + 1);
   Thread& now = *engine.current;
   const bool atomic = kind == Kind::atomic;
-  const Stamp stamp{engine.block_number, engine.barrier, engine.current_warp->sync, now.number,
+  const Stamp stamp{engine.block_number, engine.barrier, engine.current_warp->now(now.number % 32), now.number,
                     static_cast<uint16_t>(site | (atomic ? Stamp::kAtomic : 0))};
   if (kind == Kind::store && region.space == Space::global) now.fenced = false;
   const uintptr_t first = (address - region.low) >> region.granule_shift;
@@ -68,7 +73,7 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
     if (!(atomic && (shadow.write.site & Stamp::kAtomic) != 0)) conflict(shadow.write);
     if (kind == Kind::load) {
       // The second place always holds the latest reader that is not the first one.
-      const bool first_free = ordered(shadow.reads[0], region.space) || shadow.reads[0].thread == now.number;
+      const bool first_free = ordered(shadow.reads[0], region.space);
       shadow.reads[first_free ? 0 : 1] = stamp;
     } else {
       for (Stamp& read : shadow.reads) {
@@ -91,6 +96,28 @@ void publish_and_learn(uintptr_t address) {
     if (known == &releases) return;
   }
   engine.acquired.push_back(&releases);
+}
+
+void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live) {
+  if (group == live) {  // all that are left: one clock for everybody again
+    if (warp.lanes != nullptr) warp.sync = *std::max_element(warp.lanes->own.begin(), warp.lanes->own.end());
+    warp.lanes.reset();
+    ++warp.sync;
+    return;
+  }
+  if (warp.lanes == nullptr) {
+    warp.lanes = std::make_unique<LaneClocks>();
+    warp.lanes->own.fill(warp.sync);
+    for (auto& of_lane : warp.lanes->known) of_lane.fill(warp.sync);
+  }
+  LaneClocks& clocks = *warp.lanes;
+  std::array<uint32_t, 32> known{};
+  for (uint32_t left = group; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
+    for (size_t other = 0; other < 32; ++other) known[other] = std::max(known[other], clocks.known[lane][other]);
+    known[lane] = ++clocks.own[lane];
+  }
+  for (uint32_t left = group; left != 0; left &= left - 1) clocks.known[static_cast<size_t>(std::countr_zero(left))] = known;
 }
 
 }  // namespace tenfold::simt

@@ -1,129 +1,15 @@
 // Lets the threads of a block take turns: each runs to its next barrier or warp operation, warp by warp, block by block.
-#include "engine.h"
-
 #include <link.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 
+#include "engine.h"
+
 namespace tenfold::simt {
-
-// --- what a kernel reads and calls -------------------------------------------------------------------------------
-Index thread_index() { return engine.current->index; }
-Index block_index() { return engine.block_index; }
-Index block_size() { return {engine.block.x, engine.block.y, engine.block.z}; }
-Index grid_size() { return {engine.grid.x, engine.grid.y, engine.grid.z}; }
-void* dynamic_shared_memory() { return engine.dynamic_shared != nullptr ? reinterpret_cast<void*>(engine.dynamic_shared->low) : nullptr; }
-
-namespace {
-
-/// Gives the turn back until the scheduler says that what the thread waits for has come.
-void wait(Thread::At at, void* pc) {
-  Thread& thread = *engine.current;
-  thread.at = at;
-  thread.pc = reinterpret_cast<uintptr_t>(pc);
-  thread.fiber->suspend();
-}
-
-}  // namespace
-
-void block_barrier() { wait(Thread::At::barrier, __builtin_return_address(0)); }
-
-int block_barrier_count(int predicate) {
-  engine.barrier_predicates += predicate != 0;
-  wait(Thread::At::barrier, __builtin_return_address(0));
-  return engine.barrier_result;
-}
-
-uint64_t warp_exchange(WarpOp op, uint32_t mask, uint64_t value, Number number, int argument, int width) {
-  Thread& thread = *engine.current;
-  thread.op = op, thread.mask = mask, thread.value = value, thread.type = number, thread.argument = argument, thread.width = width;
-  wait(Thread::At::warp, __builtin_return_address(0));
-  return thread.result;
-}
-
-uint32_t active_lanes() {
-  const size_t first = engine.current->number / 32 * 32U;
-  uint32_t lanes = 0;
-  for (size_t lane = 0; lane < 32 && first + lane < engine.threads.size(); ++lane) {
-    if (engine.threads[first + lane].at != Thread::At::done) lanes |= 1U << lane;
-  }
-  return lanes;
-}
-
-void thread_fence() { engine.current->fenced = true; }
-
-namespace {
-
-template <class T>
-uint64_t apply(void* address, AtomicOp op, uint64_t bits, uint64_t compare_bits) {
-  T old;
-  std::memcpy(&old, address, sizeof(T));
-  const T value = from_bits<T>(bits), compare = from_bits<T>(compare_bits);
-  T now = old;
-  switch (op) {
-    case AtomicOp::add:
-      now = static_cast<T>(old + value);
-      break;
-    case AtomicOp::exchange:
-      now = value;
-      break;
-    case AtomicOp::compare_exchange:
-      now = std::memcmp(&old, &compare, sizeof(T)) == 0 ? value : old;
-      break;
-    case AtomicOp::min:
-      now = std::min(old, value);
-      break;
-    case AtomicOp::max:
-      now = std::max(old, value);
-      break;
-    case AtomicOp::increment:
-      now = old >= value ? T() : static_cast<T>(old + 1);
-      break;
-    default:
-      if constexpr (std::is_integral_v<T>) {
-        now = op == AtomicOp::bit_and ? old & value : op == AtomicOp::bit_or ? old | value : old ^ value;
-      }
-  }
-  std::memcpy(address, &now, sizeof(T));
-  return to_bits(old);
-}
-
-/// Calls `f.operator()<T>()` for the type.
-template <class F>
-uint64_t with_type(Number number, F&& f) {
-  switch (number) {
-    case Number::f32:
-      return f.template operator()<float>();
-    case Number::f64:
-      return f.template operator()<double>();
-    case Number::i32:
-      return f.template operator()<int32_t>();
-    case Number::u32:
-      return f.template operator()<uint32_t>();
-    case Number::i64:
-      return f.template operator()<int64_t>();
-    default:
-      return f.template operator()<uint64_t>();
-  }
-}
-
-}  // namespace
-
-uint64_t atomic(void* address, AtomicOp op, Number number, uint64_t value, uint64_t compare) {
-  const int bytes = number == Number::f32 || number == Number::i32 || number == Number::u32 ? 4 : 8;
-  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  Region* region = region_of(at);
-  if (region != nullptr && region->space == Space::global) publish_and_learn(at);
-  count_access(at, bytes, Kind::atomic, static_cast<uint64_t>(pc) << 8, pc);
-  if (region != nullptr && (at < region->low || at + static_cast<uintptr_t>(bytes) > region->high)) return 0;
-  return with_type(number, [&]<class T>() { return apply<T>(address, op, value, compare); });
-}
 
 void note_fault(FaultKind kind, uintptr_t pc, const std::string& text) {
   Fault& fault = engine.state->faults[{kind, pc}];
@@ -133,124 +19,8 @@ void note_fault(FaultKind kind, uintptr_t pc, const std::string& text) {
   fault.text = text;
 }
 
-// --- warp operations ---------------------------------------------------------------------------------------------
 namespace {
 
-std::string hex(uint32_t mask) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0x%08x", mask);
-  return text;
-}
-
-/// What each lane of the group gets. `lanes` points at the warp's 32 threads, null where the block has none.
-void exchange(const std::array<Thread*, 32>& lanes, uint32_t group) {
-  const Thread& any = *lanes[static_cast<size_t>(std::countr_zero(group))];
-  const WarpOp op = any.op;
-  uint64_t common = 0;  // of operations that give every lane the same
-  const auto for_each = [&](auto&& f) {
-    for (uint32_t left = group; left != 0; left &= left - 1) f(std::countr_zero(left), *lanes[static_cast<size_t>(std::countr_zero(left))]);
-  };
-  switch (op) {
-    case WarpOp::ballot:
-      for_each([&](int lane, Thread& t) { common |= t.value != 0 ? uint64_t{1} << lane : 0; });
-      break;
-    case WarpOp::any:
-      for_each([&](int, Thread& t) { common |= static_cast<uint64_t>(t.value != 0); });
-      break;
-    case WarpOp::all:
-      common = 1;
-      for_each([&](int, Thread& t) { common &= static_cast<uint64_t>(t.value != 0); });
-      break;
-    case WarpOp::add:
-    case WarpOp::min:
-    case WarpOp::max:
-      common = with_type(any.type, [&]<class T>() {
-        bool first = true;
-        T sum{};
-        for_each([&](int, Thread& t) {
-          const T value = from_bits<T>(t.value);
-          sum = first               ? value
-                : op == WarpOp::add ? static_cast<T>(sum + value)
-                : op == WarpOp::min ? std::min(sum, value)
-                                    : std::max(sum, value);
-          first = false;
-        });
-        return to_bits(sum);
-      });
-      break;
-    default:
-      break;
-  }
-  for_each([&](int lane, Thread& t) {
-    t.result = common;
-    const int segment = lane / t.width * t.width;
-    int from = lane;
-    switch (op) {
-      case WarpOp::shuffle:
-        from = segment + (t.argument & (t.width - 1));
-        break;
-      case WarpOp::shuffle_up:
-        from = lane - t.argument < segment ? lane : lane - t.argument;
-        break;
-      case WarpOp::shuffle_down:
-        from = lane + t.argument >= segment + t.width ? lane : lane + t.argument;
-        break;
-      case WarpOp::shuffle_xor:
-        from = (lane ^ t.argument) >= segment + t.width ? lane : lane ^ t.argument;
-        break;
-      case WarpOp::match_any:
-        t.result = 0;
-        for_each([&](int other, const Thread& o) { t.result |= o.value == t.value ? uint64_t{1} << other : 0; });
-        return;
-      default:
-        return;
-    }
-    if ((group >> from & 1) != 0) {
-      t.result = lanes[static_cast<size_t>(from)]->value;
-    } else {
-      // Undefined on a GPU. A value that no test can take for right, and the line.
-      t.result = std::numeric_limits<uint64_t>::max();
-      note_fault(
-          FaultKind::warp_mismatch, t.pc,
-          "lane " + std::to_string(lane) + " reads from lane " + std::to_string(from) + ", which takes no part (mask " + hex(t.mask) + ")");
-    }
-  });
-}
-
-/// Completes every warp operation whose lanes have all come. True when a lane can go on.
-bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp) {
-  bool progress = false;
-  uint32_t live = 0;
-  for (size_t lane = 0; lane < 32; ++lane) {
-    if (lanes[lane] != nullptr && lanes[lane]->at != Thread::At::done) live |= 1U << lane;
-  }
-  for (size_t lane = 0; lane < 32; ++lane) {
-    Thread* thread = lanes[lane];
-    if (thread == nullptr || thread->at != Thread::At::warp) continue;
-    const uint32_t wanted = thread->mask & live;
-    if ((thread->mask >> lane & 1) == 0) {
-      note_fault(FaultKind::warp_mismatch, thread->pc, "lane " + std::to_string(lane) + " is not in its own mask " + hex(thread->mask));
-      engine.lost = true;
-      return false;
-    }
-    uint32_t here = 0;
-    for (size_t other = 0; other < 32; ++other) {
-      const Thread* o = lanes[other];
-      if (o != nullptr && o->at == Thread::At::warp && o->op == thread->op && o->mask == thread->mask) here |= 1U << other;
-    }
-    if ((here & wanted) != wanted) continue;
-    exchange(lanes, wanted);
-    if (thread->op == WarpOp::sync && wanted == live) ++warp.sync;
-    ++engine.state->totals.warp_operations;
-    for (size_t other = 0; other < 32; ++other) {
-      if ((wanted >> other & 1) != 0) lanes[other]->at = Thread::At::running;
-    }
-    progress = true;
-  }
-  return progress;
-}
-
-// --- turns -------------------------------------------------------------------------------------------------------
 /// What a fiber does all its life: one CUDA thread after another.
 void body(Fiber* fiber) {
   for (;;) {
@@ -286,13 +56,16 @@ void run_warp(size_t number) {
   do {
     for (Thread* thread : lanes) {
       if (thread != nullptr && (thread->at == Thread::At::start || thread->at == Thread::At::running)) turn(*thread);
+      if (engine.lost) break;
     }
     flush_warp();
+    if (engine.lost) return;
   } while (complete_warp_operations(lanes, engine.warps[number]));
 }
 
 /// After every warp had its turn: opens the barrier, or says why nobody can go on. False when the block is over.
 bool next_phase() {
+  if (engine.lost) return false;
   const Thread* waiting = nullptr;
   for (const Thread& thread : engine.threads) {
     if (thread.at == Thread::At::warp) {
@@ -325,7 +98,7 @@ bool next_phase() {
 /// NaN everywhere in shared memory: a block must not read what the one before it left.
 void forget_shared() {
   const auto fill = [](uintptr_t low, uintptr_t high) {
-    if (low < high) std::memset(reinterpret_cast<void*>(low), 0xff, high - low);
+    if (low < high) std::memset(pointer_to(low), 0xff, high - low);
   };
   fill(engine.touched_shared_low, engine.touched_shared_high);
   engine.touched_shared_low = std::numeric_limits<uintptr_t>::max(), engine.touched_shared_high = 0;
@@ -408,7 +181,7 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   engine.first_block = state.blocks_started + 1;
   engine.releases.clear();
   engine.threads.assign(threads, {});
-  engine.warps.assign((threads + 31) / 32, {});
+  engine.warps = std::vector<Warp>((threads + 31) / 32);
 
   Region fixed, dynamic;
   fixed.space = dynamic.space = Space::shared;
@@ -427,8 +200,8 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   engine.dynamic_shared = shared_bytes != 0 ? &dynamic : nullptr;
   engine.touched_shared_low = fixed.low, engine.touched_shared_high = fixed.high;  // the last launch may have used all of it
 
-  for (engine.block_index.z = 0; engine.block_index.z < grid.z; ++engine.block_index.z) {
-    for (engine.block_index.y = 0; engine.block_index.y < grid.y; ++engine.block_index.y) {
+  for (engine.block_index.z = 0; engine.block_index.z < grid.z && !engine.lost; ++engine.block_index.z) {
+    for (engine.block_index.y = 0; engine.block_index.y < grid.y && !engine.lost; ++engine.block_index.y) {
       for (engine.block_index.x = 0; engine.block_index.x < grid.x && !engine.lost; ++engine.block_index.x) run_block();
     }
   }

@@ -87,6 +87,7 @@ T from_bits(uint64_t bits) {
 
 }  // namespace tenfold::simt
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's
 #undef __global__
 #undef __device__
 #undef __host__
@@ -233,6 +234,7 @@ TENFOLD_SIMT_BUILT_IN std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
 }
 #undef TENFOLD_SIMT_BUILT_IN
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace tenfold::kernels {
 

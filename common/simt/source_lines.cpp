@@ -3,6 +3,7 @@
 #include <backtrace.h>
 
 #include <array>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,7 +14,8 @@ namespace tenfold::simt {
 namespace {
 
 /// The path from the checkout's top folder on: the build may have been made under another name.
-std::string below_checkout(const std::string& path) {
+std::string below_checkout(const std::string& as_compiled) {
+  const std::string path = std::filesystem::path(as_compiled).lexically_normal().string();  // "softmax/../rows.cuh"
   size_t at = std::string::npos;
   for (const std::string_view folder : {"kernels/", "lessons/", "tests/", "common/", "bench/"}) {
     const size_t found = path.find("/" + std::string(folder));

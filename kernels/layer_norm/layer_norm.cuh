@@ -1,8 +1,8 @@
 #pragma once
 // Four ways to normalise a row, and the gradients. Row-major (rows, columns); see layer_norm.h.
 
-#include "../rows.cuh"
 #include "../column_sums.cuh"
+#include "../rows.cuh"
 
 namespace tenfold::kernels {
 

@@ -95,6 +95,11 @@ TEST(Excerpt, TypesConstantsAndLambdas) {
   EXPECT_NE(cut_definition(kSource, "Widget").find("std::vector<int> list_;\n};"), std::string::npos);
 }
 
+TEST(Excerpt, AKernelWithLaunchBounds) {
+  const std::string kernel = "/// Fast.\nstatic __global__ void __launch_bounds__(256, 2) fast(float* out) {\n  out[0] = 1;\n}";
+  EXPECT_EQ(cut_definition("int before;\n\n" + kernel + "\nint after;\n", "fast"), kernel);
+}
+
 TEST(Excerpt, WhatIsOnlyDeclaredOrCalledIsMissing) {
   for (const char* symbol : {"grow", "nothing", "Bo", "", "namespace"})
     EXPECT_THROW(cut_definition(kSource, symbol), std::invalid_argument) << symbol;

@@ -72,6 +72,19 @@ TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   EXPECT_TRUE(has(page("docs/lessons.md"), "(../lessons/30_gradient_accumulation/README.md)"));
 }
 
+TEST_F(Generated, AFoundationCaseHasItsNotesInATableOfTheirOwn) {
+  Result result = sample_result();
+  CaseResult counted = result.cases[0];
+  counted.name = "counted", counted.workload = "foundation", counted.verdicts.clear();
+  result.cases.push_back(counted);
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "| R2 batch=4 | accumulate |")) << text;
+  EXPECT_TRUE(has(text, "\n\n| case | variant | what | value |\n")) << text;
+  EXPECT_TRUE(has(text, "| counted | accumulate | micro-batches |")) << text;
+  EXPECT_FALSE(has(text, "| R2 batch=4 | accumulate | micro-batches |")) << text;
+}
+
 TEST_F(Generated, OtherCodeMakesARowStale) {
   publish(false);
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "stale"));

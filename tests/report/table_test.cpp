@@ -56,6 +56,21 @@ TEST(Table, AFoundationPageShowsNotesAndNoVerdicts) {
   EXPECT_EQ(format_summary({result}), "") << "foundation pages stay out of the table of verdicts";
 }
 
+TEST(Table, AFoundationCaseBesideOneThatTrainsShowsNotes) {
+  Result result = sample_result();
+  CaseResult counted = result.cases[0];
+  counted.name = "counted", counted.workload = "foundation";
+  result.cases.push_back(counted);
+  const std::string table = format_table(result);
+  const size_t second = table.find("Case counted");
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_TRUE(has(table.substr(0, second), "SLOWER"));
+  EXPECT_FALSE(has(table.substr(second), "SLOWER"));
+  EXPECT_TRUE(has(table.substr(second), "micro-batches"));
+  EXPECT_TRUE(has(format_summary({result}), "R2 batch=4"));
+  EXPECT_FALSE(has(format_summary({result}), "counted"));
+}
+
 TEST(Table, ASurpriseAndAMissedTrapStandOut) {
   Result result = sample_result();
   result.cases[0].variants[1].expected->speed = "FASTER";

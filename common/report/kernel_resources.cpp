@@ -1,0 +1,77 @@
+#include <tenfold/kernel_resources.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include <tenfold/humanize.h>
+#include <tenfold/markdown.h>
+#include <tenfold/result.h>
+#include <tenfold/sha256.h>
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// As kernel_resources.py computes it.
+std::string sources_hash(const fs::path& kernels, const std::string& kernel) {
+  std::vector<fs::path> own, shared;
+  const auto collect = [](const fs::path& folder, std::vector<fs::path>& files) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      if (entry.path().extension().string().starts_with(".cu")) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  };
+  collect(kernels / kernel, own);
+  collect(kernels, shared);
+  std::string all;
+  for (const auto* files : {&own, &shared}) {
+    for (const fs::path& file : *files) all += file.filename().string() + "\n" + bytes_of(file);
+  }
+  return sha256(all);
+}
+
+std::string cell(const nlohmann::ordered_json& on) {
+  std::string text = std::to_string(on.at("registers").get<int>());
+  if (const int64_t shared = on.at("shared_bytes"); shared > 0) text += ", " + human_bytes(static_cast<double>(shared));
+  if (const int64_t spills = on.at("spill_bytes"); spills > 0) text += ", **spills " + std::to_string(spills) + " B**";
+  return text;
+}
+
+}  // namespace
+
+std::string kernel_resources_markdown(const fs::path& root) {
+  const fs::path file = root / "docs" / "kernel_resources.json";
+  if (!fs::exists(file)) throw ResultError(file.string() + " is missing; write it with common/cmake/kernel_resources.py");
+  try {
+    const auto json = nlohmann::ordered_json::parse(bytes_of(file));
+    if (json.at("schema") != "tenfold.kernel_resources/1") throw ResultError(file.string() + ": unknown schema");
+    std::vector<std::vector<std::string>> rows = {{"kernel", "function"}};
+    for (const auto& arch : json.at("architectures")) rows[0].push_back(arch);
+    for (const auto& kernel : json.at("kernels")) {
+      const std::string name = kernel.at("kernel");
+      const bool stale = kernel.at("sources") != sources_hash(root / "kernels", name);
+      for (const auto& [function, by_arch] : kernel.at("functions").items()) {
+        std::vector<std::string> row = {name + (stale ? " *stale*" : ""), "`" + function + "`"};
+        for (const auto& arch : json.at("architectures")) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");
+        rows.push_back(row);
+      }
+    }
+    return "nvcc " + json.at("nvcc").get<std::string>() + ", " + json.at("date").get<std::string>() +
+           ". Registers per thread, static shared memory per block, spills where there are any.\n\n" + markdown_table(rows);
+  } catch (const nlohmann::json::exception& error) {
+    throw ResultError(file.string() + ": is damaged: " + error.what());
+  }
+}
+
+}  // namespace tenfold

@@ -1,0 +1,14 @@
+#pragma once
+// The table of registers, shared memory and spills of every kernel, from docs/kernel_resources.json.
+
+#include <filesystem>
+#include <string>
+
+namespace tenfold {
+
+/// One row per `__global__` function with a column per architecture: registers, static shared memory, spills where there
+/// are any. A kernel whose sources have changed since is marked stale. `root` is the checkout. Throws ResultError with one
+/// line on a missing or damaged file.
+std::string kernel_resources_markdown(const std::filesystem::path& root);
+
+}  // namespace tenfold

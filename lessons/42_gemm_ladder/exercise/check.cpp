@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include EXERCISE
+
+#include <tenfold/simt_device.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+namespace {
+
+using namespace tenfold;
+
+struct Ran {
+  simt::Report report;
+  std::string wrong;  ///< the first element that is not float64's; empty when all are
+};
+
+/// Runs the answer's kernel under the microscope and compares.
+Ran layer(int m, int n, int k) {
+  simt::Device device;
+  const auto x = device.buffer<float>("x", int64_t{m} * k), w = device.buffer<float>("w", int64_t{n} * k);
+  const auto y = device.buffer<float>("y", int64_t{m} * n);
+  std::mt19937 bits(42);
+  std::normal_distribution<float> normal;
+  for (float& value : x) value = normal(bits);
+  for (float& value : w) value = normal(bits);
+  const auto tiles = [](int size) { return static_cast<unsigned>((size + kTile - 1) / kTile); };
+  kernels::launch(&device, dim3(tiles(n), tiles(m)), dim3(kThreadsX, kThreadsY), 0, linear, y.data(), x.data(), w.data(), m, n, k);
+  for (int64_t row = 0; row < m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      double sum = 0, size = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double product = static_cast<double>(x[row * k + i]) * static_cast<double>(w[column * k + i]);
+        sum += product;
+        size += std::abs(product);
+      }
+      const double found = y[row * n + column];
+      if (std::abs(found - sum) <= k * 0x1p-24 * size) continue;  // never true of NaN
+      return {device.report(), "row " + std::to_string(row) + ", column " + std::to_string(column) + " is " + std::to_string(found) +
+                                   ", not " + std::to_string(sum)};
+    }
+  }
+  return {device.report(), ""};
+}
+
+TEST(Exercise42, EveryElementIsRight) {
+  struct Shape {
+    int m, n, k;
+  };
+  for (const auto& [m, n, k] : {Shape{1, 1, 1}, {5, 33, 7}, {33, 65, 100}, {64, 32, 96}}) {
+    ASSERT_EQ(layer(m, n, k).wrong, "") << m << " x " << n << " x " << k
+                                        << ": hint: what is in a tile beyond the edge of x or w, and is it whole when it is read?";
+  }
+}
+
+TEST(Exercise42, AQuarterOfAByteForEachMultiplyAdd) {
+  constexpr int kSize = 64;
+  double loaded = 0;
+  for (const simt::Access& access : layer(kSize, kSize, kSize).report.accesses) {
+    if (access.space == simt::Space::global && access.kind == simt::Kind::load) loaded += static_cast<double>(access.bytes_moved());
+  }
+  EXPECT_LE(loaded / (kSize * kSize * kSize), 0.25) << "bytes from global memory: hint: a tile of 32 uses each value 32 times, "
+                                                       "if its lanes read neighbours";
+}
+
+TEST(Exercise42, NoBankConflict) {
+  for (const simt::Access& access : layer(64, 64, 64).report.accesses) {
+    if (access.space != simt::Space::shared) continue;
+    EXPECT_EQ(access.wavefronts, access.ideal_wavefronts)
+        << "line " << access.where.line << ": hint: up to " << access.worst_ways << " lanes want different words of the same bank";
+  }
+}
+
+TEST(Exercise42, NothingRaces) {
+  const simt::Report report = layer(64, 40, 100).report;
+  for (const simt::Race& race : report.races) {
+    ADD_FAILURE() << "lines " << race.first.line << " and " << race.second.line
+                  << " touch the same word: hint: a tile is written, then read, then written again; who must wait, and when?";
+  }
+  for (const simt::Fault& fault : report.faults) ADD_FAILURE() << "line " << fault.where.line << ": " << fault.text;
+}
+
+}  // namespace

@@ -1,0 +1,244 @@
+// The hand counts of kernels/{transpose,reduction,sgemm}/README.md: what arithmetic on a page says must be what the
+// microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of rows that fill sectors.
+#include "kernel_device.h"
+
+#ifdef TENFOLD_TEST_ON_GPU
+
+TEST(HandCounts, AreOfTheMicroscope) { GTEST_SKIP() << "a GPU does not say what it moved"; }
+
+#else
+
+#include <tenfold/reduction.h>
+#include <tenfold/sgemm.h>
+#include <tenfold/transpose.h>
+
+namespace tenfold::test {
+namespace {
+
+using simt::Access;
+using simt::Kind;
+using simt::Report;
+using simt::Space;
+
+int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+/// All accesses of one kind in one space, and in one buffer for global memory.
+Access sum(const Report& report, Space space, Kind kind, const std::string& buffer = "") {
+  Access sum;
+  for (const Access& access : report.accesses) {
+    if (access.space != space || access.kind != kind || access.buffer != buffer) continue;
+    sum.requests += access.requests;
+    sum.lanes += access.lanes;
+    sum.sectors += access.sectors;
+    sum.wavefronts += access.wavefronts;
+  }
+  return sum;
+}
+
+// --- transpose -----------------------------------------------------------------------------------------------------
+struct Matrix {
+  int64_t rows, columns;
+};
+constexpr Matrix kMatrices[] = {{64, 192}, {40, 72}};
+
+class TransposeByHand : public KernelTest {
+ protected:
+  Report seen(Matrix matrix, int rung) {
+    device_.reset();
+    const auto in = copied(normal_values(matrix.rows * matrix.columns, 40));
+    const auto out = poisoned<float>(matrix.rows * matrix.columns);
+    kernels::transpose(stream(), out.data(), in.data(), matrix.rows, matrix.columns, rung);
+    expect_clean();
+    return device_.report();
+  }
+};
+
+TEST_F(TransposeByHand, NaiveReadStoresOneSectorForEachElement) {
+  for (const auto& [rows, columns] : kMatrices) {
+    const Report report = seen({rows, columns}, 0);
+    const Access load = sum(report, Space::global, Kind::load, "in"), store = sum(report, Space::global, Kind::store, "out");
+    EXPECT_EQ(load.requests, rows * parts(columns, 32));
+    EXPECT_EQ(load.sectors, rows * columns / 8);
+    EXPECT_EQ(store.requests, load.requests);
+    EXPECT_EQ(store.sectors, rows * columns);
+    EXPECT_EQ(report.sectors() * 32, 36 * rows * columns);
+  }
+}
+
+TEST_F(TransposeByHand, NaiveWriteLoadsOneSectorForEachElement) {
+  for (const auto& [rows, columns] : kMatrices) {
+    const Report report = seen({rows, columns}, 1);
+    EXPECT_EQ(sum(report, Space::global, Kind::load, "in").sectors, rows * columns);
+    EXPECT_EQ(sum(report, Space::global, Kind::store, "out").sectors, rows * columns / 8);
+    EXPECT_EQ(report.sectors() * 32, 36 * rows * columns);
+  }
+}
+
+TEST_F(TransposeByHand, ATileMovesTheLeastAndAColumnOfItIsOnePassForEachLane) {
+  for (const auto& [rows, columns] : kMatrices) {
+    const Report tiled = seen({rows, columns}, 2), padded = seen({rows, columns}, 3);
+    for (const Report& report : {tiled, padded}) {
+      EXPECT_EQ(report.sectors() * 32, 8 * rows * columns);
+      EXPECT_EQ(sum(report, Space::shared, Kind::store).wavefronts, rows * parts(columns, 32));
+      EXPECT_EQ(sum(report, Space::shared, Kind::load).requests, columns * parts(rows, 32));
+    }
+    EXPECT_EQ(sum(tiled, Space::shared, Kind::load).wavefronts, rows * columns);
+    EXPECT_EQ(sum(padded, Space::shared, Kind::load).wavefronts, columns * parts(rows, 32));
+  }
+}
+
+TEST_F(TransposeByHand, SixteenBytesPerLaneAreAQuarterOfTheRequests) {
+  for (const auto& [rows, columns] : kMatrices) {
+    const Report report = seen({rows, columns}, 4);
+    EXPECT_EQ(report.sectors() * 32, 8 * rows * columns);
+    EXPECT_EQ(sum(report, Space::global, Kind::load, "in").requests, rows / 4 * parts(columns, 32));
+    EXPECT_EQ(sum(report, Space::global, Kind::store, "out").requests, columns / 4 * parts(rows, 32));
+    // Four stores to the tile for each load and four loads from it for each store, one pass each.
+    EXPECT_EQ(sum(report, Space::shared, Kind::store).wavefronts, rows * parts(columns, 32));
+    EXPECT_EQ(sum(report, Space::shared, Kind::load).wavefronts, columns * parts(rows, 32));
+  }
+}
+
+// --- reduction -----------------------------------------------------------------------------------------------------
+constexpr int64_t kCounts[] = {65536, 100096};  // the second one is no power of two: 391 blocks of 256
+
+class ReductionByHand : public KernelTest {
+ protected:
+  Report seen(int64_t n, int rung) {
+    device_.reset();
+    const auto in = copied(normal_values(n, 41));
+    const auto out = poisoned<float>(1);
+    const auto workspace = device_.buffer<kernels::ReductionWorkspace>("workspace", 1);
+    workspace[0].blocks_done = 0;
+    kernels::reduce_sum(stream(), out.data(), in.data(), n, workspace.data(), rung);
+    expect_clean();
+    return device_.report();
+  }
+};
+
+TEST_F(ReductionByHand, EachElementIsReadOnceAndRungZeroAddsEachInAnAtomic) {
+  for (const int64_t n : kCounts) {
+    const Report report = seen(n, 0);
+    const Access load = sum(report, Space::global, Kind::load, "in"), atomic = sum(report, Space::global, Kind::atomic, "out");
+    EXPECT_EQ(load.requests, n / 32);
+    EXPECT_EQ(load.sectors, n / 8);
+    EXPECT_EQ(atomic.requests, n / 32);
+    EXPECT_EQ(atomic.lanes, n);
+    EXPECT_EQ(atomic.sectors, n / 32);  // 32 lanes, one address
+  }
+}
+
+TEST_F(ReductionByHand, TreesDifferInTheirRequestsAndNotInTheirLanes) {
+  for (const int64_t n : kCounts) {
+    const int64_t blocks = n / 256;
+    constexpr int64_t kTree[] = {8 + 8 + 8 + 8 + 8 + 4 + 2 + 1, 4 + 2 + 1 + 1 + 1 + 1 + 1 + 1};  // warps at work, step by step
+    for (int rung = 1; rung <= 2; ++rung) {
+      SCOPED_TRACE("rung " + std::to_string(rung));
+      const Report report = seen(n, rung);
+      const Access load = sum(report, Space::shared, Kind::load), store = sum(report, Space::shared, Kind::store);
+      EXPECT_EQ(store.requests, blocks * (8 + kTree[rung - 1]));
+      EXPECT_EQ(load.requests, blocks * (2 * kTree[rung - 1] + 1));
+      EXPECT_EQ(store.lanes, blocks * (256 + 255));
+      EXPECT_EQ(load.lanes, blocks * (2 * 255 + 1));
+      EXPECT_EQ(store.wavefronts + load.wavefronts, store.requests + load.requests);  // no bank conflict in either
+      EXPECT_EQ(report.barriers, blocks * 9);
+      EXPECT_EQ(sum(report, Space::global, Kind::atomic, "out").requests, blocks);
+      EXPECT_EQ(sum(report, Space::global, Kind::load, "in").sectors, n / 8);
+    }
+  }
+}
+
+TEST_F(ReductionByHand, TheLastBlockReadsSixteenSectorsPerRequestAndAFewSums) {
+  for (const int64_t n : kCounts) {
+    const int64_t blocks = parts(n, 16 * 256);
+    const Report report = seen(n, 5);
+    const Access load = sum(report, Space::global, Kind::load, "in"), sums = sum(report, Space::global, Kind::load, "workspace");
+    EXPECT_EQ(load.requests, n / 128);
+    EXPECT_EQ(load.sectors, n / 8);
+    EXPECT_EQ(sums.lanes, blocks);
+    EXPECT_EQ(sums.sectors, parts(blocks, 8));
+    EXPECT_EQ(sum(report, Space::global, Kind::atomic, "workspace").requests, blocks);
+    EXPECT_EQ(sum(report, Space::global, Kind::store, "workspace").requests, blocks + 1);
+    EXPECT_EQ(sum(report, Space::global, Kind::store, "out").requests, 1);
+    EXPECT_EQ(report.launches, 1);
+    EXPECT_EQ(report.barriers, 2 * blocks + 1);
+  }
+}
+
+// --- sgemm -----------------------------------------------------------------------------------------------------------
+struct Product {
+  int64_t m, n, k;
+};
+constexpr Product kProducts[] = {{128, 256, 64}, {40, 72, 24}};
+
+class SgemmByHand : public KernelTest {
+ protected:
+  Report seen(Product p, int rung) {
+    device_.reset();
+    const auto a = copied(normal_values(p.m * p.k, 1), "a"), b = copied(normal_values(p.k * p.n, 2), "b");
+    const auto c = poisoned<float>(p.m * p.n, "c");
+    kernels::sgemm(stream(), c.data(), a.data(), b.data(), p.m, p.n, p.k, 1, 0, rung);
+    expect_clean();
+    return device_.report();
+  }
+};
+
+TEST_F(SgemmByHand, NaiveNeedsASectorOfAForEachProductAndCoalescedOneForEachWarp) {
+  for (const auto& [m, n, k] : kProducts) {
+    const Report naive = seen({m, n, k}, 0), coalesced = seen({m, n, k}, 1);
+    EXPECT_EQ(sum(naive, Space::global, Kind::load, "a").sectors, m * n * k);
+    EXPECT_EQ(sum(naive, Space::global, Kind::load, "b").sectors, parts(m, 32) * n * k);
+    EXPECT_EQ(sum(naive, Space::global, Kind::store, "c").sectors, m * n);
+    EXPECT_EQ(sum(coalesced, Space::global, Kind::load, "a").sectors, m * parts(n, 32) * k);
+    EXPECT_EQ(sum(coalesced, Space::global, Kind::load, "b").sectors, m * n / 8 * k);
+    EXPECT_EQ(sum(coalesced, Space::global, Kind::store, "c").sectors, m * n / 8);
+  }
+}
+
+TEST_F(SgemmByHand, TheWholeTilesOfThePageMoveWhatThePageSays) {
+  constexpr auto kWhole = kProducts[0];
+  constexpr int64_t kProductsOfScalars = kWhole.m * kWhole.n * kWhole.k;
+  const int64_t moved[] = {33 * kProductsOfScalars, 5 * kProductsOfScalars, kProductsOfScalars / 4, kProductsOfScalars / 8,
+                           kProductsOfScalars / 16};
+  for (int rung = 0; rung <= 4; ++rung) {
+    const Report report = seen(kWhole, rung);
+    EXPECT_EQ(sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved(),
+              moved[rung])
+        << "rung " << rung;
+  }
+}
+
+TEST_F(SgemmByHand, ATileOfTMovesEachValueOnceForTUses) {
+  constexpr int64_t kTiles[] = {32, 64, 128, 128, 128, 128};  // of rungs 2 to 7
+  for (const auto& [m, n, k] : kProducts) {
+    for (int rung = 2; rung < kernels::kSgemmRungs; ++rung) {
+      SCOPED_TRACE("rung " + std::to_string(rung) + ", m " + std::to_string(m));
+      const int64_t tile = kTiles[rung - 2];
+      const Report report = seen({m, n, k}, rung);
+      EXPECT_EQ(sum(report, Space::global, Kind::load, "a").sectors, parts(n, tile) * m * k / 8);
+      EXPECT_EQ(sum(report, Space::global, Kind::load, "b").sectors, parts(m, tile) * k * n / 8);
+      EXPECT_EQ(sum(report, Space::global, Kind::store, "c").sectors, m * n / 8);
+    }
+  }
+}
+
+TEST_F(SgemmByHand, RegistersCutTheReadsOfSharedMemory) {
+  struct Reads {
+    int rung;
+    int64_t tile, depth, warps, each;  // each: requests of a warp for one value of the depth
+  };
+  constexpr Reads kReads[] = {{2, 32, 32, 32, 2}, {3, 64, 8, 16, 9}, {4, 128, 8, 8, 16}, {5, 128, 8, 8, 4}, {7, 128, 16, 8, 4}};
+  for (const auto& [m, n, k] : kProducts) {
+    for (const auto& [rung, tile, depth, warps, each] : kReads) {
+      // Partial tiles are filled up with zeros, and multiplied.
+      EXPECT_EQ(sum(seen({m, n, k}, rung), Space::shared, Kind::load).requests,
+                parts(m, tile) * parts(n, tile) * warps * parts(k, depth) * depth * each)
+          << "rung " << rung << ", m " << m;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenfold::test
+
+#endif

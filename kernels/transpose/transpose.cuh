@@ -123,7 +123,7 @@ static __global__ void transpose_vectorised(float* __restrict__ out, const float
       const int64_t row = corner.row + x, column = corner.column + y;
       if (row < rows && column < columns) {
         const float4 values{tile[x][y], tile[x + 1][y], tile[x + 2][y], tile[x + 3][y]};
-        *reinterpret_cast<float4*>(&out[column * rows + row]) = values;
+        reinterpret_cast<float4*>(out)[(column * rows + row) / 4] = values;
       }
     }
   } else {

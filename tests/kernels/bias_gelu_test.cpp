@@ -124,7 +124,7 @@ TEST_F(BiasGeluOfFloat, RefusesWhatCannotBe) {
       std::invalid_argument);
 }
 
-#ifndef TENFOLD_TEST_ON_GPU
+#ifdef TENFOLD_COUNTED
 
 TEST_F(BiasGeluOfFloat, FusionHalvesTheTrafficAndPacketsQuarterTheRequests) {
   const int64_t rows = 64, columns = 256, bytes = rows * columns * 4;

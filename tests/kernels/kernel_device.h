@@ -1,6 +1,7 @@
 #pragma once
 // Where a kernel test runs. The same test source is built twice: on the microscope, for every machine, and, with
-// TENFOLD_TEST_ON_GPU, for a GPU (CTest label `gpu`; skipped where there is none).
+// TENFOLD_TEST_ON_GPU, for a GPU (CTest label `gpu`; skipped where there is none).  Where counts are asserted, TENFOLD_COUNTED
+// is defined: on the microscope, but not in a build with sanitizers.
 
 #include <gtest/gtest.h>
 

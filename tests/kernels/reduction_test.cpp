@@ -135,7 +135,8 @@ TEST_F(Reduction, ManyElements) {
   }
 }
 
-#else
+#endif
+#ifdef TENFOLD_COUNTED
 
 /// The requests of one kind in one space, and what they move.
 simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind) {

@@ -30,7 +30,7 @@ TEST_F(StridedCopy, RefusesWhatIsNoCopy) {
     EXPECT_THROW(kernels::strided_copy(stream(), out.data(), out.data(), count, stride, offset), std::invalid_argument);
 }
 
-#ifndef TENFOLD_TEST_ON_GPU
+#ifdef TENFOLD_COUNTED
 TEST_F(StridedCopy, SectorsGrowWithTheStrideAndStop) {
   // By hand: 32 floats with stride s span 128 s bytes, so min(4 s, 32) sectors; shifted by one float, one sector more.
   for (const auto& [stride, offset, sectors] :

@@ -35,7 +35,7 @@ TEST_F(TileCopy, RefusesWhatCannotBe) {
   EXPECT_TRUE(std::isnan(out.host()[0]));
 }
 
-#ifndef TENFOLD_TEST_ON_GPU
+#ifdef TENFOLD_COUNTED
 TEST_F(TileCopy, TheTileSavesNoSectorAndCostsPassesAndBarriers) {
   // By hand, for 1024 floats: 32 warps load 4 sectors and store 4; through the tile each warp also stores and loads once, and
   // each of the 4 blocks has a barrier.

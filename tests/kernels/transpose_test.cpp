@@ -73,7 +73,8 @@ TEST_F(Transpose, MoreRowsThanTwoDimensionalGridsHave) {
   for (int rung = 0; rung < kTransposeRungs; ++rung) expect_transposed(4'200'003, 3, rung);
 }
 
-#else
+#endif
+#ifdef TENFOLD_COUNTED
 
 /// All accesses of one kind in one space, added up.
 simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind) {

@@ -112,7 +112,7 @@ struct Case {
   std::string name;
   Settings settings;
   std::vector<Expectation> expected;
-  std::string workload = "";  ///< the lesson's own when empty
+  std::string workload = "";  ///< the lesson's own when empty; "foundation" for a case that only notes numbers
 };
 
 struct Lesson {

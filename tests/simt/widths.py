@@ -113,7 +113,8 @@ def main():
             sys.exit(f"{name}: accesses whose source line the microscope does not know")
         for key in sorted(counted):
             compared += 1
-            if counted[key] == from_nvcc.get(key):
+            # A template may be compiled with a type that the page never runs: nvcc then knows widths that were not counted.
+            if counted[key] <= from_nvcc.get(key, set()):
                 continue
             file, line, space, kind = key
             text = (SOURCE / file).read_text().splitlines()[line - 1].strip()

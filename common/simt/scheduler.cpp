@@ -74,9 +74,10 @@ bool next_phase() {
       engine.lost = true;
     }
     if (thread.at != Thread::At::barrier) continue;
-    if (waiting != nullptr && waiting->pc != thread.pc) {
-      const Where other = where_is(waiting->pc);
-      note_fault(FaultKind::divergent_barrier, thread.pc, "some threads of the block wait at another __syncthreads, " + text_of(other));
+    // The compiler may make two calls of one __syncthreads in the source.
+    if (waiting != nullptr && waiting->pc != thread.pc && where_is(waiting->pc) != where_is(thread.pc)) {
+      note_fault(FaultKind::divergent_barrier, thread.pc,
+                 "some threads of the block wait at another __syncthreads, " + text_of(where_is(waiting->pc)));
     }
     waiting = waiting != nullptr ? waiting : &thread;
   }

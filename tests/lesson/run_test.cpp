@@ -162,6 +162,30 @@ TEST(Run, FlagsOfOneVariantDoNotReachTheNext) {
   EXPECT_TRUE(tenfold::GlobalState::capture(torch::kCPU).same_flags(before));
 }
 
+TEST(Run, AFoundationCaseOnlyNotes) {
+  tenfold::Lesson lesson = toy::lesson();
+  const auto noting = [](const toy::Trial& trial) -> toy::Step {
+    if (trial.get("counted", 0) == 0) return toy::plain(trial);
+    trial.note("counted", 3, "things");
+    return {};
+  };
+  lesson.baseline.build = lesson.techniques[0].build = noting;
+  lesson.cases.push_back({"counted", {{"counted", 1}}, {}, "foundation"});
+  const auto ran = toy::run(lesson, {"--preset", "smoke"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  ASSERT_EQ(ran.result.cases.size(), 2U);
+  EXPECT_FALSE(ran.result.foundation);
+  EXPECT_EQ(ran.result.cases[0].verdicts.size(), 1U);
+  const tenfold::CaseResult& counted = ran.result.cases[1];
+  EXPECT_EQ(counted.workload, "foundation");
+  EXPECT_TRUE(counted.verdicts.empty());
+  for (const auto& variant : counted.variants) {
+    EXPECT_EQ(variant.status, "ok");
+    EXPECT_TRUE(variant.rounds.empty());
+    EXPECT_EQ(variant.notes.at("counted").value, 3);
+  }
+}
+
 TEST(Run, NotesSettingsAndBytesSentAreRecorded) {
   auto lesson = toy::lesson();
   const auto noting = [](const tenfold::Trial& trial) {

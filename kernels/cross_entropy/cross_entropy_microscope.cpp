@@ -1,0 +1,47 @@
+// The page behind `./tenfold kernel cross_entropy`.
+#include <tenfold/cross_entropy.h>
+#include <tenfold/kernel_page.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+
+#include "cross_entropy_reference.h"
+
+namespace {
+
+tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
+  using namespace tenfold::kernels;
+  const int64_t rows = shape.at("rows"), classes = shape.at("classes"), count = rows * classes;
+  if (rows < 1 || classes < 1) throw std::invalid_argument("rows and classes must be at least 1");
+  const auto logits = device.buffer<float>("logits", count), mean = device.buffer<float>("mean", 1);
+  const auto losses = device.buffer<float>("losses", rows);
+  const auto counted = device.buffer<int64_t>("counted", 1), targets = device.buffer<int64_t>("targets", rows);
+  std::mt19937 bits(44);
+  std::normal_distribution<float> normal;
+  std::generate(logits.begin(), logits.end(), [&] { return normal(bits); });
+  std::generate(targets.begin(), targets.end(), [&] { return static_cast<int64_t>(bits() % static_cast<uint64_t>(classes)); });
+  const std::vector<double> wide(logits.begin(), logits.end());
+
+  cross_entropy(&device, logits.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex, rung);
+
+  const auto expected = cross_entropy_reference(wide, {targets.begin(), targets.end()}, rows, classes, kIgnoreIndex, kFloatRounding);
+  return {.worst_error =
+              std::max({worst_error(logits, expected.gradient), worst_error(losses, expected.losses), worst_error(mean, expected.mean)}),
+          .flops = 7.0 * static_cast<double>(count),  // compare, subtract, exp, add; product, difference, product
+          .least_bytes = 2 * count * static_cast<int64_t>(sizeof(float)) + rows * static_cast<int64_t>(sizeof(int64_t) + sizeof(float))};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tenfold::simt::KernelPage page{
+      .name = "cross_entropy",
+      .title = "Cross-entropy of the rows of a float matrix, loss and gradient; the gradient takes the logits' place",
+      .shape = {{"rows", 32}, {"classes", 2048}},
+      .rungs = {{"two kernels", "Forward and backward apart, one thread per row: five reads of the logits, a sector for each lane."},
+                {"one kernel", "A block does one row, online: loss and gradient from two reads and one write of neighbours."},
+                {"vectorised", "A thread moves 16 bytes per access and rescales its sum once per packet."}},
+      .run = run};
+  return tenfold::simt::show(argc, argv, page);
+}

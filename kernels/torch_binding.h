@@ -1,0 +1,81 @@
+#pragma once
+// What the kernels' LibTorch bindings share: which rows, which type, and where the launch goes.
+
+#include <torch/torch.h>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tenfold/simt_device.h>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace tenfold::fused {
+
+/// A tensor as the kernels see it: its last dimension is the row.
+struct Shape {
+  int64_t rows, columns;
+};
+
+/// Throws c10::Error for a tensor that no kernel takes; `name` is the operation's.
+inline Shape shape_of(const char* name, const at::Tensor& input) {
+  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name, ": the input must have a dimension and an element");
+  TORCH_CHECK(input.is_cpu() || input.is_cuda(), name, ": the input must be on the CPU or on CUDA, not on ", input.device());
+  const auto type = input.scalar_type();
+  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name, ": takes float, half and bfloat16, not ", type);
+  return {input.numel() / input.size(-1), input.size(-1)};
+}
+
+/// Throws c10::Error unless `vector` has an entry for each of the input's columns, with its type and on its device.
+inline void check_vector(const char* name, const char* what, const at::Tensor& vector, const at::Tensor& input) {
+  TORCH_CHECK(vector.defined() && vector.dim() == 1 && vector.size(0) == input.size(-1), name, ": ", what, " must have shape (",
+              input.size(-1), ")", vector.defined() ? "; it has " + c10::str(vector.sizes()) : "");
+  TORCH_CHECK(vector.scalar_type() == input.scalar_type() && vector.device() == input.device(), name, ": ", what, " is ",
+              vector.scalar_type(), " on ", vector.device(), " and the input ", input.scalar_type(), " on ", input.device());
+}
+
+/// The kernels leave no graph of their own behind.
+inline void check_first_order(const char* name) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), name, ": backward(create_graph = true) is not supported");
+}
+
+template <class T>
+T* data_of(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+/// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU: under
+/// the microscope, very slow, for tests and for looking; the kernel may then touch these tensors and nothing else, and
+/// anything else is a fault, which throws std::runtime_error.
+template <class Launch>
+void launch_where_they_are(std::initializer_list<std::pair<const char*, at::Tensor>> tensors, const Launch& launch) {
+  const at::Tensor& first = tensors.begin()->second;
+  const auto with_type = [&](auto stream) {
+    if (first.scalar_type() == at::kHalf) return launch(stream, __half());
+    if (first.scalar_type() == at::kBFloat16) return launch(stream, __nv_bfloat16());
+    launch(stream, float());
+  };
+#ifdef TENFOLD_WITH_CUDA
+  if (first.is_cuda()) {
+    const c10::cuda::CUDAGuard guard(first.device());
+    return with_type(c10::cuda::getCurrentCUDAStream().stream());
+  }
+#endif
+  simt::Device device({.count = false, .races = false});
+  std::vector<std::shared_ptr<void>> lent;
+  for (const auto& [name, tensor] : tensors) lent.push_back(device.adopt(name, tensor.data_ptr(), tensor.nbytes(), tensor.element_size()));
+  with_type(&device);
+  for (const simt::Fault& fault : device.report().faults) throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
+}
+
+}  // namespace tenfold::fused

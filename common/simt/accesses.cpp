@@ -149,6 +149,7 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
   Site& site = site_of(key, pc, kind, bytes);
   if (region == engine.static_shared) {
     engine.touched_shared_low = std::min(engine.touched_shared_low, address);
+    engine.state->shared_begin = std::min(engine.state->shared_begin, static_cast<int64_t>(address - region->low));
     engine.touched_shared_high = std::max(engine.touched_shared_high, address + size);
   }
   if (engine.state->options.count) {

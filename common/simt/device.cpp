@@ -124,6 +124,9 @@ Report Device::report() const {
       if (fresh) {
         access.where = where, access.space = shared ? Space::shared : Space::global, access.kind = site.kind;
         access.bytes = site.bytes, access.buffer = buffer, access.example = sums.example;
+        if (sums.region == -1) {
+          for (int64_t& offset : access.example) offset -= offset >= 0 ? state_->shared_begin : 0;
+        }
       }
       access.requests += sums.requests, access.lanes += sums.lanes, access.sectors += sums.sectors;
       access.wavefronts += sums.wavefronts, access.ideal_wavefronts += sums.ideal_wavefronts;
@@ -151,6 +154,7 @@ void Device::reset() {
   state_->races.clear();
   state_->faults.clear();
   state_->totals = {};
+  state_->shared_begin = std::numeric_limits<int64_t>::max();
   // Old stamps name sites that are gone, but their blocks are before every later launch's and are never looked at.
   for (const auto& region : state_->all_regions) {
     region->sectors_read.reset(region->sectors_read.size());

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -154,6 +155,8 @@ struct Device::State {
   std::map<std::pair<FaultKind, uintptr_t>, Fault> faults;
   Report totals;
   uint32_t blocks_started = 0;  // over all launches
+  // Lowest static shared byte that a kernel touched: on a GPU it is byte 0, here it lies anywhere in the library's memory.
+  int64_t shared_begin = std::numeric_limits<int64_t>::max();
 };
 
 /// The launch that is running. One per process: the hooks have no other way to find it.

@@ -188,7 +188,7 @@ std::string picture(const Access& access, const std::string& title, const std::s
   }
   out += turned(20, kTop + kLanes * kRow / 2, "lane of the warp", "dim", "middle");
   const std::string place = access.buffer.empty() ? "memory" : "buffer '" + access.buffer + "'";
-  std::string axis = shared ? "bank of shared memory (a word of 4 bytes wide)" : "32-byte sector, by its byte offset in " + place;
+  std::string axis = shared ? "bank of shared memory (4 bytes wide)" : "32-byte sector, by its byte offset in " + place;
   out += text_at(kLeft, grid_bottom + label_height + 18, axis, "dim");
   std::string legend = "strong colour: the lane's own bytes";
   if (!jumps.empty()) legend += "; dashes: the address jumps";

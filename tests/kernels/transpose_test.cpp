@@ -128,6 +128,16 @@ TEST_F(Transpose, TheMicroscopeSeesWhatEachRungIsAbout) {
   }
 }
 
+TEST_F(Transpose, TheExampleOfSharedMemoryBeginsAtItsFirstByte) {
+  expect_transposed(32, 32, 2);
+  for (const simt::Access& access : device_.report().accesses) {
+    if (access.space != simt::Space::shared) continue;
+    // A store walks a row of the tile, a load a column of 32 floats: wherever the library's memory happens to lie.
+    const int64_t step = access.kind == simt::Kind::store ? 4 : 32 * 4;
+    for (size_t lane = 0; lane < 32; ++lane) EXPECT_EQ(access.example[lane], static_cast<int64_t>(lane) * step);
+  }
+}
+
 #endif
 
 }  // namespace

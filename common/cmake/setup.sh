@@ -161,6 +161,16 @@ link_cuda_compiler() {
 # --- 4 data ------------------------------------------------------------------------------------------------------
 fetch_data() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
 
+# The architectures that kernels are built for. The dev preset builds the whole list of CMakeLists.txt; who only runs
+# lessons waits for one: this machine's, or the oldest as PTX, which every GPU's driver can finish.
+cuda_archs() {
+  local own
+  if [ -n "${TENFOLD_CUDA_ARCHS:-}" ]; then echo "$TENFOLD_CUDA_ARCHS"; return; fi
+  [ "$preset" = release ] || return 0
+  own=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -E '^[0-9]+\.[0-9]+$' | sort -u | paste -sd ';' || true)
+  echo "${own:-7.5+PTX}"
+}
+
 # --- 5 configure, 6 build ----------------------------------------------------------------------------------------
 configure() {
   local cuda arguments=()
@@ -171,7 +181,9 @@ configure() {
   if [ -n "${Torch_DIR:-}" ]; then arguments+=(-DTorch_DIR="$Torch_DIR"); else
     arguments+=(-DTorch_DIR="$("$root/.venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/share/cmake/Torch")
   fi
-  [ -z "${TENFOLD_CUDA_ARCHS:-}" ] || arguments+=(-DTENFOLD_CUDA_ARCHS="$TENFOLD_CUDA_ARCHS")
+  local archs
+  archs=$(cuda_archs)
+  [ -z "$archs" ] || arguments+=(-DTENFOLD_CUDA_ARCHS="$archs")
   advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
   (cd "$root" && "$root/.venv/bin/cmake" --preset "$preset" -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" "${arguments[@]}")
 }
@@ -206,7 +218,7 @@ set_up() {
   once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
   build_environment
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
-  once 5/6 "configure ($preset)" configure "$pins${TENFOLD_CUDA_ARCHS:-}" "$preset"
+  once 5/6 "configure ($preset)" configure "$pins$(cuda_archs)" "$preset"
   # Ninja knows whether there is something to do; it is asked first so that a repeated call stays silent.
   if ! "$root/.venv/bin/ninja" -C "$build" -n "${targets[@]}" 2>/dev/null | grep -q 'no work to do'; then
     step 6/6 "build (${targets[*]})" build_targets

@@ -57,13 +57,14 @@ std::string kernel_resources_markdown(const fs::path& root) {
     const auto json = nlohmann::ordered_json::parse(bytes_of(file));
     if (json.at("schema") != "tenfold.kernel_resources/1") throw ResultError(file.string() + ": unknown schema");
     std::vector<std::vector<std::string>> rows = {{"kernel", "function"}};
-    for (const auto& arch : json.at("architectures")) rows[0].push_back(arch);
+    const auto architectures = json.at("architectures").get<std::vector<std::string>>();
+    rows[0].insert(rows[0].end(), architectures.begin(), architectures.end());
     for (const auto& kernel : json.at("kernels")) {
       const std::string name = kernel.at("kernel");
       const bool stale = kernel.at("sources") != sources_hash(root / "kernels", name);
       for (const auto& [function, by_arch] : kernel.at("functions").items()) {
         std::vector<std::string> row = {name + (stale ? " *stale*" : ""), "`" + function + "`"};
-        for (const auto& arch : json.at("architectures")) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");
+        for (const auto& arch : architectures) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");
         rows.push_back(row);
       }
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "../expected.h"
 
@@ -13,7 +14,8 @@ struct SortedIds {
   explicit SortedIds(const std::vector<int64_t>& of_tokens) : ids(of_tokens.size()), order(of_tokens.size()) {
     const auto id = [&](int64_t token) { return of_tokens[static_cast<size_t>(token)]; };
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return id(a) < id(b); });
+    // A stable sort, by index where the ids are equal.
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return std::pair(id(a), a) < std::pair(id(b), b); });
     std::transform(order.begin(), order.end(), ids.begin(), id);
   }
   std::vector<int64_t> ids, order;

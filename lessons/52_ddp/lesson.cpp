@@ -141,9 +141,9 @@ Step reducer_of_pytorch(const Trial& trial) {
 
 enum class Sent { alone, in_buckets, beside_backward };  // the last: in buckets that live always and fill in backward()
 
-/// Drawing the joint batch, dispatching every operator and the update stay whole on each rank; the rest is divided. Every
-/// all-reduce takes the probed latency and time for its bytes. Beside backward(), two thirds of computing, only the bytes
-/// (the ranks' own cores move them) and the last latency are waited for. All gradients travel `sends` times in a step.
+/// Drawing the joint batch, dispatching and the update stay whole on each rank; the rest is divided. An all-reduce takes the probed
+/// latency and the time for its bytes. Beside backward(), two thirds of computing, only the bytes (the ranks' own cores move them)
+/// and the last latency are waited for. All gradients travel `sends` times in a step.
 tenfold::Prediction divided(const Counted& baseline, Sent how, double sends = 1) {
   const double n = baseline.setting("world_size"), pieces = baseline.setting("micro_batches");
   const int64_t gradients = baseline.gradient_bytes, states = baseline.resting_bytes - gradients;  // parameters and momenta
@@ -160,6 +160,7 @@ tenfold::Prediction divided(const Counted& baseline, Sent how, double sends = 1)
   const double whole = (baseline.share("data") + baseline.share("optimizer")) * baseline.step_seconds;
   const double compute = std::max(0.0, baseline.step_seconds - whole - dispatch) / n + dispatch * pieces;
   const double tensors = 12 * baseline.setting("layers") + 5;  // of a GPT: in each block, and around the blocks
+  // NOLINTNEXTLINE(bugprone-integer-division): buckets are counted whole
   const double calls = sends * (bucket == 0 ? tensors : double(1 + (std::max(gradients, first) - first + bucket - 1) / bucket));
   const double waits = latency * (kept > 0 ? std::max(sends, calls - compute * 2 / 3 / latency) : calls);
   const double per_byte = 2 * (n - 1) / n / rate + (bucket > 0 ? 2 / copy : 0);  // sent; into a bucket and out of it

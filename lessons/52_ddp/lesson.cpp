@@ -141,9 +141,8 @@ Step reducer_of_pytorch(const Trial& trial) {
 
 enum class Sent { alone, in_buckets, beside_backward };  // the last: in buckets that live always and fill in backward()
 
-/// Drawing the joint batch, dispatching and the update stay whole on each rank; the rest is divided. An all-reduce takes the probed
-/// latency and the time for its bytes. Beside backward(), two thirds of computing, only the bytes (the ranks' own cores move them)
-/// and the last latency are waited for. All gradients travel `sends` times in a step.
+/// Drawing the batch, dispatching and the update stay whole, the rest is divided. An all-reduce takes the probed latency and its bytes'
+/// time; beside backward(), two thirds of computing, only the bytes and the last latency wait. Gradients travel `sends` times a step.
 tenfold::Prediction divided(const Counted& baseline, Sent how, double sends = 1) {
   const double n = baseline.setting("world_size"), pieces = baseline.setting("micro_batches");
   const int64_t gradients = baseline.gradient_bytes, states = baseline.resting_bytes - gradients;  // parameters and momenta

@@ -51,7 +51,7 @@ Sums& sums_of(Site& site, int region) {
 }
 
 /// 32-byte sectors that the lanes touch; each is also marked in the buffer's map.
-int sectors_of(const Slot& slot, int bytes, const Region& region, const Bits& touched) {
+int sectors_of(const Slot& slot, int bytes, const Region& region, const Sparse<uint64_t>& touched) {
   std::array<uint64_t, 64> found;
   int count = 0;
   for (uint32_t lanes = slot.mask; lanes != 0; lanes &= lanes - 1) {
@@ -67,7 +67,7 @@ int sectors_of(const Slot& slot, int bytes, const Region& region, const Bits& to
   const uint64_t base = region.low >> 5;
   for (int i = 0; i < count; ++i) {
     const uint64_t bit = found[static_cast<size_t>(i)] - base;
-    touched.words()[bit >> 6] |= uint64_t{1} << (bit & 63);
+    touched.begin()[bit >> 6] |= uint64_t{1} << (bit & 63);
   }
   return count;
 }
@@ -98,16 +98,15 @@ void wavefronts_of(const Slot& slot, int bytes, Sums& sums) {
 }
 
 void count_slot(Site& site, const Slot& slot) {
-  Region& region = slot.region == -1   ? *engine.static_shared
-                   : slot.region == -2 ? *engine.dynamic_shared
-                                       : *engine.state->all_regions[static_cast<size_t>(slot.region)];
+  Region& region = slot.region == kStaticShared    ? *engine.static_shared
+                   : slot.region == kDynamicShared ? *engine.dynamic_shared
+                                                   : *engine.state->all_regions[static_cast<size_t>(slot.region)];
   Sums& sums = sums_of(site, slot.region);
   const int lanes = std::popcount(slot.mask);
   ++sums.requests;
   sums.lanes += lanes;
   if (region.space == Space::global) {
-    if (site.kind != Kind::store) sums.sectors += sectors_of(slot, site.bytes, region, region.sectors_read);
-    if (site.kind == Kind::store) sums.sectors += sectors_of(slot, site.bytes, region, region.sectors_written);
+    sums.sectors += sectors_of(slot, site.bytes, region, site.kind == Kind::store ? region.sectors_written : region.sectors_read);
     if (site.kind == Kind::atomic) sectors_of(slot, site.bytes, region, region.sectors_written);
   } else {
     wavefronts_of(slot, site.bytes, sums);
@@ -130,16 +129,16 @@ void flush_warp() {
   engine.touched.clear();
 }
 
-void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
+bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
   Region* region = region_of(address);
-  if (region == nullptr) return;  // the thread's own: registers and stack
+  if (region == nullptr) return true;  // the thread's own: registers and stack
   const auto size = static_cast<uintptr_t>(bytes);
   if (address < region->low || address + size > region->high) {
     const int64_t offset = static_cast<int64_t>(address) - static_cast<int64_t>(region->low);
     const std::string name = region->space == Space::shared ? "shared memory" : "buffer " + region->name;
     note_fault(FaultKind::out_of_bounds, pc,
                "touches byte " + std::to_string(offset) + " of " + name + ", which has " + std::to_string(region->high - region->low));
-    return;
+    return false;
   }
   if (std::has_single_bit(size) && address % size != 0) {
     note_fault(FaultKind::misaligned, pc,
@@ -169,7 +168,11 @@ void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
     site.slots[at].address[lane] = address;
     ++engine.state->totals.lane_accesses;
   }
-  if (engine.state->options.races) check_race(*region, address, bytes, kind, site.index);
+  if (engine.state->options.races) {
+    if (kind == Kind::atomic && region->space == Space::global) publish_and_learn(address);
+    check_race(*region, address, bytes, kind, site.index);
+  }
+  return true;
 }
 
 }  // namespace tenfold::simt

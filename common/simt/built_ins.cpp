@@ -21,6 +21,7 @@ void wait(Thread::At at, void* pc) {
   thread.pc = reinterpret_cast<uintptr_t>(pc);
   thread.fiber->suspend();
 }
+
 }  // namespace
 
 void block_barrier() { wait(Thread::At::barrier, __builtin_return_address(0)); }
@@ -82,10 +83,6 @@ uint64_t apply(void* address, AtomicOp op, uint64_t bits, uint64_t compare_bits)
     case AtomicOp::increment:
       now = old >= value ? T() : static_cast<T>(old + 1);
       break;
-    default:
-      if constexpr (std::is_integral_v<T>) {
-        now = op == AtomicOp::bit_and ? old & value : op == AtomicOp::bit_or ? old | value : old ^ value;
-      }
   }
   std::memcpy(address, &now, sizeof(T));
   return to_bits(old);
@@ -96,11 +93,7 @@ uint64_t apply(void* address, AtomicOp op, uint64_t bits, uint64_t compare_bits)
 uint64_t atomic(void* address, AtomicOp op, Number number, uint64_t value, uint64_t compare) {
   const int bytes = number == Number::f32 || number == Number::i32 || number == Number::u32 ? 4 : 8;
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  Region* region = region_of(at);
-  if (region != nullptr && region->space == Space::global) publish_and_learn(at);
-  count_access(at, bytes, Kind::atomic, static_cast<uint64_t>(pc) << 8, pc);
-  if (region != nullptr && (at < region->low || at + static_cast<uintptr_t>(bytes) > region->high)) return 0;
+  if (!count_access(reinterpret_cast<uintptr_t>(address), bytes, Kind::atomic, static_cast<uint64_t>(pc) << 8, pc)) return 0;
   return with_type(number, [&]<class T>() { return apply<T>(address, op, value, compare); });
 }
 

@@ -1,12 +1,9 @@
 #include <tenfold/simt_device.h>
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <map>
-#include <new>
 #include <stdexcept>
 #include <tuple>
 
@@ -17,24 +14,6 @@
 #endif
 
 namespace tenfold::simt {
-
-template <class T>
-void Sparse<T>::resize(size_t count) {
-  if (data_ != nullptr) munmap(data_, bytes_);
-  data_ = nullptr;
-  bytes_ = count * sizeof(T);
-  if (count == 0) return;
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  data_ = static_cast<T*>(memory);
-}
-template class Sparse<Shadow>;
-
-void Bits::reset(size_t words) {
-  words_.reset(static_cast<uint64_t*>(std::calloc(std::max<size_t>(words, 1), sizeof(uint64_t))));
-  if (words_ == nullptr) throw std::bad_alloc();
-  size_ = words;
-}
 
 namespace {
 
@@ -57,9 +36,9 @@ void add_region(Device::State& state, const std::shared_ptr<Region>& region) {
 
 int shift_of(size_t element_bytes) { return element_bytes >= 4 ? 2 : element_bytes >= 2 ? 1 : 0; }
 
-int64_t bits_in(const Bits& bits) {
+int64_t bits_in(const Sparse<uint64_t>& words) {
   int64_t sum = 0;
-  for (size_t i = 0; i < bits.size(); ++i) sum += std::popcount(bits.words()[i]);
+  for (const uint64_t word : words) sum += std::popcount(word);
   return sum;
 }
 
@@ -70,8 +49,7 @@ Device::~Device() = default;
 
 std::shared_ptr<void> Device::allocate(const std::string& name, size_t bytes, size_t element_bytes) {
   const size_t whole = bytes + 2 * kGuard + 256;
-  void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  void* memory = map_pages(whole);
   auto region = std::make_shared<Region>();
   region->name = name;
   region->low = (reinterpret_cast<uintptr_t>(memory) + kGuard + 255) & ~uintptr_t{255};
@@ -88,7 +66,7 @@ std::shared_ptr<void> Device::allocate(const std::string& name, size_t bytes, si
   add_region(*state_, region);
   return {pointer_to(region->low), [region, memory, whole, state = state_.get()](void*) {
             std::erase(state->regions, region);
-            region->shadow.resize(0);
+            region->shadow.reset(0);
 #ifdef __SANITIZE_ADDRESS__
             __asan_unpoison_memory_region(memory, whole);
 #endif
@@ -105,7 +83,7 @@ std::shared_ptr<void> Device::adopt(const std::string& name, void* data, size_t 
   add_region(*state_, region);
   return {data, [region, state = state_.get()](void*) {
             std::erase(state->regions, region);
-            region->shadow.resize(0);
+            region->shadow.reset(0);
           }};
 }
 
@@ -124,7 +102,7 @@ Report Device::report() const {
       if (fresh) {
         access.where = where, access.space = shared ? Space::shared : Space::global, access.kind = site.kind;
         access.bytes = site.bytes, access.buffer = buffer, access.example = sums.example;
-        if (sums.region == -1) {
+        if (sums.region == kStaticShared) {
           for (int64_t& offset : access.example) offset -= offset >= 0 ? state_->shared_begin : 0;
         }
       }

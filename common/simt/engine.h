@@ -4,8 +4,8 @@
 #include <tenfold/simt.h>
 
 #include "fiber.h"
+#include "pages.h"
 
-#include <cstdlib>
 #include <deque>
 #include <limits>
 #include <map>
@@ -32,36 +32,32 @@ struct Shadow {
   Stamp write, reads[2];
 };
 
-/// Zeroed memory that costs nothing until it is touched.
+/// Zeros that cost nothing until they are touched: a buffer may have gigabytes.
 template <class T>
 class Sparse {
  public:
-  void resize(size_t count);
-  T* data() const { return data_; }
-  ~Sparse() { resize(0); }
   Sparse() = default;
+  ~Sparse() { reset(0); }
   Sparse(const Sparse&) = delete;
   Sparse& operator=(const Sparse&) = delete;
 
- private:
-  T* data_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-/// Words of zeros that cost little until they are touched: a buffer may have gigabytes.
-class Bits {
- public:
-  void reset(size_t words);
-  uint64_t* words() const { return words_.get(); }
+  /// `count` zeros, whatever was there before.
+  void reset(size_t count) {
+    if (size_ != 0) munmap(data_, size_ * sizeof(T));
+    data_ = count != 0 ? static_cast<T*>(map_pages(count * sizeof(T))) : nullptr;
+    size_ = count;
+  }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
   size_t size() const { return size_; }
 
  private:
-  struct Free {
-    void operator()(uint64_t* words) const { std::free(words); }
-  };
-  std::unique_ptr<uint64_t[], Free> words_;
+  T* data_ = nullptr;
   size_t size_ = 0;
 };
+
+/// Region::index of shared memory. Global buffers have their place in State::all_regions.
+inline constexpr int kStaticShared = -1, kDynamicShared = -2;
 
 /// A stretch of memory that kernels may touch.
 struct Region {
@@ -72,19 +68,19 @@ struct Region {
   int granule_shift = 2;                    // shadow words of 1, 2 or 4 bytes
   int index = 0;
   Sparse<Shadow> shadow;
-  Bits sectors_read, sectors_written;  // one bit per 32-byte sector
+  Sparse<uint64_t> sectors_read, sectors_written;  // one bit per 32-byte sector
 };
 
 /// The lanes of one warp at one instruction, one time.
 struct Slot {
   uint32_t mask = 0;
-  int region = -1;
+  int region = 0;
   uintptr_t address[32];
 };
 
 /// Sums of one instruction in one region.
 struct Sums {
-  int region = -1;
+  int region = 0;
   int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, ideal_wavefronts = 0;
   int worst_ways = 0, example_lanes = 0;
   std::array<int64_t, 32> example{};
@@ -218,7 +214,8 @@ uint64_t with_type(Number number, F&& f) {
 void flush_warp();
 /// The region that holds the address, guards included; null for a stack or anything else of the host.
 Region* region_of(uintptr_t address);
-void count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+/// False when it is out of bounds, and a fault.
+bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
 // races.cpp
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
 void publish_and_learn(uintptr_t address);

@@ -1,9 +1,8 @@
 #include "fiber.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <new>
+#include "pages.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -15,8 +14,7 @@ namespace context = boost::context::detail;
 
 Fiber::Fiber(void (*body)(Fiber*)) : body_(body) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  void* memory = map_pages(kStackBytes + page);
   mprotect(memory, page, PROT_NONE);  // a kernel that recurses without end stops here
   stack_ = reinterpret_cast<uintptr_t>(memory) + page;
   inside_ = context::make_fcontext(pointer_to(stack_ + kStackBytes), kStackBytes, enter);

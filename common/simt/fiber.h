@@ -9,9 +9,6 @@
 
 namespace tenfold::simt {
 
-/// The engine counts with addresses; this is the one way back.
-inline void* pointer_to(uintptr_t address) { return reinterpret_cast<void*>(address); }  // NOLINT(performance-no-int-to-ptr)
-
 class Fiber {
  public:
   static constexpr size_t kStackBytes = 128 * 1024;

@@ -55,9 +55,9 @@ void note_race(const Region& region, uintptr_t address, const Stamp& before, Kin
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site) {
   if (bytes < 1 << region.granule_shift) {  // shared memory has no element type: the first narrow access tells
     region.granule_shift = bytes == 1 ? 0 : 1;
-    region.shadow.resize(0);
+    region.shadow.reset(0);
   }
-  if (region.shadow.data() == nullptr) region.shadow.resize(((region.high - region.low) >> region.granule_shift) + 1);
+  if (region.shadow.size() == 0) region.shadow.reset(((region.high - region.low) >> region.granule_shift) + 1);
   Thread& now = *engine.current;
   const bool atomic = kind == Kind::atomic;
   const Stamp stamp{engine.block_number, engine.barrier, engine.current_warp->now(now.number % 32), now.number,
@@ -66,7 +66,7 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
   const uintptr_t first = (address - region.low) >> region.granule_shift;
   const uintptr_t last = (address + static_cast<uintptr_t>(bytes) - 1 - region.low) >> region.granule_shift;
   for (uintptr_t word = first; word <= last; ++word) {
-    Shadow& shadow = region.shadow.data()[word];
+    Shadow& shadow = region.shadow.begin()[word];
     const auto conflict = [&](const Stamp& before) {
       if (!ordered(before, region.space)) note_race(region, region.low + (word << region.granule_shift), before, kind, site);
     };

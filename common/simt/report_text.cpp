@@ -36,11 +36,6 @@ std::string counted(int64_t count, const std::string& word) {
   return grouped(count) + " " + word + (count == 1 ? "" : word.ends_with("ch") ? "es" : "s");
 }
 
-/// "transpose.cuh:31": the folder is the same for the whole page.
-std::string short_text_of(const Where& where) {
-  return std::filesystem::path(where.file).filename().string() + ":" + std::to_string(where.line);
-}
-
 std::string cut(const std::string& text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 3) + "..."; }
 
 std::string shape_text(const KernelPage& page, const Shape& shape) {
@@ -88,12 +83,6 @@ std::string result_text(const RungResult& result) {
   if (!result.right()) return "WRONG";
   if (!result.report.faults.empty()) return "FAULT";
   return result.report.races.empty() ? "right" : "RACE";
-}
-
-int64_t bytes_asked(const Report& report) {
-  int64_t sum = 0;
-  for (const Access& access : report.accesses) sum += access.space == Space::global ? access.bytes_asked() : 0;
-  return sum;
 }
 
 Rows access_rows(const Report& report) {
@@ -210,7 +199,7 @@ std::string format_rung(const KernelPage& page, const Shape& shape, const RungRe
          "\n\n";
   if (const std::string problems = format_problems(report); !problems.empty()) out += problems + "\n";
 
-  const auto asked = static_cast<double>(bytes_asked(report)), moved = static_cast<double>(report.sectors()) * 32;
+  const auto asked = static_cast<double>(report.bytes_asked()), moved = static_cast<double>(report.sectors()) * 32;
   const auto dram = static_cast<double>(report.unique_bytes_read + report.unique_bytes_written);
   const auto ratio = [](double a, double b) { return b > 0 ? human_ratio(a / b) : std::string("-"); };
   out += format_columns(

@@ -181,12 +181,12 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   engine.enter = enter, engine.call = call;
   engine.first_block = state.blocks_started + 1;
   engine.releases.clear();
-  engine.threads.assign(threads, {});
-  engine.warps = std::vector<Warp>((threads + 31) / 32);
+  engine.threads.resize(threads);  // run_block() makes them new
+  engine.warps.resize((threads + 31) / 32);
 
   Region fixed, dynamic;
   fixed.space = dynamic.space = Space::shared;
-  fixed.index = -1, dynamic.index = -2;
+  fixed.index = kStaticShared, dynamic.index = kDynamicShared;
   std::tie(fixed.low, fixed.high) = thread_local_range(reinterpret_cast<const void*>(enter));
   fixed.outer_low = fixed.low, fixed.outer_high = fixed.high;
   constexpr size_t kGuard = 4096;
@@ -211,9 +211,10 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
     engine.fibers.clear();
     engine.idle.clear();
   }
+  const int64_t started = int64_t{state.blocks_started} + 1 - engine.first_block;
   ++state.totals.launches;
-  state.totals.blocks += state.blocks_started - engine.first_block + 1;
-  state.totals.threads += static_cast<int64_t>(state.blocks_started - engine.first_block + 1) * static_cast<int64_t>(threads);
+  state.totals.blocks += started;
+  state.totals.threads += started * static_cast<int64_t>(threads);
   state.totals.largest_shared_bytes = std::max(state.totals.largest_shared_bytes, static_cast<int64_t>(shared_bytes));
   state.totals.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   engine.static_shared = engine.dynamic_shared = nullptr;

@@ -31,24 +31,8 @@ struct Index {
 [[gnu::const]] Index grid_size();
 [[gnu::const]] void* dynamic_shared_memory();
 
-enum class WarpOp {
-  shuffle,
-  shuffle_up,
-  shuffle_down,
-  shuffle_xor,
-  ballot,
-  all,
-  any,
-  match_any,
-  add,
-  min,
-  max,
-  bit_and,
-  bit_or,
-  bit_xor,
-  sync
-};
-enum class AtomicOp { add, exchange, compare_exchange, min, max, bit_and, bit_or, bit_xor, increment };
+enum class WarpOp { shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot, all, any, match_any, add, min, max, sync };
+enum class AtomicOp { add, exchange, compare_exchange, min, max, increment };
 enum class Number { f32, f64, i32, u32, i64, u64 };
 
 void block_barrier();

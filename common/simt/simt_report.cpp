@@ -1,5 +1,7 @@
 #include <tenfold/simt_report.h>
 
+#include <filesystem>
+
 namespace tenfold::simt {
 
 const char* name_of(Space space) { return space == Space::global ? "global" : "shared"; }
@@ -33,5 +35,9 @@ const char* name_of(FaultKind kind) {
 }
 
 std::string text_of(const Where& where) { return where.file + ":" + std::to_string(where.line); }
+
+std::string short_text_of(const Where& where) {
+  return std::filesystem::path(where.file).filename().string() + ":" + std::to_string(where.line);
+}
 
 }  // namespace tenfold::simt

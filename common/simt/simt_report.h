@@ -86,6 +86,12 @@ struct Report {
     for (const Access& access : accesses) sum += access.sectors;
     return sum;
   }
+  /// By the lanes, of global memory.
+  int64_t bytes_asked() const {
+    int64_t sum = 0;
+    for (const Access& access : accesses) sum += access.space == Space::global ? access.bytes_asked() : 0;
+    return sum;
+  }
   int64_t wavefronts() const {
     int64_t sum = 0;
     for (const Access& access : accesses) sum += access.wavefronts;
@@ -100,5 +106,7 @@ const char* name_of(Kind kind);
 const char* name_of(FaultKind kind);
 /// "kernels/transpose/transpose.cuh:31"
 std::string text_of(const Where& where);
+/// "transpose.cuh:31", where the folder is clear
+std::string short_text_of(const Where& where);
 
 }  // namespace tenfold::simt

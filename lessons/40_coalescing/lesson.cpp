@@ -15,18 +15,30 @@ using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 
-/// Copies `count` floats that lie `stride` apart. Counted on every machine from the kernel itself; on a GPU also timed.
+/// Copies `count` floats that lie `stride` apart.
+template <class Stream>
+void launch_copy(Stream stream, const Tensor& out, const Tensor& in, int64_t stride, int64_t offset) {
+  tenfold::kernels::strided_copy(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), out.numel(), stride, offset);
+}
+
+bool is_copy(const Tensor& out, const Tensor& in, int64_t stride, int64_t offset) {
+  return torch::equal(out, in.slice(0, offset, offset + out.numel() * stride, stride));
+}
+
+/// Counted on every machine from the kernel itself; on a GPU also timed.
 Step copy(const Trial& trial, int64_t stride, int64_t offset = 0) {
-  tenfold::note_under_microscope(trial, /*flops=*/0, [&](tenfold::simt::Device& device) {
-    const int64_t count = trial.get("counted floats", 8192);
-    const auto in = device.buffer<float>("in", offset + count * stride), out = device.buffer<float>("out", count);
-    tenfold::kernels::strided_copy(&device, out.data(), in.data(), count, stride, offset);
-  });
-  const int64_t count = trial.get("timed floats", int64_t{1} << 25);  // 128 MiB: more than a GPU's L2
-  tenfold::note_time_on_gpu(trial, 8.0 * static_cast<double>(count), [&](auto stream) {
-    static const Tensor in = torch::randn({32 * count + 1}, trial.device), out = torch::empty({count}, trial.device);
-    tenfold::kernels::strided_copy(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), count, stride, offset);
-  });
+  const int64_t few = trial.get("counted floats", 8192), many = trial.get("timed floats", int64_t{1} << 25);  // 128 MiB: more than an L2
+  tenfold::note_accesses(trial, tenfold::under_microscope([&](tenfold::simt::Device& device) {
+                           const auto from = device.buffer<float>("in", offset + few * stride), to = device.buffer<float>("out", few);
+                           const Tensor in = tenfold::as_tensor(from).normal_(), out = tenfold::as_tensor(to);
+                           launch_copy(&device, out, in, stride, offset);
+                           return is_copy(out, in, stride, offset);
+                         }));
+  if (!trial.device.is_cuda()) return {};
+  const Tensor in = torch::randn({offset + many * stride}, trial.device), out = torch::empty({many}, trial.device);
+  tenfold::note_time_on_gpu(
+      trial, 8.0 * static_cast<double>(many), [&](auto stream) { launch_copy(stream, out, in, stride, offset); },
+      [&] { return is_copy(out, in, stride, offset); });
   return {};
 }
 
@@ -36,18 +48,26 @@ Step every_second(const Trial& trial) { return copy(trial, 2); }
 Step every_eighth(const Trial& trial) { return copy(trial, 8); }
 Step every_32nd(const Trial& trial) { return copy(trial, 32); }
 
+template <class Stream>
+void launch_transpose(Stream stream, const Tensor& out, const Tensor& in, int rung) {
+  tenfold::kernels::transpose(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), in.size(0), in.size(1), rung);
+}
+
 /// A transpose must walk one matrix by rows and the other by columns: here one side pays, whichever it is.
 Step transpose(const Trial& trial, int rung) {
-  tenfold::note_under_microscope(trial, /*flops=*/0, [&](tenfold::simt::Device& device) {
-    const int64_t rows = trial.get("rows", 256), columns = trial.get("columns", 256);
-    const auto in = device.buffer<float>("in", rows * columns), out = device.buffer<float>("out", rows * columns);
-    tenfold::kernels::transpose(&device, out.data(), in.data(), rows, columns, rung);
-  });
-  const int64_t side = trial.get("timed side", 8192);
-  tenfold::note_time_on_gpu(trial, 8.0 * static_cast<double>(side * side), [&](auto stream) {
-    static const Tensor in = torch::randn({side, side}, trial.device), out = torch::empty({side, side}, trial.device);
-    tenfold::kernels::transpose(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), side, side, rung);
-  });
+  const int64_t rows = trial.get("rows", 256), columns = trial.get("columns", 256), side = trial.get("timed side", 8192);
+  tenfold::note_accesses(trial, tenfold::under_microscope([&](tenfold::simt::Device& device) {
+                           const auto from = device.buffer<float>("in", rows * columns), to = device.buffer<float>("out", rows * columns);
+                           const Tensor in = tenfold::as_tensor(from, {rows, columns}).normal_(),
+                                        out = tenfold::as_tensor(to, {columns, rows});
+                           launch_transpose(&device, out, in, rung);
+                           return torch::equal(out, in.t());
+                         }));
+  if (!trial.device.is_cuda()) return {};
+  const Tensor in = torch::randn({side, side}, trial.device), out = torch::empty_like(in);
+  tenfold::note_time_on_gpu(
+      trial, 8.0 * static_cast<double>(side * side), [&](auto stream) { launch_transpose(stream, out, in, rung); },
+      [&] { return torch::equal(out, in.t()); });
   return {};
 }
 

@@ -12,47 +12,42 @@
 #include <tenfold/transpose.h>
 
 #include <cmath>
-#include <utility>
 
 namespace {
 using tenfold::Step;
 using tenfold::Trial;
 using tenfold::kernels::ReductionWorkspace;
 using torch::Tensor;
+namespace simt = tenfold::simt;
 
-/// Counts a kernel that works on `elements` floats: each line as in lesson 40, and three totals that can be compared between
-/// kernels. A warp has 32 lanes, so 32 elements are what one request can serve.
-template <class Launch>
-void count(const Trial& trial, int64_t elements, Launch launch) {
-  const tenfold::simt::Report report = tenfold::note_under_microscope(trial, /*flops=*/0, launch);
+/// Notes each line as in lesson 40, and three totals that can be compared between kernels. A warp has 32 lanes, so 32 elements are
+/// what one request can serve.
+void note_counts(const Trial& trial, const simt::Report& report, int64_t elements) {
+  tenfold::note_accesses(trial, report);
   const double warps = static_cast<double>(elements) / 32;
   trial.note("all: sectors per 32 elements", static_cast<double>(report.sectors()) / warps, "sectors");
   trial.note("all: shared wavefronts per 32 elements", static_cast<double>(report.wavefronts()) / warps, "wavefronts");
   trial.note("all: block barriers per 1024 elements", static_cast<double>(report.barriers) / warps * 32, "barriers");
 }
 
-/// Notes the time on a GPU. The first launch's result is checked, and a wrong one throws before anything is noted; its time is
-/// one of many, of which the median counts.
-template <class Launch, class Right>
-void time_checked(const Trial& trial, double bytes, Launch launch, Right right) {
-  bool first = true;
-  tenfold::note_time_on_gpu(trial, bytes, [&](auto stream) {
-    launch(stream);
-    if (std::exchange(first, false)) TORCH_CHECK(right(), "the kernel's result is wrong on this GPU");
-  });
+template <class Stream>
+void launch_transpose(Stream stream, const Tensor& out, const Tensor& in, int rung) {
+  tenfold::kernels::transpose(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), in.size(0), in.size(1), rung);
 }
 
 Step transpose(const Trial& trial, int rung) {
   const int64_t rows = trial.get("rows", 256), columns = trial.get("columns", 256), side = trial.get("timed side", 8192);
-  count(trial, rows * columns, [&](tenfold::simt::Device& device) {
-    const auto in = device.buffer<float>("in", rows * columns), out = device.buffer<float>("out", rows * columns);
-    tenfold::kernels::transpose(&device, out.data(), in.data(), rows, columns, rung);
+  const simt::Report report = tenfold::under_microscope([&](simt::Device& device) {
+    const auto from = device.buffer<float>("in", rows * columns), to = device.buffer<float>("out", rows * columns);
+    const Tensor in = tenfold::as_tensor(from, {rows, columns}).normal_(), out = tenfold::as_tensor(to, {columns, rows});
+    launch_transpose(&device, out, in, rung);
+    return torch::equal(out, in.t());
   });
+  note_counts(trial, report, rows * columns);
   if (!trial.device.is_cuda()) return {};
   const Tensor in = torch::randn({side, side}, trial.device), out = torch::empty_like(in);
-  time_checked(
-      trial, 8.0 * static_cast<double>(side * side),
-      [&](auto stream) { tenfold::kernels::transpose(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), side, side, rung); },
+  tenfold::note_time_on_gpu(
+      trial, 8.0 * static_cast<double>(side * side), [&](auto stream) { launch_transpose(stream, out, in, rung); },
       [&] { return torch::equal(out, in.t()); });
   return {};
 }
@@ -62,24 +57,34 @@ Step square_tile(const Trial& trial) { return transpose(trial, 2); }
 Step padded_tile(const Trial& trial) { return transpose(trial, 3); }
 Step wide_tile(const Trial& trial) { return transpose(trial, 4); }
 
+template <class Stream>
+void launch_sum(Stream stream, const Tensor& out, const Tensor& in, ReductionWorkspace* workspace, int rung) {
+  tenfold::kernels::reduce_sum(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), in.numel(), workspace, rung);
+}
+
+/// Within six standard deviations of the rounding.
+bool is_sum(const Tensor& out, const Tensor& in, int rung) {
+  return std::abs(out.item<double>() - in.sum(torch::kDouble).item<double>()) <= 6 * tenfold::kernels::reduction_error(in.numel(), rung);
+}
+
 Step sum(const Trial& trial, int rung) {
-  const int64_t n = trial.get("summed floats", 65536), large = trial.get("timed floats", int64_t{1} << 25);
-  count(trial, n, [&](tenfold::simt::Device& device) {
-    const auto in = device.buffer<float>("in", n), out = device.buffer<float>("out", 1);
+  const int64_t few = trial.get("summed floats", 65536), many = trial.get("timed floats", int64_t{1} << 25);
+  const simt::Report report = tenfold::under_microscope([&](simt::Device& device) {
+    const auto from = device.buffer<float>("in", few), to = device.buffer<float>("out", 1);
     const auto workspace = device.buffer<ReductionWorkspace>("workspace", 1);
+    const Tensor in = tenfold::as_tensor(from).normal_(), out = tenfold::as_tensor(to);
     workspace[0].blocks_done = 0;
-    tenfold::kernels::reduce_sum(&device, out.data(), in.data(), n, workspace.data(), rung);
+    launch_sum(&device, out, in, workspace.data(), rung);
+    return is_sum(out, in, rung);
   });
+  note_counts(trial, report, few);
   if (!trial.device.is_cuda()) return {};
-  const Tensor in = torch::randn({large}, trial.device), out = torch::empty({1}, trial.device);
-  const Tensor workspace =
-      torch::zeros({static_cast<int64_t>(sizeof(ReductionWorkspace))}, torch::dtype(torch::kByte).device(trial.device));
-  auto* const space = reinterpret_cast<ReductionWorkspace*>(workspace.data_ptr<uint8_t>());
-  const double bound = 6 * tenfold::kernels::reduction_error(large, rung);  // six standard deviations of the rounding
-  time_checked(
-      trial, 4.0 * static_cast<double>(large),
-      [&](auto stream) { tenfold::kernels::reduce_sum(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), large, space, rung); },
-      [&] { return std::abs(out.item<double>() - in.sum(torch::kDouble).item<double>()) <= bound; });
+  const Tensor in = torch::randn({many}, trial.device), out = torch::empty({1}, trial.device);
+  const Tensor bytes = torch::zeros({static_cast<int64_t>(sizeof(ReductionWorkspace))}, torch::dtype(torch::kByte).device(trial.device));
+  auto* const workspace = reinterpret_cast<ReductionWorkspace*>(bytes.data_ptr<uint8_t>());
+  tenfold::note_time_on_gpu(
+      trial, 4.0 * static_cast<double>(many), [&](auto stream) { launch_sum(stream, out, in, workspace, rung); },
+      [&] { return is_sum(out, in, rung); });
   return {};
 }
 
@@ -90,18 +95,25 @@ Step add_while_loading(const Trial& trial) { return sum(trial, 3); }
 Step shuffles(const Trial& trial) { return sum(trial, 4); }
 Step last_block(const Trial& trial) { return sum(trial, 5); }
 
+template <class Stream>
+void launch_copy(Stream stream, const Tensor& out, const Tensor& in, int rung) {
+  tenfold::kernels::tile_copy(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), in.numel(), rung);
+}
+
 /// No thread needs what another has loaded: here a tile has nothing to give.
 Step copy(const Trial& trial, int rung) {
-  const int64_t floats = trial.get("copied floats", 8192), large = trial.get("timed floats", int64_t{1} << 25);
-  count(trial, floats, [&](tenfold::simt::Device& device) {
-    const auto in = device.buffer<float>("in", floats), out = device.buffer<float>("out", floats);
-    tenfold::kernels::tile_copy(&device, out.data(), in.data(), floats, rung);
+  const int64_t few = trial.get("copied floats", 8192), many = trial.get("timed floats", int64_t{1} << 25);
+  const simt::Report report = tenfold::under_microscope([&](simt::Device& device) {
+    const auto from = device.buffer<float>("in", few), to = device.buffer<float>("out", few);
+    const Tensor in = tenfold::as_tensor(from).normal_(), out = tenfold::as_tensor(to);
+    launch_copy(&device, out, in, rung);
+    return torch::equal(out, in);
   });
+  note_counts(trial, report, few);
   if (!trial.device.is_cuda()) return {};
-  const Tensor in = torch::randn({large}, trial.device), out = torch::empty_like(in);
-  time_checked(
-      trial, 8.0 * static_cast<double>(large),
-      [&](auto stream) { tenfold::kernels::tile_copy(stream, out.data_ptr<float>(), in.const_data_ptr<float>(), large, rung); },
+  const Tensor in = torch::randn({many}, trial.device), out = torch::empty_like(in);
+  tenfold::note_time_on_gpu(
+      trial, 8.0 * static_cast<double>(many), [&](auto stream) { launch_copy(stream, out, in, rung); },
       [&] { return torch::equal(out, in); });
   return {};
 }

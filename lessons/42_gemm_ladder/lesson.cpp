@@ -6,14 +6,13 @@
 // Run       ./tenfold run 42_gemm_ladder
 // Read      kernels/sgemm holds the rungs; here they are counted, and timed beside torch::mm on a GPU.
 #include <tenfold/clock.h>
+#include <tenfold/kernel_trial.h>
 #include <tenfold/lesson.h>
 #include <tenfold/roofline.h>
 #include <tenfold/sgemm.h>
-#include <tenfold/simt_device.h>
 #include <tenfold/statistics.h>
 
 #include <cmath>
-#include <optional>
 
 #ifdef TENFOLD_WITH_CUDA
 #include <c10/cuda/CUDAStream.h>
@@ -50,22 +49,22 @@ void note_counts(const Trial& trial, const simt::Report& report, double multiply
   for (const simt::RooflinePart& part : model.parts) trial.note("modelled on an H100, not measured: " + part.name, part.seconds, "s");
 }
 
+template <class Stream>
+void launch(Stream stream, const Tensor& c, const Tensor& a, const Tensor& b, int rung) {
+  tenfold::kernels::sgemm(stream, c.data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(), a.size(0), b.size(1),
+                          a.size(1), /*alpha=*/1.0F, /*beta=*/0.0F, rung);
+}
+
 /// Runs the rung under the microscope, which counts the multiply-adds that are asked for and not those of empty lanes.
 void count(const Trial& trial, int rung) {
   const int64_t m = trial.get("m", 128), n = trial.get("n", 128), k = trial.get("k", 128);
-  simt::Device device;
-  const auto matrix = [&](const char* name, int64_t rows, int64_t columns, auto& buffer) {
-    buffer.emplace(device.buffer<float>(name, rows * columns));
-    return torch::from_blob(buffer->data(), {rows, columns});  // the buffer's memory as a tensor
-  };
-  std::optional<simt::Buffer<float>> buffer_a, buffer_b, buffer_c;
-  Tensor a = matrix("a", m, k, buffer_a), b = matrix("b", k, n, buffer_b), c = matrix("c", m, n, buffer_c);
-  a.normal_();
-  b.normal_();
-  tenfold::kernels::sgemm(&device, buffer_c->data(), buffer_a->data(), buffer_b->data(), m, n, k, 1.0F, 0.0F, rung);
-  const simt::Report report = device.report();
-  TORCH_CHECK(report.clean(), "the microscope found a race or a fault; ./tenfold kernel sgemm --rung ", rung, " names it");
-  TORCH_CHECK(is_product(c, a, b), "the product is wrong under the microscope");
+  const simt::Report report = tenfold::under_microscope([&](simt::Device& device) {
+    const auto in_a = device.buffer<float>("a", m * k), in_b = device.buffer<float>("b", k * n), out = device.buffer<float>("c", m * n);
+    const Tensor a = tenfold::as_tensor(in_a, {m, k}).normal_(), b = tenfold::as_tensor(in_b, {k, n}).normal_();
+    const Tensor c = tenfold::as_tensor(out, {m, n});
+    launch(&device, c, a, b, rung);
+    return is_product(c, a, b);
+  });
   note_counts(trial, report, static_cast<double>(m * n * k));
 }
 
@@ -77,17 +76,14 @@ void time_beside_mm(const Trial& trial, int rung) {
   at::globalContext().setAllowTF32CuBLAS(false);  // the harness puts it back
   const Tensor a = torch::randn({m, k}, trial.device), b = torch::randn({k, n}, trial.device);
   Tensor c = torch::full({m, n}, NAN, trial.device), from_mm = torch::empty({m, n}, trial.device);
-  const auto launch = [&] {
-    tenfold::kernels::sgemm(c10::cuda::getCurrentCUDAStream().stream(), c.data_ptr<float>(), a.const_data_ptr<float>(),
-                            b.const_data_ptr<float>(), m, n, k, 1.0F, 0.0F, rung);
-  };
-  launch();
+  const auto launch_here = [&] { launch(c10::cuda::getCurrentCUDAStream().stream(), c, a, b, rung); };
+  launch_here();
   torch::mm_out(from_mm, a, b);  // also creates the handle and the workspace
   TORCH_CHECK(is_product(c, a, b), "the kernel's product is wrong on this GPU");
   TORCH_CHECK(is_product(from_mm, a, b), "torch::mm's product is not float32's; is TF32 on?");
   std::vector<double> ours, theirs, ratios;
   for (int i = 0; i < 7; ++i) {
-    ours.push_back(tenfold::time_block(trial.device, launch));
+    ours.push_back(tenfold::time_block(trial.device, launch_here));
     theirs.push_back(tenfold::time_block(trial.device, [&] { torch::mm_out(from_mm, a, b); }));
     ratios.push_back(theirs.back() / ours.back());
   }

@@ -7,9 +7,9 @@
 // Read      gpt_operators.h: the formulas, the fused kernels, and where R2's block uses them; case "counted" counts bytes.
 #include <tenfold/counted.h>
 #include <tenfold/gpt_operators.h>
+#include <tenfold/kernel_trial.h>
 #include <tenfold/layer_norm.h>
 #include <tenfold/lesson.h>
-#include <tenfold/simt_device.h>
 #include <tenfold/softmax.h>
 #include <tenfold/softmax_torch.h>
 
@@ -21,6 +21,7 @@ using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 namespace kernels = tenfold::kernels;
+namespace reference = tenfold::fused::reference;  // ATen's own operators
 
 /// One training step of the GPT; how the loss of a batch is computed is all that differs between the variants.
 Step train(const Trial& trial, const std::function<Tensor(tenfold::GptImpl&, const Tensor&, const Tensor&)>& loss_of) {
@@ -67,30 +68,38 @@ Tensor softmax_by_formula(const Tensor& x) {
 /// Notes what our kernels move per element: the sectors that their requests ask for, counted under the microscope.
 void note_kernels(const Trial& trial, const Matrix& matrix) {
   const int64_t rows = matrix.rows, columns = matrix.columns, count = rows * columns;
+  const Tensor x = torch::randn({rows, columns}), weight = torch::randn({columns}), bias = torch::randn({columns});
   const auto note =
-      [&](const std::string& name,
+      [&](const std::string& name, const Tensor& expected,
           const std::function<void(tenfold::simt::Device&, float* out, const float* in, const float* weight, const float* bias)>& launch) {
-        tenfold::simt::Device device({.races = false});
-        const auto out = device.buffer<float>("out", count), in = device.buffer<float>("in", count);
-        const auto weight = device.buffer<float>("weight", columns), bias = device.buffer<float>("bias", columns);
-        for (const auto& given : {in, weight, bias})
-          std::copy_n(torch::randn({given.size()}).const_data_ptr<float>(), given.size(), given.begin());
-        launch(device, out.data(), in.data(), weight.data(), bias.data());
-        trial.note(name, 32.0 * static_cast<double>(device.report().sectors()) / static_cast<double>(count), "bytes/element");
+        const auto report = tenfold::under_microscope([&](tenfold::simt::Device& device) {
+          const auto filled = [&](const char* buffer, const Tensor& values) {
+            auto result = device.buffer<float>(buffer, values.numel());
+            tenfold::as_tensor(result, values.sizes()).copy_(values);
+            return result;
+          };
+          const auto in = filled("in", x), gain = filled("weight", weight), shift = filled("bias", bias);
+          const auto out = device.buffer<float>("out", count);
+          launch(device, out.data(), in.data(), gain.data(), shift.data());
+          return torch::allclose(tenfold::as_tensor(out, {rows, columns}), expected, /*rtol=*/1e-4, /*atol=*/1e-5);
+        });
+        trial.note(name, 32.0 * static_cast<double>(report.sectors()) / static_cast<double>(count), "bytes/element");
       };
   for (int rung = 0; rung < kernels::kBiasGeluRungs; ++rung) {
-    note("bias + GELU, rung " + std::to_string(rung), [&](auto& device, auto* out, auto* in, auto*, auto* bias) {
-      kernels::bias_gelu(&device, out, in, bias, rows, columns, kernels::Gelu::tanh, rung);
-    });
+    note("bias + GELU, rung " + std::to_string(rung), reference::bias_gelu(x, bias, kernels::Gelu::tanh),
+         [&](auto& device, auto* out, auto* in, auto*, auto* shift) {
+           kernels::bias_gelu(&device, out, in, shift, rows, columns, kernels::Gelu::tanh, rung);
+         });
   }
   for (int rung = 0; rung < kernels::kLayerNormRungs; ++rung) {
-    note("LayerNorm, rung " + std::to_string(rung), [&](auto& device, auto* out, auto* in, auto* weight, auto* bias) {
-      const auto mean = device.template buffer<float>("mean", rows), rstd = device.template buffer<float>("rstd", rows);
-      kernels::layer_norm(&device, out, mean.data(), rstd.data(), in, weight, bias, rows, columns, 1e-5F, rung);
-    });
+    note("LayerNorm, rung " + std::to_string(rung), reference::layer_norm(x, weight, bias, 1e-5),
+         [&](auto& device, auto* out, auto* in, auto* gain, auto* shift) {
+           const auto mean = device.template buffer<float>("mean", rows), rstd = device.template buffer<float>("rstd", rows);
+           kernels::layer_norm(&device, out, mean.data(), rstd.data(), in, gain, shift, rows, columns, 1e-5F, rung);
+         });
   }
   for (int rung = 0; rung < kernels::kSoftmaxRungs; ++rung) {
-    note("softmax, rung " + std::to_string(rung),
+    note("softmax, rung " + std::to_string(rung), reference::softmax(x),
          [&](auto& device, auto* out, auto* in, auto*, auto*) { kernels::softmax(&device, out, in, rows, columns, rung); });
   }
 }
@@ -100,9 +109,8 @@ Step aten(const Trial& trial) {
   if (const Matrix matrix(trial); matrix.rows > 0) {
     note_all_operators(
         trial, matrix,
-        {tenfold::fused::reference::layer_norm,
-         [](const Tensor& x, const Tensor& bias) { return tenfold::fused::reference::bias_gelu(x, bias, tenfold::fused::Gelu::tanh); }},
-        tenfold::fused::reference::softmax);
+        {reference::layer_norm, [](const Tensor& x, const Tensor& bias) { return reference::bias_gelu(x, bias, kernels::Gelu::tanh); }},
+        reference::softmax);
     return {};
   }
   return train(trial, [](tenfold::GptImpl& model, const Tensor& ids, const Tensor& targets) {

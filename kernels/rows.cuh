@@ -58,13 +58,17 @@ inline bool packets_fit(int64_t columns, std::initializer_list<const void*> arra
 }
 
 struct Add {
-  __device__ float operator()(float a, float b) const { return a + b; }
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
 };
 struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
 __device__ inline float shuffle_xor(float value, int lanes) { return __shfl_xor_sync(0xffffffffU, value, lanes); }
+__device__ inline int shuffle_xor(int value, int lanes) { return __shfl_xor_sync(0xffffffffU, value, lanes); }
 
 /// The values of a warp's 32 lanes combined, in every lane. A type of your own needs a shuffle_xor. The lanes may differ
 /// in the last bit where combine(a, b) rounds otherwise than combine(b, a).

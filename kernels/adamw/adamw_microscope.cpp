@@ -3,8 +3,6 @@
 #include <tenfold/kernel_page.h>
 
 #include <algorithm>
-#include <random>
-#include <stdexcept>
 
 #include "adamw_reference.h"
 
@@ -14,23 +12,19 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   using namespace tenfold::kernels;
   using Values = tenfold::simt::Buffer<float>;
   const int64_t tensors = shape.at("tensors"), values = shape.at("values");
-  if (tensors < 1 || values < 1) throw std::invalid_argument("tensors and values must be at least 1");
-  std::mt19937 bits(47);
-  std::normal_distribution<float> normal;
-  const auto buffers = [&](const char* name, bool zeros) {  // one for each tensor, of the same name
+  const auto buffers = [&](const char* name) {  // one for each tensor, of the same name
     std::vector<Values> made;
-    for (int64_t i = 0; i < tensors; ++i) {
-      made.push_back(device.buffer<float>(name, values));
-      std::generate(made.back().begin(), made.back().end(), [&] { return zeros ? 0.0F : normal(bits); });
-    }
+    for (int64_t i = 0; i < tensors; ++i) made.push_back(device.buffer<float>(name, values));
     return made;
   };
-  const auto parameters = buffers("parameter", false), averages = buffers("average", true), squares = buffers("square_average", true);
-  const auto gradients = buffers("gradient", false);
+  const auto parameters = buffers("parameter"), averages = buffers("average"), squares = buffers("square_average");
+  const auto gradients = buffers("gradient");
   std::vector<AdamWReference> expected;
   std::vector<AdamWTensor> list;
   const AdamWSettings settings;
   for (size_t i = 0; i < parameters.size(); ++i) {
+    tenfold::simt::fill_normal(47 + static_cast<uint32_t>(i), {parameters[i], gradients[i]});
+    for (const Values& zeros : {averages[i], squares[i]}) std::fill(zeros.begin(), zeros.end(), 0.0F);
     expected.emplace_back(std::vector<float>(parameters[i].begin(), parameters[i].end()));
     expected.back().update({gradients[i].begin(), gradients[i].end()}, settings, 1);
     list.push_back({parameters[i].data(), averages[i].data(), squares[i].data(), gradients[i].data(), values});

@@ -2,27 +2,20 @@
 #include <tenfold/bias_gelu.h>
 #include <tenfold/kernel_page.h>
 
-#include <algorithm>
-#include <random>
-#include <stdexcept>
-
 #include "bias_gelu_reference.h"
 
 namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
+  using tenfold::simt::wide;
   const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
-  if (rows < 1 || columns < 1) throw std::invalid_argument("rows and columns must be at least 1");
   const auto in = device.buffer<float>("in", count), bias = device.buffer<float>("bias", columns), out = device.buffer<float>("out", count);
-  std::mt19937 bits(44);
-  std::normal_distribution<float> normal;
-  for (const auto& buffer : {in, bias}) std::generate(buffer.begin(), buffer.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(44, {in, bias});
 
   bias_gelu(&device, out.data(), in.data(), bias.data(), rows, columns, Gelu::tanh, rung);
 
-  const std::vector<double> wide(in.begin(), in.end()), wide_bias(bias.begin(), bias.end());
-  const auto expected = bias_gelu_reference(wide, wide_bias, Gelu::tanh, kFloatRounding, /*unfused=*/rung == 0);
+  const auto expected = bias_gelu_reference(wide(in), wide(bias), Gelu::tanh, kFloatRounding, /*unfused=*/rung == 0);
   return {.worst_error = worst_error(out, expected),
           .flops = 9.0 * static_cast<double>(count),  // the bias 1; the cubic 4, with the scale; tanh 1; one more, half of x, times it
           .least_bytes = (2 * count + columns) * static_cast<int64_t>(sizeof(float))};

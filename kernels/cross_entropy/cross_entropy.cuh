@@ -1,7 +1,8 @@
 #pragma once
 // Three ways to the cross-entropy of a row and its gradient. Row-major (rows, classes); see cross_entropy.h.
 
-#include "../softmax/softmax.cuh"  // exp_below, LargestAndSum
+#include "../online_softmax.cuh"
+#include "../rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -113,13 +114,7 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   LargestAndSum found{-INFINITY, 0};
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
-    float largest = found.largest;
-#pragma unroll
-    for (int i = 0; i < N; ++i) largest = fmaxf(largest, to_float(packet.values[i]));
-    float sum = found.sum * exp_below(found.largest, largest);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += exp_below(to_float(packet.values[i]), largest);
-    found = {largest, sum};
+    found = join_packet(found, packet);
   }
   found = combine_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
@@ -135,22 +130,13 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   }
 }
 
-/// How many rows; a type of its own, so that combine_block finds its shuffle.
-struct RowCount {
-  int rows;
-};
-struct AddRowCounts {
-  __device__ RowCount operator()(RowCount a, RowCount b) const { return {a.rows + b.rows}; }
-};
-__device__ inline RowCount shuffle_xor(RowCount value, int lanes) { return {__shfl_xor_sync(0xffffffffU, value.rows, lanes)}; }
-
 /// Before all rungs, one block: the number of rows that count. On the device, because a host that asked would have to wait.
 static __global__ void count_targets(int64_t* __restrict__ counted, const int64_t* __restrict__ targets, int64_t rows,
                                      int64_t ignore_index) {
-  RowCount count{0};
-  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) count.rows += targets[row] != ignore_index ? 1 : 0;
-  count = combine_block(count, AddRowCounts());
-  if (threadIdx.x == 0) *counted = count.rows;
+  int count = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) count += targets[row] != ignore_index ? 1 : 0;
+  count = combine_block(count, Add());
+  if (threadIdx.x == 0) *counted = count;
 }
 
 /// After all rungs, one block: the mean loss. 0 / 0, NaN, when nothing counts.

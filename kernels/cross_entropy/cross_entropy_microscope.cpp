@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <random>
-#include <stdexcept>
 
 #include "cross_entropy_reference.h"
 
@@ -13,19 +12,17 @@ namespace {
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
   const int64_t rows = shape.at("rows"), classes = shape.at("classes"), count = rows * classes;
-  if (rows < 1 || classes < 1) throw std::invalid_argument("rows and classes must be at least 1");
   const auto logits = device.buffer<float>("logits", count), mean = device.buffer<float>("mean", 1);
   const auto losses = device.buffer<float>("losses", rows);
   const auto counted = device.buffer<int64_t>("counted", 1), targets = device.buffer<int64_t>("targets", rows);
-  std::mt19937 bits(44);
-  std::normal_distribution<float> normal;
-  std::generate(logits.begin(), logits.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(44, {logits});
+  std::mt19937 bits(45);
   std::generate(targets.begin(), targets.end(), [&] { return static_cast<int64_t>(bits() % static_cast<uint64_t>(classes)); });
-  const std::vector<double> wide(logits.begin(), logits.end());
+  const auto before = tenfold::simt::wide(logits);
 
   cross_entropy(&device, logits.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex, rung);
 
-  const auto expected = cross_entropy_reference(wide, {targets.begin(), targets.end()}, rows, classes, kIgnoreIndex, kFloatRounding);
+  const auto expected = cross_entropy_reference(before, {targets.begin(), targets.end()}, rows, classes, kIgnoreIndex, kFloatRounding);
   return {.worst_error =
               std::max({worst_error(logits, expected.gradient), worst_error(losses, expected.losses), worst_error(mean, expected.mean)}),
           .flops = 7.0 * static_cast<double>(count),  // compare, subtract, exp, add; product, difference, product

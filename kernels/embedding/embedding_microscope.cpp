@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 #include <set>
-#include <stdexcept>
 
 #include "embedding_reference.h"
 
@@ -13,24 +12,22 @@ namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
+  using tenfold::simt::wide;
   const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
-  if (tokens < 1 || width < 1 || vocabulary < 1) throw std::invalid_argument("tokens, width and vocabulary must be at least 1");
   const auto weight = device.buffer<float>("weight", vocabulary * width), out = device.buffer<float>("out", tokens * width);
   const auto grad_weight = device.buffer<float>("grad_weight", vocabulary * width);
   const auto grad_out = device.buffer<float>("grad_out", tokens * width);
   const auto ids = device.buffer<int64_t>("ids", tokens), order = device.buffer<int64_t>("order", tokens);
   const auto sorted_ids = device.buffer<int64_t>("sorted_ids", tokens);
-  std::mt19937 bits(46);
-  std::normal_distribution<float> normal;
-  for (const auto& buffer : {weight, grad_weight, grad_out}) std::generate(buffer.begin(), buffer.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(46, {weight, grad_weight, grad_out});
   // Ids as words are: id k about twice as often as id 2 k.
+  std::mt19937 bits(47);
   std::uniform_real_distribution<double> uniform;
   for (int64_t& id : ids) id = static_cast<int64_t>(std::pow(static_cast<double>(vocabulary), uniform(bits))) - 1;
   const std::vector<int64_t> known(ids.begin(), ids.end());
   const SortedIds sorted(known);
   std::copy(sorted.ids.begin(), sorted.ids.end(), sorted_ids.begin());
   std::copy(sorted.order.begin(), sorted.order.end(), order.begin());
-  const auto wide = [](const auto& buffer) { return std::vector<double>(buffer.begin(), buffer.end()); };
   const auto before = wide(grad_weight);
 
   embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);

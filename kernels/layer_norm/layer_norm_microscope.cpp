@@ -3,8 +3,6 @@
 #include <tenfold/layer_norm.h>
 
 #include <algorithm>
-#include <random>
-#include <stdexcept>
 
 #include "layer_norm_reference.h"
 
@@ -12,19 +10,16 @@ namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
+  using tenfold::simt::wide;
   const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
-  if (rows < 1 || columns < 1) throw std::invalid_argument("rows and columns must be at least 1");
   const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
   const auto weight = device.buffer<float>("weight", columns), bias = device.buffer<float>("bias", columns);
   const auto mean = device.buffer<float>("mean", rows), rstd = device.buffer<float>("rstd", rows);
-  std::mt19937 bits(43);
-  std::normal_distribution<float> normal;
-  for (const auto& buffer : {in, weight, bias}) std::generate(buffer.begin(), buffer.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(43, {in, weight, bias});
   constexpr float kEpsilon = 1e-5F;
 
   layer_norm(&device, out.data(), mean.data(), rstd.data(), in.data(), weight.data(), bias.data(), rows, columns, kEpsilon, rung);
 
-  const auto wide = [](const auto& buffer) { return std::vector<double>(buffer.begin(), buffer.end()); };
   const auto expected = layer_norm_reference(wide(in), wide(weight), wide(bias), rows, columns, kEpsilon, kFloatRounding);
   return {.worst_error = std::max({worst_error(out, expected.out), worst_error(mean, expected.mean), worst_error(rstd, expected.rstd)}),
           .flops = 8.0 * static_cast<double>(count),  // mean 1; variance 3; subtract, two products and the bias 4

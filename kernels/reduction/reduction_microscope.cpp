@@ -2,21 +2,17 @@
 #include <tenfold/kernel_page.h>
 #include <tenfold/reduction.h>
 
-#include <algorithm>
 #include <cmath>
-#include <random>
 
 namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using tenfold::kernels::ReductionWorkspace;
   const int64_t n = shape.at("n");
-  const auto in = device.buffer<float>("in", std::max<int64_t>(n, 0)), out = device.buffer<float>("out", 1);
+  const auto in = device.buffer<float>("in", n), out = device.buffer<float>("out", 1);
   const auto workspace = device.buffer<ReductionWorkspace>("workspace", 1);
   workspace[0].blocks_done = 0;
-  std::mt19937 bits(41);
-  std::normal_distribution<float> normal;
-  std::generate(in.begin(), in.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(41, {in});
 
   tenfold::kernels::reduce_sum(&device, out.data(), in.data(), n, workspace.data(), rung);
 

@@ -3,8 +3,6 @@
 #include <tenfold/rms_norm.h>
 
 #include <algorithm>
-#include <random>
-#include <stdexcept>
 
 #include "rms_norm_reference.h"
 
@@ -12,18 +10,15 @@ namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
+  using tenfold::simt::wide;
   const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
-  if (rows < 1 || columns < 1) throw std::invalid_argument("rows and columns must be at least 1");
   const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
   const auto weight = device.buffer<float>("weight", columns), rstd = device.buffer<float>("rstd", rows);
-  std::mt19937 bits(44);
-  std::normal_distribution<float> normal;
-  for (const auto& buffer : {in, weight}) std::generate(buffer.begin(), buffer.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(44, {in, weight});
   constexpr float kEpsilon = 1e-5F;
 
   rms_norm(&device, out.data(), rstd.data(), in.data(), weight.data(), rows, columns, kEpsilon, rung);
 
-  const auto wide = [](const auto& buffer) { return std::vector<double>(buffer.begin(), buffer.end()); };
   const auto expected = rms_norm_reference(wide(in), wide(weight), rows, columns, kEpsilon, kFloatRounding);
   return {.worst_error = std::max(worst_error(out, expected.out), worst_error(rstd, expected.rstd)),
           .flops = 4.0 * static_cast<double>(count),  // a square and its sum 2; two products 2

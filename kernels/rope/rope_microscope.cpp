@@ -3,7 +3,6 @@
 #include <tenfold/rope.h>
 
 #include <algorithm>
-#include <random>
 #include <stdexcept>
 
 #include "rope_reference.h"
@@ -13,18 +12,14 @@ namespace {
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   using namespace tenfold::kernels;
   const int64_t tokens = shape.at("tokens"), heads = shape.at("heads"), head_dim = shape.at("head_dim");
-  if (tokens < 1 || heads < 1 || head_dim < 2 || head_dim % 2 != 0) {
-    throw std::invalid_argument("tokens and heads must be at least 1, head_dim even and at least 2");
-  }
+  if (head_dim % 2 != 0) throw std::invalid_argument("head_dim must be even, not " + std::to_string(head_dim));
   const RopeTables tables(tokens, head_dim);
   const auto values = device.buffer<float>("values", tokens * heads * head_dim);
   const auto cosines = device.buffer<float>("cosines", tokens * head_dim / 2), sines = device.buffer<float>("sines", tokens * head_dim / 2);
   std::copy(tables.cosines.begin(), tables.cosines.end(), cosines.begin());
   std::copy(tables.sines.begin(), tables.sines.end(), sines.begin());
-  std::mt19937 bits(45);
-  std::normal_distribution<float> normal;
-  std::generate(values.begin(), values.end(), [&] { return normal(bits); });
-  const std::vector<double> before(values.begin(), values.end());
+  tenfold::simt::fill_normal(45, {values});
+  const auto before = tenfold::simt::wide(values);
 
   rope(&device, values.data(), cosines.data(), sines.data(), tokens, heads, head_dim, tokens, Rotation::forward, rung);
 

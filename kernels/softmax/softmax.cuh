@@ -1,12 +1,10 @@
 #pragma once
 // Four ways to the softmax of a row. Row-major (rows, columns); see softmax.h.
 
+#include "../online_softmax.cuh"
 #include "../rows.cuh"
 
 namespace tenfold::kernels {
-
-/// exp(value - largest), and 0 for -infinity even where all that was seen so far is -infinity.
-__device__ inline float exp_below(float value, float largest) { return value == -INFINITY ? 0.0F : expf(value - largest); }
 
 /// Rung 0: a thread per row, in three passes: the largest value, the sum, the result. In each load the 32 lanes of a warp
 /// read 32 rows, so each lane's 4 bytes cost a sector of 32 bytes, and only as many threads as rows hide the latency.
@@ -41,21 +39,6 @@ static __global__ void softmax_warp_per_row(T* __restrict__ out, const T* __rest
   sum = combine_warp(sum, Add());
   const float scale = 1 / sum;
   for (int64_t c = lane; c < columns; c += 32) out[c] = from_float<T>(expf(to_float(in[c]) - largest) * scale);
-}
-
-/// The largest of some values, and the sum of exp(value - largest).
-struct alignas(8) LargestAndSum {  // moved as one, on a GPU as under the microscope
-  float largest, sum;
-};
-struct JoinLargestAndSum {
-  /// The sum of the smaller largest is scaled down to the larger one; this may be done in any order and grouping.
-  __device__ LargestAndSum operator()(LargestAndSum a, LargestAndSum b) const {
-    const float largest = fmaxf(a.largest, b.largest);
-    return {largest, a.sum * exp_below(a.largest, largest) + b.sum * exp_below(b.largest, largest)};
-  }
-};
-__device__ inline LargestAndSum shuffle_xor(LargestAndSum value, int lanes) {
-  return {shuffle_xor(value.largest, lanes), shuffle_xor(value.sum, lanes)};
 }
 
 /// Rung 2: online. One pass finds the largest value and the sum together, so the row is read twice instead of three times;
@@ -132,13 +115,7 @@ static __global__ void softmax_streamed(T* __restrict__ out, const T* __restrict
   LargestAndSum found{-INFINITY, 0};
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = from[p];
-    float largest = found.largest;
-#pragma unroll
-    for (int i = 0; i < N; ++i) largest = fmaxf(largest, to_float(packet.values[i]));
-    float sum = found.sum * exp_below(found.largest, largest);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += exp_below(to_float(packet.values[i]), largest);
-    found = {largest, sum};
+    found = join_packet(found, packet);
   }
   found = combine_block(found, JoinLargestAndSum());
   const float scale = 1 / found.sum;

@@ -2,26 +2,18 @@
 #include <tenfold/kernel_page.h>
 #include <tenfold/softmax.h>
 
-#include <algorithm>
-#include <random>
-#include <stdexcept>
-
 #include "softmax_reference.h"
 
 namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
-  if (rows < 1 || columns < 1) throw std::invalid_argument("rows and columns must be at least 1");
   const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
-  std::mt19937 bits(42);
-  std::normal_distribution<float> normal;
-  std::generate(in.begin(), in.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(42, {in});
 
   tenfold::kernels::softmax(&device, out.data(), in.data(), rows, columns, rung);
 
-  const std::vector<double> wide(in.begin(), in.end());
-  const auto expected = tenfold::kernels::softmax_reference(wide, rows, columns, tenfold::kernels::kFloatRounding);
+  const auto expected = tenfold::kernels::softmax_reference(tenfold::simt::wide(in), rows, columns, tenfold::kernels::kFloatRounding);
   return {.worst_error = tenfold::kernels::worst_error(out, expected),
           .flops = 5.0 * static_cast<double>(count),  // compare, subtract, exp, add, multiply
           .least_bytes = 2 * count * static_cast<int64_t>(sizeof(float))};

@@ -15,8 +15,7 @@ constexpr Reach kReaches[] = {{1, 0}, {1, 1}, {2, 0}, {8, 0}, {32, 0}};
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   const int64_t count = shape.at("count");
   const auto [stride, offset] = kReaches[rung];
-  const auto in = device.buffer<float>("in", offset + std::max<int64_t>(count, 0) * stride),
-             out = device.buffer<float>("out", std::max<int64_t>(count, 0));
+  const auto in = device.buffer<float>("in", offset + count * stride), out = device.buffer<float>("out", count);
   std::iota(in.begin(), in.end(), 1.0F);
   tenfold::kernels::strided_copy(&device, out.data(), in.data(), count, stride, offset);
   tenfold::simt::PageRun result{.least_bytes = 8 * count};

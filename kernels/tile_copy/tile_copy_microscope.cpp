@@ -10,7 +10,7 @@ namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
   const int64_t count = shape.at("count");
-  const auto in = device.buffer<float>("in", std::max<int64_t>(count, 0)), out = device.buffer<float>("out", std::max<int64_t>(count, 0));
+  const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
   std::iota(in.begin(), in.end(), 1.0F);
   tenfold::kernels::tile_copy(&device, out.data(), in.data(), count, rung);
   tenfold::simt::PageRun result{.least_bytes = 8 * count};

@@ -2,18 +2,14 @@
 #include <tenfold/kernel_page.h>
 #include <tenfold/transpose.h>
 
-#include <algorithm>
 #include <limits>
-#include <random>
 
 namespace {
 
 tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::Shape& shape, int rung) {
-  const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = std::max<int64_t>(rows, 0) * std::max<int64_t>(columns, 0);
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
   const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
-  std::mt19937 bits(40);
-  std::normal_distribution<float> normal;
-  std::generate(in.begin(), in.end(), [&] { return normal(bits); });
+  tenfold::simt::fill_normal(40, {in});
 
   tenfold::kernels::transpose(&device, out.data(), in.data(), rows, columns, rung);
 

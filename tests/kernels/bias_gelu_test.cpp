@@ -114,11 +114,7 @@ TEST_F(BiasGeluOfFloat, RefusesWhatCannotBe) {
   const auto forward = [&](int64_t rows, int64_t columns, int rung) {
     kernels::bias_gelu(stream(), out.data(), x.data(), x.data(), rows, columns, Gelu::exact, rung);
   };
-  EXPECT_THROW(forward(0, 1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(1, -1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(int64_t{1} << 31, 1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(1, 1, -1), std::invalid_argument);
-  EXPECT_THROW(forward(1, 1, kBiasGeluRungs), std::invalid_argument);
+  expect_refused(forward, kBiasGeluRungs);
   EXPECT_THROW(
       kernels::bias_gelu_backward(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(), x.data(), 1, 0, Gelu::exact),
       std::invalid_argument);

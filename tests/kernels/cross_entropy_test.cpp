@@ -217,11 +217,7 @@ TEST_F(CrossEntropyOfFloat, RefusesWhatCannotBe) {
     kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex,
                            rung);
   };
-  EXPECT_THROW(call(0, 1, 0), std::invalid_argument);
-  EXPECT_THROW(call(1, 0, 0), std::invalid_argument);
-  EXPECT_THROW(call(int64_t{1} << 31, 1, 0), std::invalid_argument);
-  EXPECT_THROW(call(1, 1, -1), std::invalid_argument);
-  EXPECT_THROW(call(1, 1, kCrossEntropyRungs), std::invalid_argument);
+  expect_refused(call, kCrossEntropyRungs);
 }
 
 #ifdef TENFOLD_COUNTED

@@ -127,11 +127,7 @@ TEST_F(RmsNormOfFloat, RefusesWhatCannotBe) {
   const auto forward = [&](int64_t rows, int64_t columns, int rung) {
     kernels::rms_norm(stream(), out.data(), out.data() + 1, x.data(), x.data(), rows, columns, kEpsilon, rung);
   };
-  EXPECT_THROW(forward(0, 1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(1, -1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(int64_t{1} << 31, 1, 0), std::invalid_argument);
-  EXPECT_THROW(forward(1, 1, -1), std::invalid_argument);
-  EXPECT_THROW(forward(1, 1, kRmsNormRungs), std::invalid_argument);
+  expect_refused(forward, kRmsNormRungs);
   EXPECT_THROW(
       kernels::rms_norm_backward(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(), x.data(), x.data(), 1, 0),
       std::invalid_argument);

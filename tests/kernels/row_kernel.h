@@ -1,9 +1,10 @@
 #pragma once
-// What the tests of the kernels over rows share: the three types, and judging results by kernels/softmax/expected.h.
+// What the tests of the kernels over rows share: the three types, and judging results by kernels/expected.h.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <stdexcept>
 #include <type_traits>
 
 #include "../../kernels/expected.h"
@@ -78,6 +79,17 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
+}
+
+/// launcher(rows, columns, rung), which has so many rungs, must refuse every shape and rung that cannot be.
+template <class Launcher>
+void expect_refused(const Launcher& launcher, int rungs) {
+  EXPECT_THROW(launcher(0, 1, 0), std::invalid_argument);
+  EXPECT_THROW(launcher(1, 0, 0), std::invalid_argument);
+  EXPECT_THROW(launcher(1, -1, 0), std::invalid_argument);
+  EXPECT_THROW(launcher(int64_t{1} << 31, 1, 0), std::invalid_argument);
+  EXPECT_THROW(launcher(1, 1, -1), std::invalid_argument);
+  EXPECT_THROW(launcher(1, 1, rungs), std::invalid_argument);
 }
 
 inline std::string text_of_case(int64_t rows, int64_t columns, int rung) {

@@ -98,8 +98,8 @@ int exercise(const std::string& word, bool reset) {
   }
   const bool first = !fs::exists(own);
   if (first) {
-    write_atomically(own, text_of(given / "starter.h"));
-    if (fs::exists(given / "README.md")) std::cout << text_of(given / "README.md") << "\n";
+    write_atomically(own, read_text(given / "starter.h"));
+    if (fs::exists(given / "README.md")) std::cout << read_text(given / "README.md") << "\n";
     std::cout << "Edit:  " << shown(own) << "\nCheck: ./tenfold exercise " << name.substr(0, 2) << "\n\n";
   }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <tenfold/humanize.h>
+#include <tenfold/result.h>
 
 #include "paths.h"
 
@@ -16,7 +17,7 @@ Lesson read_description(const std::filesystem::path& file) {
     return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
   };
   try {
-    const Json json = Json::parse(text_of(file));
+    const Json json = Json::parse(read_text(file));
     Lesson lesson;
     lesson.name = json.at("lesson").get<std::string>();
     lesson.title = json.at("title").get<std::string>();

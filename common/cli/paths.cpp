@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 namespace tenfold::cli {
 namespace {
@@ -44,17 +43,6 @@ std::string shown(const std::filesystem::path& path) {
   const std::filesystem::path relative = std::filesystem::relative(path, ignored);
   const std::string text = relative.string();
   return text.empty() || text.starts_with("..") ? path.string() : text;
-}
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf())) {
-    // Streaming an empty file fails as well, and is no error.
-    if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0) return "";
-    throw UsageError(path.string() + ": cannot be read: " + std::strerror(errno ? errno : EISDIR));
-  }
-  return text.str();
 }
 
 }  // namespace tenfold::cli

@@ -24,7 +24,4 @@ void require_writable(const std::filesystem::path& folder);
 /// Relative to the current folder when it lies below, for messages.
 std::string shown(const std::filesystem::path& path);
 
-/// The whole file; throws UsageError when it cannot be read.
-std::string text_of(const std::filesystem::path& path);
-
 }  // namespace tenfold::cli

@@ -21,7 +21,7 @@ std::optional<int> version_of(const std::string& lesson) {
   const fs::path file = build_folder() / "lessons" / (lesson + ".describe.json");
   if (!fs::exists(file)) return std::nullopt;
   try {
-    return nlohmann::json::parse(text_of(file)).at("version").get<int>();
+    return nlohmann::json::parse(read_text(file)).at("version").get<int>();
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(shown(file) + ": " + one_line(error.what()) + "; build again with: ./tenfold setup");
   }
@@ -75,7 +75,7 @@ int publish(const std::string& out_option) {
   fs::remove_all(previous);
   try {
     if (fs::exists(target)) fs::copy(target, next, fs::copy_options::recursive);  // lessons not measured this time stay
-    for (const auto& [path, result] : results) write_atomically(next / path.filename(), text_of(path));
+    for (const auto& [path, result] : results) write_atomically(next / path.filename(), read_text(path));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(next, ignored);

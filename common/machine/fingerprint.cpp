@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include <tenfold/nvml.h>
 
@@ -124,11 +123,9 @@ std::filesystem::path ceilings_file(const std::string& machine_id) { return cach
 
 std::map<std::string, double> read_ceilings(const std::string& machine_id) {
   const std::filesystem::path path = ceilings_file(machine_id);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};  // never probed
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto json = nlohmann::json::parse(text.str(), nullptr, false);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};  // never probed
+  const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
   const auto damaged = [&](const std::string& what) {
     return ResultError(path.string() + ": " + what + "; measure again with: tenfold probe");
   };

@@ -1,7 +1,7 @@
 #include <tenfold/code_hash.h>
 
-#include <fstream>
 #include <map>
+#include <sstream>
 #include <string_view>
 
 #include <tenfold/result.h>
@@ -11,41 +11,66 @@ namespace tenfold {
 
 namespace {
 
-using Files = std::map<std::string, std::filesystem::path>;  // sorted by name, whatever order the file system gives
+namespace fs = std::filesystem;
 
-/// Adds a folder's code; false when there is no such folder.
-bool add_code(const std::filesystem::path& folder, const std::string& prefix, Files& files) {
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    const std::string name = entry.path().filename().string(), type = entry.path().extension().string();
-    const bool code = type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
-    const bool measured = !name.ends_with("_test.cpp") && !name.ends_with("_microscope.cpp");
-    if (code && measured && entry.is_regular_file()) files[prefix + name] = entry.path();
+using Files = std::map<std::string, std::string>;  // name -> text; sorted, whatever order the file system gives
+
+/// Not a test, and of a kernel neither its page nor its float64 reference.
+bool is_measured(const fs::path& file, bool of_kernel) {
+  const std::string name = file.filename().string(), type = file.extension().string();
+  const bool code = type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
+  return code && !name.ends_with("_test.cpp") && !(of_kernel && (name.ends_with("_microscope.cpp") || name.ends_with("_reference.h")));
+}
+
+void add_kernel_file(const fs::path& kernels, const fs::path& file, Files& files);
+
+/// Adds kernels/NAME for every <tenfold/NAME.h> or <tenfold/NAME_torch.h> in `text`, and what it includes by "PATH" relative to
+/// `folder`, where that lies in kernels/. Both folders are absolute and normal.
+void add_included(const fs::path& kernels, const std::string& text, const fs::path& folder, Files& files) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kPublic = "#include <tenfold/", kOwn = "#include \"";
+    if (line.starts_with(kPublic)) {
+      std::string name = line.substr(kPublic.size(), line.find(".h>") - kPublic.size());
+      if (name.ends_with("_torch")) name.resize(name.size() - std::string_view("_torch").size());
+      std::error_code missing;  // not every header is a kernel's
+      for (const auto& entry : fs::directory_iterator(kernels / name, missing)) {
+        if (entry.is_regular_file()) add_kernel_file(kernels, entry.path(), files);
+      }
+    } else if (line.starts_with(kOwn)) {
+      const fs::path file = (folder / line.substr(kOwn.size(), line.find('"', kOwn.size()) - kOwn.size())).lexically_normal();
+      const bool of_kernels = !file.lexically_relative(kernels).string().starts_with("..");
+      if (of_kernels && fs::is_regular_file(file)) add_kernel_file(kernels, file, files);
+    }
   }
-  return !missing;
+}
+
+void add_kernel_file(const fs::path& kernels, const fs::path& file, Files& files) {
+  if (!is_measured(file, true)) return;
+  const auto [added, is_new] = files.try_emplace("kernels/" + file.lexically_relative(kernels).generic_string());
+  if (!is_new) return;
+  added->second = read_text(file);
+  add_included(kernels, added->second, file.parent_path(), files);
 }
 
 }  // namespace
 
-std::string code_hash(const std::filesystem::path& lesson_folder) {
+std::string code_hash(const fs::path& lesson_folder) {
   Files files;
-  if (!add_code(lesson_folder, "", files)) return "";
-  // A lesson that launches a kernel measures that kernel.
-  for (const auto& [name, path] : Files(files)) {
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-      constexpr std::string_view kBegin = "#include <tenfold/", kEnd = ".h>";
-      if (!line.starts_with(kBegin) || line.find(kEnd) == std::string::npos) continue;
-      const std::string kernel = line.substr(kBegin.size(), line.find(kEnd) - kBegin.size());
-      add_code(lesson_folder / "../../kernels" / kernel, "kernels/" + kernel + "/", files);
-    }
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(lesson_folder, missing)) {
+    if (is_measured(entry.path(), false) && entry.is_regular_file()) files[entry.path().filename().string()] = read_text(entry.path());
   }
+  if (missing) return "";
+  // A lesson that launches a kernel measures that kernel.
+  const fs::path folder = fs::absolute(lesson_folder).lexically_normal();
+  const fs::path kernels = (folder / "../../kernels").lexically_normal();
+  for (const auto& [name, text] : Files(files)) add_included(kernels, text, folder, files);
   std::string all;
-  for (const auto& [name, path] : files) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw ResultError(path.string() + ": cannot be read");
+  for (const auto& [name, text] : files) {
     all += "\n=== " + name + "\n";
-    for (std::string line; std::getline(file, line);) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
       const size_t begin = line.find_first_not_of(" \t\r");
       if (begin != std::string::npos && line.compare(begin, 2, "//") != 0) all += line + "\n";
     }

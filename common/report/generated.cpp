@@ -1,7 +1,6 @@
 #include <tenfold/generated.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include <tenfold/code_hash.h>
@@ -16,14 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBegin = "<!-- tenfold:begin ";
 constexpr const char* kEnd = "<!-- tenfold:end -->";
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ResultError(path.string() + ": cannot be read");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 /// "../../kernels/x/x.cuh", as seen from a lesson's page, is "kernels/x/x.cuh" to the reader.
 std::string name_in_tree(std::string name) {

@@ -1,9 +1,7 @@
 #include <tenfold/kernel_resources.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include <tenfold/humanize.h>
@@ -15,12 +13,6 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// As kernel_resources.py computes it.
 std::string sources_hash(const fs::path& kernels, const std::string& kernel) {
@@ -36,7 +28,7 @@ std::string sources_hash(const fs::path& kernels, const std::string& kernel) {
   collect(kernels, shared);
   std::string all;
   for (const auto* files : {&own, &shared}) {
-    for (const fs::path& file : *files) all += file.filename().string() + "\n" + bytes_of(file);
+    for (const fs::path& file : *files) all += file.filename().string() + "\n" + read_text(file);
   }
   return sha256(all);
 }
@@ -54,7 +46,7 @@ std::string kernel_resources_markdown(const fs::path& root) {
   const fs::path file = root / "docs" / "kernel_resources.json";
   if (!fs::exists(file)) throw ResultError(file.string() + " is missing; write it with common/cmake/kernel_resources.py");
   try {
-    const auto json = nlohmann::ordered_json::parse(bytes_of(file));
+    const auto json = nlohmann::ordered_json::parse(read_text(file));
     if (json.at("schema") != "tenfold.kernel_resources/1") throw ResultError(file.string() + ": unknown schema");
     std::vector<std::vector<std::string>> rows = {{"kernel", "function"}};
     const auto architectures = json.at("architectures").get<std::vector<std::string>>();

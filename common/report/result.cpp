@@ -219,13 +219,17 @@ Result parse_result(const std::string& text, const std::string& name) {
   return result;
 }
 
-Result read_result(const std::filesystem::path& path) {
+std::string read_text(const std::filesystem::path& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw ResultError(path.string() + ": " + std::strerror(errno));
   std::ostringstream text;
-  text << file.rdbuf();
-  return parse_result(text.str(), path.string());
+  // An empty file fails here too, with no error; a folder opens, and fails at its first byte.
+  const bool copied = file && text << file.rdbuf();
+  if (!copied && (!file || errno != 0)) throw ResultError(path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  return text.str();
 }
+
+Result read_result(const std::filesystem::path& path) { return parse_result(read_text(path), path.string()); }
 
 std::string format_result(const Result& result) {
   try {

@@ -140,7 +140,10 @@ Result parse_result(const std::string& text, const std::string& name);
 void write_result(const std::filesystem::path& path, const Result& result);
 std::string format_result(const Result& result);
 
-/// The same for any text: all of it or nothing.
+/// A whole file. Throws ResultError, "PATH: why", on one that is missing, a folder or unreadable.
+std::string read_text(const std::filesystem::path& path);
+
+/// As write_result, for any text: all of it or nothing.
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 
 /// Recomputes the speed and memory verdicts of a case from its rounds and peaks; agreement is kept as recorded.

@@ -196,6 +196,15 @@ TEST_F(Writing, MissingFile) {
   EXPECT_NE(message.find("none.json: No such file"), std::string::npos) << message;
 }
 
+TEST_F(Writing, TextIsReadWholeAndAFolderIsNone) {
+  const std::string text("a\0\r\nb", 5);
+  test::write_text(folder_ / "text", text);
+  EXPECT_EQ(read_text(folder_ / "text"), text);
+  test::write_text(folder_ / "empty", "");
+  EXPECT_EQ(read_text(folder_ / "empty"), "");
+  EXPECT_NE(test::message_of<ResultError>([&] { read_text(folder_); }).find(": Is a directory"), std::string::npos);
+}
+
 TEST(Judge, ComesFromTheRoundsAlone) {
   Result result = sample_result();
   for (Verdict& verdict : result.cases[0].verdicts) verdict.speed = {"FASTER", 99.0, 98.0, 100.0}, verdict.memory = {"LARGER", 5.0};

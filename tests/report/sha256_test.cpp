@@ -53,19 +53,63 @@ TEST_F(CodeHash, ChangesWhenALineMovesToTheNextFile) {
   EXPECT_NE(code_hash(folder_), before_);
 }
 
-TEST_F(CodeHash, ChangesWithAKernelThatTheLessonIncludes) {
-  const std::filesystem::path lesson = folder_ / "lessons/40_toy", kernel = folder_ / "kernels/toy";
-  test::write_text(lesson / "lesson.cpp", "#include <tenfold/toy.h>\nint main() {}\n");
-  const std::string without = code_hash(lesson);
-  test::write_text(kernel / "toy.cuh", "one\n");
-  const std::string with = code_hash(lesson);
-  EXPECT_NE(with, without);
-  test::write_text(kernel / "toy.cuh", "two\n");
-  EXPECT_NE(code_hash(lesson), with);
-  test::write_text(kernel / "toy.cuh", "one\n");
-  test::write_text(kernel / "toy_microscope.cpp", "its page\n");
-  test::write_text(folder_ / "kernels/other/other.cuh", "no part of it\n");
-  EXPECT_EQ(code_hash(lesson), with);
+/// A lesson that includes two kernels, in a tree of its own: one by its own header, one by its binding's.
+class KernelHash : public CodeHash {
+ protected:
+  KernelHash() {
+    write("lessons/40_toy/lesson.cpp", "#include <tenfold/gelu_torch.h>\n#include <tenfold/toy.h>\nint main() {}\n");
+    write("kernels/toy/toy.cuh", "#include \"../rows.cuh\"\n");
+    write("kernels/toy/toy_reference.h", "#include \"../expected.h\"\n");
+    write("kernels/gelu/gelu.cuh", "#include \"../softmax/softmax.cuh\"  // a part of it\n");
+    write("kernels/gelu/gelu_torch.cpp", "#include \"../torch_binding.h\"\n");
+    write("kernels/softmax/softmax.cuh", "softmax\n");
+    write("kernels/rows.cuh", "#include \"launch.cuh\"\n");
+    for (const char* shared : {"launch.cuh", "torch_binding.h", "expected.h"}) write(std::string("kernels/") + shared, "shared\n");
+    before_ = hash();
+  }
+  std::string hash() const { return code_hash(folder_ / "lessons/40_toy"); }
+  /// Whether other text in this file is another hash.
+  bool counts(const std::string& file) const {
+    const bool is_new = !std::filesystem::exists(folder_ / file);
+    const std::string text = test::read_text(folder_ / file);
+    write(file, text + "changed\n");
+    const bool changed = hash() != before_;
+    write(file, text);
+    if (is_new) std::filesystem::remove(folder_ / file);
+    EXPECT_EQ(hash(), before_) << file << " was put back";
+    return changed;
+  }
+};
+
+TEST_F(KernelHash, ChangesWithTheKernelsThatTheLessonIncludes) {
+  EXPECT_TRUE(counts("kernels/toy/toy.cuh"));
+  EXPECT_TRUE(counts("kernels/toy/toy.cu")) << "a new file";
+  EXPECT_TRUE(counts("kernels/gelu/gelu.cuh")) << "included as gelu_torch.h";
+  EXPECT_TRUE(counts("kernels/gelu/gelu_torch.cpp"));
+}
+
+TEST_F(KernelHash, ChangesWithWhatThoseKernelsInclude) {
+  EXPECT_TRUE(counts("kernels/rows.cuh"));
+  EXPECT_TRUE(counts("kernels/launch.cuh")) << "included by rows.cuh";
+  EXPECT_TRUE(counts("kernels/torch_binding.h"));
+  EXPECT_TRUE(counts("kernels/softmax/softmax.cuh"));
+}
+
+TEST_F(KernelHash, OtherKernelsPagesAndReferencesDoNotCount) {
+  EXPECT_FALSE(counts("kernels/toy/toy_microscope.cpp"));
+  EXPECT_FALSE(counts("kernels/toy/toy_reference.h"));
+  EXPECT_FALSE(counts("kernels/expected.h")) << "only a reference includes it";
+  EXPECT_FALSE(counts("kernels/other/other.cuh"));
+  EXPECT_FALSE(counts("kernels/column_sums.cuh")) << "shared, and included by none";
+  EXPECT_FALSE(counts("kernels/softmax/softmax.cu")) << "only its device code is included";
+}
+
+TEST_F(KernelHash, TheSameFromEverywhere) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / "lessons");
+  EXPECT_EQ(code_hash("40_toy"), before_);
+  EXPECT_EQ(code_hash("../lessons/40_toy"), before_);
+  std::filesystem::current_path(here);
 }
 
 TEST_F(CodeHash, ChangesWithANewFileAndAName) {

@@ -1,0 +1,48 @@
+// Cross-entropy, loss and gradient: our rungs beside ATen's forward and backward.
+#include "ladder.h"
+
+#include <tenfold/cross_entropy.h>
+
+#include "../kernels/torch_binding.h"
+
+namespace {
+using namespace tenfold::bench;
+using tenfold::fused::data_of;
+using tenfold::fused::launch_where_they_are;
+using torch::Tensor;
+namespace kernels = tenfold::kernels;
+
+Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
+  const int64_t rows = place.pick(8192, 5), classes = place.pick(50304, 123);
+  const Tensor given = place.normal({rows, classes}, type), targets = torch::randint(classes, {rows}, given.options().dtype(torch::kLong));
+  const Tensor logits = given.clone(), mean = place.normal({1}), losses = place.normal({rows}),
+               counted = torch::zeros({1}, targets.options());
+  const auto by_aten = [targets](const Tensor& in) {
+    const Tensor leaf = in.detach().requires_grad_(), loss = at::cross_entropy_loss(leaf, targets);
+    return std::vector{loss.detach().reshape({1}), torch::autograd::grad({loss}, {leaf})[0]};
+  };
+  Ladder ladder{.name = ladder_name("cross-entropy", type, {rows, classes}),
+                .bytes = 2.0 * static_cast<double>(logits.nbytes()),
+                .expected = by_aten(given.to(torch::kDouble)),
+                .tolerance = type == torch::kFloat ? 1e-4 : 2e-2,
+                .contestants = {{"ATen", [=] { return by_aten(given); }}}};
+  add_rungs(ladder, kernels::kCrossEntropyRungs, [=](int rung) {
+    launch_where_they_are(
+        {{"logits", logits}, {"mean", mean}, {"losses", losses}, {"counted", counted}, {"targets", targets}}, [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::cross_entropy(stream, data_of<T>(logits), data_of<float>(mean), data_of<float>(losses), data_of<int64_t>(counted),
+                                 data_of<int64_t>(targets), rows, classes, kernels::kIgnoreIndex, rung);
+        });
+    return std::vector{mean, logits};
+  });
+  // The gradient has taken the logits' place.
+  for (Contestant& contestant : ladder.contestants) contestant.prepare = [=] { logits.detach().copy_(given); };
+  return ladder;
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run(argc, argv,
+             {[](const Place& place) { return loss_and_gradient(place, torch::kFloat); },
+              [](const Place& place) { return loss_and_gradient(place, torch::kBFloat16); }});
+}

@@ -1,0 +1,58 @@
+#pragma once
+// What the benchmarks of kernels/ share: the rungs of a kernel and what others offer for the same operation, checked and
+// timed in turn in one program, by one clock.
+//
+// With a GPU: device events around each launch; "cold" empties the L2 cache before it, "hot" repeats the launch. A ladder's
+// contestants are repeated in random order, among them a plain copy of as many bytes: the ceiling of that minute.
+// Without a GPU: every contestant runs once at a small shape, ours under the microscope, and its result is checked; nothing
+// is timed.
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenfold::bench {
+
+/// Where a ladder's tensors live, and how large they are.
+struct Place {
+  torch::Device device;
+  /// `on_gpu` where times are taken; `to_check` is small enough for the microscope.
+  int64_t pick(int64_t on_gpu, int64_t to_check) const { return device.is_cuda() ? on_gpu : to_check; }
+  /// Random normal values: zeros draw less power and run faster than any real data.
+  torch::Tensor normal(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat) const {
+    return torch::randn(sizes, torch::dtype(torch::kFloat).device(device)).to(type);
+  }
+};
+
+/// One way to do the operation.
+struct Contestant {
+  std::string name;  ///< "rung 3", "ATen"
+  /// Queues the work on the current stream; returns the results, in the order of Ladder::expected.
+  std::function<std::vector<torch::Tensor>()> work;
+  std::function<void()> prepare = {};  ///< before a result is checked, where the work overwrites its input; never timed
+};
+
+struct Ladder {
+  std::string name;  ///< "softmax, bfloat16, 8192 x 4096"
+  double bytes = 0;  ///< global memory traffic that the operation needs at the least
+  double flops = 0;  ///< arithmetic that it needs by its formula; 0 where only bytes count
+  std::vector<torch::Tensor> expected;
+  double tolerance = 0;                 ///< right: abs(result - e) <= tolerance * (abs(e) + mean of abs(e)), e the expected value
+  std::vector<Contestant> contestants;  ///< the others' first: ratios are to contestants[0]
+};
+
+/// Adds "rung 0" and so on.
+void add_rungs(Ladder& ladder, int count, const std::function<std::vector<torch::Tensor>(int rung)>& work);
+
+/// The names and sizes that a ladder's name is made of: "softmax, Float, 8192 x 4096".
+std::string ladder_name(const std::string& operation, torch::ScalarType type, torch::IntArrayRef sizes);
+
+/// What a bench program's main() returns. `build` makes the ladders one after the other, when it is their turn. Flags are
+/// Google Benchmark's; names are LADDER/CONTESTANT/cold and /hot. Exit codes: 0; 1 when a result is wrong; 2 bad usage.
+int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build);
+
+}  // namespace tenfold::bench

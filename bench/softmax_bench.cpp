@@ -1,0 +1,59 @@
+// Softmax over rows: our rungs beside ATen's kernel, forward and backward.
+#include "ladder.h"
+
+#include <tenfold/softmax.h>
+
+#include "../kernels/torch_binding.h"
+
+namespace {
+using namespace tenfold::bench;
+using tenfold::fused::data_of;
+using tenfold::fused::launch_where_they_are;
+using torch::Tensor;
+namespace kernels = tenfold::kernels;
+
+Ladder forward(const Place& place, torch::ScalarType type) {
+  const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
+  const Tensor in = place.normal({rows, columns}, type), out = torch::empty_like(in);
+  Ladder ladder{.name = ladder_name("softmax", type, {rows, columns}),
+                .bytes = 2.0 * static_cast<double>(in.nbytes()),
+                .expected = {at::softmax(in.to(torch::kDouble), -1)},
+                .tolerance = type == torch::kFloat ? 1e-5 : 1e-2,
+                .contestants = {{"ATen", [=] { return std::vector{at::softmax(in, -1)}; }}}};
+  add_rungs(ladder, kernels::kSoftmaxRungs, [=](int rung) {
+    launch_where_they_are({{"out", out}, {"in", in}}, [&](auto stream, auto value) {
+      using T = decltype(value);
+      kernels::softmax(stream, data_of<T>(out), data_of<T>(in), rows, columns, rung);
+    });
+    return std::vector{out};
+  });
+  return ladder;
+}
+
+Ladder backward(const Place& place, torch::ScalarType type) {
+  const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
+  const Tensor out = at::softmax(place.normal({rows, columns}), -1).to(type), grad = place.normal({rows, columns}, type);
+  const Tensor grad_in = torch::empty_like(out);
+  const Tensor y = out.to(torch::kDouble), dy = grad.to(torch::kDouble);
+  return {.name = ladder_name("softmax backward", type, {rows, columns}),
+          .bytes = 3.0 * static_cast<double>(out.nbytes()),
+          .expected = {y * (dy - (y * dy).sum(-1, /*keepdim=*/true))},
+          .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
+          .contestants = {{"ATen", [=] { return std::vector{at::_softmax_backward_data(grad, out, -1, type)}; }},
+                          {"ours", [=] {
+                             launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_in}}, [&](auto stream, auto value) {
+                               using T = decltype(value);
+                               kernels::softmax_backward(stream, data_of<T>(grad_in), data_of<T>(grad), data_of<T>(out), rows, columns);
+                             });
+                             return std::vector{grad_in};
+                           }}}};
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run(argc, argv,
+             {[](const Place& place) { return forward(place, torch::kFloat); },
+              [](const Place& place) { return forward(place, torch::kBFloat16); },
+              [](const Place& place) { return backward(place, torch::kFloat); },
+              [](const Place& place) { return backward(place, torch::kBFloat16); }});
+}

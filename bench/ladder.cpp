@@ -38,7 +38,6 @@ std::vector<Tensor> results_of(const Contestant& contestant) {
 
 /// What is wrong with the contestant's results; empty when they are right.
 std::string complaint(const Ladder& ladder, const Contestant& contestant) {
-  const torch::NoGradGuard no_grad;
   // What nobody writes must not look right because it was right before: poison, and work again.
   for (Tensor& result : results_of(contestant)) result.detach().fill_(std::numeric_limits<double>::quiet_NaN());
   const std::vector<Tensor> results = results_of(contestant);
@@ -46,7 +45,7 @@ std::string complaint(const Ladder& ladder, const Contestant& contestant) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].sizes() != ladder.expected[i].sizes()) return "a result has shape " + c10::str(results[i].sizes());
     const Tensor expected = ladder.expected[i].to(torch::kDouble), size = expected.abs();
-    const Tensor error = (results[i].to(torch::kDouble) - expected).abs() / (size + size.mean());
+    const Tensor error = (results[i].detach().to(torch::kDouble) - expected).abs() / (size + size.mean());
     const double worst = error.max().item<double>();  // NaN when there is one
     if (!(worst <= ladder.tolerance)) return c10::str("the result is wrong: error ", worst, ", allowed ", ladder.tolerance);
   }
@@ -63,7 +62,8 @@ void measure(benchmark::State& state, const Place& place, Measured& measured, co
     return false;
   };
   if (!check("before timing: ")) return;
-  const Tensor flush = torch::empty({int64_t{1} << 28}, torch::dtype(torch::kByte).device(place.device));  // more than any L2
+  // More than any L2. On a CPU only this file's test takes times.
+  const Tensor flush = torch::empty({int64_t{1} << (place.device.is_cuda() ? 28 : 20)}, torch::dtype(torch::kByte).device(place.device));
   std::vector<double> seconds;
   for ([[maybe_unused]] auto step : state) {
     if (cold) flush.zero_();
@@ -176,7 +176,7 @@ bool time_all(const Place& place, std::list<Ladder> ladders) {
 
 }  // namespace
 
-int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build) {
+int run_at(const Place& place, int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build) {
   // Contestants' repetitions lie among each other: minutes of a slower clock hit all of them.
   std::vector<char*> arguments(argv, argv + argc);
   std::string interleave = "--benchmark_enable_random_interleaving=true";
@@ -184,12 +184,16 @@ int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const 
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
-  const Place place{torch::cuda::is_available() ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU)};
   at::globalContext().setAllowTF32CuBLAS(false);
   torch::manual_seed(1);
   std::list<Ladder> ladders;
   for (const auto& make : build) ladders.push_back(make(place));
-  return (place.device.is_cuda() ? time_all(place, std::move(ladders)) : check_all(ladders)) ? 0 : 1;
+  return (place.timed ? time_all(place, std::move(ladders)) : check_all(ladders)) ? 0 : 1;
+}
+
+int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build) {
+  const bool gpu = torch::cuda::is_available();
+  return run_at({gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU), gpu}, argc, argv, build);
 }
 
 }  // namespace tenfold::bench

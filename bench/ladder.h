@@ -20,8 +20,9 @@ namespace tenfold::bench {
 /// Where a ladder's tensors live, and how large they are.
 struct Place {
   torch::Device device;
-  /// `on_gpu` where times are taken; `to_check` is small enough for the microscope.
-  int64_t pick(int64_t on_gpu, int64_t to_check) const { return device.is_cuda() ? on_gpu : to_check; }
+  bool timed;  ///< else results are checked and nothing more
+  /// `to_check` is small enough for the microscope.
+  int64_t pick(int64_t to_time, int64_t to_check) const { return timed ? to_time : to_check; }
   /// Random normal values: zeros draw less power and run faster than any real data.
   torch::Tensor normal(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat) const {
     return torch::randn(sizes, torch::dtype(torch::kFloat).device(device)).to(type);
@@ -54,5 +55,7 @@ std::string ladder_name(const std::string& operation, torch::ScalarType type, to
 /// What a bench program's main() returns. `build` makes the ladders one after the other, when it is their turn. Flags are
 /// Google Benchmark's; names are LADDER/CONTESTANT/cold and /hot. Exit codes: 0; 1 when a result is wrong; 2 bad usage.
 int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build);
+/// The same there instead of on the first GPU, if there is one.
+int run_at(const Place& place, int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build);
 
 }  // namespace tenfold::bench

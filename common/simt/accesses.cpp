@@ -129,45 +129,55 @@ void flush_warp() {
   engine.touched.clear();
 }
 
+bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc) {
+  if (address >= region.low && address + static_cast<uintptr_t>(bytes) <= region.high) return true;
+  const int64_t offset = static_cast<int64_t>(address) - static_cast<int64_t>(region.low);
+  const std::string name = region.space == Space::shared ? "shared memory" : "buffer " + region.name;
+  note_fault(FaultKind::out_of_bounds, pc,
+             "touches byte " + std::to_string(offset) + " of " + name + ", which has " + std::to_string(region.high - region.low));
+  return false;
+}
+
+void require_aligned(uintptr_t address, int bytes, uintptr_t pc) {
+  const auto size = static_cast<uintptr_t>(bytes);
+  if (!std::has_single_bit(size) || address % size == 0) return;
+  note_fault(FaultKind::misaligned, pc,
+             "a " + std::to_string(bytes) + "-byte access at an address that " + std::to_string(bytes) + " does not divide");
+  end_launch();  // as on a GPU; and the CPU's own wide instruction, which comes next, would end the program
+}
+
+Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
+  Site& site = site_of(key, pc, kind, bytes);
+  if (&region == engine.static_shared) {
+    engine.touched_shared_low = std::min(engine.touched_shared_low, address);
+    engine.state->shared_begin = std::min(engine.state->shared_begin, static_cast<int64_t>(address - region.low));
+    engine.touched_shared_high = std::max(engine.touched_shared_high, address + static_cast<uintptr_t>(bytes));
+  }
+  if (!engine.state->options.count) return site;
+  if (site.turn != engine.turn) site.turn = engine.turn, site.next = 0;
+  uint32_t at = site.next;
+  while (at < site.used && site.slots[at].region != region.index) ++at;  // other lanes' same instruction on another buffer
+  site.next = at + 1;
+  if (at == site.used) {
+    if (site.used == 0) engine.touched.push_back(&site);
+    if (at == site.slots.size()) site.slots.emplace_back();
+    site.slots[at].mask = 0;
+    site.slots[at].region = region.index;
+    ++site.used;
+  }
+  const int lane = engine.current->number % 32;
+  site.slots[at].mask |= 1U << lane;
+  site.slots[at].address[lane] = address;
+  ++engine.state->totals.lane_accesses;
+  return site;
+}
+
 bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
   Region* region = region_of(address);
   if (region == nullptr) return true;  // the thread's own: registers and stack
-  const auto size = static_cast<uintptr_t>(bytes);
-  if (address < region->low || address + size > region->high) {
-    const int64_t offset = static_cast<int64_t>(address) - static_cast<int64_t>(region->low);
-    const std::string name = region->space == Space::shared ? "shared memory" : "buffer " + region->name;
-    note_fault(FaultKind::out_of_bounds, pc,
-               "touches byte " + std::to_string(offset) + " of " + name + ", which has " + std::to_string(region->high - region->low));
-    return false;
-  }
-  if (std::has_single_bit(size) && address % size != 0) {
-    note_fault(FaultKind::misaligned, pc,
-               "a " + std::to_string(bytes) + "-byte access at an address that " + std::to_string(bytes) + " does not divide");
-    end_launch();  // as on a GPU; and the CPU's own wide instruction, which comes next, would end the program
-  }
-  Site& site = site_of(key, pc, kind, bytes);
-  if (region == engine.static_shared) {
-    engine.touched_shared_low = std::min(engine.touched_shared_low, address);
-    engine.state->shared_begin = std::min(engine.state->shared_begin, static_cast<int64_t>(address - region->low));
-    engine.touched_shared_high = std::max(engine.touched_shared_high, address + size);
-  }
-  if (engine.state->options.count) {
-    if (site.turn != engine.turn) site.turn = engine.turn, site.next = 0;
-    uint32_t at = site.next;
-    while (at < site.used && site.slots[at].region != region->index) ++at;  // other lanes' same instruction on another buffer
-    site.next = at + 1;
-    if (at == site.used) {
-      if (site.used == 0) engine.touched.push_back(&site);
-      if (at == site.slots.size()) site.slots.emplace_back();
-      site.slots[at].mask = 0;
-      site.slots[at].region = region->index;
-      ++site.used;
-    }
-    const int lane = engine.current->number % 32;
-    site.slots[at].mask |= 1U << lane;
-    site.slots[at].address[lane] = address;
-    ++engine.state->totals.lane_accesses;
-  }
+  if (!in_bounds(*region, address, bytes, pc)) return false;
+  require_aligned(address, bytes, pc);
+  const Site& site = count_lane(*region, address, bytes, kind, key, pc);
   if (engine.state->options.races) {
     if (kind == Kind::atomic && region->space == Space::global) publish_and_learn(address);
     check_race(*region, address, bytes, kind, site.index);

@@ -12,17 +12,12 @@ Index block_size() { return {engine.block.x, engine.block.y, engine.block.z}; }
 Index grid_size() { return {engine.grid.x, engine.grid.y, engine.grid.z}; }
 void* dynamic_shared_memory() { return engine.dynamic_shared != nullptr ? pointer_to(engine.dynamic_shared->low) : nullptr; }
 
-namespace {
-
-/// Gives the turn back until the scheduler says that what the thread waits for has come.
 void wait(Thread::At at, void* pc) {
   Thread& thread = *engine.current;
   thread.at = at;
   thread.pc = reinterpret_cast<uintptr_t>(pc);
   thread.fiber->suspend();
 }
-
-}  // namespace
 
 void block_barrier() { wait(Thread::At::barrier, __builtin_return_address(0)); }
 

@@ -25,6 +25,8 @@ struct Stamp {
   uint16_t thread = 0;
   uint16_t site = 0;  ///< index in State::sites; the top bit is Kind::atomic
   static constexpr uint16_t kAtomic = 0x8000;
+  /// `barrier` of an asynchronous copy that its thread has not yet waited for: no barrier comes after it.
+  static constexpr uint32_t kInFlight = std::numeric_limits<uint32_t>::max();
 };
 
 /// The history of one word: its last write and two readers since, so that every writer finds a reader other than itself.
@@ -100,6 +102,15 @@ struct Site {
   std::vector<Sums> sums;
 };
 
+/// A cp.async between its start and its wait.
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  int bytes = 0, source_bytes = 0;
+  uint32_t group = 0;
+  uint16_t site = 0;  // of the store to shared memory
+};
+
 struct Thread {
   enum class At : uint8_t { start, running, barrier, warp, done };
   Fiber* fiber = nullptr;
@@ -114,6 +125,8 @@ struct Thread {
   uint32_t mask = 0;
   int argument = 0, width = 32;
   uint64_t value = 0, result = 0;
+  std::vector<Copy> copies;  // in flight, oldest first
+  uint32_t groups = 0;       // of copies, committed
 };
 
 /// Clocks of a warp in which only some lanes synchronised: each lane's own, and up to where it knows the others' work.
@@ -216,9 +229,18 @@ void flush_warp();
 Region* region_of(uintptr_t address);
 /// False when it is out of bounds, and a fault.
 bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc);
+/// A misaligned access is a fault that ends the launch.
+void require_aligned(uintptr_t address, int bytes, uintptr_t pc);
+/// Adds the lane to the request that it belongs to.
+Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
 // races.cpp
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
 void publish_and_learn(uintptr_t address);
+/// The destination of an asynchronous copy: whoever touches it before it has landed is in a race, its own thread as well.
+void copy_begins(Region& region, const Copy& copy);
+/// From here on it is a store of its thread.
+void copy_lands(Region& region, const Copy& copy);
 /// A __syncwarp of the lanes in `group`: each now knows what any of them did or knew. `live`: the lanes that have not left.
 void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
 // warp.cpp
@@ -227,6 +249,12 @@ void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
 bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp);
 /// "0x0000ffff"
 std::string hex(uint32_t mask);
+// tensor_cores.cpp
+/// Completes an ldmatrix or mma.sync, for which all 32 lanes must have come; `group`: those that did.
+void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t group);
+// built_ins.cpp
+/// Gives the turn back until the scheduler says that what the thread waits for has come.
+void wait(Thread::At at, void* pc);
 // scheduler.cpp
 void note_fault(FaultKind kind, uintptr_t pc, const std::string& text);
 /// Leaves the CUDA thread that calls it where it stands, and with it the launch.

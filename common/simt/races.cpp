@@ -13,6 +13,7 @@ bool ordered(const Stamp& before, Space space) {
   if (before.block < engine.first_block) return true;  // nobody, or an earlier launch
   const Thread& now = *engine.current;
   if (before.block == engine.block_number) {
+    if (before.barrier == Stamp::kInFlight) return false;
     if (before.thread == now.number || before.barrier < engine.barrier) return true;
     if (before.thread / 32 != now.number / 32) return false;
     const Warp& warp = *engine.current_warp;
@@ -40,6 +41,7 @@ void note_race(const Region& region, uintptr_t address, const Stamp& before, Kin
   Race& race = state.races[{first, site, region.index}];
   if (race.count++ != 0) return;
   race.space = region.space;
+  race.in_flight = before.barrier == Stamp::kInFlight;
   race.first_kind = state.sites[first].kind;
   race.second_kind = kind;
   race.first = where_is(state.sites[first].pc);
@@ -84,6 +86,25 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
     }
   }
 }
+
+namespace {
+
+void stamp_copy(Region& region, const Copy& copy, uint32_t barrier) {
+  const Thread& now = *engine.current;
+  const Stamp stamp{engine.block_number, barrier, engine.current_warp->now(now.number % 32), now.number, copy.site};
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(copy.to) - region.low, end = begin + static_cast<uintptr_t>(copy.bytes);
+  const uintptr_t last = (end - 1) >> region.granule_shift;
+  for (uintptr_t word = begin >> region.granule_shift; word <= last; ++word) region.shadow.begin()[word] = {stamp, {}};
+}
+
+}  // namespace
+
+void copy_begins(Region& region, const Copy& copy) {
+  check_race(region, reinterpret_cast<uintptr_t>(copy.to), copy.bytes, Kind::store, copy.site);
+  stamp_copy(region, copy, Stamp::kInFlight);
+}
+
+void copy_lands(Region& region, const Copy& copy) { stamp_copy(region, copy, engine.barrier); }
 
 void publish_and_learn(uintptr_t address) {
   auto& releases = engine.releases[address];

@@ -40,6 +40,7 @@ Json json_of(const Report& report) {
                              {"offset", race.offset},
                              {"first_thread", json_of(race.first_thread)},
                              {"second_thread", json_of(race.second_thread)},
+                             {"in_flight", race.in_flight},
                              {"count", race.count}});
   }
   for (const Fault& fault : report.faults) {
@@ -51,6 +52,8 @@ Json json_of(const Report& report) {
   json["threads"] = report.threads;
   json["barriers"] = report.barriers;
   json["warp_operations"] = report.warp_operations;
+  json["matrix_multiplies"] = report.matrix_multiplies;
+  json["tensor_flops"] = report.tensor_flops;
   json["lane_accesses"] = report.lane_accesses;
   json["unique_bytes_read"] = report.unique_bytes_read;
   json["unique_bytes_written"] = report.unique_bytes_written;

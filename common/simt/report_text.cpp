@@ -63,11 +63,15 @@ std::string format_problems(const Report& report) {
   };
   for (const Race& race : report.races) {
     const bool one_block = race.first_thread.block == race.second_thread.block;
-    say("RACE: " + std::string(name_of(race.first_kind)) + " at " + short_text_of(race.first) + " and " + name_of(race.second_kind) +
-        " at " + short_text_of(race.second) + " touch the same word of " + place_text(race.buffer) + " and nothing orders them; " +
-        counted(race.count, "time") + ", first at byte " + std::to_string(race.offset) + ": thread " +
-        thread_text(race.first_thread.thread) + (one_block ? "" : " of block " + thread_text(race.first_thread.block)) + " and thread " +
-        thread_text(race.second_thread.thread) + " of block " + thread_text(race.second_thread.block));
+    const std::string what = race.in_flight
+                                 ? "the asynchronous copy that begins at " + short_text_of(race.first) + " may not have landed when " +
+                                       name_of(race.second_kind) + " at " + short_text_of(race.second) + " touches the same word of "
+                                 : std::string(name_of(race.first_kind)) + " at " + short_text_of(race.first) + " and " +
+                                       name_of(race.second_kind) + " at " + short_text_of(race.second) + " touch the same word of ";
+    say("RACE: " + what + place_text(race.buffer) + (race.in_flight ? "; " : " and nothing orders them; ") + counted(race.count, "time") +
+        ", first at byte " + std::to_string(race.offset) + ": thread " + thread_text(race.first_thread.thread) +
+        (one_block ? "" : " of block " + thread_text(race.first_thread.block)) + " and thread " + thread_text(race.second_thread.thread) +
+        " of block " + thread_text(race.second_thread.block));
     quote(race.first);
     if (race.second != race.first) quote(race.second);
   }
@@ -182,6 +186,7 @@ std::string format_rung(const KernelPage& page, const Shape& shape, const RungRe
   out += wrap_text("ran as: " + counted(report.launches, "launch") + ", " + counted(report.blocks, "block") + ", " +
                        counted(report.threads, "thread") + "; " + counted(report.barriers, "barrier") + ", " +
                        counted(report.warp_operations, "warp operation") + ", " +
+                       (report.matrix_multiplies != 0 ? counted(report.matrix_multiplies, "mma") + ", " : "") +
                        human_bytes(static_cast<double>(report.largest_shared_bytes)) + " of dynamic shared memory",
                    kWidth, 2) +
          "\n";

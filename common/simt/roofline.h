@@ -14,8 +14,9 @@ struct GpuCeilings {
   std::string key;   ///< what --gpu takes, e.g. "H100"
   std::string name;  ///< e.g. "NVIDIA H100 SXM 80GB"
   int sms = 0;
-  double clock_hz = 0;     ///< boost clock
-  double flops_per_s = 0;  ///< float32, no tensor cores
+  double clock_hz = 0;            ///< boost clock
+  double flops_per_s = 0;         ///< float32, no tensor cores
+  double tensor_flops_per_s = 0;  ///< fp16 or bf16 in, float32 out, dense; tf32, of which no kernel makes use, has less
   double dram_bytes_per_s = 0;
   double l2_bytes_per_clock = 0;        ///< reads; 0: no figure to cite, and the model leaves L2 out
   std::string l2_source;                ///< who says so
@@ -33,7 +34,7 @@ const GpuCeilings& gpu_named(const std::string& key);
 
 /// One resource: how much of it the kernel needs, and how long the GPU takes for that with nothing else in the way.
 struct RooflinePart {
-  std::string name;  ///< "DRAM", "L2", "shared memory", "arithmetic"
+  std::string name;  ///< "DRAM", "L2", "shared memory", "arithmetic", "tensor cores"
   std::string unit;  ///< of `amount`: "bytes", "wavefronts", "flop"
   double amount = 0;
   double ceiling = 0;  ///< amount per second
@@ -48,7 +49,8 @@ struct Roofline {
   double intensity = 0;             ///< flop per DRAM byte; 0 when no byte moved
 };
 
-/// The model for all launches of a report, of which `flops` is the arithmetic by formula. DRAM moves every touched sector
+/// The model for all launches of a report, of which `flops` is the arithmetic by formula; what the report counts on tensor cores
+/// is taken from it. DRAM moves every touched sector
 /// once; L2 moves the sectors of every request. Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 Roofline roofline(const GpuCeilings& gpu, const Report& report, double flops);
 

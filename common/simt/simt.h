@@ -31,9 +31,25 @@ struct Index {
 [[gnu::const]] Index grid_size();
 [[gnu::const]] void* dynamic_shared_memory();
 
-enum class WarpOp { shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot, all, any, match_any, add, min, max, sync };
+enum class WarpOp {
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  ballot,
+  all,
+  any,
+  match_any,
+  add,
+  min,
+  max,
+  sync,
+  load_matrices,
+  multiply
+};
 enum class AtomicOp { add, exchange, compare_exchange, min, max, increment };
 enum class Number { f32, f64, i32, u32, i64, u64 };
+enum class MatrixType { bf16, f16, tf32 };
 
 void block_barrier();
 /// A barrier that also reduces: the number of threads with a true predicate.
@@ -42,6 +58,17 @@ uint64_t warp_exchange(WarpOp op, uint32_t mask, uint64_t value, Number number, 
 uint32_t active_lanes();
 void thread_fence();
 uint64_t atomic(void* address, AtomicOp op, Number number, uint64_t value, uint64_t compare = 0);
+
+// What kernels/ptx.cuh needs, which says what each instruction does.
+/// ldmatrix: one register for each of `count` 8 x 8 matrices of 16-bit elements; lane i names a row, 8 * count lanes in all.
+void load_matrices(uint32_t* registers, const void* row, int count, bool transposed);
+/// mma.sync: d = a * b + c, each lane with its part of the four. Products and their sum are exact to float64, then rounded once.
+void multiply_matrices(MatrixType type, float* d, const uint32_t* a, const uint32_t* b, const float* c);
+/// cp.async: `bytes` of shared memory, of which `source_bytes` come from global memory and the rest is 0. Nothing moves yet.
+void copy_async(void* shared, const void* global, int bytes, int source_bytes);
+void commit_copies();
+/// Moves the data of the thread's committed groups, except for the `newest`.
+void wait_for_copies(int newest);
 
 /// One CUDA thread: `enter(call)` runs the kernel with its arguments.
 void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (*enter)(const void*), const void* call);
@@ -85,7 +112,7 @@ T from_bits(uint64_t bits) {
 #define __host__
 #define __shared__ thread_local  // one core plays the multiprocessor, so a block's memory is that core's
 #define __constant__
-#define __forceinline__ inline
+#define __forceinline__ __attribute__((always_inline)) inline  // as the built-ins below
 #define __launch_bounds__(...)
 #define __grid_constant__
 

@@ -55,7 +55,8 @@ struct Race {
   std::string buffer;
   int64_t offset = 0;  ///< bytes from the buffer's start, where it was seen first
   ThreadId first_thread, second_thread;
-  int64_t count = 0;  ///< how often this pair of lines was seen
+  int64_t count = 0;       ///< how often this pair of lines was seen
+  bool in_flight = false;  ///< the first is an asynchronous copy that had not landed: nobody may touch the word, its own thread neither
 };
 
 enum class FaultKind { out_of_bounds, misaligned, divergent_barrier, warp_mismatch, deadlock };
@@ -76,6 +77,8 @@ struct Report {
   int64_t launches = 0, blocks = 0, threads = 0;
   int64_t barriers = 0;                                     ///< __syncthreads of a block, not of a thread
   int64_t warp_operations = 0;                              ///< shuffles, votes, __syncwarp: of a warp
+  int64_t matrix_multiplies = 0;                            ///< mma.sync instructions: of a warp
+  int64_t tensor_flops = 0;                                 ///< what these multiplied and added
   int64_t lane_accesses = 0;                                ///< counted accesses of single threads
   int64_t unique_bytes_read = 0, unique_bytes_written = 0;  ///< sectors touched at least once, times 32: what DRAM must move
   int64_t largest_shared_bytes = 0;                         ///< dynamic shared memory of the largest launch

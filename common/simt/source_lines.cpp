@@ -39,7 +39,7 @@ int note_frame(void* data, uintptr_t /*pc*/, const char* file, int line, const c
   if (search.innermost.file.empty()) search.innermost = where;
   // Frames come from the inside out; what a header of CUDA's or ours does for the kernel is the kernel's line.
   const bool built_in = where.file.starts_with("common/simt/") || where.file.find("/include/") != std::string::npos ||
-                        where.file.starts_with("kernels/launch.cuh");
+                        where.file.starts_with("kernels/launch.cuh") || where.file.starts_with("kernels/ptx.cuh");
   if (search.kernel.file.empty() && !built_in) search.kernel = where;
   return 0;
 }

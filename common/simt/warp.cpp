@@ -114,9 +114,13 @@ bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp) 
       if (o != nullptr && o->at == Thread::At::warp && o->op == thread->op && o->mask == thread->mask) here |= 1U << other;
     }
     if ((here & wanted) != wanted) continue;
-    exchange(lanes, wanted);
-    if (thread->op == WarpOp::sync) synchronise_lanes(warp, wanted, live);
-    ++engine.state->totals.warp_operations;
+    if (thread->op == WarpOp::load_matrices || thread->op == WarpOp::multiply) {
+      complete_matrix_operation(lanes, wanted);
+    } else {
+      exchange(lanes, wanted);
+      if (thread->op == WarpOp::sync) synchronise_lanes(warp, wanted, live);
+      ++engine.state->totals.warp_operations;
+    }
     for (size_t other = 0; other < 32; ++other) {
       if ((wanted >> other & 1) != 0) lanes[other]->at = Thread::At::running;
     }

@@ -1,4 +1,4 @@
-// The hand counts of kernels/{transpose,reduction,sgemm}/README.md: what arithmetic on a page says must be what the
+// The hand counts of kernels/{transpose,reduction,sgemm,hgemm}/README.md: what arithmetic on a page says must be what the
 // microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of rows that fill sectors.
 #include "kernel_device.h"
 
@@ -10,6 +10,9 @@ TEST(HandCounts, AreOfTheMicroscope) {
 
 #else
 
+#include <cuda_bf16.h>
+
+#include <tenfold/hgemm.h>
 #include <tenfold/reduction.h>
 #include <tenfold/sgemm.h>
 #include <tenfold/transpose.h>
@@ -236,6 +239,47 @@ TEST_F(SgemmByHand, RegistersCutTheReadsOfSharedMemory) {
       EXPECT_EQ(sum(seen({m, n, k}, rung), Space::shared, Kind::load).requests,
                 parts(m, tile) * parts(n, tile) * warps * parts(k, depth) * depth * each)
           << "rung " << rung << ", m " << m;
+    }
+  }
+}
+
+// --- hgemm ---------------------------------------------------------------------------------------------------------
+constexpr Product kHalfProducts[] = {{128, 256, 64}, {112, 272, 48}};
+
+TEST(HgemmByHand, TilesFragmentsAndTensorCores) {
+  struct Rung {
+    int64_t rows, columns;         // of a block's tile
+    int64_t requests, multiplies;  // shared loads of a warp for one step of 16 in depth, and its mma
+  };
+  constexpr Rung kRungs[] = {{128, 128, 32, 16}, {128, 128, 6, 16}, {128, 128, 6, 16}, {128, 256, 8, 32}};  // 1 to 4
+  using T = __nv_bfloat16;
+  for (const auto& [m, n, k] : kHalfProducts) {
+    for (int rung = 1; rung < kernels::kHgemmRungs; ++rung) {
+      SCOPED_TRACE("rung " + std::to_string(rung) + ", m " + std::to_string(m));
+      simt::Device device;
+      const auto a = device.buffer<T>("a", m * k), b = device.buffer<T>("b", k * n), c = device.buffer<T>("c", m * n);
+      for (const auto& buffer : {a, b}) std::fill(buffer.begin(), buffer.end(), T(1.0F));
+      kernels::hgemm<T, simt::Stream>(&device, c.data(), a.data(), b.data(), m, n, k, rung);
+      const Report report = device.report();
+      EXPECT_TRUE(report.clean());
+      const auto& [rows, columns, requests, multiplies] = kRungs[rung - 1];
+      EXPECT_EQ(sum(report, Space::global, Kind::load, "a").sectors, parts(n, columns) * m * k / 16);
+      EXPECT_EQ(sum(report, Space::global, Kind::load, "b").sectors, parts(m, rows) * k * n / 16);
+      // Partial tiles are filled up with zeros, and multiplied.
+      const int64_t all = parts(m, rows) * rows * parts(n, columns) * columns * parts(k, 32) * 32 / 2048;
+      EXPECT_EQ(report.matrix_multiplies, all);
+      const Access fragments = sum(report, Space::shared, Kind::load);
+      EXPECT_EQ(fragments.requests, all / multiplies * requests);
+      EXPECT_EQ(fragments.wavefronts, 4 * fragments.requests);
+      if (m % rows == 0 && n % columns == 0) {
+        const int64_t products = m * n * k;
+        EXPECT_EQ(report.matrix_multiplies, products / 2048);
+        const int64_t moved[] = {products / 32, products / 32, products / 32, 3 * products / 128};
+        EXPECT_EQ((sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved()),
+                  moved[rung - 1]);
+        const int64_t wavefronts[] = {products / 256, 3 * products / 4096, 3 * products / 4096, products / 2048};
+        EXPECT_EQ(fragments.wavefronts, wavefronts[rung - 1]);
+      }
     }
   }
 }

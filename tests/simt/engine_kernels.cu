@@ -6,6 +6,7 @@
 #include "../simt/counts.cuh"  // a roundabout name, which reports must not repeat
 #include "built_ins.cuh"
 #include "faults.cuh"
+#include "ptx_kernels.cuh"
 
 namespace tenfold::test {
 namespace {
@@ -63,7 +64,17 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"shuffle_from_outside", shuffle_from_outside}, Named{"mask_without_caller", mask_without_caller},
       Named{"lanes_that_never_come", lanes_that_never_come}, Named{"lanes_wait_for_each_other", lanes_wait_for_each_other},
       Named{"barrier_in_branch", barrier_in_branch}, Named{"two_barriers", two_barriers},
-      Named{"barrier_after_branch", barrier_after_branch});
+      Named{"barrier_after_branch", barrier_after_branch},
+      // ptx_kernels.cuh
+      Named{"mma_half", mma_product<__half>}, Named{"mma_bfloat16", mma_product<__nv_bfloat16>}, Named{"mma_tf32", mma_tf32},
+      Named{"mma_ldmatrix_half", mma_ldmatrix<__half>}, Named{"mma_ldmatrix_bfloat16", mma_ldmatrix<__nv_bfloat16>},
+      Named{"mma_31_lanes", mma_31_lanes}, Named{"mma_in_branches", mma_in_branches}, Named{"ldmatrix_registers", ldmatrix_registers},
+      Named{"ldmatrix_stride", ldmatrix_stride}, Named{"ldmatrix_pair", ldmatrix_pair}, Named{"ldmatrix_race", ldmatrix_race},
+      Named{"ldmatrix_misaligned", ldmatrix_misaligned}, Named{"ldmatrix_outside", ldmatrix_outside},
+      Named{"ldmatrix_global", ldmatrix_global}, Named{"copy_reverse", copy_reverse}, Named{"copy_own", copy_own},
+      Named{"copy_pipeline", copy_pipeline<true>}, Named{"copy_pipeline_unordered", copy_pipeline<false>},
+      Named{"copy_groups", copy_groups}, Named{"copy_part_4", copy_part<4>}, Named{"copy_part_8", copy_part<8>},
+      Named{"copy_part_16", copy_part<16>}, Named{"copy_strided", copy_strided}, Named{"copy_fault", copy_fault});
 }
 
 }  // namespace tenfold::test

@@ -2,7 +2,8 @@
 """Does the microscope see the widths that nvcc makes? For each kernel: the widths of the loads and stores of each source line that its
 page counted, beside those in nvcc's PTX for the same line. A float4 that one side takes apart fails, with the line named.
 
-Pages run float32, so functions for half and bfloat16 are left out of the PTX. Atomics are left out on both sides.
+Pages run float32, so functions for half and bfloat16 are left out of the PTX, except for kernels that TYPES names. Of inline PTX,
+ldmatrix is a load of 16 bytes and cp.async a load and a store. Atomics are left out on both sides.
 
     widths.py --nvcc /usr/local/cuda/bin/nvcc --pages build/dev/kernels --include build/dev/include
 """
@@ -22,7 +23,11 @@ SKIPPED = 77
 # Lines where nvcc and the microscope may differ: (file, a part of the line): reason. An entry that no line needs fails too.
 KNOWN = {}
 
+# What a page runs, where it is not float alone.
+TYPES = {"flash_attention": {"__nv_bfloat16"}, "hgemm": {"__nv_bfloat16"}}
+
 ACCESS = re.compile(r"^\s*(?:@!?%p\d+\s+)?(ld|st)\.(?:volatile\.|weak\.|relaxed\.\w+\.)?(global|shared)((?:\.[\w:]+)*)\s")
+COPY = re.compile(r"^\s*cp\.async\.c[ag]\.shared\.global\s+\[[^]]*\],\s*\[[^]]*\],\s*(\d+)")
 LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 
 
@@ -36,31 +41,42 @@ def width_of(suffixes):
 def inside(path):
     """The path below the checkout, or None for what is not a kernel's own line."""
     path = pathlib.Path(os.path.normpath(path))
-    if not path.is_relative_to(SOURCE / "kernels") or path.name == "launch.cuh":
+    if not path.is_relative_to(SOURCE / "kernels") or path.name in ("launch.cuh", "ptx.cuh"):
         return None
     return str(path.relative_to(SOURCE))
 
 
-def widths_in_ptx(ptx):
-    """{(file, line, space, kind): {width, ...}} of float32 code; the line is the innermost one that is a kernel's."""
+def accesses_in(line):
+    """(space, kind, width) of each access of a line of PTX."""
+    if m := ACCESS.match(line):
+        return [(m[2], {"ld": "load", "st": "store"}[m[1]], width_of(m[3]))]
+    if m := COPY.match(line):
+        return [("global", "load", int(m[1])), ("shared", "store", int(m[1]))]
+    return [("shared", "load", 16)] if re.match(r"\s*ldmatrix\.", line) else []
+
+
+def widths_in_ptx(ptx, types):
+    """{(file, line, space, kind): {width, ...}} of the code for these types; the line is the innermost one that is a kernel's."""
     files = {number: name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M)}
     widths = collections.defaultdict(set)
     where, called_from, other_type = None, {}, False
     for line in ptx.splitlines():
         if m := re.search(r"\.(?:entry|func)\b.*?\b(_Z\w+)\(", line):
-            other_type = "__half" in m[1] or "__nv_bfloat16" in m[1]
+            named = {name for name in ("__half", "__nv_bfloat16") if name in m[1]} or {"float"}
+            other_type = not named & types
             where, called_from = None, {}
         elif m := LOC.match(line):
             where = m[1], m[2], m[3]
             if m[4]:
                 called_from[where] = m[4], m[5], m[6]
-        elif (m := ACCESS.match(line)) and not other_type:
+        elif not other_type and (accesses := accesses_in(line)):
             at, seen = where, set()
             while at in called_from and at not in seen and not inside(files[at[0]]):
                 seen.add(at)
                 at = called_from[at]
             if at and inside(files[at[0]]):
-                widths[inside(files[at[0]]), int(at[1]), m[2], {"ld": "load", "st": "store"}[m[1]]].add(width_of(m[3]))
+                for space, kind, width in accesses:
+                    widths[inside(files[at[0]]), int(at[1]), space, kind].add(width)
     return widths
 
 
@@ -106,7 +122,7 @@ def main():
             ptx = folder / "kernel.ptx"
             subprocess.run([options.nvcc, "-std=c++20", "--expt-relaxed-constexpr", "-arch=sm_80", "-lineinfo", "-ptx", f"-I{options.include}",
                             f"-I{SOURCE}/kernels", SOURCE / "kernels" / name / f"{name}.cu", "-o", ptx], check=True)
-            from_nvcc = widths_in_ptx(ptx.read_text())
+            from_nvcc = widths_in_ptx(ptx.read_text(), TYPES.get(name, {"float"}))
             counted = widths_of_page(options.pages / name, folder)
         before = len(wrong)
         if ("", 0) in {key[:2] for key in counted}:

@@ -1,0 +1,78 @@
+// Sequences of different lengths, packed and unpacked: our rungs beside LibTorch's mask and index operators.
+#include "ladder.h"
+
+#include <tenfold/pack.h>
+
+#include "../kernels/torch_binding.h"
+
+namespace {
+using namespace tenfold::bench;
+using tenfold::fused::data_of;
+using tenfold::fused::launch_where_they_are;
+using torch::Tensor;
+namespace kernels = tenfold::kernels;
+
+/// A padded batch of sequences of random lengths, 0 and the longest among them.
+struct Batch {
+  Batch(const Place& place, torch::ScalarType type)
+      : batch(place.pick(64, 3)),
+        length(place.pick(1024, 7)),
+        width(place.pick(1024, 24)),
+        padded(place.normal({batch, length, width}, type)) {
+    lengths = torch::randint(length + 1, {batch}, padded.options().dtype(torch::kLong));
+    lengths[0] = length;
+    lengths[1] = 0;
+    offsets = at::cat({torch::zeros({1}, lengths.options()), lengths.cumsum(0)});
+    total = lengths.sum().item<int64_t>();
+    mask = torch::arange(length, lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);  // (batch, length)
+    packed = padded.index({mask});
+  }
+  int64_t batch, length, width, total = 0;
+  Tensor padded, lengths, offsets, mask, packed;
+};
+
+Ladder pack(const Place& place, torch::ScalarType type) {
+  const Batch given(place, type);
+  const Tensor out = torch::empty_like(given.packed);
+  Ladder ladder{.name = ladder_name("pack", type, given.padded.sizes()),
+                .bytes = 2.0 * static_cast<double>(given.packed.nbytes()),
+                .expected = {given.packed},
+                .contestants = {{"index by mask", [=] { return std::vector{given.padded.index({given.mask})}; }}}};
+  add_rungs(ladder, kernels::kPackRungs, [=](int rung) {
+    launch_where_they_are({{"packed", out}, {"padded", given.padded}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
+      using T = decltype(value);
+      kernels::pack(stream, data_of<T>(out), data_of<T>(given.padded), data_of<int64_t>(given.offsets), given.batch, given.length,
+                    given.width, given.total, rung);
+    });
+    return std::vector{out};
+  });
+  return ladder;
+}
+
+Ladder unpack(const Place& place, torch::ScalarType type) {
+  const Batch given(place, type);
+  const Tensor out = torch::empty_like(given.padded);
+  const auto by_mask = [=] { return torch::zeros_like(given.padded).index_put_({given.mask}, given.packed); };
+  Ladder ladder{.name = ladder_name("unpack", type, given.padded.sizes()),
+                .bytes = static_cast<double>(given.packed.nbytes() + given.padded.nbytes()),
+                .expected = {by_mask()},
+                .contestants = {{"zeros, put by mask", [=] { return std::vector{by_mask()}; }}}};
+  add_rungs(ladder, kernels::kPackRungs, [=](int rung) {
+    launch_where_they_are({{"padded", out}, {"packed", given.packed}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
+      using T = decltype(value);
+      kernels::unpack(stream, data_of<T>(out), data_of<T>(given.packed), data_of<int64_t>(given.offsets), given.batch, given.length,
+                      given.width, given.total, /*padding=*/0.0F, rung);
+    });
+    return std::vector{out};
+  });
+  return ladder;
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run(
+      argc, argv,
+      {[](const Place& place) { return pack(place, torch::kFloat); }, [](const Place& place) { return pack(place, torch::kBFloat16); },
+       [](const Place& place) { return unpack(place, torch::kFloat); },
+       [](const Place& place) { return unpack(place, torch::kBFloat16); }});
+}

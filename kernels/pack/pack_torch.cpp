@@ -1,0 +1,137 @@
+#include <tenfold/pack_torch.h>
+
+#include <tenfold/pack.h>
+
+#include "../torch_binding.h"
+
+namespace tenfold::fused {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Both directions need a first dimension that is rows, and offsets that lie beside them.
+void check_arguments(const char* name, const Tensor& rows, const Tensor& cu_seqlens) {
+  const bool defined = rows.defined() && cu_seqlens.defined();
+  TORCH_CHECK(defined && (rows.is_cpu() || rows.is_cuda()), name, ": the input must be on the CPU or on CUDA");
+  const auto type = rows.scalar_type();
+  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name, ": takes float, half and bfloat16, not ", type);
+  TORCH_CHECK(cu_seqlens.scalar_type() == at::kInt || cu_seqlens.scalar_type() == at::kLong, name,
+              ": cu_seqlens must be int32 or int64, not ", cu_seqlens.scalar_type());
+  TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 2, name, ": cu_seqlens must have shape (batch + 1), not ", cu_seqlens.sizes());
+  TORCH_CHECK(cu_seqlens.device() == rows.device(), name, ": cu_seqlens is on ", cu_seqlens.device(), " and the input on ", rows.device());
+}
+
+/// Elements of one row, from dimension `first` on.
+int64_t width_of(const char* name, const Tensor& tensor, int64_t first) {
+  const int64_t width = c10::multiply_integers(tensor.sizes().slice(static_cast<size_t>(first)));
+  TORCH_CHECK(width >= 1, name, ": a row of ", tensor.sizes(), " has no element");
+  return width;
+}
+
+std::vector<int64_t> with_rows(std::vector<int64_t> rows, const Tensor& like, int64_t first) {
+  const auto rest = like.sizes().slice(static_cast<size_t>(first));
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  return rows;
+}
+
+/// Calls launch(stream, T(), offsets) with the offsets as a pointer of their type.
+template <class Launch>
+void launch_with_offsets(const Tensor& to, const Tensor& from, const Tensor& cu_seqlens, const Launch& launch) {
+  launch_where_they_are({{"to", to}, {"from", from}, {"cu_seqlens", cu_seqlens}}, [&](auto stream, auto value) {
+    if (cu_seqlens.scalar_type() == at::kInt) return launch(stream, value, data_of<const int32_t>(cu_seqlens));
+    launch(stream, value, data_of<const int64_t>(cu_seqlens));
+  });
+}
+
+Tensor packed_of(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+  const Tensor from = padded.contiguous(), offsets = cu_seqlens.contiguous();
+  const Tensor out = torch::empty(with_rows({total}, padded, 2), padded.options().memory_format(at::MemoryFormat::Contiguous));
+  if (total == 0) return out;
+  launch_with_offsets(out, from, offsets, [&](auto stream, auto value, const auto* begin) {
+    using T = decltype(value);
+    kernels::pack(stream, data_of<T>(out), data_of<const T>(from), begin, from.size(0), from.size(1), out.numel() / total, total);
+  });
+  return out;
+}
+
+Tensor padded_of(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+  const Tensor from = packed.contiguous(), offsets = cu_seqlens.contiguous();
+  const int64_t batch = cu_seqlens.size(0) - 1, total = packed.size(0);
+  const auto sizes = with_rows({batch, length}, packed, 1);
+  const auto options = packed.options().memory_format(at::MemoryFormat::Contiguous);
+  if (total == 0) return torch::full(sizes, padding, options);  // no memory to give to a kernel
+  const Tensor out = torch::empty(sizes, options);
+  launch_with_offsets(out, from, offsets, [&](auto stream, auto value, const auto* begin) {
+    using T = decltype(value);
+    kernels::unpack(stream, data_of<T>(out), data_of<const T>(from), begin, batch, length, from.numel() / total, total,
+                    static_cast<float>(padding));
+  });
+  return out;
+}
+
+struct Pack : torch::autograd::Function<Pack> {
+  static Tensor forward(AutogradContext* context, const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+    context->save_for_backward({cu_seqlens});
+    context->saved_data["length"] = padded.size(1);
+    return packed_of(padded, cu_seqlens, total);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    check_first_order("fused::pack");
+    return {padded_of(gradients[0], context->get_saved_variables()[0], context->saved_data["length"].toInt(), 0), Tensor(), Tensor()};
+  }
+};
+
+struct Unpack : torch::autograd::Function<Unpack> {
+  static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+    context->save_for_backward({cu_seqlens});
+    context->saved_data["total"] = packed.size(0);
+    return padded_of(packed, cu_seqlens, length, padding);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    check_first_order("fused::unpack");
+    return {packed_of(gradients[0], context->get_saved_variables()[0], context->saved_data["total"].toInt()), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+/// (batch, length): where the padded batch holds a row of a sequence.
+Tensor is_row(const Tensor& cu_seqlens, int64_t length) {
+  const Tensor lengths = cu_seqlens.diff().unsqueeze(1);
+  return torch::arange(length, lengths.options()).unsqueeze(0) < lengths;
+}
+
+}  // namespace
+
+Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+  constexpr const char* kName = "fused::pack";
+  check_arguments(kName, padded, cu_seqlens);
+  TORCH_CHECK(padded.dim() >= 2 && padded.size(1) >= 1 && padded.size(0) + 1 == cu_seqlens.size(0), kName,
+              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.size(0), "; it has ",
+              padded.sizes());
+  TORCH_CHECK(total >= 0, kName, ": a total of ", total, " rows");
+  width_of(kName, padded, 2);
+  return Pack::apply(padded, cu_seqlens, total);
+}
+
+Tensor unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+  constexpr const char* kName = "fused::unpack";
+  check_arguments(kName, packed, cu_seqlens);
+  TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName, ": the input must have shape (total, ...) and the length be at least 1, not ",
+              packed.sizes(), " and ", length);
+  width_of(kName, packed, 1);
+  return Unpack::apply(packed, cu_seqlens, length, padding);
+}
+
+Tensor reference::pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+  const Tensor packed = padded.index({is_row(cu_seqlens, padded.size(1))});
+  TORCH_CHECK(packed.size(0) == total, "cu_seqlens has ", packed.size(0), " rows, not ", total);
+  return packed;
+}
+
+Tensor reference::unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+  const Tensor padded = torch::full(with_rows({cu_seqlens.size(0) - 1, length}, packed, 1), padding, packed.options().requires_grad(false));
+  return padded.index_put({is_row(cu_seqlens, length)}, packed);
+}
+
+}  // namespace tenfold::fused

@@ -6,7 +6,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -58,8 +57,8 @@ T* data_of(const at::Tensor& tensor) {
 /// the microscope, very slow, for tests and for looking; the kernel may then touch these tensors and nothing else, and
 /// anything else is a fault, which throws std::runtime_error.
 template <class Launch>
-void launch_where_they_are(std::initializer_list<std::pair<const char*, at::Tensor>> tensors, const Launch& launch) {
-  const at::Tensor& first = tensors.begin()->second;
+void launch_where_they_are(const std::vector<std::pair<const char*, at::Tensor>>& tensors, const Launch& launch) {
+  const at::Tensor& first = tensors.front().second;
   const auto with_type = [&](auto stream) {
     if (first.scalar_type() == at::kHalf) return launch(stream, __half());
     if (first.scalar_type() == at::kBFloat16) return launch(stream, __nv_bfloat16());

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <tenfold/bias_gelu_torch.h>
+#include <tenfold/cross_entropy_torch.h>
+#include <tenfold/embedding_torch.h>
 #include <tenfold/layer_norm_torch.h>
+#include <tenfold/rms_norm_torch.h>
+#include <tenfold/rope_torch.h>
 #include <tenfold/softmax_torch.h>
 
 #include <functional>
@@ -26,25 +30,99 @@ using test::message_of;
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 
-/// An operation of some tensors, ours or ATen's.
+/// An operation of some tensors, ours or ATen's, with respect to all of which it is differentiable.
 using Operation = std::function<Tensor(const Tensors&)>;
 struct Pair {
   std::string name;
+  std::vector<std::vector<int64_t>> shapes;  ///< of the tensors
   Operation ours, reference;
-  int vectors;  ///< arguments of shape (columns) after the input
+  bool float_result = false;  ///< whatever the tensors' type
 };
 
-const std::vector<Pair> kPairs = {
-    {"layer_norm", [](const Tensors& t) { return fused::layer_norm(t[0], t[1], t[2], 1e-5); },
-     [](const Tensors& t) { return fused::reference::layer_norm(t[0], t[1], t[2], 1e-5); }, 2},
-    {"bias_gelu exact", [](const Tensors& t) { return fused::bias_gelu(t[0], t[1], Gelu::exact); },
-     [](const Tensors& t) { return fused::reference::bias_gelu(t[0], t[1], Gelu::exact); }, 1},
-    {"bias_gelu tanh", [](const Tensors& t) { return fused::bias_gelu(t[0], t[1], Gelu::tanh); },
-     [](const Tensors& t) { return fused::reference::bias_gelu(t[0], t[1], Gelu::tanh); }, 1},
-    {"softmax", [](const Tensors& t) { return fused::softmax(t[0]); }, [](const Tensors& t) { return fused::reference::softmax(t[0]); }, 0},
-};
+/// The operations over rows, for an input of this shape.
+std::vector<Pair> row_pairs(const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> vector{shape.back()};
+  return {
+      {"layer_norm",
+       {shape, vector, vector},
+       [](const Tensors& t) { return fused::layer_norm(t[0], t[1], t[2], 1e-5); },
+       [](const Tensors& t) { return fused::reference::layer_norm(t[0], t[1], t[2], 1e-5); }},
+      // With a smaller epsilon the gradient of a row of one small value is the difference of large ones.
+      {"rms_norm",
+       {shape, vector},
+       [](const Tensors& t) { return fused::rms_norm(t[0], t[1], 0.1); },
+       [](const Tensors& t) { return fused::reference::rms_norm(t[0], t[1], 0.1); }},
+      {"bias_gelu exact",
+       {shape, vector},
+       [](const Tensors& t) { return fused::bias_gelu(t[0], t[1], Gelu::exact); },
+       [](const Tensors& t) { return fused::reference::bias_gelu(t[0], t[1], Gelu::exact); }},
+      {"bias_gelu tanh",
+       {shape, vector},
+       [](const Tensors& t) { return fused::bias_gelu(t[0], t[1], Gelu::tanh); },
+       [](const Tensors& t) { return fused::reference::bias_gelu(t[0], t[1], Gelu::tanh); }},
+      {"softmax",
+       {shape},
+       [](const Tensors& t) { return fused::softmax(t[0]); },
+       [](const Tensors& t) { return fused::reference::softmax(t[0]); }},
+  };
+}
 
-const std::vector<std::vector<int64_t>> kShapes = {{1}, {1, 1}, {5, 123}, {2, 3, 64}, {3, 1000}, {7, 31}, {2, 2, 2, 40}, {1, 1025}};
+/// (..., T, H, head_dim), with tables that are longer than needed.
+Pair rope_pair(const std::vector<int64_t>& shape) {
+  const auto angles = fused::rope_angles(shape[shape.size() - 3] + 2, shape.back());
+  return {"rope",
+          {shape},
+          [angles](const Tensors& t) { return fused::rope(t[0], {angles.cosines.to(t[0].device()), angles.sines.to(t[0].device())}); },
+          [angles](const Tensors& t) { return fused::reference::rope(t[0], angles); }};
+}
+
+/// `ids` (...) from a table (V, D), most of them several times.
+Pair embedding_pair(int64_t vocabulary, int64_t width, const std::vector<int64_t>& ids_shape) {
+  const Tensor ids = torch::randint(vocabulary, ids_shape, torch::kLong);
+  return {"embedding",
+          {{vocabulary, width}},
+          [ids](const Tensors& t) { return fused::embedding(t[0], ids.to(t[0].device())); },
+          [ids](const Tensors& t) { return fused::reference::embedding(t[0], ids); }};
+}
+
+/// Logits (..., C); every third target does not count.
+Pair cross_entropy_pair(const std::vector<int64_t>& shape, bool in_place) {
+  const std::vector<int64_t> rows(shape.begin(), shape.end() - 1);
+  Tensor targets = torch::randint(shape.back(), rows, torch::kLong);
+  if (targets.numel() > 1) targets.view(-1).slice(0, 1, targets.numel(), 3).fill_(kernels::kIgnoreIndex);
+  const auto ours = in_place ? fused::cross_entropy_ : fused::cross_entropy;
+  return {in_place ? "cross_entropy_" : "cross_entropy",
+          {shape},
+          // Not the leaf itself, whose place may not be taken.
+          [targets, ours](const Tensors& t) { return ours(t[0] * 2, targets.to(t[0].device()), kernels::kIgnoreIndex); },
+          [targets](const Tensors& t) { return fused::reference::cross_entropy(t[0] * 2, targets); },
+          /*float_result=*/true};
+}
+
+std::vector<Pair> all_pairs() {
+  std::vector<Pair> all;
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{1}, {1, 1}, {5, 123}, {2, 3, 64}, {3, 1000}, {7, 31}, {2, 2, 2, 40}, {1, 1025}}) {
+    for (Pair& pair : row_pairs(shape)) all.push_back(std::move(pair));
+    for (const bool in_place : {false, true}) all.push_back(cross_entropy_pair(shape, in_place));
+  }
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{1, 1, 2}, {2, 5, 3, 64}, {7, 2, 6}, {2, 2, 3, 1, 24}}) {
+    all.push_back(rope_pair(shape));
+  }
+  all.push_back(embedding_pair(1, 1, {1}));
+  all.push_back(embedding_pair(5, 123, {2, 9}));
+  all.push_back(embedding_pair(40, 64, {3, 2, 5}));
+  return all;
+}
+
+/// Small ones, of each operation.
+std::vector<Pair> small_pairs() {
+  std::vector<Pair> all = row_pairs({3, 5});
+  all.push_back(rope_pair({2, 2, 3, 4}));
+  all.push_back(embedding_pair(3, 4, {2, 3}));
+  for (const bool in_place : {false, true}) all.push_back(cross_entropy_pair({4, 5}, in_place));
+  return all;
+}
 
 /// Where and in which type the bindings are tested; `unit` is the type's rounding.
 struct Place {
@@ -65,12 +143,17 @@ std::vector<Place> places() {
   return all;
 }
 
-/// The input and its vectors: random normal in the place's type.
-Tensors arguments(const Pair& pair, const std::vector<int64_t>& shape, const Place& place) {
-  Tensors all{torch::randn(shape)};
-  for (int i = 0; i < pair.vectors; ++i) all.push_back(torch::randn({shape.back()}));
-  for (Tensor& one : all) one = one.to(place.device, place.type);
+/// Random normal tensors in the place's type.
+Tensors arguments(const Pair& pair, const Place& place) {
+  Tensors all;
+  for (const auto& shape : pair.shapes) all.push_back(torch::randn(shape).to(place.device, place.type));
   return all;
+}
+
+/// What a gradient of the result is multiplied with, random normal.
+Tensor weights_for(const Pair& pair, const Tensors& given) {
+  const torch::NoGradGuard no_grad;
+  return torch::randn_like(pair.ours(given));
 }
 
 /// The result, and the gradients of sum(result * weights).
@@ -87,24 +170,22 @@ Tensors results(const Operation& operation, const Tensors& given, const Tensor& 
 TEST(FusedTorch, ForwardAndGradientsAreThoseOfAtenInFloat64) {
   torch::manual_seed(43);
   for (const Place& place : places()) {
-    for (const Pair& pair : kPairs) {
-      for (const auto& shape : kShapes) {
-        const Tensors given = arguments(pair, shape, place);
-        const Tensor weights = torch::randn(shape).to(place.device, place.type);
-        Tensors wide;
-        for (const Tensor& one : given) wide.push_back(one.cpu().to(torch::kDouble));
-        const Tensors ours = results(pair.ours, given, weights), expected = results(pair.reference, wide, weights.cpu().to(torch::kDouble));
-        for (size_t i = 0; i < expected.size(); ++i) {
-          const std::string what = pair.name + " " + c10::str(torch::IntArrayRef(shape)) + " " + c10::str(place.device) + " " +
-                                   c10::toString(place.type) + (i == 0 ? ": result" : ": gradient " + std::to_string(i));
-          ASSERT_EQ(ours[i].scalar_type(), place.type) << what;
-          ASSERT_EQ(ours[i].device().type(), place.device.type()) << what;
-          ASSERT_EQ(ours[i].sizes(), expected[i].sizes()) << what;
-          // A gradient is a sum over a row or a column: its error is small beside the largest entry, not beside each.
-          const double largest = expected[i].abs().max().item<double>();
-          const double worst = (ours[i].cpu().to(torch::kDouble) - expected[i]).abs().max().item<double>();
-          EXPECT_LE(worst, 8 * place.unit * (largest + 1)) << what;
-        }
+    for (const Pair& pair : all_pairs()) {
+      const Tensors given = arguments(pair, place);
+      const Tensor weights = weights_for(pair, given);
+      Tensors wide;
+      for (const Tensor& one : given) wide.push_back(one.cpu().to(torch::kDouble));
+      const Tensors ours = results(pair.ours, given, weights), expected = results(pair.reference, wide, weights.cpu().to(torch::kDouble));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const std::string what = pair.name + " " + c10::str(torch::IntArrayRef(pair.shapes[0])) + " " + c10::str(place.device) + " " +
+                                 c10::toString(place.type) + (i == 0 ? ": result" : ": gradient " + std::to_string(i));
+        ASSERT_EQ(ours[i].scalar_type(), i == 0 && pair.float_result ? torch::kFloat : place.type) << what;
+        ASSERT_EQ(ours[i].device().type(), place.device.type()) << what;
+        ASSERT_EQ(ours[i].sizes(), expected[i].sizes()) << what;
+        // A gradient is a sum over a row or a column: its error is small beside the largest entry, not beside each.
+        const double largest = expected[i].abs().max().item<double>();
+        const double worst = (ours[i].cpu().to(torch::kDouble) - expected[i]).abs().max().item<double>();
+        EXPECT_LE(worst, 8 * place.unit * (largest + 1)) << what;
       }
     }
   }
@@ -115,9 +196,9 @@ TEST(FusedTorch, GradientsAreFiniteDifferences) {
   torch::manual_seed(44);
   for (const Place& place : places()) {
     if (place.type != torch::kFloat) continue;
-    for (const Pair& pair : kPairs) {
-      const Tensors given = arguments(pair, {3, 5}, place);
-      const Tensor weights = torch::randn({3, 5}).to(place.device);
+    for (const Pair& pair : small_pairs()) {
+      const Tensors given = arguments(pair, place);
+      const Tensor weights = weights_for(pair, given);
       const Tensors ours = results(pair.ours, given, weights);
       Tensors wide;
       for (const Tensor& one : given) wide.push_back(one.cpu().to(torch::kDouble));
@@ -142,26 +223,64 @@ TEST(FusedTorch, GradientsAreFiniteDifferences) {
 TEST(FusedTorch, InputsThatAreNotContiguousAreRead) {
   torch::manual_seed(45);
   for (const Place& place : places()) {
-    for (const Pair& pair : kPairs) {
-      Tensors given = arguments(pair, {6, 9}, place), straight = given;
-      given[0] = torch::randn({9, 6}).to(place.device, place.type).t();
-      straight[0] = given[0].contiguous();
-      for (size_t i = 1; i < given.size(); ++i) {
-        given[i] = torch::stack({given[i], given[i]}, 1).select(1, 0);
-        ASSERT_FALSE(given[i].is_contiguous());
+    for (const Pair& pair : small_pairs()) {
+      const Tensors straight = arguments(pair, place);
+      Tensors given;
+      for (const Tensor& one : straight) {
+        given.push_back(torch::stack({one, one}, -1).select(-1, 0));
+        ASSERT_FALSE(given.back().is_contiguous());
       }
       // A gradient that is expanded from one number is not contiguous either.
-      const auto gradient = [&](const Tensors& from) {
-        const Tensor input = from[0].detach().requires_grad_();
-        Tensors all = from;
-        all[0] = input;
+      const auto gradients = [&](const Tensors& from) {
+        Tensors all;
+        for (const Tensor& one : from) all.push_back(one.detach().requires_grad_());
         pair.ours(all).sum().backward();
-        return input.grad();
+        for (Tensor& one : all) one = one.grad();
+        return all;
       };
       EXPECT_TRUE(torch::equal(pair.ours(given), pair.ours(straight))) << pair.name;
-      EXPECT_TRUE(torch::equal(gradient(given), gradient(straight))) << pair.name;
+      const Tensors of_given = gradients(given), of_straight = gradients(straight);
+      for (size_t i = 0; i < of_given.size(); ++i) EXPECT_TRUE(torch::equal(of_given[i], of_straight[i])) << pair.name << ", input " << i;
     }
   }
+}
+
+TEST(FusedTorch, CrossEntropyInPlaceLeavesTheGradientInTheLogits) {
+  torch::manual_seed(46);
+  const Tensor x = torch::randn({6, 40}).requires_grad_(), targets = torch::randint(40, {6}, torch::kLong);
+  const Tensor logits = x * 3;
+  fused::cross_entropy_(logits, targets).backward();
+  const Tensor expected = torch::autograd::grad({fused::reference::cross_entropy(x * 3, targets)}, {x})[0];
+  EXPECT_LE((x.grad() - expected).abs().max().item<double>(), 1e-6);
+  EXPECT_LE((logits.detach() * 3 - expected).abs().max().item<double>(), 1e-6) << "the gradient is not in the logits";
+  // Of all that a backward() needs nothing may have been overwritten in silence.
+  const Tensor y = x * 3, square = y.square().sum();
+  const Tensor loss = fused::cross_entropy_(y, targets) + square;
+  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("modified by an inplace operation"), std::string::npos);
+  // The other one keeps them, and its gradient survives a second backward().
+  const Tensor kept = (x * 3).detach(), before = kept.clone(), again = kept.clone().requires_grad_();
+  fused::cross_entropy(kept, targets);
+  EXPECT_TRUE(torch::equal(kept, before));
+  const Tensor twice = fused::cross_entropy(again, targets);
+  twice.backward({}, /*retain_graph=*/true);
+  const Tensor once = again.grad().clone();
+  twice.backward();
+  EXPECT_TRUE(torch::equal(again.grad(), 2 * once));
+}
+
+TEST(FusedTorch, EmbeddingMarksIdsThatAreNone) {
+  const Tensor weight = torch::randn({4, 3}).requires_grad_(), ids = torch::tensor({1, -1, 4, 1}, torch::kLong);
+  const Tensor out = fused::embedding(weight, ids);
+  EXPECT_TRUE(torch::equal(out.isnan().any(1), torch::tensor({false, true, true, false})));
+  out.backward(torch::ones_like(out));
+  EXPECT_TRUE(torch::equal(weight.grad(), torch::tensor({0.0F, 2.0F, 0.0F, 0.0F}).unsqueeze(1).expand({4, 3})));
+}
+
+TEST(FusedTorch, RopeAnglesAreThoseOfThePaper) {  // position p turns pair i by p / 10000^(2 i / head_dim)
+  const auto angles = fused::rope_angles(3, 4);
+  const Tensor expected = torch::tensor({0.0, 0.0, 1.0, 0.01, 2.0, 0.02}, torch::kDouble).view({3, 2});
+  EXPECT_TRUE(torch::allclose(angles.cosines.to(torch::kDouble), expected.cos(), 0, 1e-7));
+  EXPECT_TRUE(torch::allclose(angles.sines.to(torch::kDouble), expected.sin(), 0, 1e-7));
 }
 
 TEST(FusedTorch, WithoutGradModeNothingIsRecorded) {
@@ -201,9 +320,34 @@ TEST(FusedTorch, MisuseIsNamed) {
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::layer_norm(x, w, Tensor()); }), "bias must have shape (4)"));
   EXPECT_TRUE(
       has(message_of<c10::Error>([&] { fused::bias_gelu(x, w.to(torch::kHalf), Gelu::tanh); }), "bias is Half on cpu and the input Float"));
-  const Tensor input = x.clone().requires_grad_(), sum = fused::softmax(input).square().sum();
-  const auto second_order = [&] { torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true); };
-  EXPECT_TRUE(has(message_of<c10::Error>(second_order), "create_graph"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rms_norm(x, torch::ones({3})); }), "weight must have shape (4); it has [3]"));
+  const Tensor heads = torch::randn({2, 3, 4}), ids = torch::zeros({2}, torch::kLong);
+  const auto angles = fused::rope_angles(2, 4), halves = fused::RopeAngles{angles.cosines.to(torch::kHalf), angles.sines};
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(x, angles); }), "must have shape (..., T, H, even head_dim); it has [2, 4]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(torch::randn({2, 3, 3}), angles); }), "even head_dim"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(torch::randn({3, 1, 4}), angles); }), "(3 or more, 2); they have [2, 2]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(heads, halves); }), "cosines are Half on cpu; they must be Float"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(heads.to(torch::kDouble), angles); }), "not Double"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope_angles(3, 5); }), "head_dim of 5"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(heads, ids); }), "weight must have shape (V, D); it has [2, 3, 4]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(x, ids.to(torch::kInt)); }), "ids are Int on cpu; they must be Long"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(x, ids.slice(0, 0, 0)); }), "there must be an id"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy(x, ids.slice(0, 0, 1)); }), "[2]; they have [1]"));
+  EXPECT_TRUE(
+      has(message_of<c10::Error>([&] { fused::cross_entropy(x, ids.to(torch::kInt)); }), "targets are Int on cpu; they must be Long"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy_(torch::randn({4, 2}).t(), ids); }), "must be contiguous"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy_(x.clone().requires_grad_(), ids); }), "a leaf"));
+}
+
+TEST(FusedTorch, SecondDerivativesAreRefused) {
+  for (const Pair& pair : small_pairs()) {
+    const Tensor first = torch::randn(pair.shapes[0]).requires_grad_();
+    Tensors inputs{first};
+    for (size_t i = 1; i < pair.shapes.size(); ++i) inputs.push_back(torch::randn(pair.shapes[i]));
+    const Tensor sum = pair.ours(inputs).square().sum();
+    const auto second_order = [&] { torch::autograd::grad({sum}, {first}, {}, /*retain_graph=*/true, /*create_graph=*/true); };
+    EXPECT_NE(message_of<c10::Error>(second_order).find("create_graph"), std::string::npos) << pair.name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+// Causal attention: our rungs beside LibTorch's scaled_dot_product_attention, forward and backward.
+#include "ladder.h"
+
+#include <tenfold/flash_attention.h>
+
+#include "../kernels/torch_binding.h"
+
+namespace {
+using namespace tenfold::bench;
+using tenfold::fused::data_of;
+using tenfold::fused::launch_where_they_are;
+using torch::Tensor;
+namespace kernels = tenfold::kernels;
+
+kernels::AttentionShape shape_of(const Place& place) {
+  const int64_t length = place.pick(4096, 65);
+  return {.batch = place.pick(4, 1),
+          .heads = place.pick(16, 2),
+          .queries = length,
+          .keys = length,
+          .head_dim = place.pick(128, 32),
+          .causal = true};
+}
+
+Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::ScalarType type) {
+  return place.normal({s.batch, s.heads, s.queries, s.head_dim}, type);
+}
+
+/// By LibTorch's own kernel for the tensors' type and device.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
+}
+
+/// Of the product of q and k, or of another of its size: a causal mask leaves half.
+double product_flops(const kernels::AttentionShape& s) {
+  return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.queries) * static_cast<double>(s.keys);
+}
+
+std::string name_of(const char* operation, torch::ScalarType type, const kernels::AttentionShape& s) {
+  return ladder_name(operation, type, {s.batch, s.heads, s.queries, s.head_dim});
+}
+
+Ladder forward(const Place& place, torch::ScalarType type) {
+  const kernels::AttentionShape shape = shape_of(place);
+  const Tensor q = normal(place, shape, type), k = normal(place, shape, type), v = normal(place, shape, type), out = torch::empty_like(q);
+  const Tensor logsumexp = place.normal({shape.batch, shape.heads, shape.queries});
+  // Rung 0 keeps the scores.
+  const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
+  Ladder ladder{.name = name_of("attention", type, shape),
+                .flops = 2 * product_flops(shape),
+                .expected = {attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat))},
+                .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
+                .contestants = {{"SDPA", [=] { return std::vector{attention(q, k, v)}; }}}};
+  const int rungs = type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
+  add_rungs(ladder, rungs, [=](int rung) {
+    launch_where_they_are({{"out", out}, {"logsumexp", logsumexp}, {"workspace", workspace}, {"q", q}, {"k", k}, {"v", v}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::flash_attention(stream, data_of<T>(out), data_of<float>(logsumexp), data_of<float>(workspace),
+                                                     data_of<T>(q), data_of<T>(k), data_of<T>(v), shape, rung);
+                          });
+    return std::vector{out};
+  });
+  return ladder;
+}
+
+/// Of an attention whose graph is kept and walked again for each call.
+std::vector<Tensor> gradients(const Tensor& grad, const std::vector<Tensor>& qkv, const Tensor& out) {
+  return torch::autograd::grad({out}, qkv, {grad}, /*retain_graph=*/true);
+}
+
+Ladder backward(const Place& place, torch::ScalarType type) {
+  const kernels::AttentionShape shape = shape_of(place);
+  std::vector<Tensor> qkv, wide, grads;
+  for (int i = 0; i < 3; ++i) {
+    qkv.push_back(normal(place, shape, type).requires_grad_());
+    wide.push_back(qkv.back().detach().to(torch::kFloat, /*non_blocking=*/false, /*copy=*/true).requires_grad_());
+    grads.push_back(torch::empty_like(qkv.back()).detach());
+  }
+  const Tensor grad = normal(place, shape, type), of_aten = attention(qkv[0], qkv[1], qkv[2]), out = of_aten.detach();
+  const Tensor scores =
+      at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) / std::sqrt(static_cast<double>(shape.head_dim));
+  const Tensor hidden = torch::ones({shape.queries, shape.keys}, torch::dtype(torch::kBool).device(place.device)).triu(1);
+  const Tensor logsumexp = scores.masked_fill(hidden, -INFINITY).logsumexp(-1);
+  const Tensor workspace = place.normal({kernels::flash_attention_backward_workspace_bytes(shape) / 4});
+  Ladder ladder{.name = name_of("attention backward", type, shape),
+                .flops = 5 * product_flops(shape),  // the scores once more, and two products for each of two gradients of products
+                .expected = gradients(grad.to(torch::kFloat), wide, attention(wide[0], wide[1], wide[2])),
+                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
+                .contestants = {{"SDPA", [=] { return gradients(grad, qkv, of_aten); }}}};
+  const int rungs =
+      type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float> : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
+  add_rungs(ladder, rungs, [=](int rung) {
+    launch_where_they_are({{"grad_q", grads[0]},
+                           {"grad_k", grads[1]},
+                           {"grad_v", grads[2]},
+                           {"workspace", workspace},
+                           {"grad_out", grad},
+                           {"q", qkv[0]},
+                           {"k", qkv[1]},
+                           {"v", qkv[2]},
+                           {"out", out},
+                           {"logsumexp", logsumexp}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::flash_attention_backward(stream, data_of<T>(grads[0]), data_of<T>(grads[1]), data_of<T>(grads[2]),
+                                                              data_of<float>(workspace), data_of<T>(grad), data_of<T>(qkv[0]),
+                                                              data_of<T>(qkv[1]), data_of<T>(qkv[2]), data_of<T>(out),
+                                                              data_of<float>(logsumexp), shape, rung);
+                          });
+    return grads;
+  });
+  return ladder;
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run(argc, argv,
+             {[](const Place& place) { return forward(place, torch::kBFloat16); },
+              [](const Place& place) { return forward(place, torch::kFloat); },
+              [](const Place& place) { return backward(place, torch::kBFloat16); },
+              [](const Place& place) { return backward(place, torch::kFloat); }});
+}

@@ -1,0 +1,131 @@
+#pragma once
+// Products of tiles on tensor cores, for __half and __nv_bfloat16: mma.sync of (16, 16) by (16, 8), with sums in float.
+//
+// A warp has 16 rows. In the layout that mma.sync gives its results, called a product's below, lane i holds of each 8 columns two
+// neighbours in rows i / 4 and i / 4 + 8. Two such results side by side, rounded to T, are what mma.sync takes as its left operand:
+// weights go from one product to the next without leaving the registers.
+
+#include "../ptx.cuh"
+#include "attention_tiles.cuh"
+
+#include <cstring>
+
+namespace tenfold::kernels {
+
+/// Values from one row of a tile to the next: 16 bytes more than a row has, so that the eight rows of 16 bytes that ldmatrix reads at a
+/// time lie in different banks.
+template <int D>
+inline constexpr int kMmaStride = D + 8;
+
+/// Starts copies of rows first to first + kRows - 1 of a (count, D) matrix to shared memory; 0 for rows that are not there. Where the
+/// matrix does not begin at 16 bytes, which an asynchronous copy wants, values are copied one by one.
+template <int kRows, int D, class T>
+__device__ inline void copy_tile(T* tile, const T* matrix, int first, int count, bool packets) {
+  constexpr int kEights = D / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kEights; i += static_cast<int>(blockDim.x)) {
+    const int row = i / kEights, column = i % kEights * 8;
+    const bool there = first + row < count;
+    T* to = tile + row * kMmaStride<D> + column;
+    const T* from = matrix + static_cast<int64_t>(there ? first + row : 0) * D + column;
+    if (packets) {
+      cp_async<16>(to, from, there ? 16 : 0);
+    } else {
+      for (int n = 0; n < 8; ++n) to[n] = there ? from[n] : from_float<T>(0);
+    }
+  }
+}
+
+/// Two floats as two neighbours in a register, the first in the lower half.
+template <class T>
+__device__ inline uint32_t pack(float low, float high) {
+  uint32_t bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 both = __floats2half2_rn(low, high);
+    memcpy(&bits, &both, sizeof(bits));
+  } else {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    memcpy(&bits, &both, sizeof(bits));
+  }
+  return bits;
+}
+
+/// products (16, 8 * kTiles) = rows (16, D) * columns (8 * kTiles, D)^T, both in shared memory; `rows` are the warp's own.
+template <int D, int kTiles, class T>
+__device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, const T* columns) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const T* from_rows = rows + lane % 16 * kMmaStride<D> + lane / 16 * 8;
+  const T* from_columns = columns + (lane % 8 + lane / 16 * 8) * kMmaStride<D> + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) products[n][i] = 0;
+  }
+#pragma unroll
+  for (int d = 0; d < D; d += 16) {
+    uint32_t a[4], b[4];
+    ldmatrix_x4(a, from_rows + d);
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      ldmatrix_x4(b, from_columns + 8 * n * kMmaStride<D> + d);  // 16 columns, 16 deep
+      mma_m16n8k16<T>(products[n], a, {b[0], b[1]}, products[n]);
+      mma_m16n8k16<T>(products[n + 1], a, {b[2], b[3]}, products[n + 1]);
+    }
+  }
+}
+
+/// sums (16, D) += weights (16, 8 * kTiles) * tile (8 * kTiles, D): weights a product, rounded to T; the tile in shared memory.
+template <int D, int kTiles, class T>
+__device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[kTiles][4], const T* tile) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const T* from = tile + lane % 16 * kMmaStride<D> + lane / 16 * 8;
+#pragma unroll
+  for (int n = 0; n < kTiles; n += 2) {
+    const uint32_t a[4] = {pack<T>(weights[n][0], weights[n][1]), pack<T>(weights[n][2], weights[n][3]),
+                           pack<T>(weights[n + 1][0], weights[n + 1][1]), pack<T>(weights[n + 1][2], weights[n + 1][3])};
+#pragma unroll
+    for (int d = 0; d < D / 8; d += 2) {
+      uint32_t b[4];
+      ldmatrix_x4_trans(b, from + 8 * n * kMmaStride<D> + 8 * d);  // 16 deep, 16 columns
+      mma_m16n8k16<T>(sums[d], a, {b[0], b[1]}, sums[d]);
+      mma_m16n8k16<T>(sums[d + 1], a, {b[2], b[3]}, sums[d + 1]);
+    }
+  }
+}
+
+/// The warp's sums, each times its row's factor, to rows first to first + 15 of a (count, D) matrix. They go by way of `stage`, 16 rows
+/// of shared memory that only this warp still uses, so that lanes store 16 neighbouring bytes each instead of 4.
+template <int D, class T>
+__device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8][4], float upper, float lower, int first, int count,
+                                 bool packets) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  uint32_t* words = reinterpret_cast<uint32_t*>(stage + lane / 4 * kMmaStride<D>) + lane % 4;
+  __syncwarp();  // the other lanes may still read these rows
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+    words[4 * n] = pack<T>(sums[n][0] * upper, sums[n][1] * upper);
+    words[4 * n + 8 * kMmaStride<D> / 2] = pack<T>(sums[n][2] * lower, sums[n][3] * lower);
+  }
+  __syncwarp();
+  constexpr int kEights = D / 8;
+#pragma unroll
+  for (int i = lane; i < 16 * kEights + lane; i += 32) {
+    const int row = i / kEights, column = i % kEights;
+    if (first + row >= count) continue;
+    const Packet<T, 8> eight = packets_of<8>(stage + row * kMmaStride<D>)[column];
+    const int64_t to = static_cast<int64_t>(first + row) * kEights + column;
+    if (packets) {
+      packets_of<8>(matrix)[to] = eight;
+    } else {
+      for (int n = 0; n < 8; ++n) matrix[8 * to + n] = eight.values[n];
+    }
+  }
+}
+
+/// Combines over the four lanes that share their rows of a product.
+template <class Combine>
+__device__ inline float combine_quad(float value, Combine combine) {
+  value = combine(value, shuffle_xor(value, 1));
+  return combine(value, shuffle_xor(value, 2));
+}
+
+}  // namespace tenfold::kernels

@@ -1,0 +1,109 @@
+#include <tenfold/flash_attention_torch.h>
+
+#include <tenfold/flash_attention.h>
+
+#include "../torch_binding.h"
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
+
+namespace tenfold::fused {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char* kName = "fused::flash_attention";
+
+kernels::AttentionShape attention_shape(const Tensor& q, const Tensor& k, bool causal) {
+  return {q.size(0), q.size(1), q.size(2), k.size(2), q.size(3), causal};
+}
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v) {
+  for (const auto& [name, tensor] : {std::pair<const char*, const Tensor&>{"q", q}, {"k", k}, {"v", v}}) {
+    TORCH_CHECK(tensor.defined() && tensor.dim() == 4, kName, ": ", name, " must have shape (batch, heads, length, head_dim)");
+    shape_of(kName, tensor);
+    TORCH_CHECK(tensor.scalar_type() == q.scalar_type() && tensor.device() == q.device(), kName, ": ", name, " is ", tensor.scalar_type(),
+                " on ", tensor.device(), " and q ", q.scalar_type(), " on ", q.device());
+    TORCH_CHECK(tensor.size(0) == q.size(0) && tensor.size(1) == q.size(1) && tensor.size(3) == q.size(3), kName, ": ", name, " has shape ",
+                tensor.sizes(), " and q ", q.sizes(), "; only their lengths may differ");
+  }
+  TORCH_CHECK(k.size(2) == v.size(2), kName, ": k has length ", k.size(2), " and v ", v.size(2));
+  const int64_t width = q.size(3);
+  TORCH_CHECK(width == 32 || width == 64 || width == 128, kName, ": head_dim is ", width, "; it must be 32, 64 or 128");
+}
+
+/// The last of `rungs`, or the one before where T's last is for tensor cores that the device does not have.
+template <class T>
+int last_of(int rungs, [[maybe_unused]] const Tensor& q) {
+#ifdef TENFOLD_WITH_CUDA
+  if (sizeof(T) == 2 && q.is_cuda() && at::cuda::getDeviceProperties(q.get_device())->major < 8) return rungs - 2;
+#endif
+  return rungs - 1;
+}
+
+/// The tensor, contiguous. The microscope takes each byte for one buffer's: on a CPU one that shares memory with others is copied.
+Tensor apart(const Tensor& tensor, std::initializer_list<Tensor> others) {
+  const Tensor own = tensor.contiguous();
+  for (const Tensor& other : others) {
+    if (own.is_cpu() && own.is_alias_of(other)) return own.clone();
+  }
+  return own;
+}
+
+struct FlashAttention : torch::autograd::Function<FlashAttention> {
+  static Tensor forward(AutogradContext* context, const Tensor& queries, const Tensor& keys, const Tensor& values, bool causal) {
+    const Tensor q = queries.contiguous(), k = apart(keys, {q}), v = apart(values, {q, k}), out = torch::empty_like(q);
+    const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
+    launch_where_they_are({{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
+      using T = decltype(value);
+      kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q), data_of<T>(k), data_of<T>(v),
+                                  attention_shape(q, k, causal), last_of<T>(kernels::kFlashAttentionRungs<T>, q));
+    });
+    context->save_for_backward({q, k, v, out, logsumexp});
+    context->saved_data["causal"] = causal;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    check_first_order(kName);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &logsumexp = saved[4];
+    const bool causal = context->saved_data["causal"].toBool();
+    const Tensor grad = apart(gradients[0], {q, k, v, out}), workspace = torch::empty_like(logsumexp);
+    const Tensor grad_q = torch::empty_like(q), grad_k = torch::empty_like(k), grad_v = torch::empty_like(v);
+    launch_where_they_are({{"q", q},
+                           {"k", k},
+                           {"v", v},
+                           {"out", out},
+                           {"logsumexp", logsumexp},
+                           {"grad_out", grad},
+                           {"grad_q", grad_q},
+                           {"grad_k", grad_k},
+                           {"grad_v", grad_v},
+                           {"workspace", workspace}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::flash_attention_backward<T>(
+                                stream, data_of<T>(grad_q), data_of<T>(grad_k), data_of<T>(grad_v), data_of<float>(workspace),
+                                data_of<T>(grad), data_of<T>(q), data_of<T>(k), data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
+                                attention_shape(q, k, causal), last_of<T>(kernels::kFlashAttentionBackwardRungs<T>, q));
+                          });
+    return {grad_q, grad_k, grad_v, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  check(q, k, v);
+  return FlashAttention::apply(q, k, v, causal);
+}
+
+Tensor reference::flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0, causal);
+}
+
+}  // namespace tenfold::fused

@@ -2,6 +2,7 @@
 #   NAME.cuh              the device code, read by nvcc and by the microscope
 #   NAME.h, NAME.cu       its launcher: a function template over the stream's type, instantiated by whoever compiles it
 #   NAME_torch.h, .cpp    where it is used from LibTorch: an autograd Function
+#   NAME_hopper.cuh       kernels and launcher of what only compute capability 9.0a has, where there is such a rung
 #   NAME_microscope.cpp   the page behind `./tenfold kernel NAME`
 # and tests/kernels/NAME_test.cpp is its test, built for the microscope and for a GPU.
 enable_language(CUDA)
@@ -61,6 +62,21 @@ foreach(file IN LISTS kernel_files)
   endif()
 endforeach()
 tenfold_public_headers(${forwards})
+
+if(TENFOLD_CUDA_ARCHS MATCHES "9\\.0")
+  file(GLOB hopper_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*_hopper.cuh)
+  set_source_files_properties(${hopper_files} PROPERTIES LANGUAGE CUDA)
+  add_library(tenfold_kernels_hopper OBJECT ${hopper_files})
+  set_target_properties(tenfold_kernels_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real CUDA_STANDARD 20 POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(tenfold_kernels_hopper PRIVATE ${TENFOLD_FORWARDS} ${PROJECT_SOURCE_DIR}/kernels)
+  target_compile_options(tenfold_kernels_hopper PRIVATE $<TARGET_PROPERTY:tenfold_kernels,COMPILE_OPTIONS>)
+  target_link_libraries(tenfold_kernels_hopper PRIVATE CUDA::cudart)
+  target_sources(tenfold_kernels PRIVATE $<TARGET_OBJECTS:tenfold_kernels_hopper>)
+  foreach(file IN LISTS hopper_files)
+    string(REPLACE "_hopper.cuh" ".cu" file ${file})
+    set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS TENFOLD_HOPPER)
+  endforeach()
+endif()
 
 # The kernels as differentiable operators of LibTorch, on CUDA tensors and, under the microscope, on CPU tensors.
 file(GLOB torch_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*_torch.cpp)

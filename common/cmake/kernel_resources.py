@@ -34,7 +34,7 @@ def resources(nvcc, source, arch):
     """[{function, registers, ...}] of one file on one architecture."""
     with tempfile.TemporaryDirectory() as folder:
         command = [nvcc, "-std=c++20", "--expt-relaxed-constexpr", f"-arch=sm_{arch.replace('.', '')}", "-cubin", "-Xptxas", "-v",
-                   "-O3", "-I", root / "kernels", "-o", pathlib.Path(folder) / "out.cubin", source]
+                   "-O3", "-I", root / "kernels", "-o", pathlib.Path(folder) / "out.cubin", "-x", "cu", source]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{source}: nvcc failed for {arch}:\n{done.stderr}")
@@ -66,12 +66,17 @@ def main():
     sources = sorted((root / "kernels").glob("*/*.cu"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = {(s, a): pool.submit(resources, options.nvcc, s, a) for s in sources for a in archs}
+        for source in sources:  # what is compiled for 9.0a alone stands in the column of 9.0
+            hopper = source.with_name(source.stem + "_hopper.cuh")
+            if hopper.exists() and "9.0" in archs:
+                jobs[hopper, "9.0"] = pool.submit(resources, options.nvcc, hopper, "9.0a")
     names = readable(sorted({f["symbol"] for job in jobs.values() for f in job.result()}))
     kernels = []
     for source in sources:
         functions = {}
-        for arch in archs:
-            for found in jobs[source, arch].result():
+        hopper = source.with_name(source.stem + "_hopper.cuh")
+        for file, arch in [(s, a) for s in (source, hopper) for a in archs if (s, a) in jobs]:
+            for found in jobs[file, arch].result():
                 functions.setdefault(names[found.pop("symbol")], {})[arch] = found
         kernels.append({"kernel": source.stem, "sources": sources_hash(source.stem), "functions": functions})
     out = {"schema": "tenfold.kernel_resources/1", "nvcc": version, "date": datetime.date.today().isoformat(), "architectures": archs,

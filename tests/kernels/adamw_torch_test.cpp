@@ -108,7 +108,7 @@ TEST(FusedAdamW, EachParameterCountsItsOwnSteps) {  // one without a gradient is
 
 TEST(FusedAdamW, GroupsHaveTheirOwnOptions) {
   const auto train = [](auto make) {
-    const auto parameters = some_parameters(torch::kCPU);
+    auto parameters = some_parameters(torch::kCPU);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(std::vector<Tensor>(parameters.begin(), parameters.begin() + 3));
     groups.emplace_back(std::vector<Tensor>(parameters.begin() + 3, parameters.end()),

@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+/// What the answer hands to fast_sine: the largest angle, and how often it calls.
+float largest_angle = 0;
+int calls = 0;
+
+/// __sinf as nvcc compiles it: a product that is rounded towards zero, and a sine instruction, here exact.
+inline float fast_sine(float x) {
+  largest_angle = std::max(largest_angle, std::abs(x));
+  ++calls;
+  const double exact = static_cast<double>(x) * static_cast<double>(0.15915493667F);
+  auto turns = static_cast<float>(exact);
+  if (std::abs(static_cast<double>(turns)) > std::abs(exact)) turns = std::nextafter(turns, 0.0F);
+  return static_cast<float>(std::sin(2 * M_PI * static_cast<double>(turns)));
+}
+
+}  // namespace
+
+#include EXERCISE
+
+namespace {
+
+constexpr int kAngles = 1'000'001;
+
+float angle(int i, float largest) { return largest * (2 * static_cast<float>(i) / (kAngles - 1) - 1); }
+
+TEST(Exercise47, SmallAnglesStayRight) {
+  for (int i = 0; i < kAngles; ++i) {
+    const float x = angle(i, 3.14F);
+    ASSERT_LT(std::abs(sine(x) - std::sin(static_cast<double>(x))), 0x1p-20) << "x = " << x << ": hint: zero turns leave x as it is";
+  }
+}
+
+TEST(Exercise47, LargeAnglesAreRightToo) {
+  for (int i = 0; i < kAngles; ++i) {
+    const float x = angle(i, 10'000);
+    ASSERT_LT(std::abs(sine(x) - std::sin(static_cast<double>(x))), 0x1p-20)
+        << "x = " << x << ": hint: subtract the whole turns first; does the difference lose digits? One float holds 2 pi to 7 digits only";
+  }
+}
+
+TEST(Exercise47, OneFastSineOfASmallAngle) {
+  largest_angle = 0, calls = 0;
+  for (int i = 0; i < kAngles; ++i) sine(angle(i, 10'000));
+  EXPECT_EQ(calls, kAngles) << "hint: one call of fast_sine for each angle";
+  EXPECT_LT(largest_angle, 3.15F) << "hint: rintf, not floorf, so that the rest is between -pi and pi";
+}
+
+}  // namespace

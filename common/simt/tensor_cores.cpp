@@ -43,7 +43,10 @@ uint32_t element(const void* row, int column) {
 }
 
 void load(const std::array<Thread*, 32>& lanes) {
-  const auto row = [&](int matrix, int r) { return operands_of<MatrixLoad>(lanes[static_cast<size_t>(8 * matrix + r)]).row; };
+  const auto row = [&](int matrix, int r) {
+    const auto lane = static_cast<size_t>(8) * static_cast<size_t>(matrix) + static_cast<size_t>(r);
+    return operands_of<MatrixLoad>(lanes[lane]).row;
+  };
   for (int lane = 0; lane < 32; ++lane) {
     const auto& mine = operands_of<MatrixLoad>(lanes[static_cast<size_t>(lane)]);
     const int long_way = lane / 4, short_way = lane % 4 * 2;

@@ -56,11 +56,11 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
       return start(128, 128, 1, vectors ? hgemm_mma<T, true> : hgemm_mma<T, false>);
     case 2:
       return start(128, 128, 1, vectors ? hgemm_ldmatrix<T, true> : hgemm_ldmatrix<T, false>);
-    case kHgemmHopperRung:
-      if (vectors) return on_hopper(stream, c, a, b, m, n, k);
-      return start(128, 256, kHgemmStages, hgemm_large_tile<T, false>);
     case 3:
       return start(128, 128, kHgemmStages, vectors ? hgemm_cp_async<T, true> : hgemm_cp_async<T, false>);
+    case kHgemmHopperRung:
+      if (vectors) return on_hopper(stream, c, a, b, m, n, k);
+      [[fallthrough]];
     default:
       return start(128, 256, kHgemmStages, vectors ? hgemm_large_tile<T, true> : hgemm_large_tile<T, false>);
   }

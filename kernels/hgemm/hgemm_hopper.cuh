@@ -118,6 +118,7 @@ void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, 
   check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   if (major != 9 || minor != 0) throw std::runtime_error("hgemm: rung 5 needs a GPU of compute capability 9.0 (Hopper)");
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
+  if (tiles > 1 << 30) throw std::invalid_argument("hgemm: C has more tiles than rung 5 can count");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, multiprocessors));
   const size_t shared_bytes = kHopperStages * size_t{kHopperBytesOfA + kHopperBytesOfB} + 1024;
   launch(stream, dim3(blocks), dim3(384), shared_bytes, hgemm_wgmma<T>, c, hopper_map(a, hopper_tensor_a(m, k)),

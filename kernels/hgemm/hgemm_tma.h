@@ -3,7 +3,7 @@
 // wgmma is told of it. Plain C++, so that a test can hold the three against each other.
 //
 // Sources: NVIDIA, "CUDA Driver API", "Tensor Map Object Management"; NVIDIA, "PTX ISA", release 9.0, "Asynchronous Warpgroup Level
-// Matrix Shared Memory Layout" and "Matrix descriptor".
+// Matrix Shared Memory Layout" and "Matrix descriptor"; NVIDIA CUTLASS, the canonical layouts in cute/atom/mma_traits_sm90_gmma.hpp.
 
 #include <cstdint>
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Is every barrier of every kernel needed, and would a test tell? Each __syncthreads(), __syncwarp() and cp_async_wait<N>() of kernels/ is taken out in
-turn, on a copy; the kernel is built for the microscope and its own test must fail, by a race that was seen or by a wrong result.
+"""Is every barrier of every kernel needed, and would a test tell? Each __syncthreads(), __syncwarp() and cp_async_wait<N>() of kernels/ is
+taken out in turn, on a copy; the kernel is built for the microscope and its own test must fail, by a race that was seen or by a wrong
+result. Kernels for Hopper alone cannot run there and are left out.
 
 A barrier whose removal no test notices is unproven. It passes only with a reason in unproven_barriers.txt, one a line:
 
@@ -44,7 +45,7 @@ def included_by(path, tree):
 def barriers_of(tree):
     """(file, line number, (begin, end) in the line) of every barrier that is code and not comment."""
     for file in sorted(tree.glob("**/*.cuh")):
-        if file.name == "launch.cuh" or file.name.endswith("_hopper.cuh"):  # no microscope for Hopper's own instructions
+        if file.name == "launch.cuh" or file.name.endswith("_hopper.cuh"):
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
             comment = line.find("//")

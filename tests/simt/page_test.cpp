@@ -256,6 +256,20 @@ TEST_F(Page, AWrongResultStandsOut) {
   }
 }
 
+TEST_F(Page, ACopyThatHasNotLandedIsNamed) {
+  RungResult result = sample_result(1);
+  result.report.races = {sample_race()};
+  result.report.races[0].in_flight = true;
+  result.report.matrix_multiplies = 1;
+  const std::string text = one_line(format_rung(sample_page(), {}, result, gpu_named("H100")));
+  EXPECT_TRUE(has(text,
+                  "RACE: the asynchronous copy that begins at flip.cuh:3 may not have landed when load at flip.cuh:4 touches the same "
+                  "word of shared memory; 7 times"))
+      << text;
+  EXPECT_TRUE(has(text, "1 mma, ")) << text;
+  EXPECT_FALSE(has(one_line(format_rung(sample_page(), {}, sample_result(1), gpu_named("H100"))), "mma"));
+}
+
 TEST_F(Page, IdealSectors) {
   Access access = global_access(1, Kind::load, "in", 10, 320, lanes(0, 128));
   EXPECT_DOUBLE_EQ(ideal_sectors_per_request(access), 4);
@@ -282,6 +296,7 @@ TEST_F(Page, JsonKeepsEveryField) {
   result.report.faults.push_back(fault);
   result.report.warp_operations = 5, result.report.lane_accesses = 6, result.report.largest_shared_bytes = 4224;
   result.report.unique_bytes_read = 64;
+  result.report.matrix_multiplies = 3, result.report.tensor_flops = 12288;
   result.report.seconds = 12.5;
   const std::string text = format_json(sample_page(), {{"rows", 3}}, {result});
   const auto json = nlohmann::ordered_json::parse(text);
@@ -298,6 +313,8 @@ TEST_F(Page, JsonKeepsEveryField) {
   EXPECT_EQ(report["threads"], 1048576);
   EXPECT_EQ(report["barriers"], 1024);
   EXPECT_EQ(report["warp_operations"], 5);
+  EXPECT_EQ(report["matrix_multiplies"], 3);
+  EXPECT_EQ(report["tensor_flops"], 12288);
   EXPECT_EQ(report["lane_accesses"], 6);
   EXPECT_EQ(report["largest_shared_bytes"], 4224);
   EXPECT_EQ(report["unique_bytes_read"], 64);
@@ -324,6 +341,7 @@ TEST_F(Page, JsonKeepsEveryField) {
   EXPECT_EQ(race["second_kind"], "load");
   EXPECT_EQ(race["second_thread"].dump(), R"({"block":[2,0,0],"thread":[33,0,0]})");
   EXPECT_EQ(race["count"], 7);
+  EXPECT_EQ(race["in_flight"], false);
   EXPECT_EQ(report["faults"].at(0)["kind"], "deadlock");
   EXPECT_EQ(rung["modelled"]["gpu"], "A100");
   EXPECT_EQ(rung["modelled"]["measured"], false);
@@ -361,6 +379,18 @@ TEST(Roofline, TheSlowestPartIsTheBound) {
   EXPECT_EQ(roofline(gpu, report, 1000).bound, "shared memory");
   EXPECT_EQ(roofline(gpu, report, 1e7).bound, "arithmetic");
 
+  // What tensor cores did is not done a second time on CUDA cores; partial tiles make it more than the formula says.
+  GpuCeilings with_tensor_cores = gpu;
+  with_tensor_cores.tensor_flops_per_s = 1e13;
+  report.tensor_flops = 6'000'000;
+  model = roofline(with_tensor_cores, report, 1e7);
+  ASSERT_EQ(model.parts.size(), 5u);
+  EXPECT_EQ(model.parts[3].amount, 4e6);
+  EXPECT_DOUBLE_EQ(model.parts[4].seconds, 6e-7);
+  EXPECT_EQ(model.parts[4].name, "tensor cores");
+  EXPECT_EQ(roofline(with_tensor_cores, report, 5e6).parts[3].amount, 0);
+  report.tensor_flops = 0;
+
   GpuCeilings without = gpu;
   without.l2_bytes_per_clock = 0;
   model = roofline(without, report, 0);
@@ -374,6 +404,8 @@ TEST(Roofline, PublishedFiguresFitEachOther) {
     const double lanes_per_clock = gpu.flops_per_s / (2 * gpu.sms * gpu.clock_hz);  // 64 or 128 float32 units in an SM
     const double nearest = lanes_per_clock < 96 ? 64 : 128;
     EXPECT_NEAR(lanes_per_clock / nearest, 1, 0.02) << gpu.key;
+    const double tensor_lanes = std::log2(gpu.tensor_flops_per_s / (gpu.sms * gpu.clock_hz));  // a power of two, at the boost clock
+    EXPECT_NEAR(tensor_lanes, std::round(tensor_lanes), 0.12) << gpu.key;
     EXPECT_EQ(gpu.l2_bytes_per_clock > 0, !gpu.l2_source.empty()) << gpu.key;
     EXPECT_TRUE(gpu.l2_bytes_per_clock == 0 || gpu.l2_bytes_per_s() > gpu.dram_bytes_per_s) << gpu.key;
     EXPECT_EQ(&gpu_named(gpu.key), &gpu);

@@ -54,25 +54,26 @@ class Ptx : public EngineTest {
 
   /// out += A * B with A (16, depth) and B (depth, 8), no two elements alike and all sums exact.
   template <class T>
-  void expect_product(const char* kernel, int depth) {
+  void expect_product(const char* kernel, int64_t depth) {
     SCOPED_TRACE(kernel);
     device_.reset();
     std::vector<T> in;
     std::vector<double> values;
-    for (int i = 0; i < 16 * depth + depth * 8; ++i) {
+    for (int i = 0; i < 24 * depth; ++i) {
       // 8 bits of mantissa, as bf16 has them, and of different sizes and signs.
       values.push_back((i % 2 == 0 ? 1 : -1) * std::ldexp(128 + i % 127, i / 127 - 8));
       in.push_back(T(static_cast<float>(values.back())));
       ASSERT_EQ(static_cast<double>(static_cast<float>(in.back())), values.back()) << "not exact in this type: " << i;
     }
-    const auto buffer = filled("in", in), out = counted<float>("out", 128, 1000);
+    const auto buffer = filled("in", in);
+    const auto out = counted<float>("out", 128, 1000);
     run_kernel(&device_, kernel, {}, out.data(), buffer.data());
     expect_clean();
-    for (int row = 0; row < 16; ++row) {
-      for (int column = 0; column < 8; ++column) {
-        double sum = 1000 + row * 8 + column;
-        for (int k = 0; k < depth; ++k)
-          sum += values[static_cast<size_t>(row * depth + k)] * values[static_cast<size_t>(16 * depth + k * 8 + column)];
+    const auto value = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+    for (int64_t row = 0; row < 16; ++row) {
+      for (int64_t column = 0; column < 8; ++column) {
+        auto sum = static_cast<double>(1000 + row * 8 + column);
+        for (int64_t k = 0; k < depth; ++k) sum += value(row * depth + k) * value(16 * depth + k * 8 + column);
         EXPECT_NEAR(static_cast<double>(out[row * 8 + column]), sum, std::abs(sum) * 0x1p-23) << row << ", " << column;
       }
     }
@@ -181,6 +182,9 @@ TEST_F(Ptx, ACopyLandsAtItsWait) {
       for (int i = 0; i < 128; ++i) EXPECT_EQ(out_[i], static_cast<float>(127 - i));
     } else {
       expect_race("copy", "copied_load", missing != 2);
+      int64_t words = 0;
+      for (const simt::Race& race : device_.report().races) words += race.count;
+      EXPECT_EQ(words, 128) << "each word once, whichever of its two threads comes first";
       if (missing != 2) {
         for (int i = 0; i < 128; ++i) EXPECT_TRUE(std::isnan(out_[i])) << i << ": the data came without a wait";
       }

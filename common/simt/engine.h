@@ -259,6 +259,14 @@ void wait(Thread::At at, void* pc);
 void note_fault(FaultKind kind, uintptr_t pc, const std::string& text);
 /// Leaves the CUDA thread that calls it where it stands, and with it the launch.
 [[noreturn]] void end_launch();
+// wild_pointers.cpp
+/// While it lives, a signal for a bad address that a kernel followed becomes a fault, and ends the launch.
+struct CatchWildPointers {
+  CatchWildPointers();
+  ~CatchWildPointers();
+  CatchWildPointers(const CatchWildPointers&) = delete;
+  CatchWildPointers& operator=(const CatchWildPointers&) = delete;
+};
 // source_lines.cpp
 /// The line that the call returning to `pc` stands on.
 Where where_is(uintptr_t pc);

@@ -171,6 +171,7 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
           std::to_string(shared_bytes) + " bytes of shared memory are more than any GPU's " + std::to_string(kMostShared));
 
   const std::lock_guard one(engine.one_launch);
+  const CatchWildPointers catch_them;
   Device::State& state = Engine::state_of(device);
   const auto begin = std::chrono::steady_clock::now();
   engine.state = &state;

@@ -190,6 +190,16 @@ static __global__ void misaligned_store(float* out, const float*, int64_t n) {
   *reinterpret_cast<float2*>(out + n + 2 * threadIdx.x) = two;  // @misaligned_store
 }
 
+static __global__ void null_pointer(float* out, const float* in, int64_t) {
+  out[threadIdx.x] = in[threadIdx.x];  // @null_pointer
+}
+
+static __global__ void wild_pointer(float* out, const float* in, int64_t n) {
+  if (threadIdx.x == 3) {
+    out[0] = in[n];  // @wild_pointer
+  }
+}
+
 // --- who takes part --------------------------------------------------------------------------------------------------
 /// The upper half reads nothing, but the lower half reads from it.
 static __global__ void shuffle_from_outside(int* out, const int*, int64_t) {

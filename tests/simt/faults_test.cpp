@@ -173,6 +173,19 @@ TEST_F(Faults, MisalignedVectors) {
   expect_clean("16 bytes on is aligned");
 }
 
+TEST_F(Faults, PointersToNowhere) {
+  for (int round = 0; round < 3; ++round) {  // more than one signal in the life of a program
+    device_.reset();
+    run_kernel(&device_, "null_pointer", {}, out_.data(), nullptr);
+    expect_fault(FaultKind::out_of_bounds, "null_pointer", "touches address 0x0000000000000000, where there is no buffer");
+    expect_usable();
+  }
+  device_.reset();
+  run_kernel(&device_, "wild_pointer", {}, out_.data(), in_.data(), int64_t{1} << 44);
+  expect_fault(FaultKind::out_of_bounds, "wild_pointer", "where there is no buffer");
+  expect_usable();
+}
+
 TEST_F(Faults, LanesOutsideTheMask) {
   run_kernel(&device_, "shuffle_from_outside", {}, results_.data());
   expect_fault(FaultKind::warp_mismatch, "from_outside", "lane 0 reads from lane 16, which takes no part (mask 0x0000ffff)");

@@ -108,7 +108,7 @@ __device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8]
   __syncwarp();
   constexpr int kEights = D / 8;
 #pragma unroll
-  for (int i = lane; i < 16 * kEights + lane; i += 32) {
+  for (int i = lane; i < 16 * kEights; i += 32) {
     const int row = i / kEights, column = i % kEights;
     if (first + row >= count) continue;
     const Packet<T, 8> eight = packets_of<8>(stage + row * kMmaStride<D>)[column];

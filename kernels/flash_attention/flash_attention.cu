@@ -14,18 +14,17 @@ std::string text_of(const AttentionShape& s) {
          std::to_string(s.keys) + ", head_dim " + std::to_string(s.head_dim);
 }
 
-void check(const std::string& name, const AttentionShape& s, const void* workspace, int64_t workspace_bytes, int rung, int rungs) {
+void check(const std::string& name, const AttentionShape& s, int rung, int rungs, bool workspace_missing) {
   if (rung < 0 || rung >= rungs) throw no_such_rung(name, rung, rungs);
   if (s.batch < 1 || s.heads < 1 || s.queries < 1 || s.keys < 1) throw std::invalid_argument(name + ": a size below 1: " + text_of(s));
-  if (s.head_dim != 32 && s.head_dim != 64 && s.head_dim != 128) {
+  if (!flash_attention_takes(s.head_dim)) {
     throw std::invalid_argument(name + ": head_dim " + std::to_string(s.head_dim) + "; it must be 32, 64 or 128");
   }
   constexpr int64_t kLargest = int64_t{1} << 30;  // an index plus a tile still fits in an int
   if (s.queries > kLargest || s.keys > kLargest || s.batch > kLargest || s.heads > kLargest / s.batch) {
     throw std::invalid_argument(name + ": queries, keys and batch * heads may be 2^30 at most: " + text_of(s));
   }
-  if (workspace_bytes > 0 && workspace == nullptr)
-    throw std::invalid_argument(name + ": rung " + std::to_string(rung) + " needs a workspace");
+  if (workspace_missing) throw std::invalid_argument(name + ": rung " + std::to_string(rung) + " needs a workspace");
 }
 
 /// Blocks of a grid: `of_head` for each head.
@@ -69,7 +68,7 @@ template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v, const AttentionShape& s,
                      int rung) {
   const char* name = "flash_attention";
-  check(name, s, workspace, flash_attention_workspace_bytes(s, rung), rung, kFlashAttentionRungs<T>);
+  check(name, s, rung, kFlashAttentionRungs<T>, rung == 0 && workspace == nullptr);
   const AttentionInput<T> in = input(q, k, v, s, {out});
   if (rung == 0) return materialised(stream, out, logsumexp, workspace, in, s);
   with_head_dim(s.head_dim, [&](auto head_dim) {
@@ -96,7 +95,7 @@ template <class T, class Stream>
 void flash_attention_backward(Stream stream, T* grad_q, T* grad_k, T* grad_v, float* workspace, const T* grad_out, const T* q, const T* k,
                               const T* v, const T* out, const float* logsumexp, const AttentionShape& s, int rung) {
   const char* name = "flash_attention_backward";
-  check(name, s, workspace, flash_attention_backward_workspace_bytes(s), rung, kFlashAttentionBackwardRungs<T>);
+  check(name, s, rung, kFlashAttentionBackwardRungs<T>, workspace == nullptr);
   const AttentionInput<T> in = input(q, k, v, s, {grad_q, grad_k, grad_v, grad_out});
   const AttentionGradient<T> from{grad_out, logsumexp, workspace};
   const int64_t rows = s.batch * s.heads * s.queries;

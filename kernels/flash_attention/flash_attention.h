@@ -13,6 +13,9 @@ struct AttentionShape {
   bool causal = false;
 };
 
+/// The head dimensions that are compiled.
+constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 || head_dim == 64 || head_dim == 128; }
+
 /// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; the last of each is for tensor cores,
 /// which take no float.
 template <class T>

@@ -31,8 +31,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v) {
                 tensor.sizes(), " and q ", q.sizes(), "; only their lengths may differ");
   }
   TORCH_CHECK(k.size(2) == v.size(2), kName, ": k has length ", k.size(2), " and v ", v.size(2));
-  const int64_t width = q.size(3);
-  TORCH_CHECK(width == 32 || width == 64 || width == 128, kName, ": head_dim is ", width, "; it must be 32, 64 or 128");
+  TORCH_CHECK(kernels::flash_attention_takes(q.size(3)), kName, ": head_dim is ", q.size(3), "; it must be 32, 64 or 128");
 }
 
 /// The last of `rungs`, or the one before where T's last is for tensor cores that the device does not have.
@@ -46,7 +45,7 @@ int last_of(int rungs, [[maybe_unused]] const Tensor& q) {
 
 /// The tensor, contiguous. The microscope takes each byte for one buffer's: on a CPU one that shares memory with others is copied.
 Tensor apart(const Tensor& tensor, std::initializer_list<Tensor> others) {
-  const Tensor own = tensor.contiguous();
+  Tensor own = tensor.contiguous();
   for (const Tensor& other : others) {
     if (own.is_cpu() && own.is_alias_of(other)) return own.clone();
   }

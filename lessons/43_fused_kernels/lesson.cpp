@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
        .techniques = {{"formulas", formulas, keeps_more}, {"our kernels", fused, keeps_the_same}},
        .cases = {{"R2", {}, {{"formulas", {SLOWER, LARGER, VALID}}, {"our kernels", {SAME, SAME, VALID}}}},
                  {"wide",
-                  {{"layers", 1}, {"width", 512}, {"batch", 1}, {"length", 16}},
+                  {{"layers", 1}, {"width", 512}, {"heads", 8}, {"batch", 1}, {"length", 16}},
                   {{"formulas", {SAME, SAME, VALID}, tenfold::Expect{SLOWER, SAME, VALID}}, {"our kernels", {SAME, SAME, VALID}}}},
                  {"counted", {{"counted rows", 64}}, {{"formulas", {}}, {"our kernels", {}}}, "foundation"}},
        .agreement = tenfold::Agreement::within(1e-4, "the same sums in another order")});

@@ -33,6 +33,23 @@ std::string sources_hash(const fs::path& kernels, const std::string& kernel) {
   return sha256(all);
 }
 
+/// The machines whose published benchmark has timed the kernel; "not yet" when there is none. A file of Google Benchmark that names
+/// no benchmark is no run.
+std::string machines_that_ran(const fs::path& results, const std::string& kernel) {
+  std::string machines;
+  std::vector<fs::path> folders;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(results, none)) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  for (const fs::path& folder : folders) {
+    const fs::path file = folder / "bench" / (kernel + ".json");
+    if (!fs::exists(file)) continue;
+    if (nlohmann::json::parse(read_text(file)).at("benchmarks").empty()) continue;
+    machines += (machines.empty() ? "" : ", ") + folder.filename().string();
+  }
+  return machines.empty() ? "not yet" : machines;
+}
+
 std::string cell(const nlohmann::ordered_json& on) {
   std::string text = std::to_string(on.at("registers").get<int>());
   if (const int64_t shared = on.at("shared_bytes"); shared > 0) text += ", " + human_bytes(static_cast<double>(shared));
@@ -51,19 +68,22 @@ std::string kernel_resources_markdown(const fs::path& root) {
     std::vector<std::vector<std::string>> rows = {{"kernel", "function"}};
     const auto architectures = json.at("architectures").get<std::vector<std::string>>();
     rows[0].insert(rows[0].end(), architectures.begin(), architectures.end());
+    rows[0].emplace_back("run on a GPU");
     for (const auto& kernel : json.at("kernels")) {
       const std::string name = kernel.at("kernel");
+      const std::string ran = machines_that_ran(root / "results", name);
       const bool stale = kernel.at("sources") != sources_hash(root / "kernels", name);
       for (const auto& [function, by_arch] : kernel.at("functions").items()) {
         std::vector<std::string> row = {name + (stale ? " *stale*" : ""), "`" + function + "`"};
         for (const auto& arch : architectures) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");
+        row.push_back(ran);
         rows.push_back(row);
       }
     }
     return "nvcc " + json.at("nvcc").get<std::string>() + ", " + json.at("date").get<std::string>() +
            ". Registers per thread, static shared memory per block, spills where there are any.\n\n" + markdown_table(rows);
   } catch (const nlohmann::json::exception& error) {
-    throw ResultError(file.string() + ": is damaged: " + error.what());
+    throw ResultError(file.string() + " or a file in results/*/bench is damaged: " + error.what());
   }
 }
 

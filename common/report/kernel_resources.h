@@ -7,8 +7,9 @@
 namespace tenfold {
 
 /// One row per `__global__` function with a column per architecture: registers, static shared memory, spills where there
-/// are any. A kernel whose sources have changed since is marked stale. `root` is the checkout. Throws ResultError with one
-/// line on a missing or damaged file.
+/// are any; and the machines on which the kernel was timed, by results/MACHINE/bench/KERNEL.json, what `./tenfold bench KERNEL`
+/// writes on a GPU. A kernel whose sources have changed since is marked stale. `root` is the checkout. Throws ResultError with
+/// one line on a missing or damaged file.
 std::string kernel_resources_markdown(const std::filesystem::path& root);
 
 }  // namespace tenfold

@@ -14,6 +14,12 @@ if(NOT IS_DIRECTORY ${TENFOLD_THIRD_PARTY})
   find_package(GTest)
   find_package(benchmark)
   find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS context)
+  find_package(PNG 1.6 REQUIRED)
+  # The libjpeg-turbo package of Debian names targets that only its other packages bring.
+  find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)
+  find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
+  add_library(TurboJPEG::TurboJPEG UNKNOWN IMPORTED)
+  set_target_properties(TurboJPEG::TurboJPEG PROPERTIES IMPORTED_LOCATION ${TURBOJPEG_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${TURBOJPEG_INCLUDE})
   return()
 endif()
 
@@ -31,6 +37,15 @@ target_include_directories(ZLIB::ZLIB INTERFACE ${TENFOLD_THIRD_PARTY}/include)
 add_library(Boost::context STATIC IMPORTED)
 set_target_properties(Boost::context PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libboost_context.a)
 target_include_directories(Boost::context INTERFACE ${TENFOLD_THIRD_PARTY}/include)
+
+add_library(PNG::PNG STATIC IMPORTED)
+set_target_properties(PNG::PNG PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libpng16.a)
+target_include_directories(PNG::PNG INTERFACE ${TENFOLD_THIRD_PARTY}/include)
+target_link_libraries(PNG::PNG INTERFACE ZLIB::ZLIB m)
+
+add_library(TurboJPEG::TurboJPEG STATIC IMPORTED)
+set_target_properties(TurboJPEG::TurboJPEG PROPERTIES IMPORTED_LOCATION ${TENFOLD_THIRD_PARTY}/lib/libturbojpeg.a)
+target_include_directories(TurboJPEG::TurboJPEG INTERFACE ${TENFOLD_THIRD_PARTY}/include)
 
 # GoogleTest and GoogleMock from their sources: a static library would tie the tree to one compiler.
 foreach(library gtest:gtest-all gtest_main:gtest_main gmock:gmock-all)

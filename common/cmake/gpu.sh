@@ -29,7 +29,7 @@ folder_of_header() {
 pack_third_party() {
   local target=$1 header folder library name
   mkdir -p "$target/include" "$target/lib" "$target/googletest/src" "$target/licences"
-  for header in nlohmann/json.hpp CLI/CLI.hpp gloo/config.h benchmark/benchmark.h zlib.h zconf.h; do
+  for header in nlohmann/json.hpp CLI/CLI.hpp gloo/config.h benchmark/benchmark.h zlib.h zconf.h png.h pngconf.h pnglibconf.h turbojpeg.h; do
     folder=$(folder_of_header "$header")
     [ -n "$folder" ] || fail "the header $header is not installed here" "./tenfold setup tests"
     cp -rL "$folder/${header%%/*}" "$target/include/"
@@ -45,14 +45,14 @@ pack_third_party() {
   [ -n "$folder" ] || fail "the header $header is not installed here" "./tenfold setup tests"
   (cd "$folder" && echo "#include <$header>" | g++ -M -I. -x c++ - | tr -s ' \\' '\n' | sed -n 's#.*\(boost/.*\)#\1#p' | sort -u |
     xargs cp --parents -t "$target/include")
-  for library in libz.a libbenchmark.so libboost_context.a; do
+  for library in libz.a libpng16.a libturbojpeg.a libbenchmark.so libboost_context.a; do
     folder=$(g++ -print-file-name="$library")
     [ -e "$folder" ] || fail "the library $library is not installed here" "./tenfold setup tests"
     # A shared library is looked for by the name it carries inside.
     name=$(objdump -p "$folder" 2>/dev/null | awk '$1 == "SONAME" { print $2 }')
     cp -L "$folder" "$target/lib/${name:-$library}"
   done
-  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest libboost1.74-dev; do
+  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest libboost1.74-dev libpng-dev libturbojpeg0-dev; do
     [ ! -e "/usr/share/doc/$name/copyright" ] || cp -L "/usr/share/doc/$name/copyright" "$target/licences/$name"
   done
 }

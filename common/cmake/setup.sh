@@ -54,7 +54,8 @@ once() {
 }
 
 # --- 1 system libraries ------------------------------------------------------------------------------------------
-system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev libboost-context-dev)
+system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev libboost-context-dev
+  libpng-dev libturbojpeg0-dev)
 
 missing_system_packages() {
   local header package
@@ -64,7 +65,7 @@ missing_system_packages() {
   python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
   for header in nlohmann/json.hpp:nlohmann-json3-dev CLI/CLI.hpp:libcli11-dev gloo/config.h:libgloo-dev zlib.h:zlib1g-dev \
                 gtest/gtest.h:libgtest-dev gmock/gmock.h:libgmock-dev benchmark/benchmark.h:libbenchmark-dev \
-                boost/context/detail/fcontext.hpp:libboost-context-dev; do
+                boost/context/detail/fcontext.hpp:libboost-context-dev png.h:libpng-dev turbojpeg.h:libturbojpeg0-dev; do
     package=${header#*:}
     echo "#include <${header%:*}>" | g++ -fsyntax-only -x c++ - 2>/dev/null || echo "$package"
   done

@@ -22,8 +22,8 @@ refused() {
 "$root/tenfold" gpu-pack --out "$pack" >"$scratch/said"
 
 # --- contents
-for file in third_party/include/{nlohmann/json.hpp,CLI/CLI.hpp,gloo/config.h,gtest/gtest.h,gmock/gmock.h,benchmark/benchmark.h,zlib.h,zconf.h} \
-            third_party/googletest/src/{gtest-all,gtest_main,gmock-all}.cc third_party/lib/libz.a tenfold CMakeLists.txt; do
+for file in third_party/include/{nlohmann/json.hpp,CLI/CLI.hpp,gloo/config.h,gtest/gtest.h,gmock/gmock.h,benchmark/benchmark.h,zlib.h,zconf.h,png.h,turbojpeg.h} \
+            third_party/googletest/src/{gtest-all,gtest_main,gmock-all}.cc third_party/lib/lib{z,png16,turbojpeg}.a tenfold CMakeLists.txt; do
   [ -s "$pack/$file" ] || stop "the pack lacks $file"
 done
 [ -e "$pack/cache/data/.complete" ] || stop "the pack lacks the mark of complete data"

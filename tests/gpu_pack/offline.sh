@@ -32,16 +32,16 @@ scratch=$3 pack=$3/pack
 stop() { echo "FAILED: $*" >&2; exit 1; }
 
 mkdir "$scratch/empty"
-for folder in /usr/include/{nlohmann,CLI,gloo,gtest,gmock,benchmark,boost} /usr/src/googletest /usr/share/cmake/{nlohmann_json,CLI11,Gloo} \
+for folder in /usr/include/{nlohmann,CLI,gloo,gtest,gmock,benchmark,boost,libpng16} /usr/src/googletest /usr/share/cmake/{nlohmann_json,CLI11,Gloo} \
               /usr/lib/*/cmake/{GTest,benchmark}; do
   [ ! -d "$folder" ] || mount --bind "$scratch/empty" "$folder"
 done
 : >"$scratch/nothing"
-for file in /usr/include/{zlib.h,zconf.h} /usr/lib/*/lib{z,gtest,gtest_main,gmock,boost_context}.a /usr/lib/*/libbenchmark.so* /usr/bin/ccache; do
+for file in /usr/include/{zlib.h,zconf.h,turbojpeg.h} /usr/lib/*/lib{z,png16,turbojpeg,gtest,gtest_main,gmock,boost_context}.a /usr/lib/*/libbenchmark.so* /usr/bin/ccache; do
   [ ! -f "$file" ] || [ -L "$file" ] || mount --bind "$scratch/nothing" "$file"
 done
 # A header that is hidden and still found would make the rest prove nothing.
-for header in nlohmann/json.hpp CLI/CLI.hpp gtest/gtest.h gloo/config.h benchmark/benchmark.h boost/context/detail/fcontext.hpp; do
+for header in nlohmann/json.hpp CLI/CLI.hpp gtest/gtest.h gloo/config.h benchmark/benchmark.h boost/context/detail/fcontext.hpp png.h; do
   ! echo "#include <$header>" | g++ -fsyntax-only -x c++ - 2>/dev/null || stop "$header is still found"
 done
 [ "$(tail -n +3 /proc/net/dev | grep -vc '^ *lo:')" = 0 ] || stop "there is a network"

@@ -45,6 +45,13 @@ int report(const ReportOptions& options);
 int publish(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json);
+
+struct PackChoice {
+  int jpeg = 0, raw = 0;  ///< longer side, or side; 0: not wanted
+};
+int pack_data(const PackChoice& choice);
+int list_data();
+
 int version();
 
 /// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, ResultError on a bad one.

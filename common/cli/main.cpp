@@ -104,9 +104,12 @@ void refuse_extras(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const std::string flag = extras.front().substr(0, extras.front().find('='));
-  const std::string guess = flag.starts_with("-") ? tenfold::nearest(flag, names) : "";
+  if (!flag.starts_with("-")) names.clear();
+  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
+  const std::string guess = tenfold::nearest(flag, names);
+  const std::string above = command.get_parent()->get_name();
   throw UsageError("unknown argument '" + extras.front() + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (see: tenfold " + command.get_name() + " --help)");
+                   " (see: " + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
 }
 
 struct Overview : CLI::Formatter {
@@ -208,6 +211,19 @@ int run(int argc, char** argv) {
   compare_command->add_option("results", compare_paths, "two or more")->required()->type_name("");
   compare_command->add_flag("--json", compare_json, "as a JSON object");
 
+  tenfold::cli::PackChoice pack;
+  auto* data_command = command("data",
+                               "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"
+                               "docs/data.md says what each set is. Shards lie in data/shards of the cache; what is packed already is not "
+                               "packed again.");
+  auto* pack_command =
+      data_command
+          ->add_subcommand("pack", "pack the pictures of openclipart into a train and a test shard: as PNG files, unless told otherwise")
+          ->allow_extras()
+          ->fallthrough(false);
+  pack_command->add_option("--jpeg", pack.jpeg, "as JPEG files, longer side at most SIDE")->check(CLI::Range(8, 4096))->type_name("SIDE");
+  pack_command->add_option("--raw", pack.raw, "as pixels, SIDE x SIDE x 3 bytes each")->check(CLI::Range(8, 4096))->type_name("SIDE");
+
   auto* version_command = command("version", "print the version and what it was built with");
   auto* help_command = command("help", "this overview");
 
@@ -249,6 +265,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   refuse_extras(*parsed.front());
+  if (pack_command->parsed()) refuse_extras(*pack_command);
 
   if (tour_command->parsed()) return tenfold::cli::tour(tour);
   if (list_command->parsed()) return tenfold::cli::list(list_json);
@@ -271,6 +288,8 @@ int run(int argc, char** argv) {
   if (publish_command->parsed()) return tenfold::cli::publish(publish_out);
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
+  if (pack_command->parsed()) return tenfold::cli::pack_data(pack);
+  if (data_command->parsed()) return tenfold::cli::list_data();
   if (version_command->parsed()) return tenfold::cli::version();
   return 0;
 }

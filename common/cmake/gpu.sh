@@ -94,7 +94,9 @@ gpu_pack() {
   pack_third_party "$packing/third_party"
   part+=", libraries $(mib "$(bytes_below "$packing/third_party")")"
   mkdir -p "$packing/cache"
-  cp -rL "$TENFOLD_CACHE/data" "$packing/cache/data"  # the cache may be links to a larger disk
+  # Without the pictures, for which there is no room. The cache may be links to a larger disk.
+  tar -C "$TENFOLD_CACHE" -h --exclude=data/openclipart --exclude=data/openclipart.partial --exclude=data/shards -cf - data |
+    tar -C "$packing/cache" -xf -
   part+=", data $(mib "$(bytes_below "$packing/cache")")"
 
   total=$(bytes_below "$packing")

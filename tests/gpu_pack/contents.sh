@@ -32,7 +32,7 @@ git -C "$root" ls-files -z | while IFS= read -r -d '' file; do
   [ ! -e "$root/$file" ] || cmp -s "$root/$file" "$pack/$file" || stop "the pack's $file is not the checkout's"
 done
 for sums in "$pack"/cache/data/*/SHA256SUMS; do (cd "$(dirname "$sums")" && sha256sum --quiet -c SHA256SUMS) || stop "altered data: $sums"; done
-for folder in .git .venv build out cache/probe cache/ccache cache/downloads; do [ ! -e "$pack/$folder" ] || stop "the pack carries $folder"; done
+for folder in .git .venv build out cache/probe cache/ccache cache/downloads cache/data/{openclipart,shards}; do [ ! -e "$pack/$folder" ] || stop "the pack carries $folder"; done
 read -r commit state <"$pack/COMMIT"
 [ "$commit" = "$(git -C "$root" rev-parse HEAD)" ] || stop "COMMIT names $commit"
 expected=clean

@@ -2,8 +2,9 @@
 
 usage: fetch.py CACHE [SOURCE...]
 
-Without a SOURCE: what every lesson needs. A large source (openclipart) is fetched only when it is named. What is there and intact is not fetched again. Each archive is used as an archive only: nothing of it is run.
-A file appears under CACHE/data only when it is whole (written beside, then renamed).
+Without a SOURCE: what every lesson needs. A large source (openclipart) is fetched only when it is named. What is there and
+intact is not fetched again. Each archive is used as an archive only: nothing of it is run. A file appears under CACHE/data only
+when it is whole (written beside, then renamed).
 """
 
 import hashlib

@@ -17,11 +17,16 @@ Region* region_of(uintptr_t address) {
   if (in(engine.static_shared)) return engine.static_shared;
   if (in(engine.dynamic_shared)) return engine.dynamic_shared;
   if (in(engine.last)) return engine.last;
+  if (in(engine.last_but_one)) {
+    std::swap(engine.last, engine.last_but_one);
+    return engine.last;
+  }
   if (engine.current->fiber->holds(address)) return nullptr;
   const auto& regions = engine.state->regions;
   const auto after = std::upper_bound(regions.begin(), regions.end(), address,
                                       [](uintptr_t a, const std::shared_ptr<Region>& region) { return a < region->outer_low; });
   if (after == regions.begin() || !in(std::prev(after)->get())) return nullptr;
+  engine.last_but_one = engine.last;
   return engine.last = std::prev(after)->get();
 }
 
@@ -140,7 +145,7 @@ bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc)
 
 void require_aligned(uintptr_t address, int bytes, uintptr_t pc) {
   const auto size = static_cast<uintptr_t>(bytes);
-  if (!std::has_single_bit(size) || address % size == 0) return;
+  if ((address & (size - 1)) == 0 || !std::has_single_bit(size)) return;
   note_fault(FaultKind::misaligned, pc,
              "a " + std::to_string(bytes) + "-byte access at an address that " + std::to_string(bytes) + " does not divide");
   end_launch();  // as on a GPU; and the CPU's own wide instruction, which comes next, would end the program

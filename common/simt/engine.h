@@ -174,7 +174,7 @@ struct Engine {
   bool active = false;  // a CUDA thread is running
   Region* static_shared = nullptr;
   Region* dynamic_shared = nullptr;
-  Region* last = nullptr;
+  Region *last = nullptr, *last_but_one = nullptr;  // that were found: most kernels go to and fro between two
   std::array<Site*, 4096> site_cache{};
   std::vector<Site*> touched;
   uint64_t turn = 0;

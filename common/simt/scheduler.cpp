@@ -176,7 +176,7 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   const auto begin = std::chrono::steady_clock::now();
   engine.state = &state;
   engine.site_cache.fill(nullptr);
-  engine.last = nullptr;
+  engine.last = engine.last_but_one = nullptr;
   engine.lost = false;
   engine.grid = grid, engine.block = block;
   engine.enter = enter, engine.call = call;

@@ -116,6 +116,7 @@ gpu_run_usage() {
 usage: ./tenfold gpu-run PART, in an unpacked gpu-pack or in a checkout; each part ends within $part_seconds s
   build [TARGET...]        everything, or some of Ninja's targets
   tests [CTEST FLAGS...]   the tests labelled unit and gpu, or those that the flags choose
+  sanitize [NAME...]       the kernels' tests under compute-sanitizer: memory, races, barriers; all kernels, or those named
   lessons [A..B] [FLAGS]   the lessons numbered A to B with --preset quick, one after the other, as far as time allows
   bench                    the benchmark programs
   probe                    what this machine can do at most, and what it has
@@ -230,6 +231,33 @@ part_tests() {
   [ "$status" != 124 ] || table+="the time was up before all tests had run"$'\n'
 }
 
+part_sanitize() {
+  local checker kernel tool status targets=() names=("$@") known=()
+  checker=$(PATH=$PATH:$(toolkit)/bin command -v compute-sanitizer) || fail "compute-sanitizer is not on PATH" "install NVIDIA's cuda-sanitizer package"
+  for kernel in "$root"/tests/kernels/*_test.cpp; do
+    kernel=$(basename "$kernel" _test.cpp)
+    [[ "$kernel" = *_torch || "$kernel" = hand_counts || ! -d "$root/kernels/$kernel" ]] || known+=("$kernel")
+  done
+  for kernel in ${names[@]+"${names[@]}"}; do
+    [[ " ${known[*]} " == *" $kernel "* ]] || refuse "gpu-run sanitize: '$kernel' is no kernel with a test" "name some of: ${known[*]}"
+  done
+  [ ${#names[@]} -gt 0 ] || names=("${known[@]}")
+  for kernel in "${names[@]}"; do targets+=("kernel_gpu_${kernel}_test"); done
+  gpu_build "${targets[@]}"
+  : >"$out/sanitize.txt"
+  for kernel in "${names[@]}"; do
+    for tool in memcheck racecheck synccheck; do
+      status=0
+      timeout "$(gpu_left)" "$checker" --tool "$tool" --error-exitcode 9 "$build/tests/kernel_gpu_${kernel}_test" >>"$out/sanitize.txt" 2>&1 || status=$?
+      case $status in
+        0) table+="$kernel, $tool: clean"$'\n' ;;
+        124) table+="$kernel, $tool: the time was up"$'\n'; worst=1 ;;
+        *) table+="$kernel, $tool: exit code $status, see sanitize.txt"$'\n'; worst=1 ;;
+      esac
+    done
+  done
+}
+
 # A program that an earlier call has left must not run under the name of sources that no longer compile.
 not_built() { [ ! -x "$build/lessons/$1" ] || [[ "$build_problem" =~ lesson-objects/$1/|" common/"|tenfold_pch|"not done in time" ]]; }
 
@@ -307,8 +335,11 @@ gpu_run() {
   local part=${1:-} out=${OUT:-$root/out/gpu} device worst=0 table="" build_problem=""
   case "$part" in
     build | tests | lessons | bench | probe) shift ;;
+    sanitize)
+      shift
+      nvidia-smi -L >/dev/null 2>&1 || fail "gpu-run sanitize: there is no GPU here" "./tenfold kernel NAME looks for races and bounds without one" ;;
     -h | --help) gpu_run_usage; return 0 ;;
-    *) refuse "gpu-run: '$part' is no part" "name one of build, tests, lessons, bench, probe (see: ./tenfold gpu-run --help)" ;;
+    *) refuse "gpu-run: '$part' is no part" "name one of build, tests, sanitize, lessons, bench, probe (see: ./tenfold gpu-run --help)" ;;
   esac
   mkdir -p "$out" 2>/dev/null && [ -w "$out" ] || refuse "gpu-run: $out cannot be written" "set OUT to another folder"
   out=$(realpath "$out")

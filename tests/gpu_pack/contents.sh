@@ -56,6 +56,7 @@ refused 2 "--nonsense is not known" "$root/tenfold" gpu-pack --nonsense
 refused 2 "--out needs a folder" "$root/tenfold" gpu-pack --out
 refused 2 "not a git checkout" "$pack/tenfold" gpu-pack --out "$scratch/again"
 refused 2 "is no part" "$pack/tenfold" gpu-run nonsense
+if ! nvidia-smi -L >/dev/null 2>&1; then refused 3 "there is no GPU here" "$pack/tenfold" gpu-run sanitize; fi
 refused 2 "is no part" "$pack/tenfold" gpu-run
 
 # --- a tree that is too large leaves nothing behind

@@ -13,15 +13,25 @@ fail() {
 
 on_terminal() { [ -t 2 ] && [ -z "${CI:-}" ]; }
 
-# step NUMBER TITLE FUNCTION: run FUNCTION with its output in a log, showing its last line (or a line each 30 s in a pipe).
+# step NUMBER TITLE FUNCTION [PATIENCE]: run FUNCTION with its output in a log, showing its last line (or a line each 30 s in a
+# pipe). A step that is over before PATIENCE seconds are is not mentioned, unless it fails.
 step() {
-  local label="[$1] $2" log=$log_dir/$3.log start=$SECONDS shown=0 status=0
+  local label="[$1] $2" log=$log_dir/$3.log patience=${4:-0} start=$SECONDS shown=0 status=0 announced=""
   mkdir -p "$log_dir"
-  on_terminal || say "$label ..."
+  announce() {
+    [ -n "$announced" ] || on_terminal || say "$label ..."
+    announced=yes
+  }
+  (( patience > 0 )) || announce
   ( set -e; "$3" ) >"$log" 2>&1 &
   local worker=$!
   trap 'kill -- "$worker" 2>/dev/null; pkill -P "$worker" 2>/dev/null; say; say "tenfold: interrupted in \"${label}\"; call the same command again to continue"; exit 130' INT TERM
   while kill -0 "$worker" 2>/dev/null; do
+    if (( SECONDS - start < patience )); then
+      sleep 0.1
+      continue
+    fi
+    announce
     if on_terminal; then
       printf '\r\033[K%s  %d s  %.60s' "$label" $((SECONDS - start)) "$(tail -c 300 "$log" | tr '\r' '\n' | tail -n 1)" >&2
     elif (( SECONDS - start >= shown + 30 )); then
@@ -37,7 +47,7 @@ step() {
     tail -n 15 "$log" | sed 's/^/    | /' >&2
     fail "\"$2\" failed" "$(grep -h '^tenfold-advice: ' "$log" | tail -n 1 | sed 's/^tenfold-advice: //' || true) (whole log: ${log#"$root"/})"
   fi
-  say "$label: done in $((SECONDS - start)) s"
+  [ -z "$announced" ] || say "$label: done in $((SECONDS - start)) s"
 }
 
 advise() { echo "tenfold-advice: $*"; }
@@ -230,8 +240,6 @@ set_up() {
   build_environment
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
   once 5/6 "configure ($preset)" configure "$pins$(cuda_archs)" "$preset"
-  # Ninja knows whether there is something to do; it is asked first so that a repeated call stays silent.
-  if ! "$root/.venv/bin/ninja" -C "$build" -n "${targets[@]}" 2>/dev/null | grep -q 'no work to do'; then
-    step 6/6 "build (${targets[*]})" build_targets
-  fi
+  # Ninja knows whether there is something to do, but only looks for new files when it builds. A repeated call stays silent.
+  step 6/6 "build (${targets[*]})" build_targets 2
 }

@@ -56,7 +56,7 @@ def main():
     work = {}
     for command in json.loads((build / "compile_commands.json").read_text()):
         file = pathlib.Path(command["file"])
-        if file.suffix == ".cu":  # nvcc's; g++ reads the same text through the microscope's wrappers
+        if file.suffix in (".cu", ".cuh"):  # nvcc's; g++ reads the same text through the microscope's wrappers
             continue
         if root not in file.parents or (root / "build") in file.parents or (root / "exercises") in file.parents:
             continue

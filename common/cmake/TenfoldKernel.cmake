@@ -6,8 +6,10 @@
 #   NAME_microscope.cpp   the page behind `./tenfold kernel NAME`
 # and tests/kernels/NAME_test.cpp is its test, built for the microscope and for a GPU.
 enable_language(CUDA)
-# LibTorch's CMake files leave flags behind that forbid the half-precision operators; architectures are set below.
+# LibTorch's CMake files leave flags behind that forbid the half-precision operators, and a standard whose name, 20, CMake 3.25
+# does not know for CUDA; flag and architectures are set below.
 set(CMAKE_CUDA_FLAGS "")
+unset(CMAKE_CUDA_STANDARD)
 # "7.5;8.0;9.0;10.0+PTX" in CMake's words: 75-real;80-real;90-real;100-real;100-virtual
 set(architectures)
 foreach(arch IN LISTS TENFOLD_CUDA_ARCHS)
@@ -21,7 +23,6 @@ endforeach()
 add_library(tenfold_kernels STATIC)
 set_target_properties(tenfold_kernels PROPERTIES CUDA_ARCHITECTURES "${architectures}" POSITION_INDEPENDENT_CODE ON)
 target_include_directories(tenfold_kernels PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
-# The flag and not CUDA_STANDARD, whose 20 is unknown to CMake 3.25.
 target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -lineinfo>)
 if(TENFOLD_WARNINGS_AS_ERRORS)
   target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Wno-restrict>)

@@ -6,10 +6,12 @@
 #   NAME_microscope.cpp   the page behind `./tenfold kernel NAME`
 # and tests/kernels/NAME_test.cpp is its test, built for the microscope and for a GPU.
 enable_language(CUDA)
-# LibTorch's CMake files leave flags behind that forbid the half-precision operators, and a standard whose name, 20, CMake 3.25
-# does not know for CUDA; flag and architectures are set below.
+if(CMAKE_VERSION VERSION_LESS 3.26)  # knows no flag for C++20 in CUDA
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+# LibTorch's CMake files leave flags behind that forbid the half-precision operators; architectures are set below.
 set(CMAKE_CUDA_FLAGS "")
-unset(CMAKE_CUDA_STANDARD)
 # "7.5;8.0;9.0;10.0+PTX" in CMake's words: 75-real;80-real;90-real;100-real;100-virtual
 set(architectures)
 foreach(arch IN LISTS TENFOLD_CUDA_ARCHS)
@@ -21,9 +23,9 @@ foreach(arch IN LISTS TENFOLD_CUDA_ARCHS)
 endforeach()
 
 add_library(tenfold_kernels STATIC)
-set_target_properties(tenfold_kernels PROPERTIES CUDA_ARCHITECTURES "${architectures}" POSITION_INDEPENDENT_CODE ON)
+set_target_properties(tenfold_kernels PROPERTIES CUDA_ARCHITECTURES "${architectures}" CUDA_STANDARD 20 POSITION_INDEPENDENT_CODE ON)
 target_include_directories(tenfold_kernels PUBLIC ${TENFOLD_FORWARDS} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
-target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --expt-relaxed-constexpr -lineinfo>)
+target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo>)
 if(TENFOLD_WARNINGS_AS_ERRORS)
   target_compile_options(tenfold_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter,-Wno-restrict>)
 endif()
@@ -69,7 +71,7 @@ if(TENFOLD_CUDA_ARCHS MATCHES "9\\.0")
   file(GLOB hopper_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*/*_hopper.cuh)
   set_source_files_properties(${hopper_files} PROPERTIES LANGUAGE CUDA)
   add_library(tenfold_kernels_hopper OBJECT ${hopper_files})
-  set_target_properties(tenfold_kernels_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(tenfold_kernels_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real CUDA_STANDARD 20 POSITION_INDEPENDENT_CODE ON)
   target_include_directories(tenfold_kernels_hopper PRIVATE ${TENFOLD_FORWARDS} ${PROJECT_SOURCE_DIR}/kernels)
   target_compile_options(tenfold_kernels_hopper PRIVATE $<TARGET_PROPERTY:tenfold_kernels,COMPILE_OPTIONS>)
   target_link_libraries(tenfold_kernels_hopper PRIVATE CUDA::cudart)

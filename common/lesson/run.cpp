@@ -227,6 +227,20 @@ Ranks ranks_or_usage_error() {
   }
 }
 
+/// The flags as they were given, but for where files go: that sets nothing, and is a path of one machine.
+std::vector<std::string> recorded_flags(int argc, char** argv) {
+  std::vector<std::string> flags;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], name = word.substr(0, word.find('='));
+    if (name != "--json" && name != "--trace") {
+      flags.push_back(word);
+    } else if (name == word) {
+      ++i;  // its value is the next word
+    }
+  }
+  return flags;
+}
+
 int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const auto parsed = parse_options(argc, argv, lesson);
   if (!parsed) return 0;
@@ -256,7 +270,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.workload = lesson.workload;
   result.foundation = lesson.workload == kFoundation;
   result.lesson_version = lesson.version;
-  result.argv.assign(argv + 1, argv + argc);
+  result.argv = recorded_flags(argc, argv);
   result.started_at = utc_now();
   const Provenance provenance = provenance_of(name);
   result.code_hash = provenance.code_hash;

@@ -48,6 +48,11 @@ TEST(Run, AValidLessonGetsRoundsPeaksSplitAndAVerdict) {
   EXPECT_THAT(ran.out, HasSubstr("twin"));
 }
 
+TEST(Run, AResultKeepsItsFlagsAndNoPath) {
+  const auto ran = toy::run(toy::lesson(), {"--preset=quick", "--rounds", "5"});
+  EXPECT_EQ(ran.result.argv, (std::vector<std::string>{"--preset=quick", "--rounds", "5"}));
+}
+
 TEST(Run, AVariantTakesEveryPositionInTurn) {
   const auto ran = toy::run(toy::lesson(), {"--preset", "quick", "--rounds", "6"});
   std::set<int> positions;

@@ -11,6 +11,14 @@ __device__ inline int64_t begin_of(const Offset* cu_seqlens, int64_t sequence) {
   return cu_seqlens[sequence];
 }
 
+/// Offsets may hold anything: their sums and differences wrap around, and are looked at before they are used.
+__device__ inline int64_t wrapping_sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+__device__ inline int64_t wrapping_difference(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
 /// The padded row, of all batch * length, that packed row `row` comes from; -1 where there is none. A search by halves, for the last
 /// sequence that begins at or before `row`: of equal beginnings only the last has rows.
 template <class Offset>
@@ -20,7 +28,7 @@ __device__ inline int64_t padded_row_of(const Offset* cu_seqlens, int64_t batch,
     const int64_t middle = (sequence + end) / 2;
     (begin_of(cu_seqlens, middle) <= row ? sequence : end) = middle;
   }
-  const int64_t place = row - begin_of(cu_seqlens, sequence);
+  const int64_t place = wrapping_difference(row, begin_of(cu_seqlens, sequence));
   const bool is_there = place >= 0 && place < length && row < begin_of(cu_seqlens, sequence + 1);
   return is_there ? sequence * length + place : -1;
 }
@@ -29,7 +37,7 @@ __device__ inline int64_t padded_row_of(const Offset* cu_seqlens, int64_t batch,
 template <class Offset>
 __device__ inline int64_t packed_row_of(const Offset* cu_seqlens, int64_t length, int64_t total, int64_t row) {
   const int64_t sequence = row / length, place = row % length;
-  const int64_t from = begin_of(cu_seqlens, sequence) + place, end = begin_of(cu_seqlens, sequence + 1);
+  const int64_t from = wrapping_sum(begin_of(cu_seqlens, sequence), place), end = begin_of(cu_seqlens, sequence + 1);
   return from >= 0 && from < end && from < total ? from : -1;
 }
 

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <tenfold/files.h>
+#include <tenfold/humanize.h>
 #include <tenfold/shard.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -49,7 +50,10 @@ Shard::~Shard() {
   if (!map_.empty()) munmap(const_cast<uint8_t*>(map_.data()), map_.size());
 }
 
-void Shard::fail(const std::string& what) const { throw DataError(path_.string() + ": " + what + "; to fix: ./tenfold data pack"); }
+void Shard::fail(const std::string& what) const {
+  // A record's name comes out of the file.
+  throw DataError(path_.string() + ": " + one_line(what) + "; to fix: ./tenfold data pack");
+}
 
 void Shard::map() {
   const auto with_reason = [](const char* what) { return std::string(what) + " (" + std::strerror(errno) + ")"; };

@@ -163,7 +163,8 @@ std::optional<std::pair<std::string, std::string>> speaker_of(const Paragraph& p
     const bool named_so = std::ranges::all_of(parts, [](const std::string& word) {
       return upper(word[0]) || std::isdigit(static_cast<unsigned char>(word[0])) || is_small(word);
     });
-    if (!capitals && paragraph.size() > 1 && parts.size() <= 3 && line.ends_with('.') && line.find(',') == std::string::npos && named_so)
+    if (!capitals && paragraph.size() > 1 && !parts.empty() && parts.size() <= 3 && line.ends_with('.') &&
+        line.find(',') == std::string::npos && named_so)
       return std::pair(name(line), std::string());
   }
   // "WIDOW. So, now they come:--"

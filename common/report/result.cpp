@@ -1,3 +1,4 @@
+#include <tenfold/humanize.h>
 #include <tenfold/result.h>
 
 #include <unistd.h>
@@ -177,7 +178,7 @@ void check_labels(const Result& result, const std::string& name) {
     for (size_t j = 0; j < result.cases[i].variants.size(); ++j) {
       const std::string& status = result.cases[i].variants[j].status;
       if (status != "ok" && status != "skipped" && status != "invalid") {
-        throw ResultError(at + ".variants[" + std::to_string(j) + "].status: '" + status + "' is none of ok, skipped, invalid");
+        throw ResultError(at + ".variants[" + std::to_string(j) + "].status: '" + one_line(status) + "' is none of ok, skipped, invalid");
       }
     }
     for (size_t j = 0; j < result.cases[i].verdicts.size(); ++j) {
@@ -186,7 +187,7 @@ void check_labels(const Result& result, const std::string& name) {
         speed_from(result.cases[i].verdicts[j].speed.label);
         memory_from(result.cases[i].verdicts[j].memory.label);
       } catch (const std::invalid_argument& error) {
-        throw ResultError(verdict + ": " + error.what());
+        throw ResultError(verdict + ": " + one_line(error.what()));
       }
     }
   }
@@ -207,13 +208,13 @@ Result parse_result(const std::string& text, const std::string& name) {
   const auto schema = json.find("schema");
   if (schema == json.end() || !schema->is_string()) throw ResultError(name + ": schema: is missing; this is no result file");
   if (schema->get<std::string>() != kResultSchema) {
-    throw ResultError(name + ": schema: is '" + schema->get<std::string>() + "', this program reads '" + kResultSchema + "'");
+    throw ResultError(name + ": schema: is '" + one_line(schema->get<std::string>()) + "', this program reads '" + kResultSchema + "'");
   }
   Result result;
   try {
     from_json(json, result, std::string());
   } catch (const ResultError& error) {
-    throw ResultError(name + ": " + (error.what() + 1));  // the path starts with a dot
+    throw ResultError(name + ": " + one_line(error.what() + 1));  // the path starts with a dot, and may hold what stands in the file
   }
   check_labels(result, name);
   return result;

@@ -3,8 +3,6 @@
 import array
 import base64
 import hashlib
-import os
-import pathlib
 import sys
 
 import twin
@@ -16,8 +14,7 @@ except ImportError as error:
     print(f"{error}; to fix: ./tenfold setup tests", file=sys.stderr)
     sys.exit(77)
 
-cache = os.environ.get("TENFOLD_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tenfold"
-data = pathlib.Path(cache) / "data"
+data = twin.data_folder()
 
 # From the same file, so nothing is downloaded and both sides hold the same vocabulary.
 with open(data / "gpt2" / "gpt2.tiktoken", "rb") as file:

@@ -1,9 +1,38 @@
-"""What the Python twins of the benchmark programs share: timing, and a report in Google Benchmark's JSON."""
+"""What the Python twins of the benchmark programs share: timing, a report in Google Benchmark's JSON, and the data."""
 
 import argparse
 import json
+import mmap
+import os
+import pathlib
 import re
+import struct
 import time
+
+
+def data_folder():
+    """Where `./tenfold` keeps the data."""
+    cache = os.environ.get("TENFOLD_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tenfold"
+    return pathlib.Path(cache) / "data"
+
+
+def shard_records(path):
+    """A shard, mapped, and (offset, bytes) of each record; common/data/shard.h gives the layout."""
+    with open(path, "rb") as file:
+        shard = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    count, index = (struct.unpack_from("<Q", shard, at)[0] for at in (56, 64))
+    return shard, [struct.unpack_from("<QQ", shard, index + 32 * i) for i in range(count)]
+
+
+def shard_names(shard):
+    """The names of a mapped shard's records."""
+    classes, count, at = (struct.unpack_from("<Q", shard, at)[0] for at in (48, 56, 72))
+    strings = []
+    for _ in range(1 + classes + count):  # the note, the classes, the records
+        size = struct.unpack_from("<I", shard, at)[0]
+        strings.append(shard[at + 4:at + 4 + size].decode())
+        at += 4 + size
+    return strings[1 + classes:]
 
 
 def run(answer, cases):

@@ -231,7 +231,7 @@ set_up() {
   once 1/6 "system libraries" install_system_libraries "${system_packages[*]}"
   once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
-  [ "$1" = lessons ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken)" install_test_tools "$pins"
+  [ "$1" = lessons ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow)" install_test_tools "$pins$(cat "$root/common/cmake/requirements-test.txt")"
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
   once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"

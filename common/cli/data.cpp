@@ -27,7 +27,7 @@ const std::vector<DataSet>& data_sets() {
       {"fashion-mnist", "70,000 gray pictures of clothes, 28 x 28", "MIT", "./tenfold setup"},
       {"shakespeare", "42 works, plain text", "public domain", "./tenfold setup"},
       {"gpt2", "GPT-2's vocabulary of byte pairs", "MIT", "./tenfold setup"},
-      {"openclipart", "drawings in eight classes, PNG files", "public domain", "./tenfold data pack"},
+      {"openclipart", "drawings in eight classes, PNG files", "public domain", "./tenfold setup"},
   };
   return sets;
 }

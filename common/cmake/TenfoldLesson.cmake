@@ -1,13 +1,14 @@
-# tenfold_lesson([KERNELS]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# tenfold_lesson([KERNELS] [THREADS]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
 # decides what is built:
 #   lesson.cpp            the program
 #   *.h                   the technique's headers, public as <tenfold/NAME.h>
 #   other *.cpp           linked into the program and its tests
 #   *_test.cpp            GoogleTest tests of the technique
 #   exercise/check.cpp    built twice: with starter.h (must fail) and with solution.h (must pass)
+# THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
-  cmake_parse_arguments(ARG "KERNELS" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;THREADS" "" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   file(GLOB headers CONFIGURE_DEPENDS *.h)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
@@ -33,6 +34,15 @@ function(tenfold_lesson)
   endif()
   if(tests)
     tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} LABELS unit gpu)
+  endif()
+  if(tests AND ARG_THREADS AND NOT TENFOLD_SANITIZE)
+    # Only these sources are instrumented, which is where the technique is: it lives in headers.
+    tenfold_test(${name}_thread_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} PLAIN TIMEOUT 300)
+    target_compile_options(${name}_thread_test PRIVATE -fsanitize=thread -g1 -O1)
+    target_link_options(${name}_thread_test PRIVATE -fsanitize=thread)
+    # LibTorch is not instrumented: what it synchronises inside looks like a race. One between two of our own accesses does not.
+    set_property(TEST ${name}_thread_test APPEND PROPERTY ENVIRONMENT
+      "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/thread_sanitizer.txt")
   endif()
   # Smoke: every variant that can run here runs; a lesson with ranks starts through the driver, as a user would.
   add_test(NAME smoke.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset smoke --out ${PROJECT_BINARY_DIR}/smoke)

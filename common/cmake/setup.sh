@@ -172,13 +172,11 @@ link_cuda_compiler() {
 # --- 4 data ------------------------------------------------------------------------------------------------------
 fetch_data() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
 
-# Pictures to decode: only for those who ask for them, since they cost a large download. Not in the sources of fetch_data.
+# Pictures to decode. A large download, so not a part of fetch_data: where it fails or is not wanted, the rest goes on.
 fetch_openclipart() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE" openclipart; }
 
-set_up_pictures() {
-  [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] || rm -f "$stamps"/fetch_openclipart-*
-  once "$1" "pictures (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
-}
+# As the lessons read them: the files as they are, shrunk to JPEG, decoded. What is packed already stays.
+pack_pictures() { for form in "" "--jpeg 256" "--raw 64"; do "$build/tenfold-driver" data pack $form; done; }
 
 # The architectures that kernels are built for. The dev preset builds the whole list of CMakeLists.txt; who only runs
 # lessons waits for one: this machine's, or the oldest as PTX, which every GPU's driver can finish.
@@ -235,11 +233,14 @@ set_up() {
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
   once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
-  # Without them their tests are skipped.
-  if [ "$1" = tests ] && [ -z "${TENFOLD_OFFLINE:-}" ]; then set_up_pictures 4/6; fi
+  # Without them, lessons and tests that need them are skipped.
+  [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] || rm -f "$stamps"/fetch_openclipart-*
+  [ -n "${TENFOLD_OFFLINE:-}" ] || once 4/6 "pictures (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
   build_environment
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
   once 5/6 "configure ($preset)" configure "$pins$(cuda_archs)" "$preset"
   # Ninja knows whether there is something to do, but only looks for new files when it builds. A repeated call stays silent.
   step 6/6 "build (${targets[*]})" build_targets 2
+  for shard in png jpeg256 raw64; do [ -e "$TENFOLD_CACHE/data/shards/openclipart-$shard-train.shard" ] || rm -f "$stamps"/pack_pictures-*; done
+  [ ! -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] || once data "pictures into shards" pack_pictures "$(cat "$root"/common/data/{openclipart,pictures,shard_writer}.cpp)"
 }

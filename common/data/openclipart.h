@@ -1,6 +1,6 @@
 #pragma once
 // Openclipart: some three thousand drawings in eight classes, to decode and to train on; packed into shards.
-// Fetched by `./tenfold data pack`; docs/data.md says what was chosen and why.
+// Fetched and packed by the set-up; docs/data.md says what was chosen and why.
 
 #include <array>
 #include <cstdint>

@@ -40,6 +40,8 @@ class Trial {
   Size size = Size::cpu;
   int rank = 0;
   int world_size = 1;
+  /// For a variant that trains to an end of its own and notes what came out: how long it may take, by the preset.
+  double seconds = 0;
   /// The ranks' process group; null with one rank.
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
@@ -73,6 +75,9 @@ struct Step {
   /// in the parameters' .grad(): unscaled, averaged over micro-batches and ranks, as the optimizer saw them. On many
   /// ranks the loss is this rank's; undefined means "this rank has none".
   std::function<torch::Tensor()> fn;
+  /// For a variant with threads of its own, such as a loader's: true stops them, false lets them go on. Called at the ends of each
+  /// timed block, inside the clock, so that they neither disturb other variants' blocks nor work ahead for nothing.
+  std::function<void(bool)> park = nullptr;
 };
 
 /// What the technique should do, relative to the baseline. Left empty: no prediction.

@@ -23,6 +23,7 @@ Trial CaseRun::trial(const Candidate& candidate) const {
   trial.rank = world.ranks.rank;
   trial.world_size = world.ranks.world_size;
   trial.group = world.group;
+  trial.seconds = seconds;
   return trial;
 }
 

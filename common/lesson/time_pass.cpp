@@ -39,6 +39,7 @@ double timed_block(const World& world, torch::Device device, const Step& step, i
   losses.reserve(static_cast<size_t>(steps));
   world.barrier();
   const double seconds = time_block(device, [&] {
+    if (step.park) step.park(false);
     for (int64_t i = 0; i < steps; ++i) {
       const torch::Tensor loss = step.fn();
       // Detached at once: a kept loss would keep its step's graph.
@@ -46,6 +47,7 @@ double timed_block(const World& world, torch::Device device, const Step& step, i
     }
     // The ranks' slowest counts: without this, rank 0 could finish while others still work.
     world.barrier();
+    if (step.park) step.park(true);
   });
   check_finite(losses);
   return world.max(seconds);

@@ -16,18 +16,19 @@ std::unique_ptr<torch::optim::Optimizer> sgd(const Trial& trial, const std::vect
 
 }  // namespace
 
-ConvNetImpl::ConvNetImpl(int64_t channels)
-    : conv1(torch::nn::Conv2dOptions(1, channels, 3).padding(1)),
+ConvNetImpl::ConvNetImpl(int64_t channels, int64_t colours, int64_t side, int64_t classes)
+    : conv1(torch::nn::Conv2dOptions(colours, channels, 3).padding(1)),
       conv2(torch::nn::Conv2dOptions(channels, 2 * channels, 3).padding(1).stride(2)),
-      head(2 * channels * 7 * 7, 10) {
+      head(2 * channels * (side / 4) * (side / 4), classes) {
+  TORCH_CHECK_VALUE(side % 4 == 0, "ConvNet: the side must be a multiple of 4, got ", side);
   register_module("conv1", conv1);
   register_module("conv2", conv2);
   register_module("head", head);
 }
 
 Tensor ConvNetImpl::forward(const Tensor& images) {
-  Tensor h = torch::relu(conv1(images));                 // (B, C, 28, 28)
-  h = torch::max_pool2d(torch::relu(conv2(h)), {2, 2});  // (B, 2 C, 7, 7)
+  Tensor h = torch::relu(conv1(images));                 // (B, C, S, S)
+  h = torch::max_pool2d(torch::relu(conv2(h)), {2, 2});  // (B, 2 C, S / 4, S / 4)
   return head(h.flatten(1));
 }
 
@@ -57,6 +58,12 @@ std::pair<Tensor, Tensor> ImageBatches::next() {
 
 ConvNetTraining::ConvNetTraining(const Trial& trial)
     : batches(trial, trial.get("batch", trial.by_size(64, 512, 4096))), model(trial.get("channels", trial.by_size(16, 32, 64))) {
+  model->to(trial.device);
+  optimizer = sgd(trial, model->parameters(), 0.01);
+}
+
+ClipartTraining::ClipartTraining(const Trial& trial, int64_t colours, int64_t side, int64_t classes)
+    : model(trial.get("channels", trial.by_size(16, 32, 64)), colours, side, classes) {
   model->to(trial.device);
   optimizer = sgd(trial, model->parameters(), 0.01);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// R1, the convolution workload, and R3, the launch-bound one; both on Fashion-MNIST.
+// R1, the convolution workload, on Fashion-MNIST or on openclipart; R3, the launch-bound one, on Fashion-MNIST.
 
 #include <torch/torch.h>
 
@@ -12,9 +12,10 @@ namespace tenfold {
 
 /// Two convolutions and a linear layer. No batch normalisation: its statistics would make micro-batches and ranks
 /// compute something else than the joint batch.
+/// `side` must be a multiple of 4.
 struct ConvNetImpl : torch::nn::Module {
-  explicit ConvNetImpl(int64_t channels);
-  torch::Tensor forward(const torch::Tensor& images);  // (B, 1, 28, 28) -> (B, 10)
+  explicit ConvNetImpl(int64_t channels, int64_t colours = 1, int64_t side = 28, int64_t classes = 10);
+  torch::Tensor forward(const torch::Tensor& images);  // (B, colours, side, side) -> (B, classes)
 
   torch::nn::Conv2d conv1, conv2;
   torch::nn::Linear head;
@@ -51,6 +52,15 @@ struct ConvNetTraining {
   Parameters parameters() const { return model->named_parameters(); }
 
   ImageBatches batches;
+  ConvNet model;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+};
+
+/// What a variant of an R1 lesson on openclipart trains with; pictures are what the lesson brings. Settings: channels, learning_rate.
+struct ClipartTraining {
+  ClipartTraining(const Trial& trial, int64_t colours, int64_t side, int64_t classes);
+  Parameters parameters() const { return model->named_parameters(); }
+
   ConvNet model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 };

@@ -1,0 +1,98 @@
+#pragma once
+// A batch under construction: samples are written straight to their rows of tensors that are used again and again, page-locked
+// where a GPU copies from them. So nothing is collated afterwards, and nothing is allocated while training.
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace tenfold {
+
+/// One tensor of a batch, without the batch's dimension: {{3, 64, 64}, torch::kFloat} becomes (B, 3, 64, 64).
+struct Field {
+  std::vector<int64_t> shape;
+  torch::Dtype dtype = torch::kFloat;
+};
+
+/// One sample's place in a batch.
+class Row {
+ public:
+  Row(const std::vector<torch::Tensor>& fields, int64_t row) : fields_(fields), row_(row) {}
+
+  /// The numbers of field k, to be written in full. Throws c10::Error when T is not the field's type.
+  template <class T>
+  std::span<T> field(size_t k) const {
+    const torch::Tensor& tensor = fields_.at(k);
+    const auto count = static_cast<size_t>(tensor.stride(0));
+    return {tensor.data_ptr<T>() + static_cast<size_t>(row_) * count, count};
+  }
+
+ private:
+  const std::vector<torch::Tensor>& fields_;
+  int64_t row_;
+};
+
+/// "The device has read this memory": recorded after the copy was queued, waited for before the memory is written again.
+/// Does nothing for copies that are over when they return.
+class CopyDone {
+ public:
+#ifdef TENFOLD_WITH_CUDA
+  void record(torch::Device device) {
+    if (device.is_cuda()) event_.record(c10::cuda::getCurrentCUDAStream(device.index()));
+  }
+  void wait() const { event_.synchronize(); }  // returns at once for an event that was never recorded
+
+ private:
+  at::cuda::CUDAEvent event_;
+#else
+  void record(torch::Device) {}
+  void wait() const {}
+#endif
+};
+
+/// A batch as its caller sees it. The tensors are views of a buffer that is filled again: they hold until next() is called again.
+struct Batch {
+  std::vector<torch::Tensor> fields;  ///< (rows, ...) each, on the host
+  std::vector<int64_t> samples;       ///< which samples the rows hold; empty for a stream
+  int64_t epoch = 0, index = 0;       ///< index: which batch of the epoch
+  CopyDone* copied = nullptr;
+
+  int64_t rows() const { return fields.front().size(0); }
+
+  /// The fields on a device. From page-locked buffers the copy goes on while the host does: the buffer is not filled again before
+  /// it is done, and work queued later on the current stream finds the data in place.
+  std::vector<torch::Tensor> to(torch::Device device) const {
+    std::vector<torch::Tensor> there;
+    for (const torch::Tensor& field : fields) there.push_back(field.to(device, /*non_blocking=*/true));
+    copied->record(device);
+    return there;
+  }
+};
+
+/// Tensors for batches of up to `batch` rows: (batch, ...) each.
+inline std::vector<torch::Tensor> make_buffer(const std::vector<Field>& fields, int64_t batch, bool pinned) {
+  std::vector<torch::Tensor> tensors;
+  for (const Field& field : fields) {
+    std::vector<int64_t> shape{batch};
+    shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+    tensors.push_back(torch::empty(shape, torch::TensorOptions(field.dtype).pinned_memory(pinned)));
+  }
+  return tensors;
+}
+
+/// The first `rows` rows of a buffer.
+inline std::vector<torch::Tensor> first_rows(const std::vector<torch::Tensor>& buffer, int64_t rows) {
+  std::vector<torch::Tensor> views;
+  for (const torch::Tensor& tensor : buffer) views.push_back(tensor.narrow(0, 0, rows));
+  return views;
+}
+
+}  // namespace tenfold

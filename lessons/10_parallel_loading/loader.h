@@ -1,0 +1,216 @@
+#pragma once
+// Batches of a data set whose samples can be loaded in any order, made by worker threads ahead of the training loop.
+//
+// Why not torch::data: its workers hand a vector of samples to a collate function, which copies them once more; the data set is
+// copied for each worker; a sample has no random stream of its own, so augmentation depends on the number of workers; state
+// cannot be saved in mid-epoch, because samplers run ahead of what was handed out; no memory is page-locked or used again.
+
+#include <tenfold/batch_queue.h>
+#include <tenfold/epoch_plan.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace tenfold {
+
+/// Samples that can be loaded in any order, by any thread.
+struct Dataset {
+  int64_t size = 0;
+  std::vector<Field> fields;
+  /// Writes sample i, 0 <= i < size, to its row. Called by many threads at once. What is random comes from `random`.
+  std::function<void(int64_t i, SampleRandom& random, const Row& row)> load;
+  /// For messages; the number alone when there is none.
+  std::function<std::string(int64_t i)> name = nullptr;
+};
+
+struct LoaderOptions {
+  int64_t batch = 32;
+  int workers = 2;   ///< threads; 0: everything happens inside next()
+  int prefetch = 2;  ///< batches that are ready or under way while the caller has another
+  bool shuffle = true;
+  bool ordered = true;  ///< false: whichever batch of the epoch is ready first
+  Tail tail = Tail::keep;
+  uint64_t seed = 0;
+  Part rank = {};
+  bool pinned = false;  ///< page-locked buffers; needs a CUDA device
+};
+
+/// Where a loader stands: what it has handed out. What workers did beyond that is done again, so a loader with other workers and
+/// another prefetch depth may go on from here.
+struct LoaderState {
+  int64_t epoch = 0;
+  int64_t batch = 0;        ///< the batches of the epoch before this one were handed out
+  std::set<int64_t> ahead;  ///< and these; empty for an ordered loader
+  /// What decides which samples are in a batch: checked when a loader goes on.
+  int64_t size = 0, batch_size = 0, ranks = 0;
+  uint64_t seed = 0;
+};
+
+/// The loader's job for its workers: hands out a few rows of a batch at a time.
+class RandomAccessJob {
+ public:
+  struct Unit {
+    Slot* slot;
+    int64_t first, count;  ///< rows
+    std::exception_ptr error = nullptr;
+    int64_t failed_row = 0;
+    std::string failed_name = {};
+  };
+
+  RandomAccessJob(Dataset dataset, const LoaderOptions& options, const LoaderState& from)
+      : dataset_(std::move(dataset)),
+        options_(options),
+        plan_(dataset_.size, options.batch, options.rank, options.tail),
+        // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at the end.
+        unit_rows_(std::max<int64_t>(1, options.batch / (4 * std::max(1, options.workers)))),
+        state_(from) {
+    if (options.prefetch < 1) throw std::invalid_argument("Loader: prefetch must be at least 1, got " + std::to_string(options.prefetch));
+    require_same_batches(from);
+    opening_epoch_ = state_.epoch;
+    const int slots = options.workers == 0 ? 1 : options.prefetch + 1;
+    for (int i = 0; i < slots; ++i) {
+      slots_.push_back(std::make_unique<Slot>());
+      slots_.back()->buffer = make_buffer(dataset_.fields, options.batch, options.pinned);
+      free_.push_back(slots_.back().get());
+    }
+  }
+
+  std::optional<Unit> take() {
+    while (opened_ == nullptr) {
+      if (free_.empty()) return std::nullopt;
+      open();
+    }
+    const auto rows = static_cast<int64_t>(opened_->batch.samples.size());
+    const Unit unit{opened_, next_row_, std::min(unit_rows_, rows - next_row_)};
+    next_row_ += unit.count;
+    if (next_row_ == rows) opened_ = nullptr;
+    return unit;
+  }
+
+  void run(Unit& unit) noexcept {
+    unit.slot->copied.wait();
+    const Batch& batch = unit.slot->batch;
+    for (int64_t row = unit.first; row < unit.first + unit.count && !unit.error; ++row) {
+      const int64_t sample = batch.samples[static_cast<size_t>(row)];
+      try {
+        SampleRandom random(options_.seed, batch.epoch, sample);
+        dataset_.load(sample, random, Row(unit.slot->buffer, row));
+      } catch (...) {
+        unit.error = std::current_exception(), unit.failed_row = row, unit.failed_name = name_of(sample);
+      }
+    }
+  }
+
+  bool done(const Unit& unit) {
+    Slot& slot = *unit.slot;
+    if (unit.error) slot.fail(unit.error, unit.failed_row, unit.failed_name);
+    slot.left -= unit.count;
+    if (slot.left == 0) ready_.emplace(std::pair(slot.batch.epoch, slot.batch.index), &slot);
+    return false;
+  }
+
+  bool epoch_is_over() const { return state_.batch == plan_.batches(); }
+
+  void begin_next_epoch() { ++state_.epoch, state_.batch = 0; }
+
+  Slot* ready() {
+    const auto first = ready_.begin();
+    if (first == ready_.end() || first->first.first != state_.epoch) return nullptr;
+    const int64_t index = first->first.second;
+    if (options_.ordered && index != state_.batch) return nullptr;
+    Slot* slot = first->second;
+    ready_.erase(first);
+    state_.ahead.insert(index);
+    while (state_.ahead.erase(state_.batch) > 0) ++state_.batch;
+    return slot;
+  }
+
+  void give_back(Slot& slot) { free_.push_back(&slot); }
+
+  const LoaderState& state() const { return state_; }
+  const EpochPlan& plan() const { return plan_; }
+
+ private:
+  std::string name_of(int64_t sample) const { return dataset_.name ? dataset_.name(sample) : "sample " + std::to_string(sample); }
+
+  void require_same_batches(const LoaderState& from) {
+    const LoaderState own{.size = dataset_.size, .batch_size = options_.batch, .ranks = options_.rank.count, .seed = options_.seed};
+    const auto same = [](const char* what, auto saved, auto now) {
+      if (saved != now)
+        throw std::invalid_argument(std::string("Loader: the saved state has ") + what + " " + std::to_string(saved) +
+                                    ", this loader has " + std::to_string(now) + ": it would go on with other batches");
+    };
+    if (from.size != 0) {  // 0: there is no saved state
+      same("data set size", from.size, own.size), same("batch size", from.batch_size, own.batch_size);
+      same("rank count", from.ranks, own.ranks), same("seed", from.seed, own.seed);
+    }
+    state_.size = own.size, state_.batch_size = own.batch_size, state_.ranks = own.ranks, state_.seed = own.seed;
+  }
+
+  /// Begins the next batch that was not handed out before the state was saved.
+  void open() {
+    if (opening_ == plan_.batches()) ++opening_epoch_, opening_ = 0;
+    const int64_t index = opening_++;
+    if (opening_epoch_ == state_.epoch && (index < state_.batch || state_.ahead.contains(index))) return;
+    if (!order_ || order_epoch_ != opening_epoch_) {
+      order_ = epoch_order(dataset_.size, options_.seed, opening_epoch_, options_.shuffle);
+      order_epoch_ = opening_epoch_;
+    }
+    Slot& slot = *free_.back();
+    free_.pop_back();
+    auto samples = plan_.samples(*order_, index);
+    slot.begin(opening_epoch_, index, static_cast<int64_t>(samples.size()));
+    slot.batch.samples = std::move(samples);
+    opened_ = &slot, next_row_ = 0;
+  }
+
+  Dataset dataset_;
+  LoaderOptions options_;
+  EpochPlan plan_;
+  int64_t unit_rows_;
+  LoaderState state_;
+
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> free_;
+  std::map<std::pair<int64_t, int64_t>, Slot*> ready_;  // by epoch and index
+
+  Slot* opened_ = nullptr;  // the batch whose rows are being handed out
+  int64_t next_row_ = 0;
+  int64_t opening_epoch_ = 0, opening_ = 0;  // the batch to open next
+  std::optional<std::vector<int64_t>> order_;
+  int64_t order_epoch_ = 0;
+};
+
+/// Every sample of this rank's part exactly once per epoch: the same batches, bit for bit, for any number of workers and any
+/// prefetch depth. To be used by one thread; destroying it stops the workers at their next sample.
+class Loader {
+ public:
+  /// Starts to load, from the beginning or from where another loader was. Throws std::invalid_argument for options that make no
+  /// sense, and for a state of another data set size, batch size, number of ranks or seed.
+  Loader(Dataset dataset, const LoaderOptions& options, const LoaderState& from = {})
+      : job_(std::move(dataset), options, from), queue_(job_, options.workers) {}
+
+  /// The next batch, or null once at the end of each epoch: `while (const Batch* batch = loader.next())` is an epoch. The batch holds
+  /// until next() is called again. Throws LoadError in place of a batch with a sample that could not be loaded, and goes on with the
+  /// batch after it when called again. The time in here is what training waits for: region "data".
+  const Batch* next() { return queue_.next(); }
+
+  int64_t batches_per_epoch() const { return job_.plan().batches(); }
+
+  LoaderState state() {
+    return queue_.locked([this] { return job_.state(); });
+  }
+
+  /// true: returns when all workers stand still; false: they go on. For timing something else meanwhile.
+  void park(bool parked) { queue_.park(parked); }
+
+ private:
+  RandomAccessJob job_;
+  BatchQueue<RandomAccessJob> queue_;  // last: its threads stop before the job goes away
+};
+
+}  // namespace tenfold

@@ -1,0 +1,263 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tenfold/record_stream.h>
+#include <tenfold/stream_loader.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace tenfold;
+using testing::HasSubstr;
+
+/// Sample i: its number, and a random one.
+Dataset numbers(int64_t size) {
+  return {.size = size, .fields = {{{}, torch::kLong}, {{1}, torch::kDouble}}, .load = [](int64_t i, SampleRandom& random, const Row& row) {
+            row.field<int64_t>(0)[0] = i;
+            row.field<double>(1)[0] = random.uniform();
+          }};
+}
+
+struct Copy {
+  int64_t epoch, index;
+  std::vector<int64_t> samples;
+  std::vector<double> random;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy_of(const Batch& batch) {
+  Copy copy{batch.epoch, batch.index, {}, {}};
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    copy.samples.push_back(batch.fields[0][row].item<int64_t>());
+    copy.random.push_back(batch.fields[1][row].item<double>());
+  }
+  return copy;
+}
+
+std::vector<Copy> epoch_of(StreamLoader& loader) {
+  std::vector<Copy> all;
+  while (const Batch* batch = loader.next()) all.push_back(copy_of(*batch));
+  return all;
+}
+
+std::vector<int64_t> sorted_samples(const std::vector<Copy>& batches) {
+  std::vector<int64_t> all;
+  for (const Copy& batch : batches) all.insert(all.end(), batch.samples.begin(), batch.samples.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+std::vector<int64_t> counting_up(int64_t size) {
+  std::vector<int64_t> all(static_cast<size_t>(size));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+TEST(StreamLoader, BringsEverySampleExactlyOncePerEpoch) {
+  for (const int workers : {0, 1, 3}) {
+    for (const int64_t ranks : {1, 2, 3}) {
+      for (const int64_t lanes : {1, 2, 8}) {
+        for (const int64_t batch : {1, 5, 64}) {
+          for (const bool ordered : {true, false}) {
+            SCOPED_TRACE(testing::Message() << workers << " workers, " << ranks << " ranks, " << lanes << " lanes, batch " << batch
+                                            << (ordered ? "" : ", unordered"));
+            std::vector<std::unique_ptr<StreamLoader>> loaders;
+            for (int64_t rank = 0; rank < ranks; ++rank) {
+              loaders.push_back(std::make_unique<StreamLoader>(
+                  stream_of(numbers(53), 4, 1),
+                  StreamOptions{
+                      .batch = batch, .workers = workers, .prefetch = 3, .lanes = lanes, .ordered = ordered, .rank = {rank, ranks}}));
+            }
+            for (int64_t epoch = 0; epoch < 2; ++epoch) {
+              std::vector<Copy> all;
+              for (auto& loader : loaders) {
+                for (Copy& one : epoch_of(*loader)) {
+                  EXPECT_EQ(one.epoch, epoch);
+                  EXPECT_FALSE(one.samples.empty());
+                  all.push_back(std::move(one));
+                }
+              }
+              EXPECT_EQ(sorted_samples(all), counting_up(53));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamLoader, MakesTheSameBatchesWithAnyNumberOfWorkers) {
+  const auto two_epochs = [](int workers, int prefetch, int64_t lanes) {
+    StreamLoader loader(stream_of(numbers(101), 7, 5), {.batch = 4, .workers = workers, .prefetch = prefetch, .lanes = lanes, .seed = 5});
+    auto batches = epoch_of(loader);
+    for (Copy& batch : epoch_of(loader)) batches.push_back(std::move(batch));
+    return batches;
+  };
+  const auto expected = two_epochs(0, 1, 6);
+  EXPECT_EQ(two_epochs(1, 1, 6), expected);
+  EXPECT_EQ(two_epochs(2, 3, 6), expected);
+  EXPECT_EQ(two_epochs(9, 4, 6), expected);
+  EXPECT_NE(two_epochs(2, 3, 5), expected) << "lanes decide what meets in a batch";
+  for (size_t i = 0; i < expected.size() / 2; ++i) EXPECT_EQ(expected[i].index, static_cast<int64_t>(i));
+}
+
+TEST(StreamLoader, DropsTheTailOfEachLane) {
+  StreamLoader loader(stream_of(numbers(53), 1, 0), {.batch = 4, .workers = 2, .lanes = 5, .tail = Tail::drop});
+  const auto batches = epoch_of(loader);  // three lanes of 11 samples and two of 10
+  EXPECT_EQ(batches.size(), 10u);
+  for (const Copy& batch : batches) EXPECT_EQ(batch.samples.size(), 4u);
+}
+
+TEST(StreamLoader, EndsWithMoreLanesThanSamples) {
+  StreamLoader loader(stream_of(numbers(3), 8, 0), {.batch = 2, .workers = 3, .lanes = 16});
+  EXPECT_EQ(sorted_samples(epoch_of(loader)), counting_up(3));
+  EXPECT_EQ(sorted_samples(epoch_of(loader)), counting_up(3));
+  StreamLoader nothing(stream_of(numbers(0), 8, 0), {.batch = 2, .workers = 2});
+  EXPECT_EQ(nothing.next(), nullptr);
+  EXPECT_EQ(nothing.next(), nullptr);
+}
+
+TEST(StreamLoader, GoesOnInMidEpochWithOtherWorkers) {
+  for (const bool with_skip : {true, false}) {
+    Stream stream = stream_of(numbers(90), 6, 2);
+    if (!with_skip) {
+      stream.open = [open = stream.open](const Part& part, int64_t epoch) {
+        StreamReader reader = open(part, epoch);
+        reader.skip = nullptr;
+        return reader;
+      };
+    }
+    const StreamOptions options{.batch = 4, .workers = 2, .lanes = 5, .seed = 2};
+    for (int handed_out = 0; handed_out < 25; handed_out += 3) {
+      StreamLoader whole(stream, options);
+      epoch_of(whole);
+      for (int i = 0; i < handed_out; ++i) whole.next();
+      const StreamState state = whole.state();
+      EXPECT_EQ(state.epoch, 1);
+      const auto rest = epoch_of(whole);
+      for (const int workers : {0, 3}) {
+        StreamOptions other = options;
+        other.workers = workers;
+        StreamLoader resumed(stream, other, state);
+        EXPECT_EQ(epoch_of(resumed), rest);
+      }
+    }
+  }
+}
+
+TEST(StreamLoader, RefusesAStateOfOtherBatches) {
+  StreamLoader loader(stream_of(numbers(20), 1, 0), {.batch = 2, .workers = 0, .lanes = 4});
+  loader.next();
+  const StreamState state = loader.state();
+  for (const StreamOptions& options :
+       {StreamOptions{.batch = 3, .lanes = 4}, StreamOptions{.batch = 2, .lanes = 5}, StreamOptions{.batch = 2, .lanes = 4, .seed = 9},
+        StreamOptions{.batch = 2, .lanes = 4, .rank = {0, 2}}}) {
+    EXPECT_THROW(StreamLoader(stream_of(numbers(20), 1, 0), options, state), std::invalid_argument);
+  }
+}
+
+TEST(StreamLoader, RefusesOptionsThatMakeNoSense) {
+  for (const StreamOptions& options : {StreamOptions{.batch = 0}, StreamOptions{.workers = -1}, StreamOptions{.prefetch = 0},
+                                       StreamOptions{.lanes = 0}, StreamOptions{.lanes = -3}, StreamOptions{.rank = {1, 1}}}) {
+    EXPECT_THROW(StreamLoader(stream_of(numbers(20), 1, 0), options), std::invalid_argument);
+  }
+}
+
+TEST(StreamLoader, NamesTheSampleAndEndsItsLane) {
+  for (const int workers : {0, 2}) {
+    Dataset faulty = numbers(40);
+    faulty.load = [load = faulty.load](int64_t i, SampleRandom& random, const Row& row) {
+      if (i == 13) throw std::domain_error("is no picture");
+      load(i, random, row);
+    };
+    faulty.name = [](int64_t i) { return "food/" + std::to_string(i) + ".png"; };
+    StreamLoader loader(stream_of(faulty, 1, 0), {.batch = 5, .workers = workers, .lanes = 4});
+    std::vector<int64_t> seen;
+    int errors = 0;
+    for (bool more = true; more;) {
+      try {
+        const Batch* batch = loader.next();
+        more = batch != nullptr;
+        if (more) {
+          for (const int64_t sample : copy_of(*batch).samples) seen.push_back(sample);
+        }
+      } catch (const LoadError& error) {
+        ++errors;
+        EXPECT_STREQ(error.what(), "food/13.png: is no picture");
+        EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
+      }
+    }
+    EXPECT_EQ(errors, 1);
+    EXPECT_EQ(seen.size(), 30u) << "three lanes of ten; lane 1 ends in its first batch";
+    EXPECT_THROW(epoch_of(loader), LoadError) << "the next epoch begins the lane anew";
+  }
+}
+
+TEST(StreamLoader, SaysWhichPartCouldNotBeOpened) {
+  Stream stream = stream_of(numbers(10), 1, 0);
+  stream.open = [open = stream.open](const Part& part, int64_t epoch) {
+    if (part.index == 2) throw std::runtime_error("connection refused");
+    return open(part, epoch);
+  };
+  StreamLoader loader(stream, {.batch = 5, .workers = 2, .lanes = 4});
+  EXPECT_THAT([&] { epoch_of(loader); }, testing::ThrowsMessage<LoadError>("part 2 of the stream: connection refused"));
+}
+
+size_t threads_of_this_process() {
+  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST(StreamLoader, StopsAtAnyMomentAndLeavesNothingBehind) {
+  const size_t before = threads_of_this_process();
+  const auto alive = std::make_shared<int>(0);
+  for (int batches = 0; batches < 30; ++batches) {
+    Dataset kept = numbers(60);
+    kept.load = [alive, load = kept.load, batches](int64_t i, SampleRandom& random, const Row& row) {
+      if (batches % 3 == 2 && i == 20) throw std::runtime_error("broken");
+      if (i % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      load(i, random, row);
+    };
+    StreamLoader loader(stream_of(kept, 4, 0), {.batch = 3, .workers = 4, .prefetch = 1 + batches % 4, .lanes = 1 + batches % 6});
+    for (int i = 0; i < batches; ++i) {
+      try {
+        loader.next();
+      } catch (const LoadError&) {
+      }
+    }
+    if (batches % 7 == 6) loader.park(true);
+  }
+  EXPECT_EQ(alive.use_count(), 1);
+  EXPECT_EQ(threads_of_this_process(), before);
+}
+
+TEST(RecordOrder, PartsTogetherAreEverythingOnce) {
+  for (const int64_t parts : {1, 3, 8}) {
+    for (const int64_t buffer : {1, 5, 1000}) {
+      const auto times = times_read(77, parts, buffer, 3);
+      EXPECT_TRUE(std::ranges::all_of(times, [](int64_t n) { return n == 1; }));
+    }
+  }
+  EXPECT_EQ(times_read(10, 4, 2, 3, /*sharded=*/false), std::vector<int64_t>(10, 4)) << "without parts, as often as there are readers";
+}
+
+TEST(RecordOrder, MixesWithinItsBuffer) {
+  RecordOrder as_it_comes(10, {1, 2}, 1, 0, 0), mixed(1000, {}, 50, 0, 0), again(1000, {}, 50, 0, 0), later(1000, {}, 50, 0, 1);
+  for (int64_t i = 1; i < 10; i += 2) EXPECT_EQ(as_it_comes.next(), i);
+  std::vector<int64_t> order, second;
+  for (int64_t i = 0; i < 1000; ++i) {
+    order.push_back(mixed.next().value());
+    EXPECT_LT(order.back(), i + 50) << "what has not been read cannot be handed out";
+    EXPECT_EQ(again.next(), order.back());
+    second.push_back(later.next().value());
+  }
+  EXPECT_FALSE(std::ranges::is_sorted(order));
+  EXPECT_NE(order, second) << "each epoch anew";
+  EXPECT_EQ(mixed.next(), std::nullopt);
+}
+
+}  // namespace

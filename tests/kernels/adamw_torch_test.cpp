@@ -8,23 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "places.h"
 #include "support.h"
 
 namespace tenfold {
 namespace {
 
 using fused::FusedAdamW;
+using test::devices;
 using test::message_of;
 using torch::Tensor;
 using torch::optim::AdamW;
 using torch::optim::AdamWOptions;
 using torch::optim::AdamWParamState;
-
-std::vector<torch::Device> devices() {
-  std::vector<torch::Device> all{torch::kCPU};
-  if (torch::cuda::is_available()) all.emplace_back(torch::kCUDA);
-  return all;
-}
 
 /// Parameters of awkward shapes, the same for each seed: more than one launch can do, one of them channels-last, one of 0 values.
 std::vector<Tensor> some_parameters(torch::Device device) {

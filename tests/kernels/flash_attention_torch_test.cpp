@@ -9,33 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "places.h"
 #include "support.h"
 
 namespace tenfold {
 namespace {
 
 using test::message_of;
+using test::Place;
+using test::places;
 using torch::Tensor;
 using Three = std::array<Tensor, 3>;
-
-/// Where and in which type; `unit` is the type's rounding.
-struct Place {
-  torch::Device device;
-  at::ScalarType type;
-  double unit;
-};
-
-std::vector<Place> places() {
-  std::vector<torch::Device> devices{torch::kCPU};
-  if (torch::cuda::is_available()) devices.emplace_back(torch::kCUDA);
-  std::vector<Place> all;
-  for (const auto& device : devices) {
-    all.push_back({device, torch::kFloat, 0x1p-24});
-    all.push_back({device, torch::kHalf, 0x1p-11});
-    all.push_back({device, torch::kBFloat16, 0x1p-8});
-  }
-  return all;
-}
 
 struct Shape {
   int64_t batch, heads, queries, keys, width;

@@ -20,6 +20,7 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include "places.h"
 #include "support.h"
 
 namespace tenfold {
@@ -27,6 +28,8 @@ namespace {
 
 using fused::Gelu;
 using test::message_of;
+using test::Place;
+using test::places;
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 
@@ -121,25 +124,6 @@ std::vector<Pair> small_pairs() {
   all.push_back(rope_pair({2, 2, 3, 4}));
   all.push_back(embedding_pair(3, 4, {2, 3}));
   for (const bool in_place : {false, true}) all.push_back(cross_entropy_pair({4, 5}, in_place));
-  return all;
-}
-
-/// Where and in which type the bindings are tested; `unit` is the type's rounding.
-struct Place {
-  torch::Device device;
-  at::ScalarType type;
-  double unit;
-};
-
-std::vector<Place> places() {
-  std::vector<torch::Device> devices{torch::kCPU};
-  if (torch::cuda::is_available()) devices.emplace_back(torch::kCUDA);
-  std::vector<Place> all;
-  for (const auto& device : devices) {
-    all.push_back({device, torch::kFloat, 0x1p-24});
-    all.push_back({device, torch::kHalf, 0x1p-11});
-    all.push_back({device, torch::kBFloat16, 0x1p-8});
-  }
   return all;
 }
 

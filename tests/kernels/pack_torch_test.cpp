@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "places.h"
 #include "support.h"
 
 namespace tenfold {
 namespace {
 
+using test::devices;
 using torch::Tensor;
 
 struct Given {
@@ -20,12 +22,6 @@ struct Given {
 };
 
 const std::vector<Given> kGiven = {{{1}, 1, {}}, {{3, 0, 5}, 5, {7}}, {{0, 2, 2, 0}, 2, {3, 8}}, {{4, 4}, 4, {64}}};
-
-std::vector<torch::Device> devices() {
-  std::vector<torch::Device> all{torch::kCPU};
-  if (torch::cuda::is_available()) all.emplace_back(torch::kCUDA);
-  return all;
-}
 
 Tensor offsets_of(const std::vector<int64_t>& lengths, at::ScalarType type, torch::Device device) {
   std::vector<int64_t> begin{0};

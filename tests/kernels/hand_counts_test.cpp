@@ -27,19 +27,6 @@ using simt::Space;
 
 int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-/// All accesses of one kind in one space, and in one buffer for global memory.
-Access sum(const Report& report, Space space, Kind kind, const std::string& buffer = "") {
-  Access sum;
-  for (const Access& access : report.accesses) {
-    if (access.space != space || access.kind != kind || access.buffer != buffer) continue;
-    sum.requests += access.requests;
-    sum.lanes += access.lanes;
-    sum.sectors += access.sectors;
-    sum.wavefronts += access.wavefronts;
-  }
-  return sum;
-}
-
 // --- transpose -----------------------------------------------------------------------------------------------------
 struct Matrix {
   int64_t rows, columns;

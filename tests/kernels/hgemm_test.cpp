@@ -142,7 +142,7 @@ using simt::Kind;
 using simt::Report;
 using simt::Space;
 
-/// What a rung does in memory; sums over the accesses of one kind, space and buffer.
+/// What a rung does in memory.
 class HgemmUnderTheMicroscope : public KernelTest {
  protected:
   Report report_of(int rung, Size size) {
@@ -154,18 +154,6 @@ class HgemmUnderTheMicroscope : public KernelTest {
     hgemm(stream(), c.data(), a.data(), b.data(), size.m, size.n, size.k, rung);
     expect_clean();
     return device_.report();
-  }
-  static Access sum(const Report& report, Space space, Kind kind, const std::string& buffer = "") {
-    Access sum;
-    for (const Access& access : report.accesses) {
-      if (access.space != space || access.kind != kind || access.buffer != buffer) continue;
-      sum.requests += access.requests;
-      sum.sectors += access.sectors;
-      sum.wavefronts += access.wavefronts;
-      sum.ideal_wavefronts += access.ideal_wavefronts;
-    }
-    EXPECT_GT(sum.requests, 0) << name_of(space) << " " << name_of(kind) << " " << buffer;
-    return sum;
   }
   static int64_t loaded_bytes(const Report& report) {
     return sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved();

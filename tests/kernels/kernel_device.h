@@ -121,4 +121,31 @@ class KernelTest : public testing::Test {
 
 #endif
 
+#ifdef TENFOLD_COUNTED
+
+/// All accesses of one kind in one space, added up, and of one buffer where it is named. Of `bytes` and `worst_ways` the largest.
+inline simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind, const std::string& buffer = "") {
+  simt::Access sum{.space = space, .kind = kind, .bytes = 0, .buffer = buffer};
+  for (const simt::Access& access : report.accesses) {
+    if (access.space != space || access.kind != kind || (!buffer.empty() && access.buffer != buffer)) continue;
+    sum.bytes = std::max(sum.bytes, access.bytes);
+    sum.requests += access.requests;
+    sum.lanes += access.lanes;
+    sum.sectors += access.sectors;
+    sum.wavefronts += access.wavefronts;
+    sum.ideal_wavefronts += access.ideal_wavefronts;
+    sum.worst_ways = std::max(sum.worst_ways, access.worst_ways);
+  }
+  return sum;
+}
+
+/// The same where there must be one: a count of nothing proves nothing.
+inline simt::Access sum(const simt::Report& report, simt::Space space, simt::Kind kind, const std::string& buffer = "") {
+  const simt::Access all = total(report, space, kind, buffer);
+  EXPECT_GT(all.requests, 0) << name_of(space) << " " << name_of(kind) << " " << buffer;
+  return all;
+}
+
+#endif
+
 }  // namespace tenfold::test

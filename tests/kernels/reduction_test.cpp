@@ -138,19 +138,6 @@ TEST_F(Reduction, ManyElements) {
 #endif
 #ifdef TENFOLD_COUNTED
 
-/// The requests of one kind in one space, and what they move.
-simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind) {
-  simt::Access sum{.space = space, .kind = kind};
-  for (const simt::Access& access : report.accesses) {
-    if (access.space != space || access.kind != kind) continue;
-    sum.requests += access.requests;
-    sum.lanes += access.lanes;
-    sum.sectors += access.sectors;
-    sum.worst_ways = std::max(sum.worst_ways, access.worst_ways);
-  }
-  return sum;
-}
-
 TEST_F(Reduction, TheMicroscopeSeesWhatEachRungIsAbout) {
   using simt::Kind;
   using simt::Space;

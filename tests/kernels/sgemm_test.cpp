@@ -155,8 +155,9 @@ using tenfold::simt::Access;
 using tenfold::simt::Kind;
 using tenfold::simt::Report;
 using tenfold::simt::Space;
+using tenfold::test::sum;
 
-/// What a rung does in memory; sums over the accesses of one kind, space and buffer.
+/// What a rung does in memory.
 class SgemmUnderTheMicroscope : public tenfold::test::KernelTest {
  protected:
   Report report_of(int rung, Size size) {
@@ -166,19 +167,6 @@ class SgemmUnderTheMicroscope : public tenfold::test::KernelTest {
     sgemm(stream(), c.data(), a.data(), b.data(), size.m, size.n, size.k, 1, 0, rung);
     expect_clean();
     return device_.report();
-  }
-  static Access sum(const Report& report, Space space, Kind kind, const std::string& buffer) {
-    Access sum;
-    for (const Access& access : report.accesses) {
-      if (access.space != space || access.kind != kind || access.buffer != buffer) continue;
-      sum.requests += access.requests;
-      sum.lanes += access.lanes;
-      sum.sectors += access.sectors;
-      sum.wavefronts += access.wavefronts;
-      sum.ideal_wavefronts += access.ideal_wavefronts;
-    }
-    EXPECT_GT(sum.requests, 0) << name_of(space) << " " << name_of(kind) << " " << buffer;
-    return sum;
   }
   static void expect_width(const Report& report, int bytes) {
     for (const Access& access : report.accesses) {

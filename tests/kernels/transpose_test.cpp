@@ -76,21 +76,6 @@ TEST_F(Transpose, MoreRowsThanTwoDimensionalGridsHave) {
 #endif
 #ifdef TENFOLD_COUNTED
 
-/// All accesses of one kind in one space, added up.
-simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind) {
-  simt::Access sum{.space = space, .kind = kind, .bytes = 0};
-  for (const simt::Access& access : report.accesses) {
-    if (access.space != space || access.kind != kind) continue;
-    sum.bytes = std::max(sum.bytes, access.bytes);
-    sum.requests += access.requests;
-    sum.lanes += access.lanes;
-    sum.sectors += access.sectors;
-    sum.wavefronts += access.wavefronts;
-    sum.worst_ways = std::max(sum.worst_ways, access.worst_ways);
-  }
-  return sum;
-}
-
 /// What a rung should be seen doing with a matrix that its tiles cover exactly.
 struct Counts {
   int bytes;           // per lane in global memory

@@ -6,6 +6,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -26,12 +28,17 @@ struct Shape {
   int64_t rows, columns;
 };
 
-/// Throws c10::Error for a tensor that no kernel takes; `name` is the operation's.
-inline Shape shape_of(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name, ": the input must have a dimension and an element");
+/// Throws c10::Error for a tensor of a type or on a device that no kernel takes; `name` is the operation's.
+inline void check_type_and_device(const char* name, const at::Tensor& input) {
   TORCH_CHECK(input.is_cpu() || input.is_cuda(), name, ": the input must be on the CPU or on CUDA, not on ", input.device());
   const auto type = input.scalar_type();
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name, ": takes float, half and bfloat16, not ", type);
+}
+
+/// Throws c10::Error for a tensor that no kernel takes.
+inline Shape shape_of(const char* name, const at::Tensor& input) {
+  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name, ": the input must have a dimension and an element");
+  check_type_and_device(name, input);
   return {input.numel() / input.size(-1), input.size(-1)};
 }
 
@@ -53,11 +60,42 @@ T* data_of(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
+/// Tensors, each with its name in reports.
+using NamedTensors = std::vector<std::pair<const char*, at::Tensor>>;
+
+/// The bytes of a tensor, or of several that overlap.
+struct MemoryRange {
+  std::string name;
+  std::byte *begin, *end;
+  size_t element_bytes;
+};
+
+/// Where the tensors lie, ascending and apart. Some may be the same, as a result and the gradient of its own square.
+inline std::vector<MemoryRange> ranges_of(const NamedTensors& tensors) {
+  std::vector<MemoryRange> each, merged;
+  for (const auto& [name, tensor] : tensors) {
+    auto* begin = static_cast<std::byte*>(tensor.data_ptr());
+    each.push_back({name, begin, begin + tensor.nbytes(), static_cast<size_t>(tensor.element_size())});
+  }
+  std::sort(each.begin(), each.end(), [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
+  for (const MemoryRange& next : each) {
+    if (merged.empty() || next.begin >= merged.back().end) {
+      merged.push_back(next);
+      continue;
+    }
+    MemoryRange& last = merged.back();
+    last.name += " and " + next.name;
+    last.end = std::max(last.end, next.end);
+    last.element_bytes = std::min(last.element_bytes, next.element_bytes);
+  }
+  return merged;
+}
+
 /// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU: under
-/// the microscope, very slow, for tests and for looking; the kernel may then touch these tensors and nothing else, and
-/// anything else is a fault, which throws std::runtime_error.
+/// the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a fault that is
+/// found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
 template <class Launch>
-void launch_where_they_are(const std::vector<std::pair<const char*, at::Tensor>>& tensors, const Launch& launch) {
+void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
   const at::Tensor& first = tensors.front().second;
   const auto with_type = [&](auto stream) {
     if (first.scalar_type() == at::kHalf) return launch(stream, __half());
@@ -72,7 +110,9 @@ void launch_where_they_are(const std::vector<std::pair<const char*, at::Tensor>>
 #endif
   simt::Device device({.count = false, .races = false});
   std::vector<std::shared_ptr<void>> lent;
-  for (const auto& [name, tensor] : tensors) lent.push_back(device.adopt(name, tensor.data_ptr(), tensor.nbytes(), tensor.element_size()));
+  for (const MemoryRange& range : ranges_of(tensors)) {
+    lent.push_back(device.adopt(range.name, range.begin, static_cast<size_t>(range.end - range.begin), range.element_bytes));
+  }
   with_type(&device);
   for (const simt::Fault& fault : device.report().faults) throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
 }

@@ -51,7 +51,7 @@ void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList s
   TORCH_CHECK(parameters.size() == averages.size() && parameters.size() == square_averages.size() && parameters.size() == gradients.size(),
               kName, ": ", parameters.size(), " parameters, ", averages.size(), " averages, ", square_averages.size(),
               " square averages and ", gradients.size(), " gradients; there must be as many of each");
-  std::vector<std::pair<const char*, Tensor>> used;
+  NamedTensors used;
   std::vector<kernels::AdamWTensor> list;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& parameter = parameters[i];

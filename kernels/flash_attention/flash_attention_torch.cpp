@@ -43,18 +43,9 @@ int last_of(int rungs, [[maybe_unused]] const Tensor& q) {
   return rungs - 1;
 }
 
-/// The tensor, contiguous. The microscope takes each byte for one buffer's: on a CPU one that shares memory with others is copied.
-Tensor apart(const Tensor& tensor, std::initializer_list<Tensor> others) {
-  Tensor own = tensor.contiguous();
-  for (const Tensor& other : others) {
-    if (own.is_cpu() && own.is_alias_of(other)) return own.clone();
-  }
-  return own;
-}
-
 struct FlashAttention : torch::autograd::Function<FlashAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& queries, const Tensor& keys, const Tensor& values, bool causal) {
-    const Tensor q = queries.contiguous(), k = apart(keys, {q}), v = apart(values, {q, k}), out = torch::empty_like(q);
+    const Tensor q = queries.contiguous(), k = keys.contiguous(), v = values.contiguous(), out = torch::empty_like(q);
     const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
     launch_where_they_are({{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
       using T = decltype(value);
@@ -71,7 +62,7 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &logsumexp = saved[4];
     const bool causal = context->saved_data["causal"].toBool();
-    const Tensor grad = apart(gradients[0], {q, k, v, out}), workspace = torch::empty_like(logsumexp);
+    const Tensor grad = gradients[0].contiguous(), workspace = torch::empty_like(logsumexp);
     const Tensor grad_q = torch::empty_like(q), grad_k = torch::empty_like(k), grad_v = torch::empty_like(v);
     launch_where_they_are({{"q", q},
                            {"k", k},

@@ -13,10 +13,8 @@ using torch::autograd::variable_list;
 
 /// Both directions need a first dimension that is rows, and offsets that lie beside them.
 void check_arguments(const char* name, const Tensor& rows, const Tensor& cu_seqlens) {
-  const bool defined = rows.defined() && cu_seqlens.defined();
-  TORCH_CHECK(defined && (rows.is_cpu() || rows.is_cuda()), name, ": the input must be on the CPU or on CUDA");
-  const auto type = rows.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name, ": takes float, half and bfloat16, not ", type);
+  TORCH_CHECK(rows.defined() && cu_seqlens.defined(), name, ": the input and cu_seqlens must be on the CPU or on CUDA; one is undefined");
+  check_type_and_device(name, rows);
   TORCH_CHECK(cu_seqlens.scalar_type() == at::kInt || cu_seqlens.scalar_type() == at::kLong, name,
               ": cu_seqlens must be int32 or int64, not ", cu_seqlens.scalar_type());
   TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 2, name, ": cu_seqlens must have shape (batch + 1), not ", cu_seqlens.sizes());

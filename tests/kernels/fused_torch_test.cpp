@@ -20,6 +20,7 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include "../../kernels/torch_binding.h"
 #include "places.h"
 #include "support.h"
 
@@ -227,6 +228,56 @@ TEST(FusedTorch, InputsThatAreNotContiguousAreRead) {
       for (size_t i = 0; i < of_given.size(); ++i) EXPECT_TRUE(torch::equal(of_given[i], of_straight[i])) << pair.name << ", input " << i;
     }
   }
+}
+
+// A gradient that is the result itself, two parameters that overlap: what is only read may share memory.
+TEST(FusedTorch, TensorsMayOverlapInMemory) {
+  torch::manual_seed(50);
+  for (const Place& place : places()) {
+    for (const Pair& pair : small_pairs()) {
+      const Tensors given = arguments(pair, place);
+      const auto gradients = [&](bool apart) {
+        Tensors inputs;
+        for (const Tensor& one : given) inputs.push_back(one.clone().requires_grad_());
+        const Tensor out = pair.ours(inputs);
+        out.backward(apart ? out.detach().clone() : out.detach());
+        for (Tensor& one : inputs) one = one.grad();
+        return inputs;
+      };
+      const Tensors ours = gradients(false), expected = gradients(true);
+      for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::equal(ours[i], expected[i])) << pair.name << ", input " << i;
+    }
+    const Tensor all = torch::randn({40}).to(place.device, place.type), x = all.slice(0, 0, 30).view({3, 10});
+    const auto vector = [&](int64_t begin) { return all.slice(0, begin, begin + 10); };
+    // Parameters behind the input's end that only touch each other, and ones within it.
+    for (const auto& [weight, bias] : {std::pair{vector(25), vector(30)}, {vector(5), vector(15)}, {vector(5), vector(30)}}) {
+      EXPECT_TRUE(torch::equal(fused::layer_norm(x, weight, bias), fused::layer_norm(x.clone(), weight.clone(), bias.clone())));
+    }
+  }
+}
+
+TEST(FusedTorch, MemoryThatOverlapsIsOneRange) {
+  const Tensor all = torch::zeros({40});
+  auto* const begin = static_cast<std::byte*>(all.data_ptr());
+  const auto part = [&](int64_t from, int64_t to) { return all.slice(0, from, to); };
+  const Tensor halves = part(32, 40).view(torch::kHalf);
+  const auto ranges = fused::ranges_of({{"last", halves},
+                                        {"touches", part(30, 32)},
+                                        {"whole", part(0, 20)},
+                                        {"within", part(5, 10)},
+                                        {"across", part(15, 30)},
+                                        {"also last", part(32, 40)}});
+  ASSERT_EQ(ranges.size(), 3U);
+  EXPECT_EQ(ranges[0].name, "whole and within and across");
+  EXPECT_EQ(ranges[0].begin, begin);
+  EXPECT_EQ(ranges[0].end, begin + 30 * sizeof(float));
+  EXPECT_EQ(ranges[1].name, "touches");
+  EXPECT_EQ(ranges[1].begin, begin + 30 * sizeof(float));
+  EXPECT_EQ(ranges[1].end, begin + 32 * sizeof(float));
+  EXPECT_EQ(ranges[1].element_bytes, sizeof(float));
+  EXPECT_EQ(ranges[2].end, begin + 40 * sizeof(float));
+  EXPECT_EQ(ranges[2].element_bytes, 2U);
+  EXPECT_EQ(fused::ranges_of({{"whole", all}, {"within", part(3, 5)}}).at(0).end, begin + 40 * sizeof(float));
 }
 
 TEST(FusedTorch, CrossEntropyInPlaceLeavesTheGradientInTheLogits) {

@@ -247,8 +247,8 @@ void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
 /// Completes every warp operation whose lanes have all come; `lanes` are the warp's threads, null where the block has none.
 /// True when a lane can go on.
 bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp);
-/// "0x0000ffff"
-std::string hex(uint32_t mask);
+/// "0x0000ffff", with zeros in front as a mask needs them; an address has 16 digits.
+std::string hex(uint64_t value, int digits = 8);
 // tensor_cores.cpp
 /// Completes an ldmatrix or mma.sync, for which all 32 lanes must have come; `group`: those that did.
 void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t group);

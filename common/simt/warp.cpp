@@ -1,6 +1,7 @@
 // Shuffles, votes and reductions: what the lanes of a warp give and get when all that must come have come.
 #include <algorithm>
 #include <bit>
+#include <cinttypes>
 #include <cstdio>
 #include <limits>
 
@@ -8,9 +9,9 @@
 
 namespace tenfold::simt {
 
-std::string hex(uint32_t mask) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0x%08x", mask);
+std::string hex(uint64_t value, int digits) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%0*" PRIx64, digits, value);
   return text;
 }
 

@@ -20,8 +20,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
   const auto pc = static_cast<uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   note_fault(FaultKind::out_of_bounds, pc + 1,  // as if a call had returned to behind it
-             "touches address " + hex(static_cast<uint32_t>(address >> 32)) + hex(static_cast<uint32_t>(address)).substr(2) +
-                 ", where there is no buffer");
+             "touches address " + hex(address, 16) + ", where there is no buffer");
   end_launch();
 }
 

@@ -12,8 +12,10 @@
 #include "launch.cuh"
 
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace tenfold::kernels {
 
@@ -33,6 +35,21 @@ inline void require_ampere(const char* kernel) {
 /// The 32-bit address that instructions on shared memory take.
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 #endif
+
+/// Two floats rounded to T (__half or __nv_bfloat16) in one register, as mma takes two neighbours: the first in the lower half.
+template <class T>
+__device__ inline uint32_t register_of(float low, float high) {
+  uint32_t bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 both = __floats2half2_rn(low, high);
+    memcpy(&bits, &both, sizeof(bits));
+  } else {
+    static_assert(std::is_same_v<T, __nv_bfloat16>);
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    memcpy(&bits, &both, sizeof(bits));
+  }
+  return bits;
+}
 
 /// D (16, 8) = A (16, 16) * B (16, 8) + C (16, 8) by the 32 lanes of a warp, A and B of T (__half or __nv_bfloat16), C and D float.
 /// d and c may be the same array. With group = lane / 4 and t = lane % 4 a lane holds, two elements to a register, the lower index

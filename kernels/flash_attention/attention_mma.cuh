@@ -8,8 +8,6 @@
 #include "../ptx.cuh"
 #include "attention_tiles.cuh"
 
-#include <cstring>
-
 namespace tenfold::kernels {
 
 /// Values from one row of a tile to the next: 16 bytes more than a row has, so that the eight rows of 16 bytes that ldmatrix reads at a
@@ -33,20 +31,6 @@ __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count,
       for (int n = 0; n < 8; ++n) to[n] = there ? from[n] : from_float<T>(0);
     }
   }
-}
-
-/// Two floats as two neighbours in a register, the first in the lower half.
-template <class T>
-__device__ inline uint32_t pack(float low, float high) {
-  uint32_t bits;
-  if constexpr (std::is_same_v<T, __half>) {
-    const __half2 both = __floats2half2_rn(low, high);
-    memcpy(&bits, &both, sizeof(bits));
-  } else {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    memcpy(&bits, &both, sizeof(bits));
-  }
-  return bits;
 }
 
 /// products (16, 8 * kTiles) = rows (16, D) * columns (8 * kTiles, D)^T, both in shared memory; `rows` are the warp's own.
@@ -80,8 +64,8 @@ __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[k
   const T* from = tile + lane % 16 * kMmaStride<D> + lane / 16 * 8;
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
-    const uint32_t a[4] = {pack<T>(weights[n][0], weights[n][1]), pack<T>(weights[n][2], weights[n][3]),
-                           pack<T>(weights[n + 1][0], weights[n + 1][1]), pack<T>(weights[n + 1][2], weights[n + 1][3])};
+    const uint32_t a[4] = {register_of<T>(weights[n][0], weights[n][1]), register_of<T>(weights[n][2], weights[n][3]),
+                           register_of<T>(weights[n + 1][0], weights[n + 1][1]), register_of<T>(weights[n + 1][2], weights[n + 1][3])};
 #pragma unroll
     for (int d = 0; d < D / 8; d += 2) {
       uint32_t b[4];
@@ -102,8 +86,8 @@ __device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8]
   __syncwarp();  // the other lanes may still read these rows
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
-    words[4 * n] = pack<T>(sums[n][0] * upper, sums[n][1] * upper);
-    words[4 * n + 8 * kMmaStride<D> / 2] = pack<T>(sums[n][2] * lower, sums[n][3] * lower);
+    words[4 * n] = register_of<T>(sums[n][0] * upper, sums[n][1] * upper);
+    words[4 * n + 8 * kMmaStride<D> / 2] = register_of<T>(sums[n][2] * lower, sums[n][3] * lower);
   }
   __syncwarp();
   constexpr int kEights = D / 8;

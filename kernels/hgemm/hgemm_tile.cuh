@@ -100,12 +100,6 @@ __device__ inline void hgemm_multiply(float (&sum)[kRows][kColumns][4], const Hg
   }
 }
 
-/// Two elements in one register, the first in the lower half.
-template <class T>
-__device__ inline uint32_t hgemm_two(T low, T high) {
-  return uint32_t{reinterpret_cast<const uint16_t&>(high)} << 16 | reinterpret_cast<const uint16_t&>(low);
-}
-
 /// Exchanges words[i] of lane j with words[j] of lane i, for the four lanes of each group of four.
 __device__ inline void hgemm_transpose_words(uint32_t (&words)[4]) {
 #pragma unroll
@@ -139,7 +133,7 @@ __device__ inline void hgemm_store(T* c, int m, int n, int row0, int column0, co
 #pragma unroll
         for (int tile = 0; tile < 4; ++tile) {
           const float* from = &sum[i][j + tile][2 * half];
-          words[tile] = hgemm_two(from_float<T>(from[0]), from_float<T>(from[1]));
+          words[tile] = register_of<T>(from[0], from[1]);
         }
         if constexpr (kVectors) {
           hgemm_transpose_words(words);

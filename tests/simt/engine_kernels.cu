@@ -66,6 +66,7 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"lanes_wait_for_each_other", lanes_wait_for_each_other}, Named{"barrier_in_branch", barrier_in_branch},
       Named{"two_barriers", two_barriers}, Named{"barrier_after_branch", barrier_after_branch},
       // ptx_kernels.cuh
+      Named{"register_half", register_of_two<__half>}, Named{"register_bfloat16", register_of_two<__nv_bfloat16>},
       Named{"mma_half", mma_product<__half>}, Named{"mma_bfloat16", mma_product<__nv_bfloat16>}, Named{"mma_tf32", mma_tf32},
       Named{"mma_ldmatrix_half", mma_ldmatrix<__half>}, Named{"mma_ldmatrix_bfloat16", mma_ldmatrix<__nv_bfloat16>},
       Named{"mma_31_lanes", mma_31_lanes}, Named{"mma_in_branches", mma_in_branches}, Named{"ldmatrix_registers", ldmatrix_registers},

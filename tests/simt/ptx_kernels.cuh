@@ -8,6 +8,13 @@ using kernels::cp_async;
 using kernels::cp_async_commit;
 using kernels::cp_async_wait;
 
+// --- registers ---------------------------------------------------------------------------------------------------------
+/// out[i] has the bits of elements 2i and 2i + 1.
+template <class T>
+static __global__ void register_of_two(float* out, const float* in, int64_t) {
+  out[threadIdx.x] = __uint_as_float(kernels::register_of<T>(in[2 * threadIdx.x], in[2 * threadIdx.x + 1]));
+}
+
 // --- mma ---------------------------------------------------------------------------------------------------------------
 /// Two neighbours of a row, or with `step` of a column, in one register.
 template <class T>

@@ -84,6 +84,22 @@ class Ptx : public EngineTest {
   simt::Buffer<float> out_ = counted<float>("out", 1024), in_ = counted<float>("in", 1024);
 };
 
+TEST_F(Ptx, ARegisterHasTwoRoundedNeighboursTheFirstInTheLowerHalf) {
+  const auto expect_pairs = [&]<class T>(const char* kernel, T) {
+    std::fill(out_.begin(), out_.end(), 0.0F);
+    for (int64_t i = 0; i < 64; ++i)
+      in_[i] = (i % 3 == 0 ? -1.0F : 1.0F) * std::ldexp(1.0F + static_cast<float>(i) / 61, static_cast<int>(i) % 13);
+    run_kernel(&device_, kernel, {}, out_.data(), in_.data());
+    for (int64_t i = 0; i < 32; ++i) {
+      const auto low = std::bit_cast<uint16_t>(T(in_[2 * i])), high = std::bit_cast<uint16_t>(T(in_[2 * i + 1]));
+      EXPECT_EQ(std::bit_cast<uint32_t>(out_[i]), uint32_t{high} << 16 | low) << kernel << ", lane " << i;
+    }
+  };
+  expect_pairs("register_half", __half());
+  expect_pairs("register_bfloat16", __nv_bfloat16());
+  expect_clean();
+}
+
 TEST_F(Ptx, MmaIsAMatrixProduct) {
   expect_product<__half>("mma_half", 16);
   expect_product<__nv_bfloat16>("mma_bfloat16", 16);

@@ -4,14 +4,8 @@
 #include <tenfold/adamw.h>
 #include <tenfold/adamw_torch.h>
 
-#include "../kernels/torch_binding.h"
-
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
-namespace reference = tenfold::fused::reference;
 
 constexpr kernels::AdamWSettings kSettings;
 constexpr int64_t kStep = 3;
@@ -63,13 +57,13 @@ Ladder step(const Place& place) {
                 .contestants = {{"ATen", [state] { return state.by_aten(); }}}};
   add_rungs(ladder, kernels::kAdamWRungs, [state](int rung) {
     std::vector<kernels::AdamWTensor> list;
-    std::vector<std::pair<const char*, Tensor>> used;
+    NamedTensors used;
     for (size_t i = 0; i < state.parameters.size(); ++i) {
       const Tensor &p = state.parameters[i], &m = state.averages[i], &v = state.square_averages[i], &g = state.gradients[i];
       list.push_back({data_of<float>(p), data_of<float>(m), data_of<float>(v), data_of<float>(g), p.numel()});
       used.insert(used.end(), {{"parameter", p}, {"average", m}, {"square_average", v}, {"gradient", g}});
     }
-    tenfold::fused::launch_where_they_are(
+    launch_where_they_are(
         used, [&](auto stream, auto) { kernels::adamw(stream, std::span<const kernels::AdamWTensor>(list), kSettings, kStep, rung); });
     return state.parameters;
   });

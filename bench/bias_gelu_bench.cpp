@@ -2,24 +2,19 @@
 #include "ladder.h"
 
 #include <tenfold/bias_gelu.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/bias_gelu_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder forward(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
   const Tensor in = place.normal({rows, columns}, type), bias = place.normal({columns}, type), out = torch::empty_like(in);
   Ladder ladder{.name = ladder_name("bias + GELU", type, {rows, columns}),
                 .bytes = 2.0 * static_cast<double>(in.nbytes()),
-                .expected = {at::gelu(in.to(torch::kDouble) + bias.to(torch::kDouble), "tanh")},
+                .expected = {reference::bias_gelu(in.to(torch::kDouble), bias.to(torch::kDouble), kernels::Gelu::tanh)},
                 .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
-                .contestants = {{"ATen", [=] { return std::vector{at::gelu(in + bias, "tanh")}; }}}};
+                .contestants = {{"ATen", [=] { return std::vector{reference::bias_gelu(in, bias, kernels::Gelu::tanh)}; }}}};
   add_rungs(ladder, kernels::kBiasGeluRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"in", in}, {"bias", bias}}, [&](auto stream, auto value) {
       using T = decltype(value);

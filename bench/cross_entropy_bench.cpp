@@ -2,15 +2,10 @@
 #include "ladder.h"
 
 #include <tenfold/cross_entropy.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/cross_entropy_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 5), classes = place.pick(50304, 123);
@@ -18,8 +13,8 @@ Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
   const Tensor logits = given.clone(), mean = place.normal({1}), losses = place.normal({rows}),
                counted = torch::zeros({1}, targets.options());
   const auto by_aten = [targets](const Tensor& in) {
-    const Tensor leaf = in.detach().requires_grad_(), loss = at::cross_entropy_loss(leaf, targets);
-    return std::vector{loss.detach().reshape({1}), torch::autograd::grad({loss}, {leaf})[0]};
+    const Tensor x = leaf(in, in.scalar_type()), loss = reference::cross_entropy(x, targets);
+    return std::vector{loss.detach().reshape({1}), torch::autograd::grad({loss}, {x})[0]};
   };
   Ladder ladder{.name = ladder_name("cross-entropy", type, {rows, classes}),
                 .bytes = 2.0 * static_cast<double>(logits.nbytes()),

@@ -2,15 +2,10 @@
 #include "ladder.h"
 
 #include <tenfold/embedding.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/embedding_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder lookup(const Place& place, torch::ScalarType type) {
   const int64_t tokens = place.pick(32768, 7), width = place.pick(4096, 123), vocabulary = place.pick(50304, 11);
@@ -18,8 +13,8 @@ Ladder lookup(const Place& place, torch::ScalarType type) {
   const Tensor ids = torch::randint(vocabulary, {tokens}, weight.options().dtype(torch::kLong));
   Ladder ladder{.name = ladder_name("embedding", type, {tokens, width}),
                 .bytes = 2.0 * static_cast<double>(out.nbytes()),
-                .expected = {weight.index_select(0, ids)},
-                .contestants = {{"ATen", [=] { return std::vector{at::embedding(weight, ids)}; }}}};
+                .expected = {reference::embedding(weight, ids)},
+                .contestants = {{"ATen", [=] { return std::vector{reference::embedding(weight, ids)}; }}}};
   add_rungs(ladder, kernels::kEmbeddingRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"weight", weight}, {"ids", ids}}, [&](auto stream, auto value) {
       using T = decltype(value);

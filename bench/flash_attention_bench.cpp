@@ -2,15 +2,10 @@
 #include "ladder.h"
 
 #include <tenfold/flash_attention.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/flash_attention_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 kernels::AttentionShape shape_of(const Place& place) {
   const int64_t length = place.pick(4096, 65);
@@ -24,11 +19,6 @@ kernels::AttentionShape shape_of(const Place& place) {
 
 Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::ScalarType type) {
   return place.normal({s.batch, s.heads, s.queries, s.head_dim}, type);
-}
-
-/// By LibTorch's own kernel for the tensors' type and device.
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
 }
 
 /// Of the product of q and k, or of another of its size: a causal mask leaves half.
@@ -48,9 +38,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
   Ladder ladder{.name = name_of("attention", type, shape),
                 .flops = 2 * product_flops(shape),
-                .expected = {attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat))},
+                .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat), shape.causal)},
                 .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-                .contestants = {{"SDPA", [=] { return std::vector{attention(q, k, v)}; }}}};
+                .contestants = {{"SDPA", [=] { return std::vector{reference::flash_attention(q, k, v, shape.causal)}; }}}};
   const int rungs = type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
   add_rungs(ladder, rungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"logsumexp", logsumexp}, {"workspace", workspace}, {"q", q}, {"k", k}, {"v", v}},
@@ -64,20 +54,16 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   return ladder;
 }
 
-/// Of an attention whose graph is kept and walked again for each call.
-std::vector<Tensor> gradients(const Tensor& grad, const std::vector<Tensor>& qkv, const Tensor& out) {
-  return torch::autograd::grad({out}, qkv, {grad}, /*retain_graph=*/true);
-}
-
 Ladder backward(const Place& place, torch::ScalarType type) {
   const kernels::AttentionShape shape = shape_of(place);
   std::vector<Tensor> qkv, wide, grads;
   for (int i = 0; i < 3; ++i) {
     qkv.push_back(normal(place, shape, type).requires_grad_());
-    wide.push_back(qkv.back().detach().to(torch::kFloat, /*non_blocking=*/false, /*copy=*/true).requires_grad_());
+    wide.push_back(leaf(qkv.back(), torch::kFloat));
     grads.push_back(torch::empty_like(qkv.back()).detach());
   }
-  const Tensor grad = normal(place, shape, type), of_aten = attention(qkv[0], qkv[1], qkv[2]), out = of_aten.detach();
+  const Tensor grad = normal(place, shape, type), of_aten = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal),
+               out = of_aten.detach();
   const Tensor scores =
       at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) / std::sqrt(static_cast<double>(shape.head_dim));
   const Tensor hidden = torch::ones({shape.queries, shape.keys}, torch::dtype(torch::kBool).device(place.device)).triu(1);
@@ -85,9 +71,9 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor workspace = place.normal({kernels::flash_attention_backward_workspace_bytes(shape) / 4});
   Ladder ladder{.name = name_of("attention backward", type, shape),
                 .flops = 5 * product_flops(shape),  // the scores once more, and two products for each of two gradients of products
-                .expected = gradients(grad.to(torch::kFloat), wide, attention(wide[0], wide[1], wide[2])),
+                .expected = gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide, grad.to(torch::kFloat)),
                 .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
-                .contestants = {{"SDPA", [=] { return gradients(grad, qkv, of_aten); }}}};
+                .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
   const int rungs =
       type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float> : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
   add_rungs(ladder, rungs, [=](int rung) {

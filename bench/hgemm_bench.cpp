@@ -5,14 +5,8 @@
 
 #include <tenfold/hgemm.h>
 
-#include "../kernels/torch_binding.h"
-
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 bool on_hopper(const Place& place) {
   int major = 0;

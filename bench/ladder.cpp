@@ -18,8 +18,6 @@
 namespace tenfold::bench {
 namespace {
 
-using torch::Tensor;
-
 constexpr int kRepetitions = 12;  // order statistics then enclose the median with 96 %
 constexpr int kLaunches = 20;     // of a repetition
 constexpr const char* kCopy = "copy";
@@ -117,6 +115,12 @@ Contestant plain_copy(const Place& place, double bytes) {
 
 void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work) {
   for (int rung = 0; rung < count; ++rung) ladder.contestants.push_back({"rung " + std::to_string(rung), [=] { return work(rung); }});
+}
+
+Tensor leaf(const Tensor& tensor, torch::ScalarType type) { return tensor.detach().to(type).requires_grad_(); }
+
+std::vector<Tensor> gradients(const Tensor& out, const std::vector<Tensor>& inputs, const Tensor& grad) {
+  return torch::autograd::grad({out}, inputs, {grad}, /*retain_graph=*/true);
 }
 
 std::string ladder_name(const std::string& operation, torch::ScalarType type, torch::IntArrayRef sizes) {

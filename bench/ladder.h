@@ -15,7 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include "../kernels/torch_binding.h"
+
+// Where launchers and references are, in headers that the programs include themselves.
+namespace tenfold::kernels {}
+namespace tenfold::fused::reference {}
+
 namespace tenfold::bench {
+
+// What the programs launch rungs with, and what they compare them with.
+namespace kernels = tenfold::kernels;
+namespace reference = tenfold::fused::reference;
+using fused::data_of;
+using fused::launch_where_they_are;
+using fused::NamedTensors;
+using torch::Tensor;
 
 /// Where a ladder's tensors live, and how large they are.
 struct Place {
@@ -24,7 +38,7 @@ struct Place {
   /// `to_check` is small enough for the microscope.
   int64_t pick(int64_t to_time, int64_t to_check) const { return timed ? to_time : to_check; }
   /// Random normal values: zeros draw less power and run faster than any real data.
-  torch::Tensor normal(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat) const {
+  Tensor normal(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat) const {
     return torch::randn(sizes, torch::dtype(torch::kFloat).device(device)).to(type);
   }
 };
@@ -33,7 +47,7 @@ struct Place {
 struct Contestant {
   std::string name;  ///< "rung 3", "ATen"
   /// Queues the work on the current stream; returns the results, in the order of Ladder::expected.
-  std::function<std::vector<torch::Tensor>()> work;
+  std::function<std::vector<Tensor>()> work;
   std::function<void()> prepare = {};  ///< before a result is checked, where the work overwrites its input; never timed
 };
 
@@ -41,13 +55,19 @@ struct Ladder {
   std::string name;  ///< "softmax, bfloat16, 8192 x 4096"
   double bytes = 0;  ///< global memory traffic that the operation needs at the least
   double flops = 0;  ///< arithmetic that it needs by its formula; 0 where only bytes count
-  std::vector<torch::Tensor> expected;
+  std::vector<Tensor> expected;
   double tolerance = 0;                 ///< right: abs(result - e) <= tolerance * (abs(e) + mean of abs(e)), e the expected value
   std::vector<Contestant> contestants;  ///< the others' first: ratios are to contestants[0]
 };
 
 /// Adds "rung 0" and so on.
-void add_rungs(Ladder& ladder, int count, const std::function<std::vector<torch::Tensor>(int rung)>& work);
+void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work);
+
+/// The tensor's values in `type`, as a leaf that wants a gradient.
+Tensor leaf(const Tensor& tensor, torch::ScalarType type);
+
+/// The gradients of sum(out * grad). The graph behind `out` is kept, and walked again for each call.
+std::vector<Tensor> gradients(const Tensor& out, const std::vector<Tensor>& inputs, const Tensor& grad);
 
 /// The names and sizes that a ladder's name is made of: "softmax, Float, 8192 x 4096".
 std::string ladder_name(const std::string& operation, torch::ScalarType type, torch::IntArrayRef sizes);

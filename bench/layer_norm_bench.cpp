@@ -2,15 +2,10 @@
 #include "ladder.h"
 
 #include <tenfold/layer_norm.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/layer_norm_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 constexpr double kEpsilon = 1e-5;
 
@@ -21,9 +16,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   const auto wide = [](const Tensor& t) { return t.to(torch::kDouble); };
   Ladder ladder{.name = ladder_name("LayerNorm", type, {rows, columns}),
                 .bytes = 2.0 * static_cast<double>(in.nbytes()),
-                .expected = {at::layer_norm(wide(in), {columns}, wide(weight), wide(bias), kEpsilon)},
+                .expected = {reference::layer_norm(wide(in), wide(weight), wide(bias), kEpsilon)},
                 .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
-                .contestants = {{"ATen", [=] { return std::vector{at::layer_norm(in, {columns}, weight, bias, kEpsilon)}; }}}};
+                .contestants = {{"ATen", [=] { return std::vector{reference::layer_norm(in, weight, bias, kEpsilon)}; }}}};
   add_rungs(ladder, kernels::kLayerNormRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight}, {"bias", bias}},
                           [&](auto stream, auto value) {
@@ -40,19 +35,14 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
   const Tensor in = place.normal({rows, columns}, type), weight = place.normal({columns}, type), bias = place.normal({columns}, type);
   const Tensor grad = place.normal({rows, columns}, type);
-  const auto gradients = [columns](const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& b) {
-    const auto [y, mean, rstd] = at::native_layer_norm(x, {columns}, w, b, kEpsilon);
-    const auto [dx, dw, db] = at::native_layer_norm_backward(dy, x, {columns}, mean, rstd, w, b, {true, true, true});
-    return std::vector{dx, dw, db};
-  };
-  const auto wide = [](const Tensor& t) { return t.to(torch::kDouble); };
+  const std::vector<Tensor> wide{leaf(in, torch::kDouble), leaf(weight, torch::kDouble), leaf(bias, torch::kDouble)};
   const auto [y, mean, rstd] = at::native_layer_norm(in, {columns}, weight, bias, kEpsilon);
   const Tensor mean_of = mean.reshape({rows}).to(torch::kFloat), rstd_of = rstd.reshape({rows}).to(torch::kFloat);
   const Tensor grad_in = torch::empty_like(in), grad_weight = torch::empty_like(weight), grad_bias = torch::empty_like(bias);
   const Tensor workspace = place.normal({kernels::layer_norm_workspace_bytes(rows, columns) / 4});
   return {.name = ladder_name("LayerNorm backward", type, {rows, columns}),
           .bytes = 3.0 * static_cast<double>(in.nbytes()),
-          .expected = gradients(wide(grad), wide(in), wide(weight), wide(bias)),
+          .expected = gradients(reference::layer_norm(wide[0], wide[1], wide[2], kEpsilon), wide, grad.to(torch::kDouble)),
           .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
           .contestants = {{"ATen",
                            [=, mean = mean, rstd = rstd] {

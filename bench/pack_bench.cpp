@@ -2,15 +2,10 @@
 #include "ladder.h"
 
 #include <tenfold/pack.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/pack_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 /// A padded batch of sequences of random lengths, 0 and the longest among them.
 struct Batch {
@@ -19,16 +14,15 @@ struct Batch {
         length(place.pick(1024, 7)),
         width(place.pick(1024, 24)),
         padded(place.normal({batch, length, width}, type)) {
-    lengths = torch::randint(length + 1, {batch}, padded.options().dtype(torch::kLong));
+    Tensor lengths = torch::randint(length + 1, {batch}, padded.options().dtype(torch::kLong));
     lengths[0] = length;
     lengths[1] = 0;
     offsets = at::cat({torch::zeros({1}, lengths.options()), lengths.cumsum(0)});
     total = lengths.sum().item<int64_t>();
-    mask = torch::arange(length, lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);  // (batch, length)
-    packed = padded.index({mask});
+    packed = reference::pack(padded, offsets, total);
   }
   int64_t batch, length, width, total = 0;
-  Tensor padded, lengths, offsets, mask, packed;
+  Tensor padded, offsets, packed;
 };
 
 Ladder pack(const Place& place, torch::ScalarType type) {
@@ -37,7 +31,7 @@ Ladder pack(const Place& place, torch::ScalarType type) {
   Ladder ladder{.name = ladder_name("pack", type, given.padded.sizes()),
                 .bytes = 2.0 * static_cast<double>(given.packed.nbytes()),
                 .expected = {given.packed},
-                .contestants = {{"index by mask", [=] { return std::vector{given.padded.index({given.mask})}; }}}};
+                .contestants = {{"index by mask", [=] { return std::vector{reference::pack(given.padded, given.offsets, given.total)}; }}}};
   add_rungs(ladder, kernels::kPackRungs, [=](int rung) {
     launch_where_they_are({{"packed", out}, {"padded", given.padded}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
       using T = decltype(value);
@@ -52,7 +46,7 @@ Ladder pack(const Place& place, torch::ScalarType type) {
 Ladder unpack(const Place& place, torch::ScalarType type) {
   const Batch given(place, type);
   const Tensor out = torch::empty_like(given.padded);
-  const auto by_mask = [=] { return torch::zeros_like(given.padded).index_put_({given.mask}, given.packed); };
+  const auto by_mask = [=] { return reference::unpack(given.packed, given.offsets, given.length); };
   Ladder ladder{.name = ladder_name("unpack", type, given.padded.sizes()),
                 .bytes = static_cast<double>(given.packed.nbytes() + given.padded.nbytes()),
                 .expected = {by_mask()},

@@ -3,14 +3,8 @@
 
 #include <tenfold/reduction.h>
 
-#include "../kernels/torch_binding.h"
-
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder sum(const Place& place) {
   const int64_t count = place.pick(int64_t{1} << 28, 4099);

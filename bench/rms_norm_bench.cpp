@@ -2,20 +2,15 @@
 #include "ladder.h"
 
 #include <tenfold/rms_norm.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/rms_norm_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 constexpr double kEpsilon = 1e-5;
 
 Tensor by_formula(const Tensor& in, const Tensor& weight) {
-  const Tensor x = in.scalar_type() == torch::kDouble ? in : in.to(torch::kFloat);
+  const Tensor x = in.to(torch::kFloat);
   return (x * torch::rsqrt(x.square().mean(-1, /*keepdim=*/true) + kEpsilon) * weight).to(in.scalar_type());
 }
 
@@ -25,9 +20,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   const Tensor out = torch::empty_like(in), rstd = place.normal({rows});
   Ladder ladder{.name = ladder_name("RMSNorm", type, {rows, columns}),
                 .bytes = 2.0 * static_cast<double>(in.nbytes()),
-                .expected = {by_formula(in.to(torch::kDouble), weight.to(torch::kDouble))},
+                .expected = {reference::rms_norm(in.to(torch::kDouble), weight.to(torch::kDouble), kEpsilon)},
                 .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
-                .contestants = {{"ATen", [=] { return std::vector{at::rms_norm(in, {columns}, weight, kEpsilon)}; }},
+                .contestants = {{"ATen", [=] { return std::vector{reference::rms_norm(in, weight, kEpsilon)}; }},
                                 {"formula", [=] { return std::vector{by_formula(in, weight)}; }}}};
   add_rungs(ladder, kernels::kRmsNormRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}}, [&](auto stream, auto value) {
@@ -40,25 +35,19 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   return ladder;
 }
 
-/// Of the formula's graph, kept and walked again for each call.
-std::vector<Tensor> gradients(const Tensor& grad, const Tensor& in, const Tensor& weight, const Tensor& out) {
-  return torch::autograd::grad({out}, {in, weight}, {grad}, /*retain_graph=*/true);
-}
-
 Ladder backward(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
-  const auto leaf = [](const Tensor& t) { return t.detach().requires_grad_(); };
-  const Tensor in = leaf(place.normal({rows, columns}, type)), weight = leaf(place.normal({columns}, type));
-  const Tensor grad = place.normal({rows, columns}, type), of_aten = at::rms_norm(in, {columns}, weight, kEpsilon);
-  const Tensor x = leaf(in.to(torch::kDouble)), w = leaf(weight.to(torch::kDouble));
+  const Tensor in = leaf(place.normal({rows, columns}), type), weight = leaf(place.normal({columns}), type);
+  const Tensor grad = place.normal({rows, columns}, type), of_aten = reference::rms_norm(in, weight, kEpsilon);
+  const Tensor x = leaf(in, torch::kDouble), w = leaf(weight, torch::kDouble);
   const Tensor rstd = torch::rsqrt(in.detach().to(torch::kFloat).square().mean(-1) + kEpsilon);
   const Tensor grad_in = torch::empty_like(in).detach(), grad_weight = torch::empty_like(weight).detach();
   const Tensor workspace = place.normal({kernels::rms_norm_workspace_bytes(rows, columns) / 4});
   return {.name = ladder_name("RMSNorm backward", type, {rows, columns}),
           .bytes = 3.0 * static_cast<double>(in.nbytes()),
-          .expected = gradients(grad.to(torch::kDouble), x, w, by_formula(x, w)),
+          .expected = gradients(reference::rms_norm(x, w, kEpsilon), {x, w}, grad.to(torch::kDouble)),
           .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-          .contestants = {{"ATen", [=] { return gradients(grad, in, weight, of_aten); }},
+          .contestants = {{"ATen", [=] { return gradients(of_aten, {in, weight}, grad); }},
                           {"ours", [=] {
                              launch_where_they_are({{"grad_in", grad_in},
                                                     {"grad_weight", grad_weight},

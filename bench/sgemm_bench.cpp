@@ -3,14 +3,8 @@
 
 #include <tenfold/sgemm.h>
 
-#include "../kernels/torch_binding.h"
-
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder product(const Place& place, int64_t side) {
   const int64_t m = place.pick(side, 65), n = place.pick(side, 68), k = place.pick(side, 36);

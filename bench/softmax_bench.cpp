@@ -2,24 +2,19 @@
 #include "ladder.h"
 
 #include <tenfold/softmax.h>
-
-#include "../kernels/torch_binding.h"
+#include <tenfold/softmax_torch.h>
 
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder forward(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
   const Tensor in = place.normal({rows, columns}, type), out = torch::empty_like(in);
   Ladder ladder{.name = ladder_name("softmax", type, {rows, columns}),
                 .bytes = 2.0 * static_cast<double>(in.nbytes()),
-                .expected = {at::softmax(in.to(torch::kDouble), -1)},
+                .expected = {reference::softmax(in.to(torch::kDouble))},
                 .tolerance = type == torch::kFloat ? 1e-5 : 1e-2,
-                .contestants = {{"ATen", [=] { return std::vector{at::softmax(in, -1)}; }}}};
+                .contestants = {{"ATen", [=] { return std::vector{reference::softmax(in)}; }}}};
   add_rungs(ladder, kernels::kSoftmaxRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"in", in}}, [&](auto stream, auto value) {
       using T = decltype(value);
@@ -32,12 +27,11 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 
 Ladder backward(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
-  const Tensor out = at::softmax(place.normal({rows, columns}), -1).to(type), grad = place.normal({rows, columns}, type);
-  const Tensor grad_in = torch::empty_like(out);
-  const Tensor y = out.to(torch::kDouble), dy = grad.to(torch::kDouble);
+  const Tensor in = place.normal({rows, columns}, type), grad = place.normal({rows, columns}, type);
+  const Tensor out = reference::softmax(in), grad_in = torch::empty_like(out), wide = leaf(in, torch::kDouble);
   return {.name = ladder_name("softmax backward", type, {rows, columns}),
           .bytes = 3.0 * static_cast<double>(out.nbytes()),
-          .expected = {y * (dy - (y * dy).sum(-1, /*keepdim=*/true))},
+          .expected = gradients(reference::softmax(wide), {wide}, grad.to(torch::kDouble)),
           .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
           .contestants = {{"ATen", [=] { return std::vector{at::_softmax_backward_data(grad, out, -1, type)}; }},
                           {"ours", [=] {

@@ -3,14 +3,8 @@
 
 #include <tenfold/transpose.h>
 
-#include "../kernels/torch_binding.h"
-
 namespace {
 using namespace tenfold::bench;
-using tenfold::fused::data_of;
-using tenfold::fused::launch_where_they_are;
-using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
 Ladder transpose(const Place& place) {
   const int64_t rows = place.pick(8192, 33), columns = place.pick(8192, 70);

@@ -6,15 +6,11 @@
 // costs far more than one copy, so the buffers are made once.
 // Source: CUDA C++ Programming Guide 13.0, section "Page-Locked Host Memory".
 
+#include <tenfold/batch.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <vector>
-
-#ifdef TENFOLD_WITH_CUDA
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 namespace tenfold {
 
@@ -22,49 +18,53 @@ namespace tenfold {
 class PinnedStaging {
  public:
   /// `slots` buffers; with two, one can be filled while the other is being copied. `pinned` asks for page-locked memory
-  /// and needs a CUDA device. Throws std::invalid_argument for no slots.
+  /// and needs a CUDA device. Throws c10::ValueError for no slots.
   explicit PinnedStaging(torch::Device device, int slots = 2, bool pinned = true)
       : device_(device), pinned_(pinned), slots_(slots > 0 ? slots : 0) {
     TORCH_CHECK_VALUE(slots > 0, "PinnedStaging needs at least one slot, got ", slots);
   }
 
-  /// Rows `picked` (B) of `rows` (N, ...), on the device: (B, ...). Waits first until the copy that last used this slot
-  /// is done; with `non_blocking` returns while the new copy is under way, ordered before later work of the stream.
-  /// On the CPU the result is the slot itself and is overwritten `slots` calls later.
-  torch::Tensor to_device(const torch::Tensor& rows, const torch::Tensor& picked, bool non_blocking) {
-    Slot& slot = slots_[next_];
-    next_ = (next_ + 1) % slots_.size();
-    slot.wait();
+  /// The host's part: gathers rows `picked` (B) of `rows` (N, ...) into the next slot, once the copy that used it last is
+  /// done. May run on another thread, as long as it ends before send() begins.
+  void gather(const torch::Tensor& rows, const torch::Tensor& picked) {
+    current_ = (current_ + 1) % slots_.size();
+    Slot& slot = slots_[current_];
+    slot.copied.wait();
     auto shape = rows.sizes().vec();
     shape[0] = picked.size(0);
     if (!slot.buffer.defined() || slot.buffer.sizes() != c10::IntArrayRef(shape) || slot.buffer.dtype() != rows.dtype()) {
       slot.buffer = torch::empty(shape, rows.options().pinned_memory(pinned_));
     }
     at::index_select_out(slot.buffer, rows, 0, picked);
+  }
+
+  /// The copy: the rows gathered last, on the device: (B, ...). With `non_blocking` returns while the copy is under way;
+  /// work queued later on the current stream finds it done. On the CPU there is nothing to copy: the result is the slot
+  /// itself and is overwritten by the gather() that is `slots` calls later.
+  torch::Tensor send(bool non_blocking) {
+    Slot& slot = slots_[current_];
+    TORCH_CHECK(slot.buffer.defined(), "PinnedStaging: gather() rows before sending them");
     torch::Tensor result = slot.buffer.to(device_, non_blocking);
-    slot.mark(device_);
+    slot.copied.record(device_);
     return result;
+  }
+
+  /// Both, one after the other.
+  torch::Tensor to_device(const torch::Tensor& rows, const torch::Tensor& picked, bool non_blocking) {
+    gather(rows, picked);
+    return send(non_blocking);
   }
 
  private:
   struct Slot {
     torch::Tensor buffer;
-#ifdef TENFOLD_WITH_CUDA
-    at::cuda::CUDAEvent copied;
-    void wait() { copied.synchronize(); }  // returns at once for an event that was never recorded
-    void mark(torch::Device device) {
-      if (device.is_cuda()) copied.record(c10::cuda::getCurrentCUDAStream(device.index()));
-    }
-#else
-    void wait() {}
-    void mark(torch::Device) {}
-#endif
+    CopyDone copied;
   };
 
   torch::Device device_;
   bool pinned_;
   std::vector<Slot> slots_;
-  size_t next_ = 0;
+  size_t current_ = 0;  // the slot gathered last
 };
 
 }  // namespace tenfold

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <tenfold/host_stream.h>
 #include <tenfold/pinned_staging.h>
 
 namespace {
@@ -44,6 +45,31 @@ TEST(PinnedStaging, ASlotAdaptsToAnotherBatchSizeAndType) {
   EXPECT_EQ(staging.to_device(floats, torch::tensor({0, 1, 2}), false).size(0), 3);
   EXPECT_EQ(staging.to_device(floats, torch::tensor({5}), false).size(0), 1);
   EXPECT_EQ(staging.to_device(floats.to(torch::kLong), torch::tensor({5}), false).dtype(), torch::kLong);
+}
+
+TEST(PinnedStaging, AThreadGathersTheNextBatchWhileThisOneIsRead) {
+  torch::manual_seed(2);
+  const Tensor rows = torch::randn({1000, 64});
+  PinnedStaging staging(torch::kCPU, 2, /*pinned=*/false);
+  tenfold::HostStream thread;
+  const auto gather_next = [&](const Tensor& picked) {
+    thread.run([&staging, &rows, picked] { staging.gather(rows, picked); });
+    return thread.record();
+  };
+  Tensor picked = torch::randint(0, 1000, {128}, torch::kLong);
+  auto gathered = gather_next(picked);
+  for (int i = 0; i < 200; ++i) {
+    gathered.synchronize();
+    const Tensor batch = staging.send(/*non_blocking=*/true), expected = rows.index_select(0, picked);
+    picked = torch::randint(0, 1000, {128}, torch::kLong);
+    gathered = gather_next(picked);
+    ASSERT_TRUE(torch::equal(batch, expected)) << "batch " << i;
+  }
+}
+
+TEST(PinnedStaging, RefusesToSendWhatWasNotGathered) {
+  PinnedStaging staging(torch::kCPU, 2, false);
+  EXPECT_THROW(staging.send(false), c10::Error);
 }
 
 TEST(PinnedStaging, RefusesNoSlots) { EXPECT_THROW(PinnedStaging(torch::kCPU, 0, false), c10::Error); }

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include EXERCISE
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+namespace {
+
+using tenfold::HostStream;
+using namespace std::chrono_literals;
+
+/// Holds up whoever waits at it until it is opened, or for five seconds, so that a wrong answer fails and does not hang.
+class Gate {
+ public:
+  void open() { promise_.set_value(); }
+  void wait() const { opened_.wait_for(5s); }
+
+ private:
+  std::promise<void> promise_;
+  std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
+/// Whether `condition` comes true within two seconds.
+template <class Condition>
+bool soon(const Condition& condition) {
+  for (int ms = 0; ms < 2000; ++ms) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
+TEST(Exercise12, UsesTheBuffersInTurn) {
+  std::vector<int> filled, read;
+  {
+    HostStream copies, compute;
+    Pipeline pipeline(copies, compute, 3);
+    for (int i = 0; i < 7; ++i) {
+      pipeline.start([&](int buffer) { filled.push_back(buffer); });
+      pipeline.compute([&](int buffer) { read.push_back(buffer); });
+    }
+    copies.record().synchronize();
+    compute.record().synchronize();
+  }
+  EXPECT_EQ(filled, (std::vector<int>{0, 1, 2, 0, 1, 2, 0}));
+  EXPECT_EQ(read, filled);
+}
+
+TEST(Exercise12, AKernelWaitsForItsOwnCopy) {
+  Gate gate;
+  std::atomic<int> kernels = 0;
+  HostStream copies, compute;
+  Pipeline pipeline(copies, compute, 2);
+  pipeline.start([](int) {});
+  pipeline.start([&](int) { gate.wait(); });
+  pipeline.compute([&](int) { ++kernels; });
+  pipeline.compute([&](int) { ++kernels; });
+  EXPECT_TRUE(soon([&] { return kernels == 1; })) << "hint: the first batch is there; wait for its copy, not for all copies";
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(kernels, 1) << "hint: the second batch has not arrived, and yet it was computed on";
+  gate.open();
+  compute.record().synchronize();
+  EXPECT_EQ(kernels, 2);
+}
+
+TEST(Exercise12, OtherBatchesArriveWhileOneIsComputedOn) {
+  Gate gate;
+  std::atomic<int> copied = 0;
+  HostStream copies, compute;
+  Pipeline pipeline(copies, compute, 4);
+  pipeline.start([&](int) { ++copied; });
+  pipeline.compute([&](int) { gate.wait(); });
+  for (int i = 0; i < 3; ++i) pipeline.start([&](int) { ++copied; });
+  EXPECT_TRUE(soon([&] { return copied == 4; })) << "hint: three buffers were free, but only " << copied << " of four copies were done";
+  pipeline.start([&](int) { ++copied; });  // into the buffer that is being read
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(copied, 4) << "hint: this buffer's kernel was still reading when it was refilled";
+  gate.open();
+  copies.record().synchronize();
+  EXPECT_EQ(copied, 5);
+}
+
+TEST(Exercise12, TheHostNeverWaits) {
+  Gate gate;
+  HostStream copies, compute;
+  Pipeline pipeline(copies, compute, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 6; ++i) {
+    pipeline.start([&](int) {});
+    pipeline.compute([&](int) { gate.wait(); });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 4s) << "hint: let a stream wait for an event, not the caller";
+  gate.open();
+}
+
+TEST(Exercise12, NothingIsReadTornOrTwice) {
+  constexpr int kSlots = 3, kBatches = 300;
+  std::vector<int> buffers(kSlots, -1), seen;
+  {
+    HostStream copies, compute;
+    Pipeline pipeline(copies, compute, kSlots);
+    for (int i = 0; i < kBatches; ++i) {
+      pipeline.start([&buffers, i](int buffer) {
+        if (i % 7 == 0) std::this_thread::sleep_for(100us);
+        buffers[static_cast<size_t>(buffer)] = i;
+      });
+      pipeline.compute([&buffers, &seen, i](int buffer) {
+        if (i % 5 == 0) std::this_thread::sleep_for(100us);
+        seen.push_back(buffers[static_cast<size_t>(buffer)]);
+      });
+    }
+    compute.record().synchronize();
+  }
+  for (int i = 0; i < kBatches; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], i) << "hint: kernel " << i << " met another batch";
+}
+
+}  // namespace

@@ -1,4 +1,6 @@
 // Mistakes planted in kernels: the microscope must name each at its line, and must not name what is right.
+#include <bit>
+
 #include "engine_test.h"
 
 namespace tenfold::test {
@@ -181,7 +183,7 @@ TEST_F(Faults, PointersToNowhere) {
     expect_usable();
   }
   device_.reset();
-  run_kernel(&device_, "null_pointer", {}, out_.data(), reinterpret_cast<const float*>(uintptr_t{0x123456789ab0}));
+  run_kernel(&device_, "null_pointer", {}, out_.data(), std::bit_cast<const float*>(uintptr_t{0x123456789ab0}));
   expect_fault(FaultKind::out_of_bounds, "null_pointer", "touches address 0x0000123456789ab0, where there is no buffer");
   device_.reset();
   run_kernel(&device_, "wild_pointer", {}, out_.data(), in_.data(), int64_t{1} << 44);

@@ -28,7 +28,7 @@ inline Picture decode_record(const Shard& shard, int64_t i) {
 }
 
 /// The samples of a shard: fields (3, side, side) float, and () int64, the label.
-inline Dataset picture_samples(std::shared_ptr<const Shard> shard, const PictureOptions& options) {
+inline Dataset picture_samples(const std::shared_ptr<const Shard>& shard, const PictureOptions& options) {
   const auto load = [shard, options](int64_t i, SampleRandom& random, const Row& row) {
     const Picture picture = decode_record(*shard, i);
     const PictureSize size{picture.height, picture.width};

@@ -85,7 +85,7 @@ class RandomAccessJob {
       open();
     }
     const auto rows = static_cast<int64_t>(opened_->batch.samples.size());
-    const Unit unit{opened_, next_row_, std::min(unit_rows_, rows - next_row_)};
+    Unit unit{opened_, next_row_, std::min(unit_rows_, rows - next_row_)};
     next_row_ += unit.count;
     if (next_row_ == rows) opened_ = nullptr;
     return unit;

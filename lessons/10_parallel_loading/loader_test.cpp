@@ -286,7 +286,8 @@ TEST(Loader, StopsAtAnyMomentAndLeavesNothingBehind) {
     for (int i = 0; i < batches; ++i) {
       try {
         loader.next();
-      } catch (const LoadError&) {
+      } catch (const LoadError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("broken"));
       }
     }
     if (batches % 7 == 6) loader.park(true);

@@ -78,8 +78,8 @@ struct ResizeWeights {
     const double scale = static_cast<double>(source) / static_cast<double>(target), support = std::max(1.0, scale);
     for (int64_t i = 0; i < target; ++i) {
       const double centre = (static_cast<double>(i) + 0.5) * scale;
-      const auto first = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
-      const auto last = std::min<int64_t>(source, static_cast<int64_t>(centre + support + 0.5));  // exclusive
+      const auto first = std::max<int64_t>(0, std::lround(centre - support));
+      const auto last = std::min<int64_t>(source, std::lround(centre + support));  // exclusive
       Span& span = spans[static_cast<size_t>(mirrored ? target - 1 - i : i)];
       span = {first, last - first, weights.size()};
       double sum = 0;
@@ -109,21 +109,24 @@ inline void resize_normalised(const Picture& picture, const Crop& crop, int64_t 
     std::fill_n(out.begin() + static_cast<int64_t>(c * plane), plane, -normal.mean[c] / normal.deviation[c]);
   }
 
-  // The compiler's vectors: all channels of a pixel at once (the fourth is idle).
+  // The compiler's vectors: all channels of a pixel at once. The fourth number belongs to the next pixel and comes to nothing.
   using Pixel [[gnu::vector_size(16)]] = float;
-  std::vector<Pixel> pixels(static_cast<size_t>(crop.width));
-  std::vector<float> row(static_cast<size_t>(3 * side));  // (3, side)
-  int64_t first_y = 0;                                    // the first row of the result that is not finished
+  std::vector<float> numbers(static_cast<size_t>(3 * crop.width + 1));  // a row of the crop; one more, for the last pixel's fourth
+  std::vector<float> row(static_cast<size_t>(3 * side));                // (3, side)
+  int64_t first_y = 0;                                                  // the first row of the result that is not finished
   for (int64_t v = 0; v < crop.height; ++v) {
     const uint8_t* source = picture.pixels.data() + ((crop.top + v) * picture.width + crop.left) * 3;
-    for (size_t u = 0; u < pixels.size(); ++u)
-      pixels[u] = Pixel{static_cast<float>(source[3 * u]), static_cast<float>(source[3 * u + 1]), static_cast<float>(source[3 * u + 2]), 0};
+    std::copy_n(source, 3 * crop.width, numbers.begin());
     for (size_t x = 0; x < static_cast<size_t>(side); ++x) {
       const auto& span = across.spans[x];
       const float* weight = across.weights.data() + span.weights;
-      const Pixel* pixel = pixels.data() + span.first;
+      const float* from = numbers.data() + 3 * span.first;
       Pixel sum{};
-      for (int64_t i = 0; i < span.count; ++i) sum += pixel[i] * weight[i];
+      for (int64_t i = 0; i < span.count; ++i) {
+        Pixel pixel;
+        std::memcpy(&pixel, from + 3 * i, sizeof pixel);
+        sum += pixel * weight[i];
+      }
       for (size_t c = 0; c < 3; ++c) row[c * static_cast<size_t>(side) + x] = sum[c] * factor[c];
     }
     while (first_y < side && down.spans[static_cast<size_t>(first_y)].first + down.spans[static_cast<size_t>(first_y)].count <= v)

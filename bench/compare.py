@@ -2,15 +2,26 @@
 
 usage: compare.py PROGRAM PEER OUT.json [--rounds N] [--min-time SECONDS]
 
-First both run once and must report the same answer. Then every round runs both, each in a new process, the order
-changing from round to round. A ratio is the program's rate over the twin's in the same round; printed are its median
-and the order-statistic interval that covers the true median with at least 95 % (docs/method.md), or the whole range,
-marked, when the rounds are too few for one. A twin holding the line "# cores: all" is not bound to one core, nor is its
-program. OUT.json gets the program's last report and, under "peer", both sides' rates of every round.
-Exit codes: 0 compared; 1 the answers differ; 2 a side could not run; 77 the twin lacks its library.
+Every round runs both, each in a new process, the order changing from round to round, and in every round both must report
+the same answer. The first round runs all there is, the others what can be compared. A ratio is the program's rate over the
+twin's in the same round; printed are its median and the order-statistic interval that covers the true median with at least
+95 % (docs/method.md), or the whole range, marked, when the rounds are too few for one. All rates are per second of wall
+clock, on both sides.
+
+Lines in the twin's file say more:
+  # cores: all                         neither side is bound to one core
+  # best: LABEL = OURS against THEIRS  compares the fastest of the benchmarks that match OURS (as file names do: png/*) with the
+                                       twin's fastest that matches THEIRS; "own THEIRS" means the program's own. The fastest is the
+                                       one with the highest median rate over all rounds, on each side, and stays the same in
+                                       every round: the best of each round would flatter whoever varies more.
+A twin may give numbers as "answer_near" beside its answer: the program's must be as many, each within the twin's "tolerance".
+
+OUT.json gets the program's last report and, under "peer", both sides' rates of every round and what "best" lines came to.
+Exit codes: 0 compared; 1 the answers differ; 2 a side could not run; 77 the twin lacks its library or the data are not fetched.
 """
 
 import argparse
+import fnmatch
 import json
 import math
 import os
@@ -51,14 +62,68 @@ def report(command, cores):
 
 
 def rates(text):
-    """Work per second of each benchmark; where no work is counted, calls per second."""
+    """Work per second of wall clock of each benchmark; where no work is counted, calls per second."""
     seconds = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
     found = {}
     for row in text["benchmarks"]:
         if "error_message" in row:
             stop(2, f"{row['name']}: {row['error_message']}")
-        found[row["name"]] = row.get("bytes_per_second") or row.get("items_per_second") or 1 / (row["real_time"] * seconds[row["time_unit"]])
+        rate = row.get("bytes_per_second") or row.get("items_per_second") or 1 / (row["real_time"] * seconds[row["time_unit"]])
+        name = row["name"].removesuffix("/real_time")
+        if name == row["name"] and "cpu_time" in row and ("bytes_per_second" in row or "items_per_second" in row):
+            rate *= row["cpu_time"] / row["real_time"]  # Google Benchmark divides by processor time unless it is told otherwise
+        found[name] = rate
     return found
+
+
+def check_answers(program, peer, b, a):
+    """Stops unless the contexts of both sides agree."""
+    if "answer" not in a or "answer" not in b:
+        stop(2, "a side gives no answer to compare")
+    if a["answer"] != b["answer"]:
+        stop(1, f"{program} and {peer} give different answers; their times mean nothing")
+    ours, theirs = list(map(float, b.get("answer_near", "").split())), a.get("answer_near", [])
+    if len(ours) != len(theirs):
+        stop(1, f"{program} and {peer} give {len(ours)} and {len(theirs)} numbers as their answers; their times mean nothing")
+    for i, (x, y) in enumerate(zip(ours, theirs)):
+        if not abs(x - y) <= a["tolerance"]:
+            stop(1, f"{program} and {peer}: number {i} of their answers is {x:g} and {y:g}, {a['tolerance']:g} are allowed; their times mean nothing")
+
+
+def families(peer):
+    """(label, our pattern, theirs, whether theirs is the program's own too) of each "best" line of the twin."""
+    lines = re.findall(r"^# best: (.+) = (\S+) against (own )?(\S+)$", peer.read_text(), re.MULTILINE)
+    return [(label, ours, theirs, bool(own)) for label, ours, own, theirs in lines]
+
+
+def what_to_compare(program, peer, ours, theirs):
+    """The names that both have, the "best" lines that can be drawn, and for each side the expression for the benchmarks needed."""
+    names, bests, wanted = [name for name in ours if name in theirs], [], [set(), set()]
+    for row in families(peer):
+        label, pattern, against, own = row
+        mine, other = fnmatch.filter(ours, pattern), fnmatch.filter(ours if own else theirs, against)
+        if mine and other:
+            bests.append(row)
+            wanted[0].update(mine)
+            wanted[0 if own else 1].update(other)
+        else:
+            print(f"compare.py: {label}: left out, nothing matches {against if mine else pattern}", file=sys.stderr)
+    if not names and not bests:
+        stop(2, f"{program} and {peer.name} have no benchmark in common")
+    return names, bests, ["^(" + "|".join(map(re.escape, sorted(side | set(names)))) + ")(/real_time)?$" for side in wanted]
+
+
+def fastest(rows, pattern):
+    """The name matching the pattern whose median rate over all rounds is the highest."""
+    return max(fnmatch.filter(rows[0], pattern), key=lambda name: statistics.median(row[name] for row in rows))
+
+
+def compared(pairs):
+    """Ratio and interval of (program's rate, twin's rate) of all rounds."""
+    ratios = [program / peer for program, peer in pairs]
+    low, high, covered = interval(ratios)
+    return {"ratio": statistics.median(ratios), "low": low, "high": high, "covered": covered,
+            "rounds": [{"program": program, "peer": peer} for program, peer in pairs]}
 
 
 def interval(values, coverage=0.95):
@@ -90,42 +155,46 @@ def main():
     def theirs(seconds, only=""):
         return report([sys.executable, str(arguments.peer), f"--min-time={seconds}", f"--filter={only}"], cores)
 
-    b, a = ours(0.001), theirs(0.001)  # ours first: it says best what is wrong with the data
-    if "answer" not in a["context"] or "answer" not in b["context"]:
-        stop(2, "a side gives no answer to compare")
-    if a["context"]["answer"] != b["context"]["answer"]:
-        stop(1, f"{arguments.program.name} and {arguments.peer.name} give different answers; nothing was timed")
-    names = [name for name in rates(b) if name in rates(a)]
-    if not names:
-        stop(2, f"{arguments.program.name} and {arguments.peer.name} have no benchmark in common")
-    only = "^(" + "|".join(map(re.escape, names)) + ")$"
-
-    rounds = {name: [] for name in names}
+    rounds, filters = [[], []], ["", ""]
     for i in range(arguments.rounds):
         sides = {}
         for side in ((ours, theirs) if i % 2 == 0 else (theirs, ours)):
-            sides[side] = side(arguments.min_time, only)
-        for name in names:
-            rounds[name].append({"program": rates(sides[ours])[name], "peer": rates(sides[theirs])[name]})
+            sides[side] = side(arguments.min_time, filters[0 if side is ours else 1])
+        rounds[0].append(rates(sides[ours]))
+        rounds[1].append(rates(sides[theirs]))
+        check_answers(arguments.program.name, arguments.peer.name, sides[ours]["context"], sides[theirs]["context"])
+        if i == 0:
+            names, bests, filters = what_to_compare(arguments.program.name, arguments.peer, rounds[0][0], rounds[1][0])
         if sys.stderr.isatty():
             print(f"\r\033[Kround {i + 1} of {arguments.rounds}", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
 
     result = sides[ours]
-    result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "benchmarks": []}
-    units = {row["name"]: ("MB/s", 1e-6) if "bytes_per_second" in row else ("1/s", 1) for row in result["benchmarks"]}
-    width = max(map(len, names))
-    print(f"{'':{width}}  {'ours':>10}  {'twin':>10}        ratio  [interval]")
+    result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "benchmarks": [], "best": []}
+    units = {row["name"].removesuffix("/real_time"): ("MB/s", 1e-6) if "bytes_per_second" in row else ("1/s", 1) for row in result["benchmarks"]}
+
+    def verdict(found):
+        return (f"{found['ratio']:6.2f}x  [{found['low']:.2f}, {found['high']:.2f}]" +
+                ("" if found["covered"] else f"  (range of {arguments.rounds} rounds: too few for an interval)"))
+
+    if names:
+        width = max(map(len, names))
+        print(f"{'':{width}}  {'ours':>10}  {'twin':>10}        ratio  [interval]")
     for name in names:
-        ratios = [row["program"] / row["peer"] for row in rounds[name]]
-        low, high, covered = interval(ratios)
-        middle = statistics.median(ratios)
-        result["peer"]["benchmarks"].append({"name": name, "ratio": middle, "low": low, "high": high, "covered": covered, "rounds": rounds[name]})
+        found = compared([(mine[name], other[name]) for mine, other in zip(*rounds)])
+        result["peer"]["benchmarks"].append({"name": name, **found})
         unit, scale = units[name]
-        mine, other = (statistics.median(row[side] for row in rounds[name]) * scale for side in ("program", "peer"))
-        print(f"{name:{width}}  {mine:10.1f}  {other:10.1f} {unit:5} {middle:6.2f}x  [{low:.2f}, {high:.2f}]" +
-              ("" if covered else f"  (range of {arguments.rounds} rounds: too few for an interval)"))
+        mine, other = (statistics.median(row[side] for row in found["rounds"]) * scale for side in ("program", "peer"))
+        print(f"{name:{width}}  {mine:10.1f}  {other:10.1f} {unit:5} {verdict(found)}")
+    for label, pattern, against, own in bests:
+        them = rounds[0 if own else 1]
+        mine, other = fastest(rounds[0], pattern), fastest(them, against)
+        found = compared([(row[mine], them_row[other]) for row, them_row in zip(rounds[0], them)])
+        result["peer"]["best"].append({"label": label, "program": mine, "peer": other, "own": own, **found})
+        unit, scale = units[mine]
+        rate = [statistics.median(row[side] for row in found["rounds"]) * scale for side in ("program", "peer")]
+        print(f"best, {label}: {mine} {rate[0]:.1f} against {'our own' if own else 'twin'} {other} {rate[1]:.1f} {unit} {verdict(found)}")
 
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=arguments.out.parent, prefix=arguments.out.name, delete=False) as file:

@@ -35,11 +35,19 @@ def shard_names(shard):
     return strings[1 + classes:]
 
 
-def run(answer, cases):
+def shard_labels(shard):
+    """The labels of a mapped shard's records."""
+    count, index = (struct.unpack_from("<Q", shard, at)[0] for at in (56, 64))
+    return [struct.unpack_from("<I", shard, index + 32 * i + 16)[0] for i in range(count)]
+
+
+def run(answer, cases, work="bytes", near=(), tolerance=0):
     """Times each case and prints the report.
 
     answer: a string that the C++ program must give as its context "answer" too (e.g. a hash of the results).
-    cases: name -> (function, bytes that one call works through); the names are those of the C++ benchmarks.
+    cases: name -> (function, bytes or items that one call works through); the names are those of the C++ benchmarks.
+    work: "bytes" or "items".
+    near: numbers that the C++ program gives as its context "answer_near", each at most `tolerance` away.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--min-time", type=float, default=0.5, help="seconds per case")
@@ -58,5 +66,5 @@ def run(answer, cases):
             if seconds >= arguments.min_time:
                 break
         report.append({"name": name, "iterations": calls, "real_time": seconds / calls * 1e3, "time_unit": "ms",
-                       "bytes_per_second": size * calls / seconds})
-    print(json.dumps({"context": {"answer": answer}, "benchmarks": report}))
+                       f"{work}_per_second": size * calls / seconds})
+    print(json.dumps({"context": {"answer": answer, "answer_near": list(near), "tolerance": tolerance}, "benchmarks": report}))

@@ -49,12 +49,17 @@ std::string verdict_table(const Result& result) {
   return rows.size() > 1 ? markdown_table(rows) : "";
 }
 
-/// Of the cases that train nothing.
+/// What variants noted: a row each in the cases that train nothing, and beside a verdict one row for all.
 std::string note_table(const Result& result) {
   Rows rows = {{"case", "variant", "what", "value"}};
   for (const CaseResult& c : result.cases) {
-    if (!only_notes(result, c)) continue;
     for (const VariantResult& variant : c.variants) {
+      if (!only_notes(result, c)) {
+        std::string noted;
+        for (const auto& [name, note] : variant.notes) noted += (noted.empty() ? "" : "; ") + name + " " + note_text(note);
+        if (!noted.empty()) rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "noted", markdown_cell(noted)});
+        continue;
+      }
       for (const auto& [name, value] : variant.quality)
         rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), human_number(value)});
       for (const auto& [name, note] : variant.notes)

@@ -67,10 +67,11 @@ class RandomAccessJob {
         plan_(dataset_.size, options.batch, options.rank, options.tail),
         // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at the end.
         unit_rows_(std::max<int64_t>(1, options.batch / (4 * std::max(1, options.workers)))),
+        from_(from),
         state_(from) {
     if (options.prefetch < 1) throw std::invalid_argument("Loader: prefetch must be at least 1, got " + std::to_string(options.prefetch));
     require_same_batches(from);
-    opening_epoch_ = state_.epoch;
+    opening_epoch_ = from.epoch;
     const int slots = options.workers == 0 ? 1 : options.prefetch + 1;
     for (int i = 0; i < slots; ++i) {
       slots_.push_back(std::make_unique<Slot>());
@@ -155,7 +156,8 @@ class RandomAccessJob {
   void open() {
     if (opening_ == plan_.batches()) ++opening_epoch_, opening_ = 0;
     const int64_t index = opening_++;
-    if (opening_epoch_ == state_.epoch && (index < state_.batch || state_.ahead.contains(index))) return;
+    // Not of state_: the caller may be an epoch further by the time a worker comes here.
+    if (opening_epoch_ == from_.epoch && (index < from_.batch || from_.ahead.contains(index))) return;
     if (!order_ || order_epoch_ != opening_epoch_) {
       order_ = epoch_order(dataset_.size, options_.seed, opening_epoch_, options_.shuffle);
       order_epoch_ = opening_epoch_;
@@ -172,7 +174,7 @@ class RandomAccessJob {
   LoaderOptions options_;
   EpochPlan plan_;
   int64_t unit_rows_;
-  LoaderState state_;
+  LoaderState from_, state_;
 
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> free_;

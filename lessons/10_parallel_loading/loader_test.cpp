@@ -314,9 +314,16 @@ TEST(Loader, GoesOnInMidEpochWithOtherWorkers) {
 TEST(Loader, GoesOnAtTheVeryEndOfAnEpoch) {
   Loader loader(numbers(20), {.batch = 10, .workers = 1});
   loader.next(), loader.next();
-  Loader resumed(numbers(20), {.batch = 10, .workers = 2}, loader.state());
-  EXPECT_EQ(resumed.next(), nullptr);
-  EXPECT_EQ(copy_of(*resumed.next()), (loader.next(), copy_of(*loader.next())));
+  const LoaderState state = loader.state();
+  EXPECT_EQ(loader.next(), nullptr);
+  const Copy expected = copy_of(*loader.next());
+  for (const int workers : {0, 1, 3}) {
+    for (int repeat = 0; repeat < 20; ++repeat) {  // the caller is in the next epoch before a worker begins, or after
+      Loader resumed(numbers(20), {.batch = 10, .workers = workers}, state);
+      EXPECT_EQ(resumed.next(), nullptr);
+      EXPECT_EQ(copy_of(*resumed.next()), expected);
+    }
+  }
 }
 
 TEST(Loader, GoesOnWithoutLossesWhenOrderDoesNotMatter) {

@@ -4,13 +4,11 @@
 // decoding, one picture at a time on one thread. Twin: peers/loader.py (PyTorch's DataLoader and Pillow).
 #include <benchmark/benchmark.h>
 #include <tenfold/clipart.h>
-#include <tenfold/files.h>
 #include <tenfold/loader.h>
 #include <tenfold/sha256.h>
 #include <torch/torch.h>
 
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -18,6 +16,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "run_benchmarks.h"
 
 namespace {
 using tenfold::PictureForm;
@@ -71,11 +71,7 @@ tenfold::LoaderOptions loader_options(int workers) {
 
 void load(benchmark::State& state, const Pictures& all, int workers) {
   tenfold::Loader loader(samples(all, /*augment=*/true), loader_options(workers));
-  const auto next = [&] {
-    const tenfold::Batch* batch = loader.next();
-    if (batch == nullptr) batch = loader.next();  // the epoch is over: on to the next one
-    benchmark::DoNotOptimize(batch->fields[0].data_ptr());
-  };
+  const auto next = [&] { benchmark::DoNotOptimize(loader.next_of_any_epoch().fields[0].data_ptr()); };
   report(state, all, next, kPrefetch);
 }
 
@@ -171,9 +167,7 @@ struct Answer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  return tenfold::bench::run_benchmarks(argc, argv, "loader_bench", [] {
     at::set_num_threads(1);
     std::vector<std::pair<std::string, Pictures>> sets = {{"png", pictures({PictureForm::png, 0}, 4)},
                                                           {"jpeg256", pictures({PictureForm::jpeg, 256}, 10)}};
@@ -199,13 +193,5 @@ int main(int argc, char** argv) {
       }
       if (name != "raw256") benchmark::RegisterBenchmark(("augment/" + name).c_str(), augment, all)->Unit(benchmark::kMillisecond);
     }
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-  } catch (const tenfold::DataError& error) {
-    std::fprintf(stderr, "loader_bench: %s\n", error.what());
-    return 77;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "loader_bench: %s\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -51,6 +51,35 @@ struct Slot {
   }
 };
 
+/// The slots of a loader, and which of them are free. To be used with the lock held.
+class SlotPool {
+ public:
+  /// One slot for the batch that the caller has and, where there are workers, `prefetch` more. Throws std::invalid_argument for
+  /// prefetch < 1.
+  SlotPool(const std::vector<Field>& fields, int64_t batch, int workers, int prefetch, bool pinned) {
+    if (prefetch < 1) throw std::invalid_argument("prefetch must be at least 1, got " + std::to_string(prefetch));
+    slots_ = std::vector<Slot>(workers == 0 ? 1 : static_cast<size_t>(prefetch) + 1);
+    for (Slot& slot : slots_) {
+      slot.buffer = make_buffer(fields, batch, pinned);
+      free_.push_back(&slot);
+    }
+  }
+  SlotPool(const SlotPool&) = delete;
+  SlotPool& operator=(const SlotPool&) = delete;
+
+  bool empty() const { return free_.empty(); }
+  Slot& take() {
+    Slot& slot = *free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void give_back(Slot& slot) { free_.push_back(&slot); }
+
+ private:
+  std::vector<Slot> slots_;
+  std::vector<Slot*> free_;
+};
+
 /// A job that fills slots; all but run() is called with the lock held.
 template <class J>
 concept FillsSlots = Job<J> && requires(J job, Slot& slot) {
@@ -58,23 +87,25 @@ concept FillsSlots = Job<J> && requires(J job, Slot& slot) {
   { job.begin_next_epoch() };
   { job.ready() } -> std::same_as<Slot*>;  // the batch to hand out next, taken from the job; null while it is not ready
   { job.give_back(slot) };
+  { job.state() };  // what was handed out
 };
 
-/// Batches of a job, made by worker threads. To be used by one thread.
+/// Batches of a job, made by worker threads. To be used by one thread; destroying it stops the workers after the unit that they are at.
 template <FillsSlots J>
 class BatchQueue {
  public:
-  BatchQueue(J& job, int workers) : job_(job), workers_(job, workers) {}
+  /// The job is made of `what`. Throws std::invalid_argument for a negative number of workers, and what the job's constructor throws.
+  template <class... What>
+  explicit BatchQueue(int workers, What&&... what) : job_(std::forward<What>(what)...), workers_(job_, workers) {}
 
-  /// The next batch, or null at the end of an epoch; the call after that begins the next one. Region "data": the time in here is
-  /// what training waits for. Throws LoadError in place of a batch with a sample that could not be loaded; the next call goes on
-  /// with the batch after it.
+  /// The next batch, or null once at the end of each epoch: `while (const Batch* batch = loader.next())` is an epoch. The batch holds
+  /// until next() is called again. Throws LoadError in place of a batch with a sample that could not be loaded, and goes on with the
+  /// batch after it when called again. The time in here is what training waits for: region "data".
   const Batch* next() {
     RECORD_USER_SCOPE("data");
     auto lock = workers_.lock();
     give_back();
-    const auto arrived = [this] { return job_.epoch_is_over() || (held_ = job_.ready()) != nullptr; };
-    workers_.wait(lock, arrived);
+    workers_.wait(lock, [this] { return job_.epoch_is_over() || (held_ = job_.ready()) != nullptr; });
     if (held_ == nullptr) {
       job_.begin_next_epoch();
       workers_.more_to_do();
@@ -84,13 +115,25 @@ class BatchQueue {
     return &held_->batch;
   }
 
-  template <class Read>
-  auto locked(const Read& read) {
-    auto lock = workers_.lock();
-    return read();
+  /// The same for training that does not ask where an epoch ends. Throws std::runtime_error when an epoch has no batch at all.
+  const Batch& next_of_any_epoch() {
+    const Batch* batch = next();
+    if (batch == nullptr) batch = next();
+    if (batch == nullptr) throw std::runtime_error("there is no batch in an epoch");
+    return *batch;
   }
 
+  /// What was handed out so far.
+  auto state() {
+    const auto lock = workers_.lock();
+    return job_.state();
+  }
+
+  /// true: returns when all workers stand still; false: they go on. For timing something else meanwhile.
   void park(bool parked) { workers_.park(parked); }
+
+ protected:
+  const J& job() const { return job_; }
 
  private:
   void give_back() {
@@ -99,9 +142,9 @@ class BatchQueue {
     workers_.more_to_do();
   }
 
-  J& job_;
+  J job_;
   Slot* held_ = nullptr;
-  Workers<J> workers_;
+  Workers<J> workers_;  // last: its threads stop before the job goes away
 };
 
 }  // namespace tenfold

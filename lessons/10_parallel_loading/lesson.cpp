@@ -5,17 +5,13 @@
 // Not for   Samples that cost next to nothing (case "decoded"): handing them over costs more.
 // Run       ./tenfold run 10_parallel_loading
 // Read      loader.h is the technique, workers.h its threads; train() is the same for all variants.
-#include <tenfold/clipart.h>
-#include <tenfold/fashion_mnist.h>
 #include <tenfold/image_workloads.h>
 #include <tenfold/lesson.h>
 #include <tenfold/loader.h>
+#include <tenfold/loading_trial.h>
 
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <random>
-#include <thread>
 
 namespace {
 using tenfold::Dataset;
@@ -31,25 +27,13 @@ using torch::Tensor;
 Dataset drawings(const Trial& trial, bool train) {
   tenfold::PackOptions form{tenfold::PictureForm::png, 0};
   if (trial.get("jpeg", 0) != 0) form = {tenfold::PictureForm::jpeg, 256};
-  const auto file = tenfold::openclipart_shard(form, train);
-  if (!exists(file))
-    trial.cannot(file.filename().string() + " is not there; to make it: ./tenfold data pack" + (form.side > 0 ? " --jpeg 256" : ""));
-  const int64_t side = trial.get("side", trial.by_size(64, 128, 224));
-  return picture_samples(std::make_shared<tenfold::Shard>(file), {.side = side, .augment = train});
+  return picture_samples(open_clipart(trial, form, train), {.side = trial.get("side", trial.by_size(64, 128, 224)), .augment = train});
 }
 
-/// Pictures that lie in memory as they are needed: nothing to decode.
-Dataset decoded() {
-  const auto set = tenfold::fashion_mnist(/*train=*/true);
-  return {.size = set.size(),
-          .fields = {{{1, 28, 28}, torch::kByte}, {{}, torch::kLong}},
-          .load = [set](int64_t i, SampleRandom&, const Row& row) {
-            std::memcpy(row.field<uint8_t>(0).data(), set.images.const_data_ptr<uint8_t>() + i * 28 * 28, 28 * 28);
-            row.field<int64_t>(1)[0] = set.labels.const_data_ptr<int64_t>()[i];
-          }};
+/// Or pictures that lie in memory as they are needed: nothing to decode.
+Dataset training_set(const Trial& trial) {
+  return trial.get("decoded", 0) != 0 ? tenfold::fashion_samples() : drawings(trial, /*train=*/true);
 }
-
-Dataset training_set(const Trial& trial) { return trial.get("decoded", 0) != 0 ? decoded() : drawings(trial, /*train=*/true); }
 
 LoaderOptions options_of(const Trial& trial, int workers) {
   return {.batch = trial.get("batch", trial.by_size(32, 128, 512)),
@@ -76,12 +60,7 @@ Step train(const Trial& trial, const Dataset& samples, int workers) {
   auto loader = std::make_shared<Loader>(samples, options_of(trial, workers));
   return {.items = options_of(trial, workers).batch,
           .parameters = work->parameters(),
-          .fn =
-              [work, loader, device = trial.device] {
-                const tenfold::Batch* batch = loader->next();
-                if (batch == nullptr) batch = loader->next();  // the epoch is over: on to the next one
-                return update(*work, batch->to(device));
-              },
+          .fn = [work, loader, device = trial.device] { return update(*work, loader->next_of_any_epoch().to(device)); },
           .park = [loader](bool parked) { loader->park(parked); }};
 }
 
@@ -133,19 +112,6 @@ Step to_the_end(const Trial& trial) {
   trial.note("margin", percent(right - majority), "points");
   return {};
 }
-
-/// With W workers on C cores the step takes as long as whatever is slowest: training, loading by W, or all of it by C cores. The
-/// loader's buffers are all that memory grows by.
-std::function<tenfold::Prediction(const tenfold::Counted&)> overlapped(int workers) {
-  return [workers](const tenfold::Counted& baseline) -> tenfold::Prediction {
-    const double loading = baseline.share("data"), training = 1 - loading, cores = std::thread::hardware_concurrency();
-    const bool decoded = baseline.setting("decoded") != 0;
-    const double picture_bytes = decoded ? 28 * 28 : 3 * 4 * std::pow(baseline.setting("side"), 2);
-    const double batch_bytes = baseline.setting("batch") * (picture_bytes + sizeof(int64_t));
-    return {.speed_ratio = 1 / std::max({training, loading / workers, 1 / cores}),
-            .peak_bytes = baseline.peak_bytes + static_cast<int64_t>(baseline.setting("prefetch") * batch_bytes)};
-  };
-}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -160,9 +126,9 @@ int main(int argc, char** argv) {
                        .question = "How much faster is training when threads read, decode and augment the next batches meanwhile?",
                        .workload = "R1",
                        .baseline = {"in the loop", in_the_loop},
-                       .techniques = {{"1 worker", one_worker, overlapped(1)},
-                                      {"2 workers", two_workers, overlapped(2)},
-                                      {"4 workers", four_workers, overlapped(4)},
+                       .techniques = {{"1 worker", one_worker, tenfold::overlapped(1)},
+                                      {"2 workers", two_workers, tenfold::overlapped(2)},
+                                      {"4 workers", four_workers, tenfold::overlapped(4)},
                                       {"seeded by worker", seeded_by_worker},
                                       {"to the end", to_the_end}},
                        .cases = {{"R1", {}, faster},

@@ -68,21 +68,15 @@ class RandomAccessJob {
         // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at the end.
         unit_rows_(std::max<int64_t>(1, options.batch / (4 * std::max(1, options.workers)))),
         from_(from),
-        state_(from) {
-    if (options.prefetch < 1) throw std::invalid_argument("Loader: prefetch must be at least 1, got " + std::to_string(options.prefetch));
+        state_(from),
+        slots_(dataset_.fields, options.batch, options.workers, options.prefetch, options.pinned) {
     require_same_batches(from);
     opening_epoch_ = from.epoch;
-    const int slots = options.workers == 0 ? 1 : options.prefetch + 1;
-    for (int i = 0; i < slots; ++i) {
-      slots_.push_back(std::make_unique<Slot>());
-      slots_.back()->buffer = make_buffer(dataset_.fields, options.batch, options.pinned);
-      free_.push_back(slots_.back().get());
-    }
   }
 
   std::optional<Unit> take() {
     while (opened_ == nullptr) {
-      if (free_.empty()) return std::nullopt;
+      if (slots_.empty()) return std::nullopt;
       open();
     }
     const auto rows = static_cast<int64_t>(opened_->batch.samples.size());
@@ -130,7 +124,7 @@ class RandomAccessJob {
     return slot;
   }
 
-  void give_back(Slot& slot) { free_.push_back(&slot); }
+  void give_back(Slot& slot) { slots_.give_back(slot); }
 
   const LoaderState& state() const { return state_; }
   const EpochPlan& plan() const { return plan_; }
@@ -162,8 +156,7 @@ class RandomAccessJob {
       order_ = epoch_order(dataset_.size, options_.seed, opening_epoch_, options_.shuffle);
       order_epoch_ = opening_epoch_;
     }
-    Slot& slot = *free_.back();
-    free_.pop_back();
+    Slot& slot = slots_.take();
     auto samples = plan_.samples(*order_, index);
     slot.begin(opening_epoch_, index, static_cast<int64_t>(samples.size()));
     slot.batch.samples = std::move(samples);
@@ -176,8 +169,7 @@ class RandomAccessJob {
   int64_t unit_rows_;
   LoaderState from_, state_;
 
-  std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<Slot*> free_;
+  SlotPool slots_;
   std::map<std::pair<int64_t, int64_t>, Slot*> ready_;  // by epoch and index
 
   Slot* opened_ = nullptr;  // the batch whose rows are being handed out
@@ -188,31 +180,15 @@ class RandomAccessJob {
 };
 
 /// Every sample of this rank's part exactly once per epoch: the same batches, bit for bit, for any number of workers and any
-/// prefetch depth. To be used by one thread; destroying it stops the workers at their next sample.
-class Loader {
+/// prefetch depth. next(), state() and park() are BatchQueue's.
+class Loader : public BatchQueue<RandomAccessJob> {
  public:
   /// Starts to load, from the beginning or from where another loader was. Throws std::invalid_argument for options that make no
   /// sense, and for a state of another data set size, batch size, number of ranks or seed.
   Loader(Dataset dataset, const LoaderOptions& options, const LoaderState& from = {})
-      : job_(std::move(dataset), options, from), queue_(job_, options.workers) {}
+      : BatchQueue(options.workers, std::move(dataset), options, from) {}
 
-  /// The next batch, or null once at the end of each epoch: `while (const Batch* batch = loader.next())` is an epoch. The batch holds
-  /// until next() is called again. Throws LoadError in place of a batch with a sample that could not be loaded, and goes on with the
-  /// batch after it when called again. The time in here is what training waits for: region "data".
-  const Batch* next() { return queue_.next(); }
-
-  int64_t batches_per_epoch() const { return job_.plan().batches(); }
-
-  LoaderState state() {
-    return queue_.locked([this] { return job_.state(); });
-  }
-
-  /// true: returns when all workers stand still; false: they go on. For timing something else meanwhile.
-  void park(bool parked) { queue_.park(parked); }
-
- private:
-  RandomAccessJob job_;
-  BatchQueue<RandomAccessJob> queue_;  // last: its threads stop before the job goes away
+  int64_t batches_per_epoch() const { return job().plan().batches(); }
 };
 
 }  // namespace tenfold

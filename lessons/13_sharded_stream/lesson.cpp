@@ -5,46 +5,27 @@
 // Not for   Samples that cost next to nothing to read (case "decoded").
 // Run       ./tenfold run 13_sharded_stream
 // Read      stream_loader.h is the technique; the variant "unsharded" is what happens without it.
-#include <tenfold/fashion_mnist.h>
 #include <tenfold/image_workloads.h>
 #include <tenfold/lesson.h>
+#include <tenfold/loading_trial.h>
 #include <tenfold/record_stream.h>
 #include <tenfold/stream_loader.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <numeric>
-#include <thread>
 
 namespace {
 using tenfold::Dataset;
-using tenfold::Row;
-using tenfold::SampleRandom;
 using tenfold::Step;
 using tenfold::StreamOptions;
 using tenfold::Trial;
 using torch::Tensor;
 
-/// Drawings, one PNG file after the other, sorted by class as they lie in the shard.
-Dataset drawings(const Trial& trial) {
-  const auto file = tenfold::openclipart_shard({tenfold::PictureForm::png, 0}, /*train=*/true);
-  if (!exists(file)) trial.cannot(file.filename().string() + " is not there; to make it: ./tenfold data pack");
-  return picture_samples(std::make_shared<tenfold::Shard>(file), {.side = trial.get("side", trial.by_size(64, 128, 224))});
+/// Drawings, one PNG file after the other, sorted by class as they lie in the shard; or pictures that lie in memory as they are needed.
+Dataset training_set(const Trial& trial) {
+  if (trial.get("decoded", 0) != 0) return tenfold::fashion_samples();
+  return picture_samples(open_clipart(trial, {tenfold::PictureForm::png, 0}), {.side = trial.get("side", trial.by_size(64, 128, 224))});
 }
-
-/// Pictures that lie in memory as they are needed: nothing to decode.
-Dataset decoded() {
-  const auto set = tenfold::fashion_mnist(/*train=*/true);
-  return {.size = set.size(),
-          .fields = {{{1, 28, 28}, torch::kByte}, {{}, torch::kLong}},
-          .load = [set](int64_t i, SampleRandom&, const Row& row) {
-            std::memcpy(row.field<uint8_t>(0).data(), set.images.const_data_ptr<uint8_t>() + i * 28 * 28, 28 * 28);
-            row.field<int64_t>(1)[0] = set.labels.const_data_ptr<int64_t>()[i];
-          }};
-}
-
-Dataset training_set(const Trial& trial) { return trial.get("decoded", 0) != 0 ? decoded() : drawings(trial); }
 
 StreamOptions options_of(const Trial& trial, int workers) {
   return {.batch = trial.get("batch", trial.by_size(32, 128, 512)),
@@ -80,9 +61,7 @@ Step train(const Trial& trial, int workers, bool sharded = true) {
           .parameters = work->parameters(),
           .fn =
               [work, loader, device = trial.device] {
-                const tenfold::Batch* batch = loader->next();
-                if (batch == nullptr) batch = loader->next();  // the epoch is over: on to the next one
-                const auto there = batch->to(device);          // (B, C, S, S), (B)
+                const auto there = loader->next_of_any_epoch().to(device);  // (B, C, S, S), (B)
                 const Tensor images = there[0].is_floating_point() ? there[0] : tenfold::normalise_images(there[0]);
                 work->optimizer->zero_grad();
                 Tensor loss = torch::cross_entropy_loss(work->model(images), there[1]);
@@ -100,18 +79,6 @@ Step two_workers(const Trial& trial) { return train(trial, 2); }
 /// The mistake: every reader opens the stream and reads all of it. Nothing fails, epochs are just longer, and each sample comes as often
 /// as there are readers.
 Step unsharded(const Trial& trial) { return train(trial, 2, /*sharded=*/false); }
-
-/// As in lesson 10: the slowest of training, reading by W workers, and all of it by the cores; and the buffers.
-std::function<tenfold::Prediction(const tenfold::Counted&)> overlapped(int workers) {
-  return [workers](const tenfold::Counted& baseline) -> tenfold::Prediction {
-    const double reading = baseline.share("data"), training = 1 - reading, cores = std::thread::hardware_concurrency();
-    const bool decoded = baseline.setting("decoded") != 0;
-    const double picture_bytes = decoded ? 28 * 28 : 3 * 4 * std::pow(baseline.setting("side"), 2);
-    const double batch_bytes = baseline.setting("batch") * (picture_bytes + sizeof(int64_t));
-    return {.speed_ratio = 1 / std::max({training, reading / workers, 1 / cores}),
-            .peak_bytes = baseline.peak_bytes + static_cast<int64_t>(baseline.setting("prefetch") * batch_bytes)};
-  };
-}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -122,7 +89,9 @@ int main(int argc, char** argv) {
        .question = "How do several workers read one stream without reading anything twice?",
        .workload = "R1",
        .baseline = {"in the loop", in_the_loop},
-       .techniques = {{"1 worker", one_worker, overlapped(1)}, {"2 workers", two_workers, overlapped(2)}, {"unsharded", unsharded}},
+       .techniques = {{"1 worker", one_worker, tenfold::overlapped(1)},
+                      {"2 workers", two_workers, tenfold::overlapped(2)},
+                      {"unsharded", unsharded}},
        .cases = {{"R1",
                   {},
                   {{"1 worker", {FASTER, LARGER, VALID}}, {"2 workers", {FASTER, LARGER, VALID}}, {"unsharded", {ANY, ANY, INVALID}}}},

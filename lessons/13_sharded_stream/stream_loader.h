@@ -66,10 +66,11 @@ class LanesJob {
   };
 
   LanesJob(Stream stream, const StreamOptions& options, const StreamState& from)
-      : stream_(std::move(stream)), options_(options), state_(from), lanes_(static_cast<size_t>(std::max<int64_t>(0, options.lanes))) {
-    if (options.batch < 1 || options.lanes < 1 || options.prefetch < 1)
-      throw std::invalid_argument("StreamLoader: batch, lanes and prefetch must be at least 1");
-    require_valid(options.rank, "StreamLoader");
+      : stream_(std::move(stream)),
+        options_(checked(options)),
+        state_(from),
+        lanes_(static_cast<size_t>(options.lanes)),
+        slots_(stream_.fields, options.batch, options.workers, options.prefetch, options.pinned) {
     if (!from.handed_out.empty() && (from.handed_out.size() != lanes_.size() || from.batch_size != options.batch ||
                                      from.ranks != options.rank.count || from.seed != options.seed))
       throw std::invalid_argument(
@@ -77,16 +78,10 @@ class LanesJob {
     state_.handed_out.resize(lanes_.size());
     state_.batch_size = options.batch, state_.ranks = options.rank.count, state_.seed = options.seed;
     for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].begun = lanes_[i].passed_over = state_.handed_out[i];
-    const int slots = options.workers == 0 ? 1 : options.prefetch + 1;
-    for (int i = 0; i < slots; ++i) {
-      slots_.push_back(std::make_unique<Slot>());
-      slots_.back()->buffer = make_buffer(stream_.fields, options.batch, options.pinned);
-      free_.push_back(slots_.back().get());
-    }
   }
 
   std::optional<Unit> take() {
-    if (free_.empty()) return std::nullopt;
+    if (slots_.empty()) return std::nullopt;
     std::optional<size_t> next;
     for (size_t i = 0; i < lanes_.size(); ++i) {
       if (!lanes_[i].ended && (!next || lanes_[i].begun < lanes_[*next].begun)) next = i;
@@ -94,8 +89,7 @@ class LanesJob {
     if (!next || lanes_[*next].busy) return std::nullopt;
     Lane& lane = lanes_[*next];
     lane.busy = true;
-    Slot& slot = *free_.back();
-    free_.pop_back();
+    Slot& slot = slots_.take();
     slot.begin(state_.epoch, lane.begun++, options_.batch);
     return Unit{&slot, *next};
   }
@@ -121,7 +115,7 @@ class LanesJob {
     if (unit.error) slot.fail(unit.error, unit.rows, unit.failed_name);
     if (!unit.error && (unit.rows == 0 || (unit.rows < options_.batch && options_.tail == Tail::drop))) {
       --lane.begun;
-      free_.push_back(&slot);
+      slots_.give_back(slot);
     } else {
       slot.batch.fields = first_rows(slot.buffer, unit.rows);
       ready_.emplace(std::pair(slot.batch.index, unit.lane), &slot);
@@ -157,7 +151,7 @@ class LanesJob {
     return slot;
   }
 
-  void give_back(Slot& slot) { free_.push_back(&slot); }
+  void give_back(Slot& slot) { slots_.give_back(slot); }
 
   const StreamState& state() const { return state_; }
 
@@ -169,6 +163,12 @@ class LanesJob {
     int64_t samples = 0;
     bool busy = false, ended = false;
   };
+
+  static const StreamOptions& checked(const StreamOptions& options) {
+    if (options.batch < 1 || options.lanes < 1) throw std::invalid_argument("StreamLoader: batch and lanes must be at least 1");
+    require_valid(options.rank, "StreamLoader");
+    return options;
+  }
 
   Part part(size_t lane) const {
     return {options_.rank.index * options_.lanes + static_cast<int64_t>(lane), options_.rank.count * options_.lanes};
@@ -200,35 +200,20 @@ class LanesJob {
   StreamState state_;
   std::vector<Lane> lanes_;
 
-  std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<Slot*> free_;
+  SlotPool slots_;
   std::map<std::pair<int64_t, size_t>, Slot*> ready_;  // by batch of its lane, and lane
 };
 
 /// A stream's samples, each exactly once per epoch if its parts do not overlap: the same batches, bit for bit, for any number of workers
-/// and any prefetch depth. Ranks end their epochs each on its own: parts are not equally long. To be used by one thread;
-/// destroying it stops the workers at the end of the batches they are at.
-class StreamLoader {
+/// and any prefetch depth. Ranks end their epochs each on its own: parts are not equally long. next(), state() and park() are
+/// BatchQueue's. After a LoadError the rest of the part that it came from is not read in this epoch: where a reader stands after it
+/// threw, nobody knows.
+class StreamLoader : public BatchQueue<LanesJob> {
  public:
   /// Starts to read, from the beginning or from where another loader was. Throws std::invalid_argument for options that make no
   /// sense, and for a state of another number of lanes, batch size, number of ranks or seed.
   StreamLoader(Stream stream, const StreamOptions& options, const StreamState& from = {})
-      : job_(std::move(stream), options, from), queue_(job_, options.workers) {}
-
-  /// As Loader::next(). After a LoadError the rest of the part that it came from is not read in this epoch: where a reader stands
-  /// after it threw, nobody knows.
-  const Batch* next() { return queue_.next(); }
-
-  StreamState state() {
-    return queue_.locked([this] { return job_.state(); });
-  }
-
-  /// true: returns when all workers stand still; false: they go on. For timing something else meanwhile.
-  void park(bool parked) { queue_.park(parked); }
-
- private:
-  LanesJob job_;
-  BatchQueue<LanesJob> queue_;  // last: its threads stop before the job goes away
+      : BatchQueue(options.workers, std::move(stream), options, from) {}
 };
 
 }  // namespace tenfold

@@ -6,11 +6,10 @@
 // Run       ./tenfold run 14_packed_files
 // Read      record_files.h has the ways to a record; train() is the same for all of them.
 #include <ATen/record_function.h>
-#include <tenfold/clipart.h>
 #include <tenfold/image_workloads.h>
 #include <tenfold/lesson.h>
 #include <tenfold/loader.h>
-#include <tenfold/openclipart.h>
+#include <tenfold/loading_trial.h>
 #include <tenfold/record_files.h>
 
 #include <map>
@@ -39,11 +38,7 @@ PictureForm stored_as(const Trial& trial) {
 }
 
 Shards open_shard(const Trial& trial, PictureForm form) {
-  const int64_t side = form == PictureForm::jpeg ? 256 : form == PictureForm::raw ? kRawSide : 0;
-  const std::string option = form == PictureForm::jpeg ? " --jpeg 256" : form == PictureForm::raw ? " --raw 64" : "";
-  const auto file = tenfold::openclipart_shard({form, side}, /*train=*/true);
-  if (!exists(file)) trial.cannot(file.filename().string() + " is not there; to make it: ./tenfold data pack" + option);
-  return std::make_shared<Shard>(file);
+  return open_clipart(trial, {form, form == PictureForm::jpeg ? 256 : form == PictureForm::raw ? kRawSide : 0});
 }
 
 /// From a record to a picture. A PNG is shrunk to what the raw shard holds, so that both give the same pixels.
@@ -89,9 +84,7 @@ Step train(const Trial& trial, const Dataset& samples, bool shuffle = true) {
                                                                          .seed = trial.seed,
                                                                          .pinned = trial.device.is_cuda()});
   return {batch, work->parameters(), [work, loader, device = trial.device] {
-            const tenfold::Batch* here = loader->next();
-            if (here == nullptr) here = loader->next();  // the epoch is over: on to the next one
-            const auto there = here->to(device);
+            const auto there = loader->next_of_any_epoch().to(device);
             work->optimizer->zero_grad();
             Tensor loss = torch::cross_entropy_loss(work->model(there[0]), there[1]);
             loss.backward();

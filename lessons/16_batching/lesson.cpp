@@ -9,6 +9,7 @@
 #include <tenfold/image_workloads.h>
 #include <tenfold/lesson.h>
 #include <tenfold/loader.h>
+#include <tenfold/loading_trial.h>
 #include <tenfold/openclipart.h>
 #include <tenfold/picture_views.h>
 #include <tenfold/shard.h>
@@ -42,7 +43,7 @@ struct Work {
   Tensor shift, factor;  // (3, 1, 1) each, on the device
 
   explicit Work(const Trial& trial)
-      : shard(open_shard(trial)),
+      : shard(open_clipart(trial, {tenfold::PictureForm::raw, kStored})),
         batch(trial.get("batch", trial.by_size(32, 128, 512))),
         side(trial.get("side", 56)),
         options{.batch = batch, .workers = 0, .tail = tenfold::Tail::drop, .seed = trial.seed, .pinned = trial.device.is_cuda()},
@@ -51,12 +52,6 @@ struct Work {
         shift(PixelScale().shifts(trial.device)),
         factor(PixelScale().factors(trial.device)) {
     TORCH_CHECK_VALUE(side >= 4 && side <= kStored, "side=", side, " is outside 4 to ", kStored);
-  }
-
-  static std::shared_ptr<const Shard> open_shard(const Trial& trial) {
-    const auto file = tenfold::openclipart_shard({tenfold::PictureForm::raw, kStored}, /*train=*/true);
-    if (!exists(file)) trial.cannot(file.filename().string() + " is not there; to make it: ./tenfold data pack --raw 64");
-    return std::make_shared<Shard>(file);
   }
 
   View view(SampleRandom& random) const { return tenfold::random_view(kStored, kStored, side, random); }
@@ -70,13 +65,6 @@ struct Work {
     return loss;
   }
 };
-
-/// The loader's next batch, on the device. Region "data" is the loader's own.
-std::vector<Tensor> next_batch(Loader& loader, torch::Device device) {
-  const tenfold::Batch* batch = loader.next();
-  if (batch == nullptr) batch = loader.next();  // the epoch is over: on to the next one
-  return batch->to(device);
-}
 
 /// Without the technique: as one would write it down. Each picture goes through its own operators, then all are stacked.
 Step by_hand(const Trial& trial) {
@@ -121,7 +109,7 @@ Step loader(const Trial& trial) {
                         }};
   auto batches = std::make_shared<Loader>(samples, work->options);
   return {work->batch, work->training->parameters(), [work, batches] {
-            const auto batch = next_batch(*batches, work->device);
+            const auto batch = batches->next_of_any_epoch().to(work->device);
             return work->update(batch[0], batch[1]);
           }};
 }
@@ -139,7 +127,7 @@ Step batched_views(const Trial& trial, bool one_view) {
                         }};
   auto batches = std::make_shared<Loader>(samples, work->options);
   return {work->batch, work->training->parameters(), [work, batches, one_view] {
-            const auto batch = next_batch(*batches, work->device);
+            const auto batch = batches->next_of_any_epoch().to(work->device);
             RECORD_USER_SCOPE("transform");
             const Tensor views = one_view ? batch[2].narrow(0, 0, 1).expand({work->batch, 3}) : batch[2];
             return work->update(tenfold::views_of(batch[0], views, work->side, work->shift, work->factor), batch[1]);

@@ -45,15 +45,28 @@ GptBlockImpl::GptBlockImpl(const GptConfig& config)
 }
 
 Tensor GptBlockImpl::forward(const Tensor& x) {
+  return forward_with(x, [&](const Tensor& rows) {
+    const auto parts = rows.permute({2, 0, 3, 1, 4}).unbind(0);  // (B, T, 3, H, D / H) -> three of (B, H, T, D / H)
+    const Tensor attended = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{}, is_training() ? dropout : 0.0,
+                                                             /*is_causal=*/true);
+    return attended.transpose(1, 2).reshape(x.sizes());
+  });
+}
+
+Tensor GptBlockImpl::forward_with(const Tensor& x, const GptAttention& attention) {
   RECORD_USER_SCOPE("block.forward");
-  const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-  // (B, T, 3 D) -> three of (B, H, T, D / H)
-  const auto parts = qkv(norm1(x)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
-  Tensor attended = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], /*attn_mask=*/{}, is_training() ? dropout : 0.0,
-                                                     /*is_causal=*/true);
-  attended = projection(attended.transpose(1, 2).reshape({batch, length, width}));
+  std::vector<int64_t> split = x.sizes().vec();  // (..., 3, H, D / H)
+  const int64_t width = split.back();
+  split.back() = 3;
+  split.insert(split.end(), {heads, width / heads});
+  const Tensor rows = qkv(norm1(x)).view(split);
+  Tensor attended;  // (..., D)
+  {
+    RECORD_USER_SCOPE("attention");
+    attended = attention(rows);
+  }
   const auto drop = [&](const Tensor& t) { return dropout > 0 ? torch::dropout(t, dropout, is_training()) : t; };
-  const Tensor h = x + drop(attended);
+  const Tensor h = x + drop(projection(attended));
   return h + drop(down(torch::gelu(up(norm2(h)), "tanh")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,11 +18,16 @@ struct GptConfig {
   double dropout = 0;
 };
 
+/// Queries, keys and values of every token, (..., 3, heads, D / heads), to what each token gets, (..., D). `...` is (B, T), or whatever a
+/// lesson lays its tokens out in.
+using GptAttention = std::function<torch::Tensor(const torch::Tensor& qkv)>;
+
 /// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)). Marks the region "block.forward".
 /// Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 struct GptBlockImpl : torch::nn::Module {
   explicit GptBlockImpl(const GptConfig& config);
-  torch::Tensor forward(const torch::Tensor& x);  // (B, T, D) -> (B, T, D)
+  torch::Tensor forward(const torch::Tensor& x);                                      // (B, T, D) -> (B, T, D)
+  torch::Tensor forward_with(const torch::Tensor& x, const GptAttention& attention);  // (..., D) -> (..., D); also region "attention"
 
   torch::nn::LayerNorm norm1, norm2;
   torch::nn::Linear qkv, projection, up, down;

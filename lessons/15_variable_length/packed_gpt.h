@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/record_function.h>
-
 #include <tenfold/gpt.h>
 #include <tenfold/packing.h>
 #include <tenfold/varlen_attention.h>
@@ -13,16 +11,8 @@ namespace tenfold {
 
 /// GptBlock::forward without dropout, (total, D) -> (total, D). Marks the regions "block.forward" and "attention".
 inline torch::Tensor packed_block(GptBlockImpl& block, const torch::Tensor& x, const Packing& packing, const PackedAttention& attention) {
-  RECORD_USER_SCOPE("block.forward");
   TORCH_CHECK(block.dropout == 0, "packed_block: has no dropout");
-  const torch::Tensor qkv = block.qkv(block.norm1(x)).view({x.size(0), 3, block.heads, x.size(1) / block.heads});
-  torch::Tensor attended;  // (total, D)
-  {
-    RECORD_USER_SCOPE("attention");
-    attended = attention(qkv, packing);
-  }
-  const torch::Tensor h = x + block.projection(attended);
-  return h + block.down(torch::gelu(block.up(block.norm2(h)), "tanh"));
+  return block.forward_with(x, [&](const torch::Tensor& qkv) { return attention(qkv, packing); });
 }
 
 /// Mean cross-entropy over the tokens of all texts. Positions begin anew with each text.

@@ -1,9 +1,9 @@
 #include <tenfold/step_work.h>
 
+#include <tenfold/epoch_plan.h>
 #include <tenfold/speech_training.h>
 
 #include <algorithm>
-#include <random>
 
 namespace tenfold {
 
@@ -111,14 +111,15 @@ Prediction predict_step(const Counted& baseline, const StepWork& work) {
 Step note_all_speeches(const Trial& trial, Plan plan) {
   const SpeechSettings settings = speech_settings(trial);
   const PlanSettings plan_settings{SpeechBatches(settings, trial.seed).longest_of_all(), trial.get("buckets", 4)};
-  std::vector<TextIds> all = encoded_speeches(settings.encoding)->texts;
-  std::mt19937_64 bits(trial.seed);
-  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[bits() % i]);
+  const auto speeches = encoded_speeches(settings.encoding);
+  const std::vector<TextIds>& all = speeches->texts;
   double rows = 0, real_rows = 0, pairs = 0, real_pairs = 0;
   std::vector<TextIds> batch;
-  for (size_t i = 0; i < all.size(); ++i) {
-    batch.push_back(all[i].first(std::min(all[i].size(), static_cast<size_t>(settings.context) + 1)));
-    if (static_cast<int64_t>(batch.size()) < settings.batch && i + 1 < all.size()) continue;
+  size_t left = all.size();
+  for (const int64_t i : epoch_order(static_cast<int64_t>(all.size()), trial.seed, /*epoch=*/0, /*shuffle=*/true)) {
+    const TextIds text = all[static_cast<size_t>(i)];
+    batch.push_back(text.first(std::min(text.size(), static_cast<size_t>(settings.context) + 1)));
+    if (--left > 0 && static_cast<int64_t>(batch.size()) < settings.batch) continue;
     const StepWork padded = padded_work(batch, plan, plan_settings), real = packed_work(batch);
     rows += padded.rows, real_rows += real.rows, pairs += padded.pairs, real_pairs += real.pairs;
     batch.clear();

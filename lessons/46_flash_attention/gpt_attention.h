@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/record_function.h>
-
 #include <cmath>
 #include <limits>
 
@@ -39,18 +37,11 @@ inline torch::Tensor attention_by_kernel(const torch::Tensor& q, const torch::Te
 
 /// GptBlock::forward without dropout, (B, T, D) -> (B, T, D). Marks the regions "block.forward" and "attention".
 inline torch::Tensor block_with(GptBlockImpl& block, const torch::Tensor& x, Attention attention) {
-  RECORD_USER_SCOPE("block.forward");
   TORCH_CHECK(block.dropout == 0, "block_with: has no dropout");
-  const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-  const auto parts =
-      block.qkv(block.norm1(x)).view({batch, length, 3, block.heads, width / block.heads}).permute({2, 0, 3, 1, 4}).unbind(0);
-  torch::Tensor attended;  // (B, H, T, D / H)
-  {
-    RECORD_USER_SCOPE("attention");
-    attended = attention(parts[0], parts[1], parts[2]);
-  }
-  const torch::Tensor h = x + block.projection(attended.transpose(1, 2).reshape({batch, length, width}));
-  return h + block.down(torch::gelu(block.up(block.norm2(h)), "tanh"));
+  return block.forward_with(x, [&](const torch::Tensor& qkv) {
+    const auto parts = qkv.permute({2, 0, 3, 1, 4}).unbind(0);  // three of (B, H, T, D / H)
+    return attention(parts[0], parts[1], parts[2]).transpose(1, 2).reshape(x.sizes());
+  });
 }
 
 /// Mean cross-entropy of the model's predictions for `ids`, (B, T), against `targets`, (B, T).

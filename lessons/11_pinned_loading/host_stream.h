@@ -64,35 +64,27 @@ class HostStream {
 
   /// Queues `work` and returns at once. After work that throws, later work is left out, and events rethrow the error.
   void run(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back([this, work = std::move(work)] {
-        if (error_) return;
-        try {
-          work();
-        } catch (...) {
-          error_ = std::current_exception();
-        }
-      });
-    }
-    changed_.notify_one();
+    push([this, work = std::move(work)] {
+      if (error_) return;
+      try {
+        work();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    });
   }
 
   /// Marks the end of what is queued now.
   HostEvent record() {
     auto reached = std::make_shared<std::promise<HostEvent::Clock::time_point>>();
     HostEvent event(reached->get_future().share());
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back([this, reached] {
-        if (error_) {
-          reached->set_exception(error_);
-        } else {
-          reached->set_value(HostEvent::Clock::now());
-        }
-      });
-    }
-    changed_.notify_one();
+    push([this, reached] {
+      if (error_) {
+        reached->set_exception(error_);
+      } else {
+        reached->set_value(HostEvent::Clock::now());
+      }
+    });
     return event;
   }
 
@@ -102,6 +94,14 @@ class HostStream {
   }
 
  private:
+  void push(std::function<void()> next) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(next));
+    }
+    changed_.notify_one();
+  }
+
   void work_off() {
     while (true) {
       std::function<void()> next;

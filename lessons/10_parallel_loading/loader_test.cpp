@@ -4,57 +4,20 @@
 #include <tenfold/loader.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <map>
-#include <numeric>
+#include <set>
 #include <thread>
+
+#include "loader_samples.h"
 
 namespace {
 
 using namespace tenfold;
+using namespace tenfold::test;
 using testing::HasSubstr;
-
-/// Sample i: its number, and three random ones.
-Dataset numbers(int64_t size) {
-  return {.size = size, .fields = {{{}, torch::kLong}, {{3}, torch::kDouble}}, .load = [](int64_t i, SampleRandom& random, const Row& row) {
-            row.field<int64_t>(0)[0] = i;
-            for (double& x : row.field<double>(1)) x = random.uniform();
-          }};
-}
-
-/// A batch that stays.
-struct Copy {
-  int64_t epoch, index;
-  std::vector<int64_t> samples;
-  torch::Tensor first, second;
-  bool operator==(const Copy& other) const {
-    return epoch == other.epoch && index == other.index && samples == other.samples && torch::equal(first, other.first) &&
-           torch::equal(second, other.second);
-  }
-};
-
-Copy copy_of(const Batch& batch) { return {batch.epoch, batch.index, batch.samples, batch.fields[0].clone(), batch.fields[1].clone()}; }
-
-/// The rest of the epoch.
-std::vector<Copy> epoch_of(Loader& loader) {
-  std::vector<Copy> all;
-  while (const Batch* batch = loader.next()) all.push_back(copy_of(*batch));
-  return all;
-}
-
-std::vector<int64_t> samples_of(const std::vector<Copy>& batches) {
-  std::vector<int64_t> all;
-  for (const Copy& batch : batches) all.insert(all.end(), batch.samples.begin(), batch.samples.end());
-  return all;
-}
-
-std::vector<int64_t> counting_up(int64_t size) {
-  std::vector<int64_t> all(static_cast<size_t>(size));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
 
 TEST(Loader, BringsEverySampleExactlyOncePerEpoch) {
   for (const int workers : {0, 1, 3}) {
@@ -73,19 +36,16 @@ TEST(Loader, BringsEverySampleExactlyOncePerEpoch) {
             for (int64_t epoch = 0; epoch < 2; ++epoch) {
               std::vector<int64_t> seen;
               for (auto& loader : loaders) {
-                const auto batches = epoch_of(*loader);
-                EXPECT_EQ(static_cast<int64_t>(batches.size()), loaders.front()->batches_per_epoch());
-                for (const Copy& one : batches) {
-                  EXPECT_EQ(one.epoch, epoch);
-                  for (size_t row = 0; row < one.samples.size(); ++row) {
-                    EXPECT_EQ(one.first[static_cast<int64_t>(row)].item<int64_t>(), one.samples[row]);
-                  }
+                int64_t batches = 0;
+                while (const Batch* one = loader->next()) {
+                  ++batches;
+                  EXPECT_EQ(one->epoch, epoch);
+                  EXPECT_EQ(copy_of(*one).samples, one->samples) << "the rows hold what the batch says";
+                  seen.insert(seen.end(), one->samples.begin(), one->samples.end());
                 }
-                const auto mine = samples_of(batches);
-                seen.insert(seen.end(), mine.begin(), mine.end());
+                EXPECT_EQ(batches, loaders.front()->batches_per_epoch());
               }
-              std::ranges::sort(seen);
-              EXPECT_EQ(seen, counting_up(53));
+              EXPECT_EQ(sorted(seen), counting_up(53));
             }
           }
         }
@@ -110,13 +70,13 @@ TEST(Loader, MakesTheSameBatchesWithAnyNumberOfWorkers) {
 
   const std::vector<Copy> first(expected.begin(), expected.begin() + 7), second(expected.begin() + 7, expected.end());
   EXPECT_NE(samples_of(first), samples_of(second)) << "each epoch shuffles anew";
-  std::map<int64_t, torch::Tensor> random;
+  std::map<int64_t, double> random;
   for (const Copy& batch : first) {
-    for (size_t row = 0; row < batch.samples.size(); ++row) random[batch.samples[row]] = batch.second[static_cast<int64_t>(row)];
+    for (size_t row = 0; row < batch.samples.size(); ++row) random[batch.samples[row]] = batch.random[3 * row];
   }
   for (const Copy& batch : second) {
     for (size_t row = 0; row < batch.samples.size(); ++row) {
-      EXPECT_FALSE(torch::equal(random.at(batch.samples[row]), batch.second[static_cast<int64_t>(row)])) << "each epoch augments anew";
+      EXPECT_NE(random.at(batch.samples[row]), batch.random[3 * row]) << "each epoch augments anew";
     }
   }
 }
@@ -135,9 +95,7 @@ TEST(Loader, RanksTogetherStepAsOneRankWithTheJointBatch) {
       together.insert(together.end(), batch->samples.begin(), batch->samples.end());
       most = std::max(most, batch->samples.size()), least = std::min(least, batch->samples.size());
     }
-    std::ranges::sort(together);
-    std::ranges::sort(wanted);
-    EXPECT_EQ(together, wanted);
+    EXPECT_EQ(sorted(together), sorted(wanted));
     EXPECT_LE(most - least, 1u);
   }
 }
@@ -229,19 +187,12 @@ TEST(Loader, HandsOutTheFirstThatIsReadyWhenOrderDoesNotMatter) {
   EXPECT_NE(order.front(), 0);
   go_on = true;
   for (int i = 1; i < 10; ++i) order.push_back(loader.next()->samples[0]);
-  std::ranges::sort(order);
-  EXPECT_EQ(order, counting_up(10));
+  EXPECT_EQ(sorted(order), counting_up(10));
 }
 
 TEST(Loader, NamesTheSampleThatCouldNotBeLoaded) {
   for (const int workers : {0, 3}) {
-    Dataset faulty = numbers(40);
-    faulty.load = [load = faulty.load](int64_t i, SampleRandom& random, const Row& row) {
-      if (i == 13) throw std::domain_error("is no picture");
-      load(i, random, row);
-    };
-    faulty.name = [](int64_t i) { return "food/" + std::to_string(i) + ".png"; };
-    Loader loader(faulty, {.batch = 10, .workers = workers, .shuffle = false});
+    Loader loader(numbers_but(13, 40), {.batch = 10, .workers = workers, .shuffle = false});
     EXPECT_EQ(loader.next()->samples[0], 0);
     try {
       loader.next();
@@ -266,34 +217,11 @@ TEST(Loader, NamesTheFirstOfSeveralAndWhatIsNoException) {
   EXPECT_THAT([&] { loader.next(); }, testing::ThrowsMessage<LoadError>(HasSubstr("sample 2: could not be loaded")));
 }
 
-size_t threads_of_this_process() {
-  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
 TEST(Loader, StopsAtAnyMomentAndLeavesNothingBehind) {
-  const size_t before = threads_of_this_process();
-  const auto alive = std::make_shared<int>(0);
-  for (int batches = 0; batches < 30; ++batches) {
-    Dataset kept = numbers(100);
-    kept.load = [alive, load = kept.load, batches](int64_t i, SampleRandom& random, const Row& row) {
-      if (batches % 3 == 2 && i % 20 == 0) throw std::runtime_error("broken");
-      if (i % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      load(i, random, row);
-    };
-    Loader loader(std::move(kept), {.batch = 5, .workers = 4, .prefetch = 1 + batches % 4, .ordered = batches % 2 == 0});
-    if (batches % 5 == 4) loader.park(true), loader.park(false);
-    for (int i = 0; i < batches; ++i) {
-      try {
-        loader.next();
-      } catch (const LoadError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("broken"));
-      }
-    }
-    if (batches % 7 == 6) loader.park(true);
-  }
-  EXPECT_EQ(alive.use_count(), 1);
-  EXPECT_EQ(threads_of_this_process(), before);
+  expect_nothing_left_behind([](Dataset samples, int round) {
+    return std::make_unique<Loader>(std::move(samples),
+                                    LoaderOptions{.batch = 5, .workers = 4, .prefetch = 1 + round % 4, .ordered = round % 2 == 0});
+  });
 }
 
 TEST(Loader, GoesOnInMidEpochWithOtherWorkers) {
@@ -342,8 +270,7 @@ TEST(Loader, GoesOnWithoutLossesWhenOrderDoesNotMatter) {
     }
     Loader resumed(uneven, options, loader.state());
     for (const int64_t sample : samples_of(epoch_of(resumed))) seen.push_back(sample);
-    std::ranges::sort(seen);
-    EXPECT_EQ(seen, counting_up(60));
+    EXPECT_EQ(sorted(seen), counting_up(60));
   }
 }
 

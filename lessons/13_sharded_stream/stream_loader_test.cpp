@@ -4,58 +4,17 @@
 #include <tenfold/record_stream.h>
 #include <tenfold/stream_loader.h>
 
-#include <chrono>
-#include <filesystem>
-#include <set>
-#include <thread>
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "loader_samples.h"
 
 namespace {
 
 using namespace tenfold;
-using testing::HasSubstr;
-
-/// Sample i: its number, and a random one.
-Dataset numbers(int64_t size) {
-  return {.size = size, .fields = {{{}, torch::kLong}, {{1}, torch::kDouble}}, .load = [](int64_t i, SampleRandom& random, const Row& row) {
-            row.field<int64_t>(0)[0] = i;
-            row.field<double>(1)[0] = random.uniform();
-          }};
-}
-
-struct Copy {
-  int64_t epoch, index;
-  std::vector<int64_t> samples;
-  std::vector<double> random;
-  bool operator==(const Copy&) const = default;
-};
-
-Copy copy_of(const Batch& batch) {
-  Copy copy{batch.epoch, batch.index, {}, {}};
-  for (int64_t row = 0; row < batch.rows(); ++row) {
-    copy.samples.push_back(batch.fields[0][row].item<int64_t>());
-    copy.random.push_back(batch.fields[1][row].item<double>());
-  }
-  return copy;
-}
-
-std::vector<Copy> epoch_of(StreamLoader& loader) {
-  std::vector<Copy> all;
-  while (const Batch* batch = loader.next()) all.push_back(copy_of(*batch));
-  return all;
-}
-
-std::vector<int64_t> sorted_samples(const std::vector<Copy>& batches) {
-  std::vector<int64_t> all;
-  for (const Copy& batch : batches) all.insert(all.end(), batch.samples.begin(), batch.samples.end());
-  std::ranges::sort(all);
-  return all;
-}
-
-std::vector<int64_t> counting_up(int64_t size) {
-  std::vector<int64_t> all(static_cast<size_t>(size));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
+using namespace tenfold::test;
 
 TEST(StreamLoader, BringsEverySampleExactlyOncePerEpoch) {
   for (const int workers : {0, 1, 3}) {
@@ -81,7 +40,7 @@ TEST(StreamLoader, BringsEverySampleExactlyOncePerEpoch) {
                   all.push_back(std::move(one));
                 }
               }
-              EXPECT_EQ(sorted_samples(all), counting_up(53));
+              EXPECT_EQ(sorted(samples_of(all)), counting_up(53));
             }
           }
         }
@@ -114,8 +73,8 @@ TEST(StreamLoader, DropsTheTailOfEachLane) {
 
 TEST(StreamLoader, EndsWithMoreLanesThanSamples) {
   StreamLoader loader(stream_of(numbers(3), 8, 0), {.batch = 2, .workers = 3, .lanes = 16});
-  EXPECT_EQ(sorted_samples(epoch_of(loader)), counting_up(3));
-  EXPECT_EQ(sorted_samples(epoch_of(loader)), counting_up(3));
+  EXPECT_EQ(sorted(samples_of(epoch_of(loader))), counting_up(3));
+  EXPECT_EQ(sorted(samples_of(epoch_of(loader))), counting_up(3));
   StreamLoader nothing(stream_of(numbers(0), 8, 0), {.batch = 2, .workers = 2});
   EXPECT_EQ(nothing.next(), nullptr);
   EXPECT_EQ(nothing.next(), nullptr);
@@ -169,13 +128,7 @@ TEST(StreamLoader, RefusesOptionsThatMakeNoSense) {
 
 TEST(StreamLoader, NamesTheSampleAndEndsItsLane) {
   for (const int workers : {0, 2}) {
-    Dataset faulty = numbers(40);
-    faulty.load = [load = faulty.load](int64_t i, SampleRandom& random, const Row& row) {
-      if (i == 13) throw std::domain_error("is no picture");
-      load(i, random, row);
-    };
-    faulty.name = [](int64_t i) { return "food/" + std::to_string(i) + ".png"; };
-    StreamLoader loader(stream_of(faulty, 1, 0), {.batch = 5, .workers = workers, .lanes = 4});
+    StreamLoader loader(stream_of(numbers_but(13, 40), 1, 0), {.batch = 5, .workers = workers, .lanes = 4});
     std::vector<int64_t> seen;
     int errors = 0;
     for (bool more = true; more;) {
@@ -207,33 +160,11 @@ TEST(StreamLoader, SaysWhichPartCouldNotBeOpened) {
   EXPECT_THAT([&] { epoch_of(loader); }, testing::ThrowsMessage<LoadError>("part 2 of the stream: connection refused"));
 }
 
-size_t threads_of_this_process() {
-  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
 TEST(StreamLoader, StopsAtAnyMomentAndLeavesNothingBehind) {
-  const size_t before = threads_of_this_process();
-  const auto alive = std::make_shared<int>(0);
-  for (int batches = 0; batches < 30; ++batches) {
-    Dataset kept = numbers(60);
-    kept.load = [alive, load = kept.load, batches](int64_t i, SampleRandom& random, const Row& row) {
-      if (batches % 3 == 2 && i == 20) throw std::runtime_error("broken");
-      if (i % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      load(i, random, row);
-    };
-    StreamLoader loader(stream_of(kept, 4, 0), {.batch = 3, .workers = 4, .prefetch = 1 + batches % 4, .lanes = 1 + batches % 6});
-    for (int i = 0; i < batches; ++i) {
-      try {
-        loader.next();
-      } catch (const LoadError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("broken"));
-      }
-    }
-    if (batches % 7 == 6) loader.park(true);
-  }
-  EXPECT_EQ(alive.use_count(), 1);
-  EXPECT_EQ(threads_of_this_process(), before);
+  expect_nothing_left_behind([](const Dataset& samples, int round) {
+    return std::make_unique<StreamLoader>(stream_of(samples, 4, 0),
+                                          StreamOptions{.batch = 3, .workers = 4, .prefetch = 1 + round % 4, .lanes = 1 + round % 6});
+  });
 }
 
 TEST(RecordOrder, PartsTogetherAreEverythingOnce) {

@@ -1,17 +1,17 @@
 // Pictures from PNG and JPEG files into RGB in memory, on one thread; the files' bytes are in memory already.
 // Twin: peers/pictures.py (Pillow), same records, same pixels.
 #include <benchmark/benchmark.h>
-#include <tenfold/files.h>
 #include <tenfold/openclipart.h>
 #include <tenfold/pictures.h>
 #include <tenfold/sha256.h>
 #include <tenfold/shard.h>
 
-#include <cstdio>
-#include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "run_benchmarks.h"
 
 namespace {
 
@@ -66,20 +66,11 @@ void decode(benchmark::State& state, const Files& files) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-    const Samples all = samples();
-    benchmark::AddCustomContext("answer", answer(all));
-    benchmark::RegisterBenchmark("decode/png", decode, all.png())->Unit(benchmark::kMillisecond);
-    benchmark::RegisterBenchmark("decode/jpeg256", decode, all.jpeg())->Unit(benchmark::kMillisecond);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-  } catch (const tenfold::DataError& error) {
-    std::fprintf(stderr, "pictures_bench: %s\n", error.what());
-    return 77;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "pictures_bench: %s\n", error.what());
-    return 2;
-  }
+  std::optional<Samples> all;
+  return tenfold::bench::run_benchmarks(argc, argv, "pictures_bench", [&] {
+    all.emplace(samples());
+    benchmark::AddCustomContext("answer", answer(*all));
+    benchmark::RegisterBenchmark("decode/png", decode, all->png())->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark("decode/jpeg256", decode, all->jpeg())->Unit(benchmark::kMillisecond);
+  });
 }

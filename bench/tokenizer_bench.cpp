@@ -4,10 +4,10 @@
 #include <tenfold/text.h>
 #include <tenfold/tokenizer.h>
 
-#include <cstdio>
-#include <exception>
 #include <string>
 #include <vector>
+
+#include "run_benchmarks.h"
 
 namespace {
 
@@ -90,18 +90,11 @@ void load_vocabulary(benchmark::State& state) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  return tenfold::bench::run_benchmarks(argc, argv, "tokenizer_bench", [] {
     benchmark::AddCustomContext("answer", answer());
     benchmark::RegisterBenchmark("encode/shakespeare", encode, works())->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("encode/scripts", encode, scripts())->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("decode/shakespeare", decode, works())->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("load_vocabulary", load_vocabulary)->Unit(benchmark::kMillisecond);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "tokenizer_bench: %s\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -27,6 +27,7 @@ import sys
 import warnings
 
 import twin
+from rgb import open_rgb
 
 warnings.filterwarnings("ignore", message=".*(NumPy|not writable|worker processes).*")  # none is needed, nothing is written, 4 are meant
 
@@ -43,18 +44,6 @@ SIDE, BATCH, STEP = 224, 32, 7919
 MEAN, DEVIATION = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
 SCALE, SHIFT = 1 / (255 * DEVIATION), MEAN / DEVIATION
 LOW, HIGH = math.log(3 / 4), math.log(4 / 3)
-
-
-def on_white(picture):
-    """As RGB, what is transparent laid over white."""
-    picture.load()
-    if picture.has_transparency_data:
-        if picture.mode != "RGBA":
-            picture = picture.convert("RGBA")
-        white = Image.new("RGB", picture.size, "white")
-        white.paste(picture, mask=picture)
-        return white
-    return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
 def random_box(width, height):
@@ -110,9 +99,9 @@ class Drawings(Dataset):
     def decoded(self, i):
         if self.paths:
             with open(self.paths[i], "rb") as file:
-                return on_white(Image.open(file))
+                return open_rgb(file)
         at, size = self.records[i]
-        return on_white(Image.open(io.BytesIO(self.shard[at:at + size])))
+        return open_rgb(io.BytesIO(self.shard[at:at + size]))
 
     def __getitem__(self, number):
         i = number % self.size

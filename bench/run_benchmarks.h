@@ -1,0 +1,32 @@
+#pragma once
+// What main() of a benchmark program over the suite's data does besides its benchmarks.
+
+#include <benchmark/benchmark.h>
+#include <tenfold/files.h>
+
+#include <cstdio>
+#include <exception>
+
+namespace tenfold::bench {
+
+/// Runs what `add` registers, with Google Benchmark's flags; what the benchmarks refer to has to live on after `add`. Exit codes:
+/// 0; 2 bad usage or a failure; 77 data that are not fetched. Failures are one line on stderr, after the program's name.
+template <class Add>
+int run_benchmarks(int argc, char** argv, const char* program, const Add& add) {
+  try {
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+    add();
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+    return 0;
+  } catch (const DataError& error) {
+    std::fprintf(stderr, "%s: %s\n", program, error.what());
+    return 77;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", program, error.what());
+    return 2;
+  }
+}
+
+}  // namespace tenfold::bench

@@ -141,7 +141,8 @@ int main(int argc, char** argv) {
                                  {"large pictures",
                                   {{"batch", 128}, {"enlarge", 16}, {"channels", 2}},
                                   {{"copy ahead", {FASTER, LARGER, VALID}},
-                                   {"two streams, one buffer", {SAME, SAME, VALID}},
+                                   // On a thread, another core copied: training finds the batch in that core's caches.
+                                   {"two streams, one buffer", {ANY, SAME, VALID}, tenfold::Expect{SAME, SAME, VALID}},
                                    {"no wait", {ANY, ANY, INVALID}}}},
                                  {"compute-bound", {{"channels", 48}, {"batch", 32}}, {{"copy ahead", {SAME, SAME, VALID}}}}},
                        .agreement = tenfold::Agreement::exact_on_cpu()});

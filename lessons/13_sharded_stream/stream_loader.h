@@ -164,7 +164,7 @@ class LanesJob {
     bool busy = false, ended = false;
   };
 
-  static const StreamOptions& checked(const StreamOptions& options) {
+  static StreamOptions checked(const StreamOptions& options) {
     if (options.batch < 1 || options.lanes < 1) throw std::invalid_argument("StreamLoader: batch and lanes must be at least 1");
     require_valid(options.rank, "StreamLoader");
     return options;

@@ -1,6 +1,6 @@
 # Running the benchmark programs; sourced by ./tenfold after setup.sh.
 
-# run_bench [--peers] [NAME...]: the programs named (all when none is), each one's JSON report in out/bench/NAME.json.
+# run_bench [--peers] [NAME...]: builds and runs the programs named (all when none is), each one's JSON report in out/bench/NAME.json.
 # With --peers only those with a Python twin, both in turns; prints the ratio with its interval.
 run_bench() {
   local peers="" names=() known=() name program status=0 worst=0
@@ -27,6 +27,7 @@ run_bench() {
   done
   [ ${#names[@]} -gt 0 ] || names=(${known[@]+"${known[@]}"})
 
+  set_up bench
   mkdir -p "$root/out/bench"
   for name in ${names[@]+"${names[@]}"}; do
     program=$build/bench/${name}_bench

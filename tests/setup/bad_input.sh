@@ -30,6 +30,14 @@ output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./t
 expect "no network during set-up" 3 'tenfold: "Python packages.*failed; to fix: '
 check "a failed step leaves no stamp" "! ls '$work/tree/build/setup' 2>/dev/null | grep -q install_python_packages"
 
+# What can be answered without a set-up is.
+for command in "" --help help "bench --help" "test --help"; do
+  output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold $command 2>&1); status=$?
+  expect "./tenfold $command before any set-up" 0 '/tenfold '
+done
+output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold bench nosuch 2>&1); status=$?
+expect "an unknown benchmark before any set-up" 2 'there is no benchmark nosuch; to fix: '
+
 fetch "$work/none"
 expect "no network for the data" 1 'tenfold-advice: put .* or unset TENFOLD_OFFLINE'
 check "nothing is called complete" "[ ! -e '$work/none/data/.complete' ]"

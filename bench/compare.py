@@ -171,8 +171,10 @@ def main():
         print("\r\033[K", end="", file=sys.stderr)
 
     result = sides[ours]
-    result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "benchmarks": [], "best": []}
-    units = {row["name"].removesuffix("/real_time"): ("MB/s", 1e-6) if "bytes_per_second" in row else ("1/s", 1) for row in result["benchmarks"]}
+    result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "libraries": sides[theirs]["context"]["libraries"],
+                      "benchmarks": [], "best": []}
+    works = {row["name"].removesuffix("/real_time"): "bytes" if "bytes_per_second" in row else "items" for row in result["benchmarks"]}
+    units = {"bytes": ("MB/s", 1e-6), "items": ("1/s", 1)}
 
     def verdict(found):
         return (f"{found['ratio']:6.2f}x  [{found['low']:.2f}, {found['high']:.2f}]" +
@@ -183,16 +185,16 @@ def main():
         print(f"{'':{width}}  {'ours':>10}  {'twin':>10}        ratio  [interval]")
     for name in names:
         found = compared([(mine[name], other[name]) for mine, other in zip(*rounds)])
-        result["peer"]["benchmarks"].append({"name": name, **found})
-        unit, scale = units[name]
+        result["peer"]["benchmarks"].append({"name": name, "unit": works[name], **found})
+        unit, scale = units[works[name]]
         mine, other = (statistics.median(row[side] for row in found["rounds"]) * scale for side in ("program", "peer"))
         print(f"{name:{width}}  {mine:10.1f}  {other:10.1f} {unit:5} {verdict(found)}")
     for label, pattern, against, own in bests:
         them = rounds[0 if own else 1]
         mine, other = fastest(rounds[0], pattern), fastest(them, against)
         found = compared([(row[mine], them_row[other]) for row, them_row in zip(rounds[0], them)])
-        result["peer"]["best"].append({"label": label, "program": mine, "peer": other, "own": own, **found})
-        unit, scale = units[mine]
+        result["peer"]["best"].append({"label": label, "program": mine, "peer": other, "own": own, "unit": works[mine], **found})
+        unit, scale = units[works[mine]]
         rate = [statistics.median(row[side] for row in found["rounds"]) * scale for side in ("program", "peer")]
         print(f"best, {label}: {mine} {rate[0]:.1f} against {'our own' if own else 'twin'} {other} {rate[1]:.1f} {unit} {verdict(found)}")
 

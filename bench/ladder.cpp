@@ -10,10 +10,10 @@
 #include <map>
 
 #include <tenfold/clock.h>
-#include <tenfold/fingerprint.h>
 #include <tenfold/humanize.h>
-#include <tenfold/provenance.h>
 #include <tenfold/statistics.h>
+
+#include "run_benchmarks.h"
 
 namespace tenfold::bench {
 namespace {
@@ -167,9 +167,8 @@ bool time_all(const Place& place, std::list<Ladder> ladders) {
       if (measured.ladder.bytes > 0) add(measured.copy, cold);
     }
   }
-  benchmark::AddCustomContext("machine", fingerprint().id);
+  add_provenance();
   benchmark::AddCustomContext("libtorch", TORCH_VERSION);
-  benchmark::AddCustomContext("commit", provenance_of("").commit);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();
   for (const Measured& measured : all) {

@@ -3,11 +3,21 @@
 
 #include <benchmark/benchmark.h>
 #include <tenfold/files.h>
+#include <tenfold/fingerprint.h>
+#include <tenfold/provenance.h>
 
 #include <cstdio>
 #include <exception>
 
 namespace tenfold::bench {
+
+/// Puts into the report where and with which code it was made.
+inline void add_provenance() {
+  const Provenance provenance = provenance_of("");
+  benchmark::AddCustomContext("machine", fingerprint().id);
+  benchmark::AddCustomContext("commit", provenance.commit);
+  benchmark::AddCustomContext("dirty", provenance.dirty ? "yes" : "no");
+}
 
 /// Runs what `add` registers, with Google Benchmark's flags; what the benchmarks refer to has to live on after `add`. Exit codes:
 /// 0; 2 bad usage or a failure; 77 data that are not fetched. Failures are one line on stderr, after the program's name.
@@ -17,6 +27,7 @@ int run_benchmarks(int argc, char** argv, const char* program, const Add& add) {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
     add();
+    add_provenance();
     benchmark::RunSpecifiedBenchmarks();
     benchmark::Shutdown();
     return 0;

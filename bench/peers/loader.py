@@ -173,4 +173,4 @@ if __name__ == "__main__":
         cases[f"augment/{name}"] = (augment(pictures), BATCH)
     exact, means = answer(sets)
     # Pillow rounds to whole bytes after resizing along each side. Half a level is 0.008 here; over a quarter of a batch little remains.
-    twin.run(exact, cases, work="items", near=means, tolerance=0.001)
+    twin.run(exact, cases, work="items", near=means, tolerance=0.001, libraries=("torch", "pillow"))

@@ -29,4 +29,4 @@ for name, files in (("decode/png", files_of("png", 16)), ("decode/jpeg256", file
         hashes += hashlib.sha256(picture.tobytes()).hexdigest()
         pixels += picture.width * picture.height
     cases[name] = (lambda files=files: [decode(file) and None for file in files], 3 * pixels)
-twin.run(hashlib.sha256(hashes.encode()).hexdigest(), cases)
+twin.run(hashlib.sha256(hashes.encode()).hexdigest(), cases, libraries=("pillow",))

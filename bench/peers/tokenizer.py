@@ -45,4 +45,4 @@ twin.run(hashlib.sha256(flat.tobytes()).hexdigest(), {
     "encode/shakespeare": (lambda: encode(works), size(works)),
     "encode/scripts": (lambda: encode(scripts), size(scripts)),
     "decode/shakespeare": (lambda: [encoding.decode(row) for row in rows], size(works)),
-})
+}, libraries=("tiktoken",))

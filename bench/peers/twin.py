@@ -1,10 +1,12 @@
 """What the Python twins of the benchmark programs share: timing, a report in Google Benchmark's JSON, and the data."""
 
 import argparse
+import importlib.metadata
 import json
 import mmap
 import os
 import pathlib
+import platform
 import re
 import struct
 import time
@@ -41,12 +43,13 @@ def shard_labels(shard):
     return [struct.unpack_from("<I", shard, index + 32 * i + 16)[0] for i in range(count)]
 
 
-def run(answer, cases, work="bytes", near=(), tolerance=0):
+def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=()):
     """Times each case and prints the report.
 
     answer: a string that the C++ program must give as its context "answer" too (e.g. a hash of the results).
     cases: name -> (function, bytes or items that one call works through); the names are those of the C++ benchmarks.
     work: "bytes" or "items".
+    libraries: distributions whose versions belong into the report; Python's own always does.
     near: numbers that the C++ program gives as its context "answer_near", each at most `tolerance` away.
     """
     parser = argparse.ArgumentParser()
@@ -67,4 +70,6 @@ def run(answer, cases, work="bytes", near=(), tolerance=0):
                 break
         report.append({"name": name, "iterations": calls, "real_time": seconds / calls * 1e3, "time_unit": "ms",
                        f"{work}_per_second": size * calls / seconds})
-    print(json.dumps({"context": {"answer": answer, "answer_near": list(near), "tolerance": tolerance}, "benchmarks": report}))
+    versions = {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}
+    context = {"answer": answer, "answer_near": list(near), "tolerance": tolerance, "libraries": versions}
+    print(json.dumps({"context": context, "benchmarks": report}))

@@ -43,6 +43,7 @@ struct ReportOptions {
 int report(const ReportOptions& options);
 
 int publish(const std::string& out);
+int publish_bench(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json);
 

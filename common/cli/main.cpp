@@ -196,7 +196,10 @@ int run(int argc, char** argv) {
   std::string publish_out;
   auto* publish_command =
       command("publish", "copy this machine's results to results/, if they come from the clean, committed code of this tree");
-  publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>")->type_name("DIR");
+  publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>, with --bench out/bench")
+      ->type_name("DIR");
+  bool publish_reports = false;
+  publish_command->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results");
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
@@ -285,7 +288,7 @@ int run(int argc, char** argv) {
   if (probe_command->parsed()) return tenfold::cli::probe();
   if (doctor_command->parsed()) return tenfold::cli::doctor();
   if (report_command->parsed()) return tenfold::cli::report(report);
-  if (publish_command->parsed()) return tenfold::cli::publish(publish_out);
+  if (publish_command->parsed()) return publish_reports ? tenfold::cli::publish_bench(publish_out) : tenfold::cli::publish(publish_out);
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
   if (pack_command->parsed()) return tenfold::cli::pack_data(pack);

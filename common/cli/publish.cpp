@@ -1,10 +1,11 @@
-// publish: results that anyone can trace to committed code, copied to results/. All of them or none.
+// publish: results and benchmark reports that anyone can trace to committed code, copied to results/. All of them or none.
 
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include <tenfold/bench_report.h>
 #include <tenfold/code_hash.h>
 #include <tenfold/humanize.h>
 
@@ -27,17 +28,31 @@ std::optional<int> version_of(const std::string& lesson) {
   }
 }
 
+/// Where something was measured, and with which code.
+struct Origin {
+  std::string name, machine, commit;
+  bool dirty = false;
+};
+
+/// Why what comes from there may not be published beside the first; empty when it may.
+std::string objection(const Origin& origin, const Origin& first) {
+  if (origin.dirty) return "was measured with uncommitted changes; commit them and measure again";
+  if (origin.commit.empty()) return "does not know its commit; measure inside a git checkout";
+  if (origin.commit != first.commit)
+    return "is from commit " + origin.commit.substr(0, 10) + ", " + first.name + " from " + first.commit.substr(0, 10) +
+           "; measure both again";
+  if (origin.machine != first.machine) return "is from machine " + origin.machine + ", " + first.name + " from " + first.machine;
+  if (origin.machine.empty() || origin.machine.find('/') != std::string::npos || origin.machine.starts_with("."))
+    return "has '" + origin.machine + "' as machine.id, which is no folder name";
+  return "";
+}
+
+Origin origin_of(const Result& result) { return {result.lesson, result.machine.id, result.commit, result.dirty}; }
+Origin origin_of(const BenchReport& report) { return {report.name, report.machine, report.commit, report.dirty}; }
+
 /// Why a result may not be published; empty when it may.
 std::string objection(const Result& result, const Result& first, const fs::path& lesson) {
-  if (result.dirty) return "was measured with uncommitted changes; commit them and measure again";
-  if (result.commit.empty()) return "does not know its commit; measure inside a git checkout";
-  if (result.commit != first.commit)
-    return "is from commit " + result.commit.substr(0, 10) + ", " + first.lesson + " from " + first.commit.substr(0, 10) +
-           "; measure both again";
-  if (result.machine.id != first.machine.id)
-    return "is from machine " + result.machine.id + ", " + first.lesson + " from " + first.machine.id;
-  if (result.machine.id.empty() || result.machine.id.find('/') != std::string::npos || result.machine.id.starts_with("."))
-    return "has '" + result.machine.id + "' as machine.id, which is no folder name";
+  if (std::string problem = objection(origin_of(result), origin_of(first)); !problem.empty()) return problem;
   const std::string now = code_hash(lesson);
   if (now.empty()) return "is of a lesson that this tree does not have";
   const std::optional<int> version = version_of(result.lesson);
@@ -47,6 +62,31 @@ std::string objection(const Result& result, const Result& first, const fs::path&
            "; measure again";
   if (result.code_hash != now) return "was measured with other code of the lesson than this tree's; measure again";
   return "";
+}
+
+/// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
+void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files, const char* kind) {
+  // A whole new folder beside the old one, then two renames: a reader never sees half of either.
+  const fs::path target = source_folder() / "results" / from.machine;
+  const fs::path next = target.string() + ".next", previous = target.string() + ".previous";
+  fs::remove_all(next);
+  fs::remove_all(previous);
+  try {
+    if (fs::exists(target)) fs::copy(target, next, fs::copy_options::recursive);  // what was not measured this time stays
+    for (const auto& [name, text] : files) {
+      fs::create_directories((next / name).parent_path());
+      write_atomically(next / name, text);
+    }
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(next, ignored);
+    throw;
+  }
+  if (fs::exists(target)) fs::rename(target, previous);
+  fs::rename(next, target);
+  fs::remove_all(previous);
+  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << from.commit.substr(0, 10) << " copied to "
+            << shown(target) << "; rewrite the tables with: tenfold report --write\n";
 }
 
 }  // namespace
@@ -68,24 +108,30 @@ int publish(const std::string& out_option) {
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
   }
 
-  // A whole new folder beside the old one, then two renames: a reader never sees half of either.
-  const fs::path target = source_folder() / "results" / first.machine.id;
-  const fs::path next = target.string() + ".next", previous = target.string() + ".previous";
-  fs::remove_all(next);
-  fs::remove_all(previous);
-  try {
-    if (fs::exists(target)) fs::copy(target, next, fs::copy_options::recursive);  // lessons not measured this time stay
-    for (const auto& [path, result] : results) write_atomically(next / path.filename(), read_text(path));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(next, ignored);
-    throw;
+  std::vector<std::pair<fs::path, std::string>> files;
+  for (const auto& [path, result] : results) files.emplace_back(path.filename(), read_text(path));
+  replace_in_results(origin_of(first), files, "result");
+  return 0;
+}
+
+int publish_bench(const std::string& out_option) {
+  const fs::path out = out_option.empty() ? source_folder() / "out" / "bench" : fs::absolute(out_option);
+  if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no reports yet; measure with: ./tenfold bench --peers");
+  std::vector<BenchReport> reports;
+  for (BenchReport& report : read_bench_reports(out)) {
+    if (!report.machine.empty()) reports.push_back(std::move(report));  // others are not made to be compared
   }
-  if (fs::exists(target)) fs::rename(target, previous);
-  fs::rename(next, target);
-  fs::remove_all(previous);
-  std::cout << results.size() << (results.size() == 1 ? " result" : " results") << " of commit " << first.commit.substr(0, 10)
-            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
+  if (reports.empty()) throw UsageError(shown(out) + ": holds no report that names its machine; measure with: ./tenfold bench --peers");
+  std::vector<std::pair<fs::path, std::string>> files;
+  for (const BenchReport& report : reports) {
+    const fs::path path = out / (report.name + ".json");
+    std::string problem = objection(origin_of(report), origin_of(reports.front()));
+    if (problem.empty() && !std::ranges::all_of(report.ratios, &PeerRatio::covered))
+      problem = "has too few rounds for an interval; measure again with: ./tenfold bench --peers";
+    if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
+    files.emplace_back(fs::path("bench") / path.filename(), publishable_bench_report(path));
+  }
+  replace_in_results(origin_of(reports.front()), files, "report");
   return 0;
 }
 

@@ -27,8 +27,9 @@ std::vector<Result> read_results(const fs::path& path) {
   if (!fs::exists(path)) throw UsageError(path.string() + ": does not exist; name a result file or a folder of them");
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
+    for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
+      if (at->is_directory() && at->path().filename() == "bench") at.disable_recursion_pending();  // reports of another kind
+      if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());
     }
     if (files.empty()) throw UsageError(path.string() + ": holds no result file (*.json)");
   } else {

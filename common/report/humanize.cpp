@@ -60,6 +60,11 @@ std::string human_seconds(double seconds) {
 
 std::string human_ratio(double ratio) { return (std::abs(ratio) < 0.9995 ? print("%.3f", ratio) : three_digits(ratio)) + "x"; }
 
+std::string human_ratio(double ratio, double low, double high) {
+  const auto bare = [](double value) { return human_ratio(value).substr(0, human_ratio(value).size() - 1); };
+  return human_ratio(ratio) + " [" + bare(low) + ", " + bare(high) + "]";
+}
+
 std::string human_percent(double share, bool sign) {
   const double percent = share * 100;
   const bool digits = std::abs(percent) < 9.95;

@@ -7,11 +7,12 @@
 
 namespace tenfold {
 
-std::string human_number(double value);                      ///< 3 to 4 digits: "0.0123", "1234", "12.3 k", "4.56 M"
-std::string human_bytes(double bytes);                       ///< binary units: "512 B", "12.3 MiB"
-std::string human_seconds(double seconds);                   ///< "830 ns", "4.12 ms", "1.3 s", "2 min 05 s"
-std::string human_ratio(double ratio);                       ///< three digits and an x: "0.663x", "1.02x", "33.6x"
-std::string human_percent(double share, bool sign = false);  ///< of a share: 0.043 is "4.3 %"; with a sign "+4.3 %"
+std::string human_number(double value);                          ///< 3 to 4 digits: "0.0123", "1234", "12.3 k", "4.56 M"
+std::string human_bytes(double bytes);                           ///< binary units: "512 B", "12.3 MiB"
+std::string human_seconds(double seconds);                       ///< "830 ns", "4.12 ms", "1.3 s", "2 min 05 s"
+std::string human_ratio(double ratio);                           ///< three digits and an x: "0.663x", "1.02x", "33.6x"
+std::string human_ratio(double ratio, double low, double high);  ///< with its interval: "1.63x [1.54, 1.74]"
+std::string human_percent(double share, bool sign = false);      ///< of a share: 0.043 is "4.3 %"; with a sign "+4.3 %"
 
 /// Columns a terminal needs for UTF-8 text (one per code point).
 size_t display_width(const std::string& text);

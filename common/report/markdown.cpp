@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include <tenfold/bench_report.h>
 #include <tenfold/code_hash.h>
 #include <tenfold/humanize.h>
 #include <tenfold/table.h>
@@ -183,6 +184,12 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
       }
     }
     out += (rows.size() > 1 ? markdown_table(rows) : "Only foundation pages were measured.\n") + "\n";
+    const std::string peers = peer_ratios_markdown(read_bench_reports(root / "results" / id / "bench"));
+    if (!peers.empty())
+      out +=
+          "### Beside Python\n\nThe same work by this suite and by what Python users have, in turns, on the same cores: "
+          "`./tenfold bench --peers`.\n\n" +
+          peers + "\n";
   }
   while (out.ends_with("\n\n")) out.pop_back();
   return out;

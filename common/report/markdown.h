@@ -21,7 +21,7 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root);
 
-/// Every verdict, by machine.
+/// Every verdict, by machine, and what its benchmarks say beside Python.
 std::string results_markdown(const std::vector<Result>& published, const std::filesystem::path& root);
 
 }  // namespace tenfold

@@ -159,12 +159,8 @@ std::string note_text(const Note& note) {
 
 std::string speed_text(const SpeedResult& speed) {
   if (!speed.ratio) return speed.label;
-  std::string out = speed.label + " " + human_ratio(*speed.ratio);
-  if (speed.low && speed.high) {
-    const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
-    out += " [" + bare(*speed.low) + ", " + bare(*speed.high) + "]";
-  }
-  return out;
+  if (!speed.low || !speed.high) return speed.label + " " + human_ratio(*speed.ratio);
+  return speed.label + " " + human_ratio(*speed.ratio, *speed.low, *speed.high);
 }
 
 std::string memory_text(const MemoryResult& memory) { return memory.ratio ? memory.label + " " + human_ratio(*memory.ratio) : "-"; }

@@ -86,6 +86,59 @@ TEST_F(Publish, NeedsTheBuiltLessonToKnowItsVersion) {
   refused("is not built here, so its version cannot be checked");
 }
 
+class PublishBench : public Sandbox {
+ protected:
+  /// A report as `./tenfold bench --peers` writes it.
+  void put(const std::string& name, const std::string& commit, const Json& more = {}, bool covered = true) const {
+    const Json row = {{"name", "case"},     {"unit", "items"},        {"ratio", 2}, {"low", 1}, {"high", 3},
+                      {"covered", covered}, {"rounds", Json::array()}};
+    Json report = {{"context", {{"machine", "sample-machine"}, {"commit", commit}, {"dirty", "no"}, {"host_name", "secret"}}},
+                   {"benchmarks", Json::array()},
+                   {"peer", {{"cores", {0}}, {"libraries", Json::object()}, {"benchmarks", {row}}, {"best", Json::array()}}}};
+    if (!more.is_null()) report["context"].update(more);
+    write("out/bench/" + name, report.dump());
+  }
+  void refused(const std::string& why) const {
+    const auto before = snapshot();
+    const Ran ran = tenfold("publish --bench");
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_TRUE(has(ran.err, why)) << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_EQ(snapshot(), before) << "all or nothing";
+  }
+};
+
+TEST_F(PublishBench, CopiesReportsBesideTheResults) {
+  write("results/sample-machine/10_one.json", "kept");
+  write("results/sample-machine/bench/old.json", "kept, too");
+  put("loader.json", "abc");
+  write("out/bench/harness.json", R"({"context": {}, "benchmarks": []})");
+  const Ran ran = tenfold("publish --bench");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "1 report of commit abc copied to results/sample-machine")) << ran.out;
+  EXPECT_EQ(Json::parse(read("results/sample-machine/bench/loader.json")).at("context").at("commit"), "abc");
+  EXPECT_FALSE(has(read("results/sample-machine/bench/loader.json"), "secret"));
+  EXPECT_FALSE(fs::exists(root_ / "results/sample-machine/bench/harness.json")) << "it does not say where it ran";
+  EXPECT_EQ(read("results/sample-machine/10_one.json") + read("results/sample-machine/bench/old.json"), "keptkept, too");
+}
+
+TEST_F(PublishBench, RefusesWhatCannotBeTraced) {
+  refused("there are no reports yet; measure with: ./tenfold bench --peers");
+  put("loader.json", "abc", {{"dirty", "yes"}});
+  refused("loader.json: was measured with uncommitted changes");
+  put("loader.json", "");
+  refused("does not know its commit");
+  put("loader.json", "abc");
+  put("shard.json", "def");
+  refused("shard.json: is from commit def, loader from abc; measure both again");
+  put("shard.json", "abc", {{"machine", "another"}});
+  refused("is from machine another");
+  put("shard.json", "abc", {}, /*covered=*/false);
+  refused("shard.json: has too few rounds");
+  write("out/bench/shard.json", "{");
+  refused("shard.json: is damaged");
+}
+
 class Reproduce : public Sandbox {
  protected:
   Result measured_on_cuda(const std::string& lesson) const {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
 
 #include <tenfold/humanize.h>
 #include <tenfold/result.h>
@@ -24,7 +27,6 @@ Lesson read_description(const std::filesystem::path& file) {
     lesson.question = json.value("question", "");
     lesson.workload = json.value("workload", "");
     lesson.foundation = json.value("foundation", false);
-    lesson.core = json.value("core", true);
     lesson.ranks = json.value("ranks", 1);
     lesson.baseline = json.value("baseline", "");
     lesson.techniques = json.value("techniques", std::vector<std::string>());
@@ -37,10 +39,23 @@ Lesson read_description(const std::filesystem::path& file) {
   }
 }
 
+/// The names in lessons/core_path.txt; nothing where there is no such file.
+std::optional<std::set<std::string>> core_path() {
+  const std::filesystem::path file = source_folder() / "lessons" / "core_path.txt";
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  std::set<std::string> names;
+  std::istringstream lines(read_text(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && !line.starts_with('#')) names.insert(line);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<Lesson> find_lessons() {
   const std::string suffix = ".describe.json";
+  const auto core = core_path();
   std::vector<Lesson> lessons;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(build_folder() / "lessons", none)) {
@@ -50,6 +65,7 @@ std::vector<Lesson> find_lessons() {
     if (!std::filesystem::exists(binary)) continue;  // a lesson that was removed since
     Lesson lesson = read_description(entry.path());
     lesson.binary = binary;
+    lesson.core = !core || core->contains(lesson.name);
     lessons.push_back(std::move(lesson));
   }
   std::sort(lessons.begin(), lessons.end(), [](const Lesson& a, const Lesson& b) { return a.name < b.name; });

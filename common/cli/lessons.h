@@ -14,9 +14,7 @@ struct Lesson {
   std::vector<std::string> techniques, cases, settings;
   int ranks = 1;
   bool foundation = false;
-  /// On the tour's core path. True unless the lesson says "core": false of itself, so a new folder joins the tour with no
-  /// other edit and a long lesson leaves it by its own word; `tour --all` runs both.
-  bool core = true;
+  bool core = true;  ///< on the tour's core path, lessons/core_path.txt; where there is no such file, every lesson is
   std::filesystem::path binary;
 
   std::string number() const { return name.substr(0, 2); }

@@ -139,11 +139,10 @@ int run(int argc, char** argv) {
   };
 
   tenfold::cli::TourOptions tour;
-  auto* tour_command =
-      command("tour",
-              "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
-              "The core path is every lesson that does not say \"core\": false of itself. Results go to <out>/<lesson>.json.\n"
-              "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
+  auto* tour_command = command("tour",
+                               "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
+                               "The core path is what lessons/core_path.txt names. Results go to <out>/<lesson>.json.\n"
+                               "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
   tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
   tour_command->add_option("--preset", tour.preset, "smoke, quick (default) or full")->check(check_preset)->type_name("NAME");
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");

@@ -51,6 +51,16 @@ std::vector<fs::path> lessons() {
   return found;
 }
 
+TEST(CorePath, NamesLessonsThatExist) {
+  std::set<std::string> seen;
+  for (const std::string& line : lines_of(kSource / "lessons" / "core_path.txt")) {
+    if (line.starts_with('#')) continue;
+    EXPECT_TRUE(fs::is_directory(kSource / "lessons" / line)) << "lessons/core_path.txt: there is no lesson '" << line << "'";
+    EXPECT_TRUE(seen.insert(line).second) << "lessons/core_path.txt: " << line << " is there twice";
+  }
+  EXPECT_TRUE(seen.contains("00_measuring")) << "a tour begins with how numbers are taken";
+}
+
 class EveryLesson : public testing::TestWithParam<fs::path> {
  protected:
   fs::path folder() const { return GetParam(); }

@@ -44,7 +44,10 @@ PeerRatio ratio_of(const Json& row, bool best) {
   return ratio;
 }
 
-std::string rate_text(double rate, bool bytes) { return bytes ? human_number(rate / 1e6) + " MB/s" : human_number(rate) + "/s"; }
+std::string rate_text(double rate, bool bytes) {
+  if (!bytes) return human_number(rate) + "/s";
+  return rate < 1e9 ? human_number(rate / 1e6) + " MB/s" : human_number(rate / 1e9) + " GB/s";
+}
 
 std::string ratio_text(const PeerRatio& ratio) {
   return human_ratio(ratio.ratio, ratio.low, ratio.high) + (ratio.covered ? "" : ", range of too few rounds");

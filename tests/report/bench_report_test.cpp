@@ -66,6 +66,11 @@ TEST_F(BenchReports, BecomeATable) {
                                  "| loader | best: whole loader | 400/s (png/workers:2) | 100/s (png/workers:4) | 4.00x [3.88, 4.12] |"})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
 
+  Json fast = report();
+  fast["peer"]["benchmarks"][0]["rounds"] = {{{"program", 5.45e10}, {"peer", 1e9}}};
+  write(fast);
+  EXPECT_NE(peer_ratios_markdown(read_bench_reports(folder())).find("| 54.5 GB/s | 1 GB/s |"), std::string::npos);
+
   Json short_run = report();
   short_run["peer"]["benchmarks"][0]["covered"] = false;
   write(short_run);

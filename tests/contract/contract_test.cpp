@@ -1,6 +1,7 @@
 // What every lesson must look like, and what must not change by accident.
 #include <gtest/gtest.h>
 
+#include <tenfold/bench_report.h>
 #include <tenfold/code_hash.h>
 #include <tenfold/result.h>
 
@@ -170,7 +171,10 @@ TEST(Tree, NoSourceIsTooLongToRead) {
 TEST(Tree, EveryResultFileIsReadable) {
   if (!fs::exists(kSource / "results")) return;
   for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
-    if (entry.path().extension() == ".json") {
+    if (entry.path().extension() != ".json") continue;
+    if (entry.path().parent_path().filename() == "bench") {
+      EXPECT_NO_THROW(tenfold::read_bench_report(entry.path()));
+    } else {
       EXPECT_NO_THROW(tenfold::read_result(entry.path()));
     }
   }

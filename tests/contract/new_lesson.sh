@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A new lesson is a copied folder and nothing else: it must appear in list, tour, tests and README table.
+# A new lesson is a copied folder and nothing else: it must appear in list, tour --all, tests and README table.
 # usage: new_lesson.sh SOURCE BUILD
 set -euo pipefail
 source=$1 build=$2
@@ -30,6 +30,6 @@ found "the tests" "$(.venv/bin/ctest --test-dir "build/$preset" -N)"
 "$driver" report --write
 found "the README's table" "$(cat README.md)"
 # With the lessons that ship.
-found "the tour" "$("$driver" tour --preset smoke --out "$work/out" 2>&1 || true)"
+found "the tour" "$("$driver" tour --all --preset smoke --out "$work/out" 2>&1 || true)"
 test -s "$work/out/$copied.json" || { echo "FAIL: the tour wrote no result file for $copied"; exit 1; }
 echo "a copied folder is a lesson"

@@ -22,12 +22,12 @@ struct GptConfig {
 /// lesson lays its tokens out in.
 using GptAttention = std::function<torch::Tensor(const torch::Tensor& qkv)>;
 
-/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)). Marks the region "block.forward".
+/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)). Marks the region "block.forward" and, in it, "attention".
 /// Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 struct GptBlockImpl : torch::nn::Module {
   explicit GptBlockImpl(const GptConfig& config);
   torch::Tensor forward(const torch::Tensor& x);                                      // (B, T, D) -> (B, T, D)
-  torch::Tensor forward_with(const torch::Tensor& x, const GptAttention& attention);  // (..., D) -> (..., D); also region "attention"
+  torch::Tensor forward_with(const torch::Tensor& x, const GptAttention& attention);  // (..., D) -> (..., D)
 
   torch::nn::LayerNorm norm1, norm2;
   torch::nn::Linear qkv, projection, up, down;

@@ -6,6 +6,7 @@
 #include <tenfold/humanize.h>
 #include <tenfold/markdown.h>
 #include <tenfold/result.h>
+#include <tenfold/statistics.h>
 
 namespace tenfold {
 namespace {
@@ -21,12 +22,10 @@ Json parsed(const fs::path& file) {
   }
 }
 
-double median_of(const Json& rounds, const char* side) {
+double median_rate(const Json& rounds, const char* side) {
   std::vector<double> rates;
   for (const Json& round : rounds) rates.push_back(round.at(side));
-  if (rates.empty()) return 0;
-  std::sort(rates.begin(), rates.end());
-  return (rates[(rates.size() - 1) / 2] + rates[rates.size() / 2]) / 2;
+  return rates.empty() ? 0 : median(std::move(rates));
 }
 
 PeerRatio ratio_of(const Json& row, bool best) {
@@ -35,10 +34,9 @@ PeerRatio ratio_of(const Json& row, bool best) {
   ratio.label = row.at(best ? "label" : "name");
   ratio.ours = best ? row.at("program").get<std::string>() : ratio.label;
   ratio.theirs = best ? row.at("peer").get<std::string>() : ratio.label;
-  ratio.own = best && row.at("own").get<bool>();
   ratio.bytes = row.at("unit") == "bytes";
-  ratio.our_rate = median_of(row.at("rounds"), "program");
-  ratio.their_rate = median_of(row.at("rounds"), "peer");
+  ratio.our_rate = median_rate(row.at("rounds"), "program");
+  ratio.their_rate = median_rate(row.at("rounds"), "peer");
   ratio.ratio = row.at("ratio"), ratio.low = row.at("low"), ratio.high = row.at("high");
   ratio.covered = row.at("covered");
   return ratio;

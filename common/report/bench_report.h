@@ -13,8 +13,8 @@ namespace tenfold {
 /// The program against its twin, or against another of its own benchmarks: rates over all rounds of one run, in turns.
 struct PeerRatio {
   std::string label;                    ///< the benchmark, the same on both sides; for "best" lines what they compare
-  std::string ours, theirs;             ///< names of the benchmarks
-  bool best = false, own = false;       ///< best: of several on each side; own: `theirs` is of this program, too
+  std::string ours, theirs;             ///< names of the benchmarks; `theirs` may be of this program, too
+  bool best = false;                    ///< of several on each side
   bool bytes = false;                   ///< rates are bytes per second, else calls or items per second
   double our_rate = 0, their_rate = 0;  ///< medians
   double ratio = 0, low = 0, high = 0;  ///< median of the rounds' ratios, and the interval that covers it

@@ -41,15 +41,17 @@ inline Dataset numbers_but(int64_t broken, int64_t size) {
 /// A batch that stays.
 struct Copy {
   int64_t epoch, index;
-  std::vector<int64_t> samples;  // what its rows hold
-  std::vector<double> random;    // three of each row
+  std::vector<int64_t> declared;  // what the batch says that its rows hold; a stream does not say
+  std::vector<int64_t> samples;   // what they hold
+  std::vector<double> random;     // three of each row
   bool operator==(const Copy&) const = default;
 };
 
 inline Copy copy_of(const Batch& batch) {
   const auto numbers = batch.fields[0].const_data_ptr<int64_t>();
   const auto random = batch.fields[1].const_data_ptr<double>();
-  return {batch.epoch, batch.index, {numbers, numbers + batch.fields[0].numel()}, {random, random + batch.fields[1].numel()}};
+  return {
+      batch.epoch, batch.index, batch.samples, {numbers, numbers + batch.fields[0].numel()}, {random, random + batch.fields[1].numel()}};
 }
 
 /// The rest of the epoch.

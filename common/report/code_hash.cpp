@@ -1,9 +1,9 @@
 #include <tenfold/code_hash.h>
 
 #include <map>
-#include <sstream>
-#include <string_view>
+#include <set>
 
+#include <tenfold/code_tokens.h>
 #include <tenfold/result.h>
 #include <tenfold/sha256.h>
 
@@ -13,68 +13,96 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Files = std::map<std::string, std::string>;  // name -> text; sorted, whatever order the file system gives
-
-/// Not a test, and of a kernel neither its page nor its float64 reference.
-bool is_measured(const fs::path& file, bool of_kernel) {
-  const std::string name = file.filename().string(), type = file.extension().string();
-  const bool code = type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
-  return code && !name.ends_with("_test.cpp") && !(of_kernel && (name.ends_with("_microscope.cpp") || name.ends_with("_reference.h")));
+bool is_code(const fs::path& file) {
+  const std::string type = file.extension().string();
+  return type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
 }
 
-void add_kernel_file(const fs::path& kernels, const fs::path& file, Files& files);
+/// The measured files of a tree, found by following #include.
+class Scan {
+ public:
+  explicit Scan(const fs::path& root) : root_(root) {
+    for (const char* part : {"lessons", "kernels"}) index(root_ / part);
+  }
 
-/// Adds kernels/NAME for every <tenfold/NAME.h> or <tenfold/NAME_torch.h> in `text`, and what it includes by "PATH" relative to
-/// `folder`, where that lies in kernels/. Both folders are absolute and normal.
-void add_included(const fs::path& kernels, const std::string& text, const fs::path& folder, Files& files) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    constexpr std::string_view kPublic = "#include <tenfold/", kOwn = "#include \"";
-    if (line.starts_with(kPublic)) {
-      std::string name = line.substr(kPublic.size(), line.find(".h>") - kPublic.size());
-      if (name.ends_with("_torch")) name.resize(name.size() - std::string_view("_torch").size());
-      std::error_code missing;  // not every header is a kernel's
-      for (const auto& entry : fs::directory_iterator(kernels / name, missing)) {
-        if (entry.is_regular_file()) add_kernel_file(kernels, entry.path(), files);
-      }
-    } else if (line.starts_with(kOwn)) {
-      const fs::path file = (folder / line.substr(kOwn.size(), line.find('"', kOwn.size()) - kOwn.size())).lexically_normal();
-      const bool of_kernels = !file.lexically_relative(kernels).string().starts_with("..");
-      if (of_kernels && fs::is_regular_file(file)) add_kernel_file(kernels, file, files);
+  /// All that a lesson's or a kernel's folder holds, but tests, a kernel's page and its reference.
+  void add_folder(const fs::path& folder) {
+    const bool of_kernel = folder.parent_path() == root_ / "kernels";
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      const bool extra = of_kernel && (name.ends_with("_microscope.cpp") || name.ends_with("_reference.h"));
+      if (is_code(entry.path()) && entry.is_regular_file() && !name.ends_with("_test.cpp") && !extra) add(entry.path());
     }
   }
-}
 
-void add_kernel_file(const fs::path& kernels, const fs::path& file, Files& files) {
-  if (!is_measured(file, true)) return;
-  const auto [added, is_new] = files.try_emplace("kernels/" + file.lexically_relative(kernels).generic_string());
-  if (!is_new) return;
-  added->second = read_text(file);
-  add_included(kernels, added->second, file.parent_path(), files);
+  std::map<fs::path, std::string> tokens;  ///< of each file
+
+ private:
+  /// A public header's name says nothing of its folder; names are unique in the tree.
+  void index(const fs::path& folder) {
+    std::error_code missing;
+    for (auto at = fs::recursive_directory_iterator(folder, missing); at != fs::recursive_directory_iterator(); ++at) {
+      if (at->path().filename() == "exercise") {
+        at.disable_recursion_pending();
+      } else if (is_code(at->path())) {
+        fs::path& file = headers_[at->path().filename().string()];
+        if (file.empty() || at->path() < file) file = at->path();  // the same one on every file system
+      }
+    }
+  }
+
+  void add(const fs::path& file) {
+    const std::string place = file.lexically_relative(root_).generic_string();
+    if (place.starts_with("../") || place.starts_with("common/") || file.stem() == "prediction") return;
+    const auto [added, is_new] = tokens.try_emplace(file);
+    if (!is_new) return;
+    CodeTokens code = code_tokens(read_text(file));
+    added->second = std::move(code.text);
+    for (const std::string& include : code.includes) add_included(include, file.parent_path());
+    // A kernel's launcher, or its operator for LibTorch.
+    const std::string kernel = file.parent_path().filename().string(), name = file.filename().string();
+    if (place.starts_with("kernels/") && (name == kernel + ".h" || name == kernel + "_torch.h")) add_folder(file.parent_path());
+  }
+
+  /// A path leads from the folder or from the root; else the name decides, as for <tenfold/NAME.h>.
+  void add_included(const std::string& include, const fs::path& folder) {
+    if (!include.starts_with("<tenfold/") && !include.starts_with('"')) return;
+    const fs::path path = include.substr(1, include.size() - 2);
+    for (const fs::path& from : {folder, root_}) {
+      if (fs::is_regular_file(from / path)) return add((from / path).lexically_normal());
+    }
+    if (const auto found = headers_.find(path.filename().string()); found != headers_.end()) add(found->second);
+  }
+
+  fs::path root_;  // absolute and normal
+  std::map<std::string, fs::path> headers_;
+};
+
+std::map<fs::path, std::string> scan(const fs::path& lesson_folder) {
+  if (!fs::is_directory(lesson_folder)) return {};
+  fs::path folder = fs::absolute(lesson_folder).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // written with a slash at its end
+  Scan found(folder.parent_path().parent_path());
+  found.add_folder(folder);
+  return std::move(found.tokens);
 }
 
 }  // namespace
 
+std::vector<fs::path> measured_files(const fs::path& lesson_folder) {
+  std::vector<fs::path> files;
+  for (const auto& [file, tokens] : scan(lesson_folder)) files.push_back(file);
+  return files;
+}
+
 std::string code_hash(const fs::path& lesson_folder) {
-  Files files;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(lesson_folder, missing)) {
-    if (is_measured(entry.path(), false) && entry.is_regular_file()) files[entry.path().filename().string()] = read_text(entry.path());
+  if (!fs::is_directory(lesson_folder)) return "";
+  std::multiset<std::string> digests;  // sorted, so that neither a file's name nor its place matters
+  for (const auto& [file, tokens] : scan(lesson_folder)) {
+    if (!tokens.empty()) digests.insert(sha256(tokens));
   }
-  if (missing) return "";
-  // A lesson that launches a kernel measures that kernel.
-  const fs::path folder = fs::absolute(lesson_folder).lexically_normal();
-  const fs::path kernels = (folder / "../../kernels").lexically_normal();
-  for (const auto& [name, text] : Files(files)) add_included(kernels, text, folder, files);
   std::string all;
-  for (const auto& [name, text] : files) {
-    all += "\n=== " + name + "\n";
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      const size_t begin = line.find_first_not_of(" \t\r");
-      if (begin != std::string::npos && line.compare(begin, 2, "//") != 0) all += line + "\n";
-    }
-  }
+  for (const std::string& digest : digests) all += digest;
   return sha256(all);
 }
 

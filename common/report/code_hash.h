@@ -3,15 +3,19 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tenfold {
 
-/// SHA-256 over the sorted names and contents of the *.h, *.cpp, *.cu and *.cuh files directly in `lesson_folder`,
-/// without its tests (*_test.cpp), blank lines and lines that are only a comment: a better explanation is no new code. Subfolders
-/// (exercise, figures) do not count: they do not change what is measured. Empty when the folder does not exist (a binary away from its
-/// sources). Part of it is also the code of every kernel whose header the lesson includes (kernels/NAME for <tenfold/NAME.h> and for
-/// <tenfold/NAME_torch.h>), without its page and its reference (NAME_microscope.cpp, NAME_reference.h), and whatever that includes
-/// from kernels/ in turn, such as kernels/rows.cuh. Throws ResultError on an unreadable file.
+/// The files outside common/ that the lesson's program is made of, absolute and sorted: *.h, *.cpp, *.cu and *.cuh directly in
+/// `lesson_folder`, and what these include in turn from anywhere in the tree but common/. A kernel's NAME.h or NAME_torch.h
+/// brings what it is linked with: the sources in its folder, without its page and its reference (NAME_microscope.cpp,
+/// NAME_reference.h). Tests (*_test.cpp) and predictions (prediction.*) are left out: neither changes what is measured.
+/// Empty when the folder does not exist. Throws ResultError on an unreadable file.
+std::vector<std::filesystem::path> measured_files(const std::filesystem::path& lesson_folder);
+
+/// SHA-256 over the tokens (code_tokens.h) of the measured files, whatever their names, folders and order. Empty when the folder
+/// does not exist (a binary away from its sources). Throws ResultError on an unreadable file.
 std::string code_hash(const std::filesystem::path& lesson_folder);
 
 }  // namespace tenfold

@@ -134,9 +134,11 @@ TEST_P(EveryLesson, DescribesItself) {
 
 TEST_P(EveryLesson, ChangedCodeHasANewVersion) {
   const int version = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json"))).at("version");
-  if (!fs::exists(kSource / "results")) return;
-  for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
+  bool published = false;
+  std::error_code no_results;
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "results", no_results)) {
     if (entry.path().filename() != name() + ".json") continue;
+    published = true;
     const auto result = tenfold::read_result(entry.path());
     EXPECT_LE(result.lesson_version, version) << entry.path();
     if (result.lesson_version == version) {
@@ -144,6 +146,59 @@ TEST_P(EveryLesson, ChangedCodeHasANewVersion) {
           << name() << " has changed since " << entry.path() << " was measured: raise .version in lesson.cpp, or measure and publish again";
     }
   }
+  if (!published) GTEST_SKIP() << "no result of " << name() << " is published, so there is nothing that its code could differ from";
+}
+
+/// What an object was compiled from.
+struct Compiled {
+  std::string object;           // relative to the build folder
+  std::vector<fs::path> files;  // of the tree, outside common/
+};
+
+/// As Ninja recorded it of the last build. Empty where there is no Ninja or it recorded nothing.
+std::vector<Compiled> compiled_objects() {
+  std::vector<Compiled> objects;
+  const fs::path ninja = tenfold::test::environment_program("ninja");
+  if (!fs::exists(ninja) || !fs::exists(kBuild / ".ninja_deps")) return objects;
+  std::istringstream text(output_of("'" + ninja.string() + "' -C '" + kBuild.string() + "' -t deps"));
+  for (std::string line; std::getline(text, line);) {
+    if (const size_t end = line.find(": #deps"); end != std::string::npos) {
+      objects.push_back({line.substr(0, end), {}});
+    } else if (line.starts_with("    ") && !objects.empty()) {
+      const fs::path file = (kBuild / line.substr(4)).lexically_normal();
+      const std::string place = file.lexically_relative(kSource).string();
+      const bool built = place.starts_with("build/") || place.starts_with(".venv/");
+      if (!place.starts_with("../") && !built && !place.starts_with("common/")) objects.back().files.push_back(file);
+    }
+  }
+  return objects;
+}
+
+// code_hash follows #include by itself; here the compiler says whether it found everything.
+TEST_P(EveryLesson, HashesWhatTheCompilerReads) {
+  static const std::vector<Compiled> objects = compiled_objects();
+  if (objects.empty()) GTEST_SKIP() << "no Ninja, or no record of a build by it in " << kBuild << ": nothing says what was compiled";
+  const std::vector<fs::path> list = tenfold::measured_files(folder());
+  const std::set<fs::path> measured(list.begin(), list.end());
+  const std::string own = "lesson-objects/" + name() + "/CMakeFiles/" + name() + ".dir/";
+  // Of the kernels' libraries, what is compiled from a source that the lesson is said to link.
+  const auto links = [&](const Compiled& one) {
+    return one.object.starts_with("CMakeFiles/tenfold_") && std::any_of(one.files.begin(), one.files.end(), [&](const fs::path& file) {
+             const bool source = file.extension() == ".cu" || one.object.ends_with(file.filename().string() + ".o");
+             return source && measured.contains(file);
+           });
+  };
+  size_t own_objects = 0;
+  for (const Compiled& one : objects) {
+    if (one.object.starts_with(own)) ++own_objects;
+    if (!one.object.starts_with(own) && !links(one)) continue;
+    for (const fs::path& file : one.files) {
+      EXPECT_TRUE(measured.contains(file) || file.stem() == "prediction" || !fs::exists(file))
+          << one.object << " was compiled with " << file.lexically_relative(kSource) << ", which is no part of the lesson's code_hash; "
+          << "if only its prediction includes it, it belongs in common/, else mend common/report/code_hash.cpp";
+    }
+  }
+  EXPECT_GT(own_objects, 0U) << "Ninja recorded no object below " << own;
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, EveryLesson, testing::ValuesIn(lessons()),

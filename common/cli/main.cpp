@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include <tenfold/flags.h>
 #include <tenfold/humanize.h>
-#include <tenfold/result.h>
 
 #include "commands.h"
 #include "paths.h"
@@ -23,77 +23,6 @@ const std::vector<std::pair<std::string, std::string>> kScriptCommands = {
     {"bench", "set up and run the benchmark programs (--peers adds their Python twins)"},
     {"gpu-pack", "make a small tree for a GPU machine without network"},
     {"gpu-run", "build and run such a tree there, in parts"}};
-
-std::string check_preset(const std::string& word) {
-  const std::vector<std::string> presets = {"smoke", "quick", "full"};
-  if (std::find(presets.begin(), presets.end(), word) != presets.end()) return "";
-  const std::string guess = tenfold::nearest(word, presets);
-  return "unknown preset '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (smoke, quick, full)";
-}
-
-// The flags that every lesson has; `run` hands them on as they were typed.
-struct LessonFlags {
-  std::map<std::string, std::vector<std::string>> values;
-  bool describe = false;
-
-  void add_to(CLI::App* command) {
-    const auto add = [&](const std::string& name, const std::string& type, const std::string& what) {
-      return command->add_option("--" + name, values[name], what)->type_name(type)->expected(1)->take_all()->group("Flags of the lessons");
-    };
-    add("preset", "NAME", "smoke (seconds, no claim), quick, full; how many rounds are timed")->check(check_preset);
-    add("size", "NAME", "cpu, gpu8, gpu80; chosen by device memory unless given")->check(CLI::IsMember({"cpu", "gpu8", "gpu80"}));
-    add("device", "NAME", "auto, cpu, cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-    add("case", "NAME", "only this case");
-    add("only", "NAMES", "only these variants, separated by commas; the baseline always runs");
-    add("set", "K=V", "change a setting of every case");
-    add("sweep", "K=V1,V2", "run each case once for each value and draw where the technique starts to pay");
-    add("rounds", "N", "rounds to time, instead of the preset's")->check(CLI::PositiveNumber);
-    add("seed", "N", "of data, weights and order")->check(CLI::Number);
-    add("threads", "N", "intra-op threads on the CPU (1 unless given)")->check(CLI::PositiveNumber);
-    add("json", "FILE", "write the result there instead of <out>/<lesson>.json (one lesson)");
-    add("trace", "FILE", "write a Chrome trace of one step of each variant (one lesson)");
-    command->add_flag("--describe", describe, "print what the lesson is, as JSON, and run nothing")->group("Flags of the lessons");
-  }
-
-  std::vector<std::string> flags() const {
-    std::vector<std::string> out;
-    for (const auto& [name, list] : values) {
-      for (const std::string& value : list) out.push_back("--" + name), out.push_back(value);
-    }
-    if (describe) out.push_back("--describe");
-    return out;
-  }
-};
-
-// The flags that every kernel's page has; `kernel` hands them on as they were typed.
-struct KernelFlags {
-  std::map<std::string, std::string> values;
-  std::map<std::string, bool> switches;
-
-  void add_to(CLI::App* command) {
-    const auto add = [&](const std::string& name, const std::string& type, const std::string& what) {
-      command->add_option("--" + name, values[name], what)->type_name(type);
-    };
-    add("rung", "N", "one version in detail, by number or name; without it one line for each");
-    add("shape", "K=N,K=N", "sizes instead of the kernel's own, e.g. rows=256,columns=300");
-    add("json", "FILE", "write what was counted there");
-    add("pictures", "DIR", "write a picture of each access there, as SVG");
-    add("gpu", "NAME", "whose published ceilings the modelled time uses (H100 unless given)");
-    command->add_flag("--no-races", switches["no-races"], "skip the search for races: faster");
-    command->add_flag("--describe", switches["describe"], "print what the kernel is, as JSON, and run nothing");
-  }
-
-  std::vector<std::string> flags() const {
-    std::vector<std::string> out;
-    for (const auto& [name, value] : values) {
-      if (!value.empty()) out.push_back("--" + name), out.push_back(value);
-    }
-    for (const auto& [name, set] : switches) {
-      if (set) out.push_back("--" + name);
-    }
-    return out;
-  }
-};
 
 /// CLI11 collects what it did not understand; a mistyped flag gets its nearest neighbour named.
 void refuse_extras(const CLI::App& command) {
@@ -133,6 +62,7 @@ int run(int argc, char** argv) {
   CLI::App app("", "tenfold");
   app.formatter(std::make_shared<Overview>());
   app.require_subcommand(0, 1);
+  app.set_help_flag("-h,--help", tenfold::kHelpText);
   app.set_version_flag("--version", "print the version and what it was built with");
   const auto command = [&](const std::string& name, const std::string& what) {
     return app.add_subcommand(name, what)->allow_extras()->fallthrough(false);
@@ -144,7 +74,8 @@ int run(int argc, char** argv) {
                                "The core path is what lessons/core_path.txt names. Results go to <out>/<lesson>.json.\n"
                                "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
   tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
-  tour_command->add_option("--preset", tour.preset, "smoke, quick (default) or full")->check(check_preset)->type_name("NAME");
+  tenfold::GivenFlags tour_flags;
+  tenfold::add_flag(*tour_command, tenfold::lesson_flag("--preset"), tour_flags);
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
   tour_command->add_flag("--json", tour.json, "print one JSON object instead of the table");
 
@@ -153,14 +84,15 @@ int run(int argc, char** argv) {
   list_command->add_flag("--json", list_json, "as a JSON array");
 
   tenfold::cli::RunOptions run;
-  LessonFlags lesson_flags;
+  tenfold::GivenFlags lesson_flags;
   auto* run_command = command("run",
                               "run some lessons: by name, by number, or by a part of the name\n"
-                              "Everything but --out is handed to the lessons unchanged. Exit code: the worst of the lessons' (0 fine, 1 "
-                              "not valid, 77 cannot run here).");
+                              "The flags of the lessons are handed on as they are; with --json or --trace only one lesson can run. Exit "
+                              "code: the worst of the lessons' (0 fine, 1 not valid, 77 cannot run here).");
   run_command->add_option("lesson", run.lessons, "e.g. 30_gradient_accumulation, 30, accumulation")->required()->type_name("");
-  run_command->add_option("--out", run.out, "folder for the results; default out/<machine>")->type_name("DIR");
-  lesson_flags.add_to(run_command);
+  run_command->add_option("--out", run.out, "folder for the results, unless --json names a file; default out/<machine>")->type_name("DIR");
+  for (const tenfold::Flag& flag : tenfold::lesson_flags())
+    tenfold::add_flag(*run_command, flag, lesson_flags)->group("Flags of the lessons");
 
   std::string exercise_lesson;
   bool exercise_reset = false;
@@ -172,14 +104,14 @@ int run(int argc, char** argv) {
   exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
 
   tenfold::cli::KernelOptions kernel;
-  KernelFlags kernel_flags;
+  tenfold::GivenFlags kernel_flags;
   auto* kernel_command =
       command("kernel",
               "a CUDA kernel under the microscope, on any machine: what its warps ask of the memory, and its races\n"
               "Runs the kernel's own source on the CPU and counts. Without a name: the list of kernels. Exit code: 0; 1 when a result is "
               "wrong, or a race or a fault was found.");
   kernel_command->add_option("name", kernel.name, "e.g. transpose")->type_name("");
-  kernel_flags.add_to(kernel_command);
+  for (const tenfold::Flag& flag : tenfold::kernel_flags()) tenfold::add_flag(*kernel_command, flag, kernel_flags);
 
   auto* probe_command = command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
   auto* doctor_command = command("doctor", "what this machine has and lacks, each with the fix");
@@ -213,7 +145,6 @@ int run(int argc, char** argv) {
   compare_command->add_option("results", compare_paths, "two or more")->required()->type_name("");
   compare_command->add_flag("--json", compare_json, "as a JSON object");
 
-  tenfold::cli::PackChoice pack;
   auto* data_command = command("data",
                                "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"
                                "docs/data.md says what each set is. Shards lie in data/shards of the cache; what is packed already is not "
@@ -223,8 +154,11 @@ int run(int argc, char** argv) {
           ->add_subcommand("pack", "pack the pictures of openclipart into a train and a test shard: as PNG files, unless told otherwise")
           ->allow_extras()
           ->fallthrough(false);
-  pack_command->add_option("--jpeg", pack.jpeg, "as JPEG files, longer side at most SIDE")->check(CLI::Range(8, 4096))->type_name("SIDE");
-  pack_command->add_option("--raw", pack.raw, "as pixels, SIDE x SIDE x 3 bytes each")->check(CLI::Range(8, 4096))->type_name("SIDE");
+  tenfold::GivenFlags pack_flags;
+  for (const auto& [name, help] :
+       {std::pair("--jpeg", "as JPEG files, longer side at most SIDE"), std::pair("--raw", "as pixels, SIDE x SIDE x 3 bytes each")}) {
+    tenfold::add_flag(*pack_command, {.name = name, .value = "SIDE", .help = help, .range = tenfold::Range{8, 4096}}, pack_flags);
+  }
 
   auto* version_command = command("version", "print the version and what it was built with");
   auto* help_command = command("help", "this overview");
@@ -269,19 +203,22 @@ int run(int argc, char** argv) {
   refuse_extras(*parsed.front());
   if (pack_command->parsed()) refuse_extras(*pack_command);
 
-  if (tour_command->parsed()) return tenfold::cli::tour(tour);
+  if (tour_command->parsed()) {
+    tour.preset = tenfold::value_of(tour_flags, "--preset", tour.preset);
+    return tenfold::cli::tour(tour);
+  }
   if (list_command->parsed()) return tenfold::cli::list(list_json);
   if (run_command->parsed()) {
-    run.flags = lesson_flags.flags();
-    run.own_json = !lesson_flags.values["json"].empty();
-    const bool one_file = run.own_json || !lesson_flags.values["trace"].empty();
+    run.flags = tenfold::as_arguments(lesson_flags);
+    run.own_json = lesson_flags.contains("--json");
+    const bool one_file = run.own_json || lesson_flags.contains("--trace");
     if (one_file && run.lessons.size() > 1)
       throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
     return tenfold::cli::run_lessons(run);
   }
   if (exercise_command->parsed()) return tenfold::cli::exercise(exercise_lesson, exercise_reset);
   if (kernel_command->parsed()) {
-    kernel.flags = kernel_flags.flags();
+    kernel.flags = tenfold::as_arguments(kernel_flags);
     return tenfold::cli::kernel(kernel);
   }
   if (probe_command->parsed()) return tenfold::cli::probe();
@@ -290,7 +227,10 @@ int run(int argc, char** argv) {
   if (publish_command->parsed()) return publish_reports ? tenfold::cli::publish_bench(publish_out) : tenfold::cli::publish(publish_out);
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
-  if (pack_command->parsed()) return tenfold::cli::pack_data(pack);
+  if (pack_command->parsed()) {
+    const auto side = [&](const std::string& form) { return static_cast<int>(tenfold::number_of(pack_flags, form, 0)); };
+    return tenfold::cli::pack_data({.jpeg = side("--jpeg"), .raw = side("--raw")});
+  }
   if (data_command->parsed()) return tenfold::cli::list_data();
   if (version_command->parsed()) return tenfold::cli::version();
   return 0;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iostream>
 
+#include <tenfold/flags.h>
+
 namespace tenfold {
 namespace {
 
@@ -21,6 +23,8 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const st
   if (at == std::string::npos || at == 0) throw UsageError(flag + " " + text + ": expected NAME=VALUE, e.g. " + flag + " layers=48");
   return {text.substr(0, at), text.substr(at + 1)};
 }
+
+Size size_named(const std::string& name) { return name == "cpu" ? Size::cpu : name == "gpu8" ? Size::gpu8 : Size::gpu80; }
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -64,25 +68,10 @@ Preset preset_named(const std::string& name) {
 std::string to_string(Size size) { return size == Size::cpu ? "cpu" : size == Size::gpu8 ? "gpu8" : "gpu80"; }
 
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson) {
-  Options options;
-  std::string preset = "quick", size, sweep;
-  std::vector<std::string> set;
-  int64_t seed = 1234;
+  GivenFlags given;
   CLI::App app(lesson.title + "\n" + lesson.question);
-  app.set_help_flag("--help", "Show this text and stop");
-  app.add_option("--preset", preset, "smoke (seconds, no verdicts), quick, or full (up to a minute for each case)");
-  app.add_option("--size", size, "Problem size: cpu, gpu8 or gpu80 (GB of GPU memory); default by the device's memory");
-  app.add_option("--device", options.device, "auto, cpu or cuda");
-  app.add_option("--case", options.cases, "Run only these cases");
-  app.add_option("--only", options.only, "Run only these techniques (the baseline always runs)");
-  app.add_option("--set", set, "NAME=VALUE: change a setting of every case");
-  app.add_option("--sweep", sweep, "NAME=A,B,C: repeat the case for each value, to see where the technique starts to pay");
-  app.add_option("--rounds", options.rounds, "Rounds of the time pass; under 6 there is no verdict");
-  app.add_option("--seed", seed, "Seed of weights, batches and dropout");
-  app.add_option("--threads", options.threads, "Intra-op threads of each rank");
-  app.add_option("--json", options.json, "Write the result file here");
-  app.add_option("--trace", options.trace, "Write a Chrome trace of a few steps of each variant here (FILE.<case>.<variant>.json)");
-  app.add_flag("--describe", options.describe, "Print what this lesson compares, as JSON, and stop");
+  app.set_help_flag("--help", kHelpText);
+  for (const Flag& flag : lesson_flags()) add_flag(app, flag, given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -90,20 +79,21 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     throw UsageError(std::string(error.what()) + "; see --help");
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
   }
-  options.preset = preset_named(preset);
-  if (!size.empty()) {
-    if (size != "cpu" && size != "gpu8" && size != "gpu80") throw UsageError("--size " + size + ": expected cpu, gpu8 or gpu80");
-    options.size = size == "cpu" ? Size::cpu : size == "gpu8" ? Size::gpu8 : Size::gpu80;
-  }
-  if (options.device != "auto" && options.device != "cpu" && options.device != "cuda") {
-    throw UsageError("--device " + options.device + ": expected auto, cpu or cuda");
-  }
-  for (const auto& text : set) {
+  Options options;
+  options.preset = preset_named(value_of(given, "--preset", "quick"));
+  if (given.contains("--size")) options.size = size_named(value_of(given, "--size", ""));
+  options.device = value_of(given, "--device", options.device);
+  options.cases = values_of(given, "--case");
+  options.only = values_of(given, "--only");
+  for (const std::string& text : values_of(given, "--set")) {
     const auto [name, value] = split_pair(text, "--set");
     options.set[name] = parse_number(value, "--set " + text);
   }
-  if (!sweep.empty()) {
+  if (given.contains("--sweep")) {
+    const std::string sweep = value_of(given, "--sweep", "");
     const auto [name, values] = split_pair(sweep, "--sweep");
     options.sweep = Sweep{name, {}};
     size_t begin = 0;
@@ -113,10 +103,12 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
       begin = end + 1;
     }
   }
-  if (options.rounds && *options.rounds < 1) throw UsageError("--rounds " + std::to_string(*options.rounds) + ": expected 1 or more");
-  if (options.threads < 1) throw UsageError("--threads " + std::to_string(options.threads) + ": expected 1 or more");
-  if (seed < 0) throw UsageError("--seed " + std::to_string(seed) + ": expected 0 or more");
-  options.seed = static_cast<uint64_t>(seed);
+  if (given.contains("--rounds")) options.rounds = static_cast<int>(number_of(given, "--rounds", 0));
+  options.seed = static_cast<uint64_t>(number_of(given, "--seed", static_cast<int64_t>(options.seed)));
+  options.threads = static_cast<int>(number_of(given, "--threads", options.threads));
+  options.json = value_of(given, "--json", "");
+  options.trace = value_of(given, "--trace", "");
+  options.describe = given.contains("--describe");
 
   std::vector<std::string> techniques;
   for (const auto& technique : lesson.techniques) techniques.push_back(technique.name);

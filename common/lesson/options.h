@@ -1,5 +1,5 @@
 #pragma once
-// The flags that every lesson understands. They are frozen: scripts and the driver rely on them.
+// What the flags of a lesson mean to it; <tenfold/flags.h> has their names and their help. They are frozen: scripts rely on them.
 
 #include <cstdint>
 #include <optional>

@@ -2,6 +2,7 @@
 
 #include <tenfold/agreement.h>
 #include <tenfold/counted.h>
+#include <tenfold/flags.h>
 #include <tenfold/memory.h>
 #include <tenfold/split.h>
 
@@ -222,7 +223,7 @@ void split_pass(CaseRun& run) {
         std::string name = run.description.name + "." + candidate.variant->name;
         for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=' ? c : '_';
         if (run.world.group) name += ".rank" + std::to_string(run.world.ranks.rank);
-        write_trace(run.device, step, 3, run.options.trace + "." + name + ".json");
+        write_trace(run.device, step, kTracedSteps, run.options.trace + "." + name + ".json");
       }
     });
   }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include <tenfold/flags.h>
 #include <tenfold/humanize.h>
 #include <tenfold/picture.h>
 #include <tenfold/report_text.h>
@@ -21,7 +22,7 @@ namespace {
 constexpr int kBadResult = 1, kBadUsage = 2;
 
 struct PageOptions {
-  std::string rung, shape, json, pictures, gpu = "H100";
+  std::string rung, shape, json, pictures, gpu;
   bool no_races = false, describe = false;
 };
 
@@ -37,16 +38,10 @@ std::optional<int64_t> whole_number(const std::string& text) {
 
 /// Empty after --help, which has printed.
 std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) {
-  PageOptions options;
+  GivenFlags given;
   CLI::App app(page.title + ", under the microscope: runs the CUDA source on the CPU and counts what it asks of the memory");
-  app.set_help_flag("--help", "Show this text and stop");
-  app.add_option("--rung", options.rung, "Number or name of a version; all of them in one table without");
-  app.add_option("--shape", options.shape, "NAME=N,NAME=N: sizes instead of the page's own");
-  app.add_option("--json", options.json, "Write what was counted here");
-  app.add_option("--pictures", options.pictures, "Write a picture of each access, an SVG, into this folder");
-  app.add_option("--gpu", options.gpu, "Whose ceilings the modelled time uses");
-  app.add_flag("--no-races", options.no_races, "Skip the search for races: faster");
-  app.add_flag("--describe", options.describe, "Print what this page has, as JSON, and stop");
+  app.set_help_flag("--help", kHelpText);
+  for (const Flag& flag : kernel_flags()) add_flag(app, flag, given);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -55,7 +50,13 @@ std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) 
   } catch (const CLI::ParseError& error) {
     refuse(std::string(error.what()) + "; see --help");
   }
-  return options;
+  return PageOptions{.rung = value_of(given, "--rung", ""),
+                     .shape = value_of(given, "--shape", ""),
+                     .json = value_of(given, "--json", ""),
+                     .pictures = value_of(given, "--pictures", ""),
+                     .gpu = value_of(given, "--gpu", "H100"),
+                     .no_races = given.contains("--no-races"),
+                     .describe = given.contains("--describe")};
 }
 
 std::vector<int> rungs_of(const PageOptions& options, const KernelPage& page) {

@@ -39,7 +39,6 @@ TEST_F(BadInput, Commands) {
   refused("help nothing", {"unknown command 'nothing'"});
   refused("data pakc", {"unknown argument 'pakc'", "did you mean 'pack'?", "tenfold data --help"});
   refused("data pack --jpg 256", {"did you mean '--jpeg'?", "tenfold data pack --help"});
-  refused("data pack --raw 5000", {"--raw", "8 to 4096"});
   refused("data pack", {"openclipart: was not fetched", "./tenfold data pack"});
 }
 
@@ -55,16 +54,29 @@ TEST_F(BadInput, Lessons) {
 
 TEST_F(BadInput, Flags) {
   refused("run 30 --presett quick", {"unknown argument '--presett'", "did you mean '--preset'?"});
-  refused("run 30 --preset medium", {"unknown preset 'medium'", "smoke, quick, full"});
-  refused("tour --preset quik", {"unknown preset 'quik'", "did you mean 'quick'?"});
+  refused("run 30 --preset medium", {"--preset medium: expected smoke, quick or full\n"});
+  refused("tour --preset quik", {"--preset quik: expected smoke, quick or full; did you mean 'quick'?"});
   refused("tour extra", {"unknown argument 'extra'"});
-  refused("run 30 --device tpu", {"tpu"});
-  refused("run 30 --rounds -1", {"--rounds"});
-  refused("run 30 --seed x", {"--seed"});
+  refused("run 30 --device tpu", {"--device tpu: expected auto, cpu or cuda"});
   refused("run 30 --json", {"--json"});
+  refused("run 30 --json ''", {"--json: its value is empty; expected FILE"});
+  refused("run 30 --seed 1 --seed 2", {"--seed: was given 2 times; give it once"});
   refused("run 30 31 --json x.json", {"several lessons"});
+  refused("run 30 31 --trace x", {"several lessons"});
   refused("report --write --check", {"--check"});
   refused("list --jsn", {"did you mean '--json'?"});
+}
+
+TEST_F(BadInput, NumbersSayWhatIsExpected) {
+  refused("run 30 --rounds 0", {"tenfold: --rounds 0: expected 1 or more\n"});
+  refused("run 30 --rounds -1", {"tenfold: --rounds -1: expected 1 or more\n"});
+  refused("run 30 --rounds 3000000000", {"tenfold: --rounds 3000000000: expected 1 to 2147483647\n"});
+  refused("run 30 --threads 0", {"tenfold: --threads 0: expected 1 or more\n"});
+  refused("run 30 --seed x", {"tenfold: --seed x: expected a whole number, 0 or more\n"});
+  refused("run 30 --seed 1.5", {"tenfold: --seed 1.5: expected a whole number, 0 or more\n"});
+  refused("data pack --jpeg 7", {"tenfold: --jpeg 7: expected 8 to 4096\n"});
+  refused("data pack --raw 5000", {"tenfold: --raw 5000: expected 8 to 4096\n"});
+  refused("data pack --raw big", {"tenfold: --raw big: expected a whole number, 8 to 4096\n"});
 }
 
 TEST_F(BadInput, ResultFiles) {

@@ -96,9 +96,11 @@ TEST_F(RunLessons, CtrlCReachesTheLessonAndKeepsWhatIsDone) {
 
 TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
   add_lesson("10_good", "echo \"$all\"; hand_out");
-  const Ran ran = tenfold("run good --preset smoke --set batch=4 --set layers=2 --sweep 'lr=0.1,0.2' --case 'R2 wide' --seed 7");
+  const Ran ran = tenfold(
+      "run --only 'packed, one mask' good --preset smoke --set batch=4 --set layers=2 --sweep 'lr=0.1,0.2' --case 'R2 wide' --seed 7");
   EXPECT_EQ(ran.code, 0);
-  for (const char* part : {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide", "--seed 7"})
+  for (const char* part :
+       {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide", "--seed 7", "--only packed, one mask"})
     EXPECT_TRUE(has(ran.out, part)) << part << ran.out;
   EXPECT_TRUE(has(ran.out, "--json " + (out_ / "10_good.json").string()));
   EXPECT_TRUE(fs::exists(out_ / "10_good.json"));

@@ -1,9 +1,16 @@
 #include "toy.h"
 
+#include <gmock/gmock.h>
+
+#include <tenfold/flags.h>
 #include <tenfold/options.h>
 #include <tenfold/passes.h>
 
+#include "support.h"
+
 namespace {
+
+using testing::HasSubstr;
 
 tenfold::Options parse(std::vector<std::string> words) {
   words.insert(words.begin(), "99_toy");
@@ -32,6 +39,79 @@ TEST(Options, AllFlags) {
   EXPECT_EQ(options.rounds, 7);
   EXPECT_EQ(options.json, "x");
   EXPECT_EQ(options.trace, "y");
+}
+
+// One row for both: the driver's help of a flag is the lesson's.
+TEST(Options, ALessonAndTheDriverSayTheSameOfAFlag) {
+  testing::internal::CaptureStdout();
+  std::vector<std::string> words{"99_toy", "--help"};
+  std::vector<char*> argv{words[0].data(), words[1].data()};
+  EXPECT_FALSE(tenfold::parse_options(2, argv.data(), toy::lesson()));
+  const auto lesson = tenfold::test::flags_of_help(testing::internal::GetCapturedStdout());
+  auto driver = tenfold::test::flags_of_help(tenfold::test::help_of_driver("run"));
+  EXPECT_EQ(lesson.size(), tenfold::lesson_flags().size() + 1) << "the rows, and --help";
+  EXPECT_EQ(driver.erase("--out"), 1U);
+  EXPECT_EQ(driver, lesson);
+}
+
+TEST(Options, TheHelpNamesEveryChoiceAndTheDefaults) {
+  for (const auto& flag : tenfold::lesson_flags()) {
+    for (const auto& choice : flag.choices) EXPECT_THAT(flag.help, HasSubstr(choice)) << flag.name;
+  }
+  const auto options = parse({});
+  EXPECT_THAT(tenfold::lesson_flag("--preset").help, HasSubstr(options.preset.name + " (the default"));
+  EXPECT_THAT(tenfold::lesson_flag("--device").help, HasSubstr(options.device + " (the default"));
+  EXPECT_THAT(tenfold::lesson_flag("--seed").help, HasSubstr(std::to_string(options.seed) + " unless given"));
+  EXPECT_THAT(tenfold::lesson_flag("--threads").help, HasSubstr(std::to_string(options.threads) + " unless given"));
+}
+
+TEST(Options, EveryChoiceOfTheTableIsUnderstood) {
+  for (const auto& name : tenfold::lesson_flag("--preset").choices) EXPECT_EQ(parse({"--preset", name}).preset.name, name);
+  for (const auto& name : tenfold::lesson_flag("--size").choices) EXPECT_EQ(to_string(*parse({"--size", name}).size), name);
+  for (const auto& name : tenfold::lesson_flag("--device").choices) EXPECT_EQ(parse({"--device", name}).device, name);
+}
+
+TEST(Options, ANameMayHoldACommaAndAFlagMayBeRepeated) {
+  auto lesson = toy::lesson();
+  lesson.techniques.push_back({"packed, one mask", toy::plain});
+  std::vector<std::string> words{"99_toy", "--only", "packed, one mask", "--only", "twin", "--case", "a", "--case", "b, c"};
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  const auto options = tenfold::parse_options(static_cast<int>(argv.size()), argv.data(), lesson).value();
+  EXPECT_EQ(options.only, (std::vector<std::string>{"packed, one mask", "twin"}));
+  EXPECT_EQ(options.cases, (std::vector<std::string>{"a", "b, c"}));
+}
+
+TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> calls = {
+      {{"--rounds", "0"}, "--rounds 0: expected 1 or more"},
+      {{"--rounds", "-3"}, "--rounds -3: expected 1 or more"},
+      {{"--rounds", "six"}, "--rounds six: expected a whole number, 1 or more"},
+      {{"--rounds", "6.5"}, "--rounds 6.5: expected a whole number, 1 or more"},
+      {{"--rounds", "2147483648"}, "--rounds 2147483648: expected 1 to 2147483647"},
+      {{"--threads", "0"}, "--threads 0: expected 1 or more"},
+      {{"--threads", "-99999999999999999999"}, "--threads -99999999999999999999: expected 1 or more"},
+      {{"--seed", "-1"}, "--seed -1: expected 0 or more"},
+      {{"--seed", "99999999999999999999"}, "--seed 99999999999999999999: expected 0 to 9223372036854775807"},
+      {{"--size", "gpu9"}, "--size gpu9: expected cpu, gpu8 or gpu80; did you mean 'gpu8'?"},
+      {{"--device", "tpu"}, "--device tpu: expected auto, cpu or cuda; did you mean 'cpu'?"},
+      {{"--preset", "slow"}, "--preset slow: expected smoke, quick or full"},
+      {{"--preset", "a\nb"}, "--preset a b: expected smoke, quick or full"},
+      {{"--seed", "1", "--seed", "2"}, "--seed: was given 2 times; give it once"},
+      {{"--json", ""}, "--json: its value is empty; expected FILE"},
+  };
+  for (const auto& [words, said] : calls) {
+    EXPECT_EQ(tenfold::test::message_of<tenfold::UsageError>([&] { parse(words); }), said);
+  }
+  EXPECT_EQ(parse({"--rounds", "2147483647"}).rounds, 2147483647);
+  EXPECT_EQ(parse({"--seed", "9223372036854775807"}).seed, 9223372036854775807U);
+  EXPECT_EQ(parse({"--seed", "0"}).seed, 0U);
+}
+
+TEST(Options, WhatWasGivenCanBeHandedOn) {
+  const std::vector<std::string> words{"--case", "a, b", "--describe", "--set", "x=1", "--set", "y=2"};
+  const tenfold::GivenFlags given{{"--set", {"x=1", "y=2"}}, {"--describe", {}}, {"--case", {"a, b"}}};
+  EXPECT_EQ(tenfold::as_arguments(given), words);
 }
 
 TEST(Options, PresetsPromiseWhatTheMethodSays) {

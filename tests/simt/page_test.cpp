@@ -11,6 +11,7 @@
 #include <regex>
 #include <sstream>
 
+#include <tenfold/flags.h>
 #include <tenfold/humanize.h>
 #include <tenfold/kernel_page.h>
 #include <tenfold/picture.h>
@@ -515,6 +516,12 @@ TEST_F(Page, FilesAreWritten) {
   EXPECT_EQ(json["rungs"].size(), 2u);
   EXPECT_EQ(json["rungs"][0]["flops"], 1e6);
   EXPECT_EQ(run({"--json", "/proc/none/flip.json"}).code, 2);
+}
+
+TEST_F(Page, ThePageAndTheDriverSayTheSameOfAFlag) {
+  const auto page = test::flags_of_help(run({"--help"}).out);
+  EXPECT_EQ(page.size(), kernel_flags().size() + 1) << "the rows, and --help";
+  EXPECT_EQ(test::flags_of_help(test::help_of_driver("kernel")), page);
 }
 
 TEST_F(Page, ExitCodes) {

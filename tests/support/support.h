@@ -2,6 +2,7 @@
 // What every test may need: where the tree lies, a folder of its own, the message of a failure.
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 namespace tenfold::test {
@@ -31,6 +32,11 @@ class Scratch {
 std::string read_text(const std::filesystem::path& file);
 /// Makes the folders on the way.
 void write_text(const std::filesystem::path& file, const std::string& text);
+
+/// What `./tenfold COMMAND --help` says of each flag, or a lesson's or a page's own --help: flags_of_help(text)["--seed"] is the
+/// name of its value and the sentence, as they stand there.
+std::map<std::string, std::string> flags_of_help(const std::string& help);
+std::string help_of_driver(const std::string& command);
 
 /// What `work` complains of when it throws an E; empty when it does not throw.
 template <class E, class Work>

@@ -185,7 +185,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
     chosen.push_back(&resolve_lesson(lessons, theirs.lesson));
   }
   const fs::path out = out_option.empty() ? out_folder("") / "reproduced" : fs::absolute(out_option);
-  require_writable(out);
+  require_writable_folder(out);
+  fs::create_directories(out);
   const Machine here = fingerprint();
   Display display;
   int worst = 0;

@@ -1,11 +1,8 @@
 #include "paths.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
+
+#include <tenfold/writable.h>
 
 namespace tenfold::cli {
 namespace {
@@ -20,22 +17,8 @@ std::filesystem::path from_environment(const char* name, const char* otherwise) 
 std::filesystem::path source_folder() { return from_environment("TENFOLD_SOURCE_DIR", TENFOLD_SOURCE_DIR); }
 std::filesystem::path build_folder() { return from_environment("TENFOLD_BUILD_DIR", TENFOLD_BUILD_DIR); }
 
-void require_writable(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  const auto refuse = [&](const std::string& why) {
-    throw UsageError("output folder " + folder.string() + " cannot be written: " + why + "; name another with --out");
-  };
-  if (failed) refuse(failed.message());
-  const std::filesystem::path probe = folder / (".writable." + std::to_string(getpid()));
-  errno = 0;
-  std::ofstream file(probe);
-  file << std::string(4096, 'x');  // a full disk takes an empty file
-  file.close();
-  const int error = errno;
-  const bool good = static_cast<bool>(file);
-  std::filesystem::remove(probe, failed);
-  if (!good) refuse(std::strerror(error ? error : EIO));
+void require_writable_folder(const std::filesystem::path& folder) {
+  require_writable(folder / "result.json", "output folder " + folder.string(), "name another with --out");
 }
 
 std::string shown(const std::filesystem::path& path) {

@@ -18,8 +18,8 @@ inline constexpr int kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
 std::filesystem::path source_folder();
 std::filesystem::path build_folder();
 
-/// Makes `folder` and proves that a file can be written there. Throws UsageError before anything has run.
-void require_writable(const std::filesystem::path& folder);
+/// Proves that files can be written to `folder`, which need not exist; leaves nothing. Throws std::invalid_argument.
+void require_writable_folder(const std::filesystem::path& folder);
 
 /// Relative to the current folder when it lies below, for messages.
 std::string shown(const std::filesystem::path& path);

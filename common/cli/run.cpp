@@ -108,7 +108,7 @@ int run_lessons(const RunOptions& options) {
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
   const bool describe = std::find(options.flags.begin(), options.flags.end(), "--describe") != options.flags.end();
   const fs::path out = out_folder(options.out);
-  if (!describe && !options.own_json) require_writable(out);
+  if (!describe && !options.own_json) require_writable_folder(out);
 
   int worst = 0;
   Display display;

@@ -108,7 +108,8 @@ int tour(const TourOptions& options) {
   }
   if (path.empty()) throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() + "; build with: ./tenfold setup");
   const fs::path out = out_folder(options.out);
-  require_writable(out);
+  require_writable_folder(out);
+  fs::create_directories(out);
 
   Display display;
   probe_first(display);

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include <tenfold/flags.h>
+#include <tenfold/writable.h>
 
 namespace tenfold {
 namespace {
@@ -155,6 +156,17 @@ std::vector<Case> chosen_cases(const Lesson& lesson, const Options& options) {
     for (const auto& [name, value] : options.set) one.settings[name] = value;
   }
   return cases;
+}
+
+std::string unwritable_file(const Options& options, int rank) {
+  try {
+    if (rank == 0 && !options.json.empty()) require_writable(options.json, "--json " + options.json, "name another file");
+    // The traces' names begin with FILE, so they lie in its folder.
+    if (!options.trace.empty()) require_writable(options.trace + ".json", "--trace " + options.trace, "name another file");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
 }
 
 torch::Device chosen_device(const Options& options, int local_rank) {

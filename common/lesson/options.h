@@ -57,6 +57,10 @@ std::string to_string(Size size);
 /// The cases to run: those chosen by --case, with --set applied, multiplied out by --sweep. Throws UsageError.
 std::vector<Case> chosen_cases(const Lesson& lesson, const Options& options);
 
+/// Tries the files of --json, which rank 0 writes, and of --trace, which every rank does, and leaves nothing of that. What is
+/// wrong, in one line; empty when they can be written.
+std::string unwritable_file(const Options& options, int rank);
+
 /// The device that --device means here. Throws UsageError when it asks for one that is not there.
 torch::Device chosen_device(const Options& options, int local_rank);
 

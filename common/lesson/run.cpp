@@ -263,6 +263,12 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   catch_interrupts();
   const World world =
       connect(ranks, device, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
+  // All ranks stop when one cannot write: they would wait for it. The lowest that cannot says so.
+  const std::string unwritable = unwritable_file(options, ranks.rank);
+  const int turn = unwritable.empty() ? 0 : ranks.world_size - ranks.rank;
+  const double first = world.max(turn);
+  if (first > turn) return 2;
+  if (first > 0) throw UsageError(unwritable);
 
   Result result;
   result.lesson = name;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -141,6 +142,10 @@ Split split_step(torch::Device device, const Step& step, int steps) {
   return split;
 }
 
-void write_trace(torch::Device device, const Step& step, int steps, const std::string& path) { record(device, step, steps)->save(path); }
+void write_trace(torch::Device device, const Step& step, int steps, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  record(device, step, steps)->save(path);
+}
 
 }  // namespace tenfold

@@ -17,7 +17,7 @@ struct Step;
 ///   host                        the rest: dispatch, autograd's bookkeeping, the lesson's own code
 Split split_step(torch::Device device, const Step& step, int steps);
 
-/// Records `steps` steps with Kineto and writes a Chrome trace (chrome://tracing, Perfetto) to `path`.
+/// Records `steps` steps with Kineto and writes a Chrome trace (chrome://tracing, Perfetto) to `path`, whose folder is made.
 void write_trace(torch::Device device, const Step& step, int steps, const std::string& path);
 
 }  // namespace tenfold

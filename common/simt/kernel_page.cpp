@@ -15,6 +15,7 @@
 #include <tenfold/report_text.h>
 #include <tenfold/result.h>
 #include <tenfold/roofline.h>
+#include <tenfold/writable.h>
 
 namespace tenfold::simt {
 namespace {
@@ -115,6 +116,9 @@ int run_page(int argc, char** argv, const KernelPage& page) {
   const GpuCeilings& gpu = gpu_named(options->gpu);
   const std::vector<int> rungs = rungs_of(*options, page);
   const Shape shape = shape_of(*options, page);
+  if (!options->json.empty()) require_writable(options->json, "--json " + options->json, "name another file");
+  if (!options->pictures.empty())
+    require_writable(std::filesystem::path(options->pictures) / "picture.svg", "--pictures " + options->pictures, "name another folder");
 
   std::vector<RungResult> results;
   for (const int rung : rungs) {

@@ -109,6 +109,7 @@ TEST_F(BadInput, OutputFolders) {
   write("file", "");
   for (const std::string command : {"tour", "run 30", "reproduce good.json"}) {
     refused(command + " --out file", {"file", "cannot be written", "--out"});
+    refused(command + " --out file/new/deep", {"file is not a folder", "--out"});
     refused(command + " --out /proc/none", {"/proc/none", "cannot be written"});
   }
   refused("publish --out nothing", {"there are no results yet"});
@@ -143,6 +144,7 @@ TEST_F(BadInput, AFullDisk) {
     EXPECT_EQ(ran.code, 2) << ran.err;
     EXPECT_TRUE(has(ran.err, "No space left on device")) << ran.err;
     EXPECT_FALSE(has(ran.out, "must not run"));
+    EXPECT_FALSE(fs::exists(root_ / "small/out")) << "a folder was left behind";
   }
   std::ignore = std::system(("umount '" + (root_ / "small").string() + "'").c_str());
 }

@@ -113,6 +113,15 @@ TEST_F(RunLessons, RunWithItsOwnJsonFileWritesNothingElse) {
   EXPECT_FALSE(fs::exists(root_ / "out"));
 }
 
+// A folder is made by whoever writes to it: a lesson that refuses its flags leaves none.
+TEST_F(RunLessons, ARefusalLeavesNoFolder) {
+  add_lesson("10_good", "echo '--set x=1: no' >&2; exit 2");
+  const auto before = snapshot();
+  EXPECT_EQ(tenfold("run 10 --set x=1").code, 2);
+  EXPECT_EQ(tenfold("run 10 --set x=1 --out new/deep").code, 2);
+  EXPECT_EQ(snapshot(), before);
+}
+
 TEST_F(RunLessons, RunReturnsTheLessonsCode) {
   four_endings();
   EXPECT_EQ(tenfold("run 10").code, 0);

@@ -50,7 +50,8 @@ class Sandbox : public testing::Test {
     write("lessons/" + name + "/lesson.cpp", "// " + name + "\n");
     write_result(root_ / "io" / (name + ".json"), result_of(name));
     write("build/lessons/" + name,
-          "#!/bin/sh\nall=\"$*\"\nwhile [ $# -gt 0 ]; do [ \"$1\" = --json ] && json=$2; shift; done\nhand_out() { cp '" +
+          "#!/bin/sh\nall=\"$*\"\nwhile [ $# -gt 0 ]; do [ \"$1\" = --json ] && json=$2; shift; done\n"
+          "hand_out() { mkdir -p \"$(dirname \"$json\")\" && cp '" +
               (root_ / "io" / (name + ".json")).string() + "' \"$json\"; }\n" + body + "\n");
     std::filesystem::permissions(root_ / "build/lessons" / name, std::filesystem::perms::owner_all);
     write("build/lessons/" + name + ".describe.json", R"({"lesson":")" + name + R"(","title":"Title of )" + name +

@@ -152,6 +152,22 @@ class LostRank : public testing::Test {
 TEST_F(LostRank, TheOtherStopsAndNamesIt) { kill_mid_run(1); }
 TEST_F(LostRank, RankZeroToo) { kill_mid_run(0); }
 
+// Only rank 0 writes the result. The other one must not wait for it, nor measure alone.
+TEST_F(LostRank, AllStopWhenOneCannotWrite) {
+  if (!fs::exists(kTorchrun)) GTEST_SKIP() << kTorchrun << " is missing: ./tenfold setup";
+  for (const std::string flag : {"--json", "--trace"}) {
+    const std::string file = (folder_ / "log" / "result").string();  // "log" is a file
+    Process run({kTorchrun, "--nnodes", "1", "--nproc_per_node", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0",
+                 "--no-python", kLesson, "--preset", "full", flag, file},
+                {{"TENFOLD_TIMEOUT_S", "60"}, {"OMP_NUM_THREADS", "1"}}, folder_ / "log");
+    EXPECT_GT(run.wait(50s), 0) << "still running, or ended as if all were well\n" << run.output();
+    int said = 0;
+    for (const auto& line : lines_of(run.output())) said += line.starts_with(flag + " " + file + ": cannot be written: ") ? 1 : 0;
+    EXPECT_EQ(said, 1) << run.output();
+    EXPECT_EQ(run.output().find("does not answer"), std::string::npos) << run.output();
+  }
+}
+
 TEST_F(LostRank, OneThatNeverConnects) {
   const std::string port = std::to_string(free_port());
   for (const std::string rank : {"0", "1"}) {

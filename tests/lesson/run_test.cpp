@@ -9,9 +9,13 @@
 #include <tenfold/fingerprint.h>
 #include <tenfold/global_state.h>
 
+#include "support.h"
+
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 using namespace tenfold::expect;
 
 const tenfold::VariantResult& variant(const toy::Ran& ran, const std::string& name) {
@@ -260,13 +264,52 @@ TEST(Run, CudaWithoutOneIsRefused) {
   EXPECT_FALSE(ran.wrote);
 }
 
-TEST(Run, AnUnwritableResultFileIsOneLine) {
-  std::vector<std::string> words{"99_toy", "--preset", "smoke", "--json", "/dev/full/result.json"};
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(tenfold::run(static_cast<int>(argv.size()), argv.data(), toy::lesson()), 3);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot be written"));
+// Before the first variant is built: nobody waits an hour for a file that cannot be.
+TEST(Run, FilesThatCannotBeWrittenAreRefusedBeforeAnythingRuns) {
+  const tenfold::test::Scratch scratch;
+  tenfold::test::write_text(scratch.path() / "file", "kept");
+  const std::string file = (scratch.path() / "file").string();
+  auto lesson = toy::lesson();
+  bool built = false;
+  lesson.baseline.build = [&](const tenfold::Trial& trial) {
+    built = true;
+    return toy::plain(trial);
+  };
+  for (const std::string flag : {"--json", "--trace"}) {
+    for (const std::string& path : {file + "/result.json", std::string("/proc/none/result.json"), std::string("/dev/full/result.json")}) {
+      const auto ran = toy::run_plain(lesson, {"--preset", "smoke", flag, path});
+      EXPECT_EQ(ran.code, 2) << path;
+      EXPECT_EQ(ran.out, "") << path;
+      EXPECT_THAT(ran.err, StartsWith(flag + " " + path + ": cannot be written: "));
+      EXPECT_THAT(ran.err, EndsWith("; name another file\n"));
+      EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+      EXPECT_FALSE(built) << flag << " " << path;
+    }
+  }
+  EXPECT_EQ(toy::run_plain(lesson, {"--json", scratch.path().string()}).code, 2) << "a folder";
+  EXPECT_FALSE(built);
+  EXPECT_EQ(tenfold::test::read_text(file), "kept");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1) << "something was left behind";
+}
+
+TEST(Run, ARefusalLaterLeavesNothingOfTheTrial) {
+  const tenfold::test::Scratch scratch;
+  tenfold::test::write_text(scratch.path() / "earlier.json", "kept");
+  const std::string earlier = (scratch.path() / "earlier.json").string(), deep = (scratch.path() / "new" / "deep").string();
+  const auto ran = toy::run_plain(toy::lesson(), {"--preset", "smoke", "--set", "repat=2", "--json", earlier, "--trace", deep});
+  EXPECT_EQ(ran.code, 2) << ran.err;
+  EXPECT_EQ(tenfold::test::read_text(earlier), "kept");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1) << "something was left behind";
+}
+
+TEST(Run, TracesGoToTheFolderOfTheirFile) {
+  const tenfold::test::Scratch scratch;
+  const auto ran = toy::run_plain(toy::lesson(), {"--preset", "smoke", "--trace", (scratch.path() / "new" / "t").string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* file : {"t.toy.plain.json", "t.toy.twin.json"}) {
+    const std::string trace = tenfold::test::read_text(scratch.path() / "new" / file);
+    EXPECT_THAT(trace, HasSubstr("traceEvents")) << file;
+  }
 }
 
 }  // namespace

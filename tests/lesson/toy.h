@@ -71,12 +71,9 @@ struct Ran {
   bool wrote = false;
 };
 
-/// Runs a lesson in this process with the given flags and reads what it wrote.
-inline Ran run(const tenfold::Lesson& lesson, std::vector<std::string> flags) {
-  const auto file = std::filesystem::temp_directory_path() / ("tenfold_toy_" + std::to_string(getpid()) + ".json");
-  std::filesystem::remove(file);
-  std::vector<std::string> words{"99_toy", "--json", file.string()};
-  words.insert(words.end(), flags.begin(), flags.end());
+/// Runs a lesson in this process with these flags.
+inline Ran run_plain(const tenfold::Lesson& lesson, std::vector<std::string> words) {
+  words.insert(words.begin(), "99_toy");
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   Ran ran;
@@ -85,6 +82,16 @@ inline Ran run(const tenfold::Lesson& lesson, std::vector<std::string> flags) {
   ran.code = tenfold::run(static_cast<int>(argv.size()), argv.data(), lesson);
   ran.out = testing::internal::GetCapturedStdout();
   ran.err = testing::internal::GetCapturedStderr();
+  return ran;
+}
+
+/// The same, and reads what it wrote.
+inline Ran run(const tenfold::Lesson& lesson, const std::vector<std::string>& flags) {
+  const auto file = std::filesystem::temp_directory_path() / ("tenfold_toy_" + std::to_string(getpid()) + ".json");
+  std::filesystem::remove(file);
+  std::vector<std::string> words{"--json", file.string()};
+  words.insert(words.end(), flags.begin(), flags.end());
+  Ran ran = run_plain(lesson, words);
   ran.wrote = std::filesystem::exists(file);
   if (ran.wrote) ran.result = tenfold::read_result(file);
   std::filesystem::remove(file);

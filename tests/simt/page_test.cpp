@@ -515,7 +515,18 @@ TEST_F(Page, FilesAreWritten) {
   const auto json = nlohmann::json::parse(test::read_text(file));
   EXPECT_EQ(json["rungs"].size(), 2u);
   EXPECT_EQ(json["rungs"][0]["flops"], 1e6);
-  EXPECT_EQ(run({"--json", "/proc/none/flip.json"}).code, 2);
+}
+
+TEST_F(Page, FilesThatCannotBeWrittenAreRefusedBeforeAnythingRuns) {
+  KernelPage page = sample_page();
+  page.run = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
+  for (const std::string flag : {"--json", "--pictures"}) {
+    const Ran ran = run({flag, "/proc/none/flip"}, page);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(has(ran.err, flag + " /proc/none/flip: cannot be written: ")) << ran.err;
+    EXPECT_EQ(count_of(ran.err, "\n"), 1u) << ran.err;
+  }
 }
 
 TEST_F(Page, ThePageAndTheDriverSayTheSameOfAFlag) {

@@ -42,7 +42,8 @@ struct ReportOptions {
 };
 int report(const ReportOptions& options);
 
-int publish(const std::string& out);
+/// Only results that were measured with this preset.
+int publish(const std::string& out, const std::string& preset);
 int publish_bench(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json);

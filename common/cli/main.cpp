@@ -126,11 +126,18 @@ int run(int argc, char** argv) {
 
   std::string publish_out;
   auto* publish_command =
-      command("publish", "copy this machine's results to results/, if they come from the clean, committed code of this tree");
+      command("publish",
+              "copy this machine's results to results/, if they come from the clean, committed code of this tree\n"
+              "All of them or none. They must have been measured with one preset, full unless --preset says otherwise; a case with "
+              "fewer rounds than an interval wants is named.");
   publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>, with --bench out/bench")
       ->type_name("DIR");
+  tenfold::GivenFlags publish_flags;
+  tenfold::Flag publish_preset = tenfold::lesson_flag("--preset");
+  publish_preset.help = "the preset that the results must have been measured with: smoke, quick or full (the default)";
+  auto* preset = tenfold::add_flag(*publish_command, publish_preset, publish_flags);
   bool publish_reports = false;
-  publish_command->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results");
+  publish_command->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results")->excludes(preset);
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
@@ -224,7 +231,10 @@ int run(int argc, char** argv) {
   if (probe_command->parsed()) return tenfold::cli::probe();
   if (doctor_command->parsed()) return tenfold::cli::doctor();
   if (report_command->parsed()) return tenfold::cli::report(report);
-  if (publish_command->parsed()) return publish_reports ? tenfold::cli::publish_bench(publish_out) : tenfold::cli::publish(publish_out);
+  if (publish_command->parsed()) {
+    if (publish_reports) return tenfold::cli::publish_bench(publish_out);
+    return tenfold::cli::publish(publish_out, tenfold::value_of(publish_flags, "--preset", "full"));
+  }
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
   if (pack_command->parsed()) {

@@ -64,6 +64,27 @@ std::string objection(const Result& result, const Result& first, const fs::path&
   return "";
 }
 
+/// Why a result is not one of this preset; empty when it is.
+std::string objection_to_preset(const Result& result, const std::string& preset) {
+  for (const CaseResult& c : result.cases) {
+    if (c.preset == preset) continue;
+    return "was measured with --preset " + c.preset + ", and " + preset + " is wanted; measure again with: ./tenfold run " + result.lesson +
+           " --preset " + preset + ", or publish with --preset " + c.preset;
+  }
+  return "";
+}
+
+/// A line for each case with too few rounds for an interval; not for one in which nothing was timed.
+void warn_of_few_rounds(const Result& result) {
+  for (const CaseResult& c : result.cases) {
+    const int rounds = rounds_of(c);
+    if (rounds == 0 || rounds >= kFullRounds) continue;
+    std::cerr << one_line("tenfold: warning: " + result.lesson + ", case " + c.name + ": " + std::to_string(rounds) +
+                          (rounds == 1 ? " round" : " rounds") + "; an interval wants " + std::to_string(kFullRounds) + " or more")
+              << "\n";
+  }
+}
+
 /// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
 void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files, const char* kind) {
   // A whole new folder beside the old one, then two renames: a reader never sees half of either.
@@ -91,7 +112,7 @@ void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path
 
 }  // namespace
 
-int publish(const std::string& out_option) {
+int publish(const std::string& out_option, const std::string& preset) {
   const fs::path out = out_folder(out_option);
   if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no results yet; measure with: tenfold tour");
   std::vector<std::pair<fs::path, Result>> results;
@@ -104,12 +125,16 @@ int publish(const std::string& out_option) {
   for (const auto& [path, result] : results) {
     if (path.filename() != result.lesson + ".json")
       throw UsageError(shown(path) + ": holds lesson " + result.lesson + "; nothing was published");
-    const std::string problem = objection(result, first, source_folder() / "lessons" / result.lesson);
+    std::string problem = objection(result, first, source_folder() / "lessons" / result.lesson);
+    if (problem.empty()) problem = objection_to_preset(result, preset);
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
   }
 
   std::vector<std::pair<fs::path, std::string>> files;
-  for (const auto& [path, result] : results) files.emplace_back(path.filename(), read_text(path));
+  for (const auto& [path, result] : results) {
+    warn_of_few_rounds(result);
+    files.emplace_back(path.filename(), read_text(path));
+  }
   replace_in_results(origin_of(first), files, "result");
   return 0;
 }

@@ -352,4 +352,6 @@ std::string row_identity(const Result& result, const CaseResult& c, const std::s
   return id.str();
 }
 
+int rounds_of(const CaseResult& c) { return c.variants.empty() ? 0 : static_cast<int>(c.variants.front().rounds.size()); }
+
 }  // namespace tenfold

@@ -153,4 +153,7 @@ void judge(CaseResult& result);
 /// size, backend, threads. Not the machine, the preset, the seed or the date.
 std::string row_identity(const Result& result, const CaseResult& c, const std::string& technique);
 
+/// How many rounds the case was timed for; 0 when nothing of it was timed.
+int rounds_of(const CaseResult& c);
+
 }  // namespace tenfold

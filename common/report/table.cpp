@@ -45,7 +45,7 @@ std::string case_heading(const CaseResult& c) {
   const std::string settings = settings_text(c);
   if (!settings.empty()) out << ", " << settings;
   out << "; " << c.preset << ", seed " << c.seed;
-  if (!c.variants.empty()) out << ", " << c.variants.front().rounds.size() << " rounds";
+  if (!c.variants.empty()) out << ", " << rounds_of(c) << " rounds";
   if (c.noise) out << ", noise " << human_percent(*c.noise);
   return wrap_text(out.str(), kWidth, 2) + "\n";
 }

@@ -19,14 +19,20 @@ class Publish : public Sandbox {
       put(result_of(name));
     }
   }
+  /// As measured with the preset that is published.
+  Result result_of(const std::string& lesson) const {
+    Result result = Sandbox::result_of(lesson);
+    for (CaseResult& one : result.cases) one.preset = "full";
+    return result;
+  }
   /// What the built lesson says of itself, as far as publish reads it.
   void describe(const std::string& name, int version) const {
     write("build/lessons/" + name + ".describe.json", Json{{"lesson", name}, {"title", "T"}, {"version", version}}.dump());
   }
   void put(const Result& result) const { write_result(root_ / "mine" / (result.lesson + ".json"), result); }
-  void refused(const std::string& why, const std::string& file = "11_two.json") const {
+  void refused(const std::string& why, const std::string& file = "11_two.json", const std::string& flags = "") const {
     const auto before = snapshot();
-    const Ran ran = tenfold("publish --out mine");
+    const Ran ran = tenfold("publish --out mine " + flags);
     EXPECT_EQ(ran.code, 2);
     EXPECT_TRUE(has(ran.err, why)) << ran.err;
     EXPECT_TRUE(has(ran.err, file)) << "the file is named: " << ran.err;
@@ -75,6 +81,55 @@ TEST_F(Publish, RefusesWhatCannotBeTraced) {
   refused("holds lesson 12_three");
   write("mine/11_two.json", "{}");
   refused("schema: is missing");
+}
+
+TEST_F(Publish, WantsOnePreset) {
+  Result quick = result_of("11_two");
+  quick.cases.push_back(quick.cases[0]);
+  quick.cases[1].name = "wide", quick.cases[1].preset = "quick";
+  put(quick);
+  refused(
+      "mine/11_two.json: was measured with --preset quick, and full is wanted; measure again with: ./tenfold run 11_two --preset full, or "
+      "publish with --preset quick; nothing was published");
+  refused("was measured with --preset full, and quick is wanted", "mine/10_one.json", "--preset quick");
+  Result one = result_of("10_one");
+  for (Result* result : {&one, &quick}) {
+    for (CaseResult& c : result->cases) c.preset = "smoke";
+    put(*result);
+  }
+  refused("was measured with --preset smoke", "mine/10_one.json");
+  EXPECT_EQ(tenfold("publish --out mine --preset smoke").code, 0);
+  EXPECT_EQ(read("results/sample-machine/11_two.json"), read("mine/11_two.json"));
+}
+
+TEST_F(Publish, NamesTheRowsWithTooFewRounds) {
+  const auto timed_for = [](CaseResult c, const std::string& name, int rounds) {
+    c.name = name;
+    for (VariantResult& variant : c.variants) {
+      if (variant.status == "ok") variant.rounds = sample_rounds(0.1, rounds);
+    }
+    c.variants[0].rounds_b = c.variants[0].rounds;
+    judge(c);
+    return c;
+  };
+  Result result = result_of("10_one");
+  const CaseResult sample = result.cases[0];
+  result.cases = {timed_for(sample, "enough", 12), timed_for(sample, "few", 11), timed_for(sample, "one", 1)};
+  put(result);
+  CaseResult untimed = sample;
+  untimed.name = "counted", untimed.workload = "foundation";
+  for (VariantResult& variant : untimed.variants) variant.rounds.clear(), variant.rounds_b.clear();
+  untimed.verdicts.clear();
+  result = result_of("11_two");
+  result.cases = {untimed, timed_for(sample, "six", 6)};
+  put(result);
+  const Ran ran = tenfold("publish --out mine");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err,
+            "tenfold: warning: 10_one, case few: 11 rounds; an interval wants 12 or more\n"
+            "tenfold: warning: 10_one, case one: 1 round; an interval wants 12 or more\n"
+            "tenfold: warning: 11_two, case six: 6 rounds; an interval wants 12 or more\n");
+  EXPECT_EQ(read("results/sample-machine/10_one.json"), read("mine/10_one.json")) << "it is a warning";
 }
 
 TEST_F(Publish, NeedsTheBuiltLessonToKnowItsVersion) {

@@ -25,7 +25,7 @@ struct RunOptions {
 };
 int run_lessons(const RunOptions& options);
 
-int exercise(const std::string& lesson, bool reset);
+int exercise(const std::string& lesson, bool reset, double limit_s);
 
 struct KernelOptions {
   std::string name;                ///< lists the kernels when empty

@@ -35,10 +35,10 @@ std::string resolve_exercise(const std::string& word) {
   throw UsageError("no exercise '" + word + "'; " + (all.empty() ? "there are none" : "there are: " + all));
 }
 
-/// Runs a build step quietly; its output is shown only when it fails.
-int quietly(const std::vector<std::string>& arguments, std::string& said) {
+/// Runs a step quietly; its output is shown when it fails.
+End quietly(const std::vector<std::string>& arguments, std::string& said, double limit_s = 0) {
   const auto keep = [&](const std::string& text) { said += text; };
-  return run_child({arguments, {}, ""}, {keep, [&](const std::string& line) { said += line + "\n"; }}).code;
+  return run_child({arguments, {}, "", limit_s}, {keep, [&](const std::string& line) { said += line + "\n"; }});
 }
 
 struct Checks {
@@ -46,27 +46,34 @@ struct Checks {
   std::string hints;
 };
 
-/// What GoogleTest printed, as a reader of a lesson wants it: names and messages, no brackets.
-Checks read_checks(const std::string& output) {
+/// "TwoNumbersAreAdded" as "Two numbers are added".
+std::string in_words(std::string name) {
+  for (size_t i = 1; i < name.size(); ++i) {
+    if (std::isupper(static_cast<unsigned char>(name[i])) && std::islower(static_cast<unsigned char>(name[i - 1]))) {
+      name[i] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+      name.insert(i++, " ");
+    }
+  }
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+/// What GoogleTest printed, as a reader of a lesson wants it: names and messages, no brackets. `end` is said of a check that the program
+/// did not survive.
+Checks read_checks(const std::string& output, const std::string& end) {
   Checks checks;
   std::istringstream lines(output);
-  const std::regex end(R"(\[ +(OK|FAILED) +\] (\w+)\.(\w+) \(.*)");
-  std::string message;
+  const std::regex result(R"(\[ +(RUN|OK|FAILED) +\] \w+\.(\w+)( \(.*)?)");
+  std::string name, message;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
-    if (line.starts_with("[ RUN ")) {
-      inside = true, message.clear();
-    } else if (inside && std::regex_match(line, match, end)) {
-      inside = false;
-      std::string name = match[3];
-      for (size_t i = 1; i < name.size(); ++i) {
-        if (std::isupper(static_cast<unsigned char>(name[i])) && std::islower(static_cast<unsigned char>(name[i - 1]))) {
-          name[i] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[i]))), name.insert(i++, " ");
-        }
-      }
-      std::replace(name.begin(), name.end(), '_', ' ');
-      if (match[1] == "OK") {
+    if (std::regex_match(line, match, result) && (inside || match[1] == "RUN")) {
+      name = in_words(match[2]);
+      inside = match[1] == "RUN";
+      if (inside) {
+        message.clear();
+      } else if (match[1] == "OK") {
         checks.passed.push_back(name);
       } else {
         checks.failed.push_back(name);
@@ -76,15 +83,16 @@ Checks read_checks(const std::string& output) {
       message += "            " + line + "\n";
     }
   }
-  if (inside)
-    checks.failed.push_back("the program stopped in the middle of a check"),
-        checks.hints += "  left    the program stopped here:\n" + message;
+  if (inside) {
+    checks.failed.push_back(name);
+    checks.hints += "  left    " + name + "\n" + message + "            " + end + "\n";
+  }
   return checks;
 }
 
 }  // namespace
 
-int exercise(const std::string& word, bool reset) {
+int exercise(const std::string& word, bool reset, double limit_s) {
   const std::string name = resolve_exercise(word);
   const fs::path given = source_folder() / "lessons" / name / "exercise";
   const fs::path own = source_folder() / "exercises" / name / "exercise.h";
@@ -108,12 +116,12 @@ int exercise(const std::string& word, bool reset) {
   std::string said;
   std::cout << "building ..." << std::endl;
   if ((first || !fs::exists(build_folder() / "exercises" / target)) &&
-      quietly({(tools / "cmake").string(), build_folder().string()}, said) != 0) {
+      quietly({(tools / "cmake").string(), build_folder().string()}, said).code != 0) {
     throw UsageError("the build folder " + shown(build_folder()) + " cannot be configured: " +
                      one_line(said.substr(said.size() - std::min<size_t>(said.size(), 300))) + "; set up with: ./tenfold setup");
   }
   said.clear();
-  const int built = quietly({(tools / "ninja").string(), "-C", build_folder().string(), target}, said);
+  const int built = quietly({(tools / "ninja").string(), "-C", build_folder().string(), target}, said).code;
   if (interrupted()) return kInterrupted;
   if (built != 0) {
     std::cout << said << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: " << shown(own)
@@ -122,18 +130,23 @@ int exercise(const std::string& word, bool reset) {
   }
   said.clear();
   const fs::path program = build_folder() / "exercises" / target;
-  const int code = quietly({program.string(), "--gtest_color=no"}, said);
+  std::cout << "checking ..." << std::endl;
+  const End end = quietly({program.string(), "--gtest_color=no"}, said, limit_s);
   if (interrupted()) return kInterrupted;
-  const Checks checks = read_checks(said);
+  const std::string ended = end.timed_out
+                                ? "stopped after " + human_number(limit_s) + " s: which loop never ends, or who waits for what nobody does?"
+                            : end.signal != 0 ? "the program ended here with " + signal_name(end.signal)
+                                              : "the program ended here with exit code " + std::to_string(end.code);
+  const Checks checks = read_checks(said, ended);
   const size_t count = checks.passed.size() + checks.failed.size();
   std::cout << "\n" << name << ": " << checks.passed.size() << " of " << count << " checks pass\n";
   for (const std::string& passed : checks.passed) std::cout << "  passes  " << passed << "\n";
   std::cout << checks.hints;
-  if (code == 0 && checks.failed.empty() && count > 0) {
+  if (end.code == 0 && checks.failed.empty() && count > 0) {
     std::cout << "\nAll of it works. A solution to compare with: " << shown(given / "solution.h") << "\n";
     return 0;
   }
-  if (checks.failed.empty()) std::cout << said << "\nThe check program ended with exit code " << code << " before its checks were done.\n";
+  if (checks.failed.empty()) std::cout << said << "\nBefore its checks were done: " << ended << "\n";
   std::cout << "\nEdit " << shown(own) << " and call again: ./tenfold exercise " << name.substr(0, 2) << "\n";
   return 1;
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
@@ -140,7 +141,8 @@ End run_child(const Command& command, const Listener& listener) {
   std::string output, errors, fifo_errors;
   bool out_open = true, err_open = true;
   int status = 0;
-  bool ended = false;
+  bool ended = false, timed_out = false;
+  const auto begin = std::chrono::steady_clock::now();
   while (out_open || err_open) {
     std::array<pollfd, 3> wait = {{{out_open ? out.read : -1, POLLIN, 0}, {err_open ? err.read : -1, POLLIN, 0}, {fifo, POLLIN, 0}}};
     poll(wait.data(), wait.size(), 200);
@@ -151,6 +153,12 @@ End run_child(const Command& command, const Listener& listener) {
     if (wait[2].revents & POLLIN) drain(fifo, fifo_errors);
     split_lines(fifo_errors, listener.line);
     listener.tick();
+    const bool late =
+        command.limit_s > 0 && std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > command.limit_s;
+    if (late && !ended && !timed_out) {
+      timed_out = true;
+      kill(-child, SIGKILL);
+    }
     // A grandchild may hold the pipes open for ever; the child's own end is what counts.
     if (ended && !wait[0].revents && !wait[1].revents) break;
     if (!ended && waitpid(child, &status, WNOHANG) == child) ended = true;
@@ -163,8 +171,8 @@ End run_child(const Command& command, const Listener& listener) {
   }
   while (!ended && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
-  return {WEXITSTATUS(status), 0};
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status), timed_out};
+  return {WEXITSTATUS(status), 0, timed_out};
 }
 
 std::string output_of(const std::vector<std::string>& arguments) {

@@ -12,6 +12,7 @@ struct Command {
   std::vector<std::string> arguments;              ///< program first
   std::map<std::string, std::string> environment;  ///< set on top of ours
   std::string errors_from;                         ///< a FIFO that carries the lines of standard error instead, when not empty
+  double limit_s = 0;                              ///< killed after so many seconds; 0: never
 };
 
 struct Listener {
@@ -22,8 +23,9 @@ struct Listener {
 };
 
 struct End {
-  int code = 0;    ///< exit code; 128 + signal when a signal ended it
-  int signal = 0;  ///< that signal, or 0
+  int code = 0;            ///< exit code; 128 + signal when a signal ended it
+  int signal = 0;          ///< that signal, or 0
+  bool timed_out = false;  ///< killed because of limit_s
 };
 
 /// Runs to the end. SIGINT and SIGTERM sent to us go to the child's process group (a second one as SIGTERM, a third as

@@ -4,7 +4,7 @@
 #   *.h                   the technique's headers, public as <tenfold/NAME.h>
 #   other *.cpp           linked into the program and its tests
 #   *_test.cpp            GoogleTest tests of the technique
-#   exercise/check.cpp    built twice: with starter.h (must fail) and with solution.h (must pass)
+#   exercise/check.cpp    built twice: with starter.h (must fail at a hint) and with solution.h (must pass)
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
@@ -52,11 +52,12 @@ function(tenfold_lesson)
     foreach(version starter solution)
       set(target ${name}_exercise_${version})
       tenfold_exercise(${target} ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp ${CMAKE_CURRENT_SOURCE_DIR}/exercise/${version}.h)
-      add_test(NAME exercise.${name}.${version} COMMAND ${target})
-      set_tests_properties(exercise.${name}.${version} PROPERTIES LABELS lesson TIMEOUT 120)
     endforeach()
-    # A starter that passes would teach nothing. A compile error counts as failing to the reader, not to this test.
-    set_tests_properties(exercise.${name}.starter PROPERTIES WILL_FAIL TRUE)
+    # A starter that passes would teach nothing, and neither would one that fails without a hint.
+    add_test(NAME exercise.${name}.starter
+      COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/support/starter_fails.cmake $<TARGET_FILE:${name}_exercise_starter>)
+    add_test(NAME exercise.${name}.solution COMMAND ${name}_exercise_solution)
+    set_tests_properties(exercise.${name}.starter exercise.${name}.solution PROPERTIES LABELS lesson TIMEOUT 120)
     # The reader's own copy, made by `tenfold exercise`.
     set(own ${PROJECT_SOURCE_DIR}/exercises/${name}/exercise.h)
     if(EXISTS ${own})
@@ -69,12 +70,12 @@ endfunction()
 function(tenfold_exercise target check answer)
   add_executable(${target} EXCLUDE_FROM_ALL ${check})
   if(ARG_KERNELS)  # the answer is device code: compiled as the microscope's kernels are
-    target_link_libraries(${target} PRIVATE tenfold_simt tenfold_flags GTest::gtest_main)
+    target_link_libraries(${target} PRIVATE tenfold_simt tenfold_flags tenfold_exercise_main)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
     target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_options(${target} PRIVATE ${TENFOLD_MICROSCOPE_FLAGS})
   else()
-    target_link_libraries(${target} PRIVATE tenfold_lesson GTest::gtest_main)
+    target_link_libraries(${target} PRIVATE tenfold_lesson tenfold_exercise_main)
     tenfold_uses_torch(${target})
   endif()
   # The name alone, found through the include path: a whole path would make every clone compile it anew.

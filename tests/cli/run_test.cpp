@@ -241,5 +241,18 @@ TEST_F(Exercise, FromStarterToSolution) {
   EXPECT_EQ(read("exercises/30_x/exercise.before-reset-1.h"), "inline int add(int a, int b) { return a + }\n");
 }
 
+TEST_F(Exercise, AnAnswerThatCrashesOrNeverEndsIsLeft) {
+  write("exercises/30_x/exercise.h", "#include <cstdlib>\ninline int add(int a, int b) { return b == 0 ? a : (std::abort(), 0); }\n");
+  const Ran crashed = tenfold("exercise 30");
+  EXPECT_EQ(crashed.code, 1) << crashed.err;
+  EXPECT_TRUE(has(crashed.out, "1 of 2 checks pass")) << crashed.out;
+  EXPECT_TRUE(has(crashed.out, "left    Two numbers are added\n            the program ended here with SIGABRT")) << crashed.out;
+
+  write("exercises/30_x/exercise.h", "#include <unistd.h>\ninline int add(int, int) { for (;;) pause(); }\n");
+  const Ran endless = tenfold("exercise 30 --limit 2");
+  EXPECT_EQ(endless.code, 1) << endless.err;
+  EXPECT_TRUE(has(endless.out, "stopped after 2 s: ")) << endless.out;
+}
+
 }  // namespace
 }  // namespace tenfold

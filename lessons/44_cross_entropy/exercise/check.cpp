@@ -38,7 +38,7 @@ TEST(Exercise44, AnyChunkGivesTheSame) {
   const Data d = data();
   for (const int64_t chunk : {int64_t{1}, int64_t{7}, int64_t{500}, int64_t{999}, 2 * kClasses}) {
     EXPECT_LT(error(losses_by_classes(d.hidden, d.weight, d.targets, chunk), d), 1e-5)
-        << "chunks of " << chunk << "; hint: the target's column is counted from the chunk's first class";
+        << "chunks of " << chunk << "\nhint: the target's column is counted from the chunk's first class";
   }
 }
 
@@ -47,7 +47,7 @@ TEST(Exercise44, LargeLogitsDoNotOverflow) {
   for (const int64_t chunk : {int64_t{7}, kClasses}) {
     const double worst = error(losses_by_classes(d.hidden, d.weight, d.targets, chunk), d);
     EXPECT_TRUE(worst < 1e-5) << "error " << worst << ", chunks of " << chunk
-                              << "; hint: exp(largest_before - largest_now) brings the old sum up to date";
+                              << "\nhint: exp(largest_before - largest_now) brings the old sum up to date";
   }
 }
 

@@ -3,6 +3,7 @@
 #include <tenfold/copy_ahead.h>
 #include <tenfold/copy_lanes.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <limits>
@@ -30,12 +31,13 @@ struct SmallGpu {
 
   void copy(const Tensor& to, const Tensor& from) {
     const int first = pause(), second = pause();
-    copies.run([=] {
+    copies.run([=, this] {
       const int64_t half = to.numel() / 2;
       std::this_thread::sleep_for(std::chrono::microseconds(first));
       to.narrow(0, 0, half).copy_(from.narrow(0, 0, half));
       std::this_thread::sleep_for(std::chrono::microseconds(second));
       to.narrow(0, half, half).copy_(from.narrow(0, half, half));
+      ++copied;
     });
   }
   void mark_copies(Event& event) { event = copies.record(); }
@@ -58,6 +60,7 @@ struct SmallGpu {
 
   std::mt19937 random;
   int most_us;
+  std::atomic<int64_t> copied = 0;
   int wrong = 0;  // touched by the compute's thread, read after it was waited for
   HostStream copies, compute;
 };
@@ -187,11 +190,16 @@ TEST(CopyAhead, RefusesToSkipABatch) {
   EXPECT_THROW(ahead.take(), c10::Error);
 }
 
+// The buffers must outlive the copies into them. That a destructor does not wait shows only when a copy is still going on then, which is
+// nearly always; one that waits for ever, as the lane's might, shows at the program's time limit.
 TEST(CopyAhead, MayEndWithABatchOnItsWay) {
   SmallGpu gpu(1, 1000);
   for (int64_t i = 0; i < 3; ++i) {
-    CopyAhead<SmallGpu> ahead(gpu);
-    ahead.start({batch_of(i)});
+    {
+      CopyAhead<SmallGpu> ahead(gpu);
+      ahead.start({batch_of(i)});
+    }
+    EXPECT_EQ(gpu.copied, i + 1);
   }
   ThreadLane lane(torch::kCPU);
   lane.hold();  // nobody lets go: the lane must end all the same

@@ -95,6 +95,18 @@ TEST_P(EveryLesson, ReadmeHasTheHeadings) {
   }
 }
 
+// Tools and readers find a hint at the beginning of its line.
+TEST_P(EveryLesson, HintsBeginTheirLine) {
+  const std::string check = text_of(folder() / "exercise" / "check.cpp");
+  size_t hints = 0;
+  for (size_t at = check.find("hint:"); at != std::string::npos; at = check.find("hint:", at + 1)) {
+    const bool begins = check[at - 1] == '"' || check.substr(at - 2, 2) == "\\n";
+    EXPECT_TRUE(begins && check.substr(at, 6) == "hint: ") << name() << ": " << check.substr(at - std::min<size_t>(at, 30), 60);
+    ++hints;
+  }
+  EXPECT_GT(hints, 0U) << "whoever fails a check wants to know where to look";
+}
+
 TEST_P(EveryLesson, ReadsInTenMinutes) {
   const auto lines = lines_of(folder() / "lesson.cpp");
   EXPECT_LE(lines.size(), 200U);
@@ -211,43 +223,51 @@ TEST(Tree, LessonNumbersAreUnique) {
 
 TEST(Tree, NoSourceIsTooLongToRead) {
   for (const char* part : {"common", "lessons", "kernels", "bench"}) {
-    if (!fs::exists(kSource / part)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {
+    size_t sources = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {  // throws when there is none
       const auto suffix = entry.path().extension();
       if (entry.path().string().ends_with("_test.cpp")) continue;
       if (suffix != ".h" && suffix != ".cpp" && suffix != ".cu" && suffix != ".cuh") continue;
       const auto lines = lines_of(entry.path());
+      ++sources;
       if (!lines.empty() && lines[0].find("generated") != std::string::npos) continue;
       EXPECT_LE(lines.size(), 400U) << entry.path() << ": a file near 300 lines wants to be two";
     }
+    EXPECT_GT(sources, 0U) << part;
   }
 }
 
 TEST(Tree, EveryResultFileIsReadable) {
-  if (!fs::exists(kSource / "results")) return;
+  if (!fs::exists(kSource / "results")) GTEST_SKIP() << "nothing is published in " << kSource / "results";
+  size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
     if (entry.path().extension() != ".json") continue;
+    ++files;
     if (entry.path().parent_path().filename() == "bench") {
       EXPECT_NO_THROW(tenfold::read_bench_report(entry.path()));
     } else {
       EXPECT_NO_THROW(tenfold::read_result(entry.path()));
     }
   }
+  EXPECT_GT(files, 0U);
 }
 
 // An installed header must not depend on where it lay in the tree.
 TEST(Tree, PublicHeadersIncludeEachOtherByTheirPublicName) {
   const std::regex quoted("^#include \"([^\"]+)\".*");
   for (const char* part : {"common", "lessons"}) {
+    size_t headers = 0;
     for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {
       const std::string path = entry.path().string();
       if (entry.path().extension() != ".h" || path.find("/cli/") != std::string::npos || path.find("/exercise/") != std::string::npos)
         continue;
       if (!fs::exists(kBuild / "include/tenfold" / entry.path().filename())) continue;  // not public
+      ++headers;
       for (const auto& line : lines_of(entry.path())) {
         EXPECT_FALSE(std::regex_match(line, quoted)) << path << ": " << line << "; use <tenfold/NAME.h>";
       }
     }
+    EXPECT_GT(headers, 0U) << "no header of " << part << " is public in " << kBuild;
   }
 }
 

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <stdexcept>
-
-#include <tenfold/statistics.h>
 
 namespace tenfold {
 namespace {
-
-constexpr double kClear = 0.01;       // a difference that would interest nobody
-constexpr double kWidestSame = 0.05;  // however noisy the machine, SAME never means more than this
 
 const std::map<Speed, std::string>& speed_names() {
   static const std::map<Speed, std::string> names = {
@@ -23,6 +19,11 @@ const std::map<Speed, std::string>& speed_names() {
 const std::map<Memory, std::string>& memory_names() {
   static const std::map<Memory, std::string> names = {
       {Memory::smaller, "SMALLER"}, {Memory::larger, "LARGER"}, {Memory::same, "SAME"}, {Memory::unknown, "UNKNOWN"}};
+  return names;
+}
+
+const std::map<Clock, std::string>& clock_names() {
+  static const std::map<Clock, std::string> names = {{Clock::wall, "wall"}, {Clock::processor, "processor"}, {Clock::device, "device"}};
   return names;
 }
 
@@ -41,40 +42,58 @@ std::string to_string(Memory label) { return memory_names().at(label); }
 Speed speed_from(const std::string& text) { return find_label(speed_names(), text); }
 Memory memory_from(const std::string& text) { return find_label(memory_names(), text); }
 
-SpeedVerdict judge_speed(const std::vector<Round>& baseline_a, const std::vector<Round>& baseline_b, const std::vector<Round>& technique) {
-  if (baseline_a.size() != technique.size() || baseline_b.size() != technique.size()) {
-    throw std::invalid_argument("judge_speed: the variants have unequal numbers of rounds");
-  }
-  std::vector<double> ratios, aa;
-  for (size_t i = 0; i < technique.size(); ++i) {
-    for (const Round* round : {&baseline_a[i], &baseline_b[i], &technique[i]}) {
-      if (!(round->seconds > 0) || round->items <= 0) throw std::invalid_argument("judge_speed: a block without time or items");
+Clock clock_from(const std::string& text) { return find_label(clock_names(), text); }
+std::string to_string(Clock clock) { return clock_names().at(clock); }
+
+double SpeedVerdict::noise() const { return std::max(std::abs(equal.low - 1), std::abs(equal.high - 1)); }
+
+namespace {
+
+// The interval over all rounds, or the one over the builds' medians if that is wider. `each` quotients come from a round.
+Interval ratio_interval(const std::vector<double>& quotients, const std::vector<int64_t>& builds, size_t each) {
+  const Interval pooled = each == 2 ? rank_of_three_interval(quotients) : median_interval(quotients);
+  std::map<int64_t, std::vector<double>> by_build;
+  for (size_t i = 0; i < quotients.size(); ++i) by_build[builds[i / each]].push_back(quotients[i]);
+  if (by_build.size() < static_cast<size_t>(kFewestBuilds)) return pooled;
+  std::vector<double> samples;
+  for (const auto& [build, values] : by_build) samples.push_back(median(values));
+  const Interval sampled = student_interval(samples);
+  return sampled.width() > pooled.width() ? sampled : pooled;
+}
+
+}  // namespace
+
+SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, const Blocks& technique, Clock clock) {
+  for (const Blocks* blocks : {&baseline_a, &baseline_b, &technique}) {
+    const std::vector<int64_t>& ns = blocks->ns(clock);
+    if (blocks->size() != technique.size() || ns.size() != technique.size()) {
+      throw std::invalid_argument("judge_speed: the variants have unequal numbers of rounds");
     }
-    const double a = baseline_a[i].rate(), b = baseline_b[i].rate();
-    ratios.push_back(technique[i].rate() / ((a + b) / 2));
-    aa.push_back(b / a);
+    if (!ns.empty() && (blocks->items <= 0 || *std::min_element(ns.begin(), ns.end()) <= 0)) {
+      throw std::invalid_argument("judge_speed: a block without time or items");
+    }
   }
   SpeedVerdict verdict;
-  if (ratios.empty()) return verdict;
+  if (technique.size() == 0) return verdict;
+  std::vector<double> quotients, aa;
+  for (size_t i = 0; i < technique.size(); ++i) {
+    const double a = baseline_a.rate(i, clock), b = baseline_b.rate(i, clock), t = technique.rate(i, clock);
+    quotients.insert(quotients.end(), {t / a, t / b});
+    aa.push_back(b / a);
+  }
+  verdict.ratio = ratio_interval(quotients, technique.build, 2);
+  verdict.equal = ratio_interval(aa, technique.build, 1);
+  verdict.builds = static_cast<int>(std::set<int64_t>(technique.build.begin(), technique.build.end()).size());
+  if (static_cast<int>(technique.size()) < kFewestRounds) return verdict;
 
-  const Interval interval = median_interval(ratios);
-  const Interval equal = median_interval(aa);
-  verdict.ratio = interval.middle;
-  verdict.low = interval.low;
-  verdict.high = interval.high;
-  verdict.noise = std::max(std::abs(equal.low - 1), std::abs(equal.high - 1));
-  if (static_cast<int>(ratios.size()) < kFewestRounds) return verdict;
-
-  const double same = std::min(std::max(kClear, 2 * verdict.noise), kWidestSame);
-  const bool baselines_differ = equal.low > 1 + kClear || equal.high < 1 - kClear;
   verdict.label = Speed::ambiguous;
   // Identical code measured as different: whatever moved the machine may have moved the technique too.
-  if (baselines_differ) return verdict;
-  if (interval.low > 1 + kClear) {
+  if (verdict.equal.low > 1 + kClear || verdict.equal.high < 1 - kClear) return verdict;
+  if (verdict.ratio.low > 1 + kClear) {
     verdict.label = Speed::faster;
-  } else if (interval.high < 1 - kClear) {
+  } else if (verdict.ratio.high < 1 - kClear) {
     verdict.label = Speed::slower;
-  } else if (interval.low >= 1 - same && interval.high <= 1 + same) {
+  } else if (verdict.ratio.low >= 1 - kSame && verdict.ratio.high <= 1 + kSame) {
     verdict.label = Speed::same;
   }
   return verdict;

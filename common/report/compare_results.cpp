@@ -36,29 +36,21 @@ std::vector<Row> rows_of(const std::vector<Result>& results) {
 
 std::vector<double> rates(const VariantResult& variant) {
   std::vector<double> rates;
-  for (const Round& round : variant.rounds) {
-    if (round.seconds > 0 && round.items > 0) rates.push_back(round.rate());
+  if (variant.blocks.empty()) return rates;
+  // Machines are compared by the clock on the wall, whatever clock decided on either: it is what their users wait for.
+  const Blocks& blocks = variant.blocks.front();
+  const Clock clock = blocks.device_ns.empty() ? Clock::wall : Clock::device;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks.ns(clock)[i] > 0 && blocks.items > 0) rates.push_back(blocks.rate(i, clock));
   }
   return rates;
 }
 
-/// The technique's rate over the mean of its round's two baselines: what its verdict rests on.
-std::vector<double> paired_gains(const Row& row) {
-  const VariantResult& baseline = row.c->variants.front();
-  const size_t count = row.variant->rounds.size();
-  std::vector<double> gains;
-  if (baseline.rounds.size() != count || baseline.rounds_b.size() != count) return gains;
-  for (size_t i = 0; i < count; ++i) {
-    const double mean = (baseline.rounds[i].rate() + baseline.rounds_b[i].rate()) / 2;
-    if (std::isfinite(mean) && mean > 0) gains.push_back(row.variant->rounds[i].rate() / mean);
-  }
-  return gains;
-}
-
-std::string plain(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
+/// B's gain over A's, from their verdicts. Each interval holds with 95 %; both together, and so the quotient of their ends
+/// taken crosswise, with 90 % at least.
+std::optional<Interval> gain_of(const Verdict* a, const Verdict* b) {
+  if (!a || !b || !a->speed.low || !b->speed.low || !(*a->speed.low > 0) || !(*b->speed.low > 0)) return std::nullopt;
+  return Interval{*b->speed.low / *a->speed.high, *b->speed.high / *a->speed.low, *b->speed.ratio / *a->speed.ratio, 0.9};
 }
 
 /// Why a row has no partner: the parts in which the most similar row of the other side differs.
@@ -104,7 +96,7 @@ std::string unusable(const Row& row, const std::string& side) {
 
 std::vector<std::pair<std::string, std::string>> identity_parts(const Result& result, const CaseResult& c, const std::string& variant) {
   std::string settings;
-  for (const auto& [name, value] : c.settings) settings += (settings.empty() ? "" : " ") + name + "=" + plain(value);
+  for (const auto& [name, value] : c.settings) settings += (settings.empty() ? "" : " ") + name + "=" + to_string(value);
   return {{"lesson", result.lesson},
           {"lesson version", std::to_string(result.lesson_version)},
           {"case", c.name},
@@ -113,7 +105,7 @@ std::vector<std::pair<std::string, std::string>> identity_parts(const Result& re
           {"size", c.size},
           {"device", c.device},
           {"dtype", c.dtype},
-          {"ranks", std::to_string(c.world_size)},
+          {"ranks", std::to_string(c.ranks)},
           {"backend", c.backend},
           {"threads", std::to_string(c.threads)}};
 }
@@ -169,10 +161,10 @@ Comparison compare_results(const std::vector<Result>& a, const std::vector<Resul
     row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
     row.throughput_label = label_of(row.throughput, std::max(left.c->noise.value_or(0), right.c->noise.value_or(0)));
     row.bound_a = bound_of(left.variant->split), row.bound_b = bound_of(right.variant->split);
-    if (const Verdict* v = verdict_of(*left.c, left.variant->name)) row.speed_a = v->speed;
-    if (const Verdict* v = verdict_of(*right.c, right.variant->name)) row.speed_b = v->speed;
-    const std::vector<double> gains_a = paired_gains(left), gains_b = paired_gains(right);
-    if (!right.baseline && !gains_a.empty() && !gains_b.empty()) row.gain = independent_ratio(gains_a, gains_b);
+    const Verdict *verdict_a = verdict_of(*left.c, left.variant->name), *verdict_b = verdict_of(*right.c, right.variant->name);
+    if (verdict_a) row.speed_a = verdict_a->speed;
+    if (verdict_b) row.speed_b = verdict_b->speed;
+    row.gain = gain_of(verdict_a, verdict_b);
     out.rows.push_back(std::move(row));
   }
   for (const Row& left : rows_a) {

@@ -21,7 +21,8 @@ struct ComparedRow {
   /// differ is not in it, so a claim also has to clear both sides' A/A noise.
   Interval throughput;
   Speed throughput_label = Speed::undecided;  ///< FASTER: B is; SAME within the larger of 1 % and the noise, at most 5 %
-  /// The technique's speed ratio on B over the same on A, combined in the same way; absent for baselines.
+  /// The technique's speed ratio on B over the same on A, the verdicts' ends divided crosswise: at least 90 %. Absent for
+  /// baselines.
   std::optional<Interval> gain;
   std::string bound_a, bound_b;  ///< the largest part of the step, "device 90 %"; empty without a split
   SpeedResult speed_a, speed_b;  ///< the verdicts on either side

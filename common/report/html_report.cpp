@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <tenfold/humanize.h>
+#include <tenfold/judge.h>
 #include <tenfold/svg.h>
 #include <tenfold/table.h>
 
@@ -44,14 +45,9 @@ std::string memory_kind(const MemoryResult& memory) {
   return memory.label == "SMALLER" ? "smaller" : memory.label == "LARGER" ? "larger" : "same";
 }
 
-const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
-  const auto found = std::find_if(c.variants.begin(), c.variants.end(), [&](const VariantResult& v) { return v.name == name; });
-  return found == c.variants.end() ? nullptr : &*found;
-}
-
 std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) {
   const std::string expectation = expectation_text(variant, verdict);
-  const bool surprise = expectation == "SURPRISE" || expectation == "NOT CAUGHT";
+  const bool surprise = expectation.starts_with("SURPRISE") || expectation == "NOT CAUGHT";
   return chip(speed_text(verdict.speed), kind_of(verdict.speed.label)) + chip(memory_text(verdict.memory), memory_kind(verdict.memory)) +
          cell(agreement_text(verdict)) + cell(prediction_text(variant, verdict)) + cell(expectation, surprise ? "surprise" : "");
 }
@@ -59,7 +55,7 @@ std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) 
 std::string summary(const std::vector<Result>& results) {
   std::string rows;
   for (const Result& result : results) {
-    if (result.foundation) continue;
+    if (result.is_survey()) continue;
     rows += "<tr class=\"group\"><td colspan=\"7\"><a href=\"#" + escape_html(result.lesson) + "\">" +
             escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</a></td></tr>";
     for (const CaseResult& c : result.cases) {
@@ -75,9 +71,10 @@ std::string summary(const std::vector<Result>& results) {
          rows + "</table></div>";
 }
 
-std::string variant_table(const CaseResult& c, bool foundation) {
+std::string variant_table(const CaseResult& c) {
+  const bool survey = c.kind == "survey";
   std::string out = "<div class=\"wide\"><table><tr><th>variant</th><th class=\"n\">items/s</th><th class=\"n\">peak memory</th>";
-  if (!foundation) out += "<th>speed</th><th>memory</th><th>results agree</th><th>predicted speed</th><th>expected</th>";
+  if (!survey) out += "<th>speed</th><th>memory</th><th>results agree</th><th>predicted speed</th><th>expected</th>";
   out += "</tr>";
   for (const VariantResult& variant : c.variants) {
     const double rate = items_per_second(variant);
@@ -85,7 +82,7 @@ std::string variant_table(const CaseResult& c, bool foundation) {
     out += "<tr>" + cell(variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")")) +
            cell(rate > 0 ? human_number(rate) : "-", "n") +
            cell(peak == variant.peak_bytes.end() ? "-" : human_bytes(static_cast<double>(peak->second)), "n");
-    if (!foundation) {
+    if (!survey) {
       const Verdict* verdict = verdict_of(c, variant.name);
       out += verdict ? verdict_cells(variant, *verdict) : cell("baseline", "dim") + "<td></td><td></td><td></td><td></td>";
     }
@@ -132,14 +129,11 @@ std::string notes(const CaseResult& c) {
     const auto add = [&](const std::string& name, const std::string& value) {
       rows += "<tr>" + cell(variant.name) + cell(name) + cell(value, "n") + "</tr>";
     };
-    for (const auto& [name, value] : variant.quality) add(name, human_number(value));
-    for (const auto& [name, note] : variant.notes) {
-      const bool bytes = note.unit == "bytes" || note.unit == "B", seconds = note.unit == "s" || note.unit == "seconds";
-      add(name, bytes     ? human_bytes(note.value)
-                : seconds ? human_seconds(note.value)
-                          : human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit));
+    for (const auto& [name, values] : variant.quality) add(name, quality_text(values));
+    for (const auto& [name, note] : variant.notes) add(name, note_text(note));
+    for (const auto& [collective, bytes] : variant.sent_bytes) {
+      add("sent by one rank in one step by " + collective, human_bytes(static_cast<double>(bytes)));
     }
-    if (variant.bytes_sent) add("sent by one rank in one step", human_bytes(static_cast<double>(*variant.bytes_sent)));
   }
   return rows.empty() ? "" : "<h4>Notes</h4><div class=\"wide\"><table>" + rows + "</table></div>";
 }
@@ -163,11 +157,15 @@ std::string lesson_section(const Result& result) {
   for (const CaseResult& c : result.cases) {
     std::string about =
         c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) + (c.threads == 1 ? " thread" : " threads");
-    if (c.world_size > 1) about += ", " + std::to_string(c.world_size) + " ranks over " + c.backend;
+    if (c.ranks > 1) about += ", " + std::to_string(c.ranks) + " ranks over " + c.backend;
     about += ", preset " + c.preset + ", seed " + std::to_string(c.seed);
+    if (const int rounds = rounds_of(c); rounds > 0) {
+      about += "; " + std::to_string(rounds) + " rounds in " + std::to_string(builds_of(c)) + " builds by " + to_string(c.clock) +
+               (c.clock == Clock::processor ? " time" : " clock");
+    }
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);
-    out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" +
-           variant_table(c, only_notes(result, c)) + charts(c) + agreement_list(c) + notes(c);
+    out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" + variant_table(c) + charts(c) +
+           agreement_list(c) + notes(c);
   }
   return out;
 }
@@ -222,9 +220,9 @@ std::string html_report(const std::vector<Result>& results, const std::vector<st
   }
   out +=
       "<h3>How to read it</h3><p>Each technique is timed in turns with its baseline, round by round. The <b>speed</b> is its items per "
-      "second over the baseline's, with an interval that holds the true median at least 95 % of the time. "
+      "second over the baseline's, with an interval that holds the true ratio 95 % of the time. "
       "<span class=\"v faster\">FASTER</span> and <span class=\"v slower\">SLOWER</span> mean that the interval clears 1 by more than 1 %; "
-      "<span class=\"v same\">SAME</span> that it stays within the noise; "
+      "<span class=\"v same\">SAME</span> that it stays within 2 % of 1; "
       "<span class=\"v open\">AMBIGUOUS</span> and <span class=\"v open\">UNDECIDED</span> that this run cannot tell; <span class=\"v "
       "invalid\">INVALID</span> that the technique trained something else than the baseline, so that its time means nothing. "
       "<b>Memory</b> is its peak over the baseline's. Each technique was predicted and expected beforehand: a surprise is marked.</p>";

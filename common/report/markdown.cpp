@@ -15,15 +15,10 @@ using Rows = std::vector<std::vector<std::string>>;
 
 bool on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
-const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
-  const auto found = std::find_if(c.variants.begin(), c.variants.end(), [&](const VariantResult& v) { return v.name == name; });
-  return found == c.variants.end() ? nullptr : &*found;
-}
-
 std::string verdict_table(const Result& result) {
   Rows rows = {{"case", "variant", "items/s", "speed", "peak", "memory", "agreement", "predicted speed", "expected"}};
   for (const CaseResult& c : result.cases) {
-    if (only_notes(result, c)) continue;
+    if (c.kind == "survey") continue;
     for (const VariantResult& variant : c.variants) {
       const double rate = items_per_second(variant);
       const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
@@ -55,21 +50,21 @@ std::string note_table(const Result& result) {
   Rows rows = {{"case", "variant", "what", "value"}};
   for (const CaseResult& c : result.cases) {
     for (const VariantResult& variant : c.variants) {
-      if (!only_notes(result, c)) {
+      if (c.kind != "survey") {
         std::string noted;
         for (const auto& [name, note] : variant.notes) noted += (noted.empty() ? "" : "; ") + name + " " + note_text(note);
         if (!noted.empty()) rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "noted", markdown_cell(noted)});
         continue;
       }
-      for (const auto& [name, value] : variant.quality)
-        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), human_number(value)});
+      for (const auto& [name, values] : variant.quality)
+        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), quality_text(values)});
       for (const auto& [name, note] : variant.notes)
         rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), markdown_cell(note_text(note))});
       if (variant.status == "skipped")
         rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "skipped", markdown_cell(variant.reason)});
     }
   }
-  if (rows.size() == 1) return result.foundation ? "No notes were taken.\n" : "";
+  if (rows.size() == 1) return result.is_survey() ? "No notes were taken.\n" : "";
   return markdown_table(rows);
 }
 
@@ -163,7 +158,7 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
            "; LibTorch " + results.front()->machine.libtorch + ".\n\n";
     Rows rows = {{"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
     for (const Result* result : results) {
-      if (result->foundation) continue;
+      if (result->is_survey()) continue;
       const bool stale = result->code_hash != code_hash(root / "lessons" / result->lesson);
       for (const CaseResult& c : result->cases) {
         for (const Verdict& verdict : c.verdicts) {
@@ -172,7 +167,7 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
           std::vector<std::string> row = {result->lesson.substr(0, 2) + " " + result->title + (stale ? " (stale)" : ""),
                                           verdict.technique,
                                           c.name,
-                                          c.device + (c.world_size > 1 ? ", " + std::to_string(c.world_size) + " ranks" : ""),
+                                          c.device + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
                                           speed_text(verdict.speed),
                                           memory_text(verdict.memory),
                                           agreement_text(verdict),
@@ -183,7 +178,7 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
         }
       }
     }
-    out += (rows.size() > 1 ? markdown_table(rows) : "Only foundation pages were measured.\n") + "\n";
+    out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";
     const std::string peers = peer_ratios_markdown(read_bench_reports(root / "results" / id / "bench"));
     if (!peers.empty())
       out +=

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <type_traits>
+#include <utility>
 
 namespace tenfold {
 namespace {
@@ -23,42 +25,60 @@ void fields(auto& visit, Gpu& v) {
       visit("link", v.link);
 }
 void fields(auto& visit, Machine& v) {
-  visit("id", v.id), visit("cpu", v.cpu), visit("cores", v.cores), visit("ram_bytes", v.ram_bytes), visit("gpus", v.gpus);
+  visit("id", v.id), visit("cpu", v.cpu), visit("cores", v.cores), visit("cpu_mhz", v.cpu_mhz), visit("ram_bytes", v.ram_bytes),
+      visit("gpus", v.gpus);
   visit("driver", v.driver), visit("cuda", v.cuda), visit("cudnn", v.cudnn), visit("nccl", v.nccl), visit("libtorch", v.libtorch);
-  visit("os", v.os), visit("ceilings", v.ceilings);
+  visit("compiler", v.compiler), visit("os", v.os), visit("ceilings", v.ceilings);
 }
-void fields(auto& visit, Round& v) { visit("position", v.position), visit("seconds", v.seconds), visit("items", v.items); }
+void fields(auto& visit, Blocks& v) {
+  visit("steps", v.steps), visit("items", v.items), visit("build", v.build), visit("position", v.position);
+  visit("wall_ns", v.wall_ns), visit("processor_ns", v.processor_ns), visit("device_ns", v.device_ns);
+}
+void fields(auto& visit, Timeline& v) { visit("bytes", v.bytes), visit("region", v.region); }
+void fields(auto& visit, SweepPoint& v) { visit("setting", v.setting), visit("value", v.value); }
+void fields(auto& visit, Budget& v) { visit("bytes", v.bytes), visit("setting", v.setting); }
+void fields(auto& visit, Headline& v) { visit("case", v.case_name), visit("technique", v.technique); }
 void fields(auto& visit, Note& v) { visit("value", v.value), visit("unit", v.unit); }
 void fields(auto& visit, Split& v) {
   visit("data", v.data), visit("host", v.host), visit("device", v.device), visit("copy", v.copy), visit("communication", v.communication);
 }
 void fields(auto& visit, Predicted& v) { visit("speed_ratio", v.speed_ratio), visit("peak_bytes", v.peak_bytes); }
-void fields(auto& visit, Expected& v) { visit("speed", v.speed), visit("memory", v.memory), visit("validity", v.validity); }
+void fields(auto& visit, Expected& v) { visit("kind", v.kind), visit("speed", v.speed), visit("memory", v.memory); }
 void fields(auto& visit, VariantResult& v) {
-  visit("name", v.name), visit("status", v.status), visit("reason", v.reason), visit("source", v.source), visit("rounds", v.rounds);
-  visit("rounds_b", v.rounds_b), visit("split", v.split), visit("peak_bytes", v.peak_bytes), visit("losses", v.losses);
-  visit("quality", v.quality), visit("bytes_sent", v.bytes_sent), visit("notes", v.notes), visit("predicted", v.predicted);
-  visit("expected", v.expected), visit("environment", v.environment);
+  visit("name", v.name), visit("status", v.status), visit("failure", v.failure), visit("reason", v.reason), visit("source", v.source);
+  visit("blocks", v.blocks), visit("split", v.split), visit("peak_bytes", v.peak_bytes), visit("timeline", v.timeline);
+  visit("losses", v.losses), visit("quality", v.quality), visit("sent_bytes", v.sent_bytes), visit("counted", v.counted);
+  visit("notes", v.notes), visit("predicted", v.predicted), visit("expected", v.expected), visit("budget_value", v.budget_value);
+  visit("environment", v.environment);
 }
 void fields(auto& visit, AgreementResult& v) {
   visit("pass", v.pass), visit("rule", v.rule), visit("worst", v.worst), visit("power", v.power);
 }
 void fields(auto& visit, SpeedResult& v) { visit("label", v.label), visit("ratio", v.ratio), visit("low", v.low), visit("high", v.high); }
 void fields(auto& visit, MemoryResult& v) { visit("label", v.label), visit("ratio", v.ratio); }
+void fields(auto& visit, QualityResult& v) {
+  visit("name", v.name), visit("label", v.label), visit("difference", v.difference), visit("low", v.low), visit("high", v.high);
+  visit("margin", v.margin);
+}
+void fields(auto& visit, AsExpected& v) {
+  visit("speed", v.speed), visit("memory", v.memory), visit("caught", v.caught), visit("valid", v.valid);
+}
 void fields(auto& visit, Verdict& v) {
-  visit("technique", v.technique), visit("speed", v.speed), visit("memory", v.memory), visit("agreement", v.agreement);
-  visit("as_expected", v.as_expected), visit("prediction_error", v.prediction_error);
+  visit("technique", v.technique), visit("speed", v.speed), visit("memory", v.memory), visit("quality", v.quality);
+  visit("agreement", v.agreement), visit("as_expected", v.as_expected), visit("prediction_error", v.prediction_error);
 }
 void fields(auto& visit, CaseResult& v) {
-  visit("name", v.name), visit("workload", v.workload), visit("settings", v.settings), visit("size", v.size), visit("device", v.device);
-  visit("dtype", v.dtype), visit("world_size", v.world_size), visit("backend", v.backend), visit("threads", v.threads);
-  visit("preset", v.preset), visit("seed", v.seed), visit("noise", v.noise), visit("variants", v.variants), visit("verdicts", v.verdicts);
+  visit("name", v.name), visit("kind", v.kind), visit("workload", v.workload), visit("settings", v.settings), visit("size", v.size);
+  visit("device", v.device), visit("dtype", v.dtype), visit("flags", v.flags), visit("ranks", v.ranks), visit("mesh", v.mesh);
+  visit("backend", v.backend), visit("threads", v.threads), visit("preset", v.preset), visit("seed", v.seed), visit("clock", v.clock);
+  visit("noise", v.noise), visit("margin", v.margin), visit("sweep", v.sweep), visit("budget", v.budget);
+  visit("variants", v.variants), visit("verdicts", v.verdicts);
 }
 void fields(auto& visit, Result& v) {
   visit("schema", v.schema), visit("lesson", v.lesson), visit("title", v.title), visit("workload", v.workload);
   visit("lesson_version", v.lesson_version), visit("code_hash", v.code_hash), visit("argv", v.argv), visit("started_at", v.started_at);
-  visit("commit", v.commit), visit("dirty", v.dirty), visit("foundation", v.foundation), visit("machine", v.machine),
-      visit("cases", v.cases);
+  visit("commit", v.commit), visit("dirty", v.dirty), visit("headline", v.headline), visit("machine", v.machine);
+  visit("cases", v.cases);
 }
 
 template <class T>
@@ -101,6 +121,10 @@ Json to_json(const T& value, const std::string& where) {
     Json object = Json::object();
     for (const auto& [key, entry] : value) object[key] = to_json(entry, where + "." + key);
     return object;
+  } else if constexpr (std::is_same_v<T, SettingValue>) {
+    return std::visit([&](const auto& held) { return to_json(held, where); }, value);
+  } else if constexpr (std::is_same_v<T, Clock>) {
+    return to_string(value);
   } else if constexpr (std::is_same_v<T, double>) {
     if (!std::isfinite(value)) throw ResultError(where + ": is not finite; a result file holds no NaN and no infinity");
     return value;
@@ -112,6 +136,26 @@ Json to_json(const T& value, const std::string& where) {
     fields(writer, const_cast<T&>(value));  // one field list serves both directions; nothing is written here
     return object;
   }
+}
+
+// As dump(1), but a list of numbers or words takes one line: columns of blocks are long.
+void print(const Json& json, size_t depth, std::string& out) {
+  const bool inside = json.is_structured() && std::any_of(json.begin(), json.end(), [](const Json& v) { return v.is_structured(); });
+  if (json.empty() || !json.is_structured() || (json.is_array() && !inside)) {
+    out += json.dump();
+    return;
+  }
+  const auto new_line = [&](size_t indent) { out += "\n" + std::string(indent, ' '); };
+  out += json.is_array() ? '[' : '{';
+  bool first = true;
+  for (const auto& [key, value] : json.items()) {
+    out += std::exchange(first, false) ? "" : ",";
+    new_line(depth + 1);
+    if (json.is_object()) out += Json(key).dump() + ": ";
+    print(value, depth + 1, out);
+  }
+  new_line(depth);
+  out += json.is_array() ? ']' : '}';
 }
 
 // --- reading -------------------------------------------------------------------------------------------------------
@@ -149,6 +193,25 @@ void from_json(const Json& json, T& value, const std::string& where) {
   } else if constexpr (IsMap<T>::value) {
     if (!json.is_object()) wrong_type(where, "an object", json);
     for (const auto& [key, entry] : json.items()) from_json(entry, value[key], where + "." + key);
+  } else if constexpr (std::is_same_v<T, SettingValue>) {
+    if (json.is_boolean()) {
+      value = json.get<bool>();
+    } else if (json.is_number_integer()) {
+      value = json.get<int64_t>();
+    } else if (json.is_number()) {
+      value = json.get<double>();
+    } else if (json.is_string()) {
+      value = json.get<std::string>();
+    } else {
+      wrong_type(where, "true, false, a number or a string", json);
+    }
+  } else if constexpr (std::is_same_v<T, Clock>) {
+    if (!json.is_string()) wrong_type(where, "a string", json);
+    try {
+      value = clock_from(json.get<std::string>());
+    } catch (const std::invalid_argument&) {
+      throw ResultError(where + ": '" + one_line(json.get<std::string>()) + "' is none of wall, processor, device");
+    }
   } else if constexpr (std::is_same_v<T, bool>) {
     if (!json.is_boolean()) wrong_type(where, "true or false", json);
     value = json.get<bool>();
@@ -172,22 +235,45 @@ void from_json(const Json& json, T& value, const std::string& where) {
   }
 }
 
-void check_labels(const Result& result, const std::string& name) {
-  for (size_t i = 0; i < result.cases.size(); ++i) {
-    const std::string at = name + ": cases[" + std::to_string(i) + "]";
-    for (size_t j = 0; j < result.cases[i].variants.size(); ++j) {
-      const std::string& status = result.cases[i].variants[j].status;
-      if (status != "ok" && status != "skipped" && status != "invalid") {
-        throw ResultError(at + ".variants[" + std::to_string(j) + "].status: '" + one_line(status) + "' is none of ok, skipped, invalid");
+using Words = std::vector<std::string>;
+
+void check_word(const std::string& where, const std::string& word, const Words& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return;
+  std::string all;
+  for (const std::string& one : allowed) all += (all.empty() ? "" : ", ") + (one.empty() ? "\"\"" : one);
+  throw ResultError(where + ": '" + one_line(word) + "' is none of " + all);
+}
+
+void check_variant(const std::string& where, const VariantResult& variant) {
+  check_word(where + ".status", variant.status, {"ok", "skipped", "invalid"});
+  check_word(where + ".failure", variant.failure, {"", "disagrees", "not_finite", "void_check", "out_of_memory", "error"});
+  if (variant.expected) {
+    check_word(where + ".expected.kind", variant.expected->kind, {"technique", "mistake", "trap", "exceeds"});
+    check_word(where + ".expected.speed", variant.expected->speed, {"ANY", "FASTER", "SLOWER", "SAME"});
+    check_word(where + ".expected.memory", variant.expected->memory, {"ANY", "SMALLER", "LARGER", "SAME"});
+  }
+  for (size_t i = 0; i < variant.blocks.size(); ++i) {
+    const Blocks& blocks = variant.blocks[i];
+    for (const auto* column : {&blocks.position, &blocks.wall_ns, &blocks.processor_ns, &blocks.device_ns}) {
+      if (!column->empty() && column->size() != blocks.size()) {
+        throw ResultError(where + ".blocks[" + std::to_string(i) + "]: its columns are not equally long");
       }
     }
-    for (size_t j = 0; j < result.cases[i].verdicts.size(); ++j) {
-      const std::string verdict = at + ".verdicts[" + std::to_string(j) + "]";
+  }
+}
+
+void check_words(const Result& result, const std::string& name) {
+  for (size_t i = 0; i < result.cases.size(); ++i) {
+    const CaseResult& c = result.cases[i];
+    const std::string at = name + ": cases[" + std::to_string(i) + "]";
+    check_word(at + ".kind", c.kind, {"comparison", "survey"});
+    for (size_t j = 0; j < c.variants.size(); ++j) check_variant(at + ".variants[" + std::to_string(j) + "]", c.variants[j]);
+    for (size_t j = 0; j < c.verdicts.size(); ++j) {
       try {
-        speed_from(result.cases[i].verdicts[j].speed.label);
-        memory_from(result.cases[i].verdicts[j].memory.label);
+        speed_from(c.verdicts[j].speed.label);
+        memory_from(c.verdicts[j].memory.label);
       } catch (const std::invalid_argument& error) {
-        throw ResultError(verdict + ": " + one_line(error.what()));
+        throw ResultError(at + ".verdicts[" + std::to_string(j) + "]: " + one_line(error.what()));
       }
     }
   }
@@ -216,7 +302,7 @@ Result parse_result(const std::string& text, const std::string& name) {
   } catch (const ResultError& error) {
     throw ResultError(name + ": " + one_line(error.what() + 1));  // the path starts with a dot, and may hold what stands in the file
   }
-  check_labels(result, name);
+  check_words(result, name);
   return result;
 }
 
@@ -234,7 +320,9 @@ Result read_result(const std::filesystem::path& path) { return parse_result(read
 
 std::string format_result(const Result& result) {
   try {
-    return to_json(result, std::string()).dump(1) + "\n";
+    std::string text;
+    print(to_json(result, std::string()), 0, text);
+    return text + "\n";
   } catch (const ResultError& error) {
     throw ResultError(error.what() + 1);
   }
@@ -271,87 +359,19 @@ void write_result(const std::filesystem::path& path, const Result& result) {
   write_atomically(path, text);
 }
 
-namespace {
-
-bool meets(const Expected& expected, const Verdict& verdict) {
-  return (expected.speed == "ANY" || expected.speed == verdict.speed.label) &&
-         (expected.memory == "ANY" || expected.memory == verdict.memory.label);
-}
-
-bool undecided(const std::string& label) {
-  return label == "AMBIGUOUS" || label == "UNDECIDED" || label == "SKIPPED" || label == "UNKNOWN";
-}
-
-std::optional<int64_t> peak_of(const VariantResult& variant) {
-  const auto found = variant.peak_bytes.find("allocated");
-  return found == variant.peak_bytes.end() ? std::nullopt : std::optional<int64_t>(found->second);
-}
-
-Verdict judge_one(const VariantResult& baseline, const VariantResult& technique, std::optional<AgreementResult> agreement) {
-  Verdict verdict;
-  verdict.technique = technique.name;
-  verdict.agreement = std::move(agreement);
-  verdict.memory.label = to_string(Memory::unknown);
-  const bool trap = technique.expected && technique.expected->validity == "INVALID";
-  if (technique.status != "ok" || baseline.status != "ok") {
-    // A wrong or impossible run gets no ratio: a number would be quoted.
-    const bool invalid = technique.status == "invalid" || (technique.status == "ok" && baseline.status == "invalid");
-    verdict.speed.label = to_string(invalid ? Speed::invalid : Speed::skipped);
-    if (invalid) verdict.as_expected = trap;
-    return verdict;
-  }
-  const SpeedVerdict speed = judge_speed(baseline.rounds, baseline.rounds_b, technique.rounds);
-  verdict.speed.label = to_string(speed.label);
-  if (!technique.rounds.empty()) {
-    verdict.speed.ratio = speed.ratio, verdict.speed.low = speed.low, verdict.speed.high = speed.high;
-  }
-  const MemoryVerdict memory = judge_memory(peak_of(baseline), peak_of(technique));
-  verdict.memory.label = to_string(memory.label);
-  if (memory.label != Memory::unknown) verdict.memory.ratio = memory.ratio;
-
-  if (trap) {
-    verdict.as_expected = false;
-  } else if (technique.expected) {
-    const bool open = (technique.expected->speed != "ANY" && undecided(verdict.speed.label)) ||
-                      (technique.expected->memory != "ANY" && undecided(verdict.memory.label));
-    if (!open) verdict.as_expected = meets(*technique.expected, verdict);
-  }
-  if (technique.predicted.speed_ratio && verdict.speed.ratio) {
-    verdict.prediction_error["speed"] = std::log(*verdict.speed.ratio / *technique.predicted.speed_ratio);
-  }
-  if (const auto peak = peak_of(technique); technique.predicted.peak_bytes && peak && *technique.predicted.peak_bytes > 0) {
-    verdict.prediction_error["peak"] = static_cast<double>(*peak) / static_cast<double>(*technique.predicted.peak_bytes) - 1;
-  }
-  return verdict;
-}
-
-}  // namespace
-
-void judge(CaseResult& result) {
-  std::map<std::string, AgreementResult> agreements;
-  for (const Verdict& verdict : result.verdicts) {
-    if (verdict.agreement) agreements[verdict.technique] = *verdict.agreement;
-  }
-  result.verdicts.clear();
-  result.noise.reset();
-  if (result.variants.empty()) return;
-  const VariantResult& baseline = result.variants.front();
-  for (size_t i = 1; i < result.variants.size(); ++i) {
-    const auto found = agreements.find(result.variants[i].name);
-    result.verdicts.push_back(
-        judge_one(baseline, result.variants[i], found == agreements.end() ? std::nullopt : std::optional(found->second)));
-  }
-  if (!baseline.rounds.empty()) result.noise = judge_speed(baseline.rounds, baseline.rounds_b, baseline.rounds).noise;
+std::string to_string(const SettingValue& value) {
+  std::ostringstream text;
+  text << std::boolalpha;
+  std::visit([&](const auto& held) { text << held; }, value);
+  return text.str();
 }
 
 std::string row_identity(const Result& result, const CaseResult& c, const std::string& technique) {
   std::ostringstream id;
   id << result.lesson << " v" << result.lesson_version << " | " << c.name << " | " << technique << " |";
-  for (const auto& [name, value] : c.settings) id << ' ' << name << '=' << value;
-  id << " | " << c.size << ' ' << c.device << ' ' << c.dtype << " ranks=" << c.world_size << ' ' << c.backend << " threads=" << c.threads;
+  for (const auto& [name, value] : c.settings) id << ' ' << name << '=' << to_string(value);
+  id << " | " << c.size << ' ' << c.device << ' ' << c.dtype << " ranks=" << c.ranks << ' ' << c.backend << " threads=" << c.threads;
   return id.str();
 }
-
-int rounds_of(const CaseResult& c) { return c.variants.empty() ? 0 : static_cast<int>(c.variants.front().rounds.size()); }
 
 }  // namespace tenfold

@@ -1,5 +1,5 @@
 #pragma once
-// The result file `tenfold.result/1`: what one lesson measured on one machine. docs/method.md defines every field.
+// The result file `tenfold.result/2`: what one lesson measured on one machine. docs/method.md defines every field.
 
 #include <cstdint>
 #include <filesystem>
@@ -7,13 +7,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <tenfold/verdict.h>
 
 namespace tenfold {
 
-inline constexpr const char* kResultSchema = "tenfold.result/1";
+inline constexpr const char* kResultSchema = "tenfold.result/2";
 
 struct Gpu {
   std::string name;
@@ -27,10 +28,11 @@ struct Machine {
   std::string id;  ///< short, stable, safe as a folder name
   std::string cpu;
   int cores = 0;  ///< that this process may use
+  std::optional<double> cpu_mhz;
   int64_t ram_bytes = 0;
   std::vector<Gpu> gpus;
   std::string driver, cuda, cudnn, nccl;  ///< empty when absent
-  std::string libtorch, os;
+  std::string libtorch, compiler, os;
   std::map<std::string, double> ceilings;  ///< measured by `tenfold probe`; e.g. "cpu_copy_bytes_per_s"
 };
 
@@ -39,9 +41,19 @@ struct Note {
   std::string unit;
 };
 
+/// A setting's value keeps its type in the file: true, 4, 0.25, "causal".
+using SettingValue = std::variant<bool, int64_t, double, std::string>;
+std::string to_string(const SettingValue& value);
+
 /// Seconds of one step by where they went; they add up to the step.
 struct Split {
   double data = 0, host = 0, device = 0, copy = 0, communication = 0;
+};
+
+/// Live bytes over one step, at most 200 points, each with the region it lies in.
+struct Timeline {
+  std::vector<int64_t> bytes;
+  std::vector<std::string> region;
 };
 
 struct Predicted {
@@ -49,27 +61,35 @@ struct Predicted {
   std::optional<int64_t> peak_bytes;
 };
 
+/// What a lesson states of a variant before it is measured. `kind` is one of
+///   technique  computes the same; what it states of speed and memory should come true
+///   mistake    computes the same, but SLOWER or LARGER
+///   trap       computes something else: caught only when agreement was measured and failed
+///   exceeds    needs more than the case's byte budget: caught only when it ran out of memory
 struct Expected {
-  std::string speed = "ANY";       ///< FASTER, SLOWER, SAME, ANY
-  std::string memory = "ANY";      ///< SMALLER, LARGER, SAME, ANY
-  std::string validity = "VALID";  ///< VALID, INVALID (a trap)
+  std::string kind = "technique";
+  std::string speed = "ANY";   ///< FASTER, SLOWER, SAME, ANY
+  std::string memory = "ANY";  ///< SMALLER, LARGER, SAME, ANY
 };
 
 struct VariantResult {
   std::string name;
   std::string status = "ok";        ///< ok, skipped, invalid
+  std::string failure;              ///< of an invalid one: disagrees, not_finite, void_check, out_of_memory or error
   std::string reason;               ///< one sentence unless ok
   std::string source = "measured";  ///< or "modelled"
-  std::vector<Round> rounds;
-  std::vector<Round> rounds_b;  ///< the baseline's second block of each round; empty for techniques
+  std::vector<Blocks> blocks;       ///< two of a baseline that was timed, one of a technique, else none
   std::optional<Split> split;
   std::map<std::string, int64_t> peak_bytes;  ///< "allocated" always when measured; CUDA also "reserved"
-  std::vector<double> losses;                 ///< of the agreement pass
-  std::map<std::string, double> quality;
-  std::optional<int64_t> bytes_sent;  ///< by one rank in one step
+  std::optional<Timeline> timeline;
+  std::vector<double> losses;                          ///< of the agreement pass
+  std::map<std::string, std::vector<double>> quality;  ///< a value for each seed
+  std::map<std::string, int64_t> sent_bytes;           ///< by one rank in one step, by collective
+  std::map<std::string, double> counted;               ///< operators, flops, bytes of one step
   std::map<std::string, Note> notes;
   Predicted predicted;
   std::optional<Expected> expected;
+  std::optional<SettingValue> budget_value;  ///< the largest value of the budget's setting that fits
   std::map<std::string, std::string> environment;
 };
 
@@ -88,28 +108,62 @@ struct MemoryResult {
   std::string label;
   std::optional<double> ratio;
 };
+/// Of a variant that trains to an end: its quality less the baseline's, seed by seed.
+struct QualityResult {
+  std::string name, label;  ///< label: NOT WORSE, WORSE, AMBIGUOUS
+  double difference = 0, low = 0, high = 0, margin = 0;
+};
+/// Whether what was stated came true; absent for what was not stated, or not decided.
+struct AsExpected {
+  std::optional<bool> speed, memory;
+  std::optional<bool> caught;  ///< of a trap, or of what exceeds the budget
+  std::optional<bool> valid;   ///< false for any other variant that came out INVALID
+};
 
 struct Verdict {
   std::string technique;
   SpeedResult speed;
   MemoryResult memory;
+  std::optional<QualityResult> quality;
   std::optional<AgreementResult> agreement;
-  std::optional<bool> as_expected;                 ///< absent when the measurement did not decide
+  AsExpected as_expected;
   std::map<std::string, double> prediction_error;  ///< "speed": ln(measured / predicted); "peak": measured / predicted - 1
 };
 
+struct SweepPoint {
+  std::string setting;
+  SettingValue value;
+};
+struct Budget {
+  int64_t bytes = 0;
+  std::string setting;  ///< that may grow as far as the bytes allow
+};
+
 struct CaseResult {
-  std::string name, workload;
-  std::map<std::string, double> settings;
+  std::string name;
+  std::string kind = "comparison";  ///< or "survey": trains nothing, and its variants only note numbers
+  std::string workload;
+  std::map<std::string, SettingValue> settings;
   std::string size, device, dtype;
-  int world_size = 1;
-  std::string backend;  ///< "", "gloo", "nccl"
+  std::map<std::string, bool> flags;  ///< "tf32_matmul", "tf32_cudnn" as the case began
+  int ranks = 1;
+  std::map<std::string, int64_t> mesh;  ///< ranks along named dimensions: "dp", "tp", "pp"
+  std::string backend;                  ///< "", "gloo", "nccl"
   int threads = 1;
   std::string preset;
   int64_t seed = 0;
-  std::optional<double> noise;          ///< of the two baselines, as a distance from 1
+  Clock clock = Clock::wall;        ///< that verdicts are drawn from
+  std::optional<double> noise;      ///< of the two baselines, as a distance from 1
+  std::optional<double> margin;     ///< within which of 1 a ratio is SAME
+  std::optional<SweepPoint> sweep;  ///< the point of a sweep that this is
+  std::optional<Budget> budget;
   std::vector<VariantResult> variants;  ///< the baseline first
   std::vector<Verdict> verdicts;        ///< one per technique
+};
+
+/// The row that stands for a lesson in overviews.
+struct Headline {
+  std::string case_name, technique;
 };
 
 struct Result {
@@ -121,9 +175,12 @@ struct Result {
   std::string started_at;  ///< UTC, ISO 8601
   std::string commit;      ///< empty outside a checkout
   bool dirty = false;
-  bool foundation = false;  ///< a page that trains nothing
+  std::optional<Headline> headline;
   Machine machine;
   std::vector<CaseResult> cases;
+
+  /// Trains nothing: all its cases are surveys.
+  bool is_survey() const;
 };
 
 /// A result file that cannot be used; what() is one line naming the file and the field.
@@ -146,14 +203,8 @@ std::string read_text(const std::filesystem::path& path);
 /// As write_result, for any text: all of it or nothing.
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 
-/// Recomputes the speed and memory verdicts of a case from its rounds and peaks; agreement is kept as recorded.
-void judge(CaseResult& result);
-
-/// What makes two rows the same measurement: lesson, version, case, technique, settings, size, device, dtype, world
-/// size, backend, threads. Not the machine, the preset, the seed or the date.
+/// What makes two rows the same measurement: lesson, version, case, technique, settings, size, device, dtype, ranks,
+/// backend, threads. Not the machine, the preset, the seed or the date.
 std::string row_identity(const Result& result, const CaseResult& c, const std::string& technique);
-
-/// How many rounds the case was timed for; 0 when nothing of it was timed.
-int rounds_of(const CaseResult& c);
 
 }  // namespace tenfold

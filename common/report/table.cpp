@@ -4,21 +4,18 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
 #include <tenfold/humanize.h>
+#include <tenfold/judge.h>
+#include <tenfold/statistics.h>
 
 namespace tenfold {
 namespace {
 
 constexpr size_t kWidth = 120;
-
-std::string plain(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
 
 std::string short_number(double value) {
   std::array<char, 32> text{};
@@ -30,7 +27,7 @@ std::string short_number(double value) {
 std::string settings_text(const CaseResult& c) {
   std::string out;
   for (const auto& [name, value] : c.settings) {
-    const std::string setting = name + "=" + plain(value);
+    const std::string setting = name + "=" + to_string(value);
     if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
     out += (out.empty() ? "" : ", ") + setting;
   }
@@ -41,14 +38,19 @@ std::string case_heading(const CaseResult& c) {
   std::ostringstream out;
   out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads
       << (c.threads == 1 ? " thread" : " threads");
-  if (c.world_size > 1) out << ", " << c.world_size << " ranks" << (c.backend.empty() ? "" : " over " + c.backend);
+  if (c.ranks > 1) out << ", " << c.ranks << " ranks" << (c.backend.empty() ? "" : " over " + c.backend);
   const std::string settings = settings_text(c);
   if (!settings.empty()) out << ", " << settings;
   out << "; " << c.preset << ", seed " << c.seed;
-  if (!c.variants.empty()) out << ", " << rounds_of(c) << " rounds";
+  if (const int rounds = rounds_of(c); rounds > 0) {
+    out << ", " << rounds << " rounds in " << builds_of(c) << (builds_of(c) == 1 ? " build" : " builds") << " by " << to_string(c.clock)
+        << (c.clock == Clock::processor ? " time" : " clock");
+  }
   if (c.noise) out << ", noise " << human_percent(*c.noise);
   return wrap_text(out.str(), kWidth, 2) + "\n";
 }
+
+std::string off_text(const Verdict& verdict, const char* of) { return predictions_off(verdict).contains(of) ? ", off" : ""; }
 
 std::string prediction_remark(const VariantResult& variant, const Verdict& verdict) {
   std::string out;
@@ -56,7 +58,7 @@ std::string prediction_remark(const VariantResult& variant, const Verdict& verdi
   if (variant.predicted.peak_bytes) {
     out += (out.empty() ? "" : "; ") + ("peak " + human_bytes(static_cast<double>(*variant.predicted.peak_bytes)));
     if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end()) {
-      out += ", error " + human_percent(error->second, true);
+      out += ", error " + human_percent(error->second, true) + off_text(verdict, "peak");
     }
   }
   return out.empty() ? out : "predicted: " + out;
@@ -106,8 +108,10 @@ std::string split_rows(const CaseResult& c) {
 std::string quality_and_notes(const CaseResult& c, const VariantResult& variant) {
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
-  for (const auto& [name, value] : variant.quality) add(name + " " + human_number(value));
-  if (variant.bytes_sent) add("sent per step and rank " + human_bytes(static_cast<double>(*variant.bytes_sent)));
+  for (const auto& [name, values] : variant.quality) add(name + " " + quality_text(values));
+  for (const auto& [collective, bytes] : variant.sent_bytes) {
+    add("sent per step and rank by " + collective + " " + human_bytes(static_cast<double>(bytes)));
+  }
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(note));
   for (const auto& [name, value] : variant.environment) {
     // What all variants share tells them apart in nothing; the file keeps it.
@@ -129,7 +133,7 @@ std::string note_lines(const CaseResult& c) {
   return out;
 }
 
-std::string foundation_rows(const CaseResult& c) {
+std::string survey_rows(const CaseResult& c) {
   std::vector<std::vector<std::string>> rows = {{"what was measured", "value"}};
   for (const VariantResult& variant : c.variants) {
     rows.push_back({variant.name + (variant.status == "ok" ? "" : ", " + variant.status), ""});
@@ -137,7 +141,7 @@ std::string foundation_rows(const CaseResult& c) {
     if (const auto peak = variant.peak_bytes.find("allocated"); peak != variant.peak_bytes.end()) {
       rows.push_back({"    peak", human_bytes(static_cast<double>(peak->second))});
     }
-    for (const auto& [name, value] : variant.quality) rows.push_back({"    " + name, human_number(value)});
+    for (const auto& [name, values] : variant.quality) rows.push_back({"    " + name, quality_text(values)});
     for (const auto& [name, note] : variant.notes) rows.push_back({"    " + name, note_text(note)});
     if (!variant.reason.empty()) rows.push_back({variant.reason});
   }
@@ -174,31 +178,58 @@ std::string agreement_text(const Verdict& verdict) {
 }
 
 std::string expectation_text(const VariantResult& variant, const Verdict& verdict) {
-  const bool trap = variant.expected && variant.expected->validity == "INVALID";
-  if (verdict.as_expected) {
-    if (trap) return *verdict.as_expected ? "trap caught" : "NOT CAUGHT";
-    return *verdict.as_expected ? "as expected" : "SURPRISE";
+  const AsExpected& came = verdict.as_expected;
+  if (came.caught) return !*came.caught ? "NOT CAUGHT" : variant.expected->kind == "trap" ? "trap caught" : "out of memory, as expected";
+  if (!came.valid.value_or(true)) return "SURPRISE";
+  if (!variant.expected || variant.status != "ok") return "-";
+  // What was stated of speed and of memory, each with what became of it.
+  std::vector<std::pair<std::string, std::string>> parts;
+  const auto add = [&](const char* what, const std::string& stated, const std::optional<bool>& met) {
+    if (stated != "ANY") parts.emplace_back(what, !met ? "open" : *met ? "as expected" : "SURPRISE");
+  };
+  add("speed", variant.expected->speed, came.speed);
+  add("memory", variant.expected->memory, came.memory);
+  if (parts.empty()) return "-";
+  if (parts.size() == 1 || parts[0].second == parts[1].second) return parts[0].second;
+  for (const auto& [what, became] : parts) {
+    if (became == "SURPRISE") return "SURPRISE: " + what;
   }
-  return variant.expected && variant.status == "ok" ? "open" : "-";
+  return parts[0].first + " " + parts[0].second + ", " + parts[1].first + " " + parts[1].second;
 }
 
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict) {
   if (!variant.predicted.speed_ratio) return "-";
   std::string out = human_ratio(*variant.predicted.speed_ratio);
   if (const auto error = verdict.prediction_error.find("speed"); error != verdict.prediction_error.end()) {
-    out += ", error " + human_percent(std::expm1(error->second), true);  // stored as a logarithm
+    out += ", error " + human_percent(std::expm1(error->second), true) + off_text(verdict, "speed");  // stored as a logarithm
   }
   return out;
 }
 
-bool only_notes(const Result& result, const CaseResult& c) { return result.foundation || c.workload == "foundation"; }
-
 double items_per_second(const VariantResult& variant) {
-  double seconds = 0, items = 0;
-  for (const auto* rounds : {&variant.rounds, &variant.rounds_b}) {
-    for (const Round& round : *rounds) seconds += round.seconds, items += static_cast<double>(round.items);
+  double ns = 0, items = 0;
+  for (const Blocks& blocks : variant.blocks) {
+    // Processor time may decide a verdict; how fast something is, is a question to the clock on the wall.
+    const std::vector<int64_t>& times = blocks.ns(blocks.device_ns.empty() ? Clock::wall : Clock::device);
+    ns = std::accumulate(times.begin(), times.end(), ns);
+    items += static_cast<double>(blocks.items) * static_cast<double>(times.size());
   }
-  return seconds > 0 ? items / seconds : 0;
+  return ns > 0 ? 1e9 * items / ns : 0;
+}
+
+std::string quality_text(const std::vector<double>& values) {
+  if (values.empty()) return "-";
+  std::string text = human_number(median(values));
+  if (values.size() > 1) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    text += " [" + human_number(*low) + ", " + human_number(*high) + "] of " + std::to_string(values.size()) + " seeds";
+  }
+  return text;
+}
+
+const VariantResult* variant_of(const CaseResult& c, const std::string& name) {
+  const auto found = std::find_if(c.variants.begin(), c.variants.end(), [&](const VariantResult& v) { return v.name == name; });
+  return found == c.variants.end() ? nullptr : &*found;
 }
 
 const Verdict* verdict_of(const CaseResult& c, const std::string& technique) {
@@ -221,9 +252,9 @@ std::string format_table(const Result& result) {
   if (!result.commit.empty()) about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   for (const CaseResult& c : result.cases) {
-    out += "\n" + case_heading(c) + (only_notes(result, c) ? foundation_rows(c) : verdict_rows(c));
+    out += "\n" + case_heading(c) + (c.kind == "survey" ? survey_rows(c) : verdict_rows(c));
     if (const std::string split = split_rows(c); !split.empty()) out += "\n" + split;
-    if (const std::string notes = only_notes(result, c) ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
+    if (const std::string notes = c.kind == "survey" ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
   }
   return out;
 }
@@ -231,13 +262,12 @@ std::string format_table(const Result& result) {
 std::string format_summary(const std::vector<Result>& results) {
   std::vector<std::vector<std::string>> rows = {{"technique", "speed", "memory", "agreement", "predicted", "expected"}};
   for (const Result& result : results) {
-    if (result.foundation) continue;
     for (const CaseResult& c : result.cases) {
-      if (only_notes(result, c)) continue;
+      if (c.kind == "survey") continue;
       rows.push_back({result.lesson.substr(0, 2) + " " + result.title + ": " + c.name, ""});
       for (const Verdict& verdict : c.verdicts) {
-        const auto variant = std::find_if(c.variants.begin(), c.variants.end(), [&](const auto& v) { return v.name == verdict.technique; });
-        if (variant == c.variants.end()) continue;
+        const VariantResult* variant = variant_of(c, verdict.technique);
+        if (!variant) continue;
         std::string predicted = prediction_text(*variant, verdict);
         if (const size_t word = predicted.find(", error"); word != std::string::npos) predicted.replace(word, 7, "");
         rows.push_back({"   " + verdict.technique, speed_text(verdict.speed), memory_text(verdict.memory), agreement_text(verdict),

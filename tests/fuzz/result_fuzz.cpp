@@ -1,4 +1,5 @@
 // Any text as a result file: a ResultError of one line, or a result that is written and read again without a change.
+#include <tenfold/judge.h>
 #include <tenfold/result.h>
 
 #include <algorithm>

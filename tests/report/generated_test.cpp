@@ -72,10 +72,10 @@ TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   EXPECT_TRUE(has(page("docs/lessons.md"), "(../lessons/30_gradient_accumulation/README.md)"));
 }
 
-TEST_F(Generated, AFoundationCaseHasItsNotesInATableOfTheirOwn) {
+TEST_F(Generated, ASurveyHasItsNotesInATableOfTheirOwn) {
   Result result = sample_result();
   CaseResult counted = result.cases[0];
-  counted.name = "counted", counted.workload = "foundation", counted.verdicts.clear();
+  counted.name = "counted", counted.kind = "survey", counted.verdicts.clear();
   result.cases.push_back(counted);
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   const std::string text = page("lessons/30_gradient_accumulation/README.md");

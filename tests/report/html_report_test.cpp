@@ -86,10 +86,10 @@ TEST(HtmlReport, EscapesEveryText) {
   machine.cpu = machine.os = machine.libtorch = machine.driver = machine.cuda = machine.gpus[0].name = evil;
   CaseResult& c = result.cases[0];
   c.name = c.size = c.device = c.dtype = c.backend = c.preset = evil;
-  c.world_size = 2;
+  c.ranks = 2;
   for (size_t i = 0; i < c.variants.size(); ++i) {
     c.variants[i].name = evil + std::to_string(i), c.variants[i].reason = evil, c.variants[i].source = evil;
-    c.variants[i].quality[evil] = 1, c.variants[i].notes[evil] = {1, evil};
+    c.variants[i].quality[evil] = {1}, c.variants[i].notes[evil] = {1, evil};
   }
   for (size_t i = 0; i < c.verdicts.size(); ++i) {
     c.verdicts[i].technique = c.variants[i + 1].name;
@@ -107,9 +107,9 @@ TEST(HtmlReport, NothingMeasuredIsAPageToo) {
   EXPECT_EQ(unbalanced(page), "");
 }
 
-TEST(HtmlReport, AFoundationPageHasNoVerdicts) {
+TEST(HtmlReport, ASurveyHasNoVerdicts) {
   Result result = sample_result();
-  result.foundation = true;
+  result.cases[0].kind = "survey";
   const std::string page = html_report({result});
   EXPECT_EQ(page.find("SLOWER 0.80"), std::string::npos);
   EXPECT_NE(page.find("micro-batches"), std::string::npos);

@@ -2,15 +2,32 @@
 // A result with every field of the schema filled, for tests of what reads and prints result files. Its numbers are
 // made up on purpose: they never reach a table that claims to be a measurement.
 
+#include <cmath>
+
+#include <tenfold/judge.h>
 #include <tenfold/result.h>
 
 namespace tenfold {
 
 /// Blocks of 1000 items whose durations are `seconds`, each `wobble` longer or shorter in turn.
-inline std::vector<Round> sample_rounds(double seconds, int count = 12, double wobble = 0.004) {
-  std::vector<Round> rounds;
-  for (int i = 0; i < count; ++i) rounds.push_back({i % 3, seconds * (1 + wobble * ((i * 7) % 5 - 2) / 2), 1000});
-  return rounds;
+inline Blocks sample_blocks(double seconds, int count = 12, double wobble = 0.004) {
+  Blocks blocks{.steps = 10, .items = 1000};
+  for (int i = 0; i < count; ++i) {
+    blocks.build.push_back(i / 2);
+    blocks.position.push_back(i % 3);
+    blocks.wall_ns.push_back(std::llround(1e9 * seconds * (1 + wobble * ((i * 7) % 5 - 2) / 2)));
+    blocks.processor_ns.push_back(blocks.wall_ns.back() - 1000);
+  }
+  return blocks;
+}
+
+/// As if the machine were `times` as fast.
+inline void speed_up(VariantResult& variant, double times) {
+  for (Blocks& blocks : variant.blocks) {
+    for (auto* column : {&blocks.wall_ns, &blocks.processor_ns}) {
+      for (int64_t& ns : *column) ns = std::llround(static_cast<double>(ns) / times);
+    }
+  }
 }
 
 inline Result sample_result() {
@@ -26,46 +43,50 @@ inline Result sample_result() {
   machine.id = "2x-sample-cpu";
   machine.cpu = "Sample CPU";
   machine.cores = 2;
+  machine.cpu_mhz = 2500;
   machine.ram_bytes = int64_t{16} << 30;
   machine.gpus = {{"Sample GPU", int64_t{80} << 30, {{"sm", 1000}}, 700.0, "PCIe 5 x16"}};
   machine.driver = "580.1", machine.cuda = "13.0", machine.cudnn = "9.19", machine.nccl = "2.28", machine.libtorch = "2.11.0",
-  machine.os = "Sample OS";
+  machine.compiler = "GCC 12", machine.os = "Sample OS";
   machine.ceilings = {{"cpu_copy_bytes_per_s", 1e10}};
 
   CaseResult c;
   c.name = "R2 batch=4", c.workload = "R2";
-  c.settings = {{"batch", 4}, {"layers", 2}};
+  c.settings = {{"batch", int64_t{4}}, {"layers", int64_t{2}}};
+  c.flags = {{"tf32_matmul", false}};
+  c.mesh = {{"dp", 1}};
   c.size = "cpu", c.device = "cpu", c.dtype = "float32", c.backend = "gloo";
   c.preset = "quick", c.seed = 1234;
 
   VariantResult baseline;
   baseline.name = "large batch";
-  baseline.rounds = sample_rounds(0.1), baseline.rounds_b = sample_rounds(0.1002);
+  baseline.blocks = {sample_blocks(0.1), sample_blocks(0.1002)};
   baseline.split = Split{0.001, 0.002, 0.09, 0.003, 0.004};
   baseline.peak_bytes = {{"allocated", 400'000'000}};
   baseline.losses = {4.5, 4.4, 4.3};
-  baseline.quality = {{"validation loss", 4.2}};
-  baseline.bytes_sent = 4096;
+  baseline.quality = {{"validation loss", {4.2}}};
+  baseline.sent_bytes = {{"all-reduce", 4096}};
+  baseline.counted = {{"operators", 12}};
   baseline.notes = {{"micro-batches", {1, ""}}, {"wait", {0.0012, "s"}}};
   baseline.environment = {{"SAMPLE", "1"}};
   baseline.predicted.peak_bytes = 410'000'000;
 
   VariantResult technique = baseline;
   technique.name = "accumulate";
-  technique.rounds = sample_rounds(0.125), technique.rounds_b.clear();
+  technique.blocks = {sample_blocks(0.125)};
   technique.peak_bytes = {{"allocated", 100'000'000}};
   technique.predicted = {0.82, 104'000'000};
-  technique.expected = Expected{"SLOWER", "SMALLER", "VALID"};
+  technique.expected = Expected{"technique", "SLOWER", "SMALLER"};
 
   VariantResult trap;
   trap.name = "zeroes every micro-batch";
-  trap.status = "invalid", trap.reason = "the losses differ from the baseline's by 0.03, allowed is 1e-05";
-  trap.expected = Expected{"ANY", "ANY", "INVALID"};
+  trap.status = "invalid", trap.failure = "disagrees", trap.reason = "the losses differ from the baseline's by 0.03, allowed is 1e-05";
+  trap.expected = Expected{"trap", "ANY", "ANY"};
 
   VariantResult absent;
   absent.name = "on a GPU";
   absent.status = "skipped", absent.reason = "needs a CUDA device";
-  absent.expected = Expected{"FASTER", "ANY", "VALID"};
+  absent.expected = Expected{"technique", "FASTER", "ANY"};
 
   c.variants = {baseline, technique, trap, absent};
   Verdict agreed, failed;

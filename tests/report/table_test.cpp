@@ -41,25 +41,25 @@ TEST(Table, LongNamesAndReasonsKeepTheWidth) {
   result.cases[0].verdicts[0].technique = result.cases[0].variants[1].name =
       "a technique whose name says everything there is to say about it";
   result.cases[0].name = "R2 batch=4 with a long name";
-  for (int i = 0; i < 12; ++i) result.cases[0].settings["setting" + std::to_string(i)] = i;
+  for (int i = 0; i < 12; ++i) result.cases[0].settings["setting" + std::to_string(i)] = int64_t{i};
   EXPECT_LE(widest_line(format_table(result)), 120u) << format_table(result);
   EXPECT_LE(widest_line(format_summary({result})), 120u) << format_summary({result});
   EXPECT_TRUE(has(format_table(result), "a technique whose name says everything there is to say about it"));
 }
 
-TEST(Table, AFoundationPageShowsNotesAndNoVerdicts) {
+TEST(Table, ASurveyShowsNotesAndNoVerdicts) {
   Result result = sample_result();
-  result.foundation = true;
+  result.cases[0].kind = "survey";
   const std::string table = format_table(result);
   EXPECT_TRUE(has(table, "micro-batches"));
   EXPECT_FALSE(has(table, "SLOWER"));
-  EXPECT_EQ(format_summary({result}), "") << "foundation pages stay out of the table of verdicts";
+  EXPECT_EQ(format_summary({result}), "") << "surveys stay out of the table of verdicts";
 }
 
-TEST(Table, AFoundationCaseBesideOneThatTrainsShowsNotes) {
+TEST(Table, ASurveyBesideOneThatTrainsShowsNotes) {
   Result result = sample_result();
   CaseResult counted = result.cases[0];
-  counted.name = "counted", counted.workload = "foundation";
+  counted.name = "counted", counted.kind = "survey";
   result.cases.push_back(counted);
   const std::string table = format_table(result);
   const size_t second = table.find("Case counted");
@@ -75,10 +75,36 @@ TEST(Table, ASurpriseAndAMissedTrapStandOut) {
   Result result = sample_result();
   result.cases[0].variants[1].expected->speed = "FASTER";
   judge(result.cases[0]);
-  EXPECT_TRUE(has(format_table(result), "SURPRISE"));
-  result.cases[0].variants[1].expected->validity = "INVALID";
+  EXPECT_TRUE(has(format_table(result), "SURPRISE: speed"));
+  result.cases[0].variants[1].expected = Expected{"trap"};
   judge(result.cases[0]);
   EXPECT_TRUE(has(format_table(result), "NOT CAUGHT"));
+}
+
+TEST(Table, WhatWasStatedIsJudgedPartByPart) {
+  Result result = sample_result();
+  VariantResult& technique = result.cases[0].variants[1];
+  const auto text = [&](const char* speed, const char* memory) {
+    technique.expected = Expected{"technique", speed, memory};
+    judge(result.cases[0]);
+    return expectation_text(technique, result.cases[0].verdicts[0]);
+  };
+  EXPECT_EQ(text("SLOWER", "SMALLER"), "as expected");
+  EXPECT_EQ(text("SLOWER", "ANY"), "as expected");
+  EXPECT_EQ(text("ANY", "ANY"), "-");
+  EXPECT_EQ(text("FASTER", "LARGER"), "SURPRISE");
+  EXPECT_EQ(text("SLOWER", "LARGER"), "SURPRISE: memory");
+  technique.peak_bytes.clear();
+  EXPECT_EQ(text("SLOWER", "SMALLER"), "speed as expected, memory open");
+  EXPECT_EQ(text("ANY", "SMALLER"), "open");
+}
+
+TEST(Table, APredictionThatIsFarOffIsMarked) {
+  Result result = sample_result();
+  result.cases[0].variants[1].predicted = {1.6, 300'000'000};
+  judge(result.cases[0]);
+  EXPECT_TRUE(has(format_table(result), "speed 1.60x, error -50 %, off; peak 286 MiB, error -67 %, off")) << format_table(result);
+  EXPECT_TRUE(has(format_summary({result}), "off"));
 }
 
 TEST(Table, EnvironmentIsShownWhereItTellsVariantsApart) {
@@ -93,9 +119,9 @@ TEST(Table, EnvironmentIsShownWhereItTellsVariantsApart) {
 TEST(Table, ThroughputIsAllItemsOverAllTime) {
   VariantResult variant;
   EXPECT_EQ(items_per_second(variant), 0);
-  variant.rounds = {{0, 1.0, 100}, {0, 3.0, 100}};
+  variant.blocks = {{.items = 100, .wall_ns = {1'000'000'000, 3'000'000'000}}};
   EXPECT_DOUBLE_EQ(items_per_second(variant), 50) << "not the mean of 100/s and 33/s";
-  variant.rounds_b = {{1, 4.0, 600}};
+  variant.blocks.push_back({.items = 600, .wall_ns = {4'000'000'000}});
   EXPECT_DOUBLE_EQ(items_per_second(variant), 100);
 }
 

@@ -35,7 +35,7 @@ void harness_cost(benchmark::State& state) {
   at::set_num_threads(1);
   const tenfold::Step step = training_step(state.range(0));
   const tenfold::World alone;
-  const int64_t steps = 50;  // the shortest block of 50 ms
+  const int64_t steps = 10;  // the shortest block of 10 ms
   auto kept = tenfold::GlobalState::capture(torch::kCPU);
   std::vector<double> ratios;
   double step_seconds = 0;

@@ -91,7 +91,7 @@ std::vector<Flag> lesson_flags() {
        .help = "run one case, the first or the one of --case, once for each of these values of a setting"},
       {.name = "--rounds",
        .value = "N",
-       .help = "how many rounds to time, fewer when the preset's time is up; under " + fewest + " there is no verdict on speed",
+       .help = "time this many rounds, instead of what the preset's time holds; under " + fewest + " there is no verdict on speed",
        .range = Range{1}},
       {.name = "--seed",
        .value = "N",

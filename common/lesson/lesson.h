@@ -78,6 +78,7 @@ struct Step {
   /// For a variant with threads of its own, such as a loader's: true stops them, false lets them go on. Called at the ends of each
   /// timed block, inside the clock, so that they neither disturb other variants' blocks nor work ahead for nothing.
   std::function<void(bool)> park = nullptr;
+  int64_t batches_ahead = 0;  ///< that its threads may have ready: a timed block is much longer, or it would only empty the store
 };
 
 /// What the technique should do, relative to the baseline. Left empty: no prediction.
@@ -95,15 +96,20 @@ struct Variant {
   std::optional<Agreement> agreement = std::nullopt;
 };
 
-enum class Outcome { ANY, FASTER, SLOWER, SMALLER, LARGER, SAME, VALID, INVALID };
+enum class Outcome { ANY, FASTER, SLOWER, SMALLER, LARGER, SAME, VALID, MISTAKE, TRAP, EXCEEDS };
 
 /// Names for expectations: `using namespace tenfold::expect;`.
 namespace expect {
 using enum Outcome;
 }
 
+/// `kind` says what the variant is:
+///   VALID    a technique
+///   MISTAKE  right, but worse: it states SLOWER or LARGER
+///   TRAP     wrong: the agreement check must find it out, whatever else happens to it
+///   EXCEEDS  needs more memory than the case allows: it must run out of memory
 struct Expect {
-  Outcome speed = Outcome::ANY, memory = Outcome::ANY, validity = Outcome::VALID;
+  Outcome speed = Outcome::ANY, memory = Outcome::ANY, kind = Outcome::VALID;
 };
 
 /// What a technique should do in a case. Where hardware decides, `on_cuda` replaces `expect` on a GPU.

@@ -36,33 +36,11 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 Preset preset_named(const std::string& name) {
-  if (name == "smoke")
-    return {.name = name,
-            .case_seconds = 5,
-            .lesson_seconds = 5,
-            .rounds = 2,
-            .most_rounds = 2,
-            .block_seconds = 0,
-            .block_steps = 1,
-            .updates = 3};
-  if (name == "quick")
-    return {.name = name,
-            .case_seconds = 15,
-            .lesson_seconds = 25,
-            .rounds = 12,
-            .most_rounds = 12,
-            .block_seconds = 0.05,
-            .block_steps = 3,
-            .updates = 4};
-  if (name == "full")
-    return {.name = name,
-            .case_seconds = 60,
-            .lesson_seconds = 0,
-            .rounds = 12,
-            .most_rounds = 48,
-            .block_seconds = 0.1,
-            .block_steps = 3,
-            .updates = 4};
+  if (name == "smoke") return {.name = name, .case_seconds = 5, .lesson_seconds = 5, .rounds = 2, .updates = 3};
+  if (name == "quick") {
+    return {.name = name, .case_seconds = 15, .lesson_seconds = 25, .rounds = 12, .builds = 6, .block_seconds = 0.01, .updates = 4};
+  }
+  if (name == "full") return {.name = name, .case_seconds = 60, .rounds = 12, .builds = 12, .block_seconds = 0.01, .updates = 4};
   throw UsageError("--preset " + name + ": expected smoke, quick or full");
 }
 
@@ -146,7 +124,7 @@ std::vector<Case> chosen_cases(const Lesson& lesson, const Options& options) {
       point.name = text;
       point.settings[options.sweep->setting] = value;
       for (auto& expectation : point.expected) {
-        expectation.expect = {Outcome::ANY, Outcome::ANY, expectation.expect.validity};
+        expectation.expect = {Outcome::ANY, Outcome::ANY, expectation.expect.kind};
         expectation.on_cuda.reset();
       }
       cases.push_back(point);

@@ -15,11 +15,10 @@ namespace tenfold {
 struct Preset {
   std::string name;
   double case_seconds = 0;    ///< for all passes of one case
-  double lesson_seconds = 0;  ///< for the whole lesson; 0: only case_seconds bounds it
-  int rounds = 0;             ///< of the time pass
-  int most_rounds = 0;        ///< when time is left and the interval is still wide
-  double block_seconds = 0;   ///< shortest block
-  int block_steps = 0;        ///< fewest steps in a block
+  double lesson_seconds = 0;  ///< for the whole lesson at most; 0: only case_seconds bounds it
+  int rounds = 0;             ///< of the time pass, at least
+  int builds = 1;             ///< of each variant among them, while building takes less than a third of the time
+  double block_seconds = 0;   ///< shortest block; 0: one step, and no claim
   int updates = 0;            ///< compared by the agreement check
 };
 

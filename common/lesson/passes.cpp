@@ -7,6 +7,7 @@
 #include <tenfold/split.h>
 
 #include <cmath>
+#include <new>
 
 namespace tenfold {
 namespace {
@@ -35,29 +36,45 @@ Step CaseRun::build(const Candidate& candidate) const {
 }
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
-  std::string status = "ok", reason;
+  std::string status = "ok", failure, reason;
+  const auto fails = [&](const char* how, const std::string& text) {
+    status = "invalid";
+    failure = how;
+    reason = first_line(text);
+  };
   try {
     work();
   } catch (const CannotRun& error) {
-    status = "skipped", reason = error.what();
+    status = "skipped";
+    reason = error.what();
+  } catch (const NotFinite& error) {
+    fails("not_finite", error.what());
   } catch (const c10::OutOfMemoryError& error) {
-    status = "invalid", reason = "out of memory: " + first_line(error.what_without_backtrace());
+    fails("out_of_memory", "out of memory: " + std::string(error.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    fails("out_of_memory", "out of memory");
   } catch (const c10::Error& error) {
-    status = "invalid", reason = first_line(error.what_without_backtrace());
+    // The CPU's allocator has no exception type of its own.
+    const std::string text = error.what_without_backtrace();
+    fails(text.find("DefaultCPUAllocator: ") != std::string::npos ? "out_of_memory" : "error", text);
   } catch (const std::exception& error) {
-    status = "invalid", reason = first_line(error.what());
+    fails("error", error.what());
   }
   clean.restore();
   if (world.group) {
     // A failed collective leaves the group unusable; then this throws, and run() says which rank is missing.
     const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? 1 : 2);
-    if (status == "ok" && worst > 0) status = worst > 1 ? "invalid" : "skipped", reason = "another rank could not run it";
+    if (status == "ok" && worst > 0) {
+      status = worst > 1 ? "invalid" : "skipped";
+      failure = worst > 1 ? "error" : "";
+      reason = "another rank could not run it";
+    }
   }
   if (status != "ok") {
     candidate.result.status = status;
+    candidate.result.failure = failure;
     candidate.result.reason = reason;
-    candidate.result.rounds.clear();
-    candidate.result.rounds_b.clear();
+    candidate.result.blocks.clear();
     candidate.result.peak_bytes.clear();
     candidate.result.split.reset();
   }
@@ -107,7 +124,9 @@ void agreement_pass(CaseRun& run) {
     join_ranks(reference);
     share_reference(reference);
     baseline.result.losses = reference.losses;
-    for (const double loss : reference.losses) TORCH_CHECK(std::isfinite(loss), "the baseline's loss is not finite");
+    for (const double loss : reference.losses) {
+      if (!std::isfinite(loss)) throw NotFinite("the baseline's loss is not finite");
+    }
     Trace skipped = traced(baseline, 0);
     join_ranks(skipped);
     share_reference(skipped);
@@ -141,10 +160,13 @@ void agreement_pass(CaseRun& run) {
     candidate.agreement = agreement;
     if (!agreement.pass) {
       char text[200];
+      candidate.result.failure = "disagrees";
       if (!std::isfinite(worst)) {
+        candidate.result.failure = "not_finite";
         std::snprintf(text, sizeof text, "its numbers are not finite");
         candidate.result.losses.clear();
       } else if (!powerful) {
+        candidate.result.failure = "void_check";
         std::snprintf(text, sizeof text,
                       "the agreement check is void: a skipped update deviates by %.1e, less than ten times the tolerance %.1e",
                       lowest_power, tolerance);
@@ -172,13 +194,18 @@ void counting_pass(CaseRun& run) {
   }
   counted.settings = baseline.record->read;
   counted.settings["world_size"] = run.world.ranks.world_size;
-  if (run.world.ranks.rank != 0) return;  // rank 0 writes the result; other ranks' baseline may have counted nothing
+  baseline.result.counted = {{"operators", static_cast<double>(counted.whole.operators)},
+                             {"flops", counted.whole.flops},
+                             {"operator_bytes", counted.whole.operator_bytes}};
+  for (const Candidate& candidate : run.candidates) counted.settings.insert(candidate.record->read.begin(), candidate.record->read.end());
   for (Candidate& candidate : run.candidates) {
-    for (const auto& [name, value] : candidate.record->read) counted.settings.emplace(name, value);
-    if (!candidate.variant->predict || candidate.result.status == "skipped") continue;
-    const Prediction prediction = candidate.variant->predict(counted);
-    candidate.result.predicted.speed_ratio = prediction.speed_ratio;
-    candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+    if (!candidate.variant->predict || !candidate.ok()) continue;
+    run.guarded(candidate, [&] {
+      if (run.world.ranks.rank != 0) return;  // it writes the result; other ranks' baseline may have counted nothing
+      const Prediction prediction = candidate.variant->predict(counted);
+      candidate.result.predicted.speed_ratio = prediction.speed_ratio;
+      candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+    });
   }
 }
 
@@ -196,6 +223,7 @@ void memory_pass(CaseRun& run) {
       const Step step = run.build(candidate);
       for (int warm = 0; warm < 2; ++warm) step.fn();
       synchronize(run.device);
+      candidate.resting_bytes = live_bytes(run.device) - before;
       reset_peak(run.device);
       for (int measured = 0; measured < 2; ++measured) step.fn();
       synchronize(run.device);
@@ -213,7 +241,7 @@ void split_pass(CaseRun& run) {
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.stop_if_interrupted();
-    run.progress.at(0.97, "split: " + candidate.variant->name);
+    run.progress.at(0, "split: " + candidate.variant->name);
     run.guarded(candidate, [&] {
       const Step step = run.build(candidate);
       for (int warm = 0; warm < 2; ++warm) step.fn();

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Candidate {
   VariantResult result;
   std::shared_ptr<TrialRecord> record;
   std::optional<AgreementResult> agreement;
+  int64_t resting_bytes = 0;  ///< live between two steps
   bool ok() const { return result.status == "ok"; }
 };
 
@@ -44,7 +46,8 @@ struct CaseRun {
   GlobalState clean;  ///< flags as they were before any variant ran
   Progress& progress;
   std::vector<Candidate> candidates;  ///< the baseline first
-  double seconds;                     ///< that the time pass may take
+  double seconds;                     ///< that its time pass may take, by an equal share
+  Clock clock = Clock::wall;          ///< that verdicts are drawn from
 
   Trial trial(const Candidate& candidate) const;
   /// Builds a variant from clean flags and the case's seed.
@@ -55,15 +58,15 @@ struct CaseRun {
   void stop_if_interrupted() const;
 };
 
-/// Seconds of `steps` calls, of the slowest rank. The losses are read after the clock has stopped; one that is not finite
-/// throws.
-double timed_block(const World& world, torch::Device device, const Step& step, int64_t steps);
+/// A loss that is NaN or infinite.
+struct NotFinite : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
 void counting_pass(CaseRun& run);
 void memory_pass(CaseRun& run);
-void time_pass(CaseRun& run);
 void split_pass(CaseRun& run);
 
 }  // namespace tenfold

@@ -18,7 +18,7 @@ void on_signal(int signal) {
 
 }  // namespace
 
-Progress::Progress(bool active, int cases) : mode_(Mode::silent), cases_(cases) {
+Progress::Progress(bool active) {
   if (!active) return;
   mode_ = std::getenv("TENFOLD_PROGRESS") != nullptr ? Mode::lines : isatty(STDERR_FILENO) != 0 ? Mode::terminal : Mode::silent;
 }
@@ -27,13 +27,14 @@ Progress::~Progress() {
   if (mode_ == Mode::terminal) std::fputs("\r\033[K", stderr);
 }
 
-void Progress::begin_case(int index, const std::string& name) {
-  case_ = index;
-  name_ = name;
+void Progress::begin(const std::string& case_name, double from, double to) {
+  name_ = case_name;
+  from_ = from;
+  to_ = to;
 }
 
 void Progress::at(double part, const std::string& what) {
-  const double fraction = (case_ + part) / cases_;
+  const double fraction = from_ + part * (to_ - from_);
   if (mode_ == Mode::lines) std::fprintf(stderr, "@progress %.3f case %s: %s\n", fraction, name_.c_str(), what.c_str());
   if (mode_ == Mode::terminal) std::fprintf(stderr, "\r\033[K%3.0f %%  case %s: %s", 100 * fraction, name_.c_str(), what.c_str());
   if (mode_ != Mode::silent) std::fflush(stderr);

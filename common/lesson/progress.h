@@ -9,18 +9,19 @@ namespace tenfold {
 class Progress {
  public:
   /// `active`: only one of several ranks speaks.
-  Progress(bool active, int cases);
+  explicit Progress(bool active);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void begin_case(int index, const std::string& name);
-  /// `part` of the current case is done, 0 to 1.
+  /// What follows is about a case, and takes the lesson from one fraction to another.
+  void begin(const std::string& case_name, double from, double to);
+  /// `part` of that is done, 0 to 1.
   void at(double part, const std::string& what);
 
  private:
-  enum class Mode { silent, lines, terminal } mode_;
-  int cases_, case_ = 0;
+  enum class Mode { silent, lines, terminal } mode_ = Mode::silent;
+  double from_ = 0, to_ = 1;
   std::string name_;
 };
 

@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include <tenfold/code_hash.h>
 #include <tenfold/fingerprint.h>
+#include <tenfold/judge.h>
+#include <tenfold/lesson_check.h>
+#include <tenfold/measure_cases.h>
 #include <tenfold/memory.h>
 #include <tenfold/options.h>
 #include <tenfold/passes.h>
@@ -41,35 +43,6 @@ void Trial::note(const std::string& name, double value, const std::string& unit)
 
 namespace {
 
-constexpr const char* kFoundation = "foundation";
-
-std::string to_string(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::ANY:
-      return "ANY";
-    case Outcome::FASTER:
-      return "FASTER";
-    case Outcome::SLOWER:
-      return "SLOWER";
-    case Outcome::SMALLER:
-      return "SMALLER";
-    case Outcome::LARGER:
-      return "LARGER";
-    case Outcome::SAME:
-      return "SAME";
-    case Outcome::VALID:
-      return "VALID";
-    case Outcome::INVALID:
-      return "INVALID";
-  }
-  return "ANY";
-}
-
-Size default_size(torch::Device device) {
-  if (device.is_cpu()) return Size::cpu;
-  return device_memory_bytes(device) > 60LL << 30 ? Size::gpu80 : Size::gpu8;
-}
-
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -84,7 +57,7 @@ std::string describe(const Lesson& lesson, const std::string& name) {
                                  {"title", lesson.title},
                                  {"question", lesson.question},
                                  {"workload", lesson.workload},
-                                 {"foundation", lesson.workload == kFoundation},
+                                 {"foundation", lesson.workload == kSurvey},
                                  {"version", lesson.version},
                                  {"ranks", lesson.ranks},
                                  {"baseline", lesson.baseline.name},
@@ -98,6 +71,11 @@ std::string describe(const Lesson& lesson, const std::string& name) {
 Machine this_machine() {
   Machine machine = fingerprint();
   machine.libtorch = TORCH_VERSION;
+#ifdef __clang__
+  machine.compiler = std::string("Clang ") + __clang_version__;
+#else
+  machine.compiler = std::string("GCC ") + __VERSION__;
+#endif
   if (torch::cuda::is_available()) {
     const auto dotted = [](long version, long major, long minor) {
       return std::to_string(version / major) + "." + std::to_string(version % major / minor);
@@ -110,113 +88,12 @@ Machine this_machine() {
   return machine;
 }
 
-std::optional<Expected> expected_of(const Case& one, const std::string& technique, torch::Device device) {
-  for (const Expectation& expectation : one.expected) {
-    if (expectation.technique != technique) continue;
-    const Expect expect = device.is_cuda() ? expectation.on_cuda.value_or(expectation.expect) : expectation.expect;
-    return Expected{to_string(expect.speed), to_string(expect.memory), to_string(expect.validity)};
-  }
-  return std::nullopt;
-}
-
-// A misspelt setting would silently measure the default.
-void check_settings(const CaseRun& run) {
-  std::set<std::string> known;
-  for (const Candidate& candidate : run.candidates) {
-    for (const auto& [name, value] : candidate.record->read) known.insert(name);
-  }
-  std::string all;
-  for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
-  for (const auto& [name, value] : run.description.settings) {
-    if (!known.contains(name)) {
-      throw UsageError("setting " + name + ": nothing in this lesson reads it" + (all.empty() ? "" : "; it reads: " + all));
-    }
-  }
-}
-
-std::string workload_of(const Lesson& lesson, const Case& one) { return one.workload.empty() ? lesson.workload : one.workload; }
-
-CaseResult collect(CaseRun& run) {
-  CaseResult result;
-  result.name = run.description.name;
-  result.workload = workload_of(run.lesson, run.description);
-  result.size = to_string(run.size);
-  result.device = run.device.is_cuda() ? "cuda" : "cpu";
-  result.dtype = "float32";
-  result.world_size = run.world.ranks.world_size;
-  result.backend = run.world.backend;
-  result.threads = run.options.threads;
-  result.preset = run.options.preset.name;
-  result.seed = static_cast<int64_t>(run.options.seed);
-  for (Candidate& candidate : run.candidates) {
-    for (const auto& [name, value] : candidate.record->read) result.settings[name] = value;
-    candidate.result.notes = candidate.record->notes;
-    const auto sent = candidate.result.notes.find("bytes sent");
-    if (sent != candidate.result.notes.end()) {
-      candidate.result.bytes_sent = static_cast<int64_t>(sent->second.value);
-      candidate.result.notes.erase(sent);
-    }
-    if (&candidate == &run.candidates.front()) {
-      candidate.result.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
-    }
-    result.variants.push_back(candidate.result);
-    if (candidate.agreement) {
-      Verdict verdict;
-      verdict.technique = candidate.variant->name;
-      verdict.agreement = candidate.agreement;
-      result.verdicts.push_back(verdict);
-    }
-  }
-  if (result.workload != kFoundation) judge(result);
-  return result;
-}
-
-CaseResult run_case(const Lesson& lesson, const Case& one, const Options& options, const World& world, torch::Device device,
-                    const Machine& machine, double seconds, Progress& progress) {
-  CaseRun run{lesson,   one, options, world, device, machine, options.size.value_or(default_size(device)), GlobalState::capture(device),
-              progress, {},  seconds};
-  const auto add = [&](const Variant& variant) {
-    Candidate candidate{&variant, {}, std::make_shared<TrialRecord>(), std::nullopt};
-    candidate.record->settings = one.settings;
-    candidate.result.name = variant.name;
-    candidate.result.expected = expected_of(one, variant.name, device);
-    run.candidates.push_back(std::move(candidate));
-  };
-  add(lesson.baseline);
-  for (const Variant& technique : lesson.techniques) {
-    const bool chosen = options.only.empty() || std::find(options.only.begin(), options.only.end(), technique.name) != options.only.end();
-    // A case compares the techniques that it states an expectation for.
-    const bool stated = std::any_of(one.expected.begin(), one.expected.end(), [&](const auto& e) { return e.technique == technique.name; });
-    if (chosen && (stated || one.expected.empty())) add(technique);
-  }
-  progress.at(0, "building");
-  build_pass(run);
-  check_settings(run);
-  // A foundation case's variants do their work while they are built and only note numbers.
-  if (workload_of(lesson, one) != kFoundation && run.candidates.front().ok()) {
-    agreement_pass(run);
-    if (run.candidates.front().ok()) {
-      counting_pass(run);
-      memory_pass(run);
-      time_pass(run);
-      split_pass(run);
-    }
-  }
-  progress.at(1, "done");
-  return collect(run);
-}
-
 int exit_code(const Result& result) {
-  bool anything = false, wrong = false;
-  for (const CaseResult& one : result.cases) {
-    for (const VariantResult& variant : one.variants) {
-      const bool trap = variant.expected && variant.expected->validity == "INVALID";
-      anything = anything || variant.status == "ok";
-      if (variant.status == "invalid" && !trap) wrong = true;
-      if (variant.status == "ok" && trap) wrong = true;
-    }
-  }
-  return wrong ? 1 : anything ? 0 : 77;
+  const bool well = std::all_of(result.cases.begin(), result.cases.end(), all_well);
+  const bool anything = std::any_of(result.cases.begin(), result.cases.end(), [](const CaseResult& c) {
+    return std::any_of(c.variants.begin(), c.variants.end(), [](const VariantResult& v) { return v.status == "ok"; });
+  });
+  return !well ? 1 : anything ? 0 : 77;
 }
 
 Ranks ranks_or_usage_error() {
@@ -244,6 +121,7 @@ std::vector<std::string> recorded_flags(int argc, char** argv) {
 int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const auto parsed = parse_options(argc, argv, lesson);
   if (!parsed) return 0;
+  check_lesson(lesson);
   const Options& options = *parsed;
   const std::string name = std::filesystem::path(argv[0]).filename().string();
   if (options.describe) {
@@ -274,7 +152,6 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.lesson = name;
   result.title = lesson.title;
   result.workload = lesson.workload;
-  result.foundation = lesson.workload == kFoundation;
   result.lesson_version = lesson.version;
   result.argv = recorded_flags(argc, argv);
   result.started_at = utc_now();
@@ -285,32 +162,19 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.machine = this_machine();
 
   bool stopped = false;
-  {
-    Progress progress(ranks.rank == 0, static_cast<int>(cases.size()));
-    // Six tenths of the budget go to the time pass; the rest to building, agreement, memory and split.
-    const double case_seconds =
-        options.preset.lesson_seconds > 0
-            ? std::min(options.preset.case_seconds, options.preset.lesson_seconds / static_cast<double>(cases.size()))
-            : options.preset.case_seconds;
-    try {
-      for (size_t i = 0; i < cases.size(); ++i) {
-        progress.begin_case(static_cast<int>(i), cases[i].name);
-        result.cases.push_back(run_case(lesson, cases[i], options, world, device, result.machine, 0.6 * case_seconds, progress));
-      }
-    } catch (const Interrupted&) {
-      stopped = true;
-    } catch (const UsageError&) {
-      throw;
-    } catch (const std::exception& error) {
-      if (!world.group) throw;
-      // A failed collective: say who is gone, not how the transport put it.
-      std::string who;
-      for (const int rank : world.missing_ranks(std::chrono::seconds(3))) who += (who.empty() ? "" : ", ") + std::to_string(rank);
-      const std::string text = error.what();
-      throw std::runtime_error("rank " + std::to_string(ranks.rank) + ": " +
-                               (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
-                               "; nothing was written");
-    }
+  try {
+    stopped = !measure_cases(lesson, cases, options, world, device, result.machine, result.cases);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!world.group) throw;
+    // A failed collective: say who is gone, not how the transport put it.
+    std::string who;
+    for (const int rank : world.missing_ranks(std::chrono::seconds(3))) who += (who.empty() ? "" : ", ") + std::to_string(rank);
+    const std::string text = error.what();
+    throw std::runtime_error("rank " + std::to_string(ranks.rank) + ": " +
+                             (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
+                             "; nothing was written");
   }
   if (ranks.rank != 0) return stopped ? 130 : exit_code(result);
   if (!options.json.empty() && !result.cases.empty()) write_result(options.json, result);

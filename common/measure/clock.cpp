@@ -1,6 +1,9 @@
 #include <tenfold/clock.h>
 
+#include <sys/resource.h>
+
 #include <chrono>
+#include <ctime>
 
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -8,23 +11,52 @@
 #endif
 
 namespace tenfold {
+namespace {
 
-double time_block(torch::Device device, const std::function<void()>& work) {
+double read(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The processor's clocks outside the wall's: what reading them costs is then not in the wall's time.
+Times host_times(const std::function<void()>& work) {
+  const double processor = read(CLOCK_PROCESS_CPUTIME_ID), thread = read(CLOCK_THREAD_CPUTIME_ID);
+  const auto wall = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - wall;
+  const double thread_after = read(CLOCK_THREAD_CPUTIME_ID);
+  return {passed.count(), read(CLOCK_PROCESS_CPUTIME_ID) - processor, thread_after - thread, 0};
+}
+
+}  // namespace
+
+Times take_times(torch::Device device, const std::function<void()>& work) {
 #ifdef TENFOLD_WITH_CUDA
   if (device.is_cuda()) {
     at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-    begin.record(c10::cuda::getCurrentCUDAStream(device.index()));
-    work();
-    end.record(c10::cuda::getCurrentCUDAStream(device.index()));
-    end.synchronize();
-    return begin.elapsed_time(end) / 1e3;
+    const auto stream = c10::cuda::getCurrentCUDAStream(device.index());
+    begin.record(stream);
+    Times times = host_times([&] {
+      work();
+      end.record(stream);
+      end.synchronize();
+    });
+    times.device = begin.elapsed_time(end) / 1e3;
+    return times;
   }
 #else
   (void)device;
 #endif
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return host_times(work);
+}
+
+double time_block(torch::Device device, const std::function<void()>& work) { return take_times(device, work).seconds(); }
+
+int64_t waits_of_this_thread() {
+  rusage use{};
+  getrusage(RUSAGE_THREAD, &use);
+  return use.ru_nvcsw + use.ru_majflt;
 }
 
 }  // namespace tenfold

@@ -1,14 +1,31 @@
 #pragma once
-// Time of a block of steps: device events on CUDA, the steady clock on the CPU.
+// Times of a block of steps: the steady clock and the process's processor time, on CUDA device events as well.
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <functional>
 
 namespace tenfold {
 
-/// Seconds that `work` takes, its queued device work included. On CUDA two events on the current stream enclose it, and
-/// the only synchronisation is after the second; on the CPU the steady clock is read before and after.
+/// What a piece of work took, by each clock.
+struct Times {
+  double wall = 0;       ///< seconds by the steady clock
+  double processor = 0;  ///< seconds of processor time, of all threads of the process
+  double thread = 0;     ///< seconds of processor time, of the calling thread
+  double device = 0;     ///< seconds between two events of the current stream; 0 on a CPU
+  /// What the device took: by its own clock on CUDA, by the wall's on a CPU.
+  double seconds() const { return device > 0 ? device : wall; }
+};
+
+/// Times `work`, its queued device work included. On CUDA two events on the current stream enclose it, and the only
+/// synchronisation is after the second.
+Times take_times(torch::Device device, const std::function<void()>& work);
+
+/// take_times(...).seconds().
 double time_block(torch::Device device, const std::function<void()>& work);
+
+/// How often this thread gave up its core to wait for something: voluntary context switches, and page faults that read a disk.
+int64_t waits_of_this_thread();
 
 }  // namespace tenfold

@@ -3,8 +3,8 @@
 #include <tenfold/clock.h>
 #include <tenfold/lesson.h>
 #include <tenfold/memory.h>
+#include <tenfold/observe.h>
 
-#include <ATen/record_function.h>
 #include <torch/csrc/profiler/util.h>
 
 #include <chrono>
@@ -127,23 +127,12 @@ void time_end(const at::RecordFunction&, at::ObserverContext*) {
   pass->counted->regions[open.name].seconds += std::chrono::duration<double>(Clock::now() - open.begin).count();
 }
 
-// Registers callbacks for the enclosed step and takes them away again, whatever happens.
-class Observe {
- public:
-  Observe(Pass& current, const std::vector<at::RecordFunctionCallback>& callbacks) {
-    pass = &current;
-    for (const auto& callback : callbacks) handles_.push_back(at::addThreadLocalCallback(callback));
-  }
-  ~Observe() {
-    for (auto handle : handles_) at::removeCallback(handle);
-    pass = nullptr;
-  }
-  Observe(const Observe&) = delete;
-  Observe& operator=(const Observe&) = delete;
-
- private:
-  std::vector<at::CallbackHandle> handles_;
-};
+std::string missing(const char* what, const std::string& name, const auto& named) {
+  std::string all;
+  for (const auto& [known, value] : named) all += (all.empty() ? "" : ", ") + known;
+  return "the prediction asks for the " + std::string(what) + " '" + name + "' of the baseline's step, which has " +
+         (all.empty() ? "none" : "only: " + all);
+}
 
 at::RecordFunctionCallback scope_callback(at::RecordFunctionCallback::StartCallback begin, at::RecordFunctionCallback::EndCallback end) {
   return at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::USER_SCOPE});
@@ -153,7 +142,13 @@ at::RecordFunctionCallback scope_callback(at::RecordFunctionCallback::StartCallb
 
 const Region& Counted::region(const std::string& name) const {
   const auto found = regions.find(name);
-  if (found == regions.end()) throw std::invalid_argument("the baseline's step has no region '" + name + "'");
+  if (found == regions.end()) throw std::invalid_argument(missing("region", name, regions));
+  return found->second;
+}
+
+double Counted::setting(const std::string& name) const {
+  const auto found = settings.find(name);
+  if (found == settings.end()) throw std::invalid_argument(missing("setting", name, settings));
   return found->second;
 }
 
@@ -175,7 +170,7 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   {
     Pass memory{device, &counted, {}};
     reset_peak(device);
-    Observe observe(memory, {scope_callback(memory_begin, memory_end)});
+    const Observe observe(pass, memory, {scope_callback(memory_begin, memory_end)});
     step.fn();
     note_peak();
     counted.peak_bytes = memory.highest - before;
@@ -183,8 +178,8 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   {
     // Backward operators run under autograd's BACKWARD_FUNCTION scope and call plain operators inside: FUNCTION sees both.
     Pass work{device, &counted, {}};
-    Observe observe(
-        work,
+    const Observe observe(
+        pass, work,
         {at::RecordFunctionCallback(operator_begin, operator_end).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}),
          scope_callback(time_begin, time_end)});
     step.fn();
@@ -193,7 +188,7 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   for (auto& [name, region] : counted.regions) region.seconds = 0;
   constexpr int kTimedSteps = 5;
   Pass time{device, &counted, {}};
-  Observe observe(time, {scope_callback(time_begin, time_end)});
+  const Observe observe(pass, time, {scope_callback(time_begin, time_end)});
   counted.step_seconds = time_block(device,
                                     [&] {
                                       for (int i = 0; i < kTimedSteps; ++i) step.fn();

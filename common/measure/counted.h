@@ -45,7 +45,8 @@ struct Counted {
   double share(const std::string& name) const;
   /// Momenta and other optimizer state, from what rests beside parameters and gradients.
   int64_t optimizer_bytes() const { return resting_bytes - parameter_bytes - gradient_bytes; }
-  double setting(const std::string& name) const { return settings.at(name); }
+  /// Throws std::invalid_argument for a setting that no variant read.
+  double setting(const std::string& name) const;
 };
 
 /// Builds a step, runs a few updates and counts one. `build` is called under the counting allocator.

@@ -3,8 +3,8 @@
 #include <tenfold/clock.h>
 #include <tenfold/lesson.h>
 #include <tenfold/memory.h>
+#include <tenfold/observe.h>
 
-#include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -57,14 +57,14 @@ void end(const at::RecordFunction& fn, at::ObserverContext*) {
 
 Split split_on_cpu(const Step& step, int steps) {
   CpuPass current;
-  const auto handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
-  pass = &current;
-  const double seconds = time_block(torch::kCPU, [&] {
-    for (int i = 0; i < steps; ++i) step.fn();
-  });
-  pass = nullptr;
-  at::removeCallback(handle);
+  double seconds = 0;
+  {
+    const Observe observe(pass, current,
+                          {at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})});
+    seconds = time_block(torch::kCPU, [&] {
+      for (int i = 0; i < steps; ++i) step.fn();
+    });
+  }
   Split split = current.sum;
   split.host = std::max(0.0, seconds - split.data - split.device - split.copy - split.communication);
   return split;
@@ -100,8 +100,13 @@ std::unique_ptr<torch::autograd::profiler::ProfilerResult> record(torch::Device 
   profiler::prepareProfiler(config, activities);
   profiler::enableProfiler(config, activities,
                            {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION});
-  for (int i = 0; i < steps; ++i) step.fn();
-  synchronize(device);
+  try {
+    for (int i = 0; i < steps; ++i) step.fn();
+    synchronize(device);
+  } catch (...) {
+    profiler::disableProfiler();  // or it would go on with the next variant's steps
+    throw;
+  }
   return profiler::disableProfiler();
 }
 

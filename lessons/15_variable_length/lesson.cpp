@@ -111,7 +111,7 @@ Step mean_of_means(const Trial& trial) { return padded(trial, tenfold::pad_in_bu
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const tenfold::Expect trap{ANY, ANY, INVALID};
+  const tenfold::Expect trap{ANY, ANY, TRAP};
   return tenfold::run(
       argc, argv,
       {.title = "Variable length",

@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
                   {},
                   {{"loader", {FASTER, SAME, VALID}},
                    {"batched", {ANY, ANY, VALID}, Expect{FASTER, ANY, VALID}},
-                   {"one draw", {ANY, ANY, INVALID}}}},
+                   {"one draw", {ANY, ANY, TRAP}}}},
                  {"light model",
                   {{"channels", 2}, {"batch", 128}},
                   {{"loader", {FASTER, SAME, VALID}}, {"batched", {FASTER, LARGER, VALID}}}},

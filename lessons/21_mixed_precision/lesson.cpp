@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
                   {{"bf16 autocast", {ANY, SMALLER, VALID}, {{FASTER, SMALLER, VALID}}},
                    {"fp16 + scaler", {SLOWER, SMALLER, VALID}, {{FASTER, SMALLER, VALID}}},
                    {"TF32", {ANY, ANY, VALID}, {{FASTER, SAME, VALID}}},
-                   {"never unscaled", {ANY, ANY, INVALID}}}},
+                   {"never unscaled", {ANY, ANY, TRAP}}}},
                  {"tiny layers", {{"tiny_layers", 1}}, {{"fp16 + scaler", {SLOWER, LARGER, VALID}}}, "R3"}},
        .agreement = tenfold::Agreement::exact_on_cpu()});
 }

@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
                   {{"every block", {SLOWER, SMALLER, VALID}},
                    {"every second", {SLOWER, SMALLER, VALID}},
                    {"square root", {SLOWER, SMALLER, VALID}},
-                   {"new random numbers", {ANY, ANY, INVALID}}}},
+                   {"new random numbers", {ANY, ANY, TRAP}}}},
                  {"states",
                   {{"layers", 2}, {"batch", 1}, {"length", 8}, {"width", 256}},
                   {{"every block", {SLOWER, SAME, VALID}}, {"every second", {SLOWER, SAME, VALID}}}}},

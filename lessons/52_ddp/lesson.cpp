@@ -170,7 +170,7 @@ tenfold::Prediction divided(const Counted& baseline, Sent how, double sends = 1)
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const tenfold::Expect helps{FASTER, SMALLER, VALID}, smaller{ANY, SMALLER, VALID}, loses{SLOWER, ANY, VALID}, trap{ANY, ANY, INVALID};
+  const tenfold::Expect helps{FASTER, SMALLER, VALID}, smaller{ANY, SMALLER, VALID}, loses{SLOWER, ANY, VALID}, trap{ANY, ANY, TRAP};
   const auto one_by_one = [](const Counted& c) { return divided(c, Sent::alone); };
   const auto in_turn = [](const Counted& c) { return divided(c, Sent::in_buckets); };
   const auto each_piece = [](const Counted& c) { return divided(c, Sent::beside_backward, c.setting("micro_batches")); };

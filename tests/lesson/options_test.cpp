@@ -5,6 +5,7 @@
 #include <tenfold/flags.h>
 #include <tenfold/options.h>
 #include <tenfold/passes.h>
+#include <tenfold/time_pass.h>
 
 #include "support.h"
 
@@ -120,8 +121,9 @@ TEST(Options, PresetsPromiseWhatTheMethodSays) {
   EXPECT_LE(tenfold::preset_named("smoke").lesson_seconds, 5);
   EXPECT_LE(tenfold::preset_named("quick").lesson_seconds, 25);
   EXPECT_LE(tenfold::preset_named("full").case_seconds, 60);
-  EXPECT_GE(tenfold::preset_named("quick").block_seconds, 0.05);
-  EXPECT_GE(tenfold::preset_named("quick").block_steps, 3);
+  EXPECT_GE(tenfold::preset_named("quick").builds, tenfold::kFewestBuilds);
+  EXPECT_EQ(tenfold::preset_named("full").builds, 2 * tenfold::kFewestBuilds);
+  EXPECT_EQ(tenfold::preset_named("quick").block_seconds, 0.01);
 }
 
 TEST(Options, SetOverridesEveryCase) {
@@ -142,6 +144,26 @@ TEST(Trial, ReadsSettingsAndDeclaresThem) {
   trial.note("n", 2, "steps");
   EXPECT_EQ(record->notes.at("n").unit, "steps");
   EXPECT_THROW(trial.cannot("why"), tenfold::CannotRun);
+}
+
+using tenfold::block_steps;
+
+TEST(BlockSteps, OneStepOrTenMilliseconds) {
+  EXPECT_EQ(block_steps({{0.028}, {0.0005}, {0.004}}, 0.01, false), (std::vector<int64_t>{1, 20, 3}));
+  EXPECT_EQ(block_steps({{0.028}, {0.0005}}, 0, false), (std::vector<int64_t>{1, 1})) << "a smoke run";
+}
+
+TEST(BlockSteps, ASwitchThatCostsMoreThanOnePercentLengthensTheBlock) {
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 0.0001}}, 0.01, false)[0], 1);
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 0.0006}}, 0.01, false)[0], 3);
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 5}}, 0.01, false)[0], 50) << "never beyond a second";
+}
+
+TEST(BlockSteps, ThreadsAndDevicesShareTheLongestBlock) {
+  // One step more than batches that may be ready, and the others as long.
+  EXPECT_EQ(block_steps({{0.01}, {.seconds = 0.02, .threads = true, .batches_ahead = 2}}, 0.01, false), (std::vector<int64_t>{6, 3}));
+  EXPECT_EQ(block_steps({{0.01}, {0.05}}, 0.01, false), (std::vector<int64_t>{1, 1})) << "nothing is at work between their blocks";
+  EXPECT_EQ(block_steps({{0.001}, {0.030}}, 0.01, true), (std::vector<int64_t>{90, 3})) << "three steps and 50 ms on a device";
 }
 
 TEST(Trial, SizesChooseTheirValue) {

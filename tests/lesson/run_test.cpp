@@ -5,10 +5,16 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <numeric>
 #include <set>
+#include <thread>
 
 #include <tenfold/fingerprint.h>
 #include <tenfold/global_state.h>
+#include <tenfold/judge.h>
 
 #include "support.h"
 
@@ -37,9 +43,12 @@ TEST(Run, AValidLessonGetsRoundsPeaksSplitAndAVerdict) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   ASSERT_TRUE(ran.wrote);
   const auto& twin = variant(ran, "twin");
-  EXPECT_EQ(twin.rounds.size(), 6U);
-  EXPECT_EQ(variant(ran, "plain").rounds.size(), 6U);
-  EXPECT_EQ(variant(ran, "plain").rounds_b.size(), 6U);
+  ASSERT_EQ(twin.blocks.size(), 1U);
+  EXPECT_EQ(twin.blocks[0].size(), 6U);
+  ASSERT_EQ(variant(ran, "plain").blocks.size(), 2U);
+  EXPECT_EQ(variant(ran, "plain").blocks[0].size(), 6U);
+  EXPECT_EQ(variant(ran, "plain").blocks[1].size(), 6U);
+  EXPECT_EQ(twin.blocks[0].items, 64 * twin.blocks[0].steps);
   EXPECT_GT(twin.peak_bytes.at("allocated"), 64 * 200 * 4);
   // malloc may round equal requests differently.
   EXPECT_NEAR(twin.peak_bytes.at("allocated"), variant(ran, "plain").peak_bytes.at("allocated"), 256);
@@ -58,11 +67,59 @@ TEST(Run, AResultKeepsItsFlagsAndNoPath) {
   EXPECT_EQ(ran.result.argv, (std::vector<std::string>{"--preset=quick", "--rounds", "5"}));
 }
 
-TEST(Run, AVariantTakesEveryPositionInTurn) {
-  const auto ran = toy::run(toy::lesson(), {"--preset", "quick", "--rounds", "6"});
-  std::set<int> positions;
-  for (const auto& round : variant(ran, "twin").rounds) positions.insert(round.position);
-  EXPECT_EQ(positions, (std::set<int>{0, 1, 2}));
+// Each order is drawn and then reversed: whatever the number of variants, none is first more often than it is last.
+TEST(Run, PositionsBalanceForAnyNumberOfVariants) {
+  for (size_t techniques = 1; techniques <= 4; ++techniques) {
+    auto lesson = toy::lesson();
+    while (lesson.techniques.size() < techniques) {
+      lesson.techniques.push_back({"twin " + std::to_string(lesson.techniques.size()), toy::plain});
+    }
+    const auto ran = toy::run(lesson, {"--preset", "quick", "--rounds", "12"});
+    std::set<std::vector<int64_t>> orders;
+    for (const auto& one : ran.result.cases.at(0).variants) {
+      for (const auto& blocks : one.blocks) {
+        const int64_t sum = std::accumulate(blocks.position.begin(), blocks.position.end(), int64_t{0});
+        EXPECT_EQ(2 * sum, static_cast<int64_t>(12 * (techniques + 1))) << one.name << " among " << techniques + 2;
+        orders.insert(blocks.position);
+      }
+    }
+    EXPECT_EQ(orders.size(), techniques + 2) << "the orders are drawn, not one that turns";
+  }
+}
+
+TEST(Run, RoundsAreSpreadOverBuildsOfEqualSize) {
+  std::atomic<int> built = 0;
+  auto lesson = toy::lesson();
+  lesson.techniques = {{"counts its builds", [&](const tenfold::Trial& trial) {
+                          ++built;
+                          return toy::plain(trial);
+                        }}};
+  const auto ran = toy::run(lesson, {"--preset", "quick", "--rounds", "12"});
+  EXPECT_EQ(variant(ran, "counts its builds").blocks[0].build, (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
+  EXPECT_GE(built, 6);
+}
+
+TEST(Run, ProcessorTimeDecidesWhereAStepWaitsForNothing) {
+  const std::vector<std::string> flags = {"--preset", "quick", "--rounds", "6"};
+  EXPECT_EQ(toy::run(toy::lesson(), flags).result.cases.at(0).clock, tenfold::Clock::processor);
+  auto lesson = toy::lesson();
+  lesson.techniques.push_back({"sleeps", [](const tenfold::Trial& trial) {
+                                 tenfold::Step step = toy::plain(trial);
+                                 step.fn = [fn = step.fn] {
+                                   std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                   return fn();
+                                 };
+                                 return step;
+                               }});
+  EXPECT_EQ(toy::run(lesson, flags).result.cases.at(0).clock, tenfold::Clock::wall);
+  lesson = toy::lesson();
+  lesson.techniques.push_back({"has a thread", [](const tenfold::Trial& trial) {
+                                 tenfold::Step step = toy::plain(trial);
+                                 step.park = [](bool) {};
+                                 return step;
+                               }});
+  EXPECT_EQ(toy::run(lesson, flags).result.cases.at(0).clock, tenfold::Clock::wall);
+  EXPECT_EQ(toy::run(toy::lesson(), {"--rounds", "6", "--threads", "2"}).result.cases.at(0).clock, tenfold::Clock::wall);
 }
 
 TEST(Run, TooFewRoundsAreUndecided) {
@@ -89,7 +146,7 @@ TEST_P(BrokenVariants, AreInvalidAndGetNoRatio) {
   EXPECT_EQ(verdict(ran, "broken").speed.label, "INVALID");
   EXPECT_FALSE(verdict(ran, "broken").speed.ratio);
   EXPECT_FALSE(verdict(ran, "broken").memory.ratio);
-  EXPECT_TRUE(variant(ran, "broken").rounds.empty());
+  EXPECT_TRUE(variant(ran, "broken").blocks.empty());
   EXPECT_EQ(variant(ran, "twin").status, "ok") << "one broken variant must not spoil the others";
 }
 
@@ -102,18 +159,120 @@ INSTANTIATE_TEST_SUITE_P(All, BrokenVariants,
 TEST(Run, ATrapThatIsCaughtIsNoError) {
   auto lesson = toy::lesson();
   lesson.techniques = {{"trap", toy::wrong_scale}};
-  lesson.cases = {{"toy", {}, {{"trap", {ANY, ANY, INVALID}}}}};
+  lesson.cases = {{"toy", {}, {{"trap", {ANY, ANY, TRAP}}}}};
   const auto ran = toy::run(lesson, {"--preset", "smoke"});
   EXPECT_EQ(ran.code, 0);
-  EXPECT_EQ(verdict(ran, "trap").as_expected, true);
+  EXPECT_EQ(verdict(ran, "trap").as_expected.caught, true);
+  EXPECT_THAT(ran.out, HasSubstr("trap caught"));
 }
 
 TEST(Run, ATrapThatIsNotCaughtIsAnError) {
   auto lesson = toy::lesson();
-  lesson.cases = {{"toy", {}, {{"twin", {ANY, ANY, INVALID}}}}};
+  lesson.cases = {{"toy", {}, {{"twin", {ANY, ANY, TRAP}}}}};
   const auto ran = toy::run(lesson, {"--preset", "smoke"});
   EXPECT_EQ(ran.code, 1);
-  EXPECT_EQ(verdict(ran, "twin").as_expected, false);
+  EXPECT_EQ(verdict(ran, "twin").as_expected.caught, false);
+}
+
+// Whatever else ends a trap, it was not the check that found it out.
+TEST(Run, ATrapThatFailsForAnotherReasonIsNotCaught) {
+  const auto trapped = [](tenfold::Step (*build)(const tenfold::Trial&)) {
+    auto lesson = toy::lesson();
+    lesson.techniques = {{"trap", build}};
+    lesson.cases = {{"toy", {}, {{"trap", {ANY, ANY, TRAP}}}}};
+    return toy::run(lesson, {"--preset", "smoke"});
+  };
+  for (const auto build : {toy::throws, toy::out_of_memory}) {
+    const auto ran = trapped(build);
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_EQ(variant(ran, "trap").status, "invalid");
+    EXPECT_EQ(verdict(ran, "trap").as_expected.caught, false);
+    EXPECT_THAT(ran.out, HasSubstr("NOT CAUGHT"));
+  }
+  EXPECT_EQ(trapped(toy::not_a_number).code, 0) << "a loss that is not finite is what the check looks for";
+}
+
+TEST(Run, WhatExceedsTheMemoryMustRunOutOfIt) {
+  const auto exceeding = [](tenfold::Step (*build)(const tenfold::Trial&)) {
+    auto lesson = toy::lesson();
+    lesson.techniques = {{"too large", build}};
+    lesson.cases = {{"toy", {}, {{"too large", {ANY, ANY, EXCEEDS}}}}};
+    return toy::run(lesson, {"--preset", "smoke"}).code;
+  };
+  EXPECT_EQ(exceeding(toy::out_of_memory), 0);
+  EXPECT_EQ(exceeding(toy::wrong_scale), 1);
+  EXPECT_EQ(exceeding(toy::plain), 1);
+}
+
+// A name that nobody has would drop a technique from its case without a word.
+TEST(Run, WhatALessonSaysOfItselfIsCheckedBeforeAnythingIsBuilt) {
+  int built = 0;
+  const auto refusal = [&](const std::vector<tenfold::Expectation>& expected, const std::vector<tenfold::Variant>& more = {}) {
+    auto lesson = toy::lesson();
+    lesson.baseline.build = [&built](const tenfold::Trial& trial) {
+      ++built;
+      return toy::plain(trial);
+    };
+    lesson.techniques.insert(lesson.techniques.end(), more.begin(), more.end());
+    lesson.cases = {{"toy", {}, expected}};
+    const auto ran = toy::run(lesson, {"--preset", "smoke"});
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(refusal({{"twim", {FASTER}}, {"twin", {}}}), HasSubstr("case 'toy', technique 'twim': there is no technique of this name"));
+  EXPECT_THAT(refusal({{"twin", {}}}, {{"forgotten", toy::plain}}), HasSubstr("no case compares the technique 'forgotten'"));
+  EXPECT_THAT(refusal({{"twin", {SMALLER, FASTER}}}), HasSubstr("SMALLER is no outcome of speed"));
+  EXPECT_THAT(refusal({{"twin", {ANY, FASTER}}}), HasSubstr("FASTER is no outcome of memory"));
+  EXPECT_THAT(refusal({{"twin", {ANY, ANY, SAME}}}), HasSubstr("SAME is no kind of variant"));
+  EXPECT_THAT(refusal({{"twin", {FASTER, ANY, TRAP}}}), HasSubstr("state ANY"));
+  EXPECT_THAT(refusal({{"twin", {FASTER, ANY, MISTAKE}}}), HasSubstr("state SLOWER or LARGER"));
+  EXPECT_THAT(refusal({{"twin", {}, tenfold::Expect{SMALLER}}}), HasSubstr("on CUDA: SMALLER is no outcome of speed"));
+  EXPECT_THAT(refusal({{"twin", {}}, {"twin", {}}}), HasSubstr("are called 'twin'"));
+  EXPECT_THAT(refusal({}, {{"twin", toy::plain}}), HasSubstr("are called 'twin'"));
+  EXPECT_EQ(built, 0);
+}
+
+// What a prediction asks for and the step does not have fails the variant that asked.
+TEST(Run, APredictionThatFailsEndsOneVariant) {
+  auto lesson = toy::lesson();
+  lesson.techniques = {{"asks", toy::plain, [](const tenfold::Counted& c) { return tenfold::Prediction{c.share("forwards")}; }},
+                       {"asks for a setting", toy::plain, [](const tenfold::Counted& c) { return tenfold::Prediction{c.setting("x")}; }},
+                       {"twin", toy::plain}};
+  const auto ran = toy::run(lesson, {"--preset", "smoke"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(variant(ran, "asks").reason, HasSubstr("asks for the region 'forwards' of the baseline's step, which has"));
+  EXPECT_THAT(variant(ran, "asks for a setting").reason, HasSubstr("the setting 'x' of the baseline's step, which has only: repeat"));
+  EXPECT_EQ(variant(ran, "asks").status, "invalid");
+  EXPECT_EQ(variant(ran, "plain").status, "ok");
+  EXPECT_EQ(variant(ran, "twin").status, "ok");
+  EXPECT_TRUE(verdict(ran, "twin").speed.ratio);
+}
+
+// Observers must not outlive the step that they observe, whichever of its calls throws.
+TEST(Run, AStepThatThrowsInAnyPassEndsOneVariant) {
+  bool reached_the_end = false;
+  for (int call = 1; call < 60 && !reached_the_end; ++call) {
+    const auto calls = std::make_shared<int>(0);
+    auto lesson = toy::lesson();
+    lesson.techniques.push_back({"throws later", [calls, call](const tenfold::Trial& trial) {
+                                   tenfold::Step step = toy::plain(trial);
+                                   step.fn = [fn = step.fn, calls, call] {
+                                     if (++*calls == call) throw std::runtime_error("this call fails");
+                                     return fn();
+                                   };
+                                   return step;
+                                 }});
+    const auto ran = toy::run(lesson, {"--preset", "smoke"});
+    reached_the_end = *calls < call;
+    EXPECT_EQ(ran.code, reached_the_end ? 0 : 1) << "call " << call << ": " << ran.err;
+    EXPECT_EQ(variant(ran, "twin").status, "ok") << "call " << call;
+    EXPECT_TRUE(variant(ran, "twin").split) << "call " << call;
+    if (reached_the_end) continue;
+    EXPECT_EQ(variant(ran, "throws later").reason, "this call fails");
+    EXPECT_TRUE(variant(ran, "throws later").blocks.empty());
+  }
+  EXPECT_TRUE(reached_the_end);
 }
 
 TEST(Run, AToleranceThatASkippedUpdatePassesIsVoid) {
@@ -184,14 +343,14 @@ TEST(Run, AFoundationCaseOnlyNotes) {
   const auto ran = toy::run(lesson, {"--preset", "smoke"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   ASSERT_EQ(ran.result.cases.size(), 2U);
-  EXPECT_FALSE(ran.result.foundation);
+  EXPECT_FALSE(ran.result.is_survey());
   EXPECT_EQ(ran.result.cases[0].verdicts.size(), 1U);
   const tenfold::CaseResult& counted = ran.result.cases[1];
-  EXPECT_EQ(counted.workload, "foundation");
+  EXPECT_EQ(counted.kind, "survey");
   EXPECT_TRUE(counted.verdicts.empty());
   for (const auto& variant : counted.variants) {
     EXPECT_EQ(variant.status, "ok");
-    EXPECT_TRUE(variant.rounds.empty());
+    EXPECT_TRUE(variant.blocks.empty());
     EXPECT_EQ(variant.notes.at("counted").value, 3);
   }
 }
@@ -206,15 +365,17 @@ TEST(Run, NotesSettingsAndBytesSentAreRecorded) {
   lesson.techniques = {{"noting", noting}};
   const auto ran = toy::run(lesson, {"--preset", "smoke", "--set", "repeat=2"});
   EXPECT_EQ(variant(ran, "noting").notes.at("skipped steps").value, 3);
-  EXPECT_EQ(variant(ran, "noting").bytes_sent, 1024);
-  EXPECT_EQ(ran.result.cases[0].settings.at("repeat"), 2);
+  EXPECT_EQ(variant(ran, "noting").sent_bytes.at("collectives"), 1024);
+  EXPECT_EQ(ran.result.cases[0].settings.at("repeat"), tenfold::SettingValue{int64_t{2}});
 }
 
 TEST(Run, ASweepMeasuresEachValueAsACase) {
   const auto ran = toy::run(toy::lesson(), {"--preset", "smoke", "--sweep", "repeat=1,2,3"});
   ASSERT_EQ(ran.result.cases.size(), 3U);
   EXPECT_EQ(ran.result.cases[2].name, "toy repeat=3");
-  EXPECT_EQ(ran.result.cases[2].settings.at("repeat"), 3);
+  EXPECT_EQ(ran.result.cases[2].settings.at("repeat"), tenfold::SettingValue{int64_t{3}});
+  ASSERT_TRUE(ran.result.cases[2].sweep);
+  EXPECT_EQ(ran.result.cases[2].sweep->setting, "repeat");
 }
 
 TEST(Run, PredictionsComeFromTheCountedBaseline) {

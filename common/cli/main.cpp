@@ -96,16 +96,19 @@ int run(int argc, char** argv) {
 
   std::string exercise_lesson;
   bool exercise_reset = false;
-  double exercise_limit_s = 120;
+  tenfold::GivenFlags exercise_flags;
   auto* exercise_command = command(
       "exercise",
       "start or check a lesson's exercise\n"
       "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call again. Exit code 0 when every check passes.");
   exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
   exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
-  exercise_command->add_option("--limit", exercise_limit_s, "stop an answer whose checks have not ended after so many seconds (120)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS");
+  tenfold::add_flag(*exercise_command,
+                    {.name = "--limit",
+                     .value = "SECONDS",
+                     .help = "stop an answer whose checks have not ended after so many seconds (120 unless given)",
+                     .range = tenfold::Range{1}},
+                    exercise_flags);
 
   tenfold::cli::KernelOptions kernel;
   tenfold::GivenFlags kernel_flags;
@@ -227,7 +230,10 @@ int run(int argc, char** argv) {
       throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
     return tenfold::cli::run_lessons(run);
   }
-  if (exercise_command->parsed()) return tenfold::cli::exercise(exercise_lesson, exercise_reset, exercise_limit_s);
+  if (exercise_command->parsed()) {
+    const auto limit_s = static_cast<double>(tenfold::number_of(exercise_flags, "--limit", 120));
+    return tenfold::cli::exercise(exercise_lesson, exercise_reset, limit_s);
+  }
   if (kernel_command->parsed()) {
     kernel.flags = tenfold::as_arguments(kernel_flags);
     return tenfold::cli::kernel(kernel);

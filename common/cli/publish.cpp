@@ -8,6 +8,7 @@
 #include <tenfold/bench_report.h>
 #include <tenfold/code_hash.h>
 #include <tenfold/humanize.h>
+#include <tenfold/judge.h>
 
 #include "commands.h"
 #include "paths.h"

@@ -1,9 +1,11 @@
 """clang-tidy on every source that has not passed yet.
 
-usage: tidy.py BUILD_FOLDER [--all]
+usage: tidy.py BUILD_FOLDER [--all] [--minutes N]
 
 A file has passed when neither it, nor a header of this tree that it includes, nor the configuration has changed since.
 Stamps are kept in $TENFOLD_CACHE/tidy, so a clean clone on the same machine checks only what is new. --all checks all.
+--minutes N begins with what was committed last, begins no file after N minutes, and says how many are left for the next
+time: on a machine without stamps a whole round takes most of an hour.
 """
 
 import concurrent.futures
@@ -14,6 +16,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 
 root = pathlib.Path(__file__).resolve().parents[2]
 cache = pathlib.Path(os.environ.get("TENFOLD_CACHE") or
@@ -48,8 +51,19 @@ def key(file, headers, configuration):
     return digest.hexdigest()
 
 
+def age_of_files():
+    """How many commits ago each file was last changed, from git; uncommitted files are the newest."""
+    log = subprocess.run(["git", "-C", root, "log", "--format=%x00", "--name-only"], capture_output=True, text=True).stdout
+    age = {}
+    for number, commit in enumerate(log.split("\0")):
+        for name in commit.split():
+            age.setdefault(root / name, number)
+    return age
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    deadline = time.monotonic() + 60 * float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else float("inf")
     cache.mkdir(parents=True, exist_ok=True)
     configuration = (root / ".clang-tidy").read_bytes() + subprocess.run([tool, "--version"], capture_output=True).stdout
     deps = headers_by_object(build)
@@ -64,10 +78,15 @@ def main():
         work.setdefault(file, key(file, headers, configuration))
     pending = [f for f in sorted(work) if "--all" in sys.argv or not (cache / work[f]).exists()]
     print(f"tidy: {len(pending)} of {len(work)} files to check", flush=True)
-    failed, lock, done = [], threading.Lock(), 0
+    age = age_of_files()
+    pending.sort(key=lambda file: age.get(file, 0))
+    failed, left, lock, done = [], [], threading.Lock(), 0
 
     def check(file):
         nonlocal done
+        if time.monotonic() > deadline:
+            left.append(file)
+            return
         result = subprocess.run([tool, "-p", build, "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
                                  "--extra-arg=-Wno-ignored-gch", *[f"--removed-arg={flag}" for flag in ("-fno-tree-sra", "-fno-ipa-sra")], file], capture_output=True, text=True)
         with lock:
@@ -82,7 +101,8 @@ def main():
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(check, pending))
-    print(f"tidy: {len(pending) - len(failed)} passed, {len(failed)} failed")
+    later = f", {len(left)} left for the next time" if left else ""
+    print(f"tidy: {len(pending) - len(failed) - len(left)} passed, {len(failed)} failed{later}")
     return 1 if failed else 0
 
 

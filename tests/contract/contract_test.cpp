@@ -3,10 +3,12 @@
 
 #include <tenfold/bench_report.h>
 #include <tenfold/code_hash.h>
+#include <tenfold/judge.h>
 #include <tenfold/result.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -211,6 +213,37 @@ TEST_P(EveryLesson, HashesWhatTheCompilerReads) {
     }
   }
   EXPECT_GT(own_objects, 0U) << "Ninja recorded no object below " << own;
+}
+
+// What came out otherwise than stated or predicted is the most interesting thing on a page; it must not stand there bare.
+TEST_P(EveryLesson, ExplainsWhatCameOutOtherwise) {
+  const std::string readme = text_of(folder() / "README.md");
+  const auto marker = [](const std::string& row) { return "<!-- explains " + row + " -->"; };
+  const std::string machine = lines_of(kSource / "results" / "REFERENCE").at(0);
+  const fs::path file = kSource / "results" / machine / (name() + ".json");
+  if (!fs::exists(file)) GTEST_SKIP() << "nothing is published on " << machine;
+  std::set<std::string> rows;
+  for (const auto& one : tenfold::read_result(file).cases) {
+    for (const auto& verdict : one.verdicts) {
+      const std::string row = one.name + " | " + verdict.technique;
+      rows.insert(row);
+      const auto& came = verdict.as_expected;
+      std::string odd = !came.speed.value_or(true)    ? "its speed is a SURPRISE"
+                        : !came.memory.value_or(true) ? "its memory is a SURPRISE"
+                                                      : "";
+      for (const auto& [what, error] : tenfold::predictions_off(verdict)) {
+        odd +=
+            (odd.empty() ? "" : ", ") + ("the prediction of its " + what) + " is off by " + std::to_string(std::lround(100 * error)) + " %";
+      }
+      EXPECT_TRUE(odd.empty() || readme.find(marker(row)) != std::string::npos)
+          << name() << ", " << row << ": " << odd << "; explain it in README.md after a line " << marker(row);
+    }
+  }
+  for (size_t at = readme.find("<!-- explains "); at != std::string::npos; at = readme.find("<!-- explains ", at + 1)) {
+    const size_t begin = at + std::string("<!-- explains ").size();
+    const std::string row = readme.substr(begin, readme.find(" -->", begin) - begin);
+    EXPECT_TRUE(rows.contains(row)) << name() << "/README.md explains '" << row << "', which is no published row";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, EveryLesson, testing::ValuesIn(lessons()),

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <tenfold/humanize.h>
-#include <tenfold/judge.h>
 #include <tenfold/svg.h>
 #include <tenfold/table.h>
 
@@ -159,10 +158,7 @@ std::string lesson_section(const Result& result) {
         c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) + (c.threads == 1 ? " thread" : " threads");
     if (c.ranks > 1) about += ", " + std::to_string(c.ranks) + " ranks over " + c.backend;
     about += ", preset " + c.preset + ", seed " + std::to_string(c.seed);
-    if (const int rounds = rounds_of(c); rounds > 0) {
-      about += "; " + std::to_string(rounds) + " rounds in " + std::to_string(builds_of(c)) + " builds by " + to_string(c.clock) +
-               (c.clock == Clock::processor ? " time" : " clock");
-    }
+    if (const std::string rounds = rounds_text(c); !rounds.empty()) about += "; " + rounds;
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);
     out += "<h3>Case " + escape_html(c.name) + "</h3><p class=\"dim\">" + escape_html(about) + "</p>" + variant_table(c) + charts(c) +
            agreement_list(c) + notes(c);

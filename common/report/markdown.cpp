@@ -45,6 +45,16 @@ std::string verdict_table(const Result& result) {
   return rows.size() > 1 ? markdown_table(rows) : "";
 }
 
+/// How long each case was measured, and which clock decided.
+std::string rounds_line(const Result& result) {
+  std::string line;
+  for (const CaseResult& c : result.cases) {
+    const std::string rounds = rounds_text(c);
+    if (!rounds.empty()) line += (line.empty() ? "Timed: " : "; ") + markdown_cell(c.name) + " " + rounds;
+  }
+  return line.empty() ? "" : line + ".\n";
+}
+
 /// What variants noted: a row each in the cases that train nothing, and beside a verdict one row for all.
 std::string note_table(const Result& result) {
   Rows rows = {{"case", "variant", "what", "value"}};
@@ -125,8 +135,8 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
     out += "**" + markdown_cell(result.machine.id) + "**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
            markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
            (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") + ", version " +
-           std::to_string(result.lesson_version) + preset + ".\n\n" + verdicts + (verdicts.empty() || notes.empty() ? "" : "\n") + notes +
-           "\n";
+           std::to_string(result.lesson_version) + preset + ".\n\n" + verdicts + (verdicts.empty() ? "" : "\n" + rounds_line(result)) +
+           (verdicts.empty() || notes.empty() ? "" : "\n") + notes + "\n";
   }
   if (out.empty()) return "Not yet measured on any machine.\n";
   if (!gpu) out += "On a GPU: not yet measured.\n";

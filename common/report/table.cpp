@@ -42,10 +42,7 @@ std::string case_heading(const CaseResult& c) {
   const std::string settings = settings_text(c);
   if (!settings.empty()) out << ", " << settings;
   out << "; " << c.preset << ", seed " << c.seed;
-  if (const int rounds = rounds_of(c); rounds > 0) {
-    out << ", " << rounds << " rounds in " << builds_of(c) << (builds_of(c) == 1 ? " build" : " builds") << " by " << to_string(c.clock)
-        << (c.clock == Clock::processor ? " time" : " clock");
-  }
+  if (const std::string rounds = rounds_text(c); !rounds.empty()) out << ", " << rounds;
   if (c.noise) out << ", noise " << human_percent(*c.noise);
   return wrap_text(out.str(), kWidth, 2) + "\n";
 }
@@ -149,6 +146,13 @@ std::string survey_rows(const CaseResult& c) {
 }
 
 }  // namespace
+
+std::string rounds_text(const CaseResult& c) {
+  const int rounds = rounds_of(c), builds = builds_of(c);
+  if (rounds == 0) return "";
+  return std::to_string(rounds) + (rounds == 1 ? " round in " : " rounds in ") + std::to_string(builds) +
+         (builds == 1 ? " build by " : " builds by ") + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");
+}
 
 std::string peak_text(const VariantResult& variant) {
   const auto found = variant.peak_bytes.find("allocated");

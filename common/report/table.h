@@ -28,6 +28,8 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
 /// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.
 double items_per_second(const VariantResult& variant);
+/// "96 rounds in 6 builds by processor time"; empty where nothing was timed.
+std::string rounds_text(const CaseResult& c);
 /// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
 std::string peak_text(const VariantResult& variant);
 /// A note's value with its unit: bytes and seconds scaled, others as they are.

@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include <tenfold/global_state.h>
-#include <tenfold/passes.h>
 #include <tenfold/statistics.h>
+#include <tenfold/timed_block.h>
 
 namespace {
 

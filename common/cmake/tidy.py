@@ -52,9 +52,10 @@ def key(file, headers, configuration):
 
 
 def age_of_files():
-    """How many commits ago each file was last changed, from git; uncommitted files are the newest."""
+    """How many commits ago each file was last changed, from git; what is not committed is the newest."""
+    changed = subprocess.run(["git", "-C", root, "diff", "--name-only", "HEAD"], capture_output=True, text=True).stdout
+    age = {root / name: 0 for name in changed.split()}
     log = subprocess.run(["git", "-C", root, "log", "--format=%x00", "--name-only"], capture_output=True, text=True).stdout
-    age = {}
     for number, commit in enumerate(log.split("\0")):
         for name in commit.split():
             age.setdefault(root / name, number)

@@ -78,7 +78,7 @@ struct Step {
   /// For a variant with threads of its own, such as a loader's: true stops them, false lets them go on. Called at the ends of each
   /// timed block, inside the clock, so that they neither disturb other variants' blocks nor work ahead for nothing.
   std::function<void(bool)> park = nullptr;
-  int64_t batches_ahead = 0;  ///< that its threads may have ready: a timed block is much longer, or it would only empty the store
+  int64_t batches_ahead = 0;  ///< that its threads may have ready: a timed block has more steps
 };
 
 /// What the technique should do, relative to the baseline. Left empty: no prediction.

@@ -35,6 +35,9 @@ void check_settings(const CaseRun& run) {
   }
 }
 
+using Steady = std::chrono::steady_clock;
+double seconds_since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+
 /// Whole numbers stay whole in the file.
 SettingValue setting_value(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
@@ -68,9 +71,7 @@ CaseResult collect(const CaseRun& run) {
       variant.sent_bytes["collectives"] = static_cast<int64_t>(sent->second.value);
       variant.notes.erase(sent);
     }
-    if (&candidate == &run.candidates.front()) {
-      variant.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
-    }
+    variant.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
     result.variants.push_back(std::move(variant));
     if (candidate.agreement) {
       Verdict verdict;
@@ -117,9 +118,9 @@ struct Measured {
   std::unique_ptr<TimePass> time = nullptr;  ///< none for a survey
 };
 
-class CasesRun {
+class LessonRun {
  public:
-  CasesRun(const Lesson& lesson, const Options& options, const World& world, torch::Device device, const Machine& machine)
+  LessonRun(const Lesson& lesson, const Options& options, const World& world, torch::Device device, const Machine& machine)
       : lesson_(lesson), options_(options), world_(world), device_(device), machine_(machine), progress_(world.ranks.rank == 0) {}
 
   /// False when it was asked to stop before the end.
@@ -129,7 +130,7 @@ class CasesRun {
         static_cast<double>(std::count_if(cases.begin(), cases.end(), [&](const Case& c) { return !is_survey(lesson_, c); }));
     double seconds = preset.case_seconds * std::max(1.0, compared);
     if (preset.lesson_seconds > 0) seconds = std::min(seconds, preset.lesson_seconds);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Steady::now();
     try {
       for (size_t i = 0; i < cases.size(); ++i) {
         const double from = kFirstHalf * static_cast<double>(i) / static_cast<double>(cases.size());
@@ -161,6 +162,7 @@ class CasesRun {
   void first_passes(const Case& one, double seconds) {
     Measured measured{start_case(lesson_, one, options_, world_, device_, machine_, seconds, progress_)};
     CaseRun& run = *measured.run;
+    const auto begin = Steady::now();
     progress_.at(0, "building");
     build_pass(run);
     check_settings(run);
@@ -174,17 +176,17 @@ class CasesRun {
         measured.time->first_slice(seconds / 2);
       }
     }
+    if (!measured.time) surveyed_seconds_ += seconds_since(begin);
     progress_.at(1, "measured");
     measured_.push_back(std::move(measured));
   }
 
-  void share_rest(std::chrono::steady_clock::time_point begin, double seconds) {
-    constexpr int kSplitSteps = 7;
-    double left = seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  void share_rest(Steady::time_point begin, double seconds) {
+    double left = seconds + surveyed_seconds_ - seconds_since(begin);
     std::vector<TimePass*> passes;
     for (const Measured& one : measured_) {
       if (!one.time) continue;
-      left -= one.time->seconds_to_rebuild(kSplitSteps);
+      left -= one.time->seconds_to_rebuild(kSplitWarmUp + kSplitSteps);
       passes.push_back(one.time.get());
     }
     share_time(passes, world_, world_.from_rank_0(left), [&](const TimePass& pass, double part) {
@@ -201,6 +203,7 @@ class CasesRun {
   torch::Device device_;
   const Machine& machine_;
   Progress progress_;
+  double surveyed_seconds_ = 0;  // in cases that compare nothing, and so have no part in the lesson's time
   std::vector<Measured> measured_;
 };
 
@@ -208,7 +211,7 @@ class CasesRun {
 
 bool measure_cases(const Lesson& lesson, const std::vector<Case>& cases, const Options& options, const World& world, torch::Device device,
                    const Machine& machine, std::vector<CaseResult>& results) {
-  CasesRun all(lesson, options, world, device, machine);
+  LessonRun all(lesson, options, world, device, machine);
   const bool to_the_end = all.measure(cases);
   results = all.results();
   return to_the_end;

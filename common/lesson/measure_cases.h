@@ -9,8 +9,9 @@
 
 namespace tenfold {
 
-/// Measures all cases. Each gets an equal part of half the time that is there for timing; the other half goes where it
-/// narrows intervals most. `results` gets the cases that have verdicts. False when it was asked to stop before the end.
+/// Measures all cases. Each gets an equal part of about a third of the lesson's time for timing; what the other passes
+/// leave goes where it narrows intervals most. `results` gets the cases that got through their first slice, and the surveys.
+/// False when it was asked to stop before the end.
 bool measure_cases(const Lesson& lesson, const std::vector<Case>& cases, const Options& options, const World& world, torch::Device device,
                    const Machine& machine, std::vector<CaseResult>& results);
 

@@ -6,6 +6,7 @@
 #include <tenfold/memory.h>
 #include <tenfold/split.h>
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 
@@ -36,6 +37,9 @@ Step CaseRun::build(const Candidate& candidate) const {
 }
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
+  // As the ranks agree on one: the highest counts.
+  static const std::vector<std::string> kFailures = {"", "", "error", "out_of_memory", "not_finite"};
+  constexpr double kSkipped = 1;
   std::string status = "ok", failure, reason;
   const auto fails = [&](const char* how, const std::string& text) {
     status = "invalid";
@@ -63,11 +67,12 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
   clean.restore();
   if (world.group) {
     // A failed collective leaves the group unusable; then this throws, and run() says which rank is missing.
-    const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? 1 : 2);
+    const auto own = std::find(kFailures.begin() + 2, kFailures.end(), failure) - kFailures.begin();
+    const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? kSkipped : static_cast<double>(own));
     if (status == "ok" && worst > 0) {
-      status = worst > 1 ? "invalid" : "skipped";
-      failure = worst > 1 ? "error" : "";
-      reason = "another rank could not run it";
+      status = worst > kSkipped ? "invalid" : "skipped";
+      failure = kFailures[static_cast<size_t>(worst)];
+      reason = "another rank could not run it" + (failure.empty() || failure == "error" ? "" : ": " + failure);
     }
   }
   if (status != "ok") {
@@ -237,15 +242,14 @@ void memory_pass(CaseRun& run) {
 }
 
 void split_pass(CaseRun& run) {
-  constexpr int kSteps = 5;
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.stop_if_interrupted();
     run.progress.at(0, "split: " + candidate.variant->name);
     run.guarded(candidate, [&] {
       const Step step = run.build(candidate);
-      for (int warm = 0; warm < 2; ++warm) step.fn();
-      candidate.result.split = split_step(run.device, step, kSteps);
+      for (int warm = 0; warm < kSplitWarmUp; ++warm) step.fn();
+      candidate.result.split = split_step(run.device, step, kSplitSteps);
       if (!run.options.trace.empty()) {
         // Every rank steps, or rank 0 would wait for the others' collectives; each traces into a file of its own.
         std::string name = run.description.name + "." + candidate.variant->name;

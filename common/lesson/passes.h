@@ -46,7 +46,7 @@ struct CaseRun {
   GlobalState clean;  ///< flags as they were before any variant ran
   Progress& progress;
   std::vector<Candidate> candidates;  ///< the baseline first
-  double seconds;                     ///< that its time pass may take, by an equal share
+  double seconds;                     ///< for timing, by an equal share; a survey's Trial::seconds
   Clock clock = Clock::wall;          ///< that verdicts are drawn from
 
   Trial trial(const Candidate& candidate) const;
@@ -67,6 +67,8 @@ void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
 void counting_pass(CaseRun& run);
 void memory_pass(CaseRun& run);
+/// Steps of each variant that the split pass warms up with, and looks at.
+inline constexpr int kSplitWarmUp = 2, kSplitSteps = 5;
 void split_pass(CaseRun& run);
 
 }  // namespace tenfold

@@ -1,6 +1,5 @@
 #include <tenfold/time_pass.h>
 
-#include <tenfold/judge.h>
 #include <tenfold/memory.h>
 #include <tenfold/statistics.h>
 
@@ -15,10 +14,6 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr double kMostOverhead = 0.01;  // of a block: switching, waking threads and barriers stay below it
-constexpr double kLongestBlock = 1;     // seconds that a block may grow to for their sake
-constexpr double kDeviceBlock = 0.05;   // seconds
-constexpr int64_t kDeviceSteps = 3;
 constexpr int kSwitches = 8;                  // for which a step right after a switch is compared with the next one
 constexpr double kMostForSwitches = 0.1;      // of the time
 constexpr double kReadingClocks = 5e-6;       // seconds
@@ -29,10 +24,12 @@ constexpr double kNarrow = 0.01;  // relative width of an interval that needs no
 double since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(std::llround(1e9 * seconds)); }
 
-void check_finite(const std::vector<torch::Tensor>& losses) {
-  for (const torch::Tensor& loss : losses) {
-    if (!std::isfinite(loss.item<double>())) throw NotFinite("the loss became NaN or infinite while it was timed");
-  }
+std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
 }
 
 // Does everything fit on the device at once? Only one variant steps at a time, so what all keep between their steps and
@@ -51,71 +48,40 @@ bool fit_together(const CaseRun& run) {
 
 }  // namespace
 
-Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
-  std::vector<torch::Tensor> losses;
-  losses.reserve(static_cast<size_t>(steps));
-  world.barrier();
-  Times times = take_times(device, [&] {
-    if (step.park) step.park(false);
-    for (int64_t i = 0; i < steps; ++i) {
-      const torch::Tensor loss = step.fn();
-      // Detached at once: a kept loss would keep its step's graph.
-      if (loss.defined()) losses.push_back(loss.detach());
-    }
-    // The ranks' slowest counts: without this, rank 0 could finish while others still work.
-    world.barrier();
-    if (step.park) step.park(true);
-  });
-  check_finite(losses);
-  times.wall = world.max(times.wall);
-  times.device = world.max(times.device);
-  return times;
-}
-
-std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device) {
-  std::vector<int64_t> steps(costs.size(), 1);
-  if (block_seconds <= 0) return steps;
-  bool equally_long = on_device;
-  double longest = 0;
-  for (size_t i = 0; i < costs.size(); ++i) {
-    const StepCost& cost = costs[i];
-    equally_long = equally_long || cost.threads;
-    const double seconds = std::max(on_device ? kDeviceBlock : block_seconds, std::min(kLongestBlock, cost.overhead / kMostOverhead));
-    const int64_t fewest = std::max<int64_t>(on_device ? kDeviceSteps : 1, cost.threads ? cost.batches_ahead + 1 : 1);
-    steps[i] = std::max(fewest, static_cast<int64_t>(std::ceil(seconds / cost.seconds)));
-    longest = std::max(longest, static_cast<double>(steps[i]) * cost.seconds);
-  }
-  for (size_t i = 0; i < costs.size() && equally_long; ++i) {
-    steps[i] = std::max(steps[i], static_cast<int64_t>(std::llround(longest / costs[i].seconds)));
-  }
-  return steps;
-}
-
 TimePass::TimePass(CaseRun& run) : run_(run) {
   for (Candidate& candidate : run.candidates) {
     if (candidate.ok()) lives_.push_back({&candidate, run.clean});
   }
   lives_.push_back({&run.candidates.front(), run.clean});
-  together_ = fit_together(run);
+  together_ = run.world.max(fit_together(run) ? 0 : 1) == 0;  // the same on every rank: building may need all of them
   drop_failed();
 }
 
-bool TimePass::guard(Live& live, const std::function<void(Live&)>& work) {
-  return live.candidate->ok() && run_.guarded(*live.candidate, [&] {
-    if (!live.step.fn) {
+// Does something with a variant that is built, warmed up and as it left itself.
+bool TimePass::with_live(Live& live, const std::function<void(Live&)>& work) {
+  if (!live.candidate->ok()) return false;
+  const bool build = !live.step.fn;
+  bool ok = true;
+  if (build) {
+    // Agreed on before any rank steps: the others would wait in its first collective for one that could not be built.
+    ok = run_.guarded(*live.candidate, [&] {
       live.step = run_.build(*live.candidate);
-      timed_block(run_.world, run_.device, live.step, 2);  // first calls allocate, choose algorithms, fill caches
-    } else {
-      live.state.restore();
-    }
+      live.state = GlobalState::capture(run_.device);
+    });
+  }
+  ok = ok && run_.guarded(*live.candidate, [&] {
+    live.state.restore();
+    if (build) timed_block(run_.world, run_.device, live.step, 2);  // first calls allocate, choose algorithms, fill caches
     work(live);
     live.state = GlobalState::capture(run_.device);
-    if (!together_) live.step = {};
   });
+  // What failed may have left its threads awake.
+  if (!ok || !together_) live.step = {};
+  return ok;
 }
 
 void TimePass::for_each_live(const std::function<void(Live&)>& work) {
-  for (Live& live : lives_) guard(live, work);
+  for (Live& live : lives_) with_live(live, work);
   drop_failed();
 }
 
@@ -129,17 +95,28 @@ void TimePass::drop_failed() {
 void TimePass::build_all() {
   for (Live& live : lives_) live.step = {};
   const auto begin = Steady::now();
-  if (together_) for_each_live([](Live&) {});
+  // In an order that is drawn as well: who is built first finds another heap than who is built last.
+  for (const size_t i : drawn_order(lives_.size(), run_.options.seed + static_cast<uint64_t>(builds_))) {
+    if (together_) with_live(lives_[i], [](Live&) {});
+  }
+  drop_failed();
   build_seconds_ = run_.world.from_rank_0(since(begin));
   ++builds_;
 }
 
 void TimePass::measure_costs() {
+  const auto begin = Steady::now();
   for_each_live([&](Live& live) {
-    live.cost.seconds = timed_block(run_.world, run_.device, live.step, 2).seconds() / 2;
     live.cost.threads = live.step.park != nullptr;
     live.cost.batches_ahead = live.step.batches_ahead;
-    live.blocks.items = live.step.items;
+    live.cost.items = live.step.items;
+    // More steps than can come out of a store. The shortest time of some: what interrupts a step only makes it longer, and
+    // equal code must not seem unequal.
+    const int64_t steps = live.cost.batches_ahead + 1;
+    for (int i = 0; i < 3; ++i) {
+      const double seconds = timed_block(run_.world, run_.device, live.step, steps).seconds() / static_cast<double>(steps);
+      live.cost.seconds = i == 0 ? seconds : std::min(live.cost.seconds, seconds);
+    }
     if (!live.cost.threads && !run_.world.group) return;
     std::vector<double> empty;
     for (int i = 0; i < 5; ++i) empty.push_back(timed_block(run_.world, run_.device, live.step, 0).wall);
@@ -149,13 +126,15 @@ void TimePass::measure_costs() {
     live.cost.seconds = run_.world.from_rank_0(live.cost.seconds);
     live.cost.overhead = run_.world.from_rank_0(live.cost.overhead);
   }
+  // What does not fit together is built and warmed up for each block.
+  round_seconds_ = together_ ? 0 : run_.world.from_rank_0(since(begin));
 }
 
 // Where a step has its thread to itself and waits for nothing, processor time is the better clock: it leaves out what
 // other programs took. And a step right after another variant's finds caches that are not its own.
-void TimePass::look_at_switches(double seconds) {
+void TimePass::choose_clock_and_switches(double seconds) {
   double steps = 0;
-  bool alone = run_.device.is_cpu() && !run_.world.group && run_.options.threads == 1 && together_;
+  bool alone = run_.device.is_cpu() && !run_.world.group && run_.options.threads == 1 && together_ && !with_threads_;
   for (const Live& live : lives_) {
     steps += live.cost.seconds;
     alone = alone && !live.cost.threads;
@@ -168,7 +147,7 @@ void TimePass::look_at_switches(double seconds) {
   std::vector<std::vector<double>> penalties(lives_.size());
   for (int i = 0; i < switches; ++i) {
     for (size_t j = 0; j < lives_.size(); ++j) {
-      guard(lives_[j], [&](Live& live) {
+      with_live(lives_[j], [&](Live& live) {
         const Times first = timed_block(run_.world, run_.device, live.step, 1), second = timed_block(run_.world, run_.device, live.step, 1);
         penalties[j].push_back(first.processor / second.processor - 1);
         process += first.processor + second.processor;
@@ -180,10 +159,10 @@ void TimePass::look_at_switches(double seconds) {
   const double reading = 2 * kReadingClocks * switches * static_cast<double>(lives_.size());
   if (waits_of_this_thread() == waited && process < 1.01 * thread + reading) run_.clock = Clock::processor;
   for (size_t j = 0; j < lives_.size(); ++j) {
-    // Too few to tell: a step this long outlasts the caches it found.
-    if (penalties[j].size() < static_cast<size_t>(kFewestRounds)) continue;
+    if (penalties[j].empty()) continue;
     const Interval penalty = median_interval(penalties[j]);
-    if (penalty.low > 0) lives_[j].cost.overhead = std::max(0.0, penalty.middle) * lives_[j].cost.seconds;
+    // Without coverage too few to tell: a step this long outlasts the caches it found.
+    if (penalty.coverage > 0 && penalty.low > 0) lives_[j].cost.overhead = std::max(0.0, penalty.middle) * lives_[j].cost.seconds;
   }
   drop_failed();
 }
@@ -191,29 +170,26 @@ void TimePass::look_at_switches(double seconds) {
 void TimePass::choose_blocks() {
   std::vector<StepCost> costs;
   for (const Live& live : lives_) costs.push_back(live.cost);
-  std::vector<int64_t> steps = block_steps(costs, run_.options.preset.block_seconds, run_.device.is_cuda());
-  // The two baselines are the same code and run the same blocks.
-  if (!steps.empty()) steps.front() = steps.back() = std::max(steps.front(), steps.back());
-  round_seconds_ = 0;
+  const std::vector<int64_t> steps = block_steps(costs, run_.options.preset.block_seconds, run_.device.is_cuda());
   for (size_t i = 0; i < lives_.size(); ++i) {
-    lives_[i].blocks.steps = steps[i];
-    lives_[i].blocks.items *= steps[i];  // so far of one step
-    round_seconds_ += static_cast<double>(steps[i]) * lives_[i].cost.seconds;
+    // The two baselines are the same code and run the same blocks, however their costs were measured.
+    const bool baseline = i == 0 || i + 1 == lives_.size();
+    lives_[i].blocks.steps = baseline ? std::max(steps.front(), steps.back()) : steps[i];
+    lives_[i].blocks.items = lives_[i].blocks.steps * costs[i].items;
+    const int64_t untimed = run_.device.is_cuda() ? 1 : 0;
+    round_seconds_ += static_cast<double>(lives_[i].blocks.steps + untimed) * costs[i].seconds;
   }
 }
 
 void TimePass::round() {
   if (rounds_ % 2 == 0 || order_.size() != lives_.size()) {
     // Every order once forward and once reversed: mean positions are equal, and all neighbours occur.
-    std::mt19937_64 random(run_.options.seed + static_cast<uint64_t>(rounds_));
-    order_.resize(lives_.size());
-    std::iota(order_.begin(), order_.end(), size_t{0});
-    std::shuffle(order_.begin(), order_.end(), random);
+    order_ = drawn_order(lives_.size(), run_.options.seed + static_cast<uint64_t>(rounds_));
   } else {
     std::reverse(order_.begin(), order_.end());
   }
   for (size_t position = 0; position < order_.size(); ++position) {
-    guard(lives_[order_[position]], [&](Live& live) {
+    with_live(lives_[order_[position]], [&](Live& live) {
       // On a device the first step after a switch is not timed: what it launches is loaded and planned then.
       if (run_.device.is_cuda()) timed_block(run_.world, run_.device, live.step, 1);
       const Times times = timed_block(run_.world, run_.device, live.step, live.blocks.steps);
@@ -226,6 +202,11 @@ void TimePass::round() {
   }
   drop_failed();
   ++rounds_;
+}
+
+int TimePass::rounds_in(double seconds) const {
+  constexpr double kMost = 1e6;
+  return static_cast<int>(std::clamp(seconds / std::max(round_seconds_, 1e-9), 0.0, kMost));
 }
 
 // Time is over, and the rounds that were asked for are done.
@@ -245,10 +226,13 @@ void TimePass::one_build(int rounds, Steady::time_point deadline) {
 void TimePass::first_slice(double seconds) {
   const auto begin = Steady::now();
   const Preset& preset = run_.options.preset;
+  const int threads = threads_of_this_process();
   build_all();
+  with_threads_ = threads_of_this_process() > threads;
   measure_costs();
-  look_at_switches(seconds);
+  choose_clock_and_switches(seconds);
   choose_blocks();
+  if (lives_.empty()) return;
   const double left = seconds - since(begin);
   int builds = preset.builds;
   if (builds * build_seconds_ > kMostForBuilding * seconds) builds = std::min(builds, kBuildsWhenSlow);
@@ -256,7 +240,7 @@ void TimePass::first_slice(double seconds) {
   if (rounds > 0) {
     builds = std::clamp(rounds / 2, 1, builds);
   } else {
-    rounds = std::max(preset.rounds, static_cast<int>((left - (builds - 1) * build_seconds_) / std::max(round_seconds_, 1e-9)));
+    rounds = std::max(preset.rounds, rounds_in(left - (builds - 1) * build_seconds_));
   }
   if (preset.block_seconds == 0) rounds = std::min(rounds, run_.options.rounds.value_or(preset.rounds));
   rounds = static_cast<int>(run_.world.from_rank_0(rounds));
@@ -267,7 +251,7 @@ void TimePass::first_slice(double seconds) {
     if (i > 0 && late(deadline)) break;
     if (i > 0) build_all();
     // Whole pairs of rounds in each build, as equal as they can be.
-    const int until = i + 1 == builds ? rounds : 2 * ((i + 1) * rounds / (2 * builds));
+    const int until = i + 1 == builds ? rounds : 2 * static_cast<int>(int64_t{i + 1} * rounds / (2 * builds));
     one_build(until - rounds_, deadline);
   }
   keep_blocks();
@@ -278,8 +262,9 @@ void TimePass::next_slice(double seconds) {
   const auto begin = Steady::now();
   const auto deadline = begin + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
   build_all();
-  const double left = seconds - since(begin);
-  one_build(static_cast<int>(run_.world.from_rank_0(std::max(2.0, 2 * std::floor(left / std::max(round_seconds_, 1e-9) / 2)))), deadline);
+  if (lives_.empty()) return;
+  const int pairs = rounds_in(seconds - since(begin)) / 2;
+  one_build(2 * static_cast<int>(run_.world.from_rank_0(std::max(1, pairs))), deadline);
   keep_blocks();
   spent_ += since(begin);
 }
@@ -315,16 +300,17 @@ void share_time(const std::vector<TimePass*>& passes, const World& world, double
   const auto begin = Steady::now();
   while (true) {
     const double left = seconds - since(begin);
-    TimePass* neediest = nullptr;
     double most = 0;
-    size_t chosen = 0;
+    size_t chosen = 0;  // from 1
     for (size_t i = 0; i < passes.size(); ++i) {
       if (passes[i]->done() || passes[i]->shortest_slice() > left) continue;
       // An interval narrows with the root of the time spent on it, so this is what another second is worth.
       const double worth = passes[i]->width() / passes[i]->seconds_spent();
-      if (worth > most) most = worth, neediest = passes[i], chosen = i + 1;
+      if (worth <= most) continue;
+      most = worth;
+      chosen = i + 1;
     }
-    chosen = static_cast<size_t>(world.from_rank_0(neediest ? static_cast<double>(chosen) : 0));
+    chosen = static_cast<size_t>(world.from_rank_0(static_cast<double>(chosen)));
     if (chosen == 0) return;
     TimePass& pass = *passes[chosen - 1];
     progress(pass, std::clamp(1 - left / seconds, 0.0, 1.0));

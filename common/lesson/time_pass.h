@@ -3,33 +3,14 @@
 // What moves the machine for longer than a round moves all of them.
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <vector>
 
-#include <tenfold/clock.h>
 #include <tenfold/global_state.h>
 #include <tenfold/passes.h>
+#include <tenfold/timed_block.h>
 
 namespace tenfold {
-
-/// Times `steps` calls; wall and device are the slowest rank's. Losses are read after the clocks have stopped; one that
-/// is not finite throws NotFinite.
-Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps);
-
-/// What the length of a variant's blocks is chosen from.
-struct StepCost {
-  double seconds = 0;         ///< of a step
-  double overhead = 0;        ///< of a block without steps: threads woken and parked, barriers of ranks
-  bool threads = false;       ///< the variant has some of its own
-  int64_t batches_ahead = 0;  ///< that they may have ready
-};
-
-/// Steps in a block of each variant. One step or `block_seconds`, whichever is longer; longer where a block's overhead would
-/// be more than 1 % of it; more steps than batches that its threads may have ready. On a device, whose launches run ahead,
-/// at least three steps and 50 ms. Where threads or a device are at work, all blocks last as long as the longest one: a
-/// short block gives its variant what the others pay for. `block_seconds` 0: one step each.
-std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device);
 
 /// The time pass of one case. It measures in slices, so that a lesson's time can go to the case that needs it most.
 /// Between slices nothing built is kept.
@@ -63,23 +44,26 @@ class TimePass {
     StepCost cost = {};
   };
 
-  bool guard(Live& live, const std::function<void(Live&)>& work);
+  bool with_live(Live& live, const std::function<void(Live&)>& work);
   void for_each_live(const std::function<void(Live&)>& work);
   void drop_failed();
   void build_all();
   void measure_costs();
-  void look_at_switches(double seconds);
+  void choose_clock_and_switches(double seconds);
   void choose_blocks();
   void round();
+  int rounds_in(double seconds) const;
   bool late(std::chrono::steady_clock::time_point deadline) const;
   void one_build(int rounds, std::chrono::steady_clock::time_point deadline);
   void keep_blocks();
 
   CaseRun& run_;
   std::vector<Live> lives_;  // the baseline first and last
-  bool together_ = true;
+  bool together_ = true, with_threads_ = false;
   int builds_ = 0, rounds_ = 0;
-  double build_seconds_ = 0, round_seconds_ = 0, spent_ = 0;
+  double build_seconds_ = 0;  ///< of all variants
+  double round_seconds_ = 0;  ///< with all that a round needs besides its blocks
+  double spent_ = 0;
   std::vector<size_t> order_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <ctime>
+#include <filesystem>
+#include <iterator>
 
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -52,6 +54,11 @@ Times take_times(torch::Device device, const std::function<void()>& work) {
 }
 
 double time_block(torch::Device device, const std::function<void()>& work) { return take_times(device, work).seconds(); }
+
+int threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
 
 int64_t waits_of_this_thread() {
   rusage use{};

@@ -28,4 +28,7 @@ double time_block(torch::Device device, const std::function<void()>& work);
 /// How often this thread gave up its core to wait for something: voluntary context switches, and page faults that read a disk.
 int64_t waits_of_this_thread();
 
+/// How many threads the process has now.
+int threads_of_this_process();
+
 }  // namespace tenfold

@@ -22,6 +22,11 @@ std::vector<double> sums_of_three(int n) {
   return probability;
 }
 
+// P(Binomial(n, 1/2) = i), by logarithms: 2^-n alone leaves the range of double at some 1,000 samples.
+double binomial(int n, int i) {
+  return std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) - n * std::log(2.0));
+}
+
 void check_finite(const std::vector<double>& values, const char* who) {
   if (values.empty()) throw std::invalid_argument(std::string(who) + " of no values");
   if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); })) {
@@ -45,17 +50,19 @@ constexpr std::array<double, 30> kStudent = {12.706, 4.303, 3.182, 2.776, 2.571,
 
 double order_statistic_coverage(int n, int k) {
   if (k < 1 || 2 * k > n) throw std::invalid_argument("order_statistic_coverage: need 1 <= k <= n / 2");
-  // Terms as logarithms: 2^-n alone leaves the range of double at some 1,000 samples.
   double tail = 0;
-  for (int i = 0; i < k; ++i) {
-    tail += std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) - n * std::log(2.0));
-  }
+  for (int i = 0; i < k; ++i) tail += binomial(n, i);
   return 1 - 2 * tail;
 }
 
 int order_statistic_for(int n, double coverage) {
+  double tail = 0;
   int best = 0;
-  for (int k = 1; 2 * k <= n && order_statistic_coverage(n, k) >= coverage; ++k) best = k;
+  for (int k = 1; 2 * k <= n; ++k) {
+    tail += binomial(n, k - 1);
+    if (1 - 2 * tail < coverage) break;
+    best = k;
+  }
   return best;
 }
 

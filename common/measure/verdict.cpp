@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <stdexcept>
 
 namespace tenfold {
@@ -83,7 +82,6 @@ SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, con
   }
   verdict.ratio = ratio_interval(quotients, technique.build, 2);
   verdict.equal = ratio_interval(aa, technique.build, 1);
-  verdict.builds = static_cast<int>(std::set<int64_t>(technique.build.begin(), technique.build.end()).size());
   if (static_cast<int>(technique.size()) < kFewestRounds) return verdict;
 
   verdict.label = Speed::ambiguous;

@@ -53,9 +53,8 @@ inline constexpr double kSame = 0.02;
 
 struct SpeedVerdict {
   Speed label = Speed::undecided;
-  Interval ratio;  ///< technique's items/s over the baseline's; all 0 (and absent from files) unless timed
-  Interval equal;  ///< of the two baselines, in the same way
-  int builds = 0;
+  Interval ratio;        ///< technique's items/s over the baseline's; all 0 (and absent from files) unless timed
+  Interval equal;        ///< of the two baselines, in the same way
   double noise() const;  ///< the far end of `equal`, as a distance from 1
 };
 

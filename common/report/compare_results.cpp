@@ -76,11 +76,10 @@ std::string why_unlike(const Row& row, const std::vector<Row>& others) {
 
 Speed label_of(const Interval& interval, double noise) {
   if (interval.coverage == 0) return Speed::undecided;
-  const double clear = std::max(0.01, noise);
+  const double clear = std::max(kClear, noise);
   if (interval.low > 1 + clear) return Speed::faster;
   if (interval.high < 1 / (1 + clear)) return Speed::slower;
-  const double same = std::min(clear, 0.05);
-  return interval.low >= 1 / (1 + same) && interval.high <= 1 + same ? Speed::same : Speed::ambiguous;
+  return interval.low >= 1 - kSame && interval.high <= 1 + kSame ? Speed::same : Speed::ambiguous;
 }
 
 /// Nothing when a row can be compared, else the reason.

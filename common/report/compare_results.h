@@ -20,7 +20,7 @@ struct ComparedRow {
   /// together with at least 95 %. It speaks of the rounds that were recorded; how much another run on another day would
   /// differ is not in it, so a claim also has to clear both sides' A/A noise.
   Interval throughput;
-  Speed throughput_label = Speed::undecided;  ///< FASTER: B is; SAME within the larger of 1 % and the noise, at most 5 %
+  Speed throughput_label = Speed::undecided;  ///< FASTER: B is, by more than 1 % and the noise; SAME within 2 %
   /// The technique's speed ratio on B over the same on A, the verdicts' ends divided crosswise: at least 90 %. Absent for
   /// baselines.
   std::optional<Interval> gain;

@@ -46,7 +46,7 @@ std::string memory_kind(const MemoryResult& memory) {
 
 std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) {
   const std::string expectation = expectation_text(variant, verdict);
-  const bool surprise = expectation.starts_with("SURPRISE") || expectation == "NOT CAUGHT";
+  const bool surprise = expectation.starts_with("SURPRISE") || expectation == "NOT CAUGHT" || expectation == "INVALID";
   return chip(speed_text(verdict.speed), kind_of(verdict.speed.label)) + chip(memory_text(verdict.memory), memory_kind(verdict.memory)) +
          cell(agreement_text(verdict)) + cell(prediction_text(variant, verdict)) + cell(expectation, surprise ? "surprise" : "");
 }

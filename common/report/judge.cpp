@@ -69,10 +69,6 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
 
 }  // namespace
 
-bool Result::is_survey() const {
-  return std::all_of(cases.begin(), cases.end(), [](const CaseResult& c) { return c.kind == "survey"; });
-}
-
 bool must_fail(const VariantResult& variant) {
   return variant.expected && (variant.expected->kind == "trap" || variant.expected->kind == "exceeds");
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -255,7 +256,8 @@ void check_variant(const std::string& where, const VariantResult& variant) {
   for (size_t i = 0; i < variant.blocks.size(); ++i) {
     const Blocks& blocks = variant.blocks[i];
     for (const auto* column : {&blocks.position, &blocks.wall_ns, &blocks.processor_ns, &blocks.device_ns}) {
-      if (!column->empty() && column->size() != blocks.size()) {
+      const bool may_lack = column == &blocks.processor_ns || column == &blocks.device_ns;
+      if (column->size() != blocks.size() && !(may_lack && column->empty())) {
         throw ResultError(where + ".blocks[" + std::to_string(i) + "]: its columns are not equally long");
       }
     }
@@ -359,9 +361,13 @@ void write_result(const std::filesystem::path& path, const Result& result) {
   write_atomically(path, text);
 }
 
+bool Result::is_survey() const {
+  return std::all_of(cases.begin(), cases.end(), [](const CaseResult& c) { return c.kind == "survey"; });
+}
+
 std::string to_string(const SettingValue& value) {
   std::ostringstream text;
-  text << std::boolalpha;
+  text << std::boolalpha << std::setprecision(12);
   std::visit([&](const auto& held) { text << held; }, value);
   return text.str();
 }

@@ -184,7 +184,7 @@ std::string agreement_text(const Verdict& verdict) {
 std::string expectation_text(const VariantResult& variant, const Verdict& verdict) {
   const AsExpected& came = verdict.as_expected;
   if (came.caught) return !*came.caught ? "NOT CAUGHT" : variant.expected->kind == "trap" ? "trap caught" : "out of memory, as expected";
-  if (!came.valid.value_or(true)) return "SURPRISE";
+  if (!came.valid.value_or(true)) return "INVALID";
   if (!variant.expected || variant.status != "ok") return "-";
   // What was stated of speed and of memory, each with what became of it.
   std::vector<std::pair<std::string, std::string>> parts;

@@ -22,7 +22,7 @@ std::string memory_text(const MemoryResult& memory);
 /// "exact", "agrees 2e-07", "DIFFERS 0.03"; "-" where nothing was compared.
 std::string agreement_text(const Verdict& verdict);
 /// "as expected", "SURPRISE", "SURPRISE: speed", "speed open, memory as expected" (the measurement did not decide on speed),
-/// "trap caught", "NOT CAUGHT"; "-" where nothing was stated.
+/// "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not have; "-" where nothing was stated.
 std::string expectation_text(const VariantResult& variant, const Verdict& verdict);
 /// "0.70x, error -5.7 %", with ", off" when it is further off than kPredictionOff; "-" without a prediction of the speed.
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);

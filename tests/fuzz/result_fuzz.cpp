@@ -1,4 +1,5 @@
 // Any text as a result file: a ResultError of one line, or a result that is written and read again without a change.
+#include <tenfold/compare_results.h>
 #include <tenfold/judge.h>
 #include <tenfold/result.h>
 
@@ -21,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const tenfold::VariantResult& variant : one.variants)
       require(!tenfold::row_identity(result, one, variant.name).empty(), "a row has a name");
   }
+  // Labels that were read are kept: rows are refused with a reason, or compared.
+  tenfold::fuzz::reads<std::invalid_argument>([&] { tenfold::compare_results({result}, {result}); });
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <tenfold/flags.h>
 #include <tenfold/options.h>
 #include <tenfold/passes.h>
-#include <tenfold/time_pass.h>
+#include <tenfold/timed_block.h>
 
 #include "support.h"
 
@@ -151,6 +151,11 @@ using tenfold::block_steps;
 TEST(BlockSteps, OneStepOrTenMilliseconds) {
   EXPECT_EQ(block_steps({{0.028}, {0.0005}, {0.004}}, 0.01, false), (std::vector<int64_t>{1, 20, 3}));
   EXPECT_EQ(block_steps({{0.028}, {0.0005}}, 0, false), (std::vector<int64_t>{1, 1})) << "a smoke run";
+}
+
+// However its costs happened to be measured, identical code runs identical blocks.
+TEST(BlockSteps, StepsAboutAsLongAsTheBaselinesGetAsMany) {
+  EXPECT_EQ(block_steps({{0.0010}, {0.00085}, {0.0012}, {0.0030}}, 0.01, false), (std::vector<int64_t>{12, 12, 12, 4}));
 }
 
 TEST(BlockSteps, ASwitchThatCostsMoreThanOnePercentLengthensTheBlock) {

@@ -75,15 +75,25 @@ TEST(Run, PositionsBalanceForAnyNumberOfVariants) {
       lesson.techniques.push_back({"twin " + std::to_string(lesson.techniques.size()), toy::plain});
     }
     const auto ran = toy::run(lesson, {"--preset", "quick", "--rounds", "12"});
-    std::set<std::vector<int64_t>> orders;
+    std::vector<std::vector<int64_t>> orders(12);  // of each round
     for (const auto& one : ran.result.cases.at(0).variants) {
       for (const auto& blocks : one.blocks) {
         const int64_t sum = std::accumulate(blocks.position.begin(), blocks.position.end(), int64_t{0});
         EXPECT_EQ(2 * sum, static_cast<int64_t>(12 * (techniques + 1))) << one.name << " among " << techniques + 2;
-        orders.insert(blocks.position);
+        for (size_t round = 0; round < 12; ++round) orders[round].push_back(blocks.position[round]);
       }
     }
-    EXPECT_EQ(orders.size(), techniques + 2) << "the orders are drawn, not one that turns";
+    std::set<std::vector<int64_t>> drawn;
+    for (size_t round = 0; round < 12; round += 2) drawn.insert(orders[round]);
+    EXPECT_GE(drawn.size(), 2U) << "the orders are drawn";
+    bool turned = true;  // one order that only turns keeps everybody's neighbours
+    const auto count = static_cast<int64_t>(techniques + 2);
+    for (const auto& order : drawn) {
+      for (size_t i = 1; i < order.size(); ++i) {
+        turned = turned && (order[i] - order[i - 1] + count) % count == ((*drawn.begin())[i] - (*drawn.begin())[i - 1] + count) % count;
+      }
+    }
+    EXPECT_FALSE(turned && techniques > 1) << "orders differ by more than who begins";
   }
 }
 
@@ -101,7 +111,12 @@ TEST(Run, RoundsAreSpreadOverBuildsOfEqualSize) {
 
 TEST(Run, ProcessorTimeDecidesWhereAStepWaitsForNothing) {
   const std::vector<std::string> flags = {"--preset", "quick", "--rounds", "6"};
-  EXPECT_EQ(toy::run(toy::lesson(), flags).result.cases.at(0).clock, tenfold::Clock::processor);
+  // A page fault or a lock may be waited for by chance; not five times in a row.
+  bool processor = false;
+  for (int time = 0; time < 5 && !processor; ++time) {
+    processor = toy::run(toy::lesson(), flags).result.cases.at(0).clock == tenfold::Clock::processor;
+  }
+  EXPECT_TRUE(processor);
   auto lesson = toy::lesson();
   lesson.techniques.push_back({"sleeps", [](const tenfold::Trial& trial) {
                                  tenfold::Step step = toy::plain(trial);
@@ -115,7 +130,10 @@ TEST(Run, ProcessorTimeDecidesWhereAStepWaitsForNothing) {
   lesson = toy::lesson();
   lesson.techniques.push_back({"has a thread", [](const tenfold::Trial& trial) {
                                  tenfold::Step step = toy::plain(trial);
-                                 step.park = [](bool) {};
+                                 const auto idle = [](const std::stop_token& stop) {
+                                   while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                 };
+                                 step.fn = [fn = step.fn, thread = std::make_shared<std::jthread>(idle)] { return fn(); };
                                  return step;
                                }});
   EXPECT_EQ(toy::run(lesson, flags).result.cases.at(0).clock, tenfold::Clock::wall);

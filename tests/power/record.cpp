@@ -2,7 +2,7 @@
 // usage: record_steps WORKLOAD(convnet|gpt|mlp) BUILDS ROUNDS > FILE.csv
 #include <tenfold/memory.h>
 #include <tenfold/passes.h>
-#include <tenfold/time_pass.h>
+#include <tenfold/timed_block.h>
 
 #include <algorithm>
 #include <chrono>

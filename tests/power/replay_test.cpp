@@ -1,6 +1,7 @@
 // The verdict rule on recorded block times of identical code: 40 builds each of convnet, gpt and mlp on a shared two-core
-// machine, alone and beside a build of another program (recorded/README.md). A window is what one time pass would have
-// seen: some of the builds, and some of the rounds of each. Slower code is recorded code, scaled.
+// machine, alone and beside two compilers (recorded/README.md). A window is what one time pass would have seen: some of the
+// builds, and some of the rounds of each. Slower code is recorded code, scaled. Windows overlap: a recording holds three
+// passes of twelve builds that share nothing, so shares near 0 or 1 are of these recordings, not of all machines.
 #include <tenfold/verdict.h>
 
 #include <gtest/gtest.h>
@@ -158,7 +159,7 @@ TEST_P(Recorded, BuildsDifferByNoMoreThanTheirRoundsExplain) {
   std::sort(by_chance.begin(), by_chance.end());
   std::printf("%s: medians of %zu builds spread by %.2f %%, by chance %.2f to %.2f %%\n", GetParam().stem().c_str(), builds.size(),
               100 * found, 100 * by_chance[10], 100 * by_chance[190]);
-  EXPECT_LE(found, 0.015) << "a layout is worth more than the method allows for";
+  EXPECT_LE(found, 1.5 * by_chance[190]) << "a layout is worth more than the noise of its rounds";
 }
 
 std::vector<fs::path> recordings() {

@@ -173,7 +173,7 @@ std::vector<fs::path> recordings() {
 
 INSTANTIATE_TEST_SUITE_P(All, Recorded, testing::ValuesIn(recordings()), [](const auto& info) { return info.param.stem().string(); });
 
-TEST(Recordings, AreOfAllWorkloadsAloneAndBesideABuild) { EXPECT_GE(recordings().size(), 6U); }
+TEST(Recordings, AreOfAllWorkloadsAloneAndBesideCompilers) { EXPECT_GE(recordings().size(), 6U); }
 
 }  // namespace
 }  // namespace tenfold

@@ -133,8 +133,8 @@ class LessonRun {
     const auto begin = Steady::now();
     try {
       for (size_t i = 0; i < cases.size(); ++i) {
-        const double from = kFirstHalf * static_cast<double>(i) / static_cast<double>(cases.size());
-        progress_.begin(cases[i].name, from, from + kFirstHalf / static_cast<double>(cases.size()));
+        const double from = kFirstSlices * static_cast<double>(i) / static_cast<double>(cases.size());
+        progress_.begin(cases[i].name, from, from + kFirstSlices / static_cast<double>(cases.size()));
         first_passes(cases[i], kForTiming * seconds / std::max(1.0, compared));
       }
       share_rest(begin, seconds);
@@ -156,8 +156,8 @@ class LessonRun {
   }
 
  private:
-  // Of a lesson's time, or of the progress that is shown.
-  static constexpr double kForTiming = 0.6, kFirstHalf = 0.65, kAllTimed = 0.95;
+  // Parts of a lesson's time: for timing; and of the progress that is shown: after the first slices, after all timing.
+  static constexpr double kForTiming = 0.6, kFirstSlices = 0.65, kAllTimed = 0.95;
 
   void first_passes(const Case& one, double seconds) {
     Measured measured{start_case(lesson_, one, options_, world_, device_, machine_, seconds, progress_)};
@@ -191,7 +191,7 @@ class LessonRun {
     }
     share_time(passes, world_, world_.from_rank_0(left), [&](const TimePass& pass, double part) {
       for (const Measured& one : measured_) {
-        if (one.time.get() == &pass) progress_.begin(one.run->description.name, kFirstHalf, kAllTimed);
+        if (one.time.get() == &pass) progress_.begin(one.run->description.name, kFirstSlices, kAllTimed);
       }
       progress_.at(part, "time: more rounds where the interval is widest");
     });

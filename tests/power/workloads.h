@@ -20,7 +20,7 @@ Step train(const Trial& trial, int64_t items, auto loss_of) {
   return {.items = items, .parameters = work->parameters(), .fn = [work, loss_of] {
             auto [inputs, targets] = work->next_batch();
             work->optimizer->zero_grad();
-            const torch::Tensor loss = loss_of(*work, inputs, targets);
+            torch::Tensor loss = loss_of(*work, inputs, targets);
             loss.backward();
             work->optimizer->step();
             return loss;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <regex>
 
 #include <tenfold/humanize.h>
 #include <tenfold/result.h>
@@ -58,22 +57,31 @@ std::string in_words(std::string name) {
   return name;
 }
 
+/// RUN, OK or FAILED and the check's name from "[       OK ] Suite.Name (3 ms)"; two empty words for any other line.
+std::pair<std::string, std::string> state_of_check(const std::string& line) {
+  const size_t close = line.find(" ] "), dot = line.find('.', close);
+  if (!line.starts_with("[ ") || close == std::string::npos || dot == std::string::npos) return {};
+  const size_t begin = line.find_first_not_of(' ', 1);
+  std::string state = line.substr(begin, line.find(' ', begin) - begin);
+  if (state != "RUN" && state != "OK" && state != "FAILED") return {};
+  return {std::move(state), line.substr(dot + 1, line.find(" (", dot) - dot - 1)};
+}
+
 /// What GoogleTest printed, as a reader of a lesson wants it: names and messages, no brackets. `end` is said of a check that the program
 /// did not survive.
 Checks read_checks(const std::string& output, const std::string& end) {
   Checks checks;
   std::istringstream lines(output);
-  const std::regex result(R"(\[ +(RUN|OK|FAILED) +\] \w+\.(\w+)( \(.*)?)");
   std::string name, message;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, result) && (inside || match[1] == "RUN")) {
-      name = in_words(match[2]);
-      inside = match[1] == "RUN";
+    const auto [state, check] = state_of_check(line);
+    if (state == "RUN" || (inside && !state.empty())) {
+      name = in_words(check);
+      inside = state == "RUN";
       if (inside) {
         message.clear();
-      } else if (match[1] == "OK") {
+      } else if (state == "OK") {
         checks.passed.push_back(name);
       } else {
         checks.failed.push_back(name);

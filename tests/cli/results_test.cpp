@@ -15,12 +15,12 @@ class Publish : public Sandbox {
   Publish() {
     for (const std::string name : {"10_one", "11_two"}) {
       add_lesson(name, "");
-      describe(name, result_of(name).lesson_version);
-      put(result_of(name));
+      describe(name, full_result_of(name).lesson_version);
+      put(full_result_of(name));
     }
   }
   /// As measured with the preset that is published.
-  Result result_of(const std::string& lesson) const {
+  Result full_result_of(const std::string& lesson) const {
     Result result = Sandbox::result_of(lesson);
     for (CaseResult& one : result.cases) one.preset = "full";
     return result;
@@ -52,30 +52,30 @@ TEST_F(Publish, CopiesCleanResults) {
 }
 
 TEST_F(Publish, RefusesWhatCannotBeTraced) {
-  Result result = result_of("11_two");
+  Result result = full_result_of("11_two");
   result.dirty = true;
   put(result);
   refused("uncommitted changes");
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.commit = "";
   put(result);
   refused("does not know its commit");
   result.commit = std::string(40, 'c');
   put(result);
   refused("is from commit cccccccccc");
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.code_hash = std::string(64, '0');
   put(result);
   refused("other code");
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.lesson_version = 7;
   put(result);
   refused("is of version 7 of the lesson, which is now version 1; measure again");
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.machine.id = "another";
   put(result);
   refused("is from machine another");
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.lesson = "12_three";
   write_result(root_ / "mine" / "11_two.json", result);
   refused("holds lesson 12_three");
@@ -84,7 +84,7 @@ TEST_F(Publish, RefusesWhatCannotBeTraced) {
 }
 
 TEST_F(Publish, WantsOnePreset) {
-  Result quick = result_of("11_two");
+  Result quick = full_result_of("11_two");
   quick.cases.push_back(quick.cases[0]);
   quick.cases[1].name = "wide", quick.cases[1].preset = "quick";
   put(quick);
@@ -92,7 +92,7 @@ TEST_F(Publish, WantsOnePreset) {
       "mine/11_two.json: was measured with --preset quick, and full is wanted; measure again with: ./tenfold run 11_two --preset full, or "
       "publish with --preset quick; nothing was published");
   refused("was measured with --preset full, and quick is wanted", "mine/10_one.json", "--preset quick");
-  Result one = result_of("10_one");
+  Result one = full_result_of("10_one");
   for (Result* result : {&one, &quick}) {
     for (CaseResult& c : result->cases) c.preset = "smoke";
     put(*result);
@@ -112,7 +112,7 @@ TEST_F(Publish, NamesTheRowsWithTooFewRounds) {
     judge(c);
     return c;
   };
-  Result result = result_of("10_one");
+  Result result = full_result_of("10_one");
   const CaseResult sample = result.cases[0];
   result.cases = {timed_for(sample, "enough", 12), timed_for(sample, "few", 11), timed_for(sample, "one", 1)};
   put(result);
@@ -120,7 +120,7 @@ TEST_F(Publish, NamesTheRowsWithTooFewRounds) {
   untimed.name = "counted", untimed.workload = "foundation";
   for (VariantResult& variant : untimed.variants) variant.blocks.clear();
   untimed.verdicts.clear();
-  result = result_of("11_two");
+  result = full_result_of("11_two");
   result.cases = {untimed, timed_for(sample, "six", 6)};
   put(result);
   const Ran ran = tenfold("publish --out mine");
@@ -133,7 +133,7 @@ TEST_F(Publish, NamesTheRowsWithTooFewRounds) {
 }
 
 TEST_F(Publish, NeedsTheBuiltLessonToKnowItsVersion) {
-  describe("11_two", result_of("11_two").lesson_version + 1);
+  describe("11_two", full_result_of("11_two").lesson_version + 1);
   refused("is of version 1 of the lesson, which is now version 2; measure again");
   write("build/lessons/11_two.describe.json", R"({"lesson":"11_two"})");
   refused("build again with: ./tenfold setup", "11_two.describe.json");

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -27,19 +27,21 @@ Scratch::~Scratch() { fs::remove_all(path_); }
 
 std::map<std::string, std::string> flags_of_help(const std::string& help) {
   std::map<std::string, std::string> flags;
-  const std::regex first(R"(^\s+(?:-\w,)?(--[a-z-]+)\s+(.*)$)"), further(R"(^\s{20,}(\S.*)$)");
   std::istringstream lines(help);
   std::string name;
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, first)) {
-      name = match[1];
-      flags[name] = std::regex_replace(match[2].str(), std::regex("\\s+"), " ");
-    } else if (!name.empty() && std::regex_match(line, match, further)) {
-      flags[name] += " " + match[1].str();
-    } else {
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    std::istringstream words(line);
+    std::string word;
+    if (const size_t at = line.find("--"); indent > 0 && (at == indent || (at == indent + 3 && line[at - 1] == ','))) {
+      words.seekg(static_cast<std::streamoff>(at));
+      words >> name;
+      flags[name];
+    } else if (name.empty() || indent < 20 || indent == line.size()) {
       name.clear();
+      continue;
     }
+    while (words >> word) flags[name] += (flags[name].empty() ? "" : " ") + word;
   }
   return flags;
 }

@@ -1,8 +1,8 @@
 // An AdamW step of all tensors of a GPT: our rungs beside ATen's fused operator.
 #include "ladder.h"
 
-#include <tenfold/adamw.h>
-#include <tenfold/adamw_torch.h>
+#include "kernels/adamw/adamw.h"
+#include "kernels/adamw/adamw_torch.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -14,7 +14,8 @@ struct State {
   std::vector<Tensor> parameters, averages, square_averages, gradients;
 
   void add(const Place& place, int64_t count) {
-    for (std::vector<Tensor>* list : {&parameters, &averages, &square_averages, &gradients}) list->push_back(place.normal({count}));
+    for (std::vector<Tensor>* list : {&parameters, &averages, &square_averages, &gradients})
+      list->push_back(place.normal({count}));
     square_averages.back().square_();
   }
   State to(torch::ScalarType type) const {
@@ -43,8 +44,8 @@ Ladder step(const Place& place) {
   int64_t count = 0;
   for (int64_t layer = 0; layer < layers; ++layer) {
     // Weights and biases of a block's four products, and of its two norms.
-    for (const int64_t size : {3 * width * width, 3 * width, width * width, width, 4 * width * width, 4 * width, 4 * width * width, width,
-                               width, width, width, width}) {
+    for (const int64_t size : {3 * width * width, 3 * width, width * width, width, 4 * width * width, 4 * width,
+                               4 * width * width, width, width, width, width, width}) {
       given.add(place, size);
       count += size;
     }
@@ -59,15 +60,18 @@ Ladder step(const Place& place) {
     std::vector<kernels::AdamWTensor> list;
     NamedTensors used;
     for (size_t i = 0; i < state.parameters.size(); ++i) {
-      const Tensor &p = state.parameters[i], &m = state.averages[i], &v = state.square_averages[i], &g = state.gradients[i];
+      const Tensor &p = state.parameters[i], &m = state.averages[i], &v = state.square_averages[i],
+                   &g = state.gradients[i];
       list.push_back({data_of<float>(p), data_of<float>(m), data_of<float>(v), data_of<float>(g), p.numel()});
       used.insert(used.end(), {{"parameter", p}, {"average", m}, {"square_average", v}, {"gradient", g}});
     }
-    launch_where_they_are(
-        used, [&](auto stream, auto) { kernels::adamw(stream, std::span<const kernels::AdamWTensor>(list), kSettings, kStep, rung); });
+    launch_where_they_are(used, [&](auto stream, auto) {
+      kernels::adamw(stream, std::span<const kernels::AdamWTensor>(list), kSettings, kStep, rung);
+    });
     return state.parameters;
   });
-  for (Contestant& contestant : ladder.contestants) contestant.prepare = [=] { state.copy_from(given); };  // updated in place
+  for (Contestant& contestant : ladder.contestants)
+    contestant.prepare = [=] { state.copy_from(given); };  // updated in place
   return ladder;
 }
 }  // namespace

@@ -1,15 +1,16 @@
 // Cross-entropy, loss and gradient: our rungs beside ATen's forward and backward.
 #include "ladder.h"
 
-#include <tenfold/cross_entropy.h>
-#include <tenfold/cross_entropy_torch.h>
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
   const int64_t rows = place.pick(8192, 5), classes = place.pick(50304, 123);
-  const Tensor given = place.normal({rows, classes}, type), targets = torch::randint(classes, {rows}, given.options().dtype(torch::kLong));
+  const Tensor given = place.normal({rows, classes}, type),
+               targets = torch::randint(classes, {rows}, given.options().dtype(torch::kLong));
   const Tensor logits = given.clone(), mean = place.normal({1}), losses = place.normal({rows}),
                counted = torch::zeros({1}, targets.options());
   const auto by_aten = [targets](const Tensor& in) {
@@ -23,10 +24,12 @@ Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
                 .contestants = {{"ATen", [=] { return by_aten(given); }}}};
   add_rungs(ladder, kernels::kCrossEntropyRungs, [=](int rung) {
     launch_where_they_are(
-        {{"logits", logits}, {"mean", mean}, {"losses", losses}, {"counted", counted}, {"targets", targets}}, [&](auto stream, auto value) {
+        {{"logits", logits}, {"mean", mean}, {"losses", losses}, {"counted", counted}, {"targets", targets}},
+        [&](auto stream, auto value) {
           using T = decltype(value);
-          kernels::cross_entropy(stream, data_of<T>(logits), data_of<float>(mean), data_of<float>(losses), data_of<int64_t>(counted),
-                                 data_of<int64_t>(targets), rows, classes, kernels::kIgnoreIndex, rung);
+          kernels::cross_entropy(stream, data_of<T>(logits), data_of<float>(mean), data_of<float>(losses),
+                                 data_of<int64_t>(counted), data_of<int64_t>(targets), rows, classes,
+                                 kernels::kIgnoreIndex, rung);
         });
     return std::vector{mean, logits};
   });

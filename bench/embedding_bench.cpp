@@ -1,8 +1,8 @@
 // Embedding: our rungs beside ATen's lookup.
 #include "ladder.h"
 
-#include <tenfold/embedding.h>
-#include <tenfold/embedding_torch.h>
+#include "kernels/embedding/embedding.h"
+#include "kernels/embedding/embedding_torch.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -18,7 +18,8 @@ Ladder lookup(const Place& place, torch::ScalarType type) {
   add_rungs(ladder, kernels::kEmbeddingRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"weight", weight}, {"ids", ids}}, [&](auto stream, auto value) {
       using T = decltype(value);
-      kernels::embedding(stream, data_of<T>(out), data_of<T>(weight), data_of<int64_t>(ids), tokens, width, vocabulary, rung);
+      kernels::embedding(stream, data_of<T>(out), data_of<T>(weight), data_of<int64_t>(ids), tokens, width, vocabulary,
+                         rung);
     });
     return std::vector{out};
   });

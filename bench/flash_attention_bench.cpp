@@ -1,8 +1,9 @@
 // Causal attention: our rungs beside LibTorch's scaled_dot_product_attention, forward and backward.
 #include "ladder.h"
 
-#include <tenfold/flash_attention.h>
-#include <tenfold/flash_attention_torch.h>
+#include "kernels/flash_attention/flash_attention.h"
+#include "kernels/flash_attention/flash_attention_torch.h"
+#include "kernels/rungs_here.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -23,7 +24,8 @@ Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::Scala
 
 /// Of the product of q and k, or of another of its size: a causal mask leaves half.
 double product_flops(const kernels::AttentionShape& s) {
-  return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.queries) * static_cast<double>(s.keys);
+  return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.queries) *
+         static_cast<double>(s.keys);
 }
 
 std::string name_of(const char* operation, torch::ScalarType type, const kernels::AttentionShape& s) {
@@ -32,23 +34,31 @@ std::string name_of(const char* operation, torch::ScalarType type, const kernels
 
 Ladder forward(const Place& place, torch::ScalarType type) {
   const kernels::AttentionShape shape = shape_of(place);
-  const Tensor q = normal(place, shape, type), k = normal(place, shape, type), v = normal(place, shape, type), out = torch::empty_like(q);
+  const Tensor q = normal(place, shape, type), k = normal(place, shape, type), v = normal(place, shape, type),
+               out = torch::empty_like(q);
   const Tensor logsumexp = place.normal({shape.batch, shape.heads, shape.queries});
   // Rung 0 keeps the scores.
   const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
-  Ladder ladder{.name = name_of("attention", type, shape),
-                .flops = 2 * product_flops(shape),
-                .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat), shape.causal)},
-                .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-                .contestants = {{"SDPA", [=] { return std::vector{reference::flash_attention(q, k, v, shape.causal)}; }}}};
-  const int rungs = type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
-  add_rungs(ladder, rungs, [=](int rung) {
-    launch_where_they_are({{"out", out}, {"logsumexp", logsumexp}, {"workspace", workspace}, {"q", q}, {"k", k}, {"v", v}},
-                          [&](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::flash_attention(stream, data_of<T>(out), data_of<float>(logsumexp), data_of<float>(workspace),
-                                                     data_of<T>(q), data_of<T>(k), data_of<T>(v), shape, rung);
-                          });
+  Ladder ladder{
+      .name = name_of("attention", type, shape),
+      .flops = 2 * product_flops(shape),
+      .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
+                                              shape.causal)},
+      .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
+      .contestants = {{"SDPA", [=] { return std::vector{reference::flash_attention(q, k, v, shape.causal)}; }}}};
+  const int all =
+      type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
+  const int here =
+      type == torch::kFloat || !place.device.is_cuda() ? all : kernels::flash_attention_rungs_here<__nv_bfloat16>();
+  skip_rungs(ladder, here, all, kernels::reason_not_here());
+  add_rungs(ladder, here, [=](int rung) {
+    launch_where_they_are(
+        {{"out", out}, {"logsumexp", logsumexp}, {"workspace", workspace}, {"q", q}, {"k", k}, {"v", v}},
+        [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::flash_attention(stream, data_of<T>(out), data_of<float>(logsumexp), data_of<float>(workspace),
+                                   data_of<T>(q), data_of<T>(k), data_of<T>(v), shape, rung);
+        });
     return std::vector{out};
   });
   return ladder;
@@ -62,21 +72,29 @@ Ladder backward(const Place& place, torch::ScalarType type) {
     wide.push_back(leaf(qkv.back(), torch::kFloat));
     grads.push_back(torch::empty_like(qkv.back()).detach());
   }
-  const Tensor grad = normal(place, shape, type), of_aten = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal),
-               out = of_aten.detach();
-  const Tensor scores =
-      at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) / std::sqrt(static_cast<double>(shape.head_dim));
-  const Tensor hidden = torch::ones({shape.queries, shape.keys}, torch::dtype(torch::kBool).device(place.device)).triu(1);
+  const Tensor grad = normal(place, shape, type),
+               of_aten = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal), out = of_aten.detach();
+  const Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) /
+                        std::sqrt(static_cast<double>(shape.head_dim));
+  const Tensor hidden =
+      torch::ones({shape.queries, shape.keys}, torch::dtype(torch::kBool).device(place.device)).triu(1);
   const Tensor logsumexp = scores.masked_fill(hidden, -INFINITY).logsumexp(-1);
   const Tensor workspace = place.normal({kernels::flash_attention_backward_workspace_bytes(shape) / 4});
-  Ladder ladder{.name = name_of("attention backward", type, shape),
-                .flops = 5 * product_flops(shape),  // the scores once more, and two products for each of two gradients of products
-                .expected = gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide, grad.to(torch::kFloat)),
-                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
-                .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
-  const int rungs =
-      type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float> : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
-  add_rungs(ladder, rungs, [=](int rung) {
+  Ladder ladder{
+      .name = name_of("attention backward", type, shape),
+      .flops =
+          5 * product_flops(shape),  // the scores once more, and two products for each of two gradients of products
+      .expected =
+          gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide, grad.to(torch::kFloat)),
+      .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
+      .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
+  const int all = type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float>
+                                        : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
+  const int here = type == torch::kFloat || !place.device.is_cuda()
+                       ? all
+                       : kernels::flash_attention_backward_rungs_here<__nv_bfloat16>();
+  skip_rungs(ladder, here, all, kernels::reason_not_here());
+  add_rungs(ladder, here, [=](int rung) {
     launch_where_they_are({{"grad_q", grads[0]},
                            {"grad_k", grads[1]},
                            {"grad_v", grads[2]},
@@ -89,10 +107,10 @@ Ladder backward(const Place& place, torch::ScalarType type) {
                            {"logsumexp", logsumexp}},
                           [&](auto stream, auto value) {
                             using T = decltype(value);
-                            kernels::flash_attention_backward(stream, data_of<T>(grads[0]), data_of<T>(grads[1]), data_of<T>(grads[2]),
-                                                              data_of<float>(workspace), data_of<T>(grad), data_of<T>(qkv[0]),
-                                                              data_of<T>(qkv[1]), data_of<T>(qkv[2]), data_of<T>(out),
-                                                              data_of<float>(logsumexp), shape, rung);
+                            kernels::flash_attention_backward(
+                                stream, data_of<T>(grads[0]), data_of<T>(grads[1]), data_of<T>(grads[2]),
+                                data_of<float>(workspace), data_of<T>(grad), data_of<T>(qkv[0]), data_of<T>(qkv[1]),
+                                data_of<T>(qkv[2]), data_of<T>(out), data_of<float>(logsumexp), shape, rung);
                           });
     return grads;
   });

@@ -1,34 +1,34 @@
-// What the harness adds to a step of about 1 ms: a block as the time pass takes it (restore random state and flags, time,
-// read losses, save state) against a bare loop over the same step, in turn. Counter `cost`: median of the paired ratios
-// minus 1; `cost_low` and `cost_high` enclose it with 95 %.
+// What the harness adds to a step of about 1 ms: a block as the time pass takes it (restore random state and flags,
+// time, read losses, save state) against a bare loop over the same step, in turn. Counter `cost`: median of the paired
+// ratios minus 1; `cost_low` and `cost_high` enclose it with 95 %.
 #include <torch/torch.h>
 
 #include <benchmark/benchmark.h>
 
 #include <chrono>
 
-#include <tenfold/global_state.h>
-#include <tenfold/statistics.h>
-#include <tenfold/timed_block.h>
+#include "common/base/seconds_since.h"
+#include "common/harness/timed_block.h"
+#include "common/measure/global_state.h"
+#include "common/result/statistics.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 // A small training step, sized to the milliseconds asked for.
 tenfold::Step training_step(int64_t width) {
   torch::manual_seed(1);
   auto layer = std::make_shared<torch::nn::LinearImpl>(width, width);
   auto optimizer = std::make_shared<torch::optim::SGD>(layer->parameters(), 1e-3);
   const auto inputs = torch::randn({64, width}), targets = torch::randn({64, width});
-  return {64, layer->named_parameters(), [=] {
-            optimizer->zero_grad();
-            torch::Tensor loss = torch::mse_loss(layer->forward(inputs), targets);
-            loss.backward();
-            optimizer->step();
-            return loss;
-          }};
+  const auto update = [=] {
+    optimizer->zero_grad();
+    torch::Tensor loss = torch::mse_loss(layer->forward(inputs), targets);
+    loss.backward();
+    optimizer->step();
+    return loss;
+  };
+  return {.items = 64, .parameters = layer->named_parameters(), .update = update};
 }
 
 void harness_cost(benchmark::State& state) {
@@ -43,15 +43,15 @@ void harness_cost(benchmark::State& state) {
     double bare = 0, harness = 0;
     const auto run_bare = [&] {
       const auto begin = Clock::now();
-      for (int64_t i = 0; i < steps; ++i) step.fn();
-      bare = since(begin);
+      for (int64_t i = 0; i < steps; ++i) step.update();
+      bare = tenfold::seconds_since(begin);
     };
     const auto run_harness = [&] {
       const auto begin = Clock::now();
       kept.restore();
       tenfold::timed_block(alone, torch::kCPU, step, steps);
       kept = tenfold::GlobalState::capture(torch::kCPU);
-      harness = since(begin);
+      harness = tenfold::seconds_since(begin);
     };
     if (ratios.size() % 2 == 0)
       run_bare(), run_harness();

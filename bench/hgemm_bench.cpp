@@ -1,17 +1,11 @@
 // The product of two 16-bit matrices: our rungs beside cuBLAS.
 #include "ladder.h"
 
-#include <cuda_runtime_api.h>
-
-#include <tenfold/hgemm.h>
+#include "kernels/hgemm/hgemm.h"
+#include "kernels/rungs_here.h"
 
 namespace {
 using namespace tenfold::bench;
-
-bool on_hopper(const Place& place) {
-  int major = 0;
-  return place.device.is_cuda() && cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess && major == 9;
-}
 
 Ladder product(const Place& place, torch::ScalarType type, int64_t side) {
   const int64_t m = place.pick(side, 65), n = place.pick(side, 72), k = place.pick(side, 40);
@@ -21,8 +15,11 @@ Ladder product(const Place& place, torch::ScalarType type, int64_t side) {
                 .expected = {at::mm(a.to(torch::kDouble), b.to(torch::kDouble))},
                 .tolerance = 1e-2,  // the result's type
                 .contestants = {{"torch::mm", [=] { return std::vector{at::mm(a, b)}; }}}};
-  static_assert(kernels::kHgemmHopperRung == kernels::kHgemmRungs, "the last one");
-  add_rungs(ladder, kernels::kHgemmRungs + (on_hopper(place) ? 1 : 0), [=](int rung) {
+  // The microscope, which checks them without a GPU, runs all but Hopper's.
+  const int all = kernels::kHgemmHopperRung + 1,
+            here = place.device.is_cuda() ? kernels::hgemm_rungs_here() : kernels::kHgemmRungs;
+  skip_rungs(ladder, here, all, kernels::reason_not_here());
+  add_rungs(ladder, here, [=](int rung) {
     launch_where_they_are({{"c", c}, {"a", a}, {"b", b}}, [&](auto stream, auto value) {
       using T = decltype(value);
       if constexpr (sizeof(T) == 2) kernels::hgemm(stream, data_of<T>(c), data_of<T>(a), data_of<T>(b), m, n, k, rung);

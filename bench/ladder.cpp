@@ -1,120 +1,127 @@
 #include "ladder.h"
 
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
-#include <list>
-#include <map>
+#include <optional>
+#include <stdexcept>
 
-#include <tenfold/clock.h>
-#include <tenfold/humanize.h>
-#include <tenfold/statistics.h>
+#include "common/base/files.h"
 
-#include "run_benchmarks.h"
+#include "ladder_report.h"
+#include "ladder_times.h"
+
+#ifdef TENFOLD_WITH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
 
 namespace tenfold::bench {
 namespace {
 
-constexpr int kRepetitions = 12;  // order statistics then enclose the median with 96 %
-constexpr int kLaunches = 20;     // of a repetition
-constexpr const char* kCopy = "copy";
+constexpr const char* kUsage = R"(usage: NAME_bench [--budget=SECONDS] [--benchmark_out=FILE]
+Times the rungs of a kernel and what others offer for it on the first GPU; without a GPU their results are checked.
+  --budget=SECONDS      how long it may take: fewer launches and rounds, and what does not fit is skipped; default: no limit
+  --benchmark_out=FILE  Google Benchmark's JSON, written again after each ladder; --benchmark_out_format=json is the only one
+Exit codes: 0; 1 a result is wrong or a contestant failed; 2 bad usage.
+)";
 
-/// A ladder, and the seconds of each repetition by contestant.
-struct Measured {
-  Ladder ladder;
-  Contestant copy;  // moves the ladder's bytes, half of them read and half written
-  std::map<std::string, std::vector<double>> cold = {}, hot = {};
+struct Flags {
+  double budget = std::numeric_limits<double>::infinity();  ///< seconds
+  std::string report;
 };
 
-std::vector<Tensor> results_of(const Contestant& contestant) {
-  if (contestant.prepare) contestant.prepare();
-  return contestant.work();
-}
-
-/// What is wrong with the contestant's results; empty when they are right.
-std::string complaint(const Ladder& ladder, const Contestant& contestant) {
-  // What nobody writes must not look right because it was right before: poison, and work again.
-  for (Tensor& result : results_of(contestant)) result.detach().fill_(std::numeric_limits<double>::quiet_NaN());
-  const std::vector<Tensor> results = results_of(contestant);
-  if (results.size() != ladder.expected.size()) return "it returns " + std::to_string(results.size()) + " tensors";
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].sizes() != ladder.expected[i].sizes()) return "a result has shape " + c10::str(results[i].sizes());
-    const Tensor expected = ladder.expected[i].to(torch::kDouble), size = expected.abs();
-    const Tensor error = (results[i].detach().to(torch::kDouble) - expected).abs() / (size + size.mean());
-    const double worst = error.max().item<double>();  // NaN when there is one
-    if (!(worst <= ladder.tolerance)) return c10::str("the result is wrong: error ", worst, ", allowed ", ladder.tolerance);
+/// Throws std::invalid_argument, one line. Nothing for --help.
+std::optional<Flags> parse(int argc, char** argv) {
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i], name = flag.substr(0, flag.find('=')),
+                      value = name == flag ? "" : flag.substr(name.size() + 1);
+    if (flag == "--help" || flag == "-h") return std::nullopt;
+    if (name == "--budget") {
+      char* end = nullptr;
+      flags.budget = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end != '\0' || !(flags.budget > 0))
+        throw std::invalid_argument(flag + ": expected seconds above 0, for example --budget=40");
+    } else if (name == "--benchmark_out" && !value.empty()) {
+      flags.report = value;
+    } else if (flag != "--benchmark_out_format=json" && name != "--benchmark_min_time") {
+      // --benchmark_min_time: every program of bench/ gets it from the smoke test, and a ladder needs none.
+      throw std::invalid_argument(flag + " is not known; see --help");
+    }
   }
-  return "";
+  return flags;
 }
 
-void measure(benchmark::State& state, const Place& place, Measured& measured, const Contestant& contestant, bool cold, bool& wrong) {
-  const Ladder& ladder = measured.ladder;
-  const auto check = [&](const std::string& when) {
-    const std::string text = contestant.name == kCopy ? "" : complaint(ladder, contestant);
-    if (text.empty()) return true;
-    wrong = true;
-    state.SkipWithError((when + text).c_str());
-    return false;
-  };
-  if (!check("before timing: ")) return;
-  // More than any L2. On a CPU only this file's test takes times.
-  const Tensor flush = torch::empty({int64_t{1} << (place.device.is_cuda() ? 28 : 20)}, torch::dtype(torch::kByte).device(place.device));
-  std::vector<double> seconds;
-  for ([[maybe_unused]] auto step : state) {
-    if (cold) flush.zero_();
-    const int launches = cold ? 1 : kLaunches;  // hot ones follow each other at once
-    seconds.push_back(time_block(place.device,
-                                 [&] {
-                                   for (int i = 0; i < launches; ++i) contestant.work();
-                                 }) /
-                      launches);
-    state.SetIterationTime(seconds.back());
+/// Every contestant's result at a small shape, without a time.
+bool check_all(const Ladder& ladder) {
+  bool right = true;
+  std::cout << ladder.name << "\n";
+  for (const Contestant& contestant : ladder.contestants) {
+    const Problem problem = check(ladder, contestant);
+    std::cout << "  " << contestant.name << ": " << (problem.text.empty() ? "right" : problem.text) << std::endl;
+    right = right && problem.text.empty();
   }
-  const double middle = median(seconds);
-  (cold ? measured.cold : measured.hot)[contestant.name].push_back(middle);
-  if (ladder.bytes > 0) state.counters["bytes/s"] = ladder.bytes / middle;
-  if (ladder.flops > 0) state.counters["FLOP/s"] = ladder.flops / middle;
-  check("after timing: ");
+  for (const auto& [name, reason] : ladder.skipped) std::cout << "  " << name << ": skipped: " << reason << std::endl;
+  return right;
 }
 
-std::string table(const Measured& measured) {
-  const Ladder& ladder = measured.ladder;
-  const std::string& first = ladder.contestants.front().name;
-  std::vector<std::vector<std::string>> rows = {{ladder.name, "hot", "cold", "bytes", "arithmetic", "of copy", "of " + first}};
-  const auto speed_of = [&](const std::vector<double>& seconds, const std::string& other) -> std::string {
-    const auto base = measured.cold.find(other);
-    if (base == measured.cold.end()) return "-";
-    std::vector<double> ratios;
-    for (size_t i = 0; i < std::min(seconds.size(), base->second.size()); ++i) ratios.push_back(base->second[i] / seconds[i]);
-    const Interval interval = median_interval(ratios);
-    return human_ratio(interval.middle) + " [" + human_ratio(interval.low) + ", " + human_ratio(interval.high) + "]";
-  };
-  for (const auto& [name, cold] : measured.cold) {
-    const double seconds = median(cold);
-    const auto hot = measured.hot.find(name);
-    rows.push_back({name, hot == measured.hot.end() ? "-" : human_seconds(median(hot->second)), human_seconds(seconds),
-                    ladder.bytes > 0 ? human_number(ladder.bytes / seconds) + "B/s" : "-",
-                    ladder.flops > 0 ? human_number(ladder.flops / seconds) + "FLOP/s" : "-", speed_of(cold, kCopy),
-                    speed_of(cold, first)});
+/// What a ladder held must be there for the next one, not only for tensors of the same sizes.
+void give_memory_back() {
+#ifdef TENFOLD_WITH_CUDA
+  if (torch::cuda::is_available()) c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
+}
+
+bool any_failed(const Measured& measured) {
+  for (const Row& row : measured.rows) {
+    if (!row.problem.text.empty() && row.problem.failed) return true;
   }
-  return format_columns(rows, "lrrrrrr");
+  return false;
 }
 
-Contestant plain_copy(const Place& place, double bytes) {
-  const Tensor from = place.normal({std::max<int64_t>(1, std::llround(bytes / 8))}), to = torch::empty_like(from);
-  return {kCopy, [=] {
-            to.copy_(from);
-            return std::vector{to};
-          }};
+/// Builds, times and frees one ladder after the other, each with its share of the time.
+bool time_all(const Place& place, const Flags& flags, const char* program, const Builders& build) {
+  Report report(flags.report, program);
+  const Clock::time_point begin = Clock::now();
+  const auto left = [&] { return flags.budget - std::chrono::duration<double>(Clock::now() - begin).count(); };
+  bool right = true;
+  size_t number = 0;
+  for (const auto& make : build) {
+    const std::string name = "ladder " + std::to_string(++number) + " of " + std::to_string(build.size());
+    Problem problem{.text = "the time was up", .failed = false};
+    if (left() > 0) {
+      const double share = left() / static_cast<double>(build.size() - number + 1);
+      const auto end =
+          std::isinf(share)
+              ? Clock::time_point::max()
+              : Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share));
+      Measured measured;
+      problem = problem_of([&] { measured = measure(make(place), place, end); });
+      if (problem.text.empty()) {
+        report.add(measured);
+        std::cout << "\n" << table(measured) << std::flush;
+        right = right && !any_failed(measured);
+      }
+      give_memory_back();
+    }
+    if (!problem.text.empty()) {
+      report.skip(name, problem);
+      std::cout << "\n" << name << ": " << problem.text << std::endl;
+      right = right && !problem.failed;
+    }
+  }
+  return right;
 }
 
 }  // namespace
 
-void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work) {
-  for (int rung = 0; rung < count; ++rung) ladder.contestants.push_back({"rung " + std::to_string(rung), [=] { return work(rung); }});
+void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work, int first) {
+  for (int rung = first; rung < count; ++rung)
+    ladder.contestants.push_back({"rung " + std::to_string(rung), [=] { return work(rung); }});
+}
+
+void skip_rungs(Ladder& ladder, int first, int behind, const std::string& reason) {
+  for (int rung = first; rung < behind; ++rung) ladder.skipped.emplace_back("rung " + std::to_string(rung), reason);
 }
 
 Tensor leaf(const Tensor& tensor, torch::ScalarType type) { return tensor.detach().to(type).requires_grad_(); }
@@ -129,72 +136,28 @@ std::string ladder_name(const std::string& operation, torch::ScalarType type, to
   return out;
 }
 
-namespace {
-
-/// Every contestant's result at a small shape, without a time.
-bool check_all(const std::list<Ladder>& ladders) {
-  bool right = true;
-  for (const Ladder& ladder : ladders) {
-    std::cout << ladder.name << "\n";
-    for (const Contestant& contestant : ladder.contestants) {
-      const std::string text = complaint(ladder, contestant);
-      std::cout << "  " << contestant.name << ": " << (text.empty() ? "right" : text) << std::endl;
-      right = right && text.empty();
+int run_at(const Place& place, int argc, char** argv, const Builders& build) {
+  try {
+    const std::optional<Flags> flags = parse(argc, argv);
+    if (!flags) {
+      std::cout << kUsage;
+      return 0;
     }
+    if (!flags->report.empty()) require_writable(flags->report, "--benchmark_out", "name another file");
+    at::globalContext().setAllowTF32CuBLAS(false);
+    torch::manual_seed(1);
+    if (place.timed) return time_all(place, *flags, argv[0], build) ? 0 : 1;
+    bool right = true;
+    for (const auto& make : build) right = check_all(make(place)) && right;
+    std::cout << "No GPU here: nothing was timed. What the memory system would do: ./tenfold kernel NAME\n";
+    return right ? 0 : 1;
+  } catch (const std::invalid_argument& error) {
+    std::cerr << argv[0] << ": " << error.what() << "\n";
+    return 2;
   }
-  std::cout << "No GPU here: nothing was timed. What the memory system would do: ./tenfold kernel NAME\n";
-  return right;
 }
 
-bool time_all(const Place& place, std::list<Ladder> ladders) {
-  bool wrong = false;
-  std::list<Measured> all;  // the benchmarks point into it
-  for (Ladder& ladder : ladders) {
-    Contestant copy = plain_copy(place, ladder.bytes);
-    Measured& measured = all.emplace_back(Measured{std::move(ladder), std::move(copy)});
-    const auto add = [&](const Contestant& contestant, bool cold) {
-      const std::string name = measured.ladder.name + "/" + contestant.name + (cold ? "/cold" : "/hot");
-      benchmark::RegisterBenchmark(name.c_str(),
-                                   [&, cold](benchmark::State& state) { measure(state, place, measured, contestant, cold, wrong); })
-          ->UseManualTime()
-          ->Unit(benchmark::kMicrosecond)
-          ->Iterations(kLaunches)
-          ->Repetitions(kRepetitions)
-          ->ReportAggregatesOnly(true);
-    };
-    for (const bool cold : {true, false}) {
-      for (const Contestant& contestant : measured.ladder.contestants) add(contestant, cold);
-      if (measured.ladder.bytes > 0) add(measured.copy, cold);
-    }
-  }
-  add_provenance();
-  benchmark::AddCustomContext("libtorch", TORCH_VERSION);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::ClearRegisteredBenchmarks();
-  for (const Measured& measured : all) {
-    if (!measured.cold.empty()) std::cout << "\n" << table(measured);
-  }
-  return !wrong;
-}
-
-}  // namespace
-
-int run_at(const Place& place, int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build) {
-  // Contestants' repetitions lie among each other: minutes of a slower clock hit all of them.
-  std::vector<char*> arguments(argv, argv + argc);
-  std::string interleave = "--benchmark_enable_random_interleaving=true";
-  arguments.insert(arguments.begin() + 1, interleave.data());
-  int count = static_cast<int>(arguments.size());
-  benchmark::Initialize(&count, arguments.data());
-  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
-  at::globalContext().setAllowTF32CuBLAS(false);
-  torch::manual_seed(1);
-  std::list<Ladder> ladders;
-  for (const auto& make : build) ladders.push_back(make(place));
-  return (place.timed ? time_all(place, std::move(ladders)) : check_all(ladders)) ? 0 : 1;
-}
-
-int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build) {
+int run(int argc, char** argv, const Builders& build) {
   const bool gpu = torch::cuda::is_available();
   return run_at({gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU), gpu}, argc, argv, build);
 }

@@ -1,21 +1,21 @@
 #pragma once
-// What the benchmarks of kernels/ share: the rungs of a kernel and what others offer for the same operation, checked and
-// timed in turn in one program, by one clock.
+// What the benchmarks of kernels/ share: the rungs of a kernel and what others offer for the same operation, checked
+// and timed in turn in one program, by one clock.
 //
-// With a GPU: device events around each launch; "cold" empties the L2 cache before it, "hot" repeats the launch. A ladder's
-// contestants are repeated in random order, among them a plain copy of as many bytes: the ceiling of that minute.
-// Without a GPU: every contestant runs once at a small shape, ours under the microscope, and its result is checked; nothing
-// is timed.
+// With a GPU: device events around each launch; "cold" empties the L2 cache before it, "hot" repeats the launch. A
+// ladder's contestants take turns, in another order each round, among them a plain copy of as many bytes: the ceiling
+// of that minute. How often each is launched comes from the time of its first launch and from --budget. What does not
+// fit into memory, or does not run on this GPU, is named with the reason. Without a GPU: every contestant runs once at
+// a small shape, ours under the microscope, and its result is checked; nothing is timed.
 
 #include <torch/torch.h>
 
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../kernels/torch_binding.h"
+#include "kernels/torch_binding.h"
 
 // Where launchers and references are, in headers that the programs include themselves.
 namespace tenfold::kernels {}
@@ -48,7 +48,9 @@ struct Contestant {
   std::string name;  ///< "rung 3", "ATen"
   /// Queues the work on the current stream; returns the results, in the order of Ladder::expected.
   std::function<std::vector<Tensor>()> work;
-  std::function<void()> prepare = {};  ///< before a result is checked, where the work overwrites its input; never timed
+  /// Where the work overwrites its input: puts it back, before a check and before a timed launch (hot: the first of a
+  /// row), so that all read the same values. Never timed.
+  std::function<void()> prepare = {};
 };
 
 struct Ladder {
@@ -56,12 +58,17 @@ struct Ladder {
   double bytes = 0;  ///< global memory traffic that the operation needs at the least
   double flops = 0;  ///< arithmetic that it needs by its formula; 0 where only bytes count
   std::vector<Tensor> expected;
-  double tolerance = 0;                 ///< right: abs(result - e) <= tolerance * (abs(e) + mean of abs(e)), e the expected value
+  double tolerance = 0;  ///< right: abs(result - e) <= tolerance * (abs(e) + mean of abs(e)), e the expected value
   std::vector<Contestant> contestants;  ///< the others' first: ratios are to contestants[0]
+  /// What is left out, with the reason: rungs that this GPU cannot run, or that are hopeless at this size.
+  std::vector<std::pair<std::string, std::string>> skipped = {};
 };
 
-/// Adds "rung 0" and so on.
-void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work);
+/// Adds "rung FIRST" to "rung COUNT - 1".
+void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work, int first = 0);
+
+/// Leaves out rungs `first` to `behind` - 1.
+void skip_rungs(Ladder& ladder, int first, int behind, const std::string& reason);
 
 /// The tensor's values in `type`, as a leaf that wants a gradient.
 Tensor leaf(const Tensor& tensor, torch::ScalarType type);
@@ -72,10 +79,13 @@ std::vector<Tensor> gradients(const Tensor& out, const std::vector<Tensor>& inpu
 /// The names and sizes that a ladder's name is made of: "softmax, Float, 8192 x 4096".
 std::string ladder_name(const std::string& operation, torch::ScalarType type, torch::IntArrayRef sizes);
 
-/// What a bench program's main() returns. `build` makes the ladders one after the other, when it is their turn. Flags are
-/// Google Benchmark's; names are LADDER/CONTESTANT/cold and /hot. Exit codes: 0; 1 when a result is wrong; 2 bad usage.
-int run(int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build);
+/// Each makes a ladder when it is its turn; the tensors of the one before are free again by then.
+using Builders = std::vector<std::function<Ladder(const Place&)>>;
+
+/// What a bench program's main() returns. Flags: --help says. Exit codes: 0; 1 when a result is wrong or a contestant
+/// throws; 2 bad usage.
+int run(int argc, char** argv, const Builders& build);
 /// The same there instead of on the first GPU, if there is one.
-int run_at(const Place& place, int argc, char** argv, std::initializer_list<std::function<Ladder(const Place&)>> build);
+int run_at(const Place& place, int argc, char** argv, const Builders& build);
 
 }  // namespace tenfold::bench

@@ -1,12 +1,16 @@
-// The whole way of a picture from its file to a batch: read, decode, cut at random, resize to 224 pixels, mirror, normalise, collate.
-// png, jpeg256, raw256: the loader of lesson 10 over shards of one mapped file, for several numbers of workers. raw256 holds pixels,
-// fitted into 256 x 256: nothing is left to decode. torch_data: the same work under LibTorch's own loader. augment: what comes after
-// decoding, one picture at a time on one thread. Twin: peers/loader.py (PyTorch's DataLoader and Pillow).
+// The whole way of a picture from its file to a batch: read, decode, cut at random, resize to 224 pixels, mirror,
+// normalise, collate. png, jpeg256, raw256: the loader of lesson 10 over shards of one mapped file, for several numbers
+// of workers. raw256 holds pixels, fitted into 256 x 256: nothing is left to decode. torch_data: the same work under
+// LibTorch's own loader. augment: what comes after decoding, one picture at a time on one thread. Twin: peers/loader.py
+// (PyTorch's DataLoader and Pillow).
 #include <benchmark/benchmark.h>
-#include <tenfold/clipart.h>
-#include <tenfold/loader.h>
-#include <tenfold/sha256.h>
 #include <torch/torch.h>
+#include "common/base/sha256.h"
+#include "common/data/openclipart.h"
+#include "common/data/pictures.h"
+#include "common/data/shard.h"
+#include "lessons/10_parallel_loading/image_samples.h"
+#include "lessons/10_parallel_loading/loader.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -41,10 +45,10 @@ Pictures pictures(const tenfold::PackOptions& form, int64_t batches) {
   return {std::make_shared<tenfold::Shard>(tenfold::pack_openclipart(form).train), batches};
 }
 
-tenfold::PictureOptions options(bool augment) { return {.side = kSide, .augment = augment}; }
+tenfold::ImageOptions options(bool augment) { return {.side = kSide, .augment = augment}; }
 
-/// All pictures have been asked for once when an iteration is over. What was made ahead does not count: the clock starts, as it stops,
-/// when the loader's queue is empty and the next batch is waited for.
+/// All pictures have been asked for once when an iteration is over. What was made ahead does not count: the clock
+/// starts, as it stops, when the loader's queue is empty and the next batch is waited for.
 void report(benchmark::State& state, const Pictures& all, const std::function<void()>& next, int64_t ahead) {
   for (int64_t i = 0; i <= ahead; ++i) next();
   for (auto _ : state) {
@@ -56,7 +60,7 @@ void report(benchmark::State& state, const Pictures& all, const std::function<vo
 // ---- the loader of lesson 10
 
 tenfold::Dataset samples(const Pictures& all, bool augment) {
-  tenfold::Dataset data = tenfold::picture_samples(all.shard, options(augment));
+  tenfold::Dataset data = tenfold::image_samples(all.shard, options(augment));
   data.size = all.size();
   data.load = [all, load = data.load](int64_t i, tenfold::SampleRandom& random, const tenfold::Row& row) {
     load(all.record(i), random, row);
@@ -85,7 +89,7 @@ struct Drawings : torch::data::datasets::Dataset<Drawings> {
     const auto number = static_cast<int64_t>(index), i = number % all.size();
     tenfold::SampleRandom random(0, number / all.size(), i);
     const std::vector<Tensor> fields = {torch::empty({1, 3, kSide, kSide}), torch::empty({1}, torch::kLong)};
-    if (load == nullptr) load = tenfold::picture_samples(all.shard, options(augment)).load;
+    if (load == nullptr) load = tenfold::image_samples(all.shard, options(augment)).load;
     load(all.record(i), random, tenfold::Row(fields, 0));
     return {fields[0][0], fields[1][0]};
   }
@@ -134,7 +138,8 @@ void augment(benchmark::State& state, const Pictures& all) {
     for (int64_t i = 0; i < kBatch; ++i) {
       const tenfold::Picture& picture = decoded[static_cast<size_t>(i)];
       tenfold::SampleRandom random(0, epoch, i);
-      tenfold::resize_normalised(picture, tenfold::random_crop({picture.height, picture.width}, random), kSide, {}, row);
+      tenfold::resize_normalised(picture, tenfold::random_crop({picture.height, picture.width}, random), kSide, {},
+                                 row);
       benchmark::DoNotOptimize(row.data());
     }
     ++epoch;
@@ -144,7 +149,8 @@ void augment(benchmark::State& state, const Pictures& all) {
 
 // ---- what both sides must agree on
 
-/// What comes out without augmentation: the labels, in order, exactly; the pictures as means of their quarters, batch by batch.
+/// What comes out without augmentation: the labels, in order, exactly; the pictures as means of their quarters, batch
+/// by batch.
 struct Answer {
   std::string labels, means;
 
@@ -155,7 +161,8 @@ struct Answer {
     auto other = same->begin();
     while (const tenfold::Batch* batch = loader.next()) {
       const Tensor &images = batch->fields[0], &classes = batch->fields[1];
-      if (!images.equal(other->data) || !classes.equal(other->target)) throw std::runtime_error("torch::data loads other batches");
+      if (!images.equal(other->data) || !classes.equal(other->target))
+        throw std::runtime_error("torch::data loads other batches");
       ++other;
       for (int64_t i = 0; i < classes.size(0); ++i) labels += std::to_string(classes[i].item<int64_t>());
       const Tensor quarters = torch::adaptive_avg_pool2d(images, {2, 2}).mean(0).flatten();
@@ -173,7 +180,8 @@ int main(int argc, char** argv) {
                                                           {"jpeg256", pictures({PictureForm::jpeg, 256}, 10)}};
     Answer answer;
     for (const auto& [name, all] : sets) answer.add(all);
-    benchmark::AddCustomContext("answer", std::to_string(answer.labels.size()) + " pictures, labels " + tenfold::sha256(answer.labels));
+    benchmark::AddCustomContext(
+        "answer", std::to_string(answer.labels.size()) + " pictures, labels " + tenfold::sha256(answer.labels));
     benchmark::AddCustomContext("answer_near", answer.means);
     // Half a gigabyte, so only where it was packed on purpose.
     const tenfold::PackOptions raw{PictureForm::raw, 256};
@@ -191,7 +199,8 @@ int main(int argc, char** argv) {
               ->UseRealTime()
               ->Unit(benchmark::kMillisecond);
       }
-      if (name != "raw256") benchmark::RegisterBenchmark(("augment/" + name).c_str(), augment, all)->Unit(benchmark::kMillisecond);
+      if (name != "raw256")
+        benchmark::RegisterBenchmark(("augment/" + name).c_str(), augment, all)->Unit(benchmark::kMillisecond);
     }
   });
 }

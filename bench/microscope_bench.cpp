@@ -1,9 +1,10 @@
-// How fast the microscope is: counted accesses of single threads per second, on one core. "races" also checks happens-before.
+// How fast the microscope is: counted accesses of single threads per second, on one core. "races" also checks
+// happens-before.
 #include <benchmark/benchmark.h>
-#include <tenfold/sgemm.h>
-#include <tenfold/simt_device.h>
-#include <tenfold/softmax.h>
-#include <tenfold/transpose.h>
+#include "common/microscope/device.h"
+#include "kernels/sgemm/sgemm.h"
+#include "kernels/softmax/softmax.h"
+#include "kernels/transpose/transpose.h"
 
 #include <algorithm>
 

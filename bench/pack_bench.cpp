@@ -1,8 +1,8 @@
 // Sequences of different lengths, packed and unpacked: our rungs beside LibTorch's mask and index operators.
 #include "ladder.h"
 
-#include <tenfold/pack.h>
-#include <tenfold/pack_torch.h>
+#include "kernels/pack/pack.h"
+#include "kernels/pack/pack_torch.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -31,13 +31,16 @@ Ladder pack(const Place& place, torch::ScalarType type) {
   Ladder ladder{.name = ladder_name("pack", type, given.padded.sizes()),
                 .bytes = 2.0 * static_cast<double>(given.packed.nbytes()),
                 .expected = {given.packed},
-                .contestants = {{"index by mask", [=] { return std::vector{reference::pack(given.padded, given.offsets, given.total)}; }}}};
+                .contestants = {{"index by mask", [=] {
+                                   return std::vector{reference::pack(given.padded, given.offsets, given.total)};
+                                 }}}};
   add_rungs(ladder, kernels::kPackRungs, [=](int rung) {
-    launch_where_they_are({{"packed", out}, {"padded", given.padded}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
-      using T = decltype(value);
-      kernels::pack(stream, data_of<T>(out), data_of<T>(given.padded), data_of<int64_t>(given.offsets), given.batch, given.length,
-                    given.width, given.total, rung);
-    });
+    launch_where_they_are(
+        {{"packed", out}, {"padded", given.padded}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::pack(stream, data_of<T>(out), data_of<T>(given.padded), data_of<int64_t>(given.offsets), given.batch,
+                        given.length, given.width, given.total, rung);
+        });
     return std::vector{out};
   });
   return ladder;
@@ -52,11 +55,12 @@ Ladder unpack(const Place& place, torch::ScalarType type) {
                 .expected = {by_mask()},
                 .contestants = {{"zeros, put by mask", [=] { return std::vector{by_mask()}; }}}};
   add_rungs(ladder, kernels::kPackRungs, [=](int rung) {
-    launch_where_they_are({{"padded", out}, {"packed", given.packed}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
-      using T = decltype(value);
-      kernels::unpack(stream, data_of<T>(out), data_of<T>(given.packed), data_of<int64_t>(given.offsets), given.batch, given.length,
-                      given.width, given.total, /*padding=*/0.0F, rung);
-    });
+    launch_where_they_are(
+        {{"padded", out}, {"packed", given.packed}, {"cu_seqlens", given.offsets}}, [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::unpack(stream, data_of<T>(out), data_of<T>(given.packed), data_of<int64_t>(given.offsets),
+                          given.batch, given.length, given.width, given.total, /*padding=*/0.0F, rung);
+        });
     return std::vector{out};
   });
   return ladder;
@@ -64,9 +68,9 @@ Ladder unpack(const Place& place, torch::ScalarType type) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run(
-      argc, argv,
-      {[](const Place& place) { return pack(place, torch::kFloat); }, [](const Place& place) { return pack(place, torch::kBFloat16); },
-       [](const Place& place) { return unpack(place, torch::kFloat); },
-       [](const Place& place) { return unpack(place, torch::kBFloat16); }});
+  return run(argc, argv,
+             {[](const Place& place) { return pack(place, torch::kFloat); },
+              [](const Place& place) { return pack(place, torch::kBFloat16); },
+              [](const Place& place) { return unpack(place, torch::kFloat); },
+              [](const Place& place) { return unpack(place, torch::kBFloat16); }});
 }

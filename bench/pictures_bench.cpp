@@ -1,10 +1,10 @@
 // Pictures from PNG and JPEG files into RGB in memory, on one thread; the files' bytes are in memory already.
 // Twin: peers/pictures.py (Pillow), same records, same pixels.
 #include <benchmark/benchmark.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/pictures.h>
-#include <tenfold/sha256.h>
-#include <tenfold/shard.h>
+#include "common/base/sha256.h"
+#include "common/data/openclipart.h"
+#include "common/data/pictures.h"
+#include "common/data/shard.h"
 
 #include <optional>
 #include <span>

@@ -1,8 +1,8 @@
 // RMSNorm: our rungs beside ATen's operator and beside the formula, forward and backward.
 #include "ladder.h"
 
-#include <tenfold/rms_norm.h>
-#include <tenfold/rms_norm_torch.h>
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rms_norm/rms_norm_torch.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -27,8 +27,8 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   add_rungs(ladder, kernels::kRmsNormRungs, [=](int rung) {
     launch_where_they_are({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}}, [&](auto stream, auto value) {
       using T = decltype(value);
-      kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(in), data_of<T>(weight), rows, columns,
-                        static_cast<float>(kEpsilon), rung);
+      kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(in), data_of<T>(weight), rows,
+                        columns, static_cast<float>(kEpsilon), rung);
     });
     return std::vector{out};
   });
@@ -58,9 +58,10 @@ Ladder backward(const Place& place, torch::ScalarType type) {
                                                     {"weight", weight}},
                                                    [&](auto stream, auto value) {
                                                      using T = decltype(value);
-                                                     kernels::rms_norm_backward(stream, data_of<T>(grad_in), data_of<T>(grad_weight),
-                                                                                data_of<float>(workspace), data_of<T>(grad), data_of<T>(in),
-                                                                                data_of<float>(rstd), data_of<T>(weight), rows, columns);
+                                                     kernels::rms_norm_backward(
+                                                         stream, data_of<T>(grad_in), data_of<T>(grad_weight),
+                                                         data_of<float>(workspace), data_of<T>(grad), data_of<T>(in),
+                                                         data_of<float>(rstd), data_of<T>(weight), rows, columns);
                                                    });
                              return std::vector{grad_in, grad_weight};
                            }}}};

@@ -1,14 +1,15 @@
 // Rotary position embedding, in place: our rungs beside the formula in LibTorch's operators.
 #include "ladder.h"
 
-#include <tenfold/rope.h>
-#include <tenfold/rope_torch.h>
+#include "kernels/rope/rope.h"
+#include "kernels/rope/rope_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder rotate(const Place& place, torch::ScalarType type) {
-  const int64_t sequences = place.pick(8, 2), positions = place.pick(4096, 3), heads = place.pick(16, 3), head_dim = place.pick(128, 10);
+  const int64_t sequences = place.pick(8, 2), positions = place.pick(4096, 3), heads = place.pick(16, 3),
+                head_dim = place.pick(128, 10);
   const int64_t tokens = sequences * positions;
   const Tensor given = place.normal({sequences, positions, heads, head_dim}, type), values = given.clone();
   const Tensor angles = place.normal({positions, head_dim / 2}), cosines = angles.cos(), sines = angles.sin();
@@ -22,12 +23,13 @@ Ladder rotate(const Place& place, torch::ScalarType type) {
   add_rungs(ladder, kernels::kRopeRungs, [=](int rung) {
     launch_where_they_are({{"values", values}, {"cosines", cosines}, {"sines", sines}}, [&](auto stream, auto value) {
       using T = decltype(value);
-      kernels::rope(stream, data_of<T>(values), data_of<float>(cosines), data_of<float>(sines), tokens, heads, head_dim, positions,
-                    kernels::Rotation::forward, rung);
+      kernels::rope(stream, data_of<T>(values), data_of<float>(cosines), data_of<float>(sines), tokens, heads, head_dim,
+                    positions, kernels::Rotation::forward, rung);
     });
     return std::vector{values};
   });
-  for (Contestant& contestant : ladder.contestants) contestant.prepare = [=] { values.copy_(given); };  // rotated in place
+  for (Contestant& contestant : ladder.contestants)
+    contestant.prepare = [=] { values.copy_(given); };  // rotated in place
   return ladder;
 }
 }  // namespace

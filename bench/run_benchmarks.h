@@ -2,9 +2,9 @@
 // What main() of a benchmark program over the suite's data does besides its benchmarks.
 
 #include <benchmark/benchmark.h>
-#include <tenfold/files.h>
-#include <tenfold/fingerprint.h>
-#include <tenfold/provenance.h>
+#include "common/data/data_files.h"
+#include "common/machine/fingerprint.h"
+#include "common/result/provenance.h"
 
 #include <cstdio>
 #include <exception>
@@ -19,8 +19,9 @@ inline void add_provenance() {
   benchmark::AddCustomContext("dirty", provenance.dirty ? "yes" : "no");
 }
 
-/// Runs what `add` registers, with Google Benchmark's flags; what the benchmarks refer to has to live on after `add`. Exit codes:
-/// 0; 2 bad usage or a failure; 77 data that are not fetched. Failures are one line on stderr, after the program's name.
+/// Runs what `add` registers, with Google Benchmark's flags; what the benchmarks refer to has to live on after `add`.
+/// Exit codes: 0; 2 bad usage or a failure; 77 data that are not fetched. Failures are one line on stderr, after the
+/// program's name.
 template <class Add>
 int run_benchmarks(int argc, char** argv, const char* program, const Add& add) {
   try {

@@ -1,12 +1,12 @@
-// The same PNG files from one mapped shard and as small files of their own, in a shuffled order, as a loader asks for them;
-// all in the page cache, one thread. What a record costs before its first pixel is decoded: on a disk that is not
+// The same PNG files from one mapped shard and as small files of their own, in a shuffled order, as a loader asks for
+// them; all in the page cache, one thread. What a record costs before its first pixel is decoded: on a disk that is not
 // cached, or over a network, small files lose far more. Twin: peers/shard.py.
 #include <benchmark/benchmark.h>
-#include <tenfold/files.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/record_files.h>
-#include <tenfold/sha256.h>
-#include <tenfold/shard.h>
+#include "common/base/sha256.h"
+#include "common/data/data_files.h"
+#include "common/data/openclipart.h"
+#include "common/data/shard.h"
+#include "lessons/14_packed_files/record_files.h"
 
 #include <memory>
 #include <span>
@@ -20,7 +20,8 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-/// The records that are read, in this order; the twin reads the same ones. kStep is a prime: records far from each other, none twice.
+/// The records that are read, in this order; the twin reads the same ones. kStep is a prime: records far from each
+/// other, none twice.
 constexpr int64_t kRecords = 700, kStep = 7919;
 
 struct Records {
@@ -33,7 +34,8 @@ struct Records {
   }
   tenfold::ReadRecord from_files() const {
     std::vector<std::string> paths;
-    for (int64_t i = 0; i < kRecords; ++i) paths.push_back((tenfold::data_folder() / "openclipart" / shard->name(number(i))).string());
+    for (int64_t i = 0; i < kRecords; ++i)
+      paths.push_back((tenfold::data_folder() / "openclipart" / shard->name(number(i))).string());
     return tenfold::read_files(paths);
   }
 };
@@ -51,7 +53,8 @@ std::string hash_of(const tenfold::ReadRecord& read) {
 /// Both ways must give the same bytes, and the twin the same again.
 std::string answer(const Records& records) {
   const std::string hash = hash_of(records.from_shard());
-  if (hash != hash_of(records.from_files())) throw std::runtime_error("the shard does not hold the files; to fix: ./tenfold data pack");
+  if (hash != hash_of(records.from_files()))
+    throw std::runtime_error("the shard does not hold the files; to fix: ./tenfold data pack");
   return hash;
 }
 

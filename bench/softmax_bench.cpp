@@ -1,8 +1,8 @@
 // Softmax over rows: our rungs beside ATen's kernel, forward and backward.
 #include "ladder.h"
 
-#include <tenfold/softmax.h>
-#include <tenfold/softmax_torch.h>
+#include "kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax_torch.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -35,10 +35,13 @@ Ladder backward(const Place& place, torch::ScalarType type) {
           .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
           .contestants = {{"ATen", [=] { return std::vector{at::_softmax_backward_data(grad, out, -1, type)}; }},
                           {"ours", [=] {
-                             launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_in}}, [&](auto stream, auto value) {
-                               using T = decltype(value);
-                               kernels::softmax_backward(stream, data_of<T>(grad_in), data_of<T>(grad), data_of<T>(out), rows, columns);
-                             });
+                             launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_in}},
+                                                   [&](auto stream, auto value) {
+                                                     using T = decltype(value);
+                                                     kernels::softmax_backward(stream, data_of<T>(grad_in),
+                                                                               data_of<T>(grad), data_of<T>(out), rows,
+                                                                               columns);
+                                                   });
                              return std::vector{grad_in};
                            }}}};
 }

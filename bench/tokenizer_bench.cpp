@@ -1,8 +1,8 @@
 // The tokenizer on one thread. Twin: peers/tokenizer.py (tiktoken), same texts, same ids.
 #include <benchmark/benchmark.h>
-#include <tenfold/sha256.h>
-#include <tenfold/text.h>
-#include <tenfold/tokenizer.h>
+#include "common/base/sha256.h"
+#include "common/data/shakespeare.h"
+#include "common/data/tokenizer.h"
 
 #include <string>
 #include <vector>

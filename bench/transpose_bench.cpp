@@ -1,7 +1,7 @@
 // Transpose: our rungs beside ATen's strided copy.
 #include "ladder.h"
 
-#include <tenfold/transpose.h>
+#include "kernels/transpose/transpose.h"
 
 namespace {
 using namespace tenfold::bench;

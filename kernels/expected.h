@@ -14,7 +14,8 @@ namespace tenfold::kernels {
 struct Rounding {
   double unit, least;
 };
-inline constexpr Rounding kFloatRounding{0x1p-24, 0x1p-147}, kHalfRounding{0x1p-11, 0x1p-24}, kBfloat16Rounding{0x1p-8, 0x1p-131};
+inline constexpr Rounding kFloatRounding{0x1p-24, 0x1p-147}, kHalfRounding{0x1p-11, 0x1p-24},
+    kBfloat16Rounding{0x1p-8, 0x1p-131};
 
 /// What a kernel should write, and the largest allowed abs(result - value).
 struct Expected {
@@ -22,16 +23,18 @@ struct Expected {
   std::vector<double> values, bounds;
 };
 
-/// Relative error of a float sum of `count` terms, beside the sum of their magnitudes: rounding errors walk at random, and
-/// no kernel's order is worse than one after the other.
+/// Relative error of a float sum of `count` terms, beside the sum of their magnitudes: rounding errors walk at random,
+/// and no kernel's order is worse than one after the other.
 inline double sum_error(int64_t count) { return kFloatRounding.unit * (8 + 2 * std::sqrt(static_cast<double>(count))); }
 
-/// The largest abs(result - value) / bound; infinity where only one of the two is NaN. `results` are numbers of any type.
+/// The largest abs(result - value) / bound; infinity where only one of the two is NaN. `results` are numbers of any
+/// type.
 template <class Results>
 double worst_error(const Results& results, const Expected& expected) {
   double worst = 0;
   for (size_t i = 0; i < expected.values.size(); ++i) {
-    const double value = expected.values[i], result = static_cast<double>(static_cast<float>(*(results.begin() + static_cast<int64_t>(i))));
+    const double value = expected.values[i],
+                 result = static_cast<double>(static_cast<float>(*(results.begin() + static_cast<int64_t>(i))));
     double error = std::abs(result - value) / expected.bounds[i];
     if (result == value || (std::isnan(result) && std::isnan(value))) {
       error = 0;

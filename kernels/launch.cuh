@@ -1,6 +1,6 @@
 #pragma once
 // What every kernel file includes, and all that it needs to know about who compiles it: nvcc for a GPU, or g++ for the
-// microscope, which runs the same source on the CPU (common/simt).
+// microscope, which runs the same source on the CPU (common/microscope).
 
 #ifdef __CUDACC__
 
@@ -20,11 +20,14 @@ inline void check_launch(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("kernel launch failed: ") + cudaGetErrorString(error));
 }
 
-/// Starts `kernel` on the stream with `shared_bytes` of dynamic shared memory; throws std::runtime_error when CUDA refuses.
+/// Starts `kernel` on the stream with `shared_bytes` of dynamic shared memory; throws std::runtime_error when CUDA
+/// refuses.
 template <class... Parameters, class... Arguments>
-void launch(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
+            Arguments... arguments) {
   if (shared_bytes > 48 * 1024) {  // more must be asked for
-    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+    check_launch(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
   }
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check_launch(cudaGetLastError());
@@ -40,5 +43,5 @@ __device__ T* dynamic_shared() {
 }  // namespace tenfold::kernels
 
 #else
-#include <tenfold/simt.h>
+#include "common/microscope/built_ins.h"
 #endif

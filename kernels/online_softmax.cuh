@@ -1,13 +1,16 @@
 #pragma once
-// The largest value of a row and the sum of its exponentials, found in one pass: what softmax, cross-entropy and attention
-// need of a row. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867).
+// The largest value of a row and the sum of its exponentials, found in one pass: what softmax, cross-entropy and
+// attention need of a row. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018
+// (arXiv:1805.02867).
 
 #include "rows.cuh"
 
 namespace tenfold::kernels {
 
 /// exp(value - largest), and 0 for -infinity even where all that was seen so far is -infinity.
-__device__ inline float exp_below(float value, float largest) { return value == -INFINITY ? 0.0F : expf(value - largest); }
+__device__ inline float exp_below(float value, float largest) {
+  return value == -INFINITY ? 0.0F : expf(value - largest);
+}
 
 /// The largest of some values, and the sum of exp(value - largest). Of no value at all: {-INFINITY, 0}.
 struct alignas(8) LargestAndSum {  // moved as one, on a GPU as under the microscope

@@ -1,7 +1,7 @@
 #pragma once
-// Inline PTX of compute capability 9.0a: wgmma, the bulk tensor copies of TMA, and the barriers in shared memory that both report to.
-// For kernels/NAME/NAME_hopper.cuh, which nvcc compiles for 9.0a alone. These instructions have no bodies for the microscope: what
-// uses them cannot run there.
+// Inline PTX of compute capability 9.0a: wgmma, the bulk tensor copies of TMA, and the barriers in shared memory that
+// both report to. For kernels/NAME/NAME_hopper.cuh, which nvcc compiles for 9.0a alone. These instructions have no
+// bodies for the microscope: what uses them cannot run there.
 //
 // Source: NVIDIA, "PTX ISA", release 9.0: "mbarrier", "cp.async.bulk.tensor", "wgmma.mma_async", "setmaxnreg".
 
@@ -11,22 +11,26 @@
 
 namespace tenfold::kernels {
 
-// --- barriers in shared memory ------------------------------------------------------------------------------------------
-// A barrier completes a phase when `arrivals` threads have come and the bytes that were announced have landed. Phases have parity 0,
-// 1, 0, ...; a wait for the parity of the phase before the first one returns at once.
+// --- barriers in shared memory
+// ------------------------------------------------------------------------------------------ A barrier completes a
+// phase when `arrivals` threads have come and the bytes that were announced have landed. Phases have parity 0, 1, 0,
+// ...; a wait for the parity of the phase before the first one returns at once.
 
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 /// Makes initialised barriers known to TMA; a __syncthreads must follow for the other threads.
-__device__ __forceinline__ void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 /// Arrives, and announces `bytes` that copies will bring in this phase.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
 }
 /// Returns when the phase of this parity is complete.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
@@ -41,20 +45,25 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// --- TMA ----------------------------------------------------------------------------------------------------------------
+// --- TMA
+// ----------------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
-/// One thread starts the copy of the map's whole box, which begins at element (x, y) of the tensor, x along its rows; elements
-/// outside of the tensor are 0. `shared` must be a multiple of 1024 bytes for boxes in the 128-byte swizzle. The barrier is told
-/// of all the box's bytes, those outside included.
+__device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+/// One thread starts the copy of the map's whole box, which begins at element (x, y) of the tensor, x along its rows;
+/// elements outside of the tensor are 0. `shared` must be a multiple of 1024 bytes for boxes in the 128-byte swizzle.
+/// The barrier is told of all the box's bytes, those outside included.
 __device__ __forceinline__ void tma_load(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                   shared_address(shared)),
-               "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          shared_address(shared)),
+      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
+      : "memory");
 }
 
-// --- wgmma: the four warps of a warpgroup together, both operands in shared memory ------------------------------------------
+// --- wgmma: the four warps of a warpgroup together, both operands in shared memory
+// ------------------------------------------
 
 /// Before the first wgmma, and whenever registers of the sum were touched since.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -65,8 +74,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kNewest) : "memory");
 }
 
-/// Keeps the compiler, which does not know that a sum arrives late, from using it before the wait above, or changing it behind a
-/// wgmma_fence.
+/// Keeps the compiler, which does not know that a sum arrives late, from using it before the wait above, or changing it
+/// behind a wgmma_fence.
 __device__ __forceinline__ void wgmma_settle(float (&d)[32][4]) {
 #pragma unroll
   for (int j = 0; j < 32; ++j) asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
@@ -82,11 +91,11 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-/// D (64, 256) = A (64, 16) * B (16, 256), plus D with `add`, A and B of T (__half or __nv_bfloat16), D float. A lies in shared memory
-/// with neighbours along its rows, B with neighbours along its rows too, which is what the instruction calls transposed; `a` and
-/// `b` are the descriptors of wgmma_descriptor. Warp w of the warpgroup holds rows 16 w to 16 w + 15 of D; d[j] are 8 columns from
-/// 8 j on, laid out over the lanes as by mma_m16n8k16. The instruction runs on: d may be used after wgmma_commit, wgmma_wait and
-/// wgmma_settle.
+/// D (64, 256) = A (64, 16) * B (16, 256), plus D with `add`, A and B of T (__half or __nv_bfloat16), D float. A lies
+/// in shared memory with neighbours along its rows, B with neighbours along its rows too, which is what the instruction
+/// calls transposed; `a` and `b` are the descriptors of wgmma_descriptor. Warp w of the warpgroup holds rows 16 w to 16
+/// w + 15 of D; d[j] are 8 columns from 8 j on, laid out over the lanes as by mma_m16n8k16. The instruction runs on: d
+/// may be used after wgmma_commit, wgmma_wait and wgmma_settle.
 template <class T>
 __device__ __forceinline__ void wgmma_m64n256k16(float (&d)[32][4], uint64_t a, uint64_t b, bool add) {
   constexpr bool kHalf = std::is_same_v<T, __half>;

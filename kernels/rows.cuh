@@ -38,8 +38,8 @@ struct alignas(sizeof(T) * N) Packet {
 template <class T>
 inline constexpr int kPacket = static_cast<int>(16 / sizeof(T));
 
-/// The same values as packets, where packets_fit(). Index in packets: for some sums of value offsets nvcc no longer sees
-/// that the address is a multiple of 16, and stores the values of a packet one by one.
+/// The same values as packets, where packets_fit(). Index in packets: for some sums of value offsets nvcc no longer
+/// sees that the address is a multiple of 16, and stores the values of a packet one by one.
 template <int N, class T>
 __device__ inline const Packet<T, N>* packets_of(const T* values) {
   return reinterpret_cast<const Packet<T, N>*>(values);
@@ -70,8 +70,8 @@ struct Larger {
 __device__ inline float shuffle_xor(float value, int lanes) { return __shfl_xor_sync(0xffffffffU, value, lanes); }
 __device__ inline int shuffle_xor(int value, int lanes) { return __shfl_xor_sync(0xffffffffU, value, lanes); }
 
-/// The values of a warp's 32 lanes combined, in every lane. A type of your own needs a shuffle_xor. The lanes may differ
-/// in the last bit where combine(a, b) rounds otherwise than combine(b, a).
+/// The values of a warp's 32 lanes combined, in every lane. A type of your own needs a shuffle_xor. The lanes may
+/// differ in the last bit where combine(a, b) rounds otherwise than combine(b, a).
 template <class T, class Combine>
 __device__ inline T combine_warp(T value, Combine combine) {
 #pragma unroll
@@ -86,7 +86,8 @@ __device__ inline T* warp_places() {
   return places;
 }
 
-/// The values of a block's threads combined, the same bits in every thread. The block is one-dimensional, of whole warps.
+/// The values of a block's threads combined, the same bits in every thread. The block is one-dimensional, of whole
+/// warps.
 template <class T, class Combine>
 __device__ inline T combine_block(T value, Combine combine) {
   T* of_warp = warp_places<T>();
@@ -103,11 +104,13 @@ __device__ inline T combine_block(T value, Combine combine) {
 inline void check_rows(const std::string& kernel, int64_t rows, int64_t columns) {
   const std::string shape = "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
   if (rows < 1 || columns < 1) throw std::invalid_argument(kernel + ": the shape " + shape + " has a size below 1");
-  if (rows > 0x7fffffff) throw std::invalid_argument(kernel + ": the shape " + shape + " has more than 2147483647 rows");
+  if (rows > 0x7fffffff)
+    throw std::invalid_argument(kernel + ": the shape " + shape + " has more than 2147483647 rows");
 }
 
 inline std::invalid_argument no_such_rung(const std::string& kernel, int rung, int rungs) {
-  return std::invalid_argument(kernel + ": no rung " + std::to_string(rung) + "; there are 0 to " + std::to_string(rungs - 1));
+  return std::invalid_argument(kernel + ": no rung " + std::to_string(rung) + "; there are 0 to " +
+                               std::to_string(rungs - 1));
 }
 
 /// Threads of a block that works on one row: whole warps, about eight values for each thread, 512 at most.
@@ -116,6 +119,8 @@ inline unsigned threads_for_row(int64_t columns) {
   return 32 * static_cast<unsigned>(warps < 16 ? warps : 16);
 }
 
-inline unsigned blocks_for(int64_t count, int64_t of_block) { return static_cast<unsigned>((count + of_block - 1) / of_block); }
+inline unsigned blocks_for(int64_t count, int64_t of_block) {
+  return static_cast<unsigned>((count + of_block - 1) / of_block);
+}
 
 }  // namespace tenfold::kernels

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #ifdef TENFOLD_WITH_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -30,24 +30,29 @@ struct Shape {
 
 /// Throws c10::Error for a tensor of a type or on a device that no kernel takes; `name` is the operation's.
 inline void check_type_and_device(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.is_cpu() || input.is_cuda(), name, ": the input must be on the CPU or on CUDA, not on ", input.device());
+  TORCH_CHECK(input.is_cpu() || input.is_cuda(), name, ": the input must be on the CPU or on CUDA, not on ",
+              input.device());
   const auto type = input.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name, ": takes float, half and bfloat16, not ", type);
+  TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name,
+              ": takes float, half and bfloat16, not ", type);
 }
 
 /// Throws c10::Error for a tensor that no kernel takes.
 inline Shape shape_of(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name, ": the input must have a dimension and an element");
+  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name,
+              ": the input must have a dimension and an element");
   check_type_and_device(name, input);
   return {input.numel() / input.size(-1), input.size(-1)};
 }
 
 /// Throws c10::Error unless `vector` has an entry for each of the input's columns, with its type and on its device.
 inline void check_vector(const char* name, const char* what, const at::Tensor& vector, const at::Tensor& input) {
-  TORCH_CHECK(vector.defined() && vector.dim() == 1 && vector.size(0) == input.size(-1), name, ": ", what, " must have shape (",
-              input.size(-1), ")", vector.defined() ? "; it has " + c10::str(vector.sizes()) : "");
-  TORCH_CHECK(vector.scalar_type() == input.scalar_type() && vector.device() == input.device(), name, ": ", what, " is ",
-              vector.scalar_type(), " on ", vector.device(), " and the input ", input.scalar_type(), " on ", input.device());
+  TORCH_CHECK(vector.defined() && vector.dim() == 1 && vector.size(0) == input.size(-1), name, ": ", what,
+              " must have shape (", input.size(-1), ")",
+              vector.defined() ? "; it has " + c10::str(vector.sizes()) : "");
+  TORCH_CHECK(vector.scalar_type() == input.scalar_type() && vector.device() == input.device(), name, ": ", what,
+              " is ", vector.scalar_type(), " on ", vector.device(), " and the input ", input.scalar_type(), " on ",
+              input.device());
 }
 
 /// The kernels leave no graph of their own behind.
@@ -91,9 +96,9 @@ inline std::vector<MemoryRange> ranges_of(const NamedTensors& tensors) {
   return merged;
 }
 
-/// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU: under
-/// the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a fault that is
-/// found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
+/// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU:
+/// under the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a
+/// fault that is found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
 template <class Launch>
 void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
   const at::Tensor& first = tensors.front().second;
@@ -111,10 +116,12 @@ void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
   simt::Device device({.count = false, .races = false});
   std::vector<std::shared_ptr<void>> lent;
   for (const MemoryRange& range : ranges_of(tensors)) {
-    lent.push_back(device.adopt(range.name, range.begin, static_cast<size_t>(range.end - range.begin), range.element_bytes));
+    lent.push_back(
+        device.adopt(range.name, range.begin, static_cast<size_t>(range.end - range.begin), range.element_bytes));
   }
   with_type(&device);
-  for (const simt::Fault& fault : device.report().faults) throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
+  for (const simt::Fault& fault : device.report().faults)
+    throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
 }
 
 }  // namespace tenfold::fused

@@ -5,13 +5,16 @@
 #include <string>
 #include <vector>
 
-#include <tenfold/result.h>
+#include "common/base/files.h"
+#include "common/base/flags.h"
+#include "common/result/result.h"
 
 namespace tenfold::cli {
 
 struct TourOptions {
   bool all = false, json = false;
   std::string preset = "quick", out;
+  GivenFlags flags;  ///< of the lessons, handed on
 };
 int tour(const TourOptions& options);
 
@@ -19,9 +22,8 @@ int list(bool json);
 
 struct RunOptions {
   std::vector<std::string> lessons;
-  std::vector<std::string> flags;  ///< for the lessons, unchanged
+  GivenFlags flags;  ///< for the lessons, unchanged
   std::string out;
-  bool own_json = false;  ///< the flags name a --json file
 };
 int run_lessons(const RunOptions& options);
 
@@ -46,7 +48,7 @@ int report(const ReportOptions& options);
 int publish(const std::string& out, const std::string& preset);
 int publish_bench(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
-int compare(const std::vector<std::string>& paths, bool json);
+int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
 
 struct PackChoice {
   int jpeg = 0, raw = 0;  ///< longer side, or side; 0: not wanted
@@ -56,7 +58,8 @@ int list_data();
 
 int version();
 
-/// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, ResultError on a bad one.
+/// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, FileError on a bad
+/// one.
 std::vector<Result> read_results(const std::filesystem::path& path);
 
 /// <source>/out/<machine id>, unless `chosen` names another folder.

@@ -4,16 +4,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include <tenfold/code_hash.h>
-#include <tenfold/compare_results.h>
-#include <tenfold/fingerprint.h>
-#include <tenfold/humanize.h>
-#include <tenfold/table.h>
+#include "common/base/text.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/table.h"
+#include "common/result/code_hash.h"
+#include "common/result/compare_results.h"
 
-#include "commands.h"
-#include "paths.h"
-#include "process.h"
-#include "run_lesson.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
+#include "common/cli/run_lesson.h"
 
 namespace tenfold::cli {
 namespace {
@@ -32,22 +32,52 @@ std::string about(const std::string& letter, const std::string& path, const std:
   for (const Result& result : results) {
     if (result.commit != first.commit) commit = "several commits";
   }
-  return letter + " = " + path + ": " + machine_text(first.machine) + ", " + commit + ", " + first.started_at.substr(0, 10);
+  return letter + " = " + path + ": " + machine_text(first.machine) + ", " + commit + ", " +
+         first.started_at.substr(0, 10);
 }
 
-void print_comparison(const Comparison& comparison) {
+/// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
+std::string quality_difference_text(const ComparedRow& row) {
+  const auto sign = [](double value) { return (value > 0 ? "+" : "") + human_number(value); };
+  return row.metric.name + " " + sign(row.quality->middle) + " [" + sign(row.quality->low) + ", " +
+         sign(row.quality->high) + "]" + (row.metric.unit.empty() ? "" : " " + row.metric.unit);
+}
+
+/// What both machines can do at most, where both were probed.
+std::string ceilings_text(const Machine& a, const Machine& b) {
+  std::vector<std::vector<std::string>> rows = {{"ceiling", "A", "B", "B over A"}};
+  for (const auto& [name, value] : a.ceilings) {
+    const auto other = b.ceilings.find(name);
+    if (other == b.ceilings.end()) continue;
+    rows.push_back({name, human_number(value), human_number(other->second), human_ratio(other->second / value)});
+  }
+  return rows.size() > 1 ? format_columns(rows, "lrrr") + "\n" : "";
+}
+
+void print_comparison(const Comparison& comparison, const std::string& across) {
   std::vector<std::vector<std::string>> rows = {
-      {"variant", "case", "items/s, B over A", "B is", "gain, B over A", "bound in A", "bound in B"}};
+      {"variant", "case", "items/s, B over A", "B is", "peak", "gain, B over A", "bound in A", "bound in B"}};
+  if (!across.empty()) rows[0].insert(rows[0].begin() + 2, {across, "efficiency"});
   std::string lesson;
   for (const ComparedRow& row : comparison.rows) {
     if (row.lesson != lesson) rows.push_back({lesson = row.lesson, ""});
-    rows.push_back({"   " + row.variant, row.case_name, interval_text(row.throughput), to_string(row.throughput_label),
-                    row.gain ? interval_text(*row.gain) : "baseline", row.bound_a.empty() ? "-" : row.bound_a,
-                    row.bound_b.empty() ? "-" : row.bound_b});
+    const bool peaks = row.peak_a && row.peak_b && *row.peak_a > 0;
+    rows.push_back({"   " + row.variant, row.case_name,
+                    row.quality ? quality_difference_text(row) : interval_text(*row.throughput),
+                    row.quality ? "-" : to_string(row.throughput_label),
+                    peaks ? human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a)) : "-",
+                    row.gain       ? interval_text(*row.gain)
+                    : row.baseline ? "baseline"
+                                   : "-",
+                    row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
+    if (across.empty()) continue;
+    rows.back().insert(rows.back().begin() + 2,
+                       {row.across_a + " -> " + row.across_b, row.efficiency ? human_percent(*row.efficiency) : "-"});
   }
-  std::cout << format_columns(rows, "lllllll");
+  std::cout << format_columns(rows, std::string(rows[0].size(), 'l'), across.empty() ? 120 : 140);
   if (!comparison.refused.empty()) std::cout << "\nNot compared:\n";
-  for (const RefusedRow& refused : comparison.refused) std::cout << "  " << wrap_text(refused.row + ": " + refused.reason, 118, 6) << "\n";
+  for (const RefusedRow& refused : comparison.refused)
+    std::cout << "  " << wrap_text(refused.row + ": " + refused.reason, 118, 6) << "\n";
 }
 
 nlohmann::ordered_json interval_json(const Interval& interval) {
@@ -58,14 +88,27 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
   nlohmann::ordered_json json = {
       {"a", a}, {"b", b}, {"rows", nlohmann::ordered_json::array()}, {"refused", nlohmann::ordered_json::array()}};
   for (const ComparedRow& row : comparison.rows) {
-    nlohmann::ordered_json entry = {
-        {"identity", row.identity}, {"throughput", interval_json(row.throughput)}, {"label", to_string(row.throughput_label)}};
+    nlohmann::ordered_json entry = {{"identity", row.identity}};
+    if (row.throughput) {
+      entry["throughput"] = interval_json(*row.throughput);
+      entry["label"] = to_string(row.throughput_label);
+    }
+    if (row.quality) {
+      entry["quality"] = {{"metric", row.metric.name},
+                          {"difference", row.quality->middle},
+                          {"low", row.quality->low},
+                          {"high", row.quality->high}};
+    }
     if (row.gain) entry["gain"] = interval_json(*row.gain);
+    if (row.efficiency) entry["efficiency"] = *row.efficiency;
+    if (!row.across_a.empty()) entry["across"] = {row.across_a, row.across_b};
+    if (row.peak_a && row.peak_b) entry["peak_bytes"] = {*row.peak_a, *row.peak_b};
     if (!row.bound_a.empty()) entry["bound_a"] = row.bound_a;
     if (!row.bound_b.empty()) entry["bound_b"] = row.bound_b;
     json["rows"].push_back(entry);
   }
-  for (const RefusedRow& refused : comparison.refused) json["refused"].push_back({{"row", refused.row}, {"reason", refused.reason}});
+  for (const RefusedRow& refused : comparison.refused)
+    json["refused"].push_back({{"row", refused.row}, {"reason", refused.reason}});
   return json;
 }
 
@@ -73,31 +116,29 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
 
 /// The flags that repeat a result: what selects cases and settings comes from its command line, the rest from what was
 /// recorded, since defaults may have been chosen by the machine.
-std::vector<std::string> flags_of(const Result& result) {
-  std::vector<std::string> flags;
-  for (size_t i = 0; i < result.argv.size(); ++i) {
-    const std::string word = result.argv[i], name = word.substr(0, word.find('='));
-    if (name != "--case" && name != "--only" && name != "--set" && name != "--sweep" && name != "--rounds") continue;
-    if (word.find('=') != std::string::npos) {
-      flags.push_back(name), flags.push_back(word.substr(name.size() + 1));
-    } else if (i + 1 < result.argv.size()) {
-      flags.push_back(word), flags.push_back(result.argv[++i]);
+GivenFlags flags_of(const Result& result) {
+  GivenFlags flags;
+  for (size_t i = 0; i + 1 < result.argv.size(); ++i) {
+    for (const char* name : {"--case", "--only", "--set", "--sweep", "--rounds"}) {
+      if (result.argv[i] == name) flags[name].push_back(result.argv[i + 1]);
     }
   }
   const CaseResult& c = result.cases.front();
-  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"--preset", c.preset},
-                                                                                    {"--size", c.size},
-                                                                                    {"--device", c.device},
-                                                                                    {"--seed", std::to_string(c.seed)},
-                                                                                    {"--threads", std::to_string(c.threads)}}) {
-    if (!value.empty()) flags.push_back(name), flags.push_back(value);
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--preset", c.preset},
+                                                        {"--size", c.size},
+                                                        {"--device", c.device},
+                                                        {"--seed", std::to_string(c.seed)},
+                                                        {"--threads", std::to_string(c.threads)}}) {
+    if (!value.empty()) flags[name] = {value};
   }
   return flags;
 }
 
 /// Why nothing of a published result can run here, known before its lesson is started; empty when it may run.
 std::string cannot_reproduce(const Result& theirs, const Machine& here) {
-  if (theirs.cases.front().device == "cuda" && here.gpus.empty()) return "it was measured on a CUDA device and this machine has none";
+  if (theirs.cases.front().device == "cuda" && here.gpus.empty())
+    return "it was measured on a CUDA device and this machine has none";
   return "";
 }
 
@@ -114,27 +155,43 @@ std::string why_nothing_ran(const fs::path& file) {
   return meaning_of(kNothingRan);
 }
 
-/// FASTER against SLOWER; memory likewise; or a run that was valid for one and not for the other.
+/// FASTER against SLOWER; memory likewise; a run that was valid for one and not for the other; else whether both
+/// intervals of the speed ratio can be of one truth.
 std::string change_of(const Verdict& theirs, const Verdict& ours) {
   const auto opposite = [](const std::string& x, const std::string& y, const char* one, const char* other) {
     return (x == one && y == other) || (x == other && y == one);
   };
   if (opposite(theirs.speed.label, ours.speed.label, "FASTER", "SLOWER")) return "SIGN CHANGED";
   if (opposite(theirs.memory.label, ours.memory.label, "SMALLER", "LARGER")) return "SIGN CHANGED (memory)";
+  if (theirs.quality && ours.quality && opposite(theirs.quality->label, ours.quality->label, "NOT WORSE", "WORSE"))
+    return "SIGN CHANGED (quality)";
   if ((theirs.speed.label == "INVALID") != (ours.speed.label == "INVALID") && ours.speed.label != "SKIPPED" &&
       theirs.speed.label != "SKIPPED")
     return "VALIDITY CHANGED";
-  return theirs.speed.label == ours.speed.label ? "same label" : "";
+  const bool trained = theirs.quality && ours.quality;
+  const auto &low = trained ? theirs.quality->low : theirs.speed.low,
+             &high = trained ? theirs.quality->high : theirs.speed.high,
+             &own_low = trained ? ours.quality->low : ours.speed.low,
+             &own_high = trained ? ours.quality->high : ours.speed.high;
+  if (!low || !own_low || !high || !own_high) return "";
+  const bool meet = *low <= *own_high && *own_low <= *high;
+  return meet ? "intervals meet" : *high < *own_low ? "yours is higher" : "yours is lower";
 }
 
 void print_beside(const Result& theirs, const Result& ours) {
-  std::vector<std::vector<std::string>> rows = {{"technique", "case", "theirs", "yours", "memory, theirs", "yours", "change"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"technique", "case", "theirs", "yours", "memory, theirs", "yours", "change"}};
   for (const CaseResult& c : theirs.cases) {
-    const auto mine = std::find_if(ours.cases.begin(), ours.cases.end(), [&](const CaseResult& other) { return other.name == c.name; });
+    const auto mine = std::find_if(ours.cases.begin(), ours.cases.end(),
+                                   [&](const CaseResult& other) { return other.name == c.name; });
     for (const Verdict& verdict : c.verdicts) {
       const Verdict* own = mine == ours.cases.end() ? nullptr : verdict_of(*mine, verdict.technique);
-      rows.push_back({verdict.technique, c.name, speed_text(verdict.speed), own ? speed_text(own->speed) : "not run",
-                      memory_text(verdict.memory), own ? memory_text(own->memory) : "-", own ? change_of(verdict, *own) : ""});
+      const auto text = [](const Verdict& one) {
+        return one.quality ? quality_verdict_text(*one.quality) : speed_text(one.speed);
+      };
+      rows.push_back({verdict.technique, c.name, text(verdict), own ? text(*own) : "not run",
+                      memory_text(verdict.memory), own ? memory_text(own->memory) : "-",
+                      own ? change_of(verdict, *own) : ""});
     }
   }
   std::cout << format_columns(rows, "lllllll", 140) << "\n";
@@ -142,8 +199,9 @@ void print_beside(const Result& theirs, const Result& ours) {
 
 }  // namespace
 
-int compare(const std::vector<std::string>& paths, bool json) {
-  if (paths.size() < 2) throw UsageError("compare needs two or more result files or folders; see: tenfold compare --help");
+int compare(const std::vector<std::string>& paths, bool json, const std::string& across) {
+  if (paths.size() < 2)
+    throw UsageError("compare needs two or more result files or folders; see: tenfold compare --help");
   std::vector<std::vector<Result>> sets;
   for (const std::string& path : paths) sets.push_back(read_results(path));
   auto all = nlohmann::ordered_json::array();
@@ -151,7 +209,7 @@ int compare(const std::vector<std::string>& paths, bool json) {
   std::string first_refusal;
   std::vector<Comparison> comparisons;
   for (size_t i = 1; i < sets.size(); ++i) {
-    comparisons.push_back(compare_results(sets[0], sets[i]));
+    comparisons.push_back(compare_results(sets[0], sets[i], across));
     rows += comparisons.back().rows.size();
     if (first_refusal.empty() && !comparisons.back().refused.empty())
       first_refusal = comparisons.back().refused[0].row + ": " + comparisons.back().refused[0].reason;
@@ -164,14 +222,20 @@ int compare(const std::vector<std::string>& paths, bool json) {
       continue;
     }
     std::cout << (i > 1 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n"
-              << wrap_text(about("B", paths[i], sets[i]), 120, 4) << "\n\n";
-    print_comparison(comparison);
+              << wrap_text(about("B", paths[i], sets[i]), 120, 4) << "\n\n"
+              << ceilings_text(sets[0].front().machine, sets[i].front().machine);
+    print_comparison(comparison, across);
   }
   if (json) {
     std::cout << nlohmann::ordered_json{{"comparisons", all}}.dump(1) << "\n";
   } else {
-    std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is not in them.\n"
-                 "gain: the technique's own speed-up over its baseline. bound: the largest part of a step.\n";
+    std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
+                 "not in them.\n"
+                 "gain: the technique's own speed-up over its baseline. bound: the largest part of a step.\n"
+              << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
+              << (across == "ranks" || across == "threads"
+                      ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
+                      : "");
   }
   return 0;
 }
@@ -181,7 +245,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
   const std::vector<Lesson> lessons = find_lessons();
   std::vector<const Lesson*> chosen;
   for (const Result& theirs : published) {
-    if (theirs.cases.empty()) throw UsageError(path + ": " + theirs.lesson + " holds no case; there is nothing to reproduce");
+    if (theirs.cases.empty())
+      throw UsageError(path + ": " + theirs.lesson + " holds no case; there is nothing to reproduce");
     chosen.push_back(&resolve_lesson(lessons, theirs.lesson));
   }
   const fs::path out = out_option.empty() ? out_folder("") / "reproduced" : fs::absolute(out_option);
@@ -192,13 +257,14 @@ int reproduce(const std::string& path, const std::string& out_option) {
   int worst = 0;
   int changes = 0;
   size_t skipped = 0;
-  for (size_t i = 0; i < published.size() && !interrupted(); ++i) {
+  for (size_t i = 0; i < published.size() && !asked_to_stop(); ++i) {
     const Result& theirs = published[i];
     const fs::path file = out / (theirs.lesson + ".json");
     std::error_code ignored;
     fs::remove(file, ignored);
     const auto print_theirs = [&] {
-      std::cout << theirs.lesson << "\n  theirs: " << machine_text(theirs.machine) << ", " << theirs.started_at.substr(0, 10) << "\n";
+      std::cout << theirs.lesson << "\n  theirs: " << machine_text(theirs.machine) << ", "
+                << theirs.started_at.substr(0, 10) << "\n";
     };
     const auto skip = [&](const std::string& why) {
       print_theirs();
@@ -211,7 +277,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
     }
     LessonStart start;
     start.flags = flags_of(theirs);
-    start.flags.insert(start.flags.end(), {"--json", file.string()});
+    start.flags["--json"] = {file.string()};
     start.output_file = out / (theirs.lesson + ".log");
     start.errors_to_file = true;
     start.from = static_cast<double>(i) / static_cast<double>(published.size()),
@@ -252,7 +318,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
   std::cout << (changes == 0 ? "no verdict changed its sign"
                              : std::to_string(changes) + (changes == 1 ? " verdict" : " verdicts") + " changed")
             << "; your results: " << shown(out) << "\n";
-  return interrupted() ? kInterrupted : worst;
+  return asked_to_stop() ? kInterrupted : worst;
 }
 
 }  // namespace tenfold::cli

@@ -4,14 +4,14 @@
 #include <iostream>
 #include <map>
 
-#include <tenfold/files.h>
-#include <tenfold/humanize.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/shard.h>
+#include "common/base/text.h"
+#include "common/data/data_files.h"
+#include "common/data/openclipart.h"
+#include "common/data/shard.h"
 
-#include "commands.h"
-#include "display.h"
-#include "paths.h"
+#include "common/cli/commands.h"
+#include "common/cli/display.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -49,8 +49,8 @@ Extent extent_of(const fs::path& folder) {
 
 void print(const Packed& packed) {
   const auto line = [](const char* set, const fs::path& path, int64_t pictures, int64_t bytes) {
-    std::cout << "  " << set << "  " << pictures << " pictures, " << human_bytes(static_cast<double>(bytes)) << "  " << path.string()
-              << "\n";
+    std::cout << "  " << set << "  " << pictures << " pictures, " << human_bytes(static_cast<double>(bytes)) << "  "
+              << path.string() << "\n";
   };
   std::cout << (packed.made_now ? "packed\n" : "there already\n");
   line("train", packed.train, packed.train_pictures, packed.train_bytes);
@@ -113,8 +113,9 @@ int list_data() {
       const Shard shard(path);
       const std::string what =
           std::to_string(shard.size()) + " records in " + std::to_string(shard.classes().size()) + " classes" +
-          (shard.kind() == RecordKind::pixels ? ", " + std::to_string(shard.height()) + " x " + std::to_string(shard.width()) + " pixels"
-                                              : ", encoded");
+          (shard.kind() == RecordKind::pixels
+               ? ", " + std::to_string(shard.height()) + " x " + std::to_string(shard.width()) + " pixels"
+               : ", encoded");
       rows.push_back({name, "1", human_bytes(static_cast<double>(shard.file_bytes())), "public domain", what});
     } catch (const DataError& error) {
       rows.push_back({name, "1", "-", "", one_line(error.what())});

@@ -1,4 +1,4 @@
-#include "display.h"
+#include "common/cli/display.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <tenfold/humanize.h>
+#include "common/base/seconds_since.h"
+#include "common/base/text.h"
 
 namespace tenfold::cli {
 namespace {
@@ -19,24 +20,21 @@ size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 }  // namespace
 
 Display::Display() : terminal_(isatty(STDERR_FILENO) != 0 && !std::getenv("CI")) {}
 Display::~Display() { clear(); }
 
 double Display::seconds_left() const {
-  const double passed = since(start_);
+  const double passed = seconds_since(start_);
   return fraction_ < 0.02 || passed < 3 ? -1 : passed * (1 - fraction_) / fraction_;
 }
 
 void Display::draw() {
   const double left = seconds_left();
   std::string line = "[" + std::to_string(static_cast<int>(fraction_ * 100)) + " %] " + text_;
-  const std::string time = left < 0 ? human_seconds(std::max(since(start_), 1.0)) : human_seconds(std::max(left, 1.0)) + " left";
+  const std::string time =
+      left < 0 ? human_seconds(std::max(seconds_since(start_), 1.0)) : human_seconds(std::max(left, 1.0)) + " left";
   const size_t room = terminal_width() - 1;
   if (line.size() + time.size() + 3 > room) line.resize(room > time.size() + 3 ? room - time.size() - 3 : 0);
   std::fprintf(stderr, "\r\033[K%s   %s", line.c_str(), time.c_str());

@@ -6,15 +6,16 @@
 #include <fstream>
 #include <iostream>
 
-#include <tenfold/files.h>
-#include <tenfold/fingerprint.h>
-#include <tenfold/humanize.h>
-#include <tenfold/nvml.h>
+#include "common/base/text.h"
+#include "common/data/data_files.h"
+#include "common/machine/fingerprint.h"
+#include "common/machine/nvml.h"
 
-#include "commands.h"
-#include "lessons.h"
-#include "paths.h"
-#include "process.h"
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/lessons.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -36,7 +37,8 @@ struct Line {
 double free_bytes(fs::path folder) {
   while (!folder.empty() && !fs::exists(folder) && folder != folder.parent_path()) folder = folder.parent_path();
   struct statvfs info{};
-  return statvfs(folder.c_str(), &info) == 0 ? static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) : 0;
+  return statvfs(folder.c_str(), &info) == 0 ? static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize)
+                                             : 0;
 }
 
 double available_memory() {
@@ -56,19 +58,25 @@ std::string word_of(const fs::path& file) {
   return word;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 Line have(const std::string& what, bool there, const std::string& detail, const std::string& fix) {
   return {there ? State::ok : State::missing, what + (detail.empty() ? "" : ": " + detail), there ? "" : fix};
 }
 
 void tools(std::vector<Line>& lines) {
-  const std::string compiler = first_line(output_of({"g++", "--version"}));
-  lines.push_back(have("C++ compiler", !compiler.empty(), compiler.empty() ? "no g++" : compiler, "sudo apt-get install g++"));
+  const std::string compiler = first_line(output_of({TENFOLD_COMPILER, "--version"}));
+  lines.push_back(have("C++ compiler", !compiler.empty(),
+                       compiler.empty() ? std::string(TENFOLD_COMPILER) + ", which this was built with, is gone"
+                                        : compiler + " (" + TENFOLD_COMPILER + ")",
+                       "./tenfold setup"));
+  const std::string gcc = first_line(output_of({"g++", "--version"}));
+  lines.push_back(have("g++, for the microscope and for nvcc", !gcc.empty(), gcc, "sudo apt-get install g++"));
+  if (!gcc.empty() && compiler == gcc)
+    lines.push_back({State::note, "no clang: it builds the tree in a third of g++'s time",
+                     "sudo apt-get install clang-16 libclang-rt-16-dev, then ./tenfold setup"});
   const std::string python = (source_folder() / ".venv" / "bin" / "python").string();
   const std::string python_version = output_of({python, "--version"});
-  lines.push_back(
-      have("Python environment", !python_version.empty(), python_version.empty() ? "no " + python : python_version, "./tenfold setup"));
+  lines.push_back(have("Python environment", !python_version.empty(),
+                       python_version.empty() ? "no " + python : python_version, "./tenfold setup"));
   const std::string torch = output_of({python, "-c", "import importlib.metadata as m; print(m.version('torch'))"});
   const bool own_torch = std::getenv("Torch_DIR") != nullptr;
   lines.push_back(have("LibTorch", !torch.empty() || own_torch,
@@ -77,20 +85,27 @@ void tools(std::vector<Line>& lines) {
                                       : "no torch in the environment",
                        "./tenfold setup"));
   const std::string ccache = first_line(output_of({"ccache", "--version"}));
-  lines.push_back(have("compiler cache", !ccache.empty(), ccache.empty() ? "no ccache, so each build starts from nothing" : ccache,
+  lines.push_back(have("compiler cache", !ccache.empty(),
+                       ccache.empty() ? "no ccache, so each build starts from nothing" : ccache,
                        "sudo apt-get install ccache"));
 
   std::string nvcc;
-  for (const fs::path& folder : {fs::path(std::getenv("CUDA_HOME") ? std::getenv("CUDA_HOME") : ""), fs::path("/usr/local/cuda-13"),
-                                 fs::path("/usr/local/cuda"), source_folder() / "build" / "cuda"}) {
-    if (nvcc.empty() && !folder.empty() && fs::exists(folder / "bin" / "nvcc")) nvcc = (folder / "bin" / "nvcc").string();
+  for (const fs::path& folder :
+       {fs::path(std::getenv("CUDA_HOME") ? std::getenv("CUDA_HOME") : ""), fs::path("/usr/local/cuda-13"),
+        fs::path("/usr/local/cuda"), source_folder() / "build" / "cuda"}) {
+    if (nvcc.empty() && !folder.empty() && fs::exists(folder / "bin" / "nvcc"))
+      nvcc = (folder / "bin" / "nvcc").string();
   }
   std::string release = nvcc.empty() ? "" : output_of({nvcc, "--version"});
-  if (const size_t at = release.find("release "); at != std::string::npos) release = release.substr(at + 8, release.find(',', at) - at - 8);
-  lines.push_back(have("CUDA compiler", !release.empty(), release.empty() ? "no nvcc" : release + " (" + nvcc + ")", "./tenfold setup"));
-  const std::string nccl = output_of({python, "-c", "import importlib.metadata as m; print(m.version('nvidia-nccl-cu13'))"});
-  lines.push_back(
-      have("NCCL", !nccl.empty(), nccl.empty() ? "not in the environment; lessons on several GPUs cannot run" : nccl, "./tenfold setup"));
+  if (const size_t at = release.find("release "); at != std::string::npos)
+    release = release.substr(at + 8, release.find(',', at) - at - 8);
+  lines.push_back(have("CUDA compiler", !release.empty(), release.empty() ? "no nvcc" : release + " (" + nvcc + ")",
+                       "./tenfold setup"));
+  const std::string nccl =
+      output_of({python, "-c", "import importlib.metadata as m; print(m.version('nvidia-nccl-cu13'))"});
+  lines.push_back(have("NCCL", !nccl.empty(),
+                       nccl.empty() ? "not in the environment; lessons on several GPUs cannot run" : nccl,
+                       "./tenfold setup"));
 }
 
 void gpus(std::vector<Line>& lines) {
@@ -139,7 +154,8 @@ void data(std::vector<Line>& lines) {
                        "./tenfold setup"));
   const double space = free_bytes(cache_folder());
   lines.push_back(have("free disk for the cache", space > 1e9,
-                       human_bytes(space) + " at " + cache_folder().string() + (space > kCacheBytes ? "" : " (a first set-up takes 6 GB)"),
+                       human_bytes(space) + " at " + cache_folder().string() +
+                           (space > kCacheBytes ? "" : " (a first set-up takes 6 GB)"),
                        "free some, or set TENFOLD_CACHE to another disk"));
 }
 
@@ -152,7 +168,8 @@ void machine(std::vector<Line>& lines) {
                        "close something; a compiler job needs 1 to 2 GB"));
   double load = 0;
   const bool busy = getloadavg(&load, 1) == 1 && load > 0.5 * machine.cores;
-  lines.push_back(have("load average", !busy, human_number(load), "other work is running; wait for it, or verdicts will be AMBIGUOUS"));
+  lines.push_back(have("load average", !busy, human_number(load),
+                       "other work is running; wait for it, or verdicts will be AMBIGUOUS"));
   const std::string governor = word_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (governor.empty()) {
     lines.push_back({State::note, "CPU frequency governor: not shown here (usual in virtual machines)", ""});
@@ -162,10 +179,11 @@ void machine(std::vector<Line>& lines) {
   }
   try {
     const size_t count = read_ceilings(machine.id).size();
-    lines.push_back(have("ceilings", count > 0,
-                         count > 0 ? std::to_string(count) + " measured" : "never measured, so times cannot be predicted",
-                         "tenfold probe"));
-  } catch (const ResultError& error) {
+    lines.push_back(
+        have("ceilings", count > 0,
+             count > 0 ? std::to_string(count) + " measured" : "never measured, so times cannot be predicted",
+             "tenfold probe"));
+  } catch (const FileError& error) {
     lines.push_back({State::missing, std::string("ceilings: ") + error.what(), "tenfold probe"});
   }
 }
@@ -179,9 +197,10 @@ int doctor() {
   data(lines);
   machine(lines);
   const std::vector<Lesson> lessons = find_lessons();
-  lines.push_back(have("lessons", !lessons.empty(),
-                       lessons.empty() ? "none is built" : std::to_string(lessons.size()) + " built in " + shown(build_folder()),
-                       "./tenfold setup"));
+  lines.push_back(
+      have("lessons", !lessons.empty(),
+           lessons.empty() ? "none is built" : std::to_string(lessons.size()) + " built in " + shown(build_folder()),
+           "./tenfold setup"));
   int lacking = 0;
   for (const Line& line : lines) {
     const char* mark = line.state == State::ok ? "ok       " : line.state == State::missing ? "MISSING  " : "note     ";

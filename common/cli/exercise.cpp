@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
-#include <tenfold/humanize.h>
-#include <tenfold/result.h>
+#include "common/base/text.h"
+#include "common/result/result.h"
 
-#include "commands.h"
-#include "lessons.h"
-#include "paths.h"
-#include "process.h"
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/lessons.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -67,8 +68,8 @@ std::pair<std::string, std::string> state_of_check(const std::string& line) {
   return {std::move(state), line.substr(dot + 1, line.find(" (", dot) - dot - 1)};
 }
 
-/// What GoogleTest printed, as a reader of a lesson wants it: names and messages, no brackets. `end` is said of a check that the program
-/// did not survive.
+/// What GoogleTest printed, as a reader of a lesson wants it: names and messages, no brackets. `end` is said of a check
+/// that the program did not survive.
 Checks read_checks(const std::string& output, const std::string& end) {
   Checks checks;
   std::istringstream lines(output);
@@ -126,23 +127,25 @@ int exercise(const std::string& word, bool reset, double limit_s) {
   if ((first || !fs::exists(build_folder() / "exercises" / target)) &&
       quietly({(tools / "cmake").string(), build_folder().string()}, said).code != 0) {
     throw UsageError("the build folder " + shown(build_folder()) + " cannot be configured: " +
-                     one_line(said.substr(said.size() - std::min<size_t>(said.size(), 300))) + "; set up with: ./tenfold setup");
+                     one_line(said.substr(said.size() - std::min<size_t>(said.size(), 300))) +
+                     "; set up with: ./tenfold setup");
   }
   said.clear();
   const int built = quietly({(tools / "ninja").string(), "-C", build_folder().string(), target}, said).code;
-  if (interrupted()) return kInterrupted;
+  if (asked_to_stop()) return kInterrupted;
   if (built != 0) {
-    std::cout << said << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: " << shown(own)
-              << "\n";
+    std::cout << said
+              << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: "
+              << shown(own) << "\n";
     return 1;
   }
   said.clear();
   const fs::path program = build_folder() / "exercises" / target;
   std::cout << "checking ..." << std::endl;
   const End end = quietly({program.string(), "--gtest_color=no"}, said, limit_s);
-  if (interrupted()) return kInterrupted;
-  const std::string ended = end.timed_out
-                                ? "stopped after " + human_number(limit_s) + " s: which loop never ends, or who waits for what nobody does?"
+  if (asked_to_stop()) return kInterrupted;
+  const std::string ended = end.timed_out     ? "stopped after " + human_number(limit_s) +
+                                                    " s: which loop never ends, or who waits for what nobody does?"
                             : end.signal != 0 ? "the program ended here with " + signal_name(end.signal)
                                               : "the program ended here with exit code " + std::to_string(end.code);
   const Checks checks = read_checks(said, ended);

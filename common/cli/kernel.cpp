@@ -4,11 +4,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include <tenfold/humanize.h>
+#include "common/base/text.h"
 
-#include "commands.h"
-#include "paths.h"
-#include "process.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 fs::path kernel_folder() { return build_folder() / "kernels"; }
 
-/// The page programs, by name. The folder also holds what the build left there; only programs can be run and have no dot.
+/// The page programs, by name. The folder also holds what the build left there; only programs can be run and have no
+/// dot.
 std::vector<std::string> find_kernels() {
   std::vector<std::string> names;
   std::error_code none;
@@ -27,7 +28,8 @@ std::vector<std::string> find_kernels() {
     if (entry.is_regular_file() && runs && name.find('.') == std::string::npos) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
-  if (names.empty()) throw UsageError("no kernel is built in " + kernel_folder().string() + "; build with: ./tenfold setup");
+  if (names.empty())
+    throw UsageError("no kernel is built in " + kernel_folder().string() + "; build with: ./tenfold setup");
   return names;
 }
 
@@ -39,7 +41,8 @@ int list_kernels(const std::vector<std::string>& names) {
       const auto json = nlohmann::json::parse(text);
       rows.push_back({name, std::to_string(json.at("rungs").size()), json.at("title").get<std::string>()});
     } catch (const nlohmann::json::exception&) {
-      throw UsageError((kernel_folder() / name).string() + " does not say what it is; build again with: ./tenfold setup");
+      throw UsageError((kernel_folder() / name).string() +
+                       " does not say what it is; build again with: ./tenfold setup");
     }
   }
   std::cout << format_columns(rows, "lrl") << "\nOne under the microscope: ./tenfold kernel " << names.front() << "\n";
@@ -51,7 +54,8 @@ int list_kernels(const std::vector<std::string>& names) {
 int kernel(const KernelOptions& options) {
   const std::vector<std::string> names = find_kernels();
   if (options.name.empty()) {
-    if (!options.flags.empty()) throw UsageError(options.flags.front() + " needs a kernel: ./tenfold kernel NAME " + options.flags.front());
+    if (!options.flags.empty())
+      throw UsageError(options.flags.front() + " needs a kernel: ./tenfold kernel NAME " + options.flags.front());
     return list_kernels(names);
   }
   if (std::find(names.begin(), names.end(), options.name) == names.end()) {
@@ -65,8 +69,9 @@ int kernel(const KernelOptions& options) {
   const Command command{program, {{"TENFOLD_SOURCE_DIR", source_folder().string()}}, ""};
   const End end = run_child(command, {[](const std::string& text) { std::cout << text << std::flush; },
                                       [](const std::string& line) { std::cerr << "tenfold: " << line << "\n"; }});
-  if (interrupted()) return kInterrupted;
-  if (end.signal != 0) std::cerr << "tenfold: kernel " << options.name << " crashed with " << signal_name(end.signal) << "\n";
+  if (asked_to_stop()) return kInterrupted;
+  if (end.signal != 0)
+    std::cerr << "tenfold: kernel " << options.name << " crashed with " << signal_name(end.signal) << "\n";
   return end.code;
 }
 

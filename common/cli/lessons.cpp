@@ -1,21 +1,20 @@
-#include "lessons.h"
+#include "common/cli/lessons.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <sstream>
 
-#include <tenfold/humanize.h>
-#include <tenfold/result.h>
+#include "common/base/text.h"
+#include "common/result/result.h"
 
-#include "paths.h"
+#include "common/base/files.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
 
 Lesson read_description(const std::filesystem::path& file) {
-  using Json = nlohmann::json;
+  using Json = nlohmann::ordered_json;
   const auto damaged = [&](const std::string& what) {
     return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
   };
@@ -26,12 +25,19 @@ Lesson read_description(const std::filesystem::path& file) {
     lesson.title = json.at("title").get<std::string>();
     lesson.question = json.value("question", "");
     lesson.workload = json.value("workload", "");
-    lesson.foundation = json.value("foundation", false);
-    lesson.ranks = json.value("ranks", 1);
     lesson.baseline = json.value("baseline", "");
     lesson.techniques = json.value("techniques", std::vector<std::string>());
-    lesson.settings = json.value("settings", std::vector<std::string>());
-    for (const Json& c : json.value("cases", Json::array())) lesson.cases.push_back(c.at("name").get<std::string>());
+    lesson.settings = json.at("settings").dump();
+    lesson.core = json.at("core").get<bool>();
+    for (const Json& c : json.value("cases", Json::array()))
+      lesson.cases.push_back({c.at("name").get<std::string>(), c.at("ranks").get<int>()});
+    for (const Json& training : json.value("trainings", Json::array()))
+      lesson.trainings.push_back({training.at("name").get<std::string>()});
+    for (const Json& survey : json.value("surveys", Json::array()))
+      lesson.surveys.push_back({.name = survey.at("name").get<std::string>(), .survey = true});
+    for (const LessonPart& one : lesson.cases) {
+      if (one.ranks < 1) throw damaged("case '" + one.name + "': " + std::to_string(one.ranks) + " ranks");
+    }
     if (lesson.name.size() < 4) throw damaged("lesson: '" + lesson.name + "' is no lesson name");
     return lesson;
   } catch (const Json::exception& error) {
@@ -39,23 +45,17 @@ Lesson read_description(const std::filesystem::path& file) {
   }
 }
 
-/// The names in lessons/core_path.txt; nothing where there is no such file.
-std::optional<std::set<std::string>> core_path() {
-  const std::filesystem::path file = source_folder() / "lessons" / "core_path.txt";
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  std::set<std::string> names;
-  std::istringstream lines(read_text(file));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && !line.starts_with('#')) names.insert(line);
-  }
-  return names;
-}
-
 }  // namespace
+
+std::vector<LessonPart> Lesson::parts() const {
+  std::vector<LessonPart> all = surveys;
+  all.insert(all.end(), cases.begin(), cases.end());
+  all.insert(all.end(), trainings.begin(), trainings.end());
+  return all;
+}
 
 std::vector<Lesson> find_lessons() {
   const std::string suffix = ".describe.json";
-  const auto core = core_path();
   std::vector<Lesson> lessons;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(build_folder() / "lessons", none)) {
@@ -65,15 +65,26 @@ std::vector<Lesson> find_lessons() {
     if (!std::filesystem::exists(binary)) continue;  // a lesson that was removed since
     Lesson lesson = read_description(entry.path());
     lesson.binary = binary;
-    lesson.core = !core || core->contains(lesson.name);
     lessons.push_back(std::move(lesson));
   }
   std::sort(lessons.begin(), lessons.end(), [](const Lesson& a, const Lesson& b) { return a.name < b.name; });
   return lessons;
 }
 
+std::vector<std::string> unbuilt_lessons() {
+  std::set<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "lessons", none)) {
+    if (std::filesystem::exists(entry.path() / "lesson.cpp")) names.insert(entry.path().filename().string());
+  }
+  for (const Lesson& lesson : find_lessons()) names.erase(lesson.name);
+  return {names.begin(), names.end()};
+}
+
 const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::string& word) {
-  if (lessons.empty()) throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() + "; build with: ./tenfold setup");
+  if (lessons.empty())
+    throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
+                     "; build with: ./tenfold setup");
   std::vector<const Lesson*> found;
   for (const Lesson& lesson : lessons) {
     if (lesson.name == word || lesson.number() == word) return lesson;
@@ -85,8 +96,15 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
     for (const Lesson* lesson : found) names += (names.empty() ? "" : ", ") + lesson->name;
     throw UsageError("'" + word + "' means several lessons: " + names + "; give the number");
   }
+  for (const std::string& name : unbuilt_lessons()) {
+    if (name == word || name.substr(0, 2) == word || (word.size() > 2 && name.find(word) != std::string::npos))
+      throw UsageError(name + " is not built here; build and run it with: ./tenfold run " + name.substr(0, 2));
+  }
   std::vector<std::string> names;
-  for (const Lesson& lesson : lessons) names.push_back(lesson.name), names.push_back(lesson.name.substr(3));
+  for (const Lesson& lesson : lessons) {
+    names.push_back(lesson.name);
+    names.push_back(lesson.name.substr(3));
+  }
   std::string guess = nearest(word, names);
   for (const Lesson& lesson : lessons) {
     if (lesson.name.substr(3) == guess) guess = lesson.name;

@@ -8,23 +8,37 @@
 
 namespace tenfold::cli {
 
+/// A case, a training or a survey, with the ranks that it needs.
+struct LessonPart {
+  std::string name;
+  int ranks = 1;
+  bool survey = false;
+};
+
 struct Lesson {
   std::string name;  ///< folder and program, e.g. "30_gradient_accumulation"
   std::string title, question, workload, baseline;
-  std::vector<std::string> techniques, cases, settings;
-  int ranks = 1;
-  bool foundation = false;
-  bool core = true;  ///< on the tour's core path, lessons/core_path.txt; where there is no such file, every lesson is
+  std::vector<std::string> techniques;
+  std::string settings;  ///< as the program describes them, JSON
+  std::vector<LessonPart> cases, trainings, surveys;
+  bool core = false;  ///< on the tour's core path
   std::filesystem::path binary;
 
   std::string number() const { return name.substr(0, 2); }
+  /// In the order in which a program runs them.
+  std::vector<LessonPart> parts() const;
+  /// Compares nothing.
+  bool surveys_only() const { return cases.empty() && trainings.empty(); }
 };
 
 /// Every <build>/lessons/NAME with its NAME.describe.json, by name. Throws UsageError on a damaged description.
 std::vector<Lesson> find_lessons();
 
-/// The lesson meant by a full name, a number ("30") or an unambiguous part of a name. Throws UsageError with the nearest
-/// name when there is none, and with the choices when there are several.
+/// Names of the lessons whose source is here and which are not built, by name.
+std::vector<std::string> unbuilt_lessons();
+
+/// The lesson meant by a full name, a number ("30") or an unambiguous part of a name. Throws UsageError with the
+/// nearest name when there is none, and with the choices when there are several.
 const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::string& word);
 
 }  // namespace tenfold::cli

@@ -6,15 +6,17 @@
 #include <cstdio>
 #include <iostream>
 
-#include <tenfold/flags.h>
-#include <tenfold/humanize.h>
+#include "common/base/flags.h"
+#include "common/base/text.h"
 
-#include "commands.h"
-#include "paths.h"
+#include "common/base/files.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
+#include "common/result/compare_results.h"
 
 namespace {
 
-using tenfold::cli::UsageError;
+using tenfold::UsageError;
 
 // These run in the bash script before the driver is called; the overview names them all the same.
 const std::vector<std::pair<std::string, std::string>> kScriptCommands = {
@@ -37,7 +39,8 @@ void refuse_extras(const CLI::App& command) {
   for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
   const std::string guess = tenfold::nearest(flag, names);
   const std::string above = command.get_parent()->get_name();
-  throw UsageError("unknown argument '" + extras.front() + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
+  throw UsageError("unknown argument '" + extras.front() + "'" +
+                   (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
                    " (see: " + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
 }
 
@@ -45,13 +48,15 @@ struct Overview : CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     if (app->get_parent()) return CLI::Formatter::make_help(app, name, mode);
     std::string out =
-        "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND [FLAGS]; tenfold COMMAND "
+        "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND "
+        "[FLAGS]; tenfold COMMAND "
         "--help says more\n\n";
     const auto line = [&](const std::string& command, const std::string& what) {
       out += "  " + command + std::string(command.size() < 11 ? 11 - command.size() : 1, ' ') + what + "\n";
     };
     for (const CLI::App* command : app->get_subcommands({}))
-      line(command->get_name(), tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
+      line(command->get_name(),
+           tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
     out += "\nDone by the script before this program:\n";
     for (const auto& [command, what] : kScriptCommands) line(command, what);
     return out + "\nStart with: ./tenfold tour\n";
@@ -69,13 +74,15 @@ int run(int argc, char** argv) {
   };
 
   tenfold::cli::TourOptions tour;
-  auto* tour_command = command("tour",
-                               "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
-                               "The core path is what lessons/core_path.txt names. Results go to <out>/<lesson>.json.\n"
-                               "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
+  auto* tour_command =
+      command("tour",
+              "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
+              "Results go to <out>/<lesson>.json.\n"
+              "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
   tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
   tenfold::GivenFlags tour_flags;
-  tenfold::add_flag(*tour_command, tenfold::lesson_flag("--preset"), tour_flags);
+  for (const char* flag : {"--preset", "--size", "--device"})
+    tenfold::add_flag(*tour_command, tenfold::lesson_flag(flag), tour_flags);
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
   tour_command->add_flag("--json", tour.json, "print one JSON object instead of the table");
 
@@ -85,22 +92,26 @@ int run(int argc, char** argv) {
 
   tenfold::cli::RunOptions run;
   tenfold::GivenFlags lesson_flags;
-  auto* run_command = command("run",
-                              "run some lessons: by name, by number, or by a part of the name\n"
-                              "The flags of the lessons are handed on as they are; with --json or --trace only one lesson can run. Exit "
-                              "code: the worst of the lessons' (0 fine, 1 not valid, 77 cannot run here).");
-  run_command->add_option("lesson", run.lessons, "e.g. 30_gradient_accumulation, 30, accumulation")->required()->type_name("");
-  run_command->add_option("--out", run.out, "folder for the results, unless --json names a file; default out/<machine>")->type_name("DIR");
+  auto* run_command = command(
+      "run",
+      "run some lessons: by name, by number, or by a part of the name\n"
+      "The flags of the lessons are handed on as they are; with --json or --trace only one lesson can run. Exit "
+      "code: the worst of the lessons' (0 fine, 1 not valid, 77 cannot run here).");
+  run_command->add_option("lesson", run.lessons, "e.g. 30_gradient_accumulation, 30, accumulation")
+      ->required()
+      ->type_name("");
+  run_command->add_option("--out", run.out, "folder for the results, unless --json names a file; default out/<machine>")
+      ->type_name("DIR");
   for (const tenfold::Flag& flag : tenfold::lesson_flags())
     tenfold::add_flag(*run_command, flag, lesson_flags)->group("Flags of the lessons");
 
   std::string exercise_lesson;
   bool exercise_reset = false;
   tenfold::GivenFlags exercise_flags;
-  auto* exercise_command = command(
-      "exercise",
-      "start or check a lesson's exercise\n"
-      "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call again. Exit code 0 when every check passes.");
+  auto* exercise_command = command("exercise",
+                                   "start or check a lesson's exercise\n"
+                                   "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call "
+                                   "again. Exit code 0 when every check passes.");
   exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
   exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
   tenfold::add_flag(*exercise_command,
@@ -115,19 +126,23 @@ int run(int argc, char** argv) {
   auto* kernel_command =
       command("kernel",
               "a CUDA kernel under the microscope, on any machine: what its warps ask of the memory, and its races\n"
-              "Runs the kernel's own source on the CPU and counts. Without a name: the list of kernels. Exit code: 0; 1 when a result is "
+              "Runs the kernel's own source on the CPU and counts. Without a name: the list of kernels. Exit code: 0; "
+              "1 when a result is "
               "wrong, or a race or a fault was found.");
   kernel_command->add_option("name", kernel.name, "e.g. transpose")->type_name("");
   for (const tenfold::Flag& flag : tenfold::kernel_flags()) tenfold::add_flag(*kernel_command, flag, kernel_flags);
 
-  auto* probe_command = command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
+  auto* probe_command =
+      command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
   auto* doctor_command = command("doctor", "what this machine has and lacks, each with the fix");
 
   tenfold::cli::ReportOptions report;
-  auto* report_command = command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
-  auto* write =
-      report_command->add_flag("--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
-  report_command->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")
+  auto* report_command =
+      command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
+  auto* write = report_command->add_flag(
+      "--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
+  report_command
+      ->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")
       ->excludes(write);
   report_command->add_option("--out", report.out, "folder with the results; default out/<machine>")->type_name("DIR");
 
@@ -135,43 +150,61 @@ int run(int argc, char** argv) {
   auto* publish_command =
       command("publish",
               "copy this machine's results to results/, if they come from the clean, committed code of this tree\n"
-              "All of them or none. They must have been measured with one preset, full unless --preset says otherwise; a case with "
+              "All of them or none. They must have been measured with one preset, full unless --preset says otherwise; "
+              "a case with "
               "fewer rounds than an interval wants is named.");
-  publish_command->add_option("--out", publish_out, "folder with the results; default out/<machine>, with --bench out/bench")
+  publish_command
+      ->add_option("--out", publish_out, "folder with the results; default out/<machine>, with --bench out/bench")
       ->type_name("DIR");
   tenfold::GivenFlags publish_flags;
   tenfold::Flag publish_preset = tenfold::lesson_flag("--preset");
   publish_preset.help = "the preset that the results must have been measured with: smoke, quick or full (the default)";
   auto* preset = tenfold::add_flag(*publish_command, publish_preset, publish_flags);
   bool publish_reports = false;
-  publish_command->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results")->excludes(preset);
+  publish_command
+      ->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results")
+      ->excludes(preset);
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
-  reproduce_command->add_option("results", reproduce_results, "a result file or a folder of them, e.g. results/h100-80gb-hbm3")
+  reproduce_command
+      ->add_option("results", reproduce_results, "a result file or a folder of them, e.g. results/h100-80gb-hbm3")
       ->required()
       ->type_name("");
-  reproduce_command->add_option("--out", reproduce_out, "folder for your results; default out/<machine>/reproduced")->type_name("DIR");
+  reproduce_command->add_option("--out", reproduce_out, "folder for your results; default out/<machine>/reproduced")
+      ->type_name("DIR");
 
   std::vector<std::string> compare_paths;
   bool compare_json = false;
-  auto* compare_command = command("compare", "result files or folders side by side, row by row; the first is the reference");
+  auto* compare_command =
+      command("compare", "result files or folders side by side, row by row; the first is the reference");
   compare_command->add_option("results", compare_paths, "two or more")->required()->type_name("");
   compare_command->add_flag("--json", compare_json, "as a JSON object");
+  tenfold::GivenFlags compare_flags;
+  tenfold::add_flag(*compare_command,
+                    {.name = "--across",
+                     .value = "PART",
+                     .help = "join rows that differ in this one part: ranks, threads, device, size or dtype",
+                     .choices = {tenfold::kAcross.begin(), tenfold::kAcross.end()}},
+                    compare_flags);
 
-  auto* data_command = command("data",
-                               "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"
-                               "docs/data.md says what each set is. Shards lie in data/shards of the cache; what is packed already is not "
-                               "packed again.");
+  auto* data_command = command(
+      "data",
+      "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"
+      "docs/data.md says what each set is. Shards lie in data/shards of the cache; what is packed already is not "
+      "packed again.");
   auto* pack_command =
       data_command
-          ->add_subcommand("pack", "pack the pictures of openclipart into a train and a test shard: as PNG files, unless told otherwise")
+          ->add_subcommand(
+              "pack",
+              "pack the pictures of openclipart into a train and a test shard: as PNG files, unless told otherwise")
           ->allow_extras()
           ->fallthrough(false);
   tenfold::GivenFlags pack_flags;
-  for (const auto& [name, help] :
-       {std::pair("--jpeg", "as JPEG files, longer side at most SIDE"), std::pair("--raw", "as pixels, SIDE x SIDE x 3 bytes each")}) {
-    tenfold::add_flag(*pack_command, {.name = name, .value = "SIDE", .help = help, .range = tenfold::Range{8, 4096}}, pack_flags);
+  for (const auto& [name, help] : {std::pair("--jpeg", "as JPEG files, longer side at most SIDE"),
+                                   std::pair("--raw", "as pixels, SIDE x SIDE x 3 bytes each")}) {
+    tenfold::add_flag(*pack_command, {.name = name, .value = "SIDE", .help = help, .range = tenfold::Range{8, 4096}},
+                      pack_flags);
   }
 
   auto* version_command = command("version", "print the version and what it was built with");
@@ -219,15 +252,17 @@ int run(int argc, char** argv) {
 
   if (tour_command->parsed()) {
     tour.preset = tenfold::value_of(tour_flags, "--preset", tour.preset);
+    tour_flags["--preset"] = {tour.preset};
+    tour.flags = tour_flags;
     return tenfold::cli::tour(tour);
   }
   if (list_command->parsed()) return tenfold::cli::list(list_json);
   if (run_command->parsed()) {
-    run.flags = tenfold::as_arguments(lesson_flags);
-    run.own_json = lesson_flags.contains("--json");
-    const bool one_file = run.own_json || lesson_flags.contains("--trace");
+    run.flags = lesson_flags;
+    const bool one_file = lesson_flags.contains("--json") || lesson_flags.contains("--trace");
     if (one_file && run.lessons.size() > 1)
-      throw UsageError("--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
+      throw UsageError(
+          "--json and --trace name one file, but several lessons are to run; use --out DIR or run them one by one");
     return tenfold::cli::run_lessons(run);
   }
   if (exercise_command->parsed()) {
@@ -246,9 +281,12 @@ int run(int argc, char** argv) {
     return tenfold::cli::publish(publish_out, tenfold::value_of(publish_flags, "--preset", "full"));
   }
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
-  if (compare_command->parsed()) return tenfold::cli::compare(compare_paths, compare_json);
+  if (compare_command->parsed())
+    return tenfold::cli::compare(compare_paths, compare_json, tenfold::value_of(compare_flags, "--across", ""));
   if (pack_command->parsed()) {
-    const auto side = [&](const std::string& form) { return static_cast<int>(tenfold::number_of(pack_flags, form, 0)); };
+    const auto side = [&](const std::string& form) {
+      return static_cast<int>(tenfold::number_of(pack_flags, form, 0));
+    };
     return tenfold::cli::pack_data({.jpeg = side("--jpeg"), .raw = side("--raw")});
   }
   if (data_command->parsed()) return tenfold::cli::list_data();
@@ -262,7 +300,7 @@ int main(int argc, char** argv) {
   int code = 0;
   try {
     code = run(argc, argv);
-  } catch (const std::exception& error) {  // UsageError, ResultError, a file system that says no
+  } catch (const std::exception& error) {  // UsageError, FileError, a file system that says no
     std::fflush(stdout);
     std::fprintf(stderr, "tenfold: %s\n", tenfold::one_line(error.what()).c_str());
     return tenfold::cli::kBadUsage;

@@ -1,8 +1,8 @@
-#include "paths.h"
+#include "common/cli/paths.h"
 
 #include <cstdlib>
 
-#include <tenfold/writable.h>
+#include "common/base/files.h"
 
 namespace tenfold::cli {
 namespace {

@@ -1,16 +1,12 @@
 #pragma once
-// Where the driver finds and puts things, and the one kind of error that a user can mend.
+// Where the driver finds and puts things.
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 
-namespace tenfold::cli {
+#include "common/base/flags.h"
 
-/// Bad input. what() is one sentence saying what is wrong, where, and what to do; the driver prints it and exits with 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+namespace tenfold::cli {
 
 inline constexpr int kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
 

@@ -2,13 +2,13 @@
 
 #include <iostream>
 
-#include <tenfold/fingerprint.h>
-#include <tenfold/humanize.h>
+#include "common/base/text.h"
+#include "common/machine/fingerprint.h"
 
-#include "commands.h"
-#include "display.h"
-#include "paths.h"
-#include "process.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/display.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -25,31 +25,32 @@ std::string ceiling_text(const std::string& name, double value) {
 
 int probe() {
   const std::filesystem::path program = build_folder() / "tenfold-probe";
-  if (!std::filesystem::exists(program)) throw UsageError(program.string() + " is not built; build with: ./tenfold setup");
+  if (!std::filesystem::exists(program))
+    throw UsageError(program.string() + " is not built; build with: ./tenfold setup");
   const std::string id = fingerprint().id;
   std::string last;
   End end;
   {
     Display display;
     display.update(0, "measuring");
-    end = run_child({{program.string()}, {}, ""}, {[](const std::string& text) { std::cout << text; },
-                                                   [&](const std::string& line) {
-                                                     last = line;
-                                                     double fraction = 0;
-                                                     if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
-                                                       display.update(fraction,
-                                                                      "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
-                                                     } else {
-                                                       display.say(line);
-                                                     }
-                                                   },
-                                                   {},
-                                                   [&] { display.tick(); }});
+    end = run_child({{program.string()}, {}, ""},
+                    {[](const std::string& text) { std::cout << text; },
+                     [&](const std::string& line) {
+                       last = line;
+                       double fraction = 0;
+                       if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
+                         display.update(fraction, "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
+                       } else {
+                         display.say(line);
+                       }
+                     },
+                     {},
+                     [&] { display.tick(); }});
   }
-  if (interrupted()) return kInterrupted;
+  if (asked_to_stop()) return kInterrupted;
   if (end.code != 0)
-    throw UsageError("the probe ended with exit code " + std::to_string(end.code) + (last.starts_with("@") ? "" : ": " + last) +
-                     "; nothing was kept");
+    throw UsageError("the probe ended with exit code " + std::to_string(end.code) +
+                     (last.starts_with("@") ? "" : ": " + last) + "; nothing was kept");
   std::vector<std::vector<std::string>> rows = {{"ceiling of " + id, "measured"}};
   for (const auto& [name, value] : read_ceilings(id)) rows.push_back({name, ceiling_text(name, value)});
   std::cout << format_columns(rows, "lr") << "kept in " << ceilings_file(id).string() << "\n";

@@ -1,17 +1,19 @@
-// publish: results and benchmark reports that anyone can trace to committed code, copied to results/. All of them or none.
+// publish: results and benchmark reports that anyone can trace to committed code, copied to results/. All of them or
+// none.
 
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include <tenfold/bench_report.h>
-#include <tenfold/code_hash.h>
-#include <tenfold/humanize.h>
-#include <tenfold/judge.h>
+#include "common/base/text.h"
+#include "common/pages/bench_report.h"
+#include "common/result/code_hash.h"
+#include "common/result/judge.h"
 
-#include "commands.h"
-#include "paths.h"
+#include "common/base/files.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -42,7 +44,8 @@ std::string objection(const Origin& origin, const Origin& first) {
   if (origin.commit != first.commit)
     return "is from commit " + origin.commit.substr(0, 10) + ", " + first.name + " from " + first.commit.substr(0, 10) +
            "; measure both again";
-  if (origin.machine != first.machine) return "is from machine " + origin.machine + ", " + first.name + " from " + first.machine;
+  if (origin.machine != first.machine)
+    return "is from machine " + origin.machine + ", " + first.name + " from " + first.machine;
   if (origin.machine.empty() || origin.machine.find('/') != std::string::npos || origin.machine.starts_with("."))
     return "has '" + origin.machine + "' as machine.id, which is no folder name";
   return "";
@@ -57,10 +60,11 @@ std::string objection(const Result& result, const Result& first, const fs::path&
   const std::string now = code_hash(lesson);
   if (now.empty()) return "is of a lesson that this tree does not have";
   const std::optional<int> version = version_of(result.lesson);
-  if (!version) return "is of a lesson that is not built here, so its version cannot be checked; build with: ./tenfold setup";
+  if (!version)
+    return "is of a lesson that is not built here, so its version cannot be checked; build with: ./tenfold setup";
   if (result.lesson_version != *version)
-    return "is of version " + std::to_string(result.lesson_version) + " of the lesson, which is now version " + std::to_string(*version) +
-           "; measure again";
+    return "is of version " + std::to_string(result.lesson_version) + " of the lesson, which is now version " +
+           std::to_string(*version) + "; measure again";
   if (result.code_hash != now) return "was measured with other code of the lesson than this tree's; measure again";
   return "";
 }
@@ -69,32 +73,36 @@ std::string objection(const Result& result, const Result& first, const fs::path&
 std::string objection_to_preset(const Result& result, const std::string& preset) {
   for (const CaseResult& c : result.cases) {
     if (c.preset == preset) continue;
-    return "was measured with --preset " + c.preset + ", and " + preset + " is wanted; measure again with: ./tenfold run " + result.lesson +
-           " --preset " + preset + ", or publish with --preset " + c.preset;
+    return "was measured with --preset " + c.preset + ", and " + preset +
+           " is wanted; measure again with: ./tenfold run " + result.lesson + " --preset " + preset +
+           ", or publish with --preset " + c.preset;
   }
   return "";
 }
 
-/// A line for each case with too few rounds for an interval; not for one in which nothing was timed.
+/// A line for each case with too few rounds or seeds for an interval; not for one in which nothing was timed.
 void warn_of_few_rounds(const Result& result) {
   for (const CaseResult& c : result.cases) {
-    const int rounds = rounds_of(c);
+    const int seeds = seeds_of(c), rounds = seeds > 0 ? seeds : rounds_of(c);
     if (rounds == 0 || rounds >= kFullRounds) continue;
     std::cerr << one_line("tenfold: warning: " + result.lesson + ", case " + c.name + ": " + std::to_string(rounds) +
-                          (rounds == 1 ? " round" : " rounds") + "; an interval wants " + std::to_string(kFullRounds) + " or more")
+                          (seeds > 0 ? " seed" : " round") + (rounds == 1 ? "" : "s") + "; an interval wants " +
+                          std::to_string(kFullRounds) + " or more")
               << "\n";
   }
 }
 
 /// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
-void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files, const char* kind) {
+void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files,
+                        const char* kind) {
   // A whole new folder beside the old one, then two renames: a reader never sees half of either.
   const fs::path target = source_folder() / "results" / from.machine;
   const fs::path next = target.string() + ".next", previous = target.string() + ".previous";
   fs::remove_all(next);
   fs::remove_all(previous);
   try {
-    if (fs::exists(target)) fs::copy(target, next, fs::copy_options::recursive);  // what was not measured this time stays
+    if (fs::exists(target))
+      fs::copy(target, next, fs::copy_options::recursive);  // what was not measured this time stays
     for (const auto& [name, text] : files) {
       fs::create_directories((next / name).parent_path());
       write_atomically(next / name, text);
@@ -107,8 +115,9 @@ void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path
   if (fs::exists(target)) fs::rename(target, previous);
   fs::rename(next, target);
   fs::remove_all(previous);
-  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << from.commit.substr(0, 10) << " copied to "
-            << shown(target) << "; rewrite the tables with: tenfold report --write\n";
+  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit "
+            << from.commit.substr(0, 10) << " copied to " << shown(target)
+            << "; rewrite the tables with: tenfold report --write\n";
 }
 
 }  // namespace
@@ -118,7 +127,8 @@ int publish(const std::string& out_option, const std::string& preset) {
   if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no results yet; measure with: tenfold tour");
   std::vector<std::pair<fs::path, Result>> results;
   for (const auto& entry : fs::directory_iterator(out)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json") results.emplace_back(entry.path(), read_result(entry.path()));
+    if (entry.is_regular_file() && entry.path().extension() == ".json")
+      results.emplace_back(entry.path(), read_result(entry.path()));
   }
   if (results.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: tenfold tour");
   std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -142,12 +152,14 @@ int publish(const std::string& out_option, const std::string& preset) {
 
 int publish_bench(const std::string& out_option) {
   const fs::path out = out_option.empty() ? source_folder() / "out" / "bench" : fs::absolute(out_option);
-  if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no reports yet; measure with: ./tenfold bench --peers");
+  if (!fs::is_directory(out))
+    throw UsageError(shown(out) + ": there are no reports yet; measure with: ./tenfold bench --peers");
   std::vector<BenchReport> reports;
   for (BenchReport& report : read_bench_reports(out)) {
     if (!report.machine.empty()) reports.push_back(std::move(report));  // others are not made to be compared
   }
-  if (reports.empty()) throw UsageError(shown(out) + ": holds no report that names its machine; measure with: ./tenfold bench --peers");
+  if (reports.empty())
+    throw UsageError(shown(out) + ": holds no report that names its machine; measure with: ./tenfold bench --peers");
   std::vector<std::pair<fs::path, std::string>> files;
   for (const BenchReport& report : reports) {
     const fs::path path = out / (report.name + ".json");

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <iostream>
 
-#include <tenfold/fingerprint.h>
-#include <tenfold/generated.h>
-#include <tenfold/html_report.h>
-#include <tenfold/humanize.h>
+#include "common/base/text.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/generated.h"
+#include "common/pages/html_report.h"
 
-#include "commands.h"
-#include "lessons.h"
-#include "paths.h"
+#include "common/base/files.h"
+#include "common/cli/commands.h"
+#include "common/cli/lessons.h"
+#include "common/cli/paths.h"
 
 #ifndef TENFOLD_VERSION
 #define TENFOLD_VERSION "0.1.0"
@@ -28,11 +29,13 @@ std::vector<LessonEntry> lesson_entries() {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(source_folder() / "lessons", none)) {
     const std::string name = entry.path().filename().string();
-    const bool built = std::any_of(lessons.begin(), lessons.end(), [&](const Lesson& lesson) { return lesson.name == name; });
+    const bool built =
+        std::any_of(lessons.begin(), lessons.end(), [&](const Lesson& lesson) { return lesson.name == name; });
     if (fs::exists(entry.path() / "CMakeLists.txt") && !built)
       throw UsageError("lesson " + name + " is not built, so its row cannot be written; build with: ./tenfold setup");
   }
-  for (const Lesson& lesson : lessons) entries.push_back({lesson.name, lesson.title, lesson.question, lesson.workload, lesson.foundation});
+  for (const Lesson& lesson : lessons)
+    entries.push_back({lesson.name, lesson.title, lesson.question, lesson.workload, lesson.surveys_only()});
   return entries;
 }
 
@@ -49,7 +52,8 @@ int page_for_this_machine(const std::string& out_option) {
   for (const fs::path& file : files) results.push_back(read_result(file));
   std::vector<std::pair<std::string, std::string>> not_run;
   for (const Lesson& lesson : find_lessons()) {
-    const bool there = std::any_of(results.begin(), results.end(), [&](const Result& result) { return result.lesson == lesson.name; });
+    const bool there =
+        std::any_of(results.begin(), results.end(), [&](const Result& result) { return result.lesson == lesson.name; });
     if (!there) not_run.emplace_back(lesson.name, "not measured yet; run: ./tenfold run " + lesson.number());
   }
   const fs::path page = report_page(out, out_option);
@@ -60,7 +64,9 @@ int page_for_this_machine(const std::string& out_option) {
 
 }  // namespace
 
-fs::path report_page(const fs::path& out, const std::string& chosen) { return (chosen.empty() ? out.parent_path() : out) / "report.html"; }
+fs::path report_page(const fs::path& out, const std::string& chosen) {
+  return (chosen.empty() ? out.parent_path() : out) / "report.html";
+}
 
 int report(const ReportOptions& options) {
   if (!options.write && !options.check) return page_for_this_machine(options.out);
@@ -81,8 +87,8 @@ int report(const ReportOptions& options) {
 }
 
 int version() {
-  std::cout << "tenfold " << TENFOLD_VERSION << " (results " << kResultSchema << ", built in " << shown(build_folder()) << ", C++ "
-            << __cplusplus / 100 % 100 << ", GCC " << __VERSION__ << ")\n";
+  std::cout << "tenfold " << TENFOLD_VERSION << " (results " << kResultSchema << ", built in " << shown(build_folder())
+            << ", C++ " << __cplusplus / 100 % 100 << ", " << fingerprint().compiler << ")\n";
   return 0;
 }
 

@@ -5,14 +5,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include <tenfold/code_hash.h>
-#include <tenfold/fingerprint.h>
-#include <tenfold/humanize.h>
+#include "common/base/text.h"
+#include "common/machine/fingerprint.h"
+#include "common/result/code_hash.h"
 
-#include "commands.h"
-#include "paths.h"
-#include "process.h"
-#include "run_lesson.h"
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
+#include "common/cli/run_lesson.h"
 
 namespace tenfold::cli {
 
@@ -28,7 +29,9 @@ std::vector<Result> read_results(const fs::path& path) {
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
     for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
-      if (at->is_directory() && at->path().filename() == "bench") at.disable_recursion_pending();  // reports of another kind
+      const std::string name = at->path().filename().string();
+      if (at->is_directory() && (name == "bench" || name == "compiler"))
+        at.disable_recursion_pending();  // reports of other kinds
       if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());
     }
     if (files.empty()) throw UsageError(path.string() + ": holds no result file (*.json)");
@@ -51,15 +54,9 @@ std::string status_of(const Lesson& lesson, const fs::path& out) {
     const Result result = read_result(file);
     const bool stale = result.code_hash != code_hash(source_folder() / "lessons" / lesson.name);
     return (stale ? "measured with other code " : "measured ") + result.started_at.substr(0, 10);
-  } catch (const ResultError&) {
+  } catch (const FileError&) {
     return "its result file cannot be read";
   }
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
 }
 
 }  // namespace
@@ -70,35 +67,42 @@ int list(bool json) {
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const Lesson& lesson : lessons) {
+      auto cases = nlohmann::ordered_json::array(), trainings = cases, surveys = cases;
+      for (const LessonPart& one : lesson.cases) cases.push_back({{"name", one.name}, {"ranks", one.ranks}});
+      for (const LessonPart& one : lesson.trainings) trainings.push_back({{"name", one.name}});
+      for (const LessonPart& one : lesson.surveys) surveys.push_back({{"name", one.name}});
       all.push_back({{"lesson", lesson.name},
                      {"title", lesson.title},
                      {"question", lesson.question},
                      {"workload", lesson.workload},
-                     {"foundation", lesson.foundation},
                      {"core", lesson.core},
-                     {"ranks", lesson.ranks},
                      {"baseline", lesson.baseline},
                      {"techniques", lesson.techniques},
-                     {"cases", lesson.cases},
-                     {"settings", lesson.settings},
+                     {"cases", cases},
+                     {"trainings", trainings},
+                     {"surveys", surveys},
+                     {"settings", nlohmann::ordered_json::parse(lesson.settings)},
                      {"status", status_of(lesson, out)}});
     }
     std::cout << all.dump(1) << "\n";
     return 0;
   }
-  if (lessons.empty()) {
-    std::cout << "no lesson is built; build with: ./tenfold setup\n";
+  const std::vector<std::string> unbuilt = unbuilt_lessons();
+  if (lessons.empty() && unbuilt.empty()) {
+    std::cout << "there is no lesson in " << (source_folder() / "lessons").string() << "\n";
     return 0;
   }
   for (const Lesson& lesson : lessons) {
-    std::cout << lesson.name << "  " << lesson.title << (lesson.foundation ? " (foundation)" : "")
+    std::cout << lesson.name << "  " << lesson.title << (lesson.surveys_only() ? " (survey)" : "")
               << (lesson.core ? "" : " (not in the tour; tour --all)") << "\n";
     if (!lesson.question.empty()) std::cout << "    " << wrap_text(lesson.question, 112, 4) << "\n";
     if (!lesson.techniques.empty())
       std::cout << "    " << wrap_text(lesson.baseline + " against " + joined(lesson.techniques), 112, 4) << "\n";
     std::cout << "    " << status_of(lesson, out) << "\n";
   }
-  std::cout << "\nRun one with: tenfold run " << lessons.front().number() << "\n";
+  for (const std::string& name : unbuilt) std::cout << name << "\n    not built yet\n";
+  const std::string any = lessons.empty() ? unbuilt.front() : lessons.front().name;
+  std::cout << "\nBuild and run one with: ./tenfold run " << any.substr(0, 2) << "\n";
   return 0;
 }
 
@@ -106,17 +110,17 @@ int run_lessons(const RunOptions& options) {
   const std::vector<Lesson> lessons = find_lessons();
   std::vector<const Lesson*> chosen;
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
-  const bool describe = std::find(options.flags.begin(), options.flags.end(), "--describe") != options.flags.end();
+  const bool own_file = options.flags.contains("--describe") || options.flags.contains("--json");
   const fs::path out = out_folder(options.out);
-  if (!describe && !options.own_json) require_writable_folder(out);
+  if (!own_file) require_writable_folder(out);
 
-  int worst = 0;
+  std::vector<int> codes;
   Display display;
-  for (size_t i = 0; i < chosen.size() && !interrupted(); ++i) {
+  for (size_t i = 0; i < chosen.size() && !asked_to_stop(); ++i) {
     LessonStart start;
     start.flags = options.flags;
     const fs::path file = out / (chosen[i]->name + ".json");
-    if (!describe && !options.own_json) start.flags.insert(start.flags.end(), {"--json", file.string()});
+    if (!own_file) start.flags["--json"] = {file.string()};
     start.from = static_cast<double>(i) / static_cast<double>(chosen.size());
     start.to = static_cast<double>(i + 1) / static_cast<double>(chosen.size());
     start.label = chosen[i]->name + ": ";
@@ -124,14 +128,11 @@ int run_lessons(const RunOptions& options) {
     display.clear();
     if (!end.problem.empty() && end.code != kBadUsage) display.say("tenfold: " + chosen[i]->name + ": " + end.problem);
     if (end.code == kNothingRan) display.say(chosen[i]->name + ": " + meaning_of(end.code));
-    if (!describe && !options.own_json && fs::exists(file) && (end.code == 0 || end.code == 1 || end.code == kInterrupted))
+    if (!own_file && fs::exists(file) && (end.code == 0 || end.code == 1 || end.code == kInterrupted))
       display.say("result: " + shown(file));
-    // A crash outranks an invalid run, and "nothing can run here" hides behind anything that did run.
-    const auto weight = [](int code) { return code == 0 ? 0 : code == kNothingRan ? 1 : code == 1 ? 2 : 3; };
-    const bool only = chosen.size() == 1;
-    if (only || weight(end.code) > weight(worst)) worst = end.code == kNothingRan && !only ? worst : end.code;
+    codes.push_back(end.code);
   }
-  return interrupted() ? kInterrupted : worst;
+  return asked_to_stop() ? kInterrupted : combined(codes);
 }
 
 }  // namespace tenfold::cli

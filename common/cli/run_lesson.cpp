@@ -1,4 +1,4 @@
-#include "run_lesson.h"
+#include "common/cli/run_lesson.h"
 
 #include <sys/stat.h>
 
@@ -10,13 +10,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
-#include <tenfold/humanize.h>
+#include "common/base/seconds_since.h"
+#include "common/base/text.h"
 
-#include "paths.h"
-#include "process.h"
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {
@@ -40,15 +43,17 @@ struct TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 };
 
-// torchrun reports 1 whatever a rank returned, so each rank leaves its own code. "Nothing can run here" is no failure to
-// the launcher. Ranks write to a pipe of ours; what torchrun itself says stays apart from it.
+// torchrun reports 1 whatever a rank returned, so each rank leaves its own code. "Nothing can run here" is no failure
+// to the launcher. Ranks write to a pipe of ours; what torchrun itself says stays apart from it.
 constexpr const char* kRankScript =
-    "exec 2>\"$TENFOLD_RANKS/errors\"; \"$@\"; code=$?; echo $code >\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && exit 0; exit $code";
+    "exec 2>\"$TENFOLD_RANKS/errors\"; \"$@\"; code=$?; echo $code >\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
+    "exit 0; exit $code";
 
-Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& program, const fs::path& folder) {
+Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::string>& program,
+                       const fs::path& folder) {
   const fs::path launcher = source_folder() / ".venv" / "bin" / "torchrun";
   if (!fs::exists(launcher)) {
-    throw UsageError(lesson.name + " runs on " + std::to_string(lesson.ranks) + " ranks and " + launcher.string() +
+    throw UsageError(lesson.name + " runs on " + std::to_string(ranks) + " ranks and " + launcher.string() +
                      " is missing; set up with: ./tenfold setup");
   }
   if (mkfifo((folder / "errors").c_str(), 0600) != 0)
@@ -58,7 +63,7 @@ Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& pro
                        "--nnodes",
                        "1",
                        "--nproc_per_node",
-                       std::to_string(lesson.ranks),
+                       std::to_string(ranks),
                        "--rdzv-backend",
                        "c10d",
                        "--rdzv-endpoint",
@@ -71,17 +76,19 @@ Command under_torchrun(const Lesson& lesson, const std::vector<std::string>& pro
                        kRankScript,
                        "rank"};
   command.arguments.insert(command.arguments.end(), program.begin(), program.end());
-  command.environment = {{"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}, {"OMP_NUM_THREADS", "1"}};
+  command.environment = {
+      {"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}, {"OMP_NUM_THREADS", "1"}};
   command.errors_from = (folder / "errors").string();
   return command;
 }
 
-/// The most telling of the ranks' exit codes: a crash before a failure before anything else.
+/// Of several codes the most telling one: a crash before a failure before anything else.
+int weight(int code) {
+  return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == 1 ? 3 : code == kBadUsage ? 4 : 5;
+}
+
 std::optional<int> code_of_ranks(const fs::path& folder) {
   std::optional<int> worst;
-  const auto weight = [](int code) {
-    return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == kBadUsage ? 4 : code == 1 ? 3 : 5;
-  };
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with("code.")) continue;
     int code = 0;
@@ -107,7 +114,9 @@ struct Sink {
   std::FILE* file = stdout;
   explicit Sink(const fs::path& path) {
     if (!path.empty()) file = std::fopen(path.c_str(), "w");
-    if (!file) throw UsageError(path.string() + " cannot be written: " + std::strerror(errno) + "; name another folder with --out");
+    if (!file)
+      throw UsageError(path.string() + " cannot be written: " + std::strerror(errno) +
+                       "; name another folder with --out");
   }
   ~Sink() {
     if (file && file != stdout) std::fclose(file);
@@ -133,26 +142,36 @@ std::string meaning_of(int code) {
     case kInterrupted:
       return "interrupted; what was done is kept";
     default:
-      return "crashed with exit code " + std::to_string(code) + (code > 128 && code < 160 ? ", " + signal_name(code - 128) : "");
+      return "crashed with exit code " + std::to_string(code) +
+             (code > 128 && code < 160 ? ", " + signal_name(code - 128) : "");
   }
 }
 
-LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& display) {
+namespace {
+
+/// Within torchrun, srun or mpirun: this process is a rank already.
+bool launched() {
+  const bool step = std::getenv("SLURM_PROCID") != nullptr && std::getenv("SLURM_STEP_ID") != nullptr;
+  return step || std::getenv("RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_RANK") != nullptr ||
+         std::getenv("PMI_RANK") != nullptr;
+}
+
+LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonStart& start, std::FILE* table,
+                    Display& display) {
   std::vector<std::string> program = {lesson.binary.string()};
-  program.insert(program.end(), start.flags.begin(), start.flags.end());
+  const std::vector<std::string> flags = as_arguments(start.flags);
+  program.insert(program.end(), flags.begin(), flags.end());
   const TemporaryFolder folder;
-  const bool launch = lesson.ranks > 1 && !std::getenv("RANK") && !std::getenv("SLURM_PROCID") && !std::getenv("OMPI_COMM_WORLD_RANK") &&
-                      !std::getenv("PMI_RANK");
-  Command command = launch ? under_torchrun(lesson, program, folder.path) : Command{program, {}, ""};
+  const bool launch = ranks.ranks > 1 && !launched();
+  Command command = launch ? under_torchrun(lesson, ranks.ranks, program, folder.path) : Command{program, {}, ""};
   command.environment["TENFOLD_PROGRESS"] = "1";
 
-  const Sink sink(start.output_file);
   std::string launcher_said, last_error;
   const auto show = [&](const std::string& line) {
     if (const auto progress = progress_of(line)) {
       display.update(start.from + (start.to - start.from) * progress->first, start.label + progress->second);
     } else if (start.errors_to_file) {
-      std::fprintf(sink.file, "%s\n", line.c_str());
+      std::fprintf(table, "%s\n", line.c_str());
       if (!line.empty()) last_error = line;
     } else {
       display.say(line);
@@ -160,9 +179,9 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   };
   Listener listener;
   listener.output = [&](const std::string& text) {
-    if (sink.file == stdout) display.clear();
-    std::fwrite(text.data(), 1, text.size(), sink.file);
-    std::fflush(sink.file);
+    if (table == stdout) display.clear();
+    std::fwrite(text.data(), 1, text.size(), table);
+    std::fflush(table);
   };
   listener.line = show;
   listener.tick = [&] { display.tick(); };
@@ -175,23 +194,125 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   const auto began = std::chrono::steady_clock::now();
   const End end = run_child(command, listener);
   LessonEnd result;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  result.seconds = seconds_since(began);
   result.code = end.code;
   if (launch) {
-    const std::optional<int> ranks = code_of_ranks(folder.path);
-    if (ranks) {
-      result.code = *ranks;
-    } else if (!interrupted()) {
+    const std::optional<int> code = code_of_ranks(folder.path);
+    if (code) {
+      result.code = *code;
+    } else if (!asked_to_stop()) {
       result.code = 1;
-      result.problem = "torchrun did not start the ranks: " +
-                       one_line(launcher_said.substr(launcher_said.size() - std::min<size_t>(launcher_said.size(), 300)));
+      result.problem =
+          "torchrun did not start the ranks: " +
+          one_line(launcher_said.substr(launcher_said.size() - std::min<size_t>(launcher_said.size(), 300)));
     }
   }
-  if (interrupted()) result.code = kInterrupted;
+  if (asked_to_stop()) result.code = kInterrupted;
   const bool fine = result.code == 0 || result.code == kNothingRan || result.code == kInterrupted;
-  if (!fine && result.problem.empty()) result.problem = meaning_of(result.code) + (last_error.empty() ? "" : ": " + one_line(last_error));
+  if (!fine && result.problem.empty())
+    result.problem = meaning_of(result.code) + (last_error.empty() ? "" : ": " + one_line(last_error));
   if (result.code == 0 || result.code == 1) display.update(start.to, start.label + "done");
   return result;
+}
+
+}  // namespace
+
+std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<std::string> named = values_of(flags, "--case");
+  std::vector<LessonPart> chosen;
+  size_t known = 0;
+  for (const LessonPart& one : lesson.parts()) {
+    const auto asked = std::count(named.begin(), named.end(), one.name);
+    known += static_cast<size_t>(asked);
+    if (named.empty() || asked > 0) chosen.push_back(one);
+  }
+  // What the program refuses or only describes, it does so alone.
+  if (chosen.empty() || known < named.size() || flags.contains("--describe")) return {{.flags = flags}};
+  if (flags.contains("--sweep")) {
+    // A sweep varies one case, as the program chooses it: the first of those chosen that is no survey.
+    const auto swept = std::find_if(chosen.begin(), chosen.end(), [](const LessonPart& one) { return !one.survey; });
+    chosen = {swept == chosen.end() ? chosen.front() : *swept};
+  }
+  GivenFlags shared = flags;
+  shared.erase("--case");
+  shared.erase("--json");
+  std::vector<RanksStart> starts;
+  for (const LessonPart& one : chosen) {
+    const auto same =
+        std::find_if(starts.begin(), starts.end(), [&](const RanksStart& s) { return s.ranks == one.ranks; });
+    RanksStart& start = same == starts.end() ? starts.emplace_back(RanksStart{one.ranks, shared, 0}) : *same;
+    start.flags["--case"].push_back(one.name);
+    ++start.parts;
+  }
+  if (starts.size() == 1) starts[0].flags = flags;
+  return starts;
+}
+
+Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags) {
+  Result all = results.at(0);
+  all.argv = recorded_flags(flags);
+  for (size_t i = 1; i < results.size(); ++i)
+    all.cases.insert(all.cases.end(), results[i].cases.begin(), results[i].cases.end());
+  const std::vector<LessonPart> parts = lesson.parts();
+  const auto place = [&](const CaseResult& c) {
+    return std::find_if(parts.begin(), parts.end(), [&](const LessonPart& one) { return one.name == c.name; }) -
+           parts.begin();
+  };
+  std::stable_sort(all.cases.begin(), all.cases.end(),
+                   [&](const CaseResult& a, const CaseResult& b) { return place(a) < place(b); });
+  return all;
+}
+
+int combined(const std::vector<int>& codes) {
+  if (std::find(codes.begin(), codes.end(), kInterrupted) != codes.end()) return kInterrupted;
+  int worst = kNothingRan;
+  for (const int code : codes) {
+    if (worst == kNothingRan || (code != kNothingRan && weight(code) > weight(worst))) worst = code;
+  }
+  return worst;
+}
+
+LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& display) {
+  std::vector<RanksStart> starts =
+      launched() ? std::vector<RanksStart>{{.flags = start.flags}} : starts_of(lesson, start.flags);
+  const Sink sink(start.output_file);
+  if (starts.size() == 1) return run_start(lesson, starts[0], {start}, sink.file, display);
+
+  const std::string json = value_of(start.flags, "--json", "");
+  try {
+    if (!json.empty()) require_writable(json, "--json " + json, "name another file");
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  const TemporaryFolder folder;
+  const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
+                                       [](size_t sum, const RanksStart& one) { return sum + one.parts; });
+  LessonEnd whole;
+  std::vector<int> codes;
+  std::vector<Result> results;
+  size_t done = 0;
+  for (const RanksStart& one : starts) {
+    const fs::path file = folder.path / (std::to_string(one.ranks) + ".json");
+    const auto share = [&](size_t before) {
+      return start.from + (start.to - start.from) * static_cast<double>(before) / static_cast<double>(parts);
+    };
+    LessonStart part = start;
+    part.flags = one.flags;
+    if (!json.empty()) part.flags["--json"] = {file.string()};
+    part.from = share(done);
+    part.to = share(done += one.parts);
+    part.label += std::to_string(one.ranks) + (one.ranks == 1 ? " rank: " : " ranks: ");
+    const LessonEnd end = run_start(lesson, one, part, sink.file, display);
+    whole.seconds += end.seconds;
+    codes.push_back(end.code);
+    if (combined(codes) == end.code && !end.problem.empty()) whole.problem = end.problem;
+    if (fs::exists(file)) results.push_back(read_result(file));
+    if (asked_to_stop() || end.code == kInterrupted || end.code == kBadUsage) break;
+  }
+  whole.code = combined(codes);
+  // One start that failed leaves what the others measured; refused flags leave nothing.
+  if (!results.empty() && whole.code != kBadUsage) write_result(json, merged(lesson, results, start.flags));
+  return whole;
 }
 
 }  // namespace tenfold::cli

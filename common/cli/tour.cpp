@@ -4,15 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include <tenfold/fingerprint.h>
-#include <tenfold/html_report.h>
-#include <tenfold/humanize.h>
-#include <tenfold/table.h>
+#include "common/base/text.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/html_report.h"
+#include "common/pages/table.h"
 
-#include "commands.h"
-#include "paths.h"
-#include "process.h"
-#include "run_lesson.h"
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
+#include "common/cli/run_lesson.h"
 
 namespace tenfold::cli {
 namespace {
@@ -26,12 +27,15 @@ struct Done {
 };
 
 /// A lesson's share of the time: its cases, since each case has the preset's time.
-double weight_of(const Lesson& lesson) { return static_cast<double>(std::max<size_t>(1, lesson.cases.size())); }
+double weight_of(const Lesson& lesson) { return static_cast<double>(std::max<size_t>(1, lesson.parts().size())); }
 
-std::string short_reason(const Done& done) { return done.end.problem.empty() ? meaning_of(done.end.code) : done.end.problem; }
+std::string short_reason(const Done& done) {
+  return done.end.problem.empty() ? meaning_of(done.end.code) : done.end.problem;
+}
 
 /// Variants that did not run, each with its reason; repeated reasons once with all names.
-std::string skips_text(const std::vector<Result>& results, const std::vector<std::pair<std::string, std::string>>& not_run) {
+std::string skips_text(const std::vector<Result>& results,
+                       const std::vector<std::pair<std::string, std::string>>& not_run) {
   std::vector<std::pair<std::string, std::string>> reasons;  // reason, who
   const auto add = [&](const std::string& reason, const std::string& who) {
     for (auto& [known, list] : reasons) {
@@ -47,7 +51,8 @@ std::string skips_text(const std::vector<Result>& results, const std::vector<std
     for (const CaseResult& c : result.cases) {
       for (const VariantResult& variant : c.variants) {
         if (variant.status == "skipped")
-          add(variant.reason.empty() ? "no reason given" : variant.reason, result.lesson.substr(0, 2) + " " + variant.name);
+          add(variant.reason.empty() ? "no reason given" : variant.reason,
+              result.lesson.substr(0, 2) + " " + variant.name);
       }
     }
   }
@@ -56,8 +61,8 @@ std::string skips_text(const std::vector<Result>& results, const std::vector<std
   return out;
 }
 
-nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results, const TourOptions& options,
-                               const fs::path& page, bool stopped) {
+nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results,
+                               const TourOptions& options, const fs::path& page, bool stopped) {
   nlohmann::ordered_json json = {{"machine", fingerprint().id},
                                  {"preset", options.preset},
                                  {"interrupted", stopped},
@@ -74,8 +79,11 @@ nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<R
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
       for (const Verdict& v : c.verdicts) {
-        nlohmann::ordered_json row = {
-            {"lesson", result.lesson}, {"case", c.name}, {"technique", v.technique}, {"speed", v.speed.label}, {"memory", v.memory.label}};
+        nlohmann::ordered_json row = {{"lesson", result.lesson},
+                                      {"case", c.name},
+                                      {"technique", v.technique},
+                                      {"speed", v.speed.label},
+                                      {"memory", v.memory.label}};
         if (v.speed.ratio) row["speed_ratio"] = *v.speed.ratio;
         if (v.speed.low && v.speed.high) row["speed_interval"] = {*v.speed.low, *v.speed.high};
         if (v.memory.ratio) row["memory_ratio"] = *v.memory.ratio;
@@ -98,9 +106,10 @@ void probe_first(Display& display) {
   const std::string id = fingerprint().id;
   if (!fs::exists(program) || fs::exists(ceilings_file(id))) return;
   display.update(0, "measuring what this machine can do at most");
-  const End end =
-      run_child({{program.string()}, {}, ""}, {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
-  if (end.code != 0 && !interrupted()) display.say("the probe failed; lessons go on without ceilings (see: tenfold probe)");
+  const End end = run_child({{program.string()}, {}, ""},
+                            {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
+  if (end.code != 0 && !asked_to_stop())
+    display.say("the probe failed; lessons go on without ceilings (see: tenfold probe)");
 }
 
 }  // namespace
@@ -111,22 +120,24 @@ int tour(const TourOptions& options) {
   for (const Lesson& lesson : lessons) {
     if (options.all || lesson.core) path.push_back(&lesson);
   }
-  if (path.empty()) throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() + "; build with: ./tenfold setup");
+  if (path.empty())
+    throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
+                     "; build with: ./tenfold setup");
   const fs::path out = out_folder(options.out);
   require_writable_folder(out);
   fs::create_directories(out);
 
   Display display;
   probe_first(display);
-  const double whole =
-      std::accumulate(path.begin(), path.end(), 0.0, [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
+  const double whole = std::accumulate(path.begin(), path.end(), 0.0,
+                                       [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
   double before = 0;
   std::vector<Done> all;
   std::vector<Result> results;
   std::vector<std::pair<std::string, std::string>> not_run;
   bool failed = false;
   for (const Lesson* lesson : path) {
-    if (interrupted()) {
+    if (asked_to_stop()) {
       not_run.emplace_back(lesson->name, "interrupted before it started");
       continue;
     }
@@ -137,7 +148,8 @@ int tour(const TourOptions& options) {
     std::error_code ignored;
     fs::rename(done.file, earlier, ignored);
     LessonStart start;
-    start.flags = {"--preset", options.preset, "--json", done.file.string()};
+    start.flags = options.flags;
+    start.flags["--json"] = {done.file.string()};
     start.output_file = out / (lesson->name + ".log");
     start.errors_to_file = true;
     start.from = before / whole, start.to = (before + weight_of(*lesson)) / whole;
@@ -153,7 +165,7 @@ int tour(const TourOptions& options) {
       fs::remove(earlier, ignored);
       try {
         results.push_back(read_result(done.file));
-      } catch (const ResultError& error) {
+      } catch (const FileError& error) {
         failed = true, outcome = one_line(error.what());
         not_run.emplace_back(lesson->name, outcome);
       }
@@ -170,14 +182,14 @@ int tour(const TourOptions& options) {
 
   const fs::path page = report_page(out, options.out);
   write_atomically(page, html_report(results, not_run));
-  const bool stopped = interrupted();
+  const bool stopped = asked_to_stop();
   if (options.json) {
     std::cout << as_json(all, results, options, page, stopped).dump(1) << "\n";
   } else {
     std::cout << "\n" << format_summary(results) << skips_text(results, not_run) << "\n";
     if (stopped) std::cout << "Interrupted: the table holds what was done.\n";
-    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out) << "/*.log\nReport:  " << shown(page)
-              << "\n";
+    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out)
+              << "/*.log\nReport:  " << shown(page) << "\n";
   }
   return stopped ? kInterrupted : failed ? 1 : 0;
 }

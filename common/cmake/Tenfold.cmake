@@ -14,30 +14,25 @@ if(TENFOLD_SANITIZE)
   target_link_options(tenfold_flags INTERFACE -fsanitize=${TENFOLD_SANITIZE})
 endif()
 
+# Links a lesson in 0.2 s where ld takes 1.6 s.
+include(CheckLinkerFlag)
+check_linker_flag(CXX -fuse-ld=mold TENFOLD_HAS_MOLD)
+if(TENFOLD_HAS_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# What the microscope's kernels are compiled with, see TenfoldMicroscope.cmake.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(TENFOLD_GXX ${CMAKE_CXX_COMPILER})
+else()
+  find_program(TENFOLD_GXX g++ REQUIRED)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
-
-# --- public headers: <tenfold/NAME.h>, in the tree and installed -------------------------------------------------
-# Each public header gets a generated one-line forward, so that its place in the tree is free to change.
-set(TENFOLD_FORWARDS ${PROJECT_BINARY_DIR}/include)
-function(tenfold_public_headers)
-  foreach(header IN LISTS ARGN)
-    get_filename_component(path ${header} ABSOLUTE)
-    get_filename_component(name ${header} NAME)
-    get_property(owner GLOBAL PROPERTY TENFOLD_HEADER_${name})
-    if(owner AND NOT owner STREQUAL path)
-      message(FATAL_ERROR "two public headers are called ${name}: ${owner} and ${path}; rename one")
-    endif()
-    set_property(GLOBAL PROPERTY TENFOLD_HEADER_${name} ${path})
-    set_property(GLOBAL APPEND PROPERTY TENFOLD_PUBLIC_HEADERS ${path})
-    # Relative: the same text in every clone, so that a compiler cache serves them all.
-    file(RELATIVE_PATH place ${TENFOLD_FORWARDS}/tenfold ${path})
-    file(CONFIGURE OUTPUT ${TENFOLD_FORWARDS}/tenfold/${name} CONTENT "#include \"${place}\"  // IWYU pragma: export\n" @ONLY)
-  endforeach()
-endfunction()
 
 # --- LibTorch with one precompiled header for everything that includes it -----------------------------------------
 add_library(tenfold_torch INTERFACE)
@@ -54,15 +49,30 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pch.cpp CONTENT "// Carries the prec
 add_library(tenfold_pch OBJECT ${PROJECT_BINARY_DIR}/pch.cpp)
 target_link_libraries(tenfold_pch PUBLIC tenfold_torch nlohmann_json::nlohmann_json)
 target_precompile_headers(tenfold_pch PRIVATE <torch/torch.h> <torch/csrc/distributed/c10d/ProcessGroup.hpp> <nlohmann/json.hpp>)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # Templates are instantiated once, in the header, and not again in every file.
+  set_target_properties(tenfold_pch PROPERTIES PCH_INSTANTIATE_TEMPLATES ON)
+  # The compiler cache serves other clones when the header is compiled by the same command to the same bytes: without its
+  # time, and without the whole paths that CMake hides from ccache behind -Xclang.
+  target_compile_options(tenfold_pch PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -Xclang -include -Xclang CMakeFiles/tenfold_pch.dir/cmake_pch.hxx -x c++-header)
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
+  # The header names the files that it was made of. Through /proc/self/cwd, Ninja's folder, they are the own clone's in each.
+  set_target_properties(tenfold_pch PROPERTIES CXX_COMPILER_LAUNCHER "env;PWD=/proc/self/cwd;${CMAKE_CXX_COMPILER_LAUNCHER}")
+endif()
 
 # tenfold_uses_torch(TARGET): links LibTorch and shares the precompiled header.
 function(tenfold_uses_torch target)
-  target_link_libraries(${target} PUBLIC tenfold_torch nlohmann_json::nlohmann_json)
+  # What is installed finds LibTorch again where it is used.
+  target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:tenfold_torch> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
+    $<INSTALL_INTERFACE:tenfold::torch>)
   target_precompile_headers(${target} REUSE_FROM tenfold_pch)
 endfunction()
 
 # --- what to build ----------------------------------------------------------------------------------------------
-add_custom_target(tenfold_lessons COMMENT "lessons and driver")
+add_custom_target(tenfold_lessons COMMENT "lessons, kernels' pages and driver")
+add_custom_target(tenfold_core_path COMMENT "lessons of the core path, probe and driver")
+add_custom_target(tenfold_kernel_pages COMMENT "kernels' pages and driver")
 add_custom_target(tenfold_bench COMMENT "benchmarks")
 
 include(TenfoldLesson)

@@ -1,25 +1,24 @@
-# tenfold_lesson([KERNELS] [THREADS]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# tenfold_lesson([KERNELS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
 # decides what is built:
 #   lesson.cpp            the program
-#   *.h                   the technique's headers, public as <tenfold/NAME.h>
+#   *.h                   the technique's headers
 #   other *.cpp           linked into the program and its tests
 #   *_test.cpp            GoogleTest tests of the technique
 #   exercise/check.cpp    built twice: with starter.h (must fail at a hint) and with solution.h (must pass)
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
+# DATA openclipart: it reads these images, which set-up fetches for it.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
-  cmake_parse_arguments(ARG "KERNELS;THREADS" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  file(GLOB headers CONFIGURE_DEPENDS *.h)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cpp)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/lesson.cpp ${tests})
-  tenfold_public_headers(${headers})
 
   add_executable(${name} lesson.cpp ${sources})
-  set(libraries tenfold_lesson)
+  set(libraries tenfold_harness)
   if(ARG_KERNELS)
-    list(APPEND libraries tenfold_kernels_torch)
+    list(APPEND libraries tenfold_kernel_survey)
   endif()
   target_link_libraries(${name} PRIVATE ${libraries})
   tenfold_uses_torch(${name})
@@ -28,6 +27,11 @@ function(tenfold_lesson)
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND ${name} --describe > ${PROJECT_BINARY_DIR}/lessons/${name}.describe.json VERBATIM)
   add_dependencies(tenfold_lessons ${name})
+  # A lesson says in its program that it belongs to the core path; a contract test holds this line against what it says.
+  file(STRINGS lesson.cpp core REGEX "^ *(\\{)?\\.core = true")
+  if(core)
+    add_dependencies(tenfold_core_path ${name})
+  endif()
 
   if(NOT GTest_FOUND)
     return()
@@ -44,9 +48,10 @@ function(tenfold_lesson)
     set_property(TEST ${name}_thread_test APPEND PROPERTY ENVIRONMENT
       "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/thread_sanitizer.txt")
   endif()
-  # Smoke: every variant that can run here runs; a lesson with ranks starts through the driver, as a user would.
+  # Smoke: every variant that can run here runs; a lesson with ranks starts through the driver, as a user would. It gives no
+  # verdict on speed, so it need not be alone on the machine.
   add_test(NAME smoke.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset smoke --out ${PROJECT_BINARY_DIR}/smoke)
-  set_tests_properties(smoke.${name} PROPERTIES LABELS "lesson;gpu" SKIP_RETURN_CODE 77 TIMEOUT 120 RUN_SERIAL TRUE)
+  set_tests_properties(smoke.${name} PROPERTIES LABELS "lesson;gpu" SKIP_RETURN_CODE 77 TIMEOUT 240)
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
     foreach(version starter solution)
@@ -70,12 +75,12 @@ endfunction()
 function(tenfold_exercise target check answer)
   add_executable(${target} EXCLUDE_FROM_ALL ${check})
   if(ARG_KERNELS)  # the answer is device code: compiled as the microscope's kernels are
-    target_link_libraries(${target} PRIVATE tenfold_simt tenfold_flags tenfold_exercise_main)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/kernels)
+    target_link_libraries(${target} PRIVATE tenfold_kernels_microscope tenfold_flags tenfold_exercise_main)
     target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_options(${target} PRIVATE ${TENFOLD_MICROSCOPE_FLAGS})
+    tenfold_counted(${target})
   else()
-    target_link_libraries(${target} PRIVATE tenfold_lesson tenfold_exercise_main)
+    target_link_libraries(${target} PRIVATE tenfold_harness tenfold_exercise_main)
     tenfold_uses_torch(${target})
   endif()
   # The name alone, found through the include path: a whole path would make every clone compile it anew.

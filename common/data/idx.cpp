@@ -1,5 +1,5 @@
-#include <tenfold/files.h>
-#include <tenfold/idx.h>
+#include "common/data/idx.h"
+#include "common/data/data_files.h"
 
 namespace tenfold {
 
@@ -9,7 +9,8 @@ IdxHeader parse_idx(std::string_view file, const std::string& name) {
   if (file.size() < 4 || byte(0) != 0 || byte(1) != 0) fail("is no idx file");
   if (byte(2) != 0x08) fail("is an idx file of type " + std::to_string(byte(2)) + ", expected 8 (unsigned bytes)");
   const size_t dimensions = byte(3);
-  if (dimensions < 1 || dimensions > 4) fail("is an idx file of " + std::to_string(dimensions) + " dimensions, expected 1 to 4");
+  if (dimensions < 1 || dimensions > 4)
+    fail("is an idx file of " + std::to_string(dimensions) + " dimensions, expected 1 to 4");
 
   IdxHeader header;
   header.data_offset = 4 + 4 * dimensions;

@@ -1,8 +1,8 @@
-#include <tenfold/files.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/pictures.h>
-#include <tenfold/sha256.h>
-#include <tenfold/shard.h>
+#include "common/data/openclipart.h"
+#include "common/base/sha256.h"
+#include "common/data/data_files.h"
+#include "common/data/pictures.h"
+#include "common/data/shard.h"
 
 #include <algorithm>
 #include <memory>
@@ -54,7 +54,9 @@ int64_t label_of(std::string_view name) {
   return found == kOpenclipartClasses.end() ? -1 : found - kOpenclipartClasses.begin();
 }
 
-std::span<const uint8_t> bytes_of(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+std::span<const uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 /// Pictures by their pixels: a copy under another name, even in another class, must not be in both sets.
 using Seen = std::unordered_map<size_t, std::string>;
@@ -70,8 +72,8 @@ bool one_colour(const Picture& picture) {
 }
 
 /// What goes into the shard; nothing, and a line in `left_out`, when the picture is not to be used.
-std::optional<std::vector<uint8_t>> record_of(const std::string& name, const std::string& file, const PackOptions& options, Seen& seen,
-                                              std::vector<LeftOut>& left_out) {
+std::optional<std::vector<uint8_t>> record_of(const std::string& name, const std::string& file,
+                                              const PackOptions& options, Seen& seen, std::vector<LeftOut>& left_out) {
   const auto leave_out = [&](const char* reason, const std::string& detail) {
     left_out.push_back({reason, detail});
     return std::nullopt;
@@ -93,8 +95,11 @@ std::optional<std::vector<uint8_t>> record_of(const std::string& name, const std
   }
 }
 
-/// First line of a shard's note: what it was made of. Then one line for each picture that was left out, in the train shard.
-std::string origin(const std::string& sums) { return "openclipart, packing " + std::string(kPackVersion) + ", sources " + sha256(sums); }
+/// First line of a shard's note: what it was made of. Then one line for each picture that was left out, in the train
+/// shard.
+std::string origin(const std::string& sums) {
+  return "openclipart, packing " + std::string(kPackVersion) + ", sources " + sha256(sums);
+}
 
 /// What an earlier call left; nothing when there is none, or one of other sources.
 std::optional<Packed> packed_before(const PackOptions& options, const std::string& from) {
@@ -128,7 +133,8 @@ std::string picture_group(std::string_view name) {
   const auto end = std::find_if_not(begin, file.end(), is_letter);
   std::string group(name.substr(0, name.find('/')));
   group += '/';
-  std::transform(begin, end, std::back_inserter(group), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(begin, end, std::back_inserter(group),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return group;
 }
 
@@ -173,7 +179,8 @@ Packed pack_openclipart(const PackOptions& options, const std::function<void(dou
     if (label < 0) fail_pictures(list, "lists " + name + ", which is of no known class");
     if (!fs::exists(folder / name)) fail_pictures(folder / name, "is missing");
     const std::string file = read_file(folder / name);
-    if (sha256(file) != digest) fail_pictures(folder / name, "is truncated or altered (its SHA-256 is not the one in SHA256SUMS)");
+    if (sha256(file) != digest)
+      fail_pictures(folder / name, "is truncated or altered (its SHA-256 is not the one in SHA256SUMS)");
     const auto record = record_of(name, file, options, seen, packed.left_out);
     if (!record) continue;
     const bool tested = in_test_set(picture_group(name));

@@ -1,12 +1,12 @@
 // What does not depend on a library: which kind a file is, and sizes.
-#include <tenfold/files.h>
-#include <tenfold/pictures.h>
+#include "common/data/pictures.h"
+#include "common/data/data_files.h"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
-#include "pictures_formats.h"
+#include "common/data/pictures_formats.h"
 
 namespace tenfold {
 
@@ -15,14 +15,16 @@ bool is_png(std::span<const uint8_t> file) {
   return file.size() >= kSignature.size() && std::equal(kSignature.begin(), kSignature.end(), file.begin());
 }
 
-bool is_jpeg(std::span<const uint8_t> file) { return file.size() >= 3 && file[0] == 0xff && file[1] == 0xd8 && file[2] == 0xff; }
+bool is_jpeg(std::span<const uint8_t> file) {
+  return file.size() >= 3 && file[0] == 0xff && file[1] == 0xd8 && file[2] == 0xff;
+}
 
 void fail_picture(const std::string& name, const std::string& what) { throw DataError(name + ": " + what); }
 
 void require_within(const PictureSize& size, const PictureLimits& limits, const std::string& name) {
   if (size.height > limits.pixels / size.width) {
-    fail_picture(name, "has " + std::to_string(size.width) + " x " + std::to_string(size.height) + " pixels, more than the limit of " +
-                           std::to_string(limits.pixels));
+    fail_picture(name, "has " + std::to_string(size.width) + " x " + std::to_string(size.height) +
+                           " pixels, more than the limit of " + std::to_string(limits.pixels));
   }
 }
 
@@ -49,7 +51,8 @@ struct Cover {
 std::vector<Cover> covers(int64_t source, int64_t target) {
   std::vector<Cover> out(static_cast<size_t>(target));
   for (int64_t i = 0; i < target; ++i) {
-    const int64_t begin = i * source, end = (i + 1) * source;  // pixel j of the source spans [j * target, (j + 1) * target)
+    const int64_t begin = i * source,
+                  end = (i + 1) * source;  // pixel j of the source spans [j * target, (j + 1) * target)
     Cover& cover = out[static_cast<size_t>(i)];
     cover.first = begin / target;
     cover.last = (end - 1) / target;
@@ -85,7 +88,9 @@ Picture shrink_picture(const Picture& picture, int64_t longest) {
         const Cover& column = columns[static_cast<size_t>(x)];
         std::array<uint64_t, 3> sum{};
         for (int64_t u = column.first; u <= column.last; ++u) {
-          const auto weight = static_cast<uint64_t>(u == column.first ? column.head : u == column.last ? column.tail : column.inner);
+          const auto weight = static_cast<uint64_t>(u == column.first  ? column.head
+                                                    : u == column.last ? column.tail
+                                                                       : column.inner);
           for (size_t c = 0; c < 3; ++c) sum[c] += weight * source[u * 3 + static_cast<int64_t>(c)];
         }
         for (size_t c = 0; c < 3; ++c) sums[static_cast<size_t>(x) * 3 + c] += row_weight * sum[c];

@@ -18,8 +18,8 @@ struct PictureSize {
   int64_t height = 0, width = 0;
 };
 
-/// What a file may ask for. A file of a few kilobytes can claim to hold gigabytes: its header is held against this before
-/// anything is allocated.
+/// What a file may ask for. A file of a few kilobytes can claim to hold gigabytes: its header is held against this
+/// before anything is allocated.
 struct PictureLimits {
   int64_t pixels = 16'000'000;                   ///< height times width
   size_t chunk_bytes = size_t{8} * 1024 * 1024;  ///< of one unpacked PNG chunk that is not picture data
@@ -31,8 +31,8 @@ struct PictureLimits {
 /// Height and width by the header, of a PNG or JPEG file; the rest is not looked at.
 PictureSize picture_size(std::span<const uint8_t> file, const std::string& name);
 
-/// Any PNG as 8-bit RGB: palettes and gray are widened, 16 bits are rounded to 8, what is transparent is laid over white.
-/// Colour profiles and gamma are not applied.
+/// Any PNG as 8-bit RGB: palettes and gray are widened, 16 bits are rounded to 8, what is transparent is laid over
+/// white. Colour profiles and gamma are not applied.
 Picture decode_png(std::span<const uint8_t> file, const std::string& name, const PictureLimits& limits = {});
 
 /// A gray or colour JPEG as RGB. One of four inks (CMYK, YCCK) is refused: what its numbers mean depends on the program
@@ -43,11 +43,12 @@ Picture decode_jpeg(std::span<const uint8_t> file, const std::string& name, cons
 Picture decode_picture(std::span<const uint8_t> file, const std::string& name, const PictureLimits& limits = {});
 
 /// A baseline JPEG, colours at half the resolution, the same bytes every time; quality 1 to 100. Throws
-/// std::invalid_argument for a quality outside, an empty picture, a side above 65,500 or pixels that do not fit the sizes.
+/// std::invalid_argument for a quality outside, an empty picture, a side above 65,500 or pixels that do not fit the
+/// sizes.
 std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality);
 
-/// The picture with its longer side at most `longest`, never enlarged, no side below 1: each pixel is the mean of the area
-/// that it covers. Throws std::invalid_argument unless longest >= 1.
+/// The picture with its longer side at most `longest`, never enlarged, no side below 1: each pixel is the mean of the
+/// area that it covers. Throws std::invalid_argument unless longest >= 1.
 Picture shrink_picture(const Picture& picture, int64_t longest);
 
 /// (side, side, 3): the picture shrunk to fit, in the middle of white.

@@ -1,7 +1,7 @@
 #pragma once
 // What the readers of single formats share; not for others.
 
-#include <tenfold/pictures.h>
+#include "common/data/pictures.h"
 
 namespace tenfold {
 

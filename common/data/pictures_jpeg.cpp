@@ -1,12 +1,12 @@
-#include <tenfold/pictures.h>
 #include <turbojpeg.h>
+#include "common/data/pictures.h"
 
 #include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
 
-#include "pictures_formats.h"
+#include "common/data/pictures_formats.h"
 
 namespace tenfold {
 namespace {
@@ -23,7 +23,8 @@ Header read_header(const Handle& handle, std::span<const uint8_t> file, const st
   if (!is_jpeg(file)) fail_picture(name, file.empty() ? "is empty" : "is no JPEG file");
   if (file.size() > std::numeric_limits<unsigned long>::max()) fail_picture(name, "is too large for a JPEG file");
   int width = 0, height = 0, sampling = 0, colours = 0;
-  if (tjDecompressHeader3(handle.get(), file.data(), file.size(), &width, &height, &sampling, &colours) != 0 || width < 1 || height < 1)
+  if (tjDecompressHeader3(handle.get(), file.data(), file.size(), &width, &height, &sampling, &colours) != 0 ||
+      width < 1 || height < 1)
     fail_picture(name, std::string("is a damaged JPEG file (") + tjGetErrorStr2(handle.get()) + ")");
   return {{height, width}, colours};
 }
@@ -39,17 +40,18 @@ Picture decode_jpeg(std::span<const uint8_t> file, const std::string& name, cons
   const Handle handle(tjInitDecompress());
   const Header header = read_header(handle, file, name);
   if (header.colours == TJCS_CMYK || header.colours == TJCS_YCCK)
-    fail_picture(
-        name, std::string("is a ") + (header.colours == TJCS_CMYK ? "CMYK" : "YCCK") + " JPEG file, which is not read; convert it to RGB");
+    fail_picture(name, std::string("is a ") + (header.colours == TJCS_CMYK ? "CMYK" : "YCCK") +
+                           " JPEG file, which is not read; convert it to RGB");
   require_within(header.size, limits, name);
   Picture picture{header.size.height, header.size.width, {}};
   picture.pixels.resize(static_cast<size_t>(picture.height * picture.width * 3));
   // A warning means that data are missing or wrong, and grey would be filled in. A file may also ask for thousands of
   // passes over the whole picture: LIMITSCANS stops that.
-  const int status =
-      tjDecompress2(handle.get(), file.data(), file.size(), picture.pixels.data(), static_cast<int>(picture.width), 0,
-                    static_cast<int>(picture.height), TJPF_RGB, TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS | TJFLAG_ACCURATEDCT);
-  if (status != 0) fail_picture(name, std::string("is a truncated or damaged JPEG file (") + tjGetErrorStr2(handle.get()) + ")");
+  const int status = tjDecompress2(handle.get(), file.data(), file.size(), picture.pixels.data(),
+                                   static_cast<int>(picture.width), 0, static_cast<int>(picture.height), TJPF_RGB,
+                                   TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS | TJFLAG_ACCURATEDCT);
+  if (status != 0)
+    fail_picture(name, std::string("is a truncated or damaged JPEG file (") + tjGetErrorStr2(handle.get()) + ")");
   return picture;
 }
 

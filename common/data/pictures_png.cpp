@@ -1,15 +1,15 @@
 // libpng reports an error by longjmp, which must not skip a destructor. So each step that calls it (open, read_header,
 // read_rows) is a function whose frame holds plain values only; the C++ objects live in decode_png, outside every jump.
 #include <png.h>
-#include <tenfold/files.h>
-#include <tenfold/pictures.h>
+#include "common/data/data_files.h"
+#include "common/data/pictures.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 
-#include "pictures_formats.h"
+#include "common/data/pictures_formats.h"
 
 namespace tenfold {
 namespace {
@@ -56,7 +56,8 @@ bool open(Reader& reader, const PictureLimits& limits) {
   png_set_option(reader.png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
   // Text, profiles, times and whatever else is not needed: skipped unread, with its checksum.
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
-  static const png_byte kSkipped[] = "iCCP\0iTXt\0tEXt\0zTXt\0eXIf\0sPLT\0hIST\0pCAL\0sCAL\0tIME\0bKGD\0gAMA\0cHRM\0sRGB\0sBIT\0oFFs\0pHYs";
+  static const png_byte kSkipped[] =
+      "iCCP\0iTXt\0tEXt\0zTXt\0eXIf\0sPLT\0hIST\0pCAL\0sCAL\0tIME\0bKGD\0gAMA\0cHRM\0sRGB\0sBIT\0oFFs\0pHYs";
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, kSkipped, sizeof(kSkipped) / 5);
   return true;
 }
@@ -67,8 +68,9 @@ enum class PixelKind : uint8_t { gray, gray_alpha, rgb, rgba, palette };
 struct Layout {
   PixelKind kind = PixelKind::rgb;
   int64_t height = 0, width = 0, row_bytes = 0;
-  int passes = 1;                        ///< 7 of an interlaced file
-  std::array<uint8_t, 256 * 4> colours;  ///< of a palette, over white: red, green, blue and one byte that does not count
+  int passes = 1;  ///< 7 of an interlaced file
+  std::array<uint8_t, 256 * 4>
+      colours;  ///< of a palette, over white: red, green, blue and one byte that does not count
 };
 
 uint8_t over_white(unsigned colour, unsigned alpha) {
@@ -107,15 +109,16 @@ bool read_header(Reader& reader, Layout& layout) {
   layout.passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   const int channels = png_get_channels(reader.png, reader.info);
-  if (png_get_bit_depth(reader.png, reader.info) != 8 || channels < 1 || channels > 4) png_error(reader.png, "unknown kind of pixel");
+  if (png_get_bit_depth(reader.png, reader.info) != 8 || channels < 1 || channels > 4)
+    png_error(reader.png, "unknown kind of pixel");
   static constexpr PixelKind kKinds[] = {PixelKind::gray, PixelKind::gray_alpha, PixelKind::rgb, PixelKind::rgba};
   if (layout.kind != PixelKind::palette) layout.kind = kKinds[channels - 1];
   layout.row_bytes = layout.width * channels;
   return true;
 }
 
-/// A row of pixels of `bytes` each into RGB over white. `convert` gives a pixel as four bytes, the last of which does not
-/// count: one store in place of three, and the next pixel is written over it. So `to` has room for one byte more.
+/// A row of pixels of `bytes` each into RGB over white. `convert` gives a pixel as four bytes, the last of which does
+/// not count: one store in place of three, and the next pixel is written over it. So `to` has room for one byte more.
 template <int bytes, class Convert>
 void convert_row(const uint8_t* from, int64_t width, uint8_t* to, Convert convert) {
   for (int64_t i = 0; i < width; ++i, from += bytes, to += 3) {
@@ -147,15 +150,17 @@ void to_rgb(const Layout& layout, const uint8_t* from, uint8_t* to) {
         return Pixel{over_white(at[0], at[3]), over_white(at[1], at[3]), over_white(at[2], at[3]), 0};
       });
     case PixelKind::palette:
-      return convert_row<1>(from, layout.width, to, [&](const uint8_t* at) { return four(layout.colours.data() + size_t{4} * at[0]); });
+      return convert_row<1>(from, layout.width, to,
+                            [&](const uint8_t* at) { return four(layout.colours.data() + size_t{4} * at[0]); });
     case PixelKind::rgb:
       return;  // is as it should be
   }
 }
 
-/// All rows and the end mark. `rows` takes what libpng hands over: a picture's worth when there are several passes, for each
-/// adds to the rows of the one before; else one row. `rgb` is one row of RGB and one byte more. Behind the reserved pixels
-/// row after row is put while it is in the cache: to fill them with zeros first would write all the memory twice.
+/// All rows and the end mark. `rows` takes what libpng hands over: a picture's worth when there are several passes, for
+/// each adds to the rows of the one before; else one row. `rgb` is one row of RGB and one byte more. Behind the
+/// reserved pixels row after row is put while it is in the cache: to fill them with zeros first would write all the
+/// memory twice.
 bool read_rows(Reader& reader, const Layout& layout, uint8_t* rows, uint8_t* rgb, std::vector<uint8_t>& pixels) {
   if (setjmp(png_jmpbuf(reader.png))) return false;  // NOLINT(*): libpng's interface
   const int64_t step = layout.passes > 1 ? layout.row_bytes : 0;
@@ -184,7 +189,8 @@ PictureSize png_size(std::span<const uint8_t> file, const std::string& name) {
   };
   static constexpr char kFirstChunk[] = {0, 0, 0, 13, 'I', 'H', 'D', 'R'};
   if (file.size() < 33) fail_picture(name, "is a PNG file that ends inside its header");
-  if (std::memcmp(file.data() + 8, kFirstChunk, sizeof(kFirstChunk)) != 0) fail_picture(name, "is a PNG file without a header");
+  if (std::memcmp(file.data() + 8, kFirstChunk, sizeof(kFirstChunk)) != 0)
+    fail_picture(name, "is a PNG file without a header");
   const PictureSize size{number(20), number(16)};
   if (size.height < 1 || size.width < 1 || size.height > INT32_MAX || size.width > INT32_MAX)
     fail_picture(name, "is a PNG file with a size of 0 or out of range");
@@ -199,8 +205,8 @@ Picture decode_png(std::span<const uint8_t> file, const std::string& name, const
   reader.at = file.data();
   reader.left = file.size();
   const auto fail = [&] {
-    fail_picture(name,
-                 std::string("is a truncated or damaged PNG file (") + (reader.error[0] ? reader.error : "no memory for libpng") + ")");
+    fail_picture(name, std::string("is a truncated or damaged PNG file (") +
+                           (reader.error[0] ? reader.error : "no memory for libpng") + ")");
   };
   Layout layout;
   layout.height = size.height;

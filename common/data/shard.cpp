@@ -1,18 +1,18 @@
+#include "common/data/shard.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <tenfold/files.h>
-#include <tenfold/humanize.h>
-#include <tenfold/shard.h>
 #include <unistd.h>
 #include <zlib.h>
+#include "common/base/text.h"
+#include "common/data/data_files.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <utility>
 
-#include "shard_format.h"
+#include "common/data/shard_format.h"
 
 namespace tenfold {
 
@@ -83,7 +83,8 @@ void Shard::read_tables() {
   if (field(kVersion) != kShardVersion)
     fail("is a shard of version " + std::to_string(field(kVersion)) + ", expected " + std::to_string(kShardVersion));
   if (field(kFileBytes) != map_.size())
-    fail("is truncated or altered: it has " + std::to_string(map_.size()) + " bytes, its header says " + std::to_string(field(kFileBytes)));
+    fail("is truncated or altered: it has " + std::to_string(map_.size()) + " bytes, its header says " +
+         std::to_string(field(kFileBytes)));
 
   // The tables stand at the end, one behind the other; each bound is checked before it is used.
   const uint64_t count = field(kRecordCount), index = field(kIndexOffset), strings = field(kStringsOffset);
@@ -122,13 +123,15 @@ void Shard::read_tables() {
   uint64_t free_from = kShardHeaderBytes;
   for (uint64_t i = 0; i < count; ++i) {
     const uint8_t* source = map_.data() + index + i * kShardEntryBytes;
-    const ShardEntry entry{load_little<uint64_t>(source), load_little<uint64_t>(source + 8), load_little<uint32_t>(source + 16),
-                           load_little<uint32_t>(source + 20)};
+    const ShardEntry entry{load_little<uint64_t>(source), load_little<uint64_t>(source + 8),
+                           load_little<uint32_t>(source + 16), load_little<uint32_t>(source + 20)};
     const std::string record = "record " + std::to_string(i) + " ";
     if (entry.offset % kShardAlignment != 0) fail(record + "is not aligned");
     if (entry.offset < free_from) fail(record + "overlaps the one before or the header");
-    if (entry.bytes == 0 || entry.offset > index || entry.bytes > index - entry.offset) fail(record + "is empty or outside the file");
-    if (entry.label >= class_count) fail(record + "has the label " + std::to_string(entry.label) + ", which is no class");
+    if (entry.bytes == 0 || entry.offset > index || entry.bytes > index - entry.offset)
+      fail(record + "is empty or outside the file");
+    if (entry.label >= class_count)
+      fail(record + "has the label " + std::to_string(entry.label) + ", which is no class");
     if (sized && entry.bytes != height * width * 3) fail(record + "does not have the size of the pictures");
     free_from = entry.offset + entry.bytes;
     index_.push_back(entry);
@@ -137,7 +140,8 @@ void Shard::read_tables() {
 
 const ShardEntry& Shard::entry(int64_t i) const {
   if (i < 0 || i >= size())
-    throw std::out_of_range("record " + std::to_string(i) + " of a shard of " + std::to_string(size()) + ": " + path_.string());
+    throw std::out_of_range("record " + std::to_string(i) + " of a shard of " + std::to_string(size()) + ": " +
+                            path_.string());
   return index_[static_cast<size_t>(i)];
 }
 
@@ -152,7 +156,8 @@ std::string_view Shard::name(int64_t i) const {
 }
 
 void Shard::verify(int64_t i) const {
-  if (checksum(record(i)) != entry(i).checksum) fail("record " + std::to_string(i) + " (" + std::string(name(i)) + ") is altered");
+  if (checksum(record(i)) != entry(i).checksum)
+    fail("record " + std::to_string(i) + " (" + std::string(name(i)) + ") is altered");
 }
 
 void Shard::verify() const {

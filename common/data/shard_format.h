@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include <tenfold/shard.h>
+#include "common/data/shard.h"
 
 namespace tenfold {
 

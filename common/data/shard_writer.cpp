@@ -1,18 +1,19 @@
-#include <tenfold/files.h>
-#include <tenfold/shard.h>
 #include <unistd.h>
+#include "common/data/data_files.h"
+#include "common/data/shard.h"
 
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
-#include "shard_format.h"
+#include "common/data/shard_format.h"
 
 namespace tenfold {
 
 namespace fs = std::filesystem;
 
-ShardWriter::ShardWriter(fs::path path, std::vector<std::string> classes) : ShardWriter(std::move(path), std::move(classes), 0, 0) {}
+ShardWriter::ShardWriter(fs::path path, std::vector<std::string> classes)
+    : ShardWriter(std::move(path), std::move(classes), 0, 0) {}
 
 ShardWriter::ShardWriter(fs::path path, std::vector<std::string> classes, int64_t height, int64_t width)
     : path_(std::move(path)),
@@ -39,7 +40,9 @@ ShardWriter::~ShardWriter() {
 
 void ShardWriter::write(const void* bytes, size_t count) {
   out_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
-  if (!out_) throw DataError(partial_.string() + ": cannot be written; to fix: check the folder's permissions and the free space");
+  if (!out_)
+    throw DataError(partial_.string() +
+                    ": cannot be written; to fix: check the folder's permissions and the free space");
   at_ += count;
 }
 
@@ -53,7 +56,8 @@ void ShardWriter::add(std::span<const uint8_t> record, int64_t label, std::strin
     throw std::invalid_argument("ShardWriter: " + std::to_string(label) + " is the label of no class");
   if (record.empty()) throw std::invalid_argument("ShardWriter: the record " + std::string(name) + " is empty");
   if (kind_ == RecordKind::pixels && record.size() != height_ * width_ * 3)
-    throw std::invalid_argument("ShardWriter: the record " + std::string(name) + " does not have height * width * 3 bytes");
+    throw std::invalid_argument("ShardWriter: the record " + std::string(name) +
+                                " does not have height * width * 3 bytes");
   pad();
   index_.push_back({at_, record.size(), static_cast<uint32_t>(label), checksum(record)});
   names_.emplace_back(name);
@@ -73,7 +77,8 @@ void ShardWriter::finish(const std::string& note) {
   }
   const uint64_t strings_offset = index_offset + tables.size();
   const auto append = [&](const std::string& text) {
-    if (text.size() > std::numeric_limits<uint32_t>::max()) throw std::invalid_argument("ShardWriter: a text of more than 4 GiB");
+    if (text.size() > std::numeric_limits<uint32_t>::max())
+      throw std::invalid_argument("ShardWriter: a text of more than 4 GiB");
     tables.resize(tables.size() + 4);
     store_little(tables.data() + tables.size() - 4, static_cast<uint32_t>(text.size()));
     tables.insert(tables.end(), text.begin(), text.end());
@@ -103,7 +108,9 @@ void ShardWriter::finish(const std::string& note) {
   if (!out_) throw DataError(partial_.string() + ": cannot be written; to fix: check the free space");
   std::error_code error;
   fs::rename(partial_, path_, error);
-  if (error) throw DataError(path_.string() + ": cannot be written (" + error.message() + "); to fix: check the folder's permissions");
+  if (error)
+    throw DataError(path_.string() + ": cannot be written (" + error.message() +
+                    "); to fix: check the folder's permissions");
 }
 
 }  // namespace tenfold

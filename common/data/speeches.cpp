@@ -1,4 +1,4 @@
-#include <tenfold/speeches.h>
+#include "common/data/speeches.h"
 
 #include <algorithm>
 #include <cctype>
@@ -58,7 +58,8 @@ using Paragraph = std::vector<std::string>;  // lines, trimmed, none of them emp
 
 std::string_view trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 bool is_blank(std::string_view text) { return trim(text).empty(); }
@@ -123,7 +124,8 @@ std::vector<std::string> words(std::string_view line) {
 std::string heading_word(std::string_view line) {
   if (line.starts_with("THE ")) line.remove_prefix(4);
   std::string word(line.substr(0, line.find_first_of(" .,:-")));
-  std::ranges::transform(word, word.begin(), [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+  std::ranges::transform(word, word.begin(),
+                         [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
   return word;
 }
 
@@ -155,10 +157,12 @@ std::optional<std::pair<std::string, std::string>> speaker_of(const Paragraph& p
     return std::isalnum(static_cast<unsigned char>(c)) || std::string_view(" .,&'-").find(c) != std::string_view::npos;
   });
   if (plain && line.size() <= kLongestLine && parts.size() <= kMostWords) {
-    const bool all = std::ranges::all_of(parts, [](const std::string& word) { return in_capitals(word) || is_small(word); });
-    const bool named =
-        std::ranges::any_of(parts, [](const std::string& word) { return word.size() > 1 && letter(word[0]) && in_capitals(word); });
-    if (all && named && !(parts.size() == 1 && is_roman(parts[0])) && line != "SONG.") return std::pair(name(line), std::string());
+    const bool all =
+        std::ranges::all_of(parts, [](const std::string& word) { return in_capitals(word) || is_small(word); });
+    const bool named = std::ranges::any_of(
+        parts, [](const std::string& word) { return word.size() > 1 && letter(word[0]) && in_capitals(word); });
+    if (all && named && !(parts.size() == 1 && is_roman(parts[0])) && line != "SONG.")
+      return std::pair(name(line), std::string());
     // "Ham.", "Ros. and Guil.", "1 Clown.": a short verse with its stop would have a comma or stand alone.
     const bool named_so = std::ranges::all_of(parts, [](const std::string& word) {
       return upper(word[0]) || std::isdigit(static_cast<unsigned char>(word[0])) || is_small(word);

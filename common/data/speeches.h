@@ -1,12 +1,13 @@
 #pragma once
-// What the characters of Shakespeare's plays say, one speech after the other: texts of very different lengths, with labels.
+// What the characters of Shakespeare's plays say, one speech after the other: texts of very different lengths, with
+// labels.
 
 #include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <tenfold/text.h>
+#include "common/data/shakespeare.h"
 
 namespace tenfold {
 
@@ -27,8 +28,8 @@ struct Speech {
 /// the speaker, at the head of a paragraph, and goes on over stage directions until the next speaker or scene.
 std::vector<Speech> speeches_of(const Work& work);
 
-/// All speeches of the plays to train on (true) or of the held-out plays (false, see kHeldOutPlays). Throws DataError when
-/// a text is missing or altered.
+/// All speeches of the plays to train on (true) or of the held-out plays (false, see kHeldOutPlays). Throws DataError
+/// when a text is missing or altered.
 std::vector<Speech> speeches(bool train);
 
 }  // namespace tenfold

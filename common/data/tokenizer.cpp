@@ -1,7 +1,7 @@
-#include <tenfold/files.h>
-#include <tenfold/sha256.h>
-#include <tenfold/tokenizer.h>
-#include <tenfold/unicode.h>
+#include "common/data/tokenizer.h"
+#include "common/base/sha256.h"
+#include "common/data/data_files.h"
+#include "common/data/unicode.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,9 @@ constexpr size_t kShortPiece = 64;  // up to here scanning for the minimum beats
 class Scanner {
  public:
   explicit Scanner(std::string_view text)
-      : at_(reinterpret_cast<const unsigned char*>(text.data())), end_(at_ + text.size()), classes_(character_classes()) {
+      : at_(reinterpret_cast<const unsigned char*>(text.data())),
+        end_(at_ + text.size()),
+        classes_(character_classes()) {
     for (uint32_t c = 0; c < 128; ++c) ascii_[c] = classes_[c];
   }
 
@@ -60,7 +62,9 @@ class Scanner {
   std::string_view piece(const unsigned char* begin) const {
     return {reinterpret_cast<const char*>(begin), static_cast<size_t>(at_ - begin)};
   }
-  CharacterClass class_at(const unsigned char* at) const { return *at < 128 ? ascii_[*at] : classes_[utf8_code_point(at)]; }
+  CharacterClass class_at(const unsigned char* at) const {
+    return *at < 128 ? ascii_[*at] : classes_[utf8_code_point(at)];
+  }
   const unsigned char* end_of_run(const unsigned char* at, CharacterClass kind) const {
     while (at < end_ && class_at(at) == kind) at += utf8_length(*at);
     return at;
@@ -151,7 +155,8 @@ void Gpt2Tokenizer::load(const std::filesystem::path& vocabulary) {
   // There is one such file. Its hash tells that every line is what the code below takes for granted.
   if (sha256(file) != kVocabularySha256)
     fail_data_file(vocabulary, "is truncated or altered (its SHA-256 is not that of GPT-2's vocabulary)");
-  for (size_t at = 0; at < file.size(); at = file.find('\n', at) + 1) {  // in the order of rank, the rank is the line's number
+  for (size_t at = 0; at < file.size();
+       at = file.find('\n', at) + 1) {  // in the order of rank, the rank is the line's number
     start_.push_back(static_cast<uint32_t>(arena_.size()));
     append_base64(std::string_view(file).substr(at, file.find(' ', at) - at), arena_);
   }
@@ -167,9 +172,9 @@ void Gpt2Tokenizer::load(const std::filesystem::path& vocabulary) {
     if (bytes.size() == 1) byte_id_[static_cast<unsigned char>(bytes[0])] = id;
     insert_whole(id);
   }
-  // tiktoken merges two neighbours whenever their bytes together are a token. Merges inside a token's bytes go the same way
-  // wherever these bytes stand, so each token has one pair that it is made of: the two that its own bytes, merged by
-  // the lower ranks, come down to.
+  // tiktoken merges two neighbours whenever their bytes together are a token. Merges inside a token's bytes go the same
+  // way wherever these bytes stand, so each token has one pair that it is made of: the two that its own bytes, merged
+  // by the lower ranks, come down to.
   std::vector<int32_t> parts;
   for (size_t t = 0; t < kTokens; ++t) {
     const auto id = static_cast<int32_t>(t);
@@ -300,7 +305,8 @@ std::vector<int32_t> Gpt2Tokenizer::encode(std::string_view text) const {
 std::string Gpt2Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
   for (const int32_t id : ids) {
-    if (id < 0 || id > end_of_text) throw std::invalid_argument("token id " + std::to_string(id) + " is outside 0..50256");
+    if (id < 0 || id > end_of_text)
+      throw std::invalid_argument("token id " + std::to_string(id) + " is outside 0..50256");
     text += id == end_of_text ? kEndOfText : bytes_of(id);
   }
   return text;

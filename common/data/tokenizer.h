@@ -26,9 +26,9 @@ class Gpt2Tokenizer {
   Gpt2Tokenizer();
   explicit Gpt2Tokenizer(const std::filesystem::path& vocabulary);
 
-  /// The ids of `text`, as tiktoken's encode_ordinary gives them: "<|endoftext|>" in a text is ordinary text. Bytes that
-  /// are no UTF-8 are read as U+FFFD, one for each maximal broken part (Python's errors="replace"). Time is
-  /// O(n log n) at worst, in practice linear.
+  /// The ids of `text`, as tiktoken's encode_ordinary gives them: "<|endoftext|>" in a text is ordinary text. Bytes
+  /// that are no UTF-8 are read as U+FFFD, one for each maximal broken part (Python's errors="replace"). Time is O(n
+  /// log n) at worst, in practice linear.
   std::vector<int32_t> encode(std::string_view text) const;
 
   /// The bytes of the ids; end_of_text gives "<|endoftext|>". encode's inverse on valid UTF-8. Cut inside a character,

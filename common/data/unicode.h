@@ -1,7 +1,7 @@
 #pragma once
 // UTF-8 and the three character classes that GPT-2's pattern asks for.
 
-#include <tenfold/unicode_classes.h>
+#include "common/data/unicode_classes.h"
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <tenfold/fingerprint.h>
+#include "common/machine/fingerprint.h"
 
 #include <sched.h>
 #include <sys/utsname.h>
@@ -11,7 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include <tenfold/nvml.h>
+#include "common/base/files.h"
+#include "common/machine/nvml.h"
 
 namespace tenfold {
 namespace {
@@ -45,7 +46,8 @@ std::string cpu_name() {
 int usable_cores() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
+                                                             : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   std::string quota;
   double period = 0;
@@ -70,10 +72,19 @@ std::string os_name() {
   return name.empty() ? kernel : name + (kernel.empty() ? "" : ", " + kernel);
 }
 
+std::string compiler_name() {
+#ifdef __clang__
+  return "Clang " __clang_version__;
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
 /// Letters, digits and single dashes; trade marks and clock speeds left out.
 std::string as_folder_name(std::string text) {
   for (const char* noise : {"(R)", "(TM)", "(r)", "(tm)", " CPU", " Processor", "NVIDIA "}) {
-    for (size_t at = text.find(noise); at != std::string::npos; at = text.find(noise)) text.replace(at, std::string(noise).size(), " ");
+    for (size_t at = text.find(noise); at != std::string::npos; at = text.find(noise))
+      text.replace(at, std::string(noise).size(), " ");
   }
   if (const size_t at = text.find('@'); at != std::string::npos) text.resize(at);
   std::string name;
@@ -96,6 +107,7 @@ Machine fingerprint() {
   machine.cores = usable_cores();
   machine.ram_bytes = usable_ram();
   machine.os = os_name();
+  machine.compiler = compiler_name();
   GpuReport report = read_gpus();
   machine.driver = report.driver;
   machine.gpus = std::move(report.gpus);
@@ -109,17 +121,9 @@ Machine fingerprint() {
   return machine;
 }
 
-std::filesystem::path cache_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value ? value : "");
-  };
-  if (auto cache = variable("TENFOLD_CACHE"); !cache.empty()) return cache;
-  if (auto cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "tenfold";
-  return variable("HOME") / ".cache" / "tenfold";
+std::filesystem::path ceilings_file(const std::string& machine_id) {
+  return cache_folder() / "probe" / (machine_id + ".json");
 }
-
-std::filesystem::path ceilings_file(const std::string& machine_id) { return cache_folder() / "probe" / (machine_id + ".json"); }
 
 std::map<std::string, double> read_ceilings(const std::string& machine_id) {
   const std::filesystem::path path = ceilings_file(machine_id);
@@ -127,7 +131,7 @@ std::map<std::string, double> read_ceilings(const std::string& machine_id) {
   if (!std::filesystem::exists(path, ignored)) return {};  // never probed
   const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
   const auto damaged = [&](const std::string& what) {
-    return ResultError(path.string() + ": " + what + "; measure again with: tenfold probe");
+    return FileError(path.string() + ": " + what + "; measure again with: tenfold probe");
   };
   if (json.is_discarded() || !json.is_object()) throw damaged("is not a JSON object");
   std::map<std::string, double> ceilings;

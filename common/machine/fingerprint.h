@@ -5,22 +5,21 @@
 #include <map>
 #include <string>
 
-#include <tenfold/result.h>
+#include "common/base/files.h"
+#include "common/machine/machine.h"
 
 namespace tenfold {
 
 /// CPU, cores this process may use, memory, operating system, GPUs and driver (NVML, loaded at run time; absent is
 /// fine). `id` is made of hardware names only, e.g. "2x-amd-epyc-9654" or "h100-80gb-hbm3": no host or user name.
-/// `libtorch`, `cuda`, `cudnn` and `nccl` are left for the caller that links LibTorch.
+/// `compiler` is the one that built this program; kernels are always g++'s. `libtorch`, `cuda`, `cudnn` and `nccl` are
+/// left for the caller that links LibTorch.
 Machine fingerprint();
 
 /// Where `tenfold probe` keeps the measured ceilings of a machine: <cache>/probe/<id>.json.
 std::filesystem::path ceilings_file(const std::string& machine_id);
 
-/// The measured ceilings of a machine; empty when it was never probed. Throws ResultError on a damaged file.
+/// The measured ceilings of a machine; empty when it was never probed. Throws FileError on a damaged file.
 std::map<std::string, double> read_ceilings(const std::string& machine_id);
-
-/// $TENFOLD_CACHE, else $XDG_CACHE_HOME/tenfold, else ~/.cache/tenfold.
-std::filesystem::path cache_folder();
 
 }  // namespace tenfold

@@ -1,9 +1,9 @@
-#include <tenfold/nvml.h>
+#include "common/machine/nvml.h"
 
 #include <dlfcn.h>
 
 #include <array>
-#include <memory>
+#include <utility>
 
 namespace tenfold {
 namespace {
@@ -14,7 +14,7 @@ struct MemoryInfo {
   unsigned long long total, free, used;
 };
 constexpr int kClockSm = 1, kClockMemory = 2;
-constexpr int kActive = 1;
+constexpr int kActive = 1, kGpuTemperature = 0;
 constexpr unsigned kMostNvLinks = 18;
 
 struct Library {
@@ -33,7 +33,8 @@ struct Library {
 std::string link_of(const Library& nvml, Device device) {
   std::string link;
   unsigned generation = 0, width = 0;
-  if (nvml.call("nvmlDeviceGetMaxPcieLinkGeneration", device, &generation) && nvml.call("nvmlDeviceGetMaxPcieLinkWidth", device, &width)) {
+  if (nvml.call("nvmlDeviceGetMaxPcieLinkGeneration", device, &generation) &&
+      nvml.call("nvmlDeviceGetMaxPcieLinkWidth", device, &width)) {
     link = "PCIe " + std::to_string(generation) + " x" + std::to_string(width);
   }
   unsigned active_links = 0;
@@ -72,7 +73,8 @@ GpuReport read_gpus() {
     return report;
   }
   std::array<char, 96> version{};
-  if (nvml.call("nvmlSystemGetDriverVersion", version.data(), static_cast<unsigned>(version.size()))) report.driver = version.data();
+  if (nvml.call("nvmlSystemGetDriverVersion", version.data(), static_cast<unsigned>(version.size())))
+    report.driver = version.data();
   int cuda = 0;
   if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &cuda))
     report.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
@@ -88,6 +90,56 @@ GpuReport read_gpus() {
   }
   nvml.call("nvmlShutdown");
   return report;
+}
+
+std::string slowdown_text(uint64_t slowed_by) {
+  // nvmlClocksEventReasons: software power cap; hardware slowdown; software and hardware thermal; power brake.
+  constexpr std::pair<uint64_t, const char*> kReasons[] = {{0x04, "power cap"},
+                                                           {0x08, "hardware slowdown"},
+                                                           {0x20, "heat"},
+                                                           {0x40, "heat, by hardware"},
+                                                           {0x80, "power brake"}};
+  std::string text;
+  for (const auto& [bit, name] : kReasons) {
+    if ((slowed_by & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+struct GpuMonitor::Opened {
+  Library nvml;
+  bool initialised = false;
+  Device device = nullptr;
+};
+
+GpuMonitor::GpuMonitor(const std::string& pci_bus_id) : opened_(std::make_unique<Opened>()) {
+  const Library& nvml = opened_->nvml;
+  if (!nvml.handle) return;
+  opened_->initialised = nvml.call("nvmlInit_v2");
+  if (opened_->initialised && !nvml.call("nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id.c_str(), &opened_->device))
+    opened_->device = nullptr;
+}
+
+GpuMonitor::~GpuMonitor() {
+  if (opened_->initialised) opened_->nvml.call("nvmlShutdown");
+}
+
+std::optional<GpuState> GpuMonitor::read() const {
+  if (opened_->device == nullptr) return std::nullopt;
+  GpuState state;
+  const auto get = [&](double& to, const char* function, auto... of_what) {
+    unsigned value = 0;
+    if (opened_->nvml.call(function, opened_->device, of_what..., &value)) to = value;
+  };
+  get(state.sm_mhz, "nvmlDeviceGetClockInfo", kClockSm);
+  get(state.memory_mhz, "nvmlDeviceGetClockInfo", kClockMemory);
+  get(state.temperature_c, "nvmlDeviceGetTemperature", kGpuTemperature);
+  get(state.power_w, "nvmlDeviceGetPowerUsage");
+  state.power_w /= 1000;  // milliwatts
+  unsigned long long reasons = 0;
+  if (opened_->nvml.call("nvmlDeviceGetCurrentClocksThrottleReasons", opened_->device, &reasons))
+    state.slowed_by = reasons;
+  return state;
 }
 
 }  // namespace tenfold

@@ -34,6 +34,7 @@ struct Agreement {
 
 /// What one run of a few updates leaves behind.
 struct Trace {
+  bool gathered = false;  ///< from parts on several ranks, by name
   std::vector<double> losses;
   std::vector<std::string> names;
   std::vector<double> gradient_norms;        ///< of the first update
@@ -41,18 +42,21 @@ struct Trace {
 };
 
 /// Runs `updates` updates. The one with index `undone` is taken back afterwards by restoring the parameters: a skipped
-/// update, which the power check needs (-1: none).
+/// update, which the power check needs (-1: none). Of a step that gathers, the whole is traced. Throws
+/// std::invalid_argument when a gradient has another shape than its parameter.
 Trace trace_updates(const Step& step, int updates, int undone = -1);
 
 struct Deviation {
   double loss = 0, gradient = 0, update = 0;
-  std::string worst_parameter;
+  size_t worst_gradient = 0, worst_update = 0;  ///< parameters, by their places in the reference
   bool finite = true;
   double worst() const;
-  std::string worst_name() const;
+  /// "update, most in layer.weight"
+  std::string worst_name(const std::vector<std::string>& parameters) const;
 };
 
-/// Compares two traces of equal length. Shapes or counts that differ throw std::invalid_argument.
+/// Compares two traces of equal length. Shapes or counts that differ throw std::invalid_argument, as do names of
+/// gathered parameters that the reference does not have.
 Deviation compare_traces(const Trace& reference, const Trace& other);
 
 }  // namespace tenfold

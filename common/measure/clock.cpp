@@ -1,8 +1,7 @@
-#include <tenfold/clock.h>
+#include "common/measure/clock.h"
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <iterator>
@@ -15,23 +14,34 @@
 namespace tenfold {
 namespace {
 
-double read(clockid_t clock) {
+double seconds_of(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The processor's clocks outside the wall's: what reading them costs is then not in the wall's time.
 Times host_times(const std::function<void()>& work) {
-  const double processor = read(CLOCK_PROCESS_CPUTIME_ID), thread = read(CLOCK_THREAD_CPUTIME_ID);
-  const auto wall = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - wall;
-  const double thread_after = read(CLOCK_THREAD_CPUTIME_ID);
-  return {passed.count(), read(CLOCK_PROCESS_CPUTIME_ID) - processor, thread_after - thread, 0};
+  return watch.read();
 }
 
 }  // namespace
+
+// The processor's clocks outside the wall's: what reading them costs is then not in the wall's time.
+Stopwatch::Stopwatch()
+    : waits_(waits_of_this_thread()),
+      processor_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)),
+      thread_(seconds_of(CLOCK_THREAD_CPUTIME_ID)),
+      wall_(std::chrono::steady_clock::now()) {}
+
+Times Stopwatch::read() const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - wall_;
+  const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  return {passed.count(), seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor_, thread - thread_, 0};
+}
+
+int64_t Stopwatch::waits() const { return waits_of_this_thread() - waits_; }
 
 Times take_times(torch::Device device, const std::function<void()>& work) {
 #ifdef TENFOLD_WITH_CUDA
@@ -53,7 +63,9 @@ Times take_times(torch::Device device, const std::function<void()>& work) {
   return host_times(work);
 }
 
-double time_block(torch::Device device, const std::function<void()>& work) { return take_times(device, work).seconds(); }
+double time_block(torch::Device device, const std::function<void()>& work) {
+  return take_times(device, work).seconds();
+}
 
 int threads_of_this_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -18,6 +19,18 @@ struct Times {
   double seconds() const { return device > 0 ? device : wall; }
 };
 
+/// The host's clocks from its construction on.
+class Stopwatch {
+ public:
+  Stopwatch();
+  Times read() const;     ///< without the device's
+  int64_t waits() const;  ///< of this thread
+ private:
+  int64_t waits_;
+  double processor_, thread_;
+  std::chrono::steady_clock::time_point wall_;
+};
+
 /// Times `work`, its queued device work included. On CUDA two events on the current stream enclose it, and the only
 /// synchronisation is after the second.
 Times take_times(torch::Device device, const std::function<void()>& work);
@@ -25,7 +38,8 @@ Times take_times(torch::Device device, const std::function<void()>& work);
 /// take_times(...).seconds().
 double time_block(torch::Device device, const std::function<void()>& work);
 
-/// How often this thread gave up its core to wait for something: voluntary context switches, and page faults that read a disk.
+/// How often this thread gave up its core to wait for something: voluntary context switches, and page faults that read
+/// a disk.
 int64_t waits_of_this_thread();
 
 /// How many threads the process has now.

@@ -1,20 +1,59 @@
-#include <tenfold/counted.h>
+#include "common/measure/counted.h"
 
-#include <tenfold/clock.h>
-#include <tenfold/lesson.h>
-#include <tenfold/memory.h>
-#include <tenfold/observe.h>
+#include "common/measure/clock.h"
+#include "common/measure/memory.h"
+#include "common/measure/observe.h"
+#include "common/measure/step.h"
 
 #include <torch/csrc/profiler/util.h>
 
 #include <chrono>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
 
 namespace tenfold {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kTimedSteps = 5;
+
+// A moment of the step: on a CPU now; on CUDA when the device gets there, so that no region waits for the device. The
+// time between two of them is then what a region takes of the device's time, with the host's work it had to wait for.
+struct Mark {
+  Clock::time_point host;
+#ifdef TENFOLD_WITH_CUDA
+  std::shared_ptr<at::cuda::CUDAEvent> device;  // null on a CPU
+#endif
+};
+
+Mark mark(torch::Device device) {
+  Mark here{.host = Clock::now()};
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) {
+    here.device = std::make_shared<at::cuda::CUDAEvent>(cudaEventDefault);
+    here.device->record(c10::cuda::getCurrentCUDAStream(device.index()));
+  }
+#else
+  (void)device;
+#endif
+  return here;
+}
+
+/// Both must have been reached.
+double seconds_between(const Mark& begin, const Mark& end) {
+#ifdef TENFOLD_WITH_CUDA
+  if (begin.device) return begin.device->elapsed_time(*end.device) / 1e3;
+#endif
+  return std::chrono::duration<double>(end.host - begin.host).count();
+}
 
 // The observers of one counting pass. RecordFunction callbacks are plain function pointers, so the pass in progress is
 // found through this pointer; there is one at a time.
@@ -24,9 +63,14 @@ struct Pass {
   struct Open {
     std::string name;
     int64_t live = 0, highest = 0;
-    Clock::time_point begin;
+    Mark begin = {};
   };
   std::vector<Open> open;
+  struct Timed {
+    std::string name;
+    Mark begin, end;
+  };
+  std::vector<Timed> timed;
   int64_t highest = 0;  // live bytes over the whole pass; each region resets the allocator's own peak
   int depth = 0;        // of operators, so that an operator called by another is not counted twice
 };
@@ -41,7 +85,9 @@ struct OperatorWork final : at::ObserverContext {
 double bytes_of(const c10::IValue& value) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
-    return tensor.defined() && tensor.has_storage() ? static_cast<double>(tensor.numel()) * static_cast<double>(tensor.element_size()) : 0;
+    return tensor.defined() && tensor.has_storage()
+               ? static_cast<double>(tensor.numel()) * static_cast<double>(tensor.element_size())
+               : 0;
   }
   double sum = 0;
   if (value.isTensorList()) {
@@ -67,7 +113,8 @@ std::unique_ptr<at::ObserverContext> operator_begin(const at::RecordFunction& fn
   if (pass == nullptr || pass->depth++ > 0) return std::make_unique<Nothing>();
   auto work = std::make_unique<OperatorWork>();
   for (const auto& input : fn.inputs()) work->bytes += bytes_of(input);
-  work->flops = static_cast<double>(torch::profiler::impl::computeFlops(fn.name(), torch::profiler::impl::saveExtraArgs(fn)));
+  work->flops =
+      static_cast<double>(torch::profiler::impl::computeFlops(fn.name(), torch::profiler::impl::saveExtraArgs(fn)));
   return work;
 }
 
@@ -89,7 +136,7 @@ void note_peak() {
 std::unique_ptr<at::ObserverContext> memory_begin(const at::RecordFunction& fn) {
   if (pass != nullptr) {
     note_peak();
-    pass->open.push_back({fn.name(), live_bytes(pass->device), 0, {}});
+    pass->open.push_back({fn.name(), live_bytes(pass->device)});
     reset_peak(pass->device);
   }
   return std::make_unique<Nothing>();
@@ -98,7 +145,7 @@ std::unique_ptr<at::ObserverContext> memory_begin(const at::RecordFunction& fn) 
 void memory_end(const at::RecordFunction&, at::ObserverContext*) {
   if (pass == nullptr || pass->open.empty()) return;
   note_peak();
-  const auto open = pass->open.back();
+  const Pass::Open open = std::move(pass->open.back());
   pass->open.pop_back();
   Region& region = pass->counted->regions[open.name];
   const int64_t kept = live_bytes(pass->device) - open.live;
@@ -111,20 +158,25 @@ void memory_end(const at::RecordFunction&, at::ObserverContext*) {
   reset_peak(pass->device);
 }
 
+std::unique_ptr<at::ObserverContext> name_begin(const at::RecordFunction& fn) {
+  if (pass != nullptr) pass->open.push_back({fn.name()});
+  return std::make_unique<Nothing>();
+}
+
+void name_end(const at::RecordFunction&, at::ObserverContext*) {
+  if (pass != nullptr && !pass->open.empty()) pass->open.pop_back();
+}
+
 std::unique_ptr<at::ObserverContext> time_begin(const at::RecordFunction& fn) {
-  if (pass != nullptr) {
-    synchronize(pass->device);
-    pass->open.push_back({fn.name(), 0, 0, Clock::now()});
-  }
+  if (pass != nullptr) pass->open.push_back({fn.name(), 0, 0, mark(pass->device)});
   return std::make_unique<Nothing>();
 }
 
 void time_end(const at::RecordFunction&, at::ObserverContext*) {
   if (pass == nullptr || pass->open.empty()) return;
-  synchronize(pass->device);
-  const auto open = pass->open.back();
+  Pass::Open open = std::move(pass->open.back());
   pass->open.pop_back();
-  pass->counted->regions[open.name].seconds += std::chrono::duration<double>(Clock::now() - open.begin).count();
+  pass->timed.push_back({std::move(open.name), std::move(open.begin), mark(pass->device)});
 }
 
 std::string missing(const char* what, const std::string& name, const auto& named) {
@@ -134,7 +186,8 @@ std::string missing(const char* what, const std::string& name, const auto& named
          (all.empty() ? "none" : "only: " + all);
 }
 
-at::RecordFunctionCallback scope_callback(at::RecordFunctionCallback::StartCallback begin, at::RecordFunctionCallback::EndCallback end) {
+at::RecordFunctionCallback scope_callback(at::RecordFunctionCallback::StartCallback begin,
+                                          at::RecordFunctionCallback::EndCallback end) {
   return at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::USER_SCOPE});
 }
 
@@ -146,20 +199,26 @@ const Region& Counted::region(const std::string& name) const {
   return found->second;
 }
 
-double Counted::setting(const std::string& name) const {
+const SettingValue& Counted::value_of(const std::string& name) const {
   const auto found = settings.find(name);
   if (found == settings.end()) throw std::invalid_argument(missing("setting", name, settings));
   return found->second;
 }
 
-double Counted::share(const std::string& name) const { return region(name).seconds / step_seconds; }
+double Counted::ceiling(const std::string& name) const {
+  const auto found = ceilings.find(name);
+  if (found == ceilings.end()) throw NotProbed(missing("ceiling", name, ceilings));
+  return found->second;
+}
+
+double Counted::share(const std::string& name) const { return region(name).seconds / whole.seconds; }
 
 Counted count_step(torch::Device device, const std::function<Step()>& build) {
   Counted counted;
   CountCpuMemory counting;
   const int64_t before = live_bytes(device);
   const Step step = build();
-  for (int i = 0; i < 2; ++i) step.fn();
+  for (int i = 0; i < 2; ++i) step.update();
   synchronize(device);
   counted.resting_bytes = live_bytes(device) - before;
   for (const auto& item : step.parameters) {
@@ -171,32 +230,40 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
     Pass memory{device, &counted, {}};
     reset_peak(device);
     const Observe observe(pass, memory, {scope_callback(memory_begin, memory_end)});
-    step.fn();
+    step.update();
     note_peak();
     counted.peak_bytes = memory.highest - before;
   }
   {
-    // Backward operators run under autograd's BACKWARD_FUNCTION scope and call plain operators inside: FUNCTION sees both.
+    // Backward operators run under autograd's BACKWARD_FUNCTION scope and call plain operators inside: FUNCTION sees
+    // both.
     Pass work{device, &counted, {}};
-    const Observe observe(
-        pass, work,
-        {at::RecordFunctionCallback(operator_begin, operator_end).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}),
-         scope_callback(time_begin, time_end)});
-    step.fn();
+    const Observe observe(pass, work,
+                          {at::RecordFunctionCallback(operator_begin, operator_end)
+                               .needsInputs(true)
+                               .needsOutputs(true)
+                               .scopes({at::RecordScope::FUNCTION}),
+                           scope_callback(name_begin, name_end)});
+    step.update();
   }
-  // Times of regions come from steps without the operator observer, which would lengthen those with many operators.
-  for (auto& [name, region] : counted.regions) region.seconds = 0;
-  constexpr int kTimedSteps = 5;
+  const auto seconds_of_steps = [&] {
+    return time_block(device,
+                      [&] {
+                        for (int i = 0; i < kTimedSteps; ++i) step.update();
+                      }) /
+           kTimedSteps;
+  };
+  counted.step_seconds = seconds_of_steps();
   Pass time{device, &counted, {}};
-  const Observe observe(pass, time, {scope_callback(time_begin, time_end)});
-  counted.step_seconds = time_block(device,
-                                    [&] {
-                                      for (int i = 0; i < kTimedSteps; ++i) step.fn();
-                                    }) /
-                         kTimedSteps;
-  for (auto& [name, region] : counted.regions) region.seconds /= kTimedSteps;
-  counted.whole.seconds = counted.step_seconds;
+  {
+    // Without the operator observer, which would lengthen regions with many operators.
+    const Observe observe(pass, time, {scope_callback(time_begin, time_end)});
+    counted.whole.seconds = seconds_of_steps();
+  }
   counted.whole.calls = 1;
+  synchronize(device);  // what was marked on streams of the lesson's own, too
+  for (const Pass::Timed& one : time.timed)
+    counted.regions[one.name].seconds += seconds_between(one.begin, one.end) / kTimedSteps;
   return counted;
 }
 

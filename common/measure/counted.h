@@ -9,35 +9,43 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
+
+#include "common/measure/setting.h"
+#include "common/measure/step.h"
 
 namespace tenfold {
 
-struct Step;
+/// A prediction needs a ceiling that was not measured on this machine.
+struct NotProbed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Totals of one region within one step.
 struct Region {
   int64_t calls = 0;
-  double seconds = 0;                  ///< from a pass without operator counting
-  int64_t retained_bytes = 0;          ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
+  double seconds = 0;          ///< from a pass without operator counting; on CUDA of the device's time
+  int64_t retained_bytes = 0;  ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
   int64_t largest_retained_bytes = 0;  ///< of a single call
   int64_t largest_peak_bytes = 0;      ///< most live bytes at a time above those at entry, of a single call
-  double flops = 0;                    ///< multiplications and additions of matrix products and convolutions, from operator shapes
-  double operator_bytes = 0;           ///< bytes of all operators' tensor inputs and outputs
+  double flops = 0;  ///< multiplications and additions of matrix products and convolutions, from operator shapes
+  double operator_bytes = 0;  ///< bytes of all operators' tensor inputs and outputs
   int64_t operators = 0;
 };
 
 /// The baseline's step, counted. Bytes are those of tensors on the trial's device.
 struct Counted {
-  double step_seconds = 0;
+  double step_seconds = 0;    ///< of steps without any observer
   int64_t peak_bytes = 0;     ///< of the counted step
   int64_t resting_bytes = 0;  ///< live between two steps: parameters, gradients, optimizer state, whatever else stays
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;  ///< alive between two steps
-  Region whole;                ///< the step itself
+  Region whole;                ///< the step itself; its seconds are of the steps that the regions' times come from
   std::map<std::string, Region> regions;
-  std::map<std::string, double> ceilings;  ///< of this device, by `tenfold probe`; empty when not probed
-  std::map<std::string, double> settings;  ///< what the variants read, with the values they got, and "world_size"
+  std::map<std::string, double> ceilings;        ///< of this device, by `tenfold probe`; empty when not probed
+  std::map<std::string, SettingValue> settings;  ///< what the variants read, with the values they got
+  int ranks = 1;
 
   /// Throws std::invalid_argument for a region that the step never entered.
   const Region& region(const std::string& name) const;
@@ -46,7 +54,18 @@ struct Counted {
   /// Momenta and other optimizer state, from what rests beside parameters and gradients.
   int64_t optimizer_bytes() const { return resting_bytes - parameter_bytes - gradient_bytes; }
   /// Throws std::invalid_argument for a setting that no variant read.
-  double setting(const std::string& name) const;
+  template <class T>
+  T get(const Setting<T>& setting) const {
+    return std::get<T>(value_of(std::string(setting.name)));
+  }
+  /// A measured ceiling of this device. Throws NotProbed when `tenfold probe` did not measure it: the prediction is
+  /// left out.
+  double ceiling(const std::string& name) const;
+  /// Parameters and optimizer state: what rests besides the gradients.
+  int64_t state_bytes() const { return resting_bytes - gradient_bytes; }
+
+ private:
+  const SettingValue& value_of(const std::string& name) const;
 };
 
 /// Builds a step, runs a few updates and counts one. `build` is called under the counting allocator.

@@ -1,4 +1,4 @@
-#include <tenfold/global_state.h>
+#include "common/measure/global_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -15,7 +15,9 @@ namespace tenfold {
 
 namespace {
 
-at::CPUGeneratorImpl& cpu_generator() { return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator()); }
+at::CPUGeneratorImpl& cpu_generator() {
+  return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+}
 
 }  // namespace
 
@@ -35,8 +37,10 @@ GlobalState::Flags GlobalState::read_flags() {
       .cudnn_benchmark = context.benchmarkCuDNN(),
       .cudnn_deterministic = context.deterministicCuDNN(),
       .mkldnn = context.userEnabledMkldnn(),
-      .fp16_reduction = context.allowFP16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
-      .bf16_reduction = context.allowBF16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
+      .fp16_reduction =
+          context.allowFP16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
+      .bf16_reduction =
+          context.allowBF16ReductionCuBLAS() == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
       .deterministic = context.deterministicAlgorithms(),
       .deterministic_warn_only = context.deterministicAlgorithmsWarnOnly(),
       .autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU),

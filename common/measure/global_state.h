@@ -11,7 +11,8 @@
 namespace tenfold {
 
 /// A copy of: CPU and CUDA generator states; TF32, cuDNN, oneDNN and reduced-precision flags; deterministic mode;
-/// autocast per device with its type; grad mode; intra-op threads. Cheap enough for every block: on a CPU no tensor is made.
+/// autocast per device with its type; grad mode; intra-op threads. Cheap enough for every block: on a CPU no tensor is
+/// made.
 class GlobalState {
  public:
   /// Reads the current state; `device` says whose generator belongs to it besides the CPU's.

@@ -1,4 +1,4 @@
-#include <tenfold/memory.h>
+#include "common/measure/memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
@@ -13,6 +13,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #endif
 
 namespace tenfold {
@@ -48,7 +49,9 @@ class CountingAllocator final : public c10::Allocator {
     return {data, data, &free_counted, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
-  void copy_data(void* target, const void* source, size_t bytes) const override { default_copy_data(target, source, bytes); }
+  void copy_data(void* target, const void* source, size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
 };
 
 CountingAllocator& counting_allocator() {
@@ -62,18 +65,24 @@ CountingAllocator& counting_allocator() {
 const c10::CachingDeviceAllocator::Stat& total(const c10::CachingDeviceAllocator::StatArray& stats) {
   return stats[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
 }
-auto cuda_stats(torch::Device device) { return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? 0 : device.index()); }
+// "CUDA" without a number is the current device.
+c10::DeviceIndex index_of(torch::Device device) {
+  return device.has_index() ? device.index() : c10::cuda::current_device();
+}
+auto cuda_stats(torch::Device device) { return c10::cuda::CUDACachingAllocator::getDeviceStats(index_of(device)); }
 #endif
 
 }  // namespace
 
-CountCpuMemory::CountCpuMemory() : previous_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(&counting_allocator(), 255); }
+CountCpuMemory::CountCpuMemory() : previous_(c10::GetCPUAllocator()) {
+  c10::SetCPUAllocator(&counting_allocator(), 255);
+}
 CountCpuMemory::~CountCpuMemory() { c10::SetCPUAllocator(previous_, 255); }
 
 int64_t live_bytes(torch::Device device) {
   if (device.is_cpu()) return live.load();
 #ifdef TENFOLD_WITH_CUDA
-  return total(cuda_stats(device).allocated_bytes).current;
+  return total(cuda_stats(device).requested_bytes).current;
 #else
   no_cuda();
 #endif
@@ -82,7 +91,7 @@ int64_t live_bytes(torch::Device device) {
 int64_t peak_bytes(torch::Device device) {
   if (device.is_cpu()) return peak.load();
 #ifdef TENFOLD_WITH_CUDA
-  return total(cuda_stats(device).allocated_bytes).peak;
+  return total(cuda_stats(device).requested_bytes).peak;
 #else
   no_cuda();
 #endif
@@ -94,24 +103,28 @@ void reset_peak(torch::Device device) {
     return;
   }
 #ifdef TENFOLD_WITH_CUDA
-  c10::cuda::CUDACachingAllocator::resetPeakStats(device.index() < 0 ? 0 : device.index());
+  c10::cuda::CUDACachingAllocator::resetPeakStats(index_of(device));
 #else
   no_cuda();
 #endif
 }
 
 std::map<std::string, int64_t> peaks(torch::Device device) {
-  std::map<std::string, int64_t> result{{"allocated", peak_bytes(device)}};
+  if (device.is_cpu()) return {{"allocated", peak_bytes(device)}};
 #ifdef TENFOLD_WITH_CUDA
-  if (device.is_cuda()) result["reserved"] = total(cuda_stats(device).reserved_bytes).peak;
+  const auto stats = cuda_stats(device);
+  return {{"requested", total(stats.requested_bytes).peak},
+          {"allocated", total(stats.allocated_bytes).peak},
+          {"reserved", total(stats.reserved_bytes).peak}};
+#else
+  no_cuda();
 #endif
-  return result;
 }
 
 int64_t device_memory_bytes(torch::Device device) {
   if (device.is_cpu()) return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 #ifdef TENFOLD_WITH_CUDA
-  return static_cast<int64_t>(at::cuda::getDeviceProperties(device.index() < 0 ? 0 : device.index())->totalGlobalMem);
+  return static_cast<int64_t>(at::cuda::getDeviceProperties(index_of(device))->totalGlobalMem);
 #else
   no_cuda();
 #endif
@@ -127,7 +140,9 @@ void release_cached_memory(torch::Device device) {
 
 void synchronize(torch::Device device) {
 #ifdef TENFOLD_WITH_CUDA
-  if (device.is_cuda()) c10::cuda::device_synchronize();
+  if (!device.is_cuda()) return;
+  const c10::cuda::CUDAGuard guard(index_of(device));  // it waits for the current device
+  c10::cuda::device_synchronize();
 #else
   (void)device;
 #endif

@@ -22,12 +22,14 @@ class CountCpuMemory {
   c10::Allocator* previous_;
 };
 
-/// Bytes of live tensors: on the CPU those counted, on CUDA allocated by the caching allocator on that device.
+/// Bytes of live tensors: on the CPU those counted, on CUDA those that were requested of the caching allocator on that
+/// device. What it hands out for a request depends on which blocks it has cached, by up to 1 MiB a tensor; what is
+/// requested depends on the step alone.
 int64_t live_bytes(torch::Device device);
 /// Largest live_bytes since the last reset.
 int64_t peak_bytes(torch::Device device);
 void reset_peak(torch::Device device);
-/// Peaks by kind: "allocated", and on CUDA "reserved".
+/// Peaks by kind: "allocated"; on CUDA also "requested", which peak_bytes() is, and "reserved" from the driver.
 std::map<std::string, int64_t> peaks(torch::Device device);
 /// Total memory of the device in bytes (of the machine, for the CPU).
 int64_t device_memory_bytes(torch::Device device);

@@ -7,8 +7,9 @@
 
 namespace tenfold {
 
-/// Callbacks are plain function pointers, so they find their state through a pointer: `slot` points to `pass` while this
-/// lives and is null afterwards. The callbacks are called on this thread (and on autograd's threads that it starts).
+/// Callbacks are plain function pointers, so they find their state through a pointer: `slot` points to `pass` while
+/// this lives and is null afterwards. The callbacks are called on this thread (and on autograd's threads that it
+/// starts).
 template <class Pass>
 class Observe {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// R2, the transformer workload: a GPT on Shakespeare.
+// The transformer workload: a GPT on Shakespeare, whose parts a lesson may replace.
 
 #include <torch/torch.h>
 
@@ -9,41 +9,96 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/lesson.h>
+#include "common/measure/step.h"
+#include "common/measure/trial.h"
+#include "common/models/token_stream.h"
 
 namespace tenfold {
 
-struct GptConfig {
-  int64_t layers = 6, width = 64, heads = 4, length = 64, vocabulary = 128;
-  double dropout = 0;
+namespace gpt {
+inline constexpr Setting<int64_t> kLayers{"layers", {6, 6, 12}, "transformer blocks"};
+inline constexpr Setting<int64_t> kWidth{"width", {64, 512, 768}, "features of a token"};
+inline constexpr Setting<int64_t> kHeads{"heads", {4, 8, 12}, "attention heads"};
+inline constexpr Setting<int64_t> kLength{"length", {64, 512, 1024}, "tokens of a sequence"};
+inline constexpr Setting<int64_t> kBatch{"batch", {8, 8, 16}, "sequences in a batch"};
+inline constexpr Setting<double> kDropout{"dropout", 0.0, "share of activations that is dropped"};
+inline constexpr Setting<double> kLearningRate{"learning_rate", 0.1, "of SGD with momentum 0.9"};
+/// Characters keep the head small on a CPU: 128 classes instead of 50304 (50257, rounded up to a multiple of 64).
+inline constexpr Setting<std::string> kTokens{
+    "tokens", {"characters", "gpt2", "gpt2"}, "what the text is cut into", {"characters", "gpt2"}};
+}  // namespace gpt
+
+/// The settings of the GPT workload, with a lesson's own.
+std::vector<DeclaredSetting> gpt_settings(const std::vector<DeclaredSetting>& more = {});
+
+struct GptOptions {
+  int64_t layers = 6, width = 64, heads = 4, length = 64, batch = 8;
+  double dropout = 0, learning_rate = 0.1;
+  Encoding tokens = Encoding::characters;
+
+  int64_t vocabulary() const { return tokens == Encoding::characters ? 128 : 50304; }
+};
+/// As the trial's settings have them. Throws when the heads do not divide the width.
+GptOptions gpt_options(const Trial& trial);
+/// As the workload is at a size, whatever the settings.
+GptOptions gpt_options(Size size);
+
+struct GptBlockImpl;
+struct GptImpl;
+
+/// What a GPT computes with its parameters, part by part. A lesson about an operator replaces one and leaves the
+/// others, the parameters and their names as they are. All are differentiable.
+struct GptParts {
+  /// (..., D) -> (..., D): the blocks' two norms and the last one.
+  std::function<torch::Tensor(torch::nn::LayerNormImpl& layer, const torch::Tensor& x)> norm;
+  /// Queries, keys and values of every token, (..., 3, H, D / H), to what each token gets, (..., D). `...` is (B, T),
+  /// or whatever a lesson lays its tokens out in. `dropout` is 0 unless the model trains with some.
+  std::function<torch::Tensor(const torch::Tensor& qkv, double dropout)> attention;
+  /// (..., D) -> (..., D): the two linear layers with GELU between.
+  std::function<torch::Tensor(GptBlockImpl& block, const torch::Tensor& x)> mlp;
+  /// Every linear layer of the blocks: (..., in) -> (..., out).
+  std::function<torch::Tensor(torch::nn::LinearImpl& layer, const torch::Tensor& x)> linear;
+  /// (..., D) after the last block -> (..., V).
+  std::function<torch::Tensor(GptImpl& model, const torch::Tensor& h)> head;
+  /// Mean cross-entropy of the last block's output, (..., D), against targets (...); region "head.forward".
+  std::function<torch::Tensor(GptImpl& model, const torch::Tensor& h, const torch::Tensor& targets)> loss;
 };
 
-/// Queries, keys and values of every token, (..., 3, heads, D / heads), to what each token gets, (..., D). `...` is (B, T), or whatever a
-/// lesson lays its tokens out in.
-using GptAttention = std::function<torch::Tensor(const torch::Tensor& qkv)>;
+/// ATen's operators; what is null in `replaced` stays so. With it a lesson names only what it replaces:
+/// GptTraining(trial, {.attention = eager_attention}).
+GptParts gpt_parts(GptParts replaced = {});
 
-/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)). Marks the region "block.forward" and, in it, "attention".
+/// Causal attention of (B, T, 3, H, D / H) by ATen's fused operator.
+torch::Tensor aten_attention(const torch::Tensor& qkv, double dropout);
+
+/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)). Marks the region "block.forward" and,
+/// in it, "attention".
 /// Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 struct GptBlockImpl : torch::nn::Module {
-  explicit GptBlockImpl(const GptConfig& config);
-  torch::Tensor forward(const torch::Tensor& x);                                      // (B, T, D) -> (B, T, D)
-  torch::Tensor forward_with(const torch::Tensor& x, const GptAttention& attention);  // (..., D) -> (..., D)
+  GptBlockImpl(const GptOptions& options, std::shared_ptr<const GptParts> parts);
+  torch::Tensor forward(const torch::Tensor& x);  // (..., D) -> (..., D)
 
   torch::nn::LayerNorm norm1, norm2;
   torch::nn::Linear qkv, projection, up, down;
   int64_t heads;
   double dropout;
+  std::shared_ptr<const GptParts> parts;
 };
 TORCH_MODULE(GptBlock);
 
 struct GptImpl : torch::nn::Module {
-  explicit GptImpl(const GptConfig& config);
-  torch::Tensor embed(const torch::Tensor& ids);                             // (B, T) -> (B, T, D)
-  torch::Tensor logits(const torch::Tensor& h);                              // (B, T, D) -> (B, T, V)
-  torch::Tensor loss(const torch::Tensor& h, const torch::Tensor& targets);  // mean cross-entropy; region "head.forward"
-  torch::Tensor forward(const torch::Tensor& ids);                           // (B, T) -> (B, T, V)
+  explicit GptImpl(const GptOptions& options, GptParts replaced = {});
+  torch::Tensor embed(const torch::Tensor& ids);                                         // (B, T) -> (B, T, D)
+  torch::Tensor embed(const torch::Tensor& ids, const torch::Tensor& positions);         // (...) each -> (..., D)
+  torch::Tensor blocks_forward(torch::Tensor h);                                         // (..., D) -> (..., D)
+  torch::Tensor hidden(const torch::Tensor& ids) { return blocks_forward(embed(ids)); }  // (B, T) -> (B, T, D)
+  torch::Tensor logits(const torch::Tensor& h);                                          // (..., D) -> (..., V)
+  /// Mean cross-entropy of the last block's output; region "head.forward".
+  torch::Tensor loss(const torch::Tensor& h, const torch::Tensor& targets);
+  torch::Tensor forward(const torch::Tensor& ids) { return logits(hidden(ids)); }  // (B, T) -> (B, T, V)
 
-  GptConfig config;
+  GptOptions options;
+  std::shared_ptr<const GptParts> parts;
   torch::nn::Embedding tokens, positions;
   std::vector<GptBlock> blocks;
   torch::nn::LayerNorm norm;
@@ -51,19 +106,18 @@ struct GptImpl : torch::nn::Module {
 };
 TORCH_MODULE(Gpt);
 
-/// Everything one variant of an R2 lesson trains with, built from the trial's seed, size and settings:
-///   layers, width, heads, length, batch, dropout, learning_rate.
-/// Characters (vocabulary 128) at size cpu, GPT-2 tokens above. SGD with momentum: its update shows an error of scale,
-/// which Adam would hide.
+/// Everything that one variant trains with. SGD with momentum: its update shows an error of scale, which Adam would
+/// hide.
 struct GptTraining {
-  explicit GptTraining(const Trial& trial);
+  explicit GptTraining(const Trial& trial, GptParts replaced = {})
+      : GptTraining(trial, gpt_options(trial), std::move(replaced)) {}
+  GptTraining(const Trial& trial, const GptOptions& options, GptParts replaced = {});
 
   /// Ids and next ids, (B, T) each, on the trial's device; the same sequence for equal seeds. Region "data".
   std::pair<torch::Tensor, torch::Tensor> next_batch();
-  int64_t tokens_per_step() const { return batch * model->config.length; }
+  int64_t tokens_per_step() const { return model->options.batch * model->options.length; }
   Parameters parameters() const { return model->named_parameters(); }
 
-  int64_t batch;
   Gpt model{nullptr};
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 
@@ -72,5 +126,10 @@ struct GptTraining {
   torch::Tensor tokens_;  // the training text
   at::Generator generator_;
 };
+
+/// Most bytes of tensors alive at a time in a training step: next_batch(), zero_grad(), forward, backward, update, in
+/// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
+/// Without dropout, with ATen's attention.
+int64_t step_peak_bytes(const GptOptions& options);
 
 }  // namespace tenfold

@@ -12,17 +12,21 @@ void check(std::span<const AdamWTensor> tensors, const AdamWSettings& s, int64_t
   if (rung < 0 || rung >= kAdamWRungs) throw no_such_rung("adamw", rung, kAdamWRungs);
   if (step < 1) throw std::invalid_argument("adamw: step " + std::to_string(step) + "; the first is 1");
   for (const double beta : {s.beta1, s.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw std::invalid_argument("adamw: a beta of " + std::to_string(beta) + "; it must be in [0, 1)");
+    if (!(beta >= 0 && beta < 1))
+      throw std::invalid_argument("adamw: a beta of " + std::to_string(beta) + "; it must be in [0, 1)");
   }
   if (!std::isfinite(s.learning_rate) || !std::isfinite(s.weight_decay) || !(s.epsilon >= 0) || std::isinf(s.epsilon)) {
-    throw std::invalid_argument("adamw: learning rate, weight decay and epsilon must be finite, and epsilon not negative");
+    throw std::invalid_argument(
+        "adamw: learning rate, weight decay and epsilon must be finite, and epsilon not negative");
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const AdamWTensor& t = tensors[i];
     const std::string name = "adamw: tensor " + std::to_string(i);
     if (t.count < 0) throw std::invalid_argument(name + " has " + std::to_string(t.count) + " values");
-    if (t.count > int64_t{0x7fffffff} * kAdamWThreads) throw std::invalid_argument(name + " has more values than one launch can do");
-    const bool null = t.parameter == nullptr || t.average == nullptr || t.square_average == nullptr || t.gradient == nullptr;
+    if (t.count > int64_t{0x7fffffff} * kAdamWThreads)
+      throw std::invalid_argument(name + " has more values than one launch can do");
+    const bool null =
+        t.parameter == nullptr || t.average == nullptr || t.square_average == nullptr || t.gradient == nullptr;
     if (t.count > 0 && null) throw std::invalid_argument(name + " has values but a null pointer");
   }
 }
@@ -57,7 +61,8 @@ void adamw(Stream stream, std::span<const AdamWTensor> tensors, const AdamWSetti
   int64_t blocks = 0;
   const auto launch_list = [&] {
     if (list.count > 0) {
-      launch(stream, static_cast<unsigned>(blocks), kAdamWThreads, 0, rung == 1 ? adamw_list : adamw_packets, list, factors);
+      launch(stream, static_cast<unsigned>(blocks), kAdamWThreads, 0, rung == 1 ? adamw_list : adamw_packets, list,
+             factors);
     }
     list.count = 0;
     blocks = 0;

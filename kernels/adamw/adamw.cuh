@@ -1,8 +1,8 @@
 #pragma once
 // Three ways to update many tensors; see adamw.h.
 
-#include "../rows.cuh"
 #include "adamw.h"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -18,15 +18,18 @@ struct AdamWFactors {
   float decay;  // learning_rate * weight_decay
 };
 
-/// One value. What is subtracted is summed first: a parameter times 1 - 1e-6, rounded to float, would lose the decay's digits.
-__device__ inline void adamw_update(float& parameter, float& average, float& square_average, float gradient, const AdamWFactors& f) {
+/// One value. What is subtracted is summed first: a parameter times 1 - 1e-6, rounded to float, would lose the decay's
+/// digits.
+__device__ inline void adamw_update(float& parameter, float& average, float& square_average, float gradient,
+                                    const AdamWFactors& f) {
   average = f.beta1 * average + f.rest1 * gradient;
   square_average = f.beta2 * square_average + f.rest2 * gradient * gradient;
   parameter -= f.step_size * average / (sqrtf(square_average) * f.root_scale + f.epsilon) + f.decay * parameter;
 }
 
-/// Rung 0: one tensor, a thread per value. Loads and stores are as good as can be, but a model has hundreds of tensors, many of
-/// them with a few hundred values: each costs a launch, of some microseconds, and leaves most of the GPU without work.
+/// Rung 0: one tensor, a thread per value. Loads and stores are as good as can be, but a model has hundreds of tensors,
+/// many of them with a few hundred values: each costs a launch, of some microseconds, and leaves most of the GPU
+/// without work.
 static __global__ void adamw_tensor(AdamWTensor tensor, AdamWFactors factors) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= tensor.count) return;
@@ -37,8 +40,8 @@ static __global__ void adamw_tensor(AdamWTensor tensor, AdamWFactors factors) {
   tensor.square_average[i] = square_average;
 }
 
-/// The tensors of one launch. They are parameters of the kernel, so they lie in constant memory: nothing is allocated or copied
-/// beforehand, and a whole warp reads an entry at once.
+/// The tensors of one launch. They are parameters of the kernel, so they lie in constant memory: nothing is allocated
+/// or copied beforehand, and a whole warp reads an entry at once.
 struct AdamWList {
   AdamWTensor tensors[kAdamWTensors];
   int first_block[kAdamWTensors];  // of each tensor's chunks, ascending
@@ -60,8 +63,8 @@ __device__ inline int tensor_of_block(const AdamWList& list) {
   return low;
 }
 
-/// Rung 1: a block per chunk of 64 Ki values of any tensor, so that one launch does them all and small tensors run beside large
-/// ones. Finding the tensor takes seven steps at most, once per block.
+/// Rung 1: a block per chunk of 64 Ki values of any tensor, so that one launch does them all and small tensors run
+/// beside large ones. Finding the tensor takes seven steps at most, once per block.
 static __global__ void adamw_list(const __grid_constant__ AdamWList list, AdamWFactors factors) {
   const int which = tensor_of_block(list);
   const AdamWTensor tensor = list.tensors[which];
@@ -94,15 +97,17 @@ __device__ inline void adamw_range(const AdamWTensor& tensor, int64_t begin, int
   }
 }
 
-/// Rung 2: 16 bytes per access: a quarter of the requests, and four times the bytes in flight. A tensor that begins between
-/// packets, a view of something larger, goes value by value, and so do the last one to three values of any other.
+/// Rung 2: 16 bytes per access: a quarter of the requests, and four times the bytes in flight. A tensor that begins
+/// between packets, a view of something larger, goes value by value, and so do the last one to three values of any
+/// other.
 static __global__ void adamw_packets(const __grid_constant__ AdamWList list, AdamWFactors factors) {
   const int which = tensor_of_block(list);
   const AdamWTensor tensor = list.tensors[which];
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) - list.first_block[which]) * kAdamWChunk;
   const int64_t end = min(begin + kAdamWChunk, tensor.count);
   const auto addresses = reinterpret_cast<uintptr_t>(tensor.parameter) | reinterpret_cast<uintptr_t>(tensor.average) |
-                         reinterpret_cast<uintptr_t>(tensor.square_average) | reinterpret_cast<uintptr_t>(tensor.gradient);
+                         reinterpret_cast<uintptr_t>(tensor.square_average) |
+                         reinterpret_cast<uintptr_t>(tensor.gradient);
   const int64_t packets_end = addresses % 16 == 0 ? end - end % 4 : begin;
   adamw_range<4>(tensor, begin, packets_end, factors);
   adamw_range<1>(tensor, packets_end, end, factors);

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel adamw`.
-#include <tenfold/adamw.h>
-#include <tenfold/kernel_page.h>
+#include "adamw.h"
+#include "common/kernel_page/kernel_page.h"
 
 #include <algorithm>
 
@@ -34,12 +34,14 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 
   double worst = 0;
   for (size_t i = 0; i < list.size(); ++i) {
-    worst = std::max({worst, worst_error(parameters[i], expected[i].parameter), worst_error(averages[i], expected[i].average),
-                      worst_error(squares[i], expected[i].square_average)});
+    worst =
+        std::max({worst, worst_error(parameters[i], expected[i].parameter),
+                  worst_error(averages[i], expected[i].average), worst_error(squares[i], expected[i].square_average)});
   }
   const int64_t all = tensors * values;
   return {.worst_error = worst,
-          .flops = 14.0 * static_cast<double>(all),  // averages 3 and 4; the change 6, among them a root and a division; subtract it
+          .flops = 14.0 * static_cast<double>(
+                              all),  // averages 3 and 4; the change 6, among them a root and a division; subtract it
           .least_bytes = 7 * all * static_cast<int64_t>(sizeof(float))};  // four read, three written
 }
 
@@ -51,7 +53,8 @@ int main(int argc, char** argv) {
       .title = "A step of AdamW for many float tensors",
       .shape = {{"tensors", 32}, {"values", 3000}},
       .rungs = {{"per tensor", "A launch for each tensor, however small."},
-                {"one launch", "The list of tensors travels with the launch, and each block finds the chunk that is its own."},
+                {"one launch",
+                 "The list of tensors travels with the launch, and each block finds the chunk that is its own."},
                 {"vectorised", "A thread moves 16 bytes per access where a tensor's addresses allow it."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);

@@ -1,8 +1,8 @@
 #pragma once
 // adamw.h in float64.
 
-#include "../expected.h"
 #include "adamw.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -26,11 +26,13 @@ struct AdamWReference {
       const double g = gradient[i], m_before = std::abs(s.beta1 * m), v_before = s.beta2 * v;
       m = s.beta1 * m + (1 - s.beta1) * g;
       v = s.beta2 * v + (1 - s.beta2) * g * g;
-      m_error = s.beta1 * m_error + 3 * kUnit * (m_before + (1 - s.beta1) * std::abs(g)) + kLeast;  // factor, product, sum
+      m_error =
+          s.beta1 * m_error + 3 * kUnit * (m_before + (1 - s.beta1) * std::abs(g)) + kLeast;  // factor, product, sum
       v_error = s.beta2 * v_error + 4 * kUnit * (v_before + (1 - s.beta2) * g * g) + kLeast;
       const double root = std::sqrt(v / correction2), below = root + s.epsilon;
       const double adam = m / correction1 / below;
-      // The root's own error: half the relative one of v, where that is small; never more than the root of the absolute one.
+      // The root's own error: half the relative one of v, where that is small; never more than the root of the absolute
+      // one.
       const double root_error = v_error < v ? v_error / v * root : std::sqrt(2 * v_error / correction2);
       const double adam_error = m_error / correction1 / below + std::abs(adam) * (root_error / below + 8 * kUnit);
       const double change = s.learning_rate * (adam + s.weight_decay * p);

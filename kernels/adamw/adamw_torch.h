@@ -3,21 +3,21 @@
 
 #include <torch/torch.h>
 
-#include <tenfold/adamw.h>
+#include "adamw.h"
 
 namespace tenfold::fused {
 
-/// Step number `step` (1 for the first) of AdamW, in place, for all these parameters at once. `averages` and `square_averages`,
-/// zeros before the first step, and `gradients` belong to the parameters of the same index: float, of the same shape, strides
-/// and device, each without gaps or overlaps. CUDA tensors: the kernel of adamw.h on the current stream, a launch for
-/// kAdamWTensors tensors. CPU tensors: the same kernel under the microscope, for tests and for looking: very slow. Throws
-/// c10::Error for anything else.
-void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList square_averages, at::TensorList gradients,
-            const kernels::AdamWSettings& settings, int64_t step);
+/// Step number `step` (1 for the first) of AdamW, in place, for all these parameters at once. `averages` and
+/// `square_averages`, zeros before the first step, and `gradients` belong to the parameters of the same index: float,
+/// of the same shape, strides and device, each without gaps or overlaps. CUDA tensors: the kernel of adamw.h on the
+/// current stream, a launch for kAdamWTensors tensors. CPU tensors: the same kernel under the microscope, for tests and
+/// for looking: very slow. Throws c10::Error for anything else.
+void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList square_averages,
+            at::TensorList gradients, const kernels::AdamWSettings& settings, int64_t step);
 
-/// torch::optim::AdamW, options, state and checkpoints included, with step() done by adamw_(): one call for all parameters of a
-/// group that are on one device and have seen as many steps. Parameters must be float; a gradient with other strides than its
-/// parameter is copied. Throws c10::Error for amsgrad and for a sparse gradient.
+/// torch::optim::AdamW, options, state and checkpoints included, with step() done by adamw_(): one call for all
+/// parameters of a group that are on one device and have seen as many steps. Parameters must be float; a gradient with
+/// other strides than its parameter is copied. Throws c10::Error for amsgrad and for a sparse gradient.
 class FusedAdamW : public torch::optim::AdamW {
  public:
   using torch::optim::AdamW::AdamW;
@@ -26,8 +26,8 @@ class FusedAdamW : public torch::optim::AdamW {
 
 namespace reference {
 /// adamw_() by ATen's own fused kernel.
-void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList square_averages, at::TensorList gradients,
-            const kernels::AdamWSettings& settings, int64_t step);
+void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList square_averages,
+            at::TensorList gradients, const kernels::AdamWSettings& settings, int64_t step);
 }  // namespace reference
 
 }  // namespace tenfold::fused

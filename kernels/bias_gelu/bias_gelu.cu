@@ -26,16 +26,18 @@ void forward(Stream stream, T* out, const T* in, const T* bias, int64_t rows, in
     const dim3 grid = forward_grid(rows, columns, kPacket<T>);
     launch(stream, grid, kBlock, 0, bias_gelu_packets<T, kPacket<T>, form>, out, in, bias, rows, columns);
   } else {
-    launch(stream, forward_grid(rows, columns, 1), kBlock, 0, bias_gelu_packets<T, 1, form>, out, in, bias, rows, columns);
+    launch(stream, forward_grid(rows, columns, 1), kBlock, 0, bias_gelu_packets<T, 1, form>, out, in, bias, rows,
+           columns);
   }
 }
 
 template <Gelu form, int N, class T, class Stream>
-void backward(Stream stream, T* grad_in, T* grad_bias, float* workspace, const T* grad_out, const T* in, const T* bias, int64_t rows,
-              int64_t columns) {
+void backward(Stream stream, T* grad_in, T* grad_bias, float* workspace, const T* grad_out, const T* in, const T* bias,
+              int64_t rows, int64_t columns) {
   const int64_t parts = bias_gelu_parts(rows);
   const dim3 grid(blocks_for(columns, kTileColumns * N), static_cast<unsigned>(parts));
-  launch(stream, grid, kBlock, 0, bias_gelu_gradient<T, N, form>, grad_in, workspace, grad_out, in, bias, rows, columns);
+  launch(stream, grid, kBlock, 0, bias_gelu_gradient<T, N, form>, grad_in, workspace, grad_out, in, bias, rows,
+         columns);
   launch(stream, blocks_for(columns, kTileColumns), kBlock, 0, add_parts<T>, grad_bias, workspace, parts, columns);
 }
 
@@ -50,8 +52,8 @@ void bias_gelu(Stream stream, T* out, const T* in, const T* bias, int64_t rows, 
 }
 
 template <class T, class Stream>
-void bias_gelu_backward(Stream stream, T* grad_in, T* grad_bias, float* workspace, const T* grad_out, const T* in, const T* bias,
-                        int64_t rows, int64_t columns, Gelu form) {
+void bias_gelu_backward(Stream stream, T* grad_in, T* grad_bias, float* workspace, const T* grad_out, const T* in,
+                        const T* bias, int64_t rows, int64_t columns, Gelu form) {
   check_rows("bias_gelu_backward", rows, columns);
   const bool exact = form == Gelu::exact;
   auto run = exact ? backward<Gelu::exact, 1, T, Stream> : backward<Gelu::tanh, 1, T, Stream>;
@@ -63,10 +65,13 @@ void bias_gelu_backward(Stream stream, T* grad_in, T* grad_bias, float* workspac
 
 template void bias_gelu(Stream, float*, const float*, const float*, int64_t, int64_t, Gelu, int);
 template void bias_gelu(Stream, __half*, const __half*, const __half*, int64_t, int64_t, Gelu, int);
-template void bias_gelu(Stream, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t, Gelu, int);
-template void bias_gelu_backward(Stream, float*, float*, float*, const float*, const float*, const float*, int64_t, int64_t, Gelu);
-template void bias_gelu_backward(Stream, __half*, __half*, float*, const __half*, const __half*, const __half*, int64_t, int64_t, Gelu);
-template void bias_gelu_backward(Stream, __nv_bfloat16*, __nv_bfloat16*, float*, const __nv_bfloat16*, const __nv_bfloat16*,
-                                 const __nv_bfloat16*, int64_t, int64_t, Gelu);
+template void bias_gelu(Stream, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t, Gelu,
+                        int);
+template void bias_gelu_backward(Stream, float*, float*, float*, const float*, const float*, const float*, int64_t,
+                                 int64_t, Gelu);
+template void bias_gelu_backward(Stream, __half*, __half*, float*, const __half*, const __half*, const __half*, int64_t,
+                                 int64_t, Gelu);
+template void bias_gelu_backward(Stream, __nv_bfloat16*, __nv_bfloat16*, float*, const __nv_bfloat16*,
+                                 const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t, Gelu);
 
 }  // namespace tenfold::kernels

@@ -1,12 +1,12 @@
 #pragma once
 // GELU of a matrix plus a bias, unfused and fused. Row-major (rows, columns); see bias_gelu.h.
 //
-// All blocks are (32, 8): threadIdx.x goes along the columns and threadIdx.y down the rows, so that a thread stays in its
-// column and reads its bias once.
+// All blocks are (32, 8): threadIdx.x goes along the columns and threadIdx.y down the rows, so that a thread stays in
+// its column and reads its bias once.
 
-#include "../column_sums.cuh"
-#include "../rows.cuh"
 #include "bias_gelu.h"
+#include "kernels/column_sums.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -38,7 +38,8 @@ __device__ inline float gelu_slope(float x) {
 
 /// Rung 0, first kernel: out = in + bias. Reads and writes the whole matrix for one addition per value.
 template <class T>
-static __global__ void add_bias(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias, int64_t rows, int64_t columns) {
+static __global__ void add_bias(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias, int64_t rows,
+                                int64_t columns) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x;
   if (column >= columns) return;
   const float b = to_float(bias[column]);
@@ -59,8 +60,8 @@ static __global__ void gelu_in_place(T* out, int64_t rows, int64_t columns) {
 
 /// Rung 1: fused. The sum stays in a register, so the matrix is read once and written once: half the traffic.
 template <class T, Gelu form>
-static __global__ void bias_gelu_fused(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias, int64_t rows,
-                                       int64_t columns) {
+static __global__ void bias_gelu_fused(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias,
+                                       int64_t rows, int64_t columns) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x;
   if (column >= columns) return;
   const float b = to_float(bias[column]);
@@ -69,12 +70,13 @@ static __global__ void bias_gelu_fused(T* __restrict__ out, const T* __restrict_
   }
 }
 
-/// Rung 2: N columns per thread, 16 bytes at a time: the same sectors in a quarter of the requests (an eighth for halves),
-/// with more of them in flight.
+/// Rung 2: N columns per thread, 16 bytes at a time: the same sectors in a quarter of the requests (an eighth for
+/// halves), with more of them in flight.
 template <class T, int N, Gelu form>
-static __global__ void bias_gelu_packets(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias, int64_t rows,
-                                         int64_t columns) {
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x, count = columns / N;  // of packets in a row
+static __global__ void bias_gelu_packets(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias,
+                                         int64_t rows, int64_t columns) {
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x,
+                count = columns / N;  // of packets in a row
   if (place >= count) return;
   const auto* from = packets_of<N>(in);
   auto* to = packets_of<N>(out);
@@ -87,12 +89,15 @@ static __global__ void bias_gelu_packets(T* __restrict__ out, const T* __restric
   }
 }
 
-/// grad_in, and on the way stage one of its column sums (layer_norm/column_sums.cuh): grad_in is not read again for them.
+/// grad_in, and on the way stage one of its column sums (layer_norm/column_sums.cuh): grad_in is not read again for
+/// them.
 template <class T, int N, Gelu form>
-static __global__ void bias_gelu_gradient(T* __restrict__ grad_in, float* __restrict__ parts, const T* __restrict__ grad_out,
-                                          const T* __restrict__ in, const T* __restrict__ bias, int64_t rows, int64_t columns) {
+static __global__ void bias_gelu_gradient(T* __restrict__ grad_in, float* __restrict__ parts,
+                                          const T* __restrict__ grad_out, const T* __restrict__ in,
+                                          const T* __restrict__ bias, int64_t rows, int64_t columns) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileColumns * N;
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x, count = columns / N;  // of packets in a row
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x,
+                count = columns / N;  // of packets in a row
   const auto *grads = packets_of<N>(grad_out), *from = packets_of<N>(in);
   auto* to = packets_of<N>(grad_in);
   float sums[N] = {};

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel bias_gelu`.
-#include <tenfold/bias_gelu.h>
-#include <tenfold/kernel_page.h>
+#include "bias_gelu.h"
+#include "common/kernel_page/kernel_page.h"
 
 #include "bias_gelu_reference.h"
 
@@ -10,14 +10,16 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   using namespace tenfold::kernels;
   using tenfold::simt::wide;
   const int64_t rows = shape.at("rows"), columns = shape.at("columns"), count = rows * columns;
-  const auto in = device.buffer<float>("in", count), bias = device.buffer<float>("bias", columns), out = device.buffer<float>("out", count);
+  const auto in = device.buffer<float>("in", count), bias = device.buffer<float>("bias", columns),
+             out = device.buffer<float>("out", count);
   tenfold::simt::fill_normal(44, {in, bias});
 
   bias_gelu(&device, out.data(), in.data(), bias.data(), rows, columns, Gelu::tanh, rung);
 
   const auto expected = bias_gelu_reference(wide(in), wide(bias), Gelu::tanh, kFloatRounding, /*unfused=*/rung == 0);
   return {.worst_error = worst_error(out, expected),
-          .flops = 9.0 * static_cast<double>(count),  // the bias 1; the cubic 4, with the scale; tanh 1; one more, half of x, times it
+          .flops = 9.0 * static_cast<double>(
+                             count),  // the bias 1; the cubic 4, with the scale; tanh 1; one more, half of x, times it
           .least_bytes = (2 * count + columns) * static_cast<int64_t>(sizeof(float))};
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // bias_gelu.h in float64.
 
-#include <tenfold/bias_gelu.h>
+#include "bias_gelu.h"
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -21,13 +21,14 @@ inline GeluPoint gelu_reference(double x, Gelu form) {
 }
 
 /// bias_gelu() of `in` (rows, columns) and `bias` (columns). `unfused`: the sum was rounded to the type, too.
-inline Expected bias_gelu_reference(const std::vector<double>& in, const std::vector<double>& bias, Gelu form, Rounding type,
-                                    bool unfused) {
+inline Expected bias_gelu_reference(const std::vector<double>& in, const std::vector<double>& bias, Gelu form,
+                                    Rounding type, bool unfused) {
   Expected expected(static_cast<int64_t>(in.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     const double b = bias[i % bias.size()], x = in[i] + b, value = gelu_reference(x, form).value;
     expected.values[i] = value;
-    // 1 + erf and 1 + tanh cancel for negative x: the error is small beside x, not beside the value. The slope is below 1.13.
+    // 1 + erf and 1 + tanh cancel for negative x: the error is small beside x, not beside the value. The slope is
+    // below 1.13.
     expected.bounds[i] = type.least + type.unit * std::abs(value) + 8 * kFloatRounding.unit * std::abs(x);
     if (unfused) expected.bounds[i] += 1.13 * (type.unit * std::abs(x) + type.least);
   }
@@ -40,8 +41,9 @@ struct BiasGeluGradients {
 };
 
 /// bias_gelu_backward() for `grad_out` and `in` (rows, columns), `bias` (columns).
-inline BiasGeluGradients bias_gelu_backward_reference(const std::vector<double>& grad_out, const std::vector<double>& in,
-                                                      const std::vector<double>& bias, Gelu form, Rounding type) {
+inline BiasGeluGradients bias_gelu_backward_reference(const std::vector<double>& grad_out,
+                                                      const std::vector<double>& in, const std::vector<double>& bias,
+                                                      Gelu form, Rounding type) {
   BiasGeluGradients expected(static_cast<int64_t>(in.size()), static_cast<int64_t>(bias.size()));
   const auto rows = static_cast<int64_t>(in.size() / bias.size());
   std::vector<double> magnitude(bias.size());
@@ -56,7 +58,8 @@ inline BiasGeluGradients bias_gelu_backward_reference(const std::vector<double>&
     magnitude[c] += std::abs(value);
   }
   for (size_t c = 0; c < bias.size(); ++c) {
-    expected.bias.bounds[c] += type.least + type.unit * std::abs(expected.bias.values[c]) + sum_error(rows) * magnitude[c];
+    expected.bias.bounds[c] +=
+        type.least + type.unit * std::abs(expected.bias.values[c]) + sum_error(rows) * magnitude[c];
   }
   return expected;
 }

@@ -1,6 +1,6 @@
-#include <tenfold/bias_gelu_torch.h>
+#include "bias_gelu_torch.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -15,7 +15,8 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& bias, int64_t form) {
     const auto [rows, columns] = shape_of(kName, input);
     const Tensor x = input.contiguous(), b = bias.contiguous(), out = torch::empty_like(x);
-    launch_where_they_are({{"in", x}, {"bias", b}, {"out", out}}, [&, rows = rows, columns = columns](auto stream, auto value) {
+    launch_where_they_are({{"in", x}, {"bias", b}, {"out", out}}, [&, rows = rows, columns = columns](auto stream,
+                                                                                                      auto value) {
       using T = decltype(value);
       kernels::bias_gelu(stream, data_of<T>(out), data_of<T>(x), data_of<T>(b), rows, columns, static_cast<Gelu>(form));
     });
@@ -32,14 +33,20 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
     const Tensor grad = gradients[0].contiguous();
     const auto [rows, columns] = shape_of(kName, x);
     const Tensor grad_x = torch::empty_like(x), grad_b = torch::empty_like(b);
-    const Tensor workspace = torch::empty({kernels::bias_gelu_workspace_bytes(rows, columns) / 4}, x.options().dtype(torch::kFloat));
-    launch_where_they_are(
-        {{"in", x}, {"bias", b}, {"grad_out", grad}, {"grad_in", grad_x}, {"grad_bias", grad_b}, {"workspace", workspace}},
-        [&, rows = rows, columns = columns](auto stream, auto value) {
-          using T = decltype(value);
-          kernels::bias_gelu_backward(stream, data_of<T>(grad_x), data_of<T>(grad_b), data_of<float>(workspace), data_of<T>(grad),
-                                      data_of<T>(x), data_of<T>(b), rows, columns, form);
-        });
+    const Tensor workspace =
+        torch::empty({kernels::bias_gelu_workspace_bytes(rows, columns) / 4}, x.options().dtype(torch::kFloat));
+    launch_where_they_are({{"in", x},
+                           {"bias", b},
+                           {"grad_out", grad},
+                           {"grad_in", grad_x},
+                           {"grad_bias", grad_b},
+                           {"workspace", workspace}},
+                          [&, rows = rows, columns = columns](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::bias_gelu_backward(stream, data_of<T>(grad_x), data_of<T>(grad_b),
+                                                        data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
+                                                        data_of<T>(b), rows, columns, form);
+                          });
     return {grad_x, grad_b, Tensor()};
   }
 };

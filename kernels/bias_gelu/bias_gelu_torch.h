@@ -3,16 +3,16 @@
 
 #include <torch/torch.h>
 
-#include <tenfold/bias_gelu.h>
+#include "bias_gelu.h"
 
 namespace tenfold::fused {
 
 using kernels::Gelu;
 
 /// gelu(input + bias), (..., D) -> (..., D), with `bias` (D); float, half or bfloat16, both alike. Differentiable once;
-/// gradients repeat their bits. CUDA tensors: the kernel of bias_gelu.h on the current stream. CPU tensors: the same kernel
-/// under the microscope, for tests and for looking: very slow. Inputs that are not contiguous are copied first. Throws
-/// c10::Error for other shapes, types or devices.
+/// gradients repeat their bits. CUDA tensors: the kernel of bias_gelu.h on the current stream. CPU tensors: the same
+/// kernel under the microscope, for tests and for looking: very slow. Inputs that are not contiguous are copied first.
+/// Throws c10::Error for other shapes, types or devices.
 torch::Tensor bias_gelu(const torch::Tensor& input, const torch::Tensor& bias, Gelu form);
 
 namespace reference {

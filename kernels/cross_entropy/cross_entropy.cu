@@ -13,28 +13,31 @@ unsigned threads_for_sums(int64_t rows) { return rows < 1024 ? 32 * blocks_for(r
 }  // namespace
 
 template <class T, class Stream>
-void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t* counted, const int64_t* targets, int64_t rows,
-                   int64_t classes, int64_t ignore_index, int rung) {
+void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t* counted, const int64_t* targets,
+                   int64_t rows, int64_t classes, int64_t ignore_index, int rung) {
   check_rows("cross_entropy", rows, classes);
   if (rung < 0 || rung >= kCrossEntropyRungs) throw no_such_rung("cross_entropy", rung, kCrossEntropyRungs);
   launch(stream, 1U, threads_for_sums(rows), 0, count_targets, counted, targets, rows, ignore_index);
   if (rung == 0) {
     const unsigned blocks = blocks_for(rows, kThreads);
-    launch(stream, blocks, kThreads, 0, cross_entropy_forward<T>, losses, logits, targets, counted, rows, classes, ignore_index);
-    launch(stream, blocks, kThreads, 0, cross_entropy_backward<T>, logits, targets, counted, rows, classes, ignore_index);
+    launch(stream, blocks, kThreads, 0, cross_entropy_forward<T>, losses, logits, targets, counted, rows, classes,
+           ignore_index);
+    launch(stream, blocks, kThreads, 0, cross_entropy_backward<T>, logits, targets, counted, rows, classes,
+           ignore_index);
   } else {
     const bool packets = rung == 2 && packets_fit<T>(classes, {logits});
     const auto kernel = rung == 1 ? cross_entropy_online<T>
                         : packets ? cross_entropy_vectorised<T, kPacket<T>>
                                   : cross_entropy_vectorised<T, 1>;
-    launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), 0, kernel, logits, losses, targets, counted, classes,
-           ignore_index);
+    launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), 0, kernel, logits, losses, targets, counted,
+           classes, ignore_index);
   }
   launch(stream, 1U, threads_for_sums(rows), 0, mean_loss, mean, losses, counted, rows);
 }
 
 template void cross_entropy(Stream, float*, float*, float*, int64_t*, const int64_t*, int64_t, int64_t, int64_t, int);
 template void cross_entropy(Stream, __half*, float*, float*, int64_t*, const int64_t*, int64_t, int64_t, int64_t, int);
-template void cross_entropy(Stream, __nv_bfloat16*, float*, float*, int64_t*, const int64_t*, int64_t, int64_t, int64_t, int);
+template void cross_entropy(Stream, __nv_bfloat16*, float*, float*, int64_t*, const int64_t*, int64_t, int64_t, int64_t,
+                            int);
 
 }  // namespace tenfold::kernels

@@ -1,8 +1,8 @@
 #pragma once
 // Three ways to the cross-entropy of a row and its gradient. Row-major (rows, classes); see cross_entropy.h.
 
-#include "../online_softmax.cuh"
-#include "../rows.cuh"
+#include "kernels/online_softmax.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -13,7 +13,8 @@ struct RowTarget {
   bool counts;  ///< false: loss and gradient are 0, whatever the logits are
   bool valid;   ///< the target is a class
 };
-__device__ inline RowTarget row_target(const int64_t* targets, const int64_t* counted, int64_t row, int64_t classes, int64_t ignore_index) {
+__device__ inline RowTarget row_target(const int64_t* targets, const int64_t* counted, int64_t row, int64_t classes,
+                                       int64_t ignore_index) {
   const int64_t target = targets[row];
   const bool counts = target != ignore_index, valid = target >= 0 && target < classes;
   const float scale = !counts ? 0.0F : valid ? 1 / static_cast<float>(*counted) : NAN;
@@ -21,13 +22,16 @@ __device__ inline RowTarget row_target(const int64_t* targets, const int64_t* co
 }
 
 /// log(sum) - (logit - largest): never a large number minus a large number.
-__device__ inline float loss_of(float target_logit, float largest, float sum) { return logf(sum) - (target_logit - largest); }
+__device__ inline float loss_of(float target_logit, float largest, float sum) {
+  return logf(sum) - (target_logit - largest);
+}
 
-/// Rung 0, forward: a thread per row, in two passes. In each load the 32 lanes of a warp read 32 rows, so each lane's bytes
-/// cost a sector of 32 bytes, and only as many threads as rows hide the latency.
+/// Rung 0, forward: a thread per row, in two passes. In each load the 32 lanes of a warp read 32 rows, so each lane's
+/// bytes cost a sector of 32 bytes, and only as many threads as rows hide the latency.
 template <class T>
-static __global__ void cross_entropy_forward(float* __restrict__ losses, const T* __restrict__ logits, const int64_t* __restrict__ targets,
-                                             const int64_t* __restrict__ counted, int64_t rows, int64_t classes, int64_t ignore_index) {
+static __global__ void cross_entropy_forward(float* __restrict__ losses, const T* __restrict__ logits,
+                                             const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
+                                             int64_t rows, int64_t classes, int64_t ignore_index) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
@@ -43,11 +47,12 @@ static __global__ void cross_entropy_forward(float* __restrict__ losses, const T
   losses[row] = loss_of(to_float(logits[of_row.target]), largest, sum);
 }
 
-/// Rung 0, backward: knows nothing of forward, so it finds the largest value and the sum once more before it writes. Together
-/// the two kernels read the logits five times.
+/// Rung 0, backward: knows nothing of forward, so it finds the largest value and the sum once more before it writes.
+/// Together the two kernels read the logits five times.
 template <class T>
 static __global__ void cross_entropy_backward(T* __restrict__ logits, const int64_t* __restrict__ targets,
-                                              const int64_t* __restrict__ counted, int64_t rows, int64_t classes, int64_t ignore_index) {
+                                              const int64_t* __restrict__ counted, int64_t rows, int64_t classes,
+                                              int64_t ignore_index) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
@@ -66,12 +71,13 @@ static __global__ void cross_entropy_backward(T* __restrict__ logits, const int6
   }
 }
 
-/// Rung 1: loss and gradient in one kernel, a block per row. What forward has found is still there when the gradient needs
-/// it; lanes read neighbours; and online, one pass finds the largest value and the sum together. The logits are read twice,
-/// the second time mostly from a cache, and written once.
+/// Rung 1: loss and gradient in one kernel, a block per row. What forward has found is still there when the gradient
+/// needs it; lanes read neighbours; and online, one pass finds the largest value and the sum together. The logits are
+/// read twice, the second time mostly from a cache, and written once.
 template <class T>
-static __global__ void cross_entropy_online(T* __restrict__ logits, float* __restrict__ losses, const int64_t* __restrict__ targets,
-                                            const int64_t* __restrict__ counted, int64_t classes, int64_t ignore_index) {
+static __global__ void cross_entropy_online(T* __restrict__ logits, float* __restrict__ losses,
+                                            const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
+                                            int64_t classes, int64_t ignore_index) {
   const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
   logits += row * classes;
@@ -83,7 +89,8 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
   // Before the barriers below, because after them another thread overwrites it.
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   LargestAndSum found{-INFINITY, 0};
-  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) found = JoinLargestAndSum()(found, {to_float(logits[c]), 1.0F});
+  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x)
+    found = JoinLargestAndSum()(found, {to_float(logits[c]), 1.0F});
   found = combine_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
   const float inverse = 1 / found.sum;
@@ -93,11 +100,13 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
   }
 }
 
-/// Rung 2: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and more
-/// bytes in flight. The sum is rescaled once per packet instead of once per value.
+/// Rung 2: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
+/// more bytes in flight. The sum is rescaled once per packet instead of once per value.
 template <class T, int N>
-static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses, const int64_t* __restrict__ targets,
-                                                const int64_t* __restrict__ counted, int64_t classes, int64_t ignore_index) {
+static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses,
+                                                const int64_t* __restrict__ targets,
+                                                const int64_t* __restrict__ counted, int64_t classes,
+                                                int64_t ignore_index) {
   const int64_t row = blockIdx.x, count = classes / N;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
   logits += row * classes;
@@ -130,7 +139,8 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   }
 }
 
-/// Before all rungs, one block: the number of rows that count. On the device, because a host that asked would have to wait.
+/// Before all rungs, one block: the number of rows that count. On the device, because a host that asked would have to
+/// wait.
 static __global__ void count_targets(int64_t* __restrict__ counted, const int64_t* __restrict__ targets, int64_t rows,
                                      int64_t ignore_index) {
   int count = 0;
@@ -140,8 +150,8 @@ static __global__ void count_targets(int64_t* __restrict__ counted, const int64_
 }
 
 /// After all rungs, one block: the mean loss. 0 / 0, NaN, when nothing counts.
-static __global__ void mean_loss(float* __restrict__ mean, const float* __restrict__ losses, const int64_t* __restrict__ counted,
-                                 int64_t rows) {
+static __global__ void mean_loss(float* __restrict__ mean, const float* __restrict__ losses,
+                                 const int64_t* __restrict__ counted, int64_t rows) {
   float sum = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) sum += losses[row];
   sum = combine_block(sum, Add());

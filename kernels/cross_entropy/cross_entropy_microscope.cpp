@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel cross_entropy`.
-#include <tenfold/cross_entropy.h>
-#include <tenfold/kernel_page.h>
+#include "common/kernel_page/kernel_page.h"
+#include "cross_entropy.h"
 
 #include <algorithm>
 #include <random>
@@ -17,16 +17,20 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const auto counted = device.buffer<int64_t>("counted", 1), targets = device.buffer<int64_t>("targets", rows);
   tenfold::simt::fill_normal(44, {logits});
   std::mt19937 bits(45);
-  std::generate(targets.begin(), targets.end(), [&] { return static_cast<int64_t>(bits() % static_cast<uint64_t>(classes)); });
+  std::generate(targets.begin(), targets.end(),
+                [&] { return static_cast<int64_t>(bits() % static_cast<uint64_t>(classes)); });
   const auto before = tenfold::simt::wide(logits);
 
-  cross_entropy(&device, logits.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex, rung);
+  cross_entropy(&device, logits.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes,
+                kIgnoreIndex, rung);
 
-  const auto expected = cross_entropy_reference(before, {targets.begin(), targets.end()}, rows, classes, kIgnoreIndex, kFloatRounding);
-  return {.worst_error =
-              std::max({worst_error(logits, expected.gradient), worst_error(losses, expected.losses), worst_error(mean, expected.mean)}),
+  const auto expected =
+      cross_entropy_reference(before, {targets.begin(), targets.end()}, rows, classes, kIgnoreIndex, kFloatRounding);
+  return {.worst_error = std::max({worst_error(logits, expected.gradient), worst_error(losses, expected.losses),
+                                   worst_error(mean, expected.mean)}),
           .flops = 7.0 * static_cast<double>(count),  // compare, subtract, exp, add; product, difference, product
-          .least_bytes = 2 * count * static_cast<int64_t>(sizeof(float)) + rows * static_cast<int64_t>(sizeof(int64_t) + sizeof(float))};
+          .least_bytes = 2 * count * static_cast<int64_t>(sizeof(float)) +
+                         rows * static_cast<int64_t>(sizeof(int64_t) + sizeof(float))};
 }
 
 }  // namespace
@@ -36,8 +40,10 @@ int main(int argc, char** argv) {
       .name = "cross_entropy",
       .title = "Cross-entropy of the rows of a float matrix, loss and gradient; the gradient takes the logits' place",
       .shape = {{"rows", 32}, {"classes", 2048}},
-      .rungs = {{"two kernels", "Forward and backward apart, one thread per row: five reads of the logits, a sector for each lane."},
-                {"one kernel", "A block does one row, online: loss and gradient from two reads and one write of neighbours."},
+      .rungs = {{"two kernels",
+                 "Forward and backward apart, one thread per row: five reads of the logits, a sector for each lane."},
+                {"one kernel",
+                 "A block does one row, online: loss and gradient from two reads and one write of neighbours."},
                 {"vectorised", "A thread moves 16 bytes per access and rescales its sum once per packet."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);

@@ -1,7 +1,7 @@
 #pragma once
 // cross_entropy.h in float64.
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -11,8 +11,9 @@ struct CrossEntropyExpected {
 };
 
 /// cross_entropy() of `logits` (rows, classes) and `targets` (rows).
-inline CrossEntropyExpected cross_entropy_reference(const std::vector<double>& logits, const std::vector<int64_t>& targets, int64_t rows,
-                                                    int64_t classes, int64_t ignore_index, Rounding type) {
+inline CrossEntropyExpected cross_entropy_reference(const std::vector<double>& logits,
+                                                    const std::vector<int64_t>& targets, int64_t rows, int64_t classes,
+                                                    int64_t ignore_index, Rounding type) {
   constexpr double kUnit = kFloatRounding.unit, kNan = std::numeric_limits<double>::quiet_NaN();
   CrossEntropyExpected expected{Expected(rows * classes), Expected(rows), Expected(1)};
   for (const int64_t target : targets) expected.counted += target != ignore_index ? 1 : 0;
@@ -26,7 +27,8 @@ inline CrossEntropyExpected cross_entropy_reference(const std::vector<double>& l
     double largest = -std::numeric_limits<double>::infinity(), sum = 0, shift = 0;
     for (int64_t c = 0; c < classes; ++c) largest = std::fmax(largest, x[c]);
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(x[c] - largest);
-    // A difference is rounded before exp, which turns its absolute error into a relative one: what that makes of the sum.
+    // A difference is rounded before exp, which turns its absolute error into a relative one: what that makes of the
+    // sum.
     for (int64_t c = 0; c < classes; ++c) {
       if (std::exp(x[c] - largest) > 0) shift += 2 * kUnit * std::exp(x[c] - largest) / sum * (largest - x[c]);
     }

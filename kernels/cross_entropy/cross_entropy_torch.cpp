@@ -1,6 +1,6 @@
-#include <tenfold/cross_entropy_torch.h>
+#include "cross_entropy_torch.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -12,17 +12,21 @@ using torch::autograd::variable_list;
 constexpr const char* kName = "fused::cross_entropy";
 
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
-  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, int64_t ignore_index, bool in_place) {
+  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, int64_t ignore_index,
+                        bool in_place) {
     const auto [rows, classes] = shape_of(kName, logits);
-    const Tensor gradient = in_place ? logits.detach() : logits.detach().clone(at::MemoryFormat::Contiguous), wanted = targets.contiguous();
-    const Tensor mean = torch::empty({}, gradient.options().dtype(torch::kFloat)), losses = torch::empty({rows}, mean.options());
+    const Tensor gradient = in_place ? logits.detach() : logits.detach().clone(at::MemoryFormat::Contiguous),
+                 wanted = targets.contiguous();
+    const Tensor mean = torch::empty({}, gradient.options().dtype(torch::kFloat)),
+                 losses = torch::empty({rows}, mean.options());
     const Tensor counted = torch::empty({}, wanted.options());
-    launch_where_they_are({{"logits", gradient}, {"targets", wanted}, {"mean", mean}, {"losses", losses}, {"counted", counted}},
-                          [&, rows = rows, classes = classes](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::cross_entropy(stream, data_of<T>(gradient), data_of<float>(mean), data_of<float>(losses),
-                                                   data_of<int64_t>(counted), data_of<int64_t>(wanted), rows, classes, ignore_index);
-                          });
+    launch_where_they_are(
+        {{"logits", gradient}, {"targets", wanted}, {"mean", mean}, {"losses", losses}, {"counted", counted}},
+        [&, rows = rows, classes = classes](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::cross_entropy(stream, data_of<T>(gradient), data_of<float>(mean), data_of<float>(losses),
+                                 data_of<int64_t>(counted), data_of<int64_t>(wanted), rows, classes, ignore_index);
+        });
     if (in_place) torch::autograd::impl::bump_version(logits);
     context->save_for_backward({gradient});
     return mean;
@@ -37,12 +41,12 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 
 void check(const Tensor& logits, const Tensor& targets) {
   shape_of(kName, logits);
-  TORCH_CHECK(targets.defined() && targets.sizes() == logits.sizes().slice(0, static_cast<size_t>(logits.dim() - 1)), kName,
-              ": the targets must have the logits' shape without their last dimension, ",
+  TORCH_CHECK(targets.defined() && targets.sizes() == logits.sizes().slice(0, static_cast<size_t>(logits.dim() - 1)),
+              kName, ": the targets must have the logits' shape without their last dimension, ",
               logits.sizes().slice(0, static_cast<size_t>(logits.dim() - 1)),
               targets.defined() ? "; they have " + c10::str(targets.sizes()) : "");
-  TORCH_CHECK(targets.scalar_type() == at::kLong && targets.device() == logits.device(), kName, ": the targets are ", targets.scalar_type(),
-              " on ", targets.device(), "; they must be Long on ", logits.device());
+  TORCH_CHECK(targets.scalar_type() == at::kLong && targets.device() == logits.device(), kName, ": the targets are ",
+              targets.scalar_type(), " on ", targets.device(), "; they must be Long on ", logits.device());
 }
 
 }  // namespace
@@ -55,13 +59,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, int64_t ignore
 Tensor cross_entropy_(const Tensor& logits, const Tensor& targets, int64_t ignore_index) {
   check(logits, targets);
   TORCH_CHECK(logits.is_contiguous(), kName, "_: the logits must be contiguous");
-  TORCH_CHECK(!logits.is_leaf() || !logits.requires_grad(), kName, "_: the logits are a leaf that requires a gradient; it would be lost");
+  TORCH_CHECK(!logits.is_leaf() || !logits.requires_grad(), kName,
+              "_: the logits are a leaf that requires a gradient; it would be lost");
   return CrossEntropy::apply(logits, targets, ignore_index, /*in_place=*/true);
 }
 
 Tensor reference::cross_entropy(const Tensor& logits, const Tensor& targets, int64_t ignore_index) {
-  return at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), /*weight=*/{}, at::Reduction::Mean,
-                                ignore_index);
+  return at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), /*weight=*/{},
+                                at::Reduction::Mean, ignore_index);
 }
 
 }  // namespace tenfold::fused

@@ -1,16 +1,17 @@
 #pragma once
 // Three ways to gather rows of a table, and three to add gradients back to them. All row-major; see embedding.h.
 
-#include "../column_sums.cuh"
-#include "../rows.cuh"
+#include "kernels/column_sums.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
-/// Rung 0: a thread per token. A warp's lanes copy 32 different rows, so each lane's 4 bytes cost a sector of 32 bytes, on
-/// both sides.
+/// Rung 0: a thread per token. A warp's lanes copy 32 different rows, so each lane's 4 bytes cost a sector of 32 bytes,
+/// on both sides.
 template <class T>
-static __global__ void embedding_thread_per_token(T* __restrict__ out, const T* __restrict__ weight, const int64_t* __restrict__ ids,
-                                                  int64_t tokens, int64_t width, int64_t vocabulary) {
+static __global__ void embedding_thread_per_token(T* __restrict__ out, const T* __restrict__ weight,
+                                                  const int64_t* __restrict__ ids, int64_t tokens, int64_t width,
+                                                  int64_t vocabulary) {
   const int64_t token = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (token >= tokens) return;
   const int64_t id = ids[token];
@@ -18,11 +19,11 @@ static __global__ void embedding_thread_per_token(T* __restrict__ out, const T* 
   for (int64_t c = 0; c < width; ++c) out[token * width + c] = known ? weight[id * width + c] : from_float<T>(NAN);
 }
 
-/// Rung 1: a block per token. Lanes copy neighbours: the rows lie anywhere, but within a row a request of 32 floats is 4 full
-/// sectors.
+/// Rung 1: a block per token. Lanes copy neighbours: the rows lie anywhere, but within a row a request of 32 floats is
+/// 4 full sectors.
 template <class T>
-static __global__ void embedding_block_per_token(T* __restrict__ out, const T* __restrict__ weight, const int64_t* __restrict__ ids,
-                                                 int64_t width, int64_t vocabulary) {
+static __global__ void embedding_block_per_token(T* __restrict__ out, const T* __restrict__ weight,
+                                                 const int64_t* __restrict__ ids, int64_t width, int64_t vocabulary) {
   const int64_t token = blockIdx.x, id = ids[token];
   const bool known = id >= 0 && id < vocabulary;
   for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
@@ -30,11 +31,11 @@ static __global__ void embedding_block_per_token(T* __restrict__ out, const T* _
   }
 }
 
-/// Rung 2: N values at a time, 16 bytes where the rows allow it: the same sectors in a quarter of the requests (an eighth for
-/// halves).
+/// Rung 2: N values at a time, 16 bytes where the rows allow it: the same sectors in a quarter of the requests (an
+/// eighth for halves).
 template <class T, int N>
-static __global__ void embedding_packets(T* __restrict__ out, const T* __restrict__ weight, const int64_t* __restrict__ ids, int64_t width,
-                                         int64_t vocabulary) {
+static __global__ void embedding_packets(T* __restrict__ out, const T* __restrict__ weight,
+                                         const int64_t* __restrict__ ids, int64_t width, int64_t vocabulary) {
   const int64_t token = blockIdx.x, id = ids[token], count = width / N;
   const bool known = id >= 0 && id < vocabulary;
   const auto* from = packets_of<N>(weight);
@@ -52,15 +53,19 @@ static __global__ void embedding_packets(T* __restrict__ out, const T* __restric
 }
 
 /// The token at a place of the ids.
-__device__ inline int64_t token_at(const int64_t* order, int64_t place) { return order == nullptr ? place : order[place]; }
+__device__ inline int64_t token_at(const int64_t* order, int64_t place) {
+  return order == nullptr ? place : order[place];
+}
 
-/// Backward, rung 0: a block per token adds its gradient, atomically because other tokens may have the same id. A frequent id
-/// makes its atomics queue for the same addresses, and float additions in another order round otherwise.
-static __global__ void embedding_gradient_atomic(float* grad_weight, const float* __restrict__ grad_out, const int64_t* __restrict__ ids,
-                                                 const int64_t* __restrict__ order, int64_t width, int64_t vocabulary) {
+/// Backward, rung 0: a block per token adds its gradient, atomically because other tokens may have the same id. A
+/// frequent id makes its atomics queue for the same addresses, and float additions in another order round otherwise.
+static __global__ void embedding_gradient_atomic(float* grad_weight, const float* __restrict__ grad_out,
+                                                 const int64_t* __restrict__ ids, const int64_t* __restrict__ order,
+                                                 int64_t width, int64_t vocabulary) {
   const int64_t token = token_at(order, blockIdx.x), id = ids[blockIdx.x];
   if (id < 0 || id >= vocabulary) return;
-  for (int64_t c = threadIdx.x; c < width; c += blockDim.x) atomicAdd(&grad_weight[id * width + c], grad_out[token * width + c]);
+  for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
+    atomicAdd(&grad_weight[id * width + c], grad_out[token * width + c]);
 }
 
 /// The id at this place of the ascending ids if a run of equal ids begins there and the table has it, else -1.
@@ -71,11 +76,12 @@ __device__ inline int64_t run_that_begins(const int64_t* ids, int64_t place, int
 }
 
 /// Backward, rung 1: a block per place of the ids; those where a run of equal ids begins add up the whole run, the
-/// others leave at once. Only one block touches a row, so it needs no atomics, writes the row once, and always adds in the
-/// same order. A long run keeps one block busy alone, one row after the other.
+/// others leave at once. Only one block touches a row, so it needs no atomics, writes the row once, and always adds in
+/// the same order. A long run keeps one block busy alone, one row after the other.
 template <class T>
-static __global__ void embedding_gradient_runs(T* grad_weight, const T* __restrict__ grad_out, const int64_t* __restrict__ ids,
-                                               const int64_t* __restrict__ order, int64_t tokens, int64_t width, int64_t vocabulary) {
+static __global__ void embedding_gradient_runs(T* grad_weight, const T* __restrict__ grad_out,
+                                               const int64_t* __restrict__ ids, const int64_t* __restrict__ order,
+                                               int64_t tokens, int64_t width, int64_t vocabulary) {
   const int64_t begin = blockIdx.x, id = run_that_begins(ids, begin, vocabulary);
   if (id < 0) return;
   for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
@@ -87,16 +93,18 @@ static __global__ void embedding_gradient_runs(T* grad_weight, const T* __restri
   }
 }
 
-/// Backward, rung 2: blocks of 32 threads across N columns each and 8 down the run: eight rows are on their way at once, in
-/// accesses of 16 bytes, and the eight sums meet in shared memory, in a fixed order (column_sums.cuh).
+/// Backward, rung 2: blocks of 32 threads across N columns each and 8 down the run: eight rows are on their way at
+/// once, in accesses of 16 bytes, and the eight sums meet in shared memory, in a fixed order (column_sums.cuh).
 template <class T, int N>
-static __global__ void embedding_gradient_packets(T* grad_weight, const T* __restrict__ grad_out, const int64_t* __restrict__ ids,
-                                                  const int64_t* __restrict__ order, int64_t tokens, int64_t width, int64_t vocabulary) {
+static __global__ void embedding_gradient_packets(T* grad_weight, const T* __restrict__ grad_out,
+                                                  const int64_t* __restrict__ ids, const int64_t* __restrict__ order,
+                                                  int64_t tokens, int64_t width, int64_t vocabulary) {
   const int64_t begin = blockIdx.x, id = run_that_begins(ids, begin, vocabulary);
   if (id < 0) return;               // the whole block leaves
   const int64_t count = width / N;  // of packets in a row
   const auto* grads = packets_of<N>(grad_out);
-  for (int64_t first = static_cast<int64_t>(blockIdx.y) * kTileColumns; first < count; first += gridDim.y * kTileColumns) {
+  for (int64_t first = static_cast<int64_t>(blockIdx.y) * kTileColumns; first < count;
+       first += gridDim.y * kTileColumns) {
     const int64_t column = first + threadIdx.x;
     float sums[N] = {};
     if (column < count) {

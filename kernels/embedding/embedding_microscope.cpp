@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel embedding`: forward and backward, one after the other, on the same rung.
-#include <tenfold/embedding.h>
-#include <tenfold/kernel_page.h>
+#include "common/kernel_page/kernel_page.h"
+#include "embedding.h"
 
 #include <algorithm>
 #include <random>
@@ -14,7 +14,8 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   using namespace tenfold::kernels;
   using tenfold::simt::wide;
   const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
-  const auto weight = device.buffer<float>("weight", vocabulary * width), out = device.buffer<float>("out", tokens * width);
+  const auto weight = device.buffer<float>("weight", vocabulary * width),
+             out = device.buffer<float>("out", tokens * width);
   const auto grad_weight = device.buffer<float>("grad_weight", vocabulary * width);
   const auto grad_out = device.buffer<float>("grad_out", tokens * width);
   const auto ids = device.buffer<int64_t>("ids", tokens), order = device.buffer<int64_t>("order", tokens);
@@ -31,17 +32,18 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const auto before = wide(grad_weight);
 
   embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);
-  embedding_backward(&device, grad_weight.data(), grad_out.data(), sorted_ids.data(), order.data(), tokens, width, vocabulary, rung);
+  embedding_backward(&device, grad_weight.data(), grad_out.data(), sorted_ids.data(), order.data(), tokens, width,
+                     vocabulary, rung);
 
   const auto expected = embedding_reference(wide(weight), known, width, vocabulary);
   const auto gradient = embedding_backward_reference(before, wide(grad_out), known, width, vocabulary, kFloatRounding);
   const auto rows = static_cast<int64_t>(std::set<int64_t>(known.begin(), known.end()).size());
-  return {
-      .worst_error = std::max(worst_error(out, expected), worst_error(grad_weight, gradient)),
-      .flops = static_cast<double>(tokens * width),
-      // Of the rows that are used: weight read, its gradient read and written; out written, grad_out read; the ids, sorted ids and order.
-      .least_bytes =
-          (3 * rows + 2 * tokens) * width * static_cast<int64_t>(sizeof(float)) + 3 * tokens * static_cast<int64_t>(sizeof(int64_t))};
+  return {.worst_error = std::max(worst_error(out, expected), worst_error(grad_weight, gradient)),
+          .flops = static_cast<double>(tokens * width),
+          // Of the rows that are used: weight read, its gradient read and written; out written, grad_out read; the ids,
+          // sorted ids and order.
+          .least_bytes = (3 * rows + 2 * tokens) * width * static_cast<int64_t>(sizeof(float)) +
+                         3 * tokens * static_cast<int64_t>(sizeof(int64_t))};
 }
 
 }  // namespace
@@ -51,8 +53,11 @@ int main(int argc, char** argv) {
       .name = "embedding",
       .title = "Rows of a table picked by ids, and gradients added back to them",
       .shape = {{"tokens", 128}, {"width", 256}, {"vocabulary", 200}},
-      .rungs = {{"naive", "A thread copies a token's row, 32 rows in each load of a warp; gradients are added with atomics."},
-                {"runs", "A block copies a row; of tokens sorted by id, a block adds up each run: no atomics, the same bits always."},
+      .rungs = {{"naive",
+                 "A thread copies a token's row, 32 rows in each load of a warp; gradients are added with atomics."},
+                {"runs",
+                 "A block copies a row; of tokens sorted by id, a block adds up each run: no atomics, the same bits "
+                 "always."},
                 {"vectorised", "16 bytes per access, and eight rows of a run at once."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);

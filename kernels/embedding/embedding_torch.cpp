@@ -1,8 +1,8 @@
-#include <tenfold/embedding_torch.h>
+#include "embedding_torch.h"
 
-#include <tenfold/embedding.h>
+#include "embedding.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -21,8 +21,8 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const Tensor out = torch::empty(shape, table.options());
     launch_where_they_are({{"weight", table}, {"ids", tokens}, {"out", out}}, [&](auto stream, auto value) {
       using T = decltype(value);
-      kernels::embedding(stream, data_of<T>(out), data_of<T>(table), data_of<int64_t>(tokens), tokens.numel(), table.size(1),
-                         table.size(0));
+      kernels::embedding(stream, data_of<T>(out), data_of<T>(table), data_of<int64_t>(tokens), tokens.numel(),
+                         table.size(1), table.size(0));
     });
     context->save_for_backward({tokens});
     context->saved_data["vocabulary"] = table.size(0);
@@ -35,12 +35,13 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const int64_t vocabulary = context->saved_data["vocabulary"].toInt(), width = grad.size(-1);
     const Tensor grad_weight = torch::zeros({vocabulary, width}, grad.options());
     const auto [sorted_ids, order] = torch::sort(ids, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-    launch_where_they_are({{"grad_out", grad}, {"sorted_ids", sorted_ids}, {"order", order}, {"grad_weight", grad_weight}},
-                          [&, sorted_ids = sorted_ids, order = order](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::embedding_backward(stream, data_of<T>(grad_weight), data_of<T>(grad), data_of<int64_t>(sorted_ids),
-                                                        data_of<int64_t>(order), ids.numel(), width, vocabulary);
-                          });
+    launch_where_they_are(
+        {{"grad_out", grad}, {"sorted_ids", sorted_ids}, {"order", order}, {"grad_weight", grad_weight}},
+        [&, sorted_ids = sorted_ids, order = order](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::embedding_backward(stream, data_of<T>(grad_weight), data_of<T>(grad), data_of<int64_t>(sorted_ids),
+                                      data_of<int64_t>(order), ids.numel(), width, vocabulary);
+        });
     return {grad_weight, Tensor()};
   }
 };
@@ -51,8 +52,8 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
   shape_of(kName, weight);
   TORCH_CHECK(weight.dim() == 2, kName, ": the weight must have shape (V, D); it has ", weight.sizes());
   TORCH_CHECK(ids.defined() && ids.numel() > 0, kName, ": there must be an id");
-  TORCH_CHECK(ids.scalar_type() == at::kLong && ids.device() == weight.device(), kName, ": the ids are ", ids.scalar_type(), " on ",
-              ids.device(), "; they must be Long on ", weight.device());
+  TORCH_CHECK(ids.scalar_type() == at::kLong && ids.device() == weight.device(), kName, ": the ids are ",
+              ids.scalar_type(), " on ", ids.device(), "; they must be Long on ", weight.device());
   return Embedding::apply(weight, ids);
 }
 

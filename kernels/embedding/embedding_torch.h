@@ -5,12 +5,12 @@
 
 namespace tenfold::fused {
 
-/// Rows of `weight` (V, D), float, half or bfloat16, picked by `ids` (...), int64: (..., D). An id below 0 or not below V makes
-/// its row NaN and adds nothing to the gradient; to refuse it here, a GPU would have to be waited for. Differentiable once,
-/// with respect to `weight`: the ids are sorted, and equal ones summed in float and in a fixed order, so that gradients repeat
-/// their bits; it is dense, (V, D). CUDA tensors: the kernels of embedding.h on the current stream. CPU tensors: the same
-/// kernels under the microscope, for tests and for looking: very slow. Inputs that are not contiguous are copied first. Throws
-/// c10::Error for other shapes, types or devices.
+/// Rows of `weight` (V, D), float, half or bfloat16, picked by `ids` (...), int64: (..., D). An id below 0 or not below
+/// V makes its row NaN and adds nothing to the gradient; to refuse it here, a GPU would have to be waited for.
+/// Differentiable once, with respect to `weight`: the ids are sorted, and equal ones summed in float and in a fixed
+/// order, so that gradients repeat their bits; it is dense, (V, D). CUDA tensors: the kernels of embedding.h on the
+/// current stream. CPU tensors: the same kernels under the microscope, for tests and for looking: very slow. Inputs
+/// that are not contiguous are copied first. Throws c10::Error for other shapes, types or devices.
 torch::Tensor embedding(const torch::Tensor& weight, const torch::Tensor& ids);
 
 namespace reference {

@@ -18,7 +18,8 @@ void launch_one(Stream stream, float* out, const float* in, int64_t n, int repea
 template <class Stream>
 void fast_math(Stream stream, float* out, const float* in, int64_t n, MathFunction function, int repeats, int rung) {
   if (n < 1 || n > int64_t{0x7ffffffe} * kThreads || repeats < 1) {
-    throw std::invalid_argument("fast_math: cannot evaluate " + std::to_string(n) + " elements " + std::to_string(repeats) + " times");
+    throw std::invalid_argument("fast_math: cannot evaluate " + std::to_string(n) + " elements " +
+                                std::to_string(repeats) + " times");
   }
   if (rung < 0 || rung >= kFastMathRungs) throw no_such_rung("fast_math", rung, kFastMathRungs);
   switch (function) {

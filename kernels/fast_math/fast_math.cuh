@@ -1,8 +1,8 @@
 #pragma once
 // One function of every element, in two ways; see fast_math.h.
 
-#include "../rows.cuh"
 #include "fast_math.h"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -29,9 +29,9 @@ __device__ inline float by_intrinsics(float x) {
   return x;
 }
 
-/// Rung 0: library functions. They are right to 2 units in the last place or better, for every argument: besides the approximation
-/// that the hardware has, they spend instructions on reducing the argument, on correcting the result, and on rare cases. Memory sees
-/// 4 sectors for a load and 4 for a store, in this rung and the next.
+/// Rung 0: library functions. They are right to 2 units in the last place or better, for every argument: besides the
+/// approximation that the hardware has, they spend instructions on reducing the argument, on correcting the result, and
+/// on rare cases. Memory sees 4 sectors for a load and 4 for a store, in this rung and the next.
 template <MathFunction function>
 static __global__ void math_by_library(float* __restrict__ out, const float* __restrict__ in, int64_t n, int repeats) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -45,11 +45,12 @@ static __global__ void math_by_library(float* __restrict__ out, const float* __r
   out[i] = sum;
 }
 
-/// Rung 1: intrinsics, little more than one instruction of the special function unit each (MUFU in the machine code), which takes its
-/// argument in units of its own: powers of 2, turns of a circle. The product that converts it is rounded, so that the error grows with
-/// the argument.
+/// Rung 1: intrinsics, little more than one instruction of the special function unit each (MUFU in the machine code),
+/// which takes its argument in units of its own: powers of 2, turns of a circle. The product that converts it is
+/// rounded, so that the error grows with the argument.
 template <MathFunction function>
-static __global__ void math_by_intrinsics(float* __restrict__ out, const float* __restrict__ in, int64_t n, int repeats) {
+static __global__ void math_by_intrinsics(float* __restrict__ out, const float* __restrict__ in, int64_t n,
+                                          int repeats) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float x = in[i], sum = by_intrinsics<function>(x);

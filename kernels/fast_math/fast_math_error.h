@@ -1,6 +1,7 @@
 #pragma once
-// How far from the exact value fast_math may be, by what NVIDIA documents; and a model of the part of that error which follows from the
-// instructions alone. None of it is measured: the microscope computes intrinsics exactly, and only a GPU shows what a GPU does.
+// How far from the exact value fast_math may be, by what NVIDIA documents; and a model of the part of that error which
+// follows from the instructions alone. None of it is measured: the microscope computes intrinsics exactly, and only a
+// GPU shows what a GPU does.
 
 #include <cmath>
 #include <limits>
@@ -37,16 +38,19 @@ inline double ulp(double value) {
 /// The largest relative error of one rounding.
 inline constexpr double kOneRounding = 0x1p-24;
 
-/// The largest error of a result that is `ulps` from the correctly rounded one, which is how NVIDIA's guide states errors.
+/// The largest error of a result that is `ulps` from the correctly rounded one, which is how NVIDIA's guide states
+/// errors.
 inline double error_of(double ulps, double value) { return (ulps + 0.5) * ulp(value); }
 
 /// Of the guide's tables.
 inline constexpr double kLibraryUlps = 2;   ///< expf, sinf, tanhf; rsqrtf, which has no other version
 inline constexpr double kFdividefUlps = 2;  ///< __fdividef(x, y) for 2^-126 <= |y| <= 2^126; above it may be 0
-inline double expf_ulps(bool intrinsic, double x) { return intrinsic ? 2 + std::floor(std::abs(1.173 * x)) : kLibraryUlps; }
+inline double expf_ulps(bool intrinsic, double x) {
+  return intrinsic ? 2 + std::floor(std::abs(1.173 * x)) : kLibraryUlps;
+}
 
-/// Largest absolute error of __sinf(x): the guide's within [-pi, pi]; beyond, that of the instruction behind it, sin.approx, by the PTX
-/// ISA; none is stated past 100 pi.
+/// Largest absolute error of __sinf(x): the guide's within [-pi, pi]; beyond, that of the instruction behind it,
+/// sin.approx, by the PTX ISA; none is stated past 100 pi.
 inline double sine_error(double x) {
   const double size = std::abs(x);
   if (size <= M_PI) return std::exp2(-21.41);
@@ -54,8 +58,9 @@ inline double sine_error(double x) {
   return size <= 100 * M_PI ? std::exp2(-14.7) : std::numeric_limits<double>::infinity();
 }
 
-/// The largest error of value = 1 / (1 + e) or x / (1 + e), where e = exp(-v) and v is known to `of_argument` relative: the error of
-/// e counts by its share in 1 + e. Where 1 + e passes 2^126 __fdividef may give 0, and where it overflows either rung does.
+/// The largest error of value = 1 / (1 + e) or x / (1 + e), where e = exp(-v) and v is known to `of_argument` relative:
+/// the error of e counts by its share in 1 + e. Where 1 + e passes 2^126 __fdividef may give 0, and where it overflows
+/// either rung does.
 inline double quotient_error(bool intrinsic, double value, double v, double of_argument) {
   constexpr double kLeast = 0x1p-148;  // of results below the normal range
   const double e = std::exp(-v), size = std::abs(value);
@@ -64,8 +69,9 @@ inline double quotient_error(bool intrinsic, double value, double v, double of_a
   return size * (of_e / (1 + e) + kOneRounding) + error_of(intrinsic ? kFdividefUlps : 0, value) + kLeast;
 }
 
-/// The largest abs(f(x) - exact) of rung 0 or 1 for a float x, from NVIDIA's bounds for the functions ("CUDA C++ Programming Guide",
-/// release 13, "Mathematical Functions"; "PTX ISA", `sin`) and the roundings in between. Infinite where NVIDIA states none.
+/// The largest abs(f(x) - exact) of rung 0 or 1 for a float x, from NVIDIA's bounds for the functions ("CUDA C++
+/// Programming Guide", release 13, "Mathematical Functions"; "PTX ISA", `sin`) and the roundings in between. Infinite
+/// where NVIDIA states none.
 inline double documented_error(MathFunction function, int rung, double x) {
   const bool intrinsic = rung == 1;
   const double value = math_value(function, x);
@@ -79,7 +85,8 @@ inline double documented_error(MathFunction function, int rung, double x) {
     case MathFunction::sigmoid:
       return quotient_error(intrinsic, value, x, 0);
     case MathFunction::gelu: {
-      const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), of_argument = 7 * kOneRounding;  // its products and sum
+      const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x),
+                   of_argument = 7 * kOneRounding;  // its products and sum
       if (intrinsic) return quotient_error(true, value, 2 * u, of_argument);
       const double tanh = std::tanh(u), slope = 1 - tanh * tanh;
       const double of_tanh = error_of(kLibraryUlps, tanh) + slope * std::abs(u) * of_argument;
@@ -98,8 +105,9 @@ inline float product_towards_zero(float a, float b) {
   return std::abs(static_cast<double>(nearest)) > std::abs(exact) ? std::nextafter(nearest, 0.0F) : nearest;
 }
 
-/// __expf and __sinf as nvcc compiles them, a product and one approximation instruction (ex2, sin), with that instruction taken as
-/// exact: what is left is the error of the product alone. A model; a GPU adds the instruction's own error.
+/// __expf and __sinf as nvcc compiles them, a product and one approximation instruction (ex2, sin), with that
+/// instruction taken as exact: what is left is the error of the product alone. A model; a GPU adds the instruction's
+/// own error.
 inline float modelled_expf(float x) { return static_cast<float>(std::exp2(static_cast<double>(x * 1.4426950216F))); }
 inline float modelled_sinf(float x) {
   return static_cast<float>(std::sin(2 * M_PI * static_cast<double>(product_towards_zero(x, 0.15915493667F))));

@@ -1,7 +1,7 @@
-// The page behind `./tenfold kernel fast_math`. The microscope counts memory accesses, in which the rungs are alike, and computes
-// intrinsics exactly: instructions and errors are the subject of lesson 47.
-#include <tenfold/fast_math.h>
-#include <tenfold/kernel_page.h>
+// The page behind `./tenfold kernel fast_math`. The microscope counts memory accesses, in which the rungs are alike,
+// and computes intrinsics exactly: instructions and errors are the subject of lesson 47.
+#include "common/kernel_page/kernel_page.h"
+#include "fast_math.h"
 
 #include <algorithm>
 #include <vector>
@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
       .shape = {{"n", 8192}, {"repeats", 1}},
       .rungs = {{"library", "expf, sinf, tanhf, division: within 2 units in the last place everywhere."},
                 {"intrinsics",
-                 "__expf, __sinf, __fdividef: fewer instructions, the same memory accesses; exact here, on a GPU they are not."}},
+                 "__expf, __sinf, __fdividef: fewer instructions, the same memory accesses; exact here, on a GPU they "
+                 "are not."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

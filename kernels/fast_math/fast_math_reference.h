@@ -3,12 +3,13 @@
 
 #include <vector>
 
-#include "../expected.h"
 #include "fast_math_error.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
-/// fast_math() for these floats. A bound is infinite where NVIDIA states no error: there any number passes, but not NaN.
+/// fast_math() for these floats. A bound is infinite where NVIDIA states no error: there any number passes, but not
+/// NaN.
 inline Expected fast_math_reference(const std::vector<float>& in, MathFunction function, int repeats, int rung) {
   Expected expected(static_cast<int64_t>(in.size()));
   for (size_t i = 0; i < in.size(); ++i) {

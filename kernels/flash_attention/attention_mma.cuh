@@ -1,22 +1,22 @@
 #pragma once
 // Products of tiles on tensor cores, for __half and __nv_bfloat16: mma.sync of (16, 16) by (16, 8), with sums in float.
 //
-// A warp has 16 rows. In the layout that mma.sync gives its results, called a product's below, lane i holds of each 8 columns two
-// neighbours in rows i / 4 and i / 4 + 8. Two such results side by side, rounded to T, are what mma.sync takes as its left operand:
-// weights go from one product to the next without leaving the registers.
+// A warp has 16 rows. In the layout that mma.sync gives its results, called a product's below, lane i holds of each 8
+// columns two neighbours in rows i / 4 and i / 4 + 8. Two such results side by side, rounded to T, are what mma.sync
+// takes as its left operand: weights go from one product to the next without leaving the registers.
 
-#include "../ptx.cuh"
 #include "attention_tiles.cuh"
+#include "kernels/ptx.cuh"
 
 namespace tenfold::kernels {
 
-/// Values from one row of a tile to the next: 16 bytes more than a row has, so that the eight rows of 16 bytes that ldmatrix reads at a
-/// time lie in different banks.
+/// Values from one row of a tile to the next: 16 bytes more than a row has, so that the eight rows of 16 bytes that
+/// ldmatrix reads at a time lie in different banks.
 template <int D>
 inline constexpr int kMmaStride = D + 8;
 
-/// Starts copies of rows first to first + kRows - 1 of a (count, D) matrix to shared memory; 0 for rows that are not there. Where the
-/// matrix does not begin at 16 bytes, which an asynchronous copy wants, values are copied one by one.
+/// Starts copies of rows first to first + kRows - 1 of a (count, D) matrix to shared memory; 0 for rows that are not
+/// there. Where the matrix does not begin at 16 bytes, which an asynchronous copy wants, values are copied one by one.
 template <int kRows, int D, class T>
 __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count, bool packets) {
   constexpr int kEights = D / 8;
@@ -33,7 +33,8 @@ __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count,
   }
 }
 
-/// products (16, 8 * kTiles) = rows (16, D) * columns (8 * kTiles, D)^T, both in shared memory; `rows` are the warp's own.
+/// products (16, 8 * kTiles) = rows (16, D) * columns (8 * kTiles, D)^T, both in shared memory; `rows` are the warp's
+/// own.
 template <int D, int kTiles, class T>
 __device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, const T* columns) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -57,7 +58,8 @@ __device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, con
   }
 }
 
-/// sums (16, D) += weights (16, 8 * kTiles) * tile (8 * kTiles, D): weights a product, rounded to T; the tile in shared memory.
+/// sums (16, D) += weights (16, 8 * kTiles) * tile (8 * kTiles, D): weights a product, rounded to T; the tile in shared
+/// memory.
 template <int D, int kTiles, class T>
 __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[kTiles][4], const T* tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -65,7 +67,8 @@ __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[k
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     const uint32_t a[4] = {register_of<T>(weights[n][0], weights[n][1]), register_of<T>(weights[n][2], weights[n][3]),
-                           register_of<T>(weights[n + 1][0], weights[n + 1][1]), register_of<T>(weights[n + 1][2], weights[n + 1][3])};
+                           register_of<T>(weights[n + 1][0], weights[n + 1][1]),
+                           register_of<T>(weights[n + 1][2], weights[n + 1][3])};
 #pragma unroll
     for (int d = 0; d < D / 8; d += 2) {
       uint32_t b[4];
@@ -76,11 +79,12 @@ __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[k
   }
 }
 
-/// The warp's sums, each times its row's factor, to rows first to first + 15 of a (count, D) matrix. They go by way of `stage`, 16 rows
-/// of shared memory that only this warp still uses, so that lanes store 16 neighbouring bytes each instead of 4.
+/// The warp's sums, each times its row's factor, to rows first to first + 15 of a (count, D) matrix. They go by way of
+/// `stage`, 16 rows of shared memory that only this warp still uses, so that lanes store 16 neighbouring bytes each
+/// instead of 4.
 template <int D, class T>
-__device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8][4], float upper, float lower, int first, int count,
-                                 bool packets) {
+__device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8][4], float upper, float lower,
+                                 int first, int count, bool packets) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t* words = reinterpret_cast<uint32_t*>(stage + lane / 4 * kMmaStride<D>) + lane % 4;
   __syncwarp();  // the other lanes may still read these rows

@@ -1,5 +1,6 @@
 #pragma once
-// Attention on tensor cores, forward and backward, for __half and __nv_bfloat16. The softmax and all sums stay in float.
+// Attention on tensor cores, forward and backward, for __half and __nv_bfloat16. The softmax and all sums stay in
+// float.
 
 #include "attention_mma.cuh"
 #include "flash_attention_backward.cuh"
@@ -8,19 +9,22 @@ namespace tenfold::kernels {
 
 inline constexpr int kMmaRows = 64;  // of a block: four warps
 inline constexpr int kMmaKeys = 64;  // of a tile in the forward pass
-inline constexpr int kMmaStep = 32;  // rows that stream past in a backward pass: two sums of (16, D) leave no registers for more
+inline constexpr int kMmaStep =
+    32;  // rows that stream past in a backward pass: two sums of (16, D) leave no registers for more
 
-/// Values of dynamic shared memory: q, and two tiles of k and of v; two tiles that stay, and two each of two that stream past.
+/// Values of dynamic shared memory: q, and two tiles of k and of v; two tiles that stay, and two each of two that
+/// stream past.
 template <int D>
 inline constexpr int kMmaForwardValues = (kMmaRows + 4 * kMmaKeys) * kMmaStride<D>;
 template <int D>
 inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * kMmaStride<D>;
 
-/// Rung 3: the same loop on tensor cores. A warp makes 16 x 64 scores and 16 x D results with mma.sync; ldmatrix brings the operands
-/// from tiles of 16-bit values, half the bytes. While a tile is worked on, the next one is on its way to the other half of shared
-/// memory past the registers (cp.async), so that one barrier for each tile is enough.
+/// Rung 3: the same loop on tensor cores. A warp makes 16 x 64 scores and 16 x D results with mma.sync; ldmatrix brings
+/// the operands from tiles of 16-bit values, half the bytes. While a tile is worked on, the next one is on its way to
+/// the other half of shared memory past the registers (cp.async), so that one barrier for each tile is enough.
 template <class T, int D>
-static __global__ void __launch_bounds__(2 * kMmaRows, 2) attention_tensor_cores(T* out, float* logsumexp, AttentionInput<T> in) {
+static __global__ void __launch_bounds__(2 * kMmaRows, 2)
+    attention_tensor_cores(T* out, float* logsumexp, AttentionInput<T> in) {
   constexpr int kTile = kMmaKeys * kMmaStride<D>, kTiles = kMmaKeys / 8;
   T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kMmaRows * kMmaStride<D>, *v_tiles = k_tiles + 2 * kTile;
   const int tiles = (in.queries + kMmaRows - 1) / kMmaRows;
@@ -88,13 +92,15 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2) attention_tensor_cores
   for (int half = 0; half < 2; ++half) {
     total[half] = combine_quad(total[half], Add());
     const int row = query + 8 * half;
-    if (lane % 4 == 0 && row < in.queries) logsumexp[head * in.queries + row] = (largest[half] * scale + log2f(total[half])) * kLn2;
+    if (lane % 4 == 0 && row < in.queries)
+      logsumexp[head * in.queries + row] = (largest[half] * scale + log2f(total[half])) * kLn2;
   }
   mma_store<D>(of_head<D>(out, head, in.queries), q_tile + warp_row * kMmaStride<D>, sums, 1 / total[0], 1 / total[1],
                first_query + warp_row, in.queries, in.packets);
 }
 
-/// attention_gradient_keys() on tensor cores: a block has 64 keys, a warp 16 of them, and 32 queries at a time stream past.
+/// attention_gradient_keys() on tensor cores: a block has 64 keys, a warp 16 of them, and 32 queries at a time stream
+/// past.
 template <class T, int D>
 static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     attention_gradient_keys_tensor_cores(T* grad_k, T* grad_v, AttentionInput<T> in, AttentionGradient<T> from) {
@@ -148,10 +154,10 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     mma_add<D>(k_sums, ds, q_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * kMmaStride<D>, k_sums, in.scale, in.scale, first_key + warp_row,
+  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * kMmaStride<D>, k_sums, in.scale, in.scale,
+               first_key + warp_row, in.keys, in.packets);
+  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * kMmaStride<D>, v_sums, 1, 1, first_key + warp_row,
                in.keys, in.packets);
-  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * kMmaStride<D>, v_sums, 1, 1, first_key + warp_row, in.keys,
-               in.packets);
 }
 
 /// attention_gradient_queries() on tensor cores: a block has 64 queries, and 32 keys at a time stream past.
@@ -206,8 +212,8 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     mma_add<D>(sums, ds, k_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * kMmaStride<D>, sums, in.scale, in.scale, first_query + warp_row,
-               in.queries, in.packets);
+  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * kMmaStride<D>, sums, in.scale, in.scale,
+               first_query + warp_row, in.queries, in.packets);
 }
 
 }  // namespace tenfold::kernels

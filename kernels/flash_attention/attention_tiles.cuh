@@ -1,7 +1,8 @@
 #pragma once
-// What the attention kernels share: where a head lies, tiles of rows in shared memory, and products of such tiles in registers.
+// What the attention kernels share: where a head lies, tiles of rows in shared memory, and products of such tiles in
+// registers.
 
-#include "../rows.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
@@ -51,7 +52,8 @@ __device__ inline float4 load_four(const T* matrix, int64_t i, bool packets) {
 
 template <class T>
 __device__ inline void store_four(T* matrix, int64_t i, float4 values, bool packets) {
-  const Packet<T, 4> p{from_float<T>(values.x), from_float<T>(values.y), from_float<T>(values.z), from_float<T>(values.w)};
+  const Packet<T, 4> p{from_float<T>(values.x), from_float<T>(values.y), from_float<T>(values.z),
+                       from_float<T>(values.w)};
   if (packets) {
     packets_of<4>(matrix)[i] = p;
   } else {
@@ -60,13 +62,13 @@ __device__ inline void store_four(T* matrix, int64_t i, float4 values, bool pack
   }
 }
 
-/// Floats from one row of a tile to the next. Four more than a row has: eight lanes that read 16 bytes each of the same column of
-/// eight rows then use all 32 banks, where they would all meet in four.
+/// Floats from one row of a tile to the next. Four more than a row has: eight lanes that read 16 bytes each of the same
+/// column of eight rows then use all 32 banks, where they would all meet in four.
 template <int D>
 inline constexpr int kTileStride = D + 4;
 
-/// Rows first to first + kRows - 1 of a (count, D) matrix to shared memory, as floats; 0 for rows that are not there. By all
-/// threads of a one-dimensional block; lanes move neighbours.
+/// Rows first to first + kRows - 1 of a (count, D) matrix to shared memory, as floats; 0 for rows that are not there.
+/// By all threads of a one-dimensional block; lanes move neighbours.
 template <int kRows, int D, class T>
 __device__ inline void load_tile(float* tile, const T* matrix, int first, int count, bool packets) {
   constexpr int kFours = D / 4;
@@ -78,9 +80,11 @@ __device__ inline void load_tile(float* tile, const T* matrix, int first, int co
   }
 }
 
-// --- products in registers -----------------------------------------------------------------------------------------------------
-// A warp works on 16 rows, each lane on four of them: row lane / 8 and every fourth from there. Where there are columns of scores,
-// a lane has column lane % 8 and every eighth from there; where there are columns of a result, four neighbours and every 32nd.
+// --- products in registers
+// ----------------------------------------------------------------------------------------------------- A warp works on
+// 16 rows, each lane on four of them: row lane / 8 and every fourth from there. Where there are columns of scores, a
+// lane has column lane % 8 and every eighth from there; where there are columns of a result, four neighbours and every
+// 32nd.
 
 inline constexpr int kWarpRows = 16;
 
@@ -96,8 +100,9 @@ __device__ inline float combine_row(float value, Combine combine) {
   return value;
 }
 
-/// products[r][c] = row r of the lane times row c of another tile, both of length D: what a row of q and a row of k give. `rows`
-/// and `columns` are the lane's first row in each tile. 4 + kColumns loads of 16 bytes for 16 * kColumns multiply-adds.
+/// products[r][c] = row r of the lane times row c of another tile, both of length D: what a row of q and a row of k
+/// give. `rows` and `columns` are the lane's first row in each tile. 4 + kColumns loads of 16 bytes for 16 * kColumns
+/// multiply-adds.
 template <int D, int kColumns>
 __device__ inline void dot_products(float (&products)[4][kColumns], const float* rows, const float* columns) {
 #pragma unroll
@@ -115,12 +120,14 @@ __device__ inline void dot_products(float (&products)[4][kColumns], const float*
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) products[r][c] += a[r].x * b[c].x + a[r].y * b[c].y + a[r].z * b[c].z + a[r].w * b[c].w;
+      for (int c = 0; c < kColumns; ++c)
+        products[r][c] += a[r].x * b[c].x + a[r].y * b[c].y + a[r].z * b[c].z + a[r].w * b[c].w;
     }
   }
 }
 
-/// Floats from one row to the next of a tile of weights with kColumns columns: four rows of eight lanes then use all 32 banks.
+/// Floats from one row to the next of a tile of weights with kColumns columns: four rows of eight lanes then use all 32
+/// banks.
 template <int kColumns>
 inline constexpr int kWeightStride = kColumns + 8;
 
@@ -130,12 +137,13 @@ __device__ inline void store_weights(float* weights, const float (&values)[4][kC
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) weights[(lane_row() + 4 * r) * kWeightStride<8 * kColumns> + lane_column() + 8 * c] = values[r][c];
+    for (int c = 0; c < kColumns; ++c)
+      weights[(lane_row() + 4 * r) * kWeightStride<8 * kColumns> + lane_column() + 8 * c] = values[r][c];
   }
 }
 
-/// sums += weights * tile: weights (rows, kDepth) as store_weights() left them, tile (kDepth, D). 4 + D / 8 loads of 16 bytes for
-/// 2 * D multiply-adds.
+/// sums += weights * tile: weights (rows, kDepth) as store_weights() left them, tile (kDepth, D). 4 + D / 8 loads of 16
+/// bytes for 2 * D multiply-adds.
 template <int D, int kDepth>
 __device__ inline void add_product(float4 (&sums)[4][D / 32], const float* weights, const float* tile) {
 #pragma unroll 1  // more would take more registers than there are for D = 128
@@ -161,23 +169,25 @@ __device__ inline void add_product(float4 (&sums)[4][D / 32], const float* weigh
 
 __device__ inline float4 times(float4 a, float b) { return {a.x * b, a.y * b, a.z * b, a.w * b}; }
 
-/// The lane's rows of a result, each times its factor, to rows first + ... of a (count, D) matrix; rows that are not there are left
-/// out.
+/// The lane's rows of a result, each times its factor, to rows first + ... of a (count, D) matrix; rows that are not
+/// there are left out.
 template <int D, class T>
-__device__ inline void store_rows(T* matrix, const float4 (&sums)[4][D / 32], const float (&factors)[4], int first, int count,
-                                  bool packets) {
+__device__ inline void store_rows(T* matrix, const float4 (&sums)[4][D / 32], const float (&factors)[4], int first,
+                                  int count, bool packets) {
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const int row = first + lane_row() + 4 * r;
     if (row >= count) continue;
 #pragma unroll
     for (int i = 0; i < D / 32; ++i) {
-      store_four(matrix, static_cast<int64_t>(row) * (D / 4) + lane_column() + 8 * i, times(sums[r][i], factors[r]), packets);
+      store_four(matrix, static_cast<int64_t>(row) * (D / 4) + lane_column() + 8 * i, times(sums[r][i], factors[r]),
+                 packets);
     }
   }
 }
 
-/// Rows of the tile that streams past: as many as leave room for the others in the 64 KiB that a block may have on Turing.
+/// Rows of the tile that streams past: as many as leave room for the others in the 64 KiB that a block may have on
+/// Turing.
 template <int D>
 inline constexpr int kStreamed = D == 128 ? 16 : 32;
 

@@ -1,23 +1,26 @@
 #pragma once
 // The forward pass on CUDA cores. flash_attention.h says what is computed; a head is one of batch * heads.
 
-#include "../online_softmax.cuh"
 #include "attention_tiles.cuh"
+#include "kernels/online_softmax.cuh"
 
 namespace tenfold::kernels {
 
-// --- rung 0: materialised -----------------------------------------------------------------------------------------------------
-// Three kernels, as a formula in a framework runs: every score goes to memory, and comes back twice for the softmax and once for
-// the product. The matrices of scores are heads * queries * keys floats: with twice the length, four times the memory.
+// --- rung 0: materialised
+// ----------------------------------------------------------------------------------------------------- Three kernels,
+// as a formula in a framework runs: every score goes to memory, and comes back twice for the softmax and once for the
+// product. The matrices of scores are heads * queries * keys floats: with twice the length, four times the memory.
 
 inline constexpr int kScoreTile = 32;
 
-/// scores (heads, queries, keys) = scale * q k^T, -infinity where a query does not see a key. A thread per score; a block has a tile
-/// of 32 x 32, and copies 32 columns of q and of k at a time to shared memory. The tile of k is padded, since lanes read its columns.
+/// scores (heads, queries, keys) = scale * q k^T, -infinity where a query does not see a key. A thread per score; a
+/// block has a tile of 32 x 32, and copies 32 columns of q and of k at a time to shared memory. The tile of k is
+/// padded, since lanes read its columns.
 template <class T>
 static __global__ void attention_scores(float* scores, AttentionInput<T> in, int head_dim) {
   __shared__ float q_tile[kScoreTile][kScoreTile], k_tile[kScoreTile][kScoreTile + 1];
-  const int row_tiles = (in.queries + kScoreTile - 1) / kScoreTile, column_tiles = (in.keys + kScoreTile - 1) / kScoreTile;
+  const int row_tiles = (in.queries + kScoreTile - 1) / kScoreTile,
+            column_tiles = (in.keys + kScoreTile - 1) / kScoreTile;
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int64_t head = blockIdx.x / column_tiles / row_tiles;
   const int first_query = static_cast<int>(blockIdx.x / column_tiles % row_tiles) * kScoreTile;
@@ -25,7 +28,8 @@ static __global__ void attention_scores(float* scores, AttentionInput<T> in, int
   const T *q = in.q + head * in.queries * head_dim, *k = in.k + head * in.keys * head_dim;
   float sum = 0;
   for (int d = 0; d < head_dim; d += kScoreTile) {
-    q_tile[y][x] = first_query + y < in.queries ? to_float(q[static_cast<int64_t>(first_query + y) * head_dim + d + x]) : 0;
+    q_tile[y][x] =
+        first_query + y < in.queries ? to_float(q[static_cast<int64_t>(first_query + y) * head_dim + d + x]) : 0;
     k_tile[y][x] = first_key + y < in.keys ? to_float(k[static_cast<int64_t>(first_key + y) * head_dim + d + x]) : 0;
     __syncthreads();
     for (int i = 0; i < kScoreTile; ++i) sum += q_tile[y][i] * k_tile[x][i];
@@ -36,7 +40,8 @@ static __global__ void attention_scores(float* scores, AttentionInput<T> in, int
   scores[(head * in.queries + query) * in.keys + key] = sees(in, query, key) ? sum * in.scale : -INFINITY;
 }
 
-/// Softmax of each row of scores in place, and its logsumexp. A warp per row; the largest score and the sum are found in one pass.
+/// Softmax of each row of scores in place, and its logsumexp. A warp per row; the largest score and the sum are found
+/// in one pass.
 template <class T>
 static __global__ void attention_softmax(float* scores, float* logsumexp, int64_t rows, AttentionInput<T> in) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
@@ -50,7 +55,8 @@ static __global__ void attention_softmax(float* scores, float* logsumexp, int64_
   if (lane == 0) logsumexp[row] = found.largest + logf(found.sum);
 }
 
-/// out (heads, queries, head_dim) = weights * v. A thread per value of the result, in tiles as attention_scores() has them.
+/// out (heads, queries, head_dim) = weights * v. A thread per value of the result, in tiles as attention_scores() has
+/// them.
 template <class T>
 static __global__ void attention_product(T* out, const float* weights, AttentionInput<T> in, int head_dim) {
   __shared__ float weight_tile[kScoreTile][kScoreTile], v_tile[kScoreTile][kScoreTile];
@@ -62,7 +68,8 @@ static __global__ void attention_product(T* out, const float* weights, Attention
   const T* v = in.v + head * in.keys * head_dim;
   float sum = 0;
   for (int key = 0; key < in.keys; key += kScoreTile) {
-    weight_tile[y][x] = query < in.queries && key + x < in.keys ? weights[(head * in.queries + query) * in.keys + key + x] : 0;
+    weight_tile[y][x] =
+        query < in.queries && key + x < in.keys ? weights[(head * in.queries + query) * in.keys + key + x] : 0;
     v_tile[y][x] = key + y < in.keys ? to_float(v[static_cast<int64_t>(key + y) * head_dim + column]) : 0;
     __syncthreads();
     for (int i = 0; i < kScoreTile; ++i) sum += weight_tile[y][i] * v_tile[i][x];
@@ -71,16 +78,18 @@ static __global__ void attention_product(T* out, const float* weights, Attention
   if (query < in.queries) out[(head * in.queries + query) * head_dim + column] = from_float<T>(sum);
 }
 
-// --- rung 1: online -----------------------------------------------------------------------------------------------------------
+// --- rung 1: online
+// -----------------------------------------------------------------------------------------------------------
 
 inline constexpr int kOnlineRows = 32, kOnlineKeys = 32, kOnlineLanes = 4;
 
-/// Rung 1: no score is ever written. Four lanes hold a row of q and the result that belongs to it, a quarter each. Keys come by in
-/// tiles of shared memory; each new score may be the largest so far, and then what was summed is scaled down to it. Memory moves q
-/// and the results once, and keys and values once for every 32 queries. What costs now is shared memory: two loads of 16 bytes for
-/// eight multiply-adds, and two exponentials and two shuffles for every score.
+/// Rung 1: no score is ever written. Four lanes hold a row of q and the result that belongs to it, a quarter each. Keys
+/// come by in tiles of shared memory; each new score may be the largest so far, and then what was summed is scaled down
+/// to it. Memory moves q and the results once, and keys and values once for every 32 queries. What costs now is shared
+/// memory: two loads of 16 bytes for eight multiply-adds, and two exponentials and two shuffles for every score.
 template <class T, int D>
-static __global__ void __launch_bounds__(kOnlineRows* kOnlineLanes, 4) attention_online(T* out, float* logsumexp, AttentionInput<T> in) {
+static __global__ void __launch_bounds__(kOnlineRows* kOnlineLanes, 4)
+    attention_online(T* out, float* logsumexp, AttentionInput<T> in) {
   constexpr int kFours = D / 4 / kOnlineLanes;  // of each lane; neighbouring lanes have neighbouring fours
   alignas(16) __shared__ float k_tile[kOnlineKeys * kTileStride<D>], v_tile[kOnlineKeys * kTileStride<D>];
   const int tiles = (in.queries + kOnlineRows - 1) / kOnlineRows;
@@ -133,21 +142,24 @@ static __global__ void __launch_bounds__(kOnlineRows* kOnlineLanes, 4) attention
   for (int i = 0; i < kFours; ++i) store_four(out, row + i * kOnlineLanes, times(sum[i], 1 / total), in.packets);
 }
 
-// --- rung 2: tiles in registers -----------------------------------------------------------------------------------------------
+// --- rung 2: tiles in registers
+// -----------------------------------------------------------------------------------------------
 
 inline constexpr int kQueryRows = 64;  // of a block of rung 2: four warps
 
 /// Floats of dynamic shared memory: tiles of q, of k, of v, and the weights.
 template <int D>
-inline constexpr int kForwardFloats = (kQueryRows + 2 * kStreamed<D>)*kTileStride<D> + kQueryRows * kWeightStride<kStreamed<D>>;
+inline constexpr int kForwardFloats =
+    (kQueryRows + 2 * kStreamed<D>)*kTileStride<D> + kQueryRows * kWeightStride<kStreamed<D>>;
 
-/// Rung 2: a warp has 16 queries to itself, a lane a tile of 4 x 4 scores (4 x 2 for D = 128) and of 4 x D / 8 results: in shared
-/// memory one load of 16 bytes serves 8 to 16 multiply-adds. Scores are rescaled once for a tile of keys and not for each key; the
-/// weights go through shared memory, but only between lanes of a warp. With `causal`, tiles that no query of the block sees are
-/// skipped: half of the work of a long sequence. Powers are of 2, which is what the hardware has; the scale holds log2(e).
-/// Memory moves keys and values once for every 64 queries.
+/// Rung 2: a warp has 16 queries to itself, a lane a tile of 4 x 4 scores (4 x 2 for D = 128) and of 4 x D / 8 results:
+/// in shared memory one load of 16 bytes serves 8 to 16 multiply-adds. Scores are rescaled once for a tile of keys and
+/// not for each key; the weights go through shared memory, but only between lanes of a warp. With `causal`, tiles that
+/// no query of the block sees are skipped: half of the work of a long sequence. Powers are of 2, which is what the
+/// hardware has; the scale holds log2(e). Memory moves keys and values once for every 64 queries.
 template <class T, int D>
-static __global__ void __launch_bounds__(2 * kQueryRows, 2) attention_registers(T* out, float* logsumexp, AttentionInput<T> in) {
+static __global__ void __launch_bounds__(2 * kQueryRows, 2)
+    attention_registers(T* out, float* logsumexp, AttentionInput<T> in) {
   constexpr int kKeys = kStreamed<D>, kColumns = kKeys / 8;
   float *q_tile = dynamic_shared<float>(), *k_tile = q_tile + kQueryRows * kTileStride<D>;
   float *v_tile = k_tile + kKeys * kTileStride<D>, *weights = v_tile + kKeys * kTileStride<D>;
@@ -201,7 +213,8 @@ static __global__ void __launch_bounds__(2 * kQueryRows, 2) attention_registers(
     total[r] = combine_row(total[r], Add());
     factors[r] = 1 / total[r];
     const int query = first_query + lane_row() + 4 * r;
-    if (lane_column() == 0 && query < in.queries) logsumexp[head * in.queries + query] = (largest[r] + log2f(total[r])) * kLn2;
+    if (lane_column() == 0 && query < in.queries)
+      logsumexp[head * in.queries + query] = (largest[r] + log2f(total[r])) * kLn2;
   }
   store_rows<D>(of_head<D>(out, head, in.queries), sums, factors, first_query, in.queries, in.packets);
 }

@@ -5,9 +5,9 @@
 
 namespace tenfold::kernels {
 
-/// q and out are (batch, heads, queries, head_dim); k and v are (batch, heads, keys, head_dim); all contiguous: head_dim is the
-/// fastest index, then the row. With `causal`, query i sees keys 0 to i (the mask begins top left, as PyTorch's does), whatever
-/// the two lengths are, so every query sees at least one key.
+/// q and out are (batch, heads, queries, head_dim); k and v are (batch, heads, keys, head_dim); all contiguous:
+/// head_dim is the fastest index, then the row. With `causal`, query i sees keys 0 to i (the mask begins top left, as
+/// PyTorch's does), whatever the two lengths are, so every query sees at least one key.
 struct AttentionShape {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, head_dim = 64;
   bool causal = false;
@@ -16,24 +16,25 @@ struct AttentionShape {
 /// The head dimensions that are compiled.
 constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 || head_dim == 64 || head_dim == 128; }
 
-/// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; the last of each is for tensor cores,
-/// which take no float.
+/// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; the last of each is for
+/// tensor cores, which take no float.
 template <class T>
 inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 4 : 3;
 template <class T>
 inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 
-/// out = softmax(q k^T / sqrt(head_dim)) v for each head, the softmax over the keys that a query sees; and logsumexp (batch,
-/// heads, queries): the logarithm of the sum of exp(score) of each query, natural, which backward needs. T is float, __half or
+/// out = softmax(q k^T / sqrt(head_dim)) v for each head, the softmax over the keys that a query sees; and logsumexp
+/// (batch, heads, queries): the logarithm of the sum of exp(score) of each query, natural, which backward needs. T is
+/// float, __half or
 /// __nv_bfloat16; sums are float's. head_dim is 32, 64 or 128.
-/// Rungs: 0 materialised: scores to memory, softmax, product (three kernels); 1 online softmax, keys and values in tiles of
-/// shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores (not float; needs compute
-/// capability 8.0).
-/// `workspace` has flash_attention_workspace_bytes() and may be null where that is 0. No two arrays may overlap.
-/// Throws std::invalid_argument, before any launch, for a size below 1 or too large for a grid, another head_dim, a workspace
-/// that is missing, or an unknown rung; std::runtime_error on a GPU that a rung does not run on.
-/// Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867); Dao, Fu, Ermon, Rudra
-/// and Re, "FlashAttention", 2022 (arXiv:2205.14135); Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
+/// Rungs: 0 materialised: scores to memory, softmax, product (three kernels); 1 online softmax, keys and values in
+/// tiles of shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores (not
+/// float; needs compute capability 8.0). `workspace` has flash_attention_workspace_bytes() and may be null where that
+/// is 0. No two arrays may overlap. Throws std::invalid_argument, before any launch, for a size below 1 or too large
+/// for a grid, another head_dim, a workspace that is missing, or an unknown rung; std::runtime_error on a GPU that a
+/// rung does not run on. Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018
+/// (arXiv:1805.02867); Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022 (arXiv:2205.14135); Dao,
+/// "FlashAttention-2", 2023 (arXiv:2307.08691).
 template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& shape, int rung = kFlashAttentionRungs<T> - 1);
@@ -43,16 +44,18 @@ inline int64_t flash_attention_workspace_bytes(const AttentionShape& s, int rung
   return rung == 0 ? s.batch * s.heads * s.queries * s.keys * int64_t{4} : 0;
 }
 
-/// The gradients for `grad_out`, of q's shape, from what the forward pass read and wrote. Scores are computed again, tile by tile,
-/// in two kernels: one for grad_k and grad_v, one for grad_q. Nothing is added by atomics, so the same inputs give the same bits.
-/// Rungs: 0 CUDA cores, 1 tensor cores (not float; needs compute capability 8.0).
+/// The gradients for `grad_out`, of q's shape, from what the forward pass read and wrote. Scores are computed again,
+/// tile by tile, in two kernels: one for grad_k and grad_v, one for grad_q. Nothing is added by atomics, so the same
+/// inputs give the same bits. Rungs: 0 CUDA cores, 1 tensor cores (not float; needs compute capability 8.0).
 /// `workspace` has flash_attention_backward_workspace_bytes(). Throws as flash_attention() does.
 template <class T, class Stream>
-void flash_attention_backward(Stream stream, T* grad_q, T* grad_k, T* grad_v, float* workspace, const T* grad_out, const T* q, const T* k,
-                              const T* v, const T* out, const float* logsumexp, const AttentionShape& shape,
-                              int rung = kFlashAttentionBackwardRungs<T> - 1);
+void flash_attention_backward(Stream stream, T* grad_q, T* grad_k, T* grad_v, float* workspace, const T* grad_out,
+                              const T* q, const T* k, const T* v, const T* out, const float* logsumexp,
+                              const AttentionShape& shape, int rung = kFlashAttentionBackwardRungs<T> - 1);
 
 /// A float for each query: the sum of grad_out * out.
-inline int64_t flash_attention_backward_workspace_bytes(const AttentionShape& s) { return s.batch * s.heads * s.queries * int64_t{4}; }
+inline int64_t flash_attention_backward_workspace_bytes(const AttentionShape& s) {
+  return s.batch * s.heads * s.queries * int64_t{4};
+}
 
 }  // namespace tenfold::kernels

@@ -1,8 +1,9 @@
 #pragma once
 // The backward pass on CUDA cores. With S the scores, P = exp(S - logsumexp) and G the gradient of the result O:
-//   dV = P^T G,   dP = G V^T,   dS = P (dP - D) with D the sum over a row of G O,   dQ = scale dS K,   dK = scale dS^T Q.
-// P is computed again from q, k and logsumexp, in tiles; D, one number for each query, is what lets dS be computed in tiles too: it
-// is the sum over a row of P dP, because O = P V.
+//   dV = P^T G,   dP = G V^T,   dS = P (dP - D) with D the sum over a row of G O,   dQ = scale dS K,   dK = scale dS^T
+//   Q.
+// P is computed again from q, k and logsumexp, in tiles; D, one number for each query, is what lets dS be computed in
+// tiles too: it is the sum over a row of P dP, because O = P V.
 
 #include "attention_tiles.cuh"
 
@@ -22,7 +23,8 @@ static __global__ void attention_dots(float* dots, const T* grad_out, const T* o
   if (row >= rows) return;  // a whole warp leaves
   const int lane = static_cast<int>(threadIdx.x % 32);
   float sum = 0;
-  for (int d = lane; d < head_dim; d += 32) sum += to_float(grad_out[row * head_dim + d]) * to_float(out[row * head_dim + d]);
+  for (int d = lane; d < head_dim; d += 32)
+    sum += to_float(grad_out[row * head_dim + d]) * to_float(out[row * head_dim + d]);
   sum = combine_warp(sum, Add());
   if (lane == 0) dots[row] = sum;
 }
@@ -35,8 +37,8 @@ constexpr int gradient_floats(int weights) {
   return 2 * (kGradientRows + kStreamed<D>)*kTileStride<D> + weights * kGradientRows * kWeightStride<kStreamed<D>>;
 }
 
-/// grad_k and grad_v: a block has 32 keys and goes over the queries, so that nobody else adds to its rows. With `causal` it begins at
-/// the first query that sees one of them. A row of its scores is a key, a column a query.
+/// grad_k and grad_v: a block has 32 keys and goes over the queries, so that nobody else adds to its rows. With
+/// `causal` it begins at the first query that sees one of them. A row of its scores is a key, a column a query.
 template <class T, int D>
 static __global__ void __launch_bounds__(2 * kGradientRows, 4)
     attention_gradient_keys(T* grad_k, T* grad_v, AttentionInput<T> in, AttentionGradient<T> from) {
@@ -96,7 +98,8 @@ static __global__ void __launch_bounds__(2 * kGradientRows, 4)
   const int first_query = static_cast<int>(blockIdx.x % tiles) * kGradientRows;
   const T *k = of_head<D>(in.k, head, in.keys), *v = of_head<D>(in.v, head, in.keys);
   load_tile<kGradientRows, D>(q_tile, of_head<D>(in.q, head, in.queries), first_query, in.queries, in.packets);
-  load_tile<kGradientRows, D>(grad_tile, of_head<D>(from.grad_out, head, in.queries), first_query, in.queries, in.packets);
+  load_tile<kGradientRows, D>(grad_tile, of_head<D>(from.grad_out, head, in.queries), first_query, in.queries,
+                              in.packets);
   float shift[4], dot[4];
 #pragma unroll
   for (int r = 0; r < 4; ++r) {

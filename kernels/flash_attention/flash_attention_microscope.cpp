@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel flash_attention`.
-#include <tenfold/flash_attention.h>
-#include <tenfold/kernel_page.h>
+#include "common/kernel_page/kernel_page.h"
+#include "flash_attention.h"
 
 #include <cuda_bf16.h>
 
@@ -25,13 +25,15 @@ simt::PageRun run(simt::Device& device, const simt::Shape& shape, int rung) {
   const auto q = device.buffer<Value>("q", query_values), out = device.buffer<Value>("out", query_values);
   const auto k = device.buffer<Value>("k", key_values), v = device.buffer<Value>("v", key_values);
   const auto logsumexp = device.buffer<float>("logsumexp", attention.queries);
-  const auto scores = device.buffer<float>("scores", std::max<int64_t>(1, flash_attention_workspace_bytes(attention, rung) / 4));
+  const auto scores =
+      device.buffer<float>("scores", std::max<int64_t>(1, flash_attention_workspace_bytes(attention, rung) / 4));
   simt::fill_normal(46, {q, k, v});
 
   flash_attention(&device, out.data(), logsumexp.data(), scores.data(), q.data(), k.data(), v.data(), attention, rung);
 
   const Rounding weights = rung == kFlashAttentionRungs<Value> - 1 ? kBfloat16Rounding : kFloatRounding;
-  const auto expected = flash_attention_reference({simt::wide(q), simt::wide(k), simt::wide(v)}, attention, kBfloat16Rounding, weights);
+  const auto expected =
+      flash_attention_reference({simt::wide(q), simt::wide(k), simt::wide(v)}, attention, kBfloat16Rounding, weights);
   return {.worst_error = std::max(worst_error(out, expected.out), worst_error(logsumexp, expected.logsumexp)),
           .flops = 4.0 * static_cast<double>(attention.queries * attention.keys * attention.head_dim),  // two products
           .least_bytes = 2 * (query_values + key_values) * static_cast<int64_t>(sizeof(Value)) + 4 * attention.queries};
@@ -45,9 +47,13 @@ int main(int argc, char** argv) {
       .title = "Attention of one head of 64 in bfloat16",
       .shape = {{"queries", 128}, {"keys", 128}},
       .rungs = {{"materialised", "Scores go to memory, and come back for the softmax and for the product with v."},
-                {"online", "Keys come by in tiles, and what was summed is scaled down when a larger score comes: no score is written."},
-                {"registers", "A lane keeps a tile of scores and of results in registers, and scales once for a tile of keys."},
-                {"tensor cores", "Products by mma.sync on operands from ldmatrix, the next tile on its way by cp.async."}},
+                {"online",
+                 "Keys come by in tiles, and what was summed is scaled down when a larger score comes: no score is "
+                 "written."},
+                {"registers",
+                 "A lane keeps a tile of scores and of results in registers, and scales once for a tile of keys."},
+                {"tensor cores",
+                 "Products by mma.sync on operands from ldmatrix, the next tile on its way by cp.async."}},
       .run = run};
   return simt::show(argc, argv, page);
 }

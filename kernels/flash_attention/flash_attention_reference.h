@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "../expected.h"
 #include "flash_attention.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -13,8 +13,8 @@ struct AttentionValues {
   std::vector<double> q, k, v;
 };
 
-/// What a kernel should write. `weights` is the rounding of the weights before they are multiplied: float's on CUDA cores, the
-/// type's own on tensor cores.
+/// What a kernel should write. `weights` is the rounding of the weights before they are multiplied: float's on CUDA
+/// cores, the type's own on tensor cores.
 struct AttentionExpected {
   Expected out, logsumexp;
 };
@@ -40,14 +40,17 @@ struct AttentionRow {
     }
     for (const double score : scores) sum += std::exp(score - largest);
     logsumexp = largest + std::log(sum);
-    // The scale, log2(e), differences and the exponential itself round too, each in proportion to a score or to what is taken off.
-    for (size_t j = 0; j < scores.size(); ++j) errors[j] += kFloatRounding.unit * (8 + 6 * (std::abs(scores[j]) + std::abs(largest)));
+    // The scale, log2(e), differences and the exponential itself round too, each in proportion to a score or to what is
+    // taken off.
+    for (size_t j = 0; j < scores.size(); ++j)
+      errors[j] += kFloatRounding.unit * (8 + 6 * (std::abs(scores[j]) + std::abs(largest)));
   }
   double weight(size_t key) const { return std::exp(scores[key] - logsumexp); }
 };
 
 /// flash_attention(). An error in a score is a relative one of its weight, and of the sum that all are divided by.
-inline AttentionExpected flash_attention_reference(const AttentionValues& in, const AttentionShape& s, Rounding type, Rounding weights) {
+inline AttentionExpected flash_attention_reference(const AttentionValues& in, const AttentionShape& s, Rounding type,
+                                                   Rounding weights) {
   const int64_t heads = s.batch * s.heads, width = s.head_dim;
   AttentionExpected expected{Expected(heads * s.queries * width), Expected(heads * s.queries)};
   for (int64_t row = 0; row < heads * s.queries; ++row) {
@@ -79,12 +82,13 @@ struct AttentionGradients {
 };
 
 /// flash_attention_backward() for `grad_out`, `out` (as the kernel is given it) and a logsumexp of float.
-inline AttentionGradients flash_attention_backward_reference(const std::vector<double>& grad_out, const AttentionValues& in,
-                                                             const std::vector<double>& out, const AttentionShape& s, Rounding type,
-                                                             Rounding weights) {
+inline AttentionGradients flash_attention_backward_reference(const std::vector<double>& grad_out,
+                                                             const AttentionValues& in, const std::vector<double>& out,
+                                                             const AttentionShape& s, Rounding type, Rounding weights) {
   const int64_t heads = s.batch * s.heads, width = s.head_dim;
   const double scale = 1 / std::sqrt(static_cast<double>(width));
-  AttentionGradients grad{Expected(heads * s.queries * width), Expected(heads * s.keys * width), Expected(heads * s.keys * width)};
+  AttentionGradients grad{Expected(heads * s.queries * width), Expected(heads * s.keys * width),
+                          Expected(heads * s.keys * width)};
   const auto add = [](Expected& to, int64_t i, double value, double bound) {
     to.values[static_cast<size_t>(i)] += value;
     to.bounds[static_cast<size_t>(i)] += bound;
@@ -107,13 +111,17 @@ inline AttentionGradients flash_attention_backward_reference(const std::vector<d
         dp_error += sum_error(width) * std::abs(g[d] * v[d]);
       }
       const double p = scores.weight(key), ds = p * (dp - dot);
-      const double p_error = scores.errors[key] + kFloatRounding.unit * (4 + 4 * std::abs(scores.logsumexp));  // relative
-      const double ds_error =
-          p * (p_error * std::abs(dp - dot) + dp_error) + (weights.unit + 4 * kFloatRounding.unit) * std::abs(ds) + weights.least;
+      const double p_error =
+          scores.errors[key] + kFloatRounding.unit * (4 + 4 * std::abs(scores.logsumexp));  // relative
+      const double ds_error = p * (p_error * std::abs(dp - dot) + dp_error) +
+                              (weights.unit + 4 * kFloatRounding.unit) * std::abs(ds) + weights.least;
       for (int64_t d = 0; d < width; ++d) {
-        add(grad.v, of_key + d, p * g[d], (p * (p_error + weights.unit + sum_error(s.queries)) + weights.least) * std::abs(g[d]));
-        add(grad.k, of_key + d, scale * ds * q[d], scale * (ds_error + sum_error(s.queries) * std::abs(ds)) * std::abs(q[d]));
-        add(grad.q, row * width + d, scale * ds * k[d], scale * (ds_error + sum_error(s.keys) * std::abs(ds)) * std::abs(k[d]));
+        add(grad.v, of_key + d, p * g[d],
+            (p * (p_error + weights.unit + sum_error(s.queries)) + weights.least) * std::abs(g[d]));
+        add(grad.k, of_key + d, scale * ds * q[d],
+            scale * (ds_error + sum_error(s.queries) * std::abs(ds)) * std::abs(q[d]));
+        add(grad.q, row * width + d, scale * ds * k[d],
+            scale * (ds_error + sum_error(s.keys) * std::abs(ds)) * std::abs(k[d]));
       }
     }
   }

@@ -1,8 +1,8 @@
-#include <tenfold/flash_attention_torch.h>
+#include "flash_attention_torch.h"
 
-#include <tenfold/flash_attention.h>
+#include "flash_attention.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -23,15 +23,17 @@ kernels::AttentionShape attention_shape(const Tensor& q, const Tensor& k, bool c
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
   for (const auto& [name, tensor] : {std::pair<const char*, const Tensor&>{"q", q}, {"k", k}, {"v", v}}) {
-    TORCH_CHECK(tensor.defined() && tensor.dim() == 4, kName, ": ", name, " must have shape (batch, heads, length, head_dim)");
+    TORCH_CHECK(tensor.defined() && tensor.dim() == 4, kName, ": ", name,
+                " must have shape (batch, heads, length, head_dim)");
     shape_of(kName, tensor);
-    TORCH_CHECK(tensor.scalar_type() == q.scalar_type() && tensor.device() == q.device(), kName, ": ", name, " is ", tensor.scalar_type(),
-                " on ", tensor.device(), " and q ", q.scalar_type(), " on ", q.device());
-    TORCH_CHECK(tensor.size(0) == q.size(0) && tensor.size(1) == q.size(1) && tensor.size(3) == q.size(3), kName, ": ", name, " has shape ",
-                tensor.sizes(), " and q ", q.sizes(), "; only their lengths may differ");
+    TORCH_CHECK(tensor.scalar_type() == q.scalar_type() && tensor.device() == q.device(), kName, ": ", name, " is ",
+                tensor.scalar_type(), " on ", tensor.device(), " and q ", q.scalar_type(), " on ", q.device());
+    TORCH_CHECK(tensor.size(0) == q.size(0) && tensor.size(1) == q.size(1) && tensor.size(3) == q.size(3), kName, ": ",
+                name, " has shape ", tensor.sizes(), " and q ", q.sizes(), "; only their lengths may differ");
   }
   TORCH_CHECK(k.size(2) == v.size(2), kName, ": k has length ", k.size(2), " and v ", v.size(2));
-  TORCH_CHECK(kernels::flash_attention_takes(q.size(3)), kName, ": head_dim is ", q.size(3), "; it must be 32, 64 or 128");
+  TORCH_CHECK(kernels::flash_attention_takes(q.size(3)), kName, ": head_dim is ", q.size(3),
+              "; it must be 32, 64 or 128");
 }
 
 /// The last of `rungs`, or the one before where T's last is for tensor cores that the device does not have.
@@ -44,14 +46,17 @@ int last_of(int rungs, [[maybe_unused]] const Tensor& q) {
 }
 
 struct FlashAttention : torch::autograd::Function<FlashAttention> {
-  static Tensor forward(AutogradContext* context, const Tensor& queries, const Tensor& keys, const Tensor& values, bool causal) {
+  static Tensor forward(AutogradContext* context, const Tensor& queries, const Tensor& keys, const Tensor& values,
+                        bool causal) {
     const Tensor q = queries.contiguous(), k = keys.contiguous(), v = values.contiguous(), out = torch::empty_like(q);
     const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
-    launch_where_they_are({{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
-      using T = decltype(value);
-      kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q), data_of<T>(k), data_of<T>(v),
-                                  attention_shape(q, k, causal), last_of<T>(kernels::kFlashAttentionRungs<T>, q));
-    });
+    launch_where_they_are(
+        {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
+                                      data_of<T>(k), data_of<T>(v), attention_shape(q, k, causal),
+                                      last_of<T>(kernels::kFlashAttentionRungs<T>, q));
+        });
     context->save_for_backward({q, k, v, out, logsumexp});
     context->saved_data["causal"] = causal;
     return out;
@@ -77,8 +82,9 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
                           [&](auto stream, auto value) {
                             using T = decltype(value);
                             kernels::flash_attention_backward<T>(
-                                stream, data_of<T>(grad_q), data_of<T>(grad_k), data_of<T>(grad_v), data_of<float>(workspace),
-                                data_of<T>(grad), data_of<T>(q), data_of<T>(k), data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
+                                stream, data_of<T>(grad_q), data_of<T>(grad_k), data_of<T>(grad_v),
+                                data_of<float>(workspace), data_of<T>(grad), data_of<T>(q), data_of<T>(k),
+                                data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
                                 attention_shape(q, k, causal), last_of<T>(kernels::kFlashAttentionBackwardRungs<T>, q));
                           });
     return {grad_q, grad_k, grad_v, Tensor()};

@@ -4,7 +4,7 @@
 #include "hgemm_pipeline.cuh"
 
 #ifdef TENFOLD_HOPPER
-#include "hgemm_hopper.h"
+#include "hgemm_sm90.h"
 #endif
 
 #include <stdexcept>
@@ -32,13 +32,15 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
   constexpr int64_t kLargest = int64_t{1} << 30;  // an index plus a tile still fits in an int
   const auto check_size = [](const char* name, int64_t size) {
     if (size < 1 || size > kLargest)
-      throw std::invalid_argument(std::string("hgemm: ") + name + " = " + std::to_string(size) + " is not in 1 .. 2^30");
+      throw std::invalid_argument(std::string("hgemm: ") + name + " = " + std::to_string(size) +
+                                  " is not in 1 .. 2^30");
   };
   check_size("m", m);
   check_size("n", n);
   check_size("k", k);
   if (rung < 0 || rung > kHgemmHopperRung) {
-    throw std::invalid_argument("hgemm: rung " + std::to_string(rung) + " is not in 0 .. " + std::to_string(kHgemmHopperRung));
+    throw std::invalid_argument("hgemm: rung " + std::to_string(rung) + " is not in 0 .. " +
+                                std::to_string(kHgemmHopperRung));
   }
   if (rung > 0) require_ampere("hgemm");
 

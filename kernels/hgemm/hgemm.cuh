@@ -1,9 +1,9 @@
 #pragma once
-// The ladder of C (m, n) = A (m, k) * B (k, n) in 16 bits with sums in float32. hgemm.h says what each rung is called; rungs 3 and 4
-// are in hgemm_pipeline.cuh.
+// The ladder of C (m, n) = A (m, k) * B (k, n) in 16 bits with sums in float32. hgemm.h says what each rung is called;
+// rungs 3 and 4 are in hgemm_pipeline.cuh.
 //
-// In every rung a block computes one tile of C with 256 threads. The grid is one-dimensional. Where a tile reaches over the edge of
-// a matrix, loads give 0 and nothing is stored.
+// In every rung a block computes one tile of C with 256 threads. The grid is one-dimensional. Where a tile reaches over
+// the edge of a matrix, loads give 0 and nothing is stored.
 
 #include "hgemm_tile.cuh"
 
@@ -25,11 +25,13 @@ __device__ inline Packet<T, 4> hgemm_load4(const T* matrix, int rows, int column
   return four;
 }
 
-/// Rung 0: CUDA cores, as in the last rung of sgemm: a thread computes 8 x 8 results from float4 in shared memory, a warp 64 x 32, a
-/// block 128 x 128, with two tiles in turn. Elements are widened to float on their way to shared memory, so that global memory
-/// moves half of sgemm's bytes and everything behind it is the same: the multiply-adds of the CUDA cores are what costs.
+/// Rung 0: CUDA cores, as in the last rung of sgemm: a thread computes 8 x 8 results from float4 in shared memory, a
+/// warp 64 x 32, a block 128 x 128, with two tiles in turn. Elements are widened to float on their way to shared
+/// memory, so that global memory moves half of sgemm's bytes and everything behind it is the same: the multiply-adds of
+/// the CUDA cores are what costs.
 template <class T, bool kVectors>
-static __global__ void __launch_bounds__(256, kVectors ? 2 : 1) hgemm_cuda_cores(T* c, const T* a, const T* b, int m, int n, int k) {
+static __global__ void __launch_bounds__(256, kVectors ? 2 : 1)
+    hgemm_cuda_cores(T* c, const T* a, const T* b, int m, int n, int k) {
   constexpr int kTile = 128, kDepth = 16, kResults = 8;
   constexpr int kLaneRows = 32, kLaneColumns = 16;            // from one 4 x 4 square of a thread's results to the next
   alignas(16) __shared__ float a_tile[2][kDepth][kTile + 4];  // (buffer, depth, row)
@@ -85,8 +87,8 @@ static __global__ void __launch_bounds__(256, kVectors ? 2 : 1) hgemm_cuda_cores
     for (int s = 0; s < kResults; s += 4) {
       const int column = column0 + thread_column + s / 4 * kLaneColumns;
       T* to = c + hgemm_offset(row, n, column);
-      const Packet<T, 4> four = {
-          {from_float<T>(sum[r][s]), from_float<T>(sum[r][s + 1]), from_float<T>(sum[r][s + 2]), from_float<T>(sum[r][s + 3])}};
+      const Packet<T, 4> four = {{from_float<T>(sum[r][s]), from_float<T>(sum[r][s + 1]), from_float<T>(sum[r][s + 2]),
+                                  from_float<T>(sum[r][s + 3])}};
       if constexpr (kVectors) {
         if (column < n) *packets_of<4>(to) = four;
       } else {
@@ -98,10 +100,11 @@ static __global__ void __launch_bounds__(256, kVectors ? 2 : 1) hgemm_cuda_cores
   }
 }
 
-/// Rung 1: tensor cores. One mma.sync multiplies 16 x 16 by 16 x 8 elements: 2048 multiply-adds in one instruction of a warp, where
-/// CUDA cores do 32. A warp computes 64 x 32 results, as before, from fragments that lie spread over its lanes and are loaded
-/// element by element as the PTX ISA lays them out: 4 bytes at a time from A, 2 from B, because two neighbours of a fragment of B
-/// lie in two rows. 8 rows of A, or 4 rows of B, meet in the same banks: 4 passes for each of these loads.
+/// Rung 1: tensor cores. One mma.sync multiplies 16 x 16 by 16 x 8 elements: 2048 multiply-adds in one instruction of a
+/// warp, where CUDA cores do 32. A warp computes 64 x 32 results, as before, from fragments that lie spread over its
+/// lanes and are loaded element by element as the PTX ISA lays them out: 4 bytes at a time from A, 2 from B, because
+/// two neighbours of a fragment of B lie in two rows. 8 rows of A, or 4 rows of B, meet in the same banks: 4 passes for
+/// each of these loads.
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(256) hgemm_mma(T* c, const T* a, const T* b, int m, int n, int k) {
   constexpr int kTile = 128, kRows = 4, kColumns = 4;  // of fragments in a warp
@@ -123,7 +126,8 @@ static __global__ void __launch_bounds__(256) hgemm_mma(T* c, const T* a, const 
       for (int i = 0; i < kRows; ++i) {
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
-          const T* from = a_tile + (warp_row + 16 * i + group + r % 2 * 8) * kHgemmDepth + step + 2 * in_group + r / 2 * 8;
+          const T* from =
+              a_tile + (warp_row + 16 * i + group + r % 2 * 8) * kHgemmDepth + step + 2 * in_group + r / 2 * 8;
           fragments.a[i][r] = *reinterpret_cast<const uint32_t*>(from);
         }
       }
@@ -143,9 +147,10 @@ static __global__ void __launch_bounds__(256) hgemm_mma(T* c, const T* a, const 
   hgemm_store<kVectors>(c, m, n, row0 + warp_row, column0 + warp_column, sum);
 }
 
-/// Rung 2: ldmatrix loads four 8 x 8 matrices in one instruction and gives every lane what mma wants; for B it transposes them on
-/// the way. Its 8 rows of 16 bytes would meet in the banks just as before, so that packets change places within their row, by the
-/// row's number (a swizzle; padding would do as well, and takes room): 4 passes for each request of 512 bytes, the least there is.
+/// Rung 2: ldmatrix loads four 8 x 8 matrices in one instruction and gives every lane what mma wants; for B it
+/// transposes them on the way. Its 8 rows of 16 bytes would meet in the banks just as before, so that packets change
+/// places within their row, by the row's number (a swizzle; padding would do as well, and takes room): 4 passes for
+/// each request of 512 bytes, the least there is.
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(256) hgemm_ldmatrix(T* c, const T* a, const T* b, int m, int n, int k) {
   constexpr int kTile = 128, kRows = 4, kColumns = 4;

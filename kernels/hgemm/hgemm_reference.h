@@ -5,14 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
-/// C (m, n) = A (m, k) * B (k, n), row-major; `rounding` is that of C's type. Products of two 16-bit values are exact in float32.
-/// Their sums are float32's in any order, which tensor cores may cut off instead of rounding: twice the error of each sum.
-inline Expected hgemm_reference(const std::vector<double>& a, const std::vector<double>& b, int64_t m, int64_t n, int64_t k,
-                                Rounding rounding) {
+/// C (m, n) = A (m, k) * B (k, n), row-major; `rounding` is that of C's type. Products of two 16-bit values are exact
+/// in float32. Their sums are float32's in any order, which tensor cores may cut off instead of rounding: twice the
+/// error of each sum.
+inline Expected hgemm_reference(const std::vector<double>& a, const std::vector<double>& b, int64_t m, int64_t n,
+                                int64_t k, Rounding rounding) {
   Expected expected(m * n);
   std::vector<double> sizes(static_cast<size_t>(n));
   for (int64_t row = 0; row < m; ++row) {

@@ -1,22 +1,25 @@
 #pragma once
-// What the tensor-core rungs of the ladder share: how a block's tiles of A and B lie in shared memory, how they come there, how a
-// warp multiplies fragments, and how the sums leave.
+// What the tensor-core rungs of the ladder share: how a block's tiles of A and B lie in shared memory, how they come
+// there, how a warp multiplies fragments, and how the sums leave.
 
-#include "../ptx.cuh"
-#include "../rows.cuh"
 #include "hgemm_tile_order.h"
+#include "kernels/ptx.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
 /// Where an element lies: sizes fit in an int, their products do not.
-__device__ inline int64_t hgemm_offset(int row, int columns, int column) { return static_cast<int64_t>(row) * columns + column; }
+__device__ inline int64_t hgemm_offset(int row, int columns, int column) {
+  return static_cast<int64_t>(row) * columns + column;
+}
 
 template <class T>
 using HgemmPacket = Packet<T, 8>;
 
-// Tiles in shared memory, A (rows, 32) and B (32, columns), are row-major like their matrices, in packets of 8 elements. kSwizzled: a
-// packet's place in its row depends on the row, so that the 8 rows of a matrix of ldmatrix lie in 8 different groups of 4 banks.
-// In A a row is 64 bytes, and rows 2 apart would meet; in B it is a multiple of 128 bytes, and all would.
+// Tiles in shared memory, A (rows, 32) and B (32, columns), are row-major like their matrices, in packets of 8
+// elements. kSwizzled: a packet's place in its row depends on the row, so that the 8 rows of a matrix of ldmatrix lie
+// in 8 different groups of 4 banks. In A a row is 64 bytes, and rows 2 apart would meet; in B it is a multiple of 128
+// bytes, and all would.
 inline constexpr int kHgemmDepth = 32;
 
 /// Elements of one stage in shared memory: a tile of A, then one of B.
@@ -32,9 +35,9 @@ __device__ inline int hgemm_place(int row, int packet) {
 
 enum class HgemmCopy { plain, swizzled, async };
 
-/// Copies the tile of kRows x kWidth elements from (row0, column0) of a matrix on, by 256 threads, a packet at a time and
-/// neighbours by neighbours; 0 beyond the edges. By registers, or with `async` straight to shared memory by cp.async, swizzled: the
-/// thread then goes on at once. Without kVectors all goes by registers, element by element.
+/// Copies the tile of kRows x kWidth elements from (row0, column0) of a matrix on, by 256 threads, a packet at a time
+/// and neighbours by neighbours; 0 beyond the edges. By registers, or with `async` straight to shared memory by
+/// cp.async, swizzled: the thread then goes on at once. Without kVectors all goes by registers, element by element.
 template <HgemmCopy kHow, bool kVectors, int kRows, int kWidth, class T>
 __device__ inline void hgemm_copy(T* tile, const T* matrix, int rows, int columns, int row0, int column0) {
   constexpr int kPackets = kWidth / 8, kApart = 256 / kPackets;
@@ -67,29 +70,32 @@ struct HgemmFragments {
   uint32_t a[kRows][4], b[kColumns][2];
 };
 
-/// Fragments from swizzled tiles with ldmatrix: one for 16 x 16 elements of A, one for 16 x 16 of B, transposed on the way. `step`
-/// is 0 or 1; the warp's part of the block's tile begins at (row, column).
+/// Fragments from swizzled tiles with ldmatrix: one for 16 x 16 elements of A, one for 16 x 16 of B, transposed on the
+/// way. `step` is 0 or 1; the warp's part of the block's tile begins at (row, column).
 template <int kTileColumns, int kRows, int kColumns, class T>
-__device__ inline void hgemm_load_fragments(HgemmFragments<kRows, kColumns>& fragments, const T* a_tile, const T* b_tile, int row,
-                                            int column, int step) {
+__device__ inline void hgemm_load_fragments(HgemmFragments<kRows, kColumns>& fragments, const T* a_tile,
+                                            const T* b_tile, int row, int column, int step) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    ldmatrix_x4(fragments.a[i], a_tile + hgemm_place<true, kHgemmDepth>(row + 16 * i + lane % 16, step * 2 + lane / 16));
+    ldmatrix_x4(fragments.a[i],
+                a_tile + hgemm_place<true, kHgemmDepth>(row + 16 * i + lane % 16, step * 2 + lane / 16));
   }
 #pragma unroll
   for (int j = 0; j < kColumns; j += 2) {
     uint32_t four[4];
-    ldmatrix_x4_trans(four, b_tile + hgemm_place<true, kTileColumns>(step * 16 + lane % 16, column / 8 + j + lane / 16));
+    ldmatrix_x4_trans(four,
+                      b_tile + hgemm_place<true, kTileColumns>(step * 16 + lane % 16, column / 8 + j + lane / 16));
     fragments.b[j][0] = four[0], fragments.b[j][1] = four[1];
     fragments.b[j + 1][0] = four[2], fragments.b[j + 1][1] = four[3];
   }
 }
 
-/// sum += a * b. Neighbours in the order share a fragment of B, and every second row of mma goes backwards, so that it does so at
-/// the turn as well.
+/// sum += a * b. Neighbours in the order share a fragment of B, and every second row of mma goes backwards, so that it
+/// does so at the turn as well.
 template <class T, int kRows, int kColumns>
-__device__ inline void hgemm_multiply(float (&sum)[kRows][kColumns][4], const HgemmFragments<kRows, kColumns>& fragments) {
+__device__ inline void hgemm_multiply(float (&sum)[kRows][kColumns][4],
+                                      const HgemmFragments<kRows, kColumns>& fragments) {
 #pragma unroll
   for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
@@ -115,9 +121,9 @@ __device__ inline void hgemm_transpose_words(uint32_t (&words)[4]) {
   }
 }
 
-/// Writes a warp's sums to C from (row0, column0) on. As mma leaves them, a lane has two neighbours of each tile of 8 columns: 4
-/// bytes, and half a sector for the four lanes of a row. With kVectors the four exchange what they have of four tiles, so that each
-/// has all 8 columns of one, 16 bytes.
+/// Writes a warp's sums to C from (row0, column0) on. As mma leaves them, a lane has two neighbours of each tile of 8
+/// columns: 4 bytes, and half a sector for the four lanes of a row. With kVectors the four exchange what they have of
+/// four tiles, so that each has all 8 columns of one, 16 bytes.
 template <bool kVectors, int kRows, int kColumns, class T>
 __device__ inline void hgemm_store(T* c, int m, int n, int row0, int column0, const float (&sum)[kRows][kColumns][4]) {
   static_assert(kColumns % 4 == 0);

@@ -3,8 +3,8 @@
 
 namespace tenfold::kernels {
 
-/// The tile of C that a block computes: in groups of 8 rows of tiles, and within a group column by column. Blocks that run at the
-/// same time then use few different tiles of A and of B, which stay in L2.
+/// The tile of C that a block computes: in groups of 8 rows of tiles, and within a group column by column. Blocks that
+/// run at the same time then use few different tiles of A and of B, which stay in L2.
 struct HgemmTile {
   int row, column;
 };

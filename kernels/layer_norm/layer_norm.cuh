@@ -1,17 +1,18 @@
 #pragma once
 // Four ways to normalise a row, and the gradients. Row-major (rows, columns); see layer_norm.h.
 
-#include "../column_sums.cuh"
-#include "../rows.cuh"
+#include "kernels/column_sums.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
 /// Rung 0: a thread per row: one pass for the mean, one for the variance, one for the result. A warp's lanes read 32
 /// different rows, so each lane's 4 bytes cost a sector of 32 bytes.
 template <class T>
-static __global__ void layer_norm_thread_per_row(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
-                                                 const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
-                                                 int64_t rows, int64_t columns, float epsilon) {
+static __global__ void layer_norm_thread_per_row(T* __restrict__ out, float* __restrict__ mean_out,
+                                                 float* __restrict__ rstd_out, const T* __restrict__ in,
+                                                 const T* __restrict__ weight, const T* __restrict__ bias, int64_t rows,
+                                                 int64_t columns, float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   in += row * columns;
@@ -48,12 +49,13 @@ __device__ inline float tree_sum(float value) {
   return partial[0];
 }
 
-/// Rung 1: a block per row. Lanes read neighbours, so a request of 32 floats is 4 full sectors, and the row stays in the
-/// multiprocessor's cache between the passes; the sums meet in shared memory, in twenty barriers.
+/// Rung 1: a block per row. Lanes read neighbours, so a request of 32 floats is 4 full sectors, and the row stays in
+/// the multiprocessor's cache between the passes; the sums meet in shared memory, in twenty barriers.
 template <class T>
-static __global__ void layer_norm_shared(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
-                                         const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
-                                         int64_t columns, float epsilon) {
+static __global__ void layer_norm_shared(T* __restrict__ out, float* __restrict__ mean_out,
+                                         float* __restrict__ rstd_out, const T* __restrict__ in,
+                                         const T* __restrict__ weight, const T* __restrict__ bias, int64_t columns,
+                                         float epsilon) {
   const int64_t row = blockIdx.x;
   in += row * columns;
   out += row * columns;
@@ -92,12 +94,13 @@ __device__ inline Moments shuffle_xor(Moments value, int lanes) {
   return {shuffle_xor(value.count, lanes), shuffle_xor(value.mean, lanes), shuffle_xor(value.squares, lanes)};
 }
 
-/// Rung 2: mean and variance in one pass by Welford's update, joined by Chan's formula in shuffles: the row is read twice
-/// instead of three times, and two barriers replace twenty.
+/// Rung 2: mean and variance in one pass by Welford's update, joined by Chan's formula in shuffles: the row is read
+/// twice instead of three times, and two barriers replace twenty.
 template <class T>
-static __global__ void layer_norm_one_pass(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
-                                           const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
-                                           int64_t columns, float epsilon) {
+static __global__ void layer_norm_one_pass(T* __restrict__ out, float* __restrict__ mean_out,
+                                           float* __restrict__ rstd_out, const T* __restrict__ in,
+                                           const T* __restrict__ weight, const T* __restrict__ bias, int64_t columns,
+                                           float epsilon) {
   const int64_t row = blockIdx.x;
   in += row * columns;
   out += row * columns;
@@ -122,9 +125,10 @@ static __global__ void layer_norm_one_pass(T* __restrict__ out, float* __restric
 /// Rung 3: N values at a time, 16 bytes where the rows allow it: a quarter of the requests for floats, and one division
 /// for N values instead of one for each.
 template <class T, int N>
-static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
-                                          const T* __restrict__ in, const T* __restrict__ weight, const T* __restrict__ bias,
-                                          int64_t columns, float epsilon) {
+static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict__ mean_out,
+                                          float* __restrict__ rstd_out, const T* __restrict__ in,
+                                          const T* __restrict__ weight, const T* __restrict__ bias, int64_t columns,
+                                          float epsilon) {
   const int64_t row = blockIdx.x;
   const auto *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight), *biases = packets_of<N>(bias);
   auto* to = packets_of<N>(out + row * columns);
@@ -151,7 +155,8 @@ static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict
     const Packet<T, N> b = biases[p];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      x.values[i] = from_float<T>((to_float(x.values[i]) - mean) * rstd * to_float(w.values[i]) + to_float(b.values[i]));
+      x.values[i] =
+          from_float<T>((to_float(x.values[i]) - mean) * rstd * to_float(w.values[i]) + to_float(b.values[i]));
     }
     to[p] = x;
   }
@@ -175,12 +180,14 @@ __device__ inline TwoSums shuffle_xor(TwoSums value, int lanes) {
 /// grad_in, a block per row. With n = (in - mean) * rstd and g = grad_out * weight it is
 /// rstd * (g - mean of g - n * mean of g * n): both means first, then the result, which reads from a cache.
 template <class T, int N>
-static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out, const T* __restrict__ in,
-                                                 const float* __restrict__ mean_in, const float* __restrict__ rstd_in,
-                                                 const T* __restrict__ weight, int64_t columns) {
+static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out,
+                                                 const T* __restrict__ in, const float* __restrict__ mean_in,
+                                                 const float* __restrict__ rstd_in, const T* __restrict__ weight,
+                                                 int64_t columns) {
   const int64_t row = blockIdx.x;
   const float mean = mean_in[row], rstd = rstd_in[row];
-  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight);
+  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns),
+             *weights = packets_of<N>(weight);
   auto* to = packets_of<N>(grad_in + row * columns);
   const int64_t count = columns / N;
   TwoSums sums{0, 0};
@@ -196,7 +203,8 @@ static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const 
     }
   }
   sums = combine_block(sums, AddBoth());
-  const float mean_plain = sums.plain / static_cast<float>(columns), mean_with_in = sums.with_in / static_cast<float>(columns);
+  const float mean_plain = sums.plain / static_cast<float>(columns),
+              mean_with_in = sums.with_in / static_cast<float>(columns);
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> g = grads[p];
     const Packet<T, N> x = from[p];
@@ -204,7 +212,8 @@ static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const 
     Packet<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float weighted = to_float(g.values[i]) * to_float(w.values[i]), normal = (to_float(x.values[i]) - mean) * rstd;
+      const float weighted = to_float(g.values[i]) * to_float(w.values[i]),
+                  normal = (to_float(x.values[i]) - mean) * rstd;
       result.values[i] = from_float<T>(rstd * (weighted - mean_plain - normal * mean_with_in));
     }
     to[p] = result;
@@ -213,12 +222,13 @@ static __global__ void layer_norm_input_gradient(T* __restrict__ grad_in, const 
 
 /// Stage one of grad_weight and grad_bias (column_sums.cuh): each thread keeps the sums of N columns in registers.
 template <class T, int N>
-static __global__ void layer_norm_weight_gradient_parts(float* __restrict__ weight_parts, float* __restrict__ bias_parts,
-                                                        const T* __restrict__ grad_out, const T* __restrict__ in,
-                                                        const float* __restrict__ mean, const float* __restrict__ rstd, int64_t rows,
-                                                        int64_t columns) {
+static __global__ void layer_norm_weight_gradient_parts(float* __restrict__ weight_parts,
+                                                        float* __restrict__ bias_parts, const T* __restrict__ grad_out,
+                                                        const T* __restrict__ in, const float* __restrict__ mean,
+                                                        const float* __restrict__ rstd, int64_t rows, int64_t columns) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileColumns * N;
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x, count = columns / N;  // of packets in a row
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x,
+                count = columns / N;  // of packets in a row
   const auto *grads = packets_of<N>(grad_out), *from = packets_of<N>(in);
   float weight_sums[N] = {}, bias_sums[N] = {};
   if (place < count) {

@@ -1,7 +1,7 @@
 #pragma once
 // layer_norm.h in float64.
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -12,8 +12,8 @@ struct LayerNormExpected {
 
 /// layer_norm() of `in` (rows, columns) with `weight` and `bias` (columns).
 inline LayerNormExpected layer_norm_reference(const std::vector<double>& in, const std::vector<double>& weight,
-                                              const std::vector<double>& bias, int64_t rows, int64_t columns, double epsilon,
-                                              Rounding type) {
+                                              const std::vector<double>& bias, int64_t rows, int64_t columns,
+                                              double epsilon, Rounding type) {
   constexpr double kUnit = kFloatRounding.unit, kLeast = kFloatRounding.least;
   LayerNormExpected expected(rows, columns);
   for (int64_t row = 0; row < rows; ++row) {
@@ -29,7 +29,8 @@ inline LayerNormExpected layer_norm_reference(const std::vector<double>& in, con
     const double rstd = 1 / std::sqrt(squares / count + epsilon);
     const double mean_error = sum_error(columns) * magnitude / count;
     // An error of the mean enters the variance squared; each update of a running mean rounds it once more.
-    const double rstd_error = sum_error(columns) + 8 * kUnit * std::abs(mean) * rstd + mean_error * rstd * mean_error * rstd;
+    const double rstd_error =
+        sum_error(columns) + 8 * kUnit * std::abs(mean) * rstd + mean_error * rstd * mean_error * rstd;
     expected.mean.values[r] = mean;
     expected.mean.bounds[r] = mean_error + kLeast;
     expected.rstd.values[r] = rstd;
@@ -52,9 +53,11 @@ struct LayerNormGradients {
 };
 
 /// layer_norm_backward() for `grad_out` and `in` (rows, columns), `mean` and `rstd` (rows), `weight` (columns).
-inline LayerNormGradients layer_norm_backward_reference(const std::vector<double>& grad_out, const std::vector<double>& in,
-                                                        const std::vector<double>& mean, const std::vector<double>& rstd,
-                                                        const std::vector<double>& weight, int64_t rows, int64_t columns, Rounding type) {
+inline LayerNormGradients layer_norm_backward_reference(const std::vector<double>& grad_out,
+                                                        const std::vector<double>& in, const std::vector<double>& mean,
+                                                        const std::vector<double>& rstd,
+                                                        const std::vector<double>& weight, int64_t rows,
+                                                        int64_t columns, Rounding type) {
   constexpr double kUnit = kFloatRounding.unit;
   LayerNormGradients expected(rows, columns);
   const auto columns_size = static_cast<size_t>(columns);
@@ -84,8 +87,10 @@ inline LayerNormGradients layer_norm_backward_reference(const std::vector<double
     }
   }
   for (size_t c = 0; c < columns_size; ++c) {
-    expected.weight.bounds[c] = type.least + type.unit * std::abs(expected.weight.values[c]) + sum_error(rows) * weight_magnitude[c];
-    expected.bias.bounds[c] = type.least + type.unit * std::abs(expected.bias.values[c]) + sum_error(rows) * bias_magnitude[c];
+    expected.weight.bounds[c] =
+        type.least + type.unit * std::abs(expected.weight.values[c]) + sum_error(rows) * weight_magnitude[c];
+    expected.bias.bounds[c] =
+        type.least + type.unit * std::abs(expected.bias.values[c]) + sum_error(rows) * bias_magnitude[c];
   }
   return expected;
 }

@@ -1,8 +1,8 @@
-#include <tenfold/layer_norm_torch.h>
+#include "layer_norm_torch.h"
 
-#include <tenfold/layer_norm.h>
+#include "layer_norm.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -14,7 +14,8 @@ using torch::autograd::variable_list;
 constexpr const char* kName = "fused::layer_norm";
 
 struct LayerNorm : torch::autograd::Function<LayerNorm> {
-  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight, const Tensor& bias, double epsilon) {
+  static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        double epsilon) {
     const auto [rows, columns] = shape_of(kName, input);
     const Tensor x = input.contiguous(), w = weight.contiguous(), b = bias.contiguous();
     const Tensor out = torch::empty_like(x);
@@ -22,8 +23,9 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     launch_where_they_are({{"in", x}, {"weight", w}, {"bias", b}, {"out", out}, {"mean", mean}, {"rstd", rstd}},
                           [&, rows = rows, columns = columns](auto stream, auto value) {
                             using T = decltype(value);
-                            kernels::layer_norm(stream, data_of<T>(out), data_of<float>(mean), data_of<float>(rstd), data_of<T>(x),
-                                                data_of<T>(w), data_of<T>(b), rows, columns, static_cast<float>(epsilon));
+                            kernels::layer_norm(stream, data_of<T>(out), data_of<float>(mean), data_of<float>(rstd),
+                                                data_of<T>(x), data_of<T>(w), data_of<T>(b), rows, columns,
+                                                static_cast<float>(epsilon));
                           });
     context->save_for_backward({x, w, mean, rstd});
     return out;
@@ -48,8 +50,9 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
                            {"workspace", workspace}},
                           [&, rows = rows, columns = columns](auto stream, auto value) {
                             using T = decltype(value);
-                            kernels::layer_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w), data_of<T>(grad_b),
-                                                         data_of<float>(workspace), data_of<T>(grad), data_of<T>(x), data_of<float>(mean),
+                            kernels::layer_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w),
+                                                         data_of<T>(grad_b), data_of<float>(workspace),
+                                                         data_of<T>(grad), data_of<T>(x), data_of<float>(mean),
                                                          data_of<float>(rstd), data_of<T>(w), rows, columns);
                           });
     return {grad_x, grad_w, grad_b, Tensor()};

@@ -5,15 +5,17 @@
 
 namespace tenfold::fused {
 
-/// Layer normalisation over the last dimension, (..., D) -> (..., D), with `weight` and `bias` (D); float, half or bfloat16,
-/// all three alike. Differentiable once; gradients repeat their bits. CUDA tensors: the kernel of layer_norm.h on the
-/// current stream. CPU tensors: the same kernel under the microscope, for tests and for looking: very slow. Inputs that are
-/// not contiguous are copied first. Throws c10::Error for other shapes, types or devices.
-torch::Tensor layer_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias, double epsilon = 1e-5);
+/// Layer normalisation over the last dimension, (..., D) -> (..., D), with `weight` and `bias` (D); float, half or
+/// bfloat16, all three alike. Differentiable once; gradients repeat their bits. CUDA tensors: the kernel of
+/// layer_norm.h on the current stream. CPU tensors: the same kernel under the microscope, for tests and for looking:
+/// very slow. Inputs that are not contiguous are copied first. Throws c10::Error for other shapes, types or devices.
+torch::Tensor layer_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias,
+                         double epsilon = 1e-5);
 
 namespace reference {
 /// The same by ATen.
-torch::Tensor layer_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias, double epsilon = 1e-5);
+torch::Tensor layer_norm(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias,
+                         double epsilon = 1e-5);
 }  // namespace reference
 
 }  // namespace tenfold::fused

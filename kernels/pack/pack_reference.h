@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -17,7 +17,8 @@ inline std::vector<int64_t> beginnings(const std::vector<int64_t>& lengths) {
 }
 
 /// pack() for sequences of these lengths, none of them longer than `length`; `padded` (lengths.size(), length, width).
-inline Expected pack_reference(const std::vector<double>& padded, const std::vector<int64_t>& lengths, int64_t length, int64_t width) {
+inline Expected pack_reference(const std::vector<double>& padded, const std::vector<int64_t>& lengths, int64_t length,
+                               int64_t width) {
   Expected expected(beginnings(lengths).back() * width);
   auto to = expected.values.begin();
   for (size_t b = 0; b < lengths.size(); ++b) {
@@ -28,8 +29,8 @@ inline Expected pack_reference(const std::vector<double>& padded, const std::vec
 }
 
 /// unpack() likewise; `padding` as the type holds it.
-inline Expected unpack_reference(const std::vector<double>& packed, const std::vector<int64_t>& lengths, int64_t length, int64_t width,
-                                 double padding) {
+inline Expected unpack_reference(const std::vector<double>& packed, const std::vector<int64_t>& lengths, int64_t length,
+                                 int64_t width, double padding) {
   Expected expected(static_cast<int64_t>(lengths.size()) * length * width);
   std::fill(expected.values.begin(), expected.values.end(), padding);
   auto from = packed.begin();

@@ -1,8 +1,8 @@
-#include <tenfold/pack_torch.h>
+#include "pack_torch.h"
 
-#include <tenfold/pack.h>
+#include "pack.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -13,12 +13,15 @@ using torch::autograd::variable_list;
 
 /// Both directions need a first dimension that is rows, and offsets that lie beside them.
 void check_arguments(const char* name, const Tensor& rows, const Tensor& cu_seqlens) {
-  TORCH_CHECK(rows.defined() && cu_seqlens.defined(), name, ": the input and cu_seqlens must be on the CPU or on CUDA; one is undefined");
+  TORCH_CHECK(rows.defined() && cu_seqlens.defined(), name,
+              ": the input and cu_seqlens must be on the CPU or on CUDA; one is undefined");
   check_type_and_device(name, rows);
   TORCH_CHECK(cu_seqlens.scalar_type() == at::kInt || cu_seqlens.scalar_type() == at::kLong, name,
               ": cu_seqlens must be int32 or int64, not ", cu_seqlens.scalar_type());
-  TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 2, name, ": cu_seqlens must have shape (batch + 1), not ", cu_seqlens.sizes());
-  TORCH_CHECK(cu_seqlens.device() == rows.device(), name, ": cu_seqlens is on ", cu_seqlens.device(), " and the input on ", rows.device());
+  TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 2, name, ": cu_seqlens must have shape (batch + 1), not ",
+              cu_seqlens.sizes());
+  TORCH_CHECK(cu_seqlens.device() == rows.device(), name, ": cu_seqlens is on ", cu_seqlens.device(),
+              " and the input on ", rows.device());
 }
 
 /// Elements of one row, from dimension `first` on.
@@ -45,11 +48,13 @@ void launch_with_offsets(const Tensor& to, const Tensor& from, const Tensor& cu_
 
 Tensor packed_of(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
   const Tensor from = padded.contiguous(), offsets = cu_seqlens.contiguous();
-  const Tensor out = torch::empty(with_rows({total}, padded, 2), padded.options().memory_format(at::MemoryFormat::Contiguous));
+  const Tensor out =
+      torch::empty(with_rows({total}, padded, 2), padded.options().memory_format(at::MemoryFormat::Contiguous));
   if (total == 0) return out;
   launch_with_offsets(out, from, offsets, [&](auto stream, auto value, const auto* begin) {
     using T = decltype(value);
-    kernels::pack(stream, data_of<T>(out), data_of<const T>(from), begin, from.size(0), from.size(1), out.numel() / total, total);
+    kernels::pack(stream, data_of<T>(out), data_of<const T>(from), begin, from.size(0), from.size(1),
+                  out.numel() / total, total);
   });
   return out;
 }
@@ -77,19 +82,22 @@ struct Pack : torch::autograd::Function<Pack> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order("fused::pack");
-    return {padded_of(gradients[0], context->get_saved_variables()[0], context->saved_data["length"].toInt(), 0), Tensor(), Tensor()};
+    return {padded_of(gradients[0], context->get_saved_variables()[0], context->saved_data["length"].toInt(), 0),
+            Tensor(), Tensor()};
   }
 };
 
 struct Unpack : torch::autograd::Function<Unpack> {
-  static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+  static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& cu_seqlens, int64_t length,
+                        double padding) {
     context->save_for_backward({cu_seqlens});
     context->saved_data["total"] = packed.size(0);
     return padded_of(packed, cu_seqlens, length, padding);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order("fused::unpack");
-    return {packed_of(gradients[0], context->get_saved_variables()[0], context->saved_data["total"].toInt()), Tensor(), Tensor(), Tensor()};
+    return {packed_of(gradients[0], context->get_saved_variables()[0], context->saved_data["total"].toInt()), Tensor(),
+            Tensor(), Tensor()};
   }
 };
 
@@ -105,8 +113,8 @@ Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
   constexpr const char* kName = "fused::pack";
   check_arguments(kName, padded, cu_seqlens);
   TORCH_CHECK(padded.dim() >= 2 && padded.size(1) >= 1 && padded.size(0) + 1 == cu_seqlens.size(0), kName,
-              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.size(0), "; it has ",
-              padded.sizes());
+              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.size(0),
+              "; it has ", padded.sizes());
   TORCH_CHECK(total >= 0, kName, ": a total of ", total, " rows");
   width_of(kName, padded, 2);
   return Pack::apply(padded, cu_seqlens, total);
@@ -115,8 +123,9 @@ Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
 Tensor unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
   constexpr const char* kName = "fused::unpack";
   check_arguments(kName, packed, cu_seqlens);
-  TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName, ": the input must have shape (total, ...) and the length be at least 1, not ",
-              packed.sizes(), " and ", length);
+  TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName,
+              ": the input must have shape (total, ...) and the length be at least 1, not ", packed.sizes(), " and ",
+              length);
   width_of(kName, packed, 1);
   return Unpack::apply(packed, cu_seqlens, length, padding);
 }
@@ -128,7 +137,8 @@ Tensor reference::pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t t
 }
 
 Tensor reference::unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
-  const Tensor padded = torch::full(with_rows({cu_seqlens.size(0) - 1, length}, packed, 1), padding, packed.options().requires_grad(false));
+  const Tensor padded = torch::full(with_rows({cu_seqlens.size(0) - 1, length}, packed, 1), padding,
+                                    packed.options().requires_grad(false));
   return padded.index_put({is_row(cu_seqlens, length)}, packed);
 }
 

@@ -23,8 +23,8 @@ void reduce_sum(Stream stream, float* out, const float* in, int64_t n, Reduction
 
   const dim3 grid(static_cast<unsigned>(reduction_blocks(n, rung))), block(kReductionThreads);
   if (rung == 5) return launch(stream, grid, block, 0, reduction_last_block, out, in, n, workspace);
-  constexpr void (*kKernels[])(float*, const float*, int64_t) = {reduction_atomic, reduction_interleaved, reduction_sequential,
-                                                                 reduction_grid_stride, reduction_shuffle};
+  constexpr void (*kKernels[])(float*, const float*, int64_t) = {
+      reduction_atomic, reduction_interleaved, reduction_sequential, reduction_grid_stride, reduction_shuffle};
   launch(stream, dim3(1), dim3(1), 0, reduction_zero, out);
   launch(stream, grid, block, 0, kKernels[rung], out, in, n);
 }

@@ -1,6 +1,6 @@
 #pragma once
 // The rungs of the reduction ladder. Rungs 0 to 4 add to *out, which is zero at the start.
-#include "../launch.cuh"
+#include "kernels/launch.cuh"
 #include "reduction.h"
 
 namespace tenfold::kernels {
@@ -15,15 +15,16 @@ static __global__ void reduction_zero(float* out) { *out = 0; }
 static __device__ int64_t thread_of_grid() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 static __device__ int64_t threads_of_grid() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
-/// Rung 0: every thread adds its element to the result. The loads are as good as can be, but n atomics on one address go one
-/// after the other through one slice of the L2 cache.
+/// Rung 0: every thread adds its element to the result. The loads are as good as can be, but n atomics on one address
+/// go one after the other through one slice of the L2 cache.
 static __global__ void reduction_atomic(float* out, const float* __restrict__ in, int64_t n) {
   const int64_t i = thread_of_grid();
   if (i < n) atomicAdd(out, in[i]);
 }
 
-/// Rung 1: a block adds up its 256 elements in shared memory and does one atomic. The partner is 1, 2, 4, ... places away, so the
-/// threads that still add are spread over all warps: in the first five of eight steps each warp runs, with ever fewer of its lanes.
+/// Rung 1: a block adds up its 256 elements in shared memory and does one atomic. The partner is 1, 2, 4, ... places
+/// away, so the threads that still add are spread over all warps: in the first five of eight steps each warp runs, with
+/// ever fewer of its lanes.
 static __global__ void reduction_interleaved(float* out, const float* __restrict__ in, int64_t n) {
   __shared__ float values[kThreads];
   const int64_t i = thread_of_grid();
@@ -36,8 +37,9 @@ static __global__ void reduction_interleaved(float* out, const float* __restrict
   if (threadIdx.x == 0) atomicAdd(out, values[0]);
 }
 
-/// Rung 2: the partner is 128, 64, 32, ... places away. The threads that still add are neighbours: whole warps have nothing left to
-/// do, and those that work ask for 32 neighbouring words: 12 requests per block and operand instead of 47.
+/// Rung 2: the partner is 128, 64, 32, ... places away. The threads that still add are neighbours: whole warps have
+/// nothing left to do, and those that work ask for 32 neighbouring words: 12 requests per block and operand instead
+/// of 47.
 static __global__ void reduction_sequential(float* out, const float* __restrict__ in, int64_t n) {
   __shared__ float values[kThreads];
   const int64_t i = thread_of_grid();
@@ -50,8 +52,9 @@ static __global__ void reduction_sequential(float* out, const float* __restrict_
   if (threadIdx.x == 0) atomicAdd(out, values[0]);
 }
 
-/// Rung 3: a thread adds up eight or more elements, a whole grid apart, before the tree begins. The neighbours of a warp still read
-/// neighbours, most additions now need neither shared memory nor a barrier, and there are at most 1024 atomics.
+/// Rung 3: a thread adds up eight or more elements, a whole grid apart, before the tree begins. The neighbours of a
+/// warp still read neighbours, most additions now need neither shared memory nor a barrier, and there are at most 1024
+/// atomics.
 static __global__ void reduction_grid_stride(float* out, const float* __restrict__ in, int64_t n) {
   __shared__ float values[kThreads];
   float sum = 0;
@@ -83,8 +86,8 @@ static __device__ float block_sum(float value) {
   return warp_sum(threadIdx.x < kWarps ? sums[threadIdx.x] : 0);
 }
 
-/// Rung 4: shuffles instead of the tree in shared memory. Of each warp one float goes through shared memory, and of nine barriers
-/// one is left.
+/// Rung 4: shuffles instead of the tree in shared memory. Of each warp one float goes through shared memory, and of
+/// nine barriers one is left.
 static __global__ void reduction_shuffle(float* out, const float* __restrict__ in, int64_t n) {
   float sum = 0;
 #pragma unroll 4
@@ -93,10 +96,12 @@ static __global__ void reduction_shuffle(float* out, const float* __restrict__ i
   if (threadIdx.x == 0) atomicAdd(out, sum);
 }
 
-/// Rung 5: 16-byte loads, 16 sectors per request, and no atomic addition of floats, whose order changes from run to run. Each block
-/// leaves its sum in the workspace; the block that is the last to count itself finds all of them there and adds them up, always in
-/// the same order. It also sets the counter back: neither `out` nor the workspace needs a launch of its own.
-static __global__ void reduction_last_block(float* out, const float* __restrict__ in, int64_t n, ReductionWorkspace* workspace) {
+/// Rung 5: 16-byte loads, 16 sectors per request, and no atomic addition of floats, whose order changes from run to
+/// run. Each block leaves its sum in the workspace; the block that is the last to count itself finds all of them there
+/// and adds them up, always in the same order. It also sets the counter back: neither `out` nor the workspace needs a
+/// launch of its own.
+static __global__ void reduction_last_block(float* out, const float* __restrict__ in, int64_t n,
+                                            ReductionWorkspace* workspace) {
   // The first 0 to 3 elements up to a multiple of 16 bytes, the float4 in the middle, and the last 0 to 3 elements.
   const auto misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in) % sizeof(float4) / sizeof(float));
   const int64_t head = misaligned == 0 ? 0 : min(n, 4 - misaligned);

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel reduction`.
-#include <tenfold/kernel_page.h>
-#include <tenfold/reduction.h>
+#include "common/kernel_page/kernel_page.h"
+#include "reduction.h"
 
 #include <cmath>
 
@@ -30,12 +30,16 @@ int main(int argc, char** argv) {
       .name = "reduction",
       .title = "Sum of many floats",
       .shape = {{"n", 65536}},
-      .rungs = {{"atomic", "Every thread adds its element to the one result, and all of them queue for it."},
-                {"interleaved", "A block adds up its elements as a tree in shared memory, with partners 1, 2, 4, ... places away."},
-                {"sequential", "With partners 128, 64, 32, ... places away, whole warps drop out instead of lanes of all warps."},
-                {"grid stride", "A thread adds up many elements as it loads them, before the tree begins."},
-                {"shuffles", "The lanes of a warp exchange registers: almost no shared memory and one barrier."},
-                {"last block", "16-byte loads, and the last block to end adds up all sums in a fixed order: one launch, the same bits."}},
+      .rungs =
+          {{"atomic", "Every thread adds its element to the one result, and all of them queue for it."},
+           {"interleaved",
+            "A block adds up its elements as a tree in shared memory, with partners 1, 2, 4, ... places away."},
+           {"sequential",
+            "With partners 128, 64, 32, ... places away, whole warps drop out instead of lanes of all warps."},
+           {"grid stride", "A thread adds up many elements as it loads them, before the tree begins."},
+           {"shuffles", "The lanes of a warp exchange registers: almost no shared memory and one barrier."},
+           {"last block",
+            "16-byte loads, and the last block to end adds up all sums in a fixed order: one launch, the same bits."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

@@ -8,10 +8,10 @@ namespace {
 constexpr unsigned kThreads = 128;  // rungs 0 and 1
 
 template <class T, int N, class Stream>
-void backward_by(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in, const float* rstd,
-                 const T* weight, int64_t rows, int64_t columns) {
-  launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, rms_norm_input_gradient<T, N>, grad_in, grad_out, in, rstd,
-         weight, columns);
+void backward_by(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in,
+                 const float* rstd, const T* weight, int64_t rows, int64_t columns) {
+  launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, rms_norm_input_gradient<T, N>, grad_in,
+         grad_out, in, rstd, weight, columns);
   const int64_t parts = rms_norm_parts(rows);
   const dim3 block(kTileColumns, kTileRows);
   const dim3 tiles(blocks_for(columns, kTileColumns * N), static_cast<unsigned>(parts));
@@ -22,22 +22,27 @@ void backward_by(Stream stream, T* grad_in, T* grad_weight, float* workspace, co
 }  // namespace
 
 template <class T, class Stream>
-void rms_norm(Stream stream, T* out, float* rstd, const T* in, const T* weight, int64_t rows, int64_t columns, float epsilon, int rung) {
+void rms_norm(Stream stream, T* out, float* rstd, const T* in, const T* weight, int64_t rows, int64_t columns,
+              float epsilon, int rung) {
   check_rows("rms_norm", rows, columns);
   if (rung < 0 || rung >= kRmsNormRungs) throw no_such_rung("rms_norm", rung, kRmsNormRungs);
   if (rung == 0) {
-    launch(stream, blocks_for(rows, kThreads), kThreads, 0, rms_norm_thread_per_row<T>, out, rstd, in, weight, rows, columns, epsilon);
+    launch(stream, blocks_for(rows, kThreads), kThreads, 0, rms_norm_thread_per_row<T>, out, rstd, in, weight, rows,
+           columns, epsilon);
   } else if (rung == 1) {
-    launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, rms_norm_warp_per_row<T>, out, rstd, in, weight, rows, columns, epsilon);
+    launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, rms_norm_warp_per_row<T>, out, rstd, in, weight, rows,
+           columns, epsilon);
   } else {
-    const auto kernel = packets_fit<T>(columns, {out, in, weight}) ? rms_norm_packets<T, kPacket<T>> : rms_norm_packets<T, 1>;
-    launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, kernel, out, rstd, in, weight, columns, epsilon);
+    const auto kernel =
+        packets_fit<T>(columns, {out, in, weight}) ? rms_norm_packets<T, kPacket<T>> : rms_norm_packets<T, 1>;
+    launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, kernel, out, rstd, in, weight, columns,
+           epsilon);
   }
 }
 
 template <class T, class Stream>
-void rms_norm_backward(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in, const float* rstd,
-                       const T* weight, int64_t rows, int64_t columns) {
+void rms_norm_backward(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in,
+                       const float* rstd, const T* weight, int64_t rows, int64_t columns) {
   check_rows("rms_norm_backward", rows, columns);
   const bool fit = packets_fit<T>(columns, {grad_in, grad_out, in, weight});
   const auto backward = fit ? backward_by<T, kPacket<T>, Stream> : backward_by<T, 1, Stream>;
@@ -46,11 +51,13 @@ void rms_norm_backward(Stream stream, T* grad_in, T* grad_weight, float* workspa
 
 template void rms_norm(Stream, float*, float*, const float*, const float*, int64_t, int64_t, float, int);
 template void rms_norm(Stream, __half*, float*, const __half*, const __half*, int64_t, int64_t, float, int);
-template void rms_norm(Stream, __nv_bfloat16*, float*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t, float, int);
-template void rms_norm_backward(Stream, float*, float*, float*, const float*, const float*, const float*, const float*, int64_t, int64_t);
-template void rms_norm_backward(Stream, __half*, __half*, float*, const __half*, const __half*, const float*, const __half*, int64_t,
-                                int64_t);
-template void rms_norm_backward(Stream, __nv_bfloat16*, __nv_bfloat16*, float*, const __nv_bfloat16*, const __nv_bfloat16*, const float*,
-                                const __nv_bfloat16*, int64_t, int64_t);
+template void rms_norm(Stream, __nv_bfloat16*, float*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
+                       float, int);
+template void rms_norm_backward(Stream, float*, float*, float*, const float*, const float*, const float*, const float*,
+                                int64_t, int64_t);
+template void rms_norm_backward(Stream, __half*, __half*, float*, const __half*, const __half*, const float*,
+                                const __half*, int64_t, int64_t);
+template void rms_norm_backward(Stream, __nv_bfloat16*, __nv_bfloat16*, float*, const __nv_bfloat16*,
+                                const __nv_bfloat16*, const float*, const __nv_bfloat16*, int64_t, int64_t);
 
 }  // namespace tenfold::kernels

@@ -1,16 +1,17 @@
 #pragma once
 // Three ways to divide a row by its root mean square, and the gradients. Row-major (rows, columns); see rms_norm.h.
 
-#include "../column_sums.cuh"
-#include "../rows.cuh"
+#include "kernels/column_sums.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
-/// Rung 0: a thread per row: one pass for the squares, one for the result. A warp's lanes read 32 different rows, so each
-/// lane's 4 bytes cost a sector of 32 bytes.
+/// Rung 0: a thread per row: one pass for the squares, one for the result. A warp's lanes read 32 different rows, so
+/// each lane's 4 bytes cost a sector of 32 bytes.
 template <class T>
-static __global__ void rms_norm_thread_per_row(T* __restrict__ out, float* __restrict__ rstd_out, const T* __restrict__ in,
-                                               const T* __restrict__ weight, int64_t rows, int64_t columns, float epsilon) {
+static __global__ void rms_norm_thread_per_row(T* __restrict__ out, float* __restrict__ rstd_out,
+                                               const T* __restrict__ in, const T* __restrict__ weight, int64_t rows,
+                                               int64_t columns, float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   in += row * columns;
@@ -25,11 +26,12 @@ static __global__ void rms_norm_thread_per_row(T* __restrict__ out, float* __res
   rstd_out[row] = rstd;
 }
 
-/// Rung 1: a warp per row. The lanes read neighbours, so a request of 32 floats is 4 full sectors; five shuffles join the
-/// sums, with neither shared memory nor a barrier. A long row keeps 32 lanes busy for long.
+/// Rung 1: a warp per row. The lanes read neighbours, so a request of 32 floats is 4 full sectors; five shuffles join
+/// the sums, with neither shared memory nor a barrier. A long row keeps 32 lanes busy for long.
 template <class T>
-static __global__ void rms_norm_warp_per_row(T* __restrict__ out, float* __restrict__ rstd_out, const T* __restrict__ in,
-                                             const T* __restrict__ weight, int64_t rows, int64_t columns, float epsilon) {
+static __global__ void rms_norm_warp_per_row(T* __restrict__ out, float* __restrict__ rstd_out,
+                                             const T* __restrict__ in, const T* __restrict__ weight, int64_t rows,
+                                             int64_t columns, float epsilon) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (row >= rows) return;  // a whole warp leaves
@@ -46,8 +48,9 @@ static __global__ void rms_norm_warp_per_row(T* __restrict__ out, float* __restr
   if (lane == 0) rstd_out[row] = rstd;
 }
 
-/// Rung 2: a block per row and N values at a time, 16 bytes where the rows allow it: a quarter of the requests for floats (an
-/// eighth for halves), up to sixteen warps on one row, and the second read comes from the multiprocessor's cache.
+/// Rung 2: a block per row and N values at a time, 16 bytes where the rows allow it: a quarter of the requests for
+/// floats (an eighth for halves), up to sixteen warps on one row, and the second read comes from the multiprocessor's
+/// cache.
 template <class T, int N>
 static __global__ void rms_norm_packets(T* __restrict__ out, float* __restrict__ rstd_out, const T* __restrict__ in,
                                         const T* __restrict__ weight, int64_t columns, float epsilon) {
@@ -73,14 +76,16 @@ static __global__ void rms_norm_packets(T* __restrict__ out, float* __restrict__
   if (threadIdx.x == 0) rstd_out[row] = rstd;
 }
 
-/// grad_in, a block per row. With n = in * rstd and g = grad_out * weight it is rstd * (g - n * mean of g * n): the mean
-/// first, then the result, which reads from a cache.
+/// grad_in, a block per row. With n = in * rstd and g = grad_out * weight it is rstd * (g - n * mean of g * n): the
+/// mean first, then the result, which reads from a cache.
 template <class T, int N>
-static __global__ void rms_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out, const T* __restrict__ in,
-                                               const float* __restrict__ rstd_in, const T* __restrict__ weight, int64_t columns) {
+static __global__ void rms_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out,
+                                               const T* __restrict__ in, const float* __restrict__ rstd_in,
+                                               const T* __restrict__ weight, int64_t columns) {
   const int64_t row = blockIdx.x;
   const float rstd = rstd_in[row];
-  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight);
+  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns),
+             *weights = packets_of<N>(weight);
   auto* to = packets_of<N>(grad_in + row * columns);
   const int64_t count = columns / N;
   float sum = 0;
@@ -99,7 +104,8 @@ static __global__ void rms_norm_input_gradient(T* __restrict__ grad_in, const T*
     Packet<T, N> result;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      result.values[i] = from_float<T>(rstd * (to_float(g.values[i]) * to_float(w.values[i]) - to_float(x.values[i]) * rstd * mean));
+      result.values[i] =
+          from_float<T>(rstd * (to_float(g.values[i]) * to_float(w.values[i]) - to_float(x.values[i]) * rstd * mean));
     }
     to[p] = result;
   }
@@ -107,10 +113,12 @@ static __global__ void rms_norm_input_gradient(T* __restrict__ grad_in, const T*
 
 /// Stage one of grad_weight (column_sums.cuh): each thread keeps the sums of N columns in registers.
 template <class T, int N>
-static __global__ void rms_norm_weight_gradient_parts(float* __restrict__ parts, const T* __restrict__ grad_out, const T* __restrict__ in,
-                                                      const float* __restrict__ rstd, int64_t rows, int64_t columns) {
+static __global__ void rms_norm_weight_gradient_parts(float* __restrict__ parts, const T* __restrict__ grad_out,
+                                                      const T* __restrict__ in, const float* __restrict__ rstd,
+                                                      int64_t rows, int64_t columns) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileColumns * N;
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x, count = columns / N;  // of packets in a row
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x,
+                count = columns / N;  // of packets in a row
   const auto *grads = packets_of<N>(grad_out), *from = packets_of<N>(in);
   float sums[N] = {};
   if (place < count) {

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel rms_norm`.
-#include <tenfold/kernel_page.h>
-#include <tenfold/rms_norm.h>
+#include "common/kernel_page/kernel_page.h"
+#include "rms_norm.h"
 
 #include <algorithm>
 
@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
       .title = "Root-mean-square normalisation of the rows of a float matrix",
       .shape = {{"rows", 64}, {"columns", 1024}},
       .rungs = {{"thread rows", "One thread does one row in two passes, so each load of a warp touches 32 rows."},
-                {"warp rows", "A warp does one row: lanes read neighbours, and shuffles join the sums without a barrier."},
+                {"warp rows",
+                 "A warp does one row: lanes read neighbours, and shuffles join the sums without a barrier."},
                 {"vectorised", "A block does one row, 16 bytes per access, with up to sixteen warps on a long row."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);

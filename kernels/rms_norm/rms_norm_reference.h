@@ -1,7 +1,7 @@
 #pragma once
 // rms_norm.h in float64.
 
-#include "../expected.h"
+#include "kernels/expected.h"
 
 namespace tenfold::kernels {
 
@@ -11,8 +11,8 @@ struct RmsNormExpected {
 };
 
 /// rms_norm() of `in` (rows, columns) with `weight` (columns).
-inline RmsNormExpected rms_norm_reference(const std::vector<double>& in, const std::vector<double>& weight, int64_t rows, int64_t columns,
-                                          double epsilon, Rounding type) {
+inline RmsNormExpected rms_norm_reference(const std::vector<double>& in, const std::vector<double>& weight,
+                                          int64_t rows, int64_t columns, double epsilon, Rounding type) {
   constexpr double kUnit = kFloatRounding.unit, kLeast = kFloatRounding.least;
   RmsNormExpected expected(rows, columns);
   for (int64_t row = 0; row < rows; ++row) {
@@ -41,8 +41,8 @@ struct RmsNormGradients {
 
 /// rms_norm_backward() for `grad_out` and `in` (rows, columns), `rstd` (rows), `weight` (columns).
 inline RmsNormGradients rms_norm_backward_reference(const std::vector<double>& grad_out, const std::vector<double>& in,
-                                                    const std::vector<double>& rstd, const std::vector<double>& weight, int64_t rows,
-                                                    int64_t columns, Rounding type) {
+                                                    const std::vector<double>& rstd, const std::vector<double>& weight,
+                                                    int64_t rows, int64_t columns, Rounding type) {
   constexpr double kUnit = kFloatRounding.unit;
   RmsNormGradients expected(rows, columns);
   const auto columns_size = static_cast<size_t>(columns);
@@ -68,7 +68,8 @@ inline RmsNormGradients rms_norm_backward_reference(const std::vector<double>& g
     }
   }
   for (size_t c = 0; c < columns_size; ++c) {
-    expected.weight.bounds[c] = type.least + type.unit * std::abs(expected.weight.values[c]) + sum_error(rows) * weight_magnitude[c];
+    expected.weight.bounds[c] =
+        type.least + type.unit * std::abs(expected.weight.values[c]) + sum_error(rows) * weight_magnitude[c];
   }
   return expected;
 }

@@ -1,8 +1,8 @@
-#include <tenfold/rms_norm_torch.h>
+#include "rms_norm_torch.h"
 
-#include <tenfold/rms_norm.h>
+#include "rms_norm.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -21,8 +21,8 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     launch_where_they_are({{"in", x}, {"weight", w}, {"out", out}, {"rstd", rstd}},
                           [&, rows = rows, columns = columns](auto stream, auto value) {
                             using T = decltype(value);
-                            kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(x), data_of<T>(w), rows, columns,
-                                              static_cast<float>(epsilon));
+                            kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(x),
+                                              data_of<T>(w), rows, columns, static_cast<float>(epsilon));
                           });
     context->save_for_backward({x, w, rstd});
     return out;
@@ -44,8 +44,9 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                            {"workspace", workspace}},
                           [&, rows = rows, columns = columns](auto stream, auto value) {
                             using T = decltype(value);
-                            kernels::rms_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w), data_of<float>(workspace),
-                                                       data_of<T>(grad), data_of<T>(x), data_of<float>(rstd), data_of<T>(w), rows, columns);
+                            kernels::rms_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w),
+                                                       data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
+                                                       data_of<float>(rstd), data_of<T>(w), rows, columns);
                           });
     return {grad_x, grad_w, Tensor()};
   }

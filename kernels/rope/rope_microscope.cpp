@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel rope`.
-#include <tenfold/kernel_page.h>
-#include <tenfold/rope.h>
+#include "common/kernel_page/kernel_page.h"
+#include "rope.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -15,7 +15,8 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   if (head_dim % 2 != 0) throw std::invalid_argument("head_dim must be even, not " + std::to_string(head_dim));
   const RopeTables tables(tokens, head_dim);
   const auto values = device.buffer<float>("values", tokens * heads * head_dim);
-  const auto cosines = device.buffer<float>("cosines", tokens * head_dim / 2), sines = device.buffer<float>("sines", tokens * head_dim / 2);
+  const auto cosines = device.buffer<float>("cosines", tokens * head_dim / 2),
+             sines = device.buffer<float>("sines", tokens * head_dim / 2);
   std::copy(tables.cosines.begin(), tables.cosines.end(), cosines.begin());
   std::copy(tables.sines.begin(), tables.sines.end(), sines.begin());
   tenfold::simt::fill_normal(45, {values});
@@ -23,7 +24,8 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 
   rope(&device, values.data(), cosines.data(), sines.data(), tokens, heads, head_dim, tokens, Rotation::forward, rung);
 
-  const auto expected = rope_reference(before, tables, tokens, heads, head_dim, tokens, Rotation::forward, kFloatRounding);
+  const auto expected =
+      rope_reference(before, tables, tokens, heads, head_dim, tokens, Rotation::forward, kFloatRounding);
   return {.worst_error = worst_error(values, expected),
           .flops = 3.0 * static_cast<double>(values.size()),  // two products and a sum
           .least_bytes = (2 * values.size() + cosines.size() + sines.size()) * static_cast<int64_t>(sizeof(float))};
@@ -36,7 +38,8 @@ int main(int argc, char** argv) {
       .name = "rope",
       .title = "Rotary position embedding of a float tensor, in place",
       .shape = {{"tokens", 32}, {"heads", 8}, {"head_dim", 128}},
-      .rungs = {{"elements", "A thread per element reads its partner's value as well: all is read twice, with a barrier between."},
+      .rungs = {{"elements",
+                 "A thread per element reads its partner's value as well: all is read twice, with a barrier between."},
                 {"pairs", "A thread has a pair to itself, for all heads: values are read once, and so are the tables."},
                 {"vectorised", "A thread moves four neighbouring pairs, 16 bytes per access."}},
       .run = run};

@@ -1,7 +1,7 @@
 #pragma once
 // rope.h in float64, and the usual tables.
 
-#include "../expected.h"
+#include "kernels/expected.h"
 #include "rope.h"
 
 namespace tenfold::kernels {
@@ -22,8 +22,8 @@ struct RopeTables {
 };
 
 /// rope() of `values` (tokens, heads, head_dim).
-inline Expected rope_reference(const std::vector<double>& values, const RopeTables& tables, int64_t tokens, int64_t heads, int64_t head_dim,
-                               int64_t positions, Rotation rotation, Rounding type) {
+inline Expected rope_reference(const std::vector<double>& values, const RopeTables& tables, int64_t tokens,
+                               int64_t heads, int64_t head_dim, int64_t positions, Rotation rotation, Rounding type) {
   Expected expected(tokens * heads * head_dim);
   const int64_t half = head_dim / 2;
   const double turn = rotation == Rotation::forward ? 1 : -1;

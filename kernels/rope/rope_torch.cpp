@@ -1,8 +1,8 @@
-#include <tenfold/rope_torch.h>
+#include "rope_torch.h"
 
-#include <tenfold/rope.h>
+#include "rope.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -20,8 +20,8 @@ Tensor turned(const Tensor& from, const Tensor& cosines, const Tensor& sines, Ro
   const int64_t positions = values.size(-3), heads = values.size(-2), head_dim = values.size(-1);
   launch_where_they_are({{"values", values}, {"cosines", cosines}, {"sines", sines}}, [&](auto stream, auto value) {
     using T = decltype(value);
-    kernels::rope(stream, data_of<T>(values), data_of<float>(cosines), data_of<float>(sines), values.numel() / (heads * head_dim), heads,
-                  head_dim, positions, rotation);
+    kernels::rope(stream, data_of<T>(values), data_of<float>(cosines), data_of<float>(sines),
+                  values.numel() / (heads * head_dim), heads, head_dim, positions, rotation);
   });
   return values;
 }
@@ -41,27 +41,29 @@ struct Rope : torch::autograd::Function<Rope> {
 
 void check_table(const char* what, const Tensor& table, const Tensor& input) {
   const int64_t positions = input.size(-3), pairs = input.size(-1) / 2;
-  TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= positions && table.size(1) == pairs, kName, ": the ", what,
-              " must have shape (", positions, " or more, ", pairs, ")", table.defined() ? "; they have " + c10::str(table.sizes()) : "");
-  TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == input.device(), kName, ": the ", what, " are ", table.scalar_type(),
-              " on ", table.device(), "; they must be Float on ", input.device());
+  TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= positions && table.size(1) == pairs, kName,
+              ": the ", what, " must have shape (", positions, " or more, ", pairs, ")",
+              table.defined() ? "; they have " + c10::str(table.sizes()) : "");
+  TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == input.device(), kName, ": the ", what, " are ",
+              table.scalar_type(), " on ", table.device(), "; they must be Float on ", input.device());
 }
 
 }  // namespace
 
 RopeAngles rope_angles(int64_t positions, int64_t head_dim, double base, torch::Device device) {
-  TORCH_CHECK(positions >= 1 && head_dim >= 2 && head_dim % 2 == 0, "fused::rope_angles: ", positions, " positions and a head_dim of ",
-              head_dim, "; both must be positive, and head_dim even");
+  TORCH_CHECK(positions >= 1 && head_dim >= 2 && head_dim % 2 == 0, "fused::rope_angles: ", positions,
+              " positions and a head_dim of ", head_dim, "; both must be positive, and head_dim even");
   const auto wide = torch::dtype(torch::kDouble);
-  const Tensor slowness = torch::pow(base, torch::arange(0, head_dim, 2, wide) / static_cast<double>(head_dim));  // (head_dim / 2)
+  const Tensor slowness =
+      torch::pow(base, torch::arange(0, head_dim, 2, wide) / static_cast<double>(head_dim));  // (head_dim / 2)
   const Tensor angle = torch::arange(positions, wide).unsqueeze(1) / slowness;  // (positions, head_dim / 2)
   return {angle.cos().to(device, torch::kFloat), angle.sin().to(device, torch::kFloat)};
 }
 
 Tensor rope(const Tensor& input, const RopeAngles& angles) {
   shape_of(kName, input);
-  TORCH_CHECK(input.dim() >= 3 && input.size(-1) % 2 == 0, kName, ": the input must have shape (..., T, H, even head_dim); it has ",
-              input.sizes());
+  TORCH_CHECK(input.dim() >= 3 && input.size(-1) % 2 == 0, kName,
+              ": the input must have shape (..., T, H, even head_dim); it has ", input.sizes());
   check_table("cosines", angles.cosines, input);
   check_table("sines", angles.sines, input);
   // The first rows of a longer table, which lie together: no copy.
@@ -70,7 +72,9 @@ Tensor rope(const Tensor& input, const RopeAngles& angles) {
 }
 
 Tensor reference::rope(const Tensor& input, const RopeAngles& angles) {
-  const auto rows = [&](const Tensor& table) { return table.narrow(0, 0, input.size(-3)).unsqueeze(1).to(input.scalar_type()); };
+  const auto rows = [&](const Tensor& table) {
+    return table.narrow(0, 0, input.size(-3)).unsqueeze(1).to(input.scalar_type());
+  };
   const Tensor cosines = rows(angles.cosines), sines = rows(angles.sines);  // (T, 1, head_dim / 2)
   const auto halves = input.chunk(2, -1);
   return torch::cat({halves[0] * cosines - halves[1] * sines, halves[1] * cosines + halves[0] * sines}, -1);

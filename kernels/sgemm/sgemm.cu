@@ -8,11 +8,13 @@
 namespace tenfold::kernels {
 
 template <class AnyStream>
-void sgemm(AnyStream stream, float* c, const float* a, const float* b, int64_t m, int64_t n, int64_t k, float alpha, float beta, int rung) {
+void sgemm(AnyStream stream, float* c, const float* a, const float* b, int64_t m, int64_t n, int64_t k, float alpha,
+           float beta, int rung) {
   constexpr int64_t kLargest = int64_t{1} << 30;  // an index plus a tile still fits in an int
   const auto check_size = [](const char* name, int64_t size) {
     if (size < 1 || size > kLargest)
-      throw std::invalid_argument(std::string("sgemm: ") + name + " = " + std::to_string(size) + " is not in 1 .. 2^30");
+      throw std::invalid_argument(std::string("sgemm: ") + name + " = " + std::to_string(size) +
+                                  " is not in 1 .. 2^30");
   };
   check_size("m", m);
   check_size("n", n);
@@ -45,7 +47,8 @@ void sgemm(AnyStream stream, float* c, const float* a, const float* b, int64_t m
     case 7:
       return start(128, dim3(256), vectors ? sgemm_warp_tile<true> : sgemm_warp_tile<false>);
     default:
-      throw std::invalid_argument("sgemm: rung " + std::to_string(rung) + " is not in 0 .. " + std::to_string(kSgemmRungs - 1));
+      throw std::invalid_argument("sgemm: rung " + std::to_string(rung) + " is not in 0 .. " +
+                                  std::to_string(kSgemmRungs - 1));
   }
 }
 

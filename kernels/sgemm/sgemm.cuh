@@ -4,17 +4,19 @@
 // In every rung a block computes one tile of C. The grid is one-dimensional and walks the tiles row by row, because
 // gridDim.y ends at 65,535. Where a tile reaches over the edge of a matrix, loads give 0 and nothing is stored.
 //
-// Loads are counted as the source writes them, and as the microscope counts them. Where nvcc unrolls the loop over a tile's
-// depth, in rungs 2 and 3, it merges four shared reads of A into one of 16 bytes.
+// Loads are counted as the source writes them, and as the microscope counts them. Where nvcc unrolls the loop over a
+// tile's depth, in rungs 2 and 3, it merges four shared reads of A into one of 16 bytes.
 
-#include "../launch.cuh"
+#include "kernels/launch.cuh"
 
 #include <cstdint>
 
 namespace tenfold::kernels {
 
 /// Where an element lies: sizes fit in an int, their products do not.
-__device__ inline int64_t sgemm_offset(int row, int columns, int column) { return static_cast<int64_t>(row) * columns + column; }
+__device__ inline int64_t sgemm_offset(int row, int columns, int column) {
+  return static_cast<int64_t>(row) * columns + column;
+}
 
 /// Four neighbours as one 16-byte word; `first` must be 16-byte aligned.
 __device__ inline float4& sgemm_float4(float& first) { return reinterpret_cast<float4&>(first); }
@@ -64,9 +66,11 @@ __device__ inline void sgemm_store4(float* c, int m, int n, int row, int column,
   }
 }
 
-// Rung 0: one thread, one element of C; threadIdx.x walks down the rows. The 32 lanes of a warp then stand in 32 rows: a
-// load from A and the store to C touch 32 sectors each and use 4 of every 32 bytes that move. B is the same word for all.
-static __global__ void sgemm_naive(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
+// Rung 0: one thread, one element of C; threadIdx.x walks down the rows. The 32 lanes of a warp then stand in 32 rows:
+// a load from A and the store to C touch 32 sectors each and use 4 of every 32 bytes that move. B is the same word for
+// all.
+static __global__ void sgemm_naive(float* c, const float* a, const float* b, int m, int n, int k, float alpha,
+                                   float beta) {
   constexpr int kTile = 32;
   const int column_tiles = (n + kTile - 1) / kTile;
   const int row = blockIdx.x / column_tiles * kTile + threadIdx.x;
@@ -77,9 +81,10 @@ static __global__ void sgemm_naive(float* c, const float* a, const float* b, int
   sgemm_store(c + sgemm_offset(row, n, column), sum, alpha, beta);
 }
 
-// Rung 1: threadIdx.x walks along the columns, the only change. The lanes of a warp share a row of A (one sector, one word
-// for all) and read 32 neighbours of B (4 sectors, every byte used); the store to C is coalesced the same way.
-static __global__ void sgemm_coalesced(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
+// Rung 1: threadIdx.x walks along the columns, the only change. The lanes of a warp share a row of A (one sector, one
+// word for all) and read 32 neighbours of B (4 sectors, every byte used); the store to C is coalesced the same way.
+static __global__ void sgemm_coalesced(float* c, const float* a, const float* b, int m, int n, int k, float alpha,
+                                       float beta) {
   constexpr int kTile = 32;
   const int column_tiles = (n + kTile - 1) / kTile;
   const int row = blockIdx.x / column_tiles * kTile + threadIdx.y;
@@ -93,7 +98,8 @@ static __global__ void sgemm_coalesced(float* c, const float* a, const float* b,
 // Rung 2: the block first copies a 32 x 32 tile of A and of B to shared memory, then multiplies from there: each value
 // moves from global memory once for 32 uses. Both shared reads are free of conflicts (A: one word for all lanes, B: 32
 // neighbours). What remains: two shared loads for each multiply-add.
-static __global__ void sgemm_shared(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
+static __global__ void sgemm_shared(float* c, const float* a, const float* b, int m, int n, int k, float alpha,
+                                    float beta) {
   constexpr int kTile = 32;
   __shared__ float a_tile[kTile][kTile];  // (row, depth)
   __shared__ float b_tile[kTile][kTile];  // (depth, column)
@@ -112,11 +118,12 @@ static __global__ void sgemm_shared(float* c, const float* a, const float* b, in
   if (row < m && column < n) sgemm_store(c + sgemm_offset(row, n, column), sum, alpha, beta);
 }
 
-// Rung 3: a thread computes 8 results below each other. One value of B, held in a register, serves all 8: nine shared loads
-// for eight multiply-adds instead of sixteen. The 512 threads make a 64 x 64 tile of C, so each value moves from global
-// memory once for 64 uses; a tile is only 8 deep, one element of A and of B for each thread. No conflicts: a warp lies in
-// one row of threads (A: one word for all) and reads 32 neighbours of B.
-static __global__ void sgemm_registers_1d(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
+// Rung 3: a thread computes 8 results below each other. One value of B, held in a register, serves all 8: nine shared
+// loads for eight multiply-adds instead of sixteen. The 512 threads make a 64 x 64 tile of C, so each value moves from
+// global memory once for 64 uses; a tile is only 8 deep, one element of A and of B for each thread. No conflicts: a
+// warp lies in one row of threads (A: one word for all) and reads 32 neighbours of B.
+static __global__ void sgemm_registers_1d(float* c, const float* a, const float* b, int m, int n, int k, float alpha,
+                                          float beta) {
   constexpr int kTile = 64, kDepth = 8, kResults = 8;
   __shared__ float a_tile[kTile][kDepth];  // (row, depth)
   __shared__ float b_tile[kDepth][kTile];  // (depth, column)
@@ -128,8 +135,10 @@ static __global__ void sgemm_registers_1d(float* c, const float* a, const float*
   const int b_row = thread / kTile, b_column = thread % kTile;
   float sum[kResults] = {};
   for (int k0 = 0; k0 < k; k0 += kDepth) {
-    a_tile[a_row][a_column] = row0 + a_row < m && k0 + a_column < k ? a[sgemm_offset(row0 + a_row, k, k0 + a_column)] : 0;
-    b_tile[b_row][b_column] = k0 + b_row < k && column0 + b_column < n ? b[sgemm_offset(k0 + b_row, n, column0 + b_column)] : 0;
+    a_tile[a_row][a_column] =
+        row0 + a_row < m && k0 + a_column < k ? a[sgemm_offset(row0 + a_row, k, k0 + a_column)] : 0;
+    b_tile[b_row][b_column] =
+        k0 + b_row < k && column0 + b_column < n ? b[sgemm_offset(k0 + b_row, n, column0 + b_column)] : 0;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
@@ -148,9 +157,10 @@ static __global__ void sgemm_registers_1d(float* c, const float* a, const float*
 }
 
 // Rung 4: 8 x 8 results for each thread, an outer product of 8 values of A and 8 of B: 16 shared loads for 64
-// multiply-adds. 256 threads make a 128 x 128 tile of C: each value moves from global memory once for 128 uses. A thread's
-// rows and columns lie 16 apart, so that the lanes of a warp read 16 neighbours of B; 8 columns next to each other would put
-// the lanes 8 words apart, a 4-way conflict. What remains: every load, global and shared, brings 4 bytes only.
+// multiply-adds. 256 threads make a 128 x 128 tile of C: each value moves from global memory once for 128 uses. A
+// thread's rows and columns lie 16 apart, so that the lanes of a warp read 16 neighbours of B; 8 columns next to each
+// other would put the lanes 8 words apart, a 4-way conflict. What remains: every load, global and shared, brings 4
+// bytes only.
 static __global__ void __launch_bounds__(256, 2)
     sgemm_registers_2d(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
   constexpr int kTile = 128, kDepth = 8, kResults = 8, kApart = 16, kThreads = 256;
@@ -198,11 +208,11 @@ static __global__ void __launch_bounds__(256, 2)
   }
 }
 
-// Rung 5: 16 bytes for each load and store. The tile of A is transposed on its way to shared memory, since a thread needs
-// neighbours down a column of A: 4 shared loads for 64 multiply-adds. A thread's results are 2 x 2 squares of 4 x 4, 64
-// apart, so that 8 lanes read 8 neighbouring float4 of B. Rows of the transposed tile are 4 words longer than the tile: a
-// warp stores 16 rows from 2 groups of columns, which would meet in the same 16 banks otherwise. The same bytes move as in
-// rung 4, with a quarter of the requests.
+// Rung 5: 16 bytes for each load and store. The tile of A is transposed on its way to shared memory, since a thread
+// needs neighbours down a column of A: 4 shared loads for 64 multiply-adds. A thread's results are 2 x 2 squares of 4 x
+// 4, 64 apart, so that 8 lanes read 8 neighbouring float4 of B. Rows of the transposed tile are 4 words longer than the
+// tile: a warp stores 16 rows from 2 groups of columns, which would meet in the same 16 banks otherwise. The same bytes
+// move as in rung 4, with a quarter of the requests.
 template <bool kVectors>
 static __global__ void __launch_bounds__(256, 2)
     sgemm_vector(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
@@ -250,9 +260,10 @@ static __global__ void __launch_bounds__(256, 2)
   }
 }
 
-// Rung 6: two tiles of A and of B in shared memory. While the block multiplies from one, the next step's loads from global
-// memory are on their way to registers, so their latency hides behind 512 multiply-adds. One barrier for each step instead
-// of two: who stores into a tile has passed the barrier behind which nobody reads it any more. Nothing else moves less.
+// Rung 6: two tiles of A and of B in shared memory. While the block multiplies from one, the next step's loads from
+// global memory are on their way to registers, so their latency hides behind 512 multiply-adds. One barrier for each
+// step instead of two: who stores into a tile has passed the barrier behind which nobody reads it any more. Nothing
+// else moves less.
 template <bool kVectors>
 static __global__ void __launch_bounds__(256, 2)
     sgemm_double_buffer(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
@@ -281,7 +292,8 @@ static __global__ void __launch_bounds__(256, 2)
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
       const float4 a0 = sgemm_float4(a_tile[now][i][thread_row]), a1 = sgemm_float4(a_tile[now][i][thread_row + kHalf]);
-      const float4 b0 = sgemm_float4(b_tile[now][i][thread_column]), b1 = sgemm_float4(b_tile[now][i][thread_column + kHalf]);
+      const float4 b0 = sgemm_float4(b_tile[now][i][thread_column]),
+                   b1 = sgemm_float4(b_tile[now][i][thread_column + kHalf]);
       const float from_a[kResults] = {a0.x, a0.y, a0.z, a0.w, a1.x, a1.y, a1.z, a1.w};
       const float from_b[kResults] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
 #pragma unroll
@@ -303,11 +315,11 @@ static __global__ void __launch_bounds__(256, 2)
   }
 }
 
-// Rung 7: between the block's tile and the thread's lies the warp's: 64 x 32 results, its lanes 8 high and 4 wide. For one
-// step in depth a warp reads 64 words of A and 32 of B; the 2 x 16 lanes of the rungs before read 16 and 128 for as many
-// results. What a GPU saves when lanes share a 16-byte word is not documented: the microscope counts four passes for each
-// such request, the same in both rungs. The tiles are 16 deep, so half as many barriers. What remains to cuBLAS is tuning
-// (tile sizes for each shape and GPU, splitting k for small C) and, from Volta on, tensor cores.
+// Rung 7: between the block's tile and the thread's lies the warp's: 64 x 32 results, its lanes 8 high and 4 wide. For
+// one step in depth a warp reads 64 words of A and 32 of B; the 2 x 16 lanes of the rungs before read 16 and 128 for as
+// many results. What a GPU saves when lanes share a 16-byte word is not documented: the microscope counts four passes
+// for each such request, the same in both rungs. The tiles are 16 deep, so half as many barriers. What remains to
+// cuBLAS is tuning (tile sizes for each shape and GPU, splitting k for small C) and, from Volta on, tensor cores.
 template <bool kVectors>
 static __global__ void __launch_bounds__(256, 2)
     sgemm_warp_tile(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {
@@ -347,8 +359,10 @@ static __global__ void __launch_bounds__(256, 2)
     }
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
-      const float4 a0 = sgemm_float4(a_tile[now][i][thread_row]), a1 = sgemm_float4(a_tile[now][i][thread_row + kLaneRows]);
-      const float4 b0 = sgemm_float4(b_tile[now][i][thread_column]), b1 = sgemm_float4(b_tile[now][i][thread_column + kLaneColumns]);
+      const float4 a0 = sgemm_float4(a_tile[now][i][thread_row]),
+                   a1 = sgemm_float4(a_tile[now][i][thread_row + kLaneRows]);
+      const float4 b0 = sgemm_float4(b_tile[now][i][thread_column]),
+                   b1 = sgemm_float4(b_tile[now][i][thread_column + kLaneColumns]);
       const float from_a[kResults] = {a0.x, a0.y, a0.z, a0.w, a1.x, a1.y, a1.z, a1.w};
       const float from_b[kResults] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
 #pragma unroll

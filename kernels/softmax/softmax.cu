@@ -11,7 +11,8 @@ template <class T, int N, class Stream>
 void softmax_block_per_row(Stream stream, T* out, const T* in, int64_t rows, int64_t columns) {
   const unsigned threads = threads_for_row(columns);
   const bool fits = columns <= static_cast<int64_t>(threads) * kSoftmaxHeld;
-  launch(stream, static_cast<unsigned>(rows), threads, 0, fits ? softmax_held<T, N> : softmax_streamed<T, N>, out, in, columns);
+  launch(stream, static_cast<unsigned>(rows), threads, 0, fits ? softmax_held<T, N> : softmax_streamed<T, N>, out, in,
+         columns);
 }
 
 }  // namespace
@@ -20,9 +21,12 @@ template <class T, class Stream>
 void softmax(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, int rung) {
   check_rows("softmax", rows, columns);
   if (rung < 0 || rung >= kSoftmaxRungs) throw no_such_rung("softmax", rung, kSoftmaxRungs);
-  if (rung == 0) launch(stream, blocks_for(rows, kThreads), kThreads, 0, softmax_thread_per_row<T>, out, in, rows, columns);
-  if (rung == 1) launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_warp_per_row<T>, out, in, rows, columns);
-  if (rung == 2) launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_online<T>, out, in, rows, columns);
+  if (rung == 0)
+    launch(stream, blocks_for(rows, kThreads), kThreads, 0, softmax_thread_per_row<T>, out, in, rows, columns);
+  if (rung == 1)
+    launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_warp_per_row<T>, out, in, rows, columns);
+  if (rung == 2)
+    launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_online<T>, out, in, rows, columns);
   if (rung == 3) {
     if (packets_fit<T>(columns, {out, in})) {
       softmax_block_per_row<T, kPacket<T>>(stream, out, in, rows, columns);
@@ -35,7 +39,8 @@ void softmax(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, 
 template <class T, class Stream>
 void softmax_backward(Stream stream, T* grad_in, const T* grad_out, const T* out, int64_t rows, int64_t columns) {
   check_rows("softmax_backward", rows, columns);
-  const auto kernel = packets_fit<T>(columns, {grad_in, grad_out, out}) ? softmax_gradient<T, kPacket<T>> : softmax_gradient<T, 1>;
+  const auto kernel =
+      packets_fit<T>(columns, {grad_in, grad_out, out}) ? softmax_gradient<T, kPacket<T>> : softmax_gradient<T, 1>;
   launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, kernel, grad_in, grad_out, out, columns);
 }
 

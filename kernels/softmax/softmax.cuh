@@ -1,15 +1,17 @@
 #pragma once
 // Four ways to the softmax of a row. Row-major (rows, columns); see softmax.h.
 
-#include "../online_softmax.cuh"
-#include "../rows.cuh"
+#include "kernels/online_softmax.cuh"
+#include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
 
-/// Rung 0: a thread per row, in three passes: the largest value, the sum, the result. In each load the 32 lanes of a warp
-/// read 32 rows, so each lane's 4 bytes cost a sector of 32 bytes, and only as many threads as rows hide the latency.
+/// Rung 0: a thread per row, in three passes: the largest value, the sum, the result. In each load the 32 lanes of a
+/// warp read 32 rows, so each lane's 4 bytes cost a sector of 32 bytes, and only as many threads as rows hide the
+/// latency.
 template <class T>
-static __global__ void softmax_thread_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
+static __global__ void softmax_thread_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows,
+                                              int64_t columns) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
   in += row * columns;
@@ -22,10 +24,11 @@ static __global__ void softmax_thread_per_row(T* __restrict__ out, const T* __re
   for (int64_t c = 0; c < columns; ++c) out[c] = from_float<T>(expf(to_float(in[c]) - largest) * scale);
 }
 
-/// Rung 1: a warp per row. The lanes read neighbours, so a request of 32 floats is 4 full sectors; shuffles join what the
-/// lanes found. Still three passes: the row comes from memory once and twice from a cache, if it fits in one.
+/// Rung 1: a warp per row. The lanes read neighbours, so a request of 32 floats is 4 full sectors; shuffles join what
+/// the lanes found. Still three passes: the row comes from memory once and twice from a cache, if it fits in one.
 template <class T>
-static __global__ void softmax_warp_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
+static __global__ void softmax_warp_per_row(T* __restrict__ out, const T* __restrict__ in, int64_t rows,
+                                            int64_t columns) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (row >= rows) return;  // a whole warp leaves
@@ -41,8 +44,8 @@ static __global__ void softmax_warp_per_row(T* __restrict__ out, const T* __rest
   for (int64_t c = lane; c < columns; c += 32) out[c] = from_float<T>(expf(to_float(in[c]) - largest) * scale);
 }
 
-/// Rung 2: online. One pass finds the largest value and the sum together, so the row is read twice instead of three times;
-/// the price is a second exp for every value, which a memory-bound kernel has time for.
+/// Rung 2: online. One pass finds the largest value and the sum together, so the row is read twice instead of three
+/// times; the price is a second exp for every value, which a memory-bound kernel has time for.
 template <class T>
 static __global__ void softmax_online(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
@@ -60,8 +63,9 @@ static __global__ void softmax_online(T* __restrict__ out, const T* __restrict__
 /// Values that a thread of rung 3 keeps in registers.
 inline constexpr int kSoftmaxHeld = 16;
 
-/// Rung 3, rows of at most 16 values per thread: a block per row. A thread loads N values at a time (16 bytes: a quarter of
-/// the requests, and more bytes in flight) and keeps them in registers, so memory is read once and nothing is online.
+/// Rung 3, rows of at most 16 values per thread: a block per row. A thread loads N values at a time (16 bytes: a
+/// quarter of the requests, and more bytes in flight) and keeps them in registers, so memory is read once and nothing
+/// is online.
 template <class T, int N>
 static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ in, int64_t columns) {
   constexpr int kPackets = kSoftmaxHeld / N;
@@ -122,7 +126,8 @@ static __global__ void softmax_streamed(T* __restrict__ out, const T* __restrict
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     Packet<T, N> packet = from[p];
 #pragma unroll
-    for (int i = 0; i < N; ++i) packet.values[i] = from_float<T>(expf(to_float(packet.values[i]) - found.largest) * scale);
+    for (int i = 0; i < N; ++i)
+      packet.values[i] = from_float<T>(expf(to_float(packet.values[i]) - found.largest) * scale);
     to[p] = packet;
   }
 }
@@ -130,7 +135,8 @@ static __global__ void softmax_streamed(T* __restrict__ out, const T* __restrict
 /// A block per row: the sum of grad_out * out first, then the gradient. The second read of both comes from a cache.
 template <class T, int N>
 static __global__ void softmax_gradient(T* grad_in, const T* grad_out, const T* out, int64_t columns) {
-  const auto *grads = packets_of<N>(grad_out + blockIdx.x * columns), *results = packets_of<N>(out + blockIdx.x * columns);
+  const auto *grads = packets_of<N>(grad_out + blockIdx.x * columns),
+             *results = packets_of<N>(out + blockIdx.x * columns);
   auto* to = packets_of<N>(grad_in + blockIdx.x * columns);
   const int64_t count = columns / N;
   float sum = 0;

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel softmax`.
-#include <tenfold/kernel_page.h>
-#include <tenfold/softmax.h>
+#include "common/kernel_page/kernel_page.h"
+#include "softmax.h"
 
 #include "softmax_reference.h"
 
@@ -13,7 +13,8 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 
   tenfold::kernels::softmax(&device, out.data(), in.data(), rows, columns, rung);
 
-  const auto expected = tenfold::kernels::softmax_reference(tenfold::simt::wide(in), rows, columns, tenfold::kernels::kFloatRounding);
+  const auto expected =
+      tenfold::kernels::softmax_reference(tenfold::simt::wide(in), rows, columns, tenfold::kernels::kFloatRounding);
   return {.worst_error = tenfold::kernels::worst_error(out, expected),
           .flops = 5.0 * static_cast<double>(count),  // compare, subtract, exp, add, multiply
           .least_bytes = 2 * count * static_cast<int64_t>(sizeof(float))};
@@ -28,7 +29,8 @@ int main(int argc, char** argv) {
       .shape = {{"rows", 64}, {"columns", 1024}},
       .rungs = {{"thread rows", "One thread does one row in three passes, so each load of a warp touches 32 rows."},
                 {"warp rows", "A warp does one row: its lanes read neighbours and join their results with shuffles."},
-                {"online", "One pass finds the largest value and the sum together: two reads of the row instead of three."},
+                {"online",
+                 "One pass finds the largest value and the sum together: two reads of the row instead of three."},
                 {"block rows", "A block does one row with 16-byte accesses and keeps it in registers: one read."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);

@@ -1,8 +1,8 @@
-#include <tenfold/softmax_torch.h>
+#include "softmax_torch.h"
 
-#include <tenfold/softmax.h>
+#include "softmax.h"
 
-#include "../torch_binding.h"
+#include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
 namespace {
@@ -27,13 +27,14 @@ struct Softmax : torch::autograd::Function<Softmax> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order(kName);
-    const Tensor out = context->get_saved_variables()[0], grad = gradients[0].contiguous(), grad_x = torch::empty_like(out);
+    const Tensor out = context->get_saved_variables()[0], grad = gradients[0].contiguous(),
+                 grad_x = torch::empty_like(out);
     const auto [rows, columns] = shape_of(kName, out);
-    launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_x}},
-                          [&, rows = rows, columns = columns](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::softmax_backward(stream, data_of<T>(grad_x), data_of<T>(grad), data_of<T>(out), rows, columns);
-                          });
+    launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_x}}, [&, rows = rows, columns = columns](
+                                                                                       auto stream, auto value) {
+      using T = decltype(value);
+      kernels::softmax_backward(stream, data_of<T>(grad_x), data_of<T>(grad), data_of<T>(out), rows, columns);
+    });
     return {grad_x};
   }
 };

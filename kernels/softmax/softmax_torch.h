@@ -5,9 +5,10 @@
 
 namespace tenfold::fused {
 
-/// Softmax over the last dimension, (..., D) -> (..., D); float, half or bfloat16. Differentiable once. CUDA tensors: the
-/// kernel of softmax.h on the current stream. CPU tensors: the same kernel under the microscope, for tests and for looking:
-/// very slow. An input that is not contiguous is copied first. Throws c10::Error for other shapes, types or devices.
+/// Softmax over the last dimension, (..., D) -> (..., D); float, half or bfloat16. Differentiable once. CUDA tensors:
+/// the kernel of softmax.h on the current stream. CPU tensors: the same kernel under the microscope, for tests and for
+/// looking: very slow. An input that is not contiguous is copied first. Throws c10::Error for other shapes, types or
+/// devices.
 torch::Tensor softmax(const torch::Tensor& input);
 
 namespace reference {

@@ -1,6 +1,6 @@
 #pragma once
 // One thread, one element: lane i of a warp reads the float at offset + i * stride.
-#include "../launch.cuh"
+#include "kernels/launch.cuh"
 
 namespace tenfold::kernels {
 

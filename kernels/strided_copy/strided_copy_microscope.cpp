@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel strided_copy`. Its rungs are not better and better: each stands further apart.
-#include <tenfold/kernel_page.h>
-#include <tenfold/strided_copy.h>
+#include "common/kernel_page/kernel_page.h"
+#include "strided_copy.h"
 
 #include <limits>
 #include <numeric>

@@ -1,6 +1,6 @@
 // The page behind `./tenfold kernel tile_copy`. The second rung is the worse one.
-#include <tenfold/kernel_page.h>
-#include <tenfold/tile_copy.h>
+#include "common/kernel_page/kernel_page.h"
+#include "tile_copy.h"
 
 #include <algorithm>
 #include <limits>
@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
       .title = "A copy, straight and through a tile in shared memory",
       .shape = {{"count", 8192}},
       .rungs = {{"straight", "Each thread loads a float and stores it."},
-                {"through tile", "The float goes through shared memory: the same sectors, two more passes and a barrier."}},
+                {"through tile",
+                 "The float goes through shared memory: the same sectors, two more passes and a barrier."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

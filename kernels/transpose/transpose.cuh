@@ -1,7 +1,8 @@
 #pragma once
-// The rungs of the transpose ladder. A request is one load or store of a warp; memory serves it in sectors of 32 bytes, so 32
-// floats side by side are 4 sectors, and 32 floats in 32 different rows are 32 sectors, of which 4 bytes each are used.
-#include "../launch.cuh"
+// The rungs of the transpose ladder. A request is one load or store of a warp; memory serves it in sectors of 32 bytes,
+// so 32 floats side by side are 4 sectors, and 32 floats in 32 different rows are 32 sectors, of which 4 bytes each are
+// used.
+#include "kernels/launch.cuh"
 
 namespace tenfold::kernels {
 
@@ -21,27 +22,30 @@ static __device__ Corner corner_of_block(int64_t columns) {
   return {static_cast<int64_t>(blockIdx.x / across) * kRows, static_cast<int64_t>(blockIdx.x % across) * kColumns};
 }
 
-/// Rung 0: one thread moves one element, and a warp reads 32 neighbours of a row. A load is 4 sectors; but the 32 results lie
-/// in 32 rows of the output, so that a store is 32 sectors, eight times what it needs.
-static __global__ void transpose_read_coalesced(float* __restrict__ out, const float* __restrict__ in, int64_t rows, int64_t columns) {
+/// Rung 0: one thread moves one element, and a warp reads 32 neighbours of a row. A load is 4 sectors; but the 32
+/// results lie in 32 rows of the output, so that a store is 32 sectors, eight times what it needs.
+static __global__ void transpose_read_coalesced(float* __restrict__ out, const float* __restrict__ in, int64_t rows,
+                                                int64_t columns) {
   const Corner corner = corner_of_block<kThreadRows, kTile>(columns);
   const int64_t row = corner.row + threadIdx.y, column = corner.column + threadIdx.x;
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
 }
 
-/// Rung 1: x and y change places, so that a warp writes 32 neighbours. Now a store is 4 sectors and a load 32. Stores are the
-/// better ones to have in order: a sector fetched for one warp can still be in the cache when the next warp reads its
-/// neighbours.
-static __global__ void transpose_write_coalesced(float* __restrict__ out, const float* __restrict__ in, int64_t rows, int64_t columns) {
+/// Rung 1: x and y change places, so that a warp writes 32 neighbours. Now a store is 4 sectors and a load 32. Stores
+/// are the better ones to have in order: a sector fetched for one warp can still be in the cache when the next warp
+/// reads its neighbours.
+static __global__ void transpose_write_coalesced(float* __restrict__ out, const float* __restrict__ in, int64_t rows,
+                                                 int64_t columns) {
   const Corner corner = corner_of_block<kTile, kThreadRows>(columns);
   const int64_t row = corner.row + threadIdx.x, column = corner.column + threadIdx.y;
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
 }
 
-/// Rung 2: a tile in shared memory turns the order around, so that a warp reads and writes 32 neighbours of global memory:
-/// 4 sectors on both sides. The column of the tile that a warp reads has a pitch of 32 floats, so that all its 32 words lie in
-/// one bank: that one read is served in 32 passes.
-static __global__ void transpose_tiled(float* __restrict__ out, const float* __restrict__ in, int64_t rows, int64_t columns) {
+/// Rung 2: a tile in shared memory turns the order around, so that a warp reads and writes 32 neighbours of global
+/// memory: 4 sectors on both sides. The column of the tile that a warp reads has a pitch of 32 floats, so that all its
+/// 32 words lie in one bank: that one read is served in 32 passes.
+static __global__ void transpose_tiled(float* __restrict__ out, const float* __restrict__ in, int64_t rows,
+                                       int64_t columns) {
   __shared__ float tile[kTile][kTile];
   const Corner corner = corner_of_block<kTile, kTile>(columns);
 #pragma unroll
@@ -59,9 +63,10 @@ static __global__ void transpose_tiled(float* __restrict__ out, const float* __r
   }
 }
 
-/// Rung 3: one float of padding per row of the tile. With a pitch of 33 the words of a column lie in 32 different banks: every
-/// access to shared memory is one pass.
-static __global__ void transpose_padded(float* __restrict__ out, const float* __restrict__ in, int64_t rows, int64_t columns) {
+/// Rung 3: one float of padding per row of the tile. With a pitch of 33 the words of a column lie in 32 different
+/// banks: every access to shared memory is one pass.
+static __global__ void transpose_padded(float* __restrict__ out, const float* __restrict__ in, int64_t rows,
+                                        int64_t columns) {
   __shared__ float tile[kTile][kTile + 1];
   const Corner corner = corner_of_block<kTile, kTile>(columns);
 #pragma unroll
@@ -84,11 +89,12 @@ static __device__ bool rows_are_aligned(const float* matrix, int64_t row_length)
   return reinterpret_cast<uintptr_t>(matrix) % sizeof(float4) == 0 && row_length % 4 == 0;
 }
 
-/// Rung 4: a thread moves float4 values, four of them per side, of a tile of 64 x 64. The sectors are the same, but a request
-/// asks for 16 of them: a quarter of the instructions, and 64 bytes in flight per thread instead of 16. A warp takes 8 float4
-/// of 4 rows, not 16 of 2: with the pitch of 65 its words k of 4 then lie in the 32 banks (row + 4 * x + k) % 32, all
-/// different. A side with unaligned rows goes in single floats, as in rung 3.
-static __global__ void transpose_vectorised(float* __restrict__ out, const float* __restrict__ in, int64_t rows, int64_t columns) {
+/// Rung 4: a thread moves float4 values, four of them per side, of a tile of 64 x 64. The sectors are the same, but a
+/// request asks for 16 of them: a quarter of the instructions, and 64 bytes in flight per thread instead of 16. A warp
+/// takes 8 float4 of 4 rows, not 16 of 2: with the pitch of 65 its words k of 4 then lie in the 32 banks (row + 4 * x +
+/// k) % 32, all different. A side with unaligned rows goes in single floats, as in rung 3.
+static __global__ void transpose_vectorised(float* __restrict__ out, const float* __restrict__ in, int64_t rows,
+                                            int64_t columns) {
   __shared__ float tile[kWideTile][kWideTile + 1];
   constexpr unsigned kHalf = kWideTile / 2, kThreads = kHalf * kThreadRows;
   const Corner corner = corner_of_block<kWideTile, kWideTile>(columns);

@@ -1,6 +1,7 @@
+// installs as <tenfold/batch.h>
 #pragma once
-// A batch under construction: samples are written straight to their rows of tensors that are used again and again, page-locked
-// where a GPU copies from them. So nothing is collated afterwards, and nothing is allocated while training.
+// A batch under construction: samples are written straight to their rows of tensors that are used again and again,
+// page-locked where a GPU copies from them. So nothing is collated afterwards, and nothing is allocated while training.
 
 #include <torch/torch.h>
 
@@ -40,8 +41,8 @@ class Row {
   int64_t row_;
 };
 
-/// "The device has read this memory": recorded after the copy was queued, waited for before the memory is written again.
-/// Does nothing for copies that are over when they return.
+/// "The device has read this memory": recorded after the copy was queued, waited for before the memory is written
+/// again. Does nothing for copies that are over when they return.
 class CopyDone {
  public:
 #ifdef TENFOLD_WITH_CUDA
@@ -58,7 +59,8 @@ class CopyDone {
 #endif
 };
 
-/// A batch as its caller sees it. The tensors are views of a buffer that is filled again: they hold until next() is called again.
+/// A batch as its caller sees it. The tensors are views of a buffer that is filled again: they hold until next() is
+/// called again.
 struct Batch {
   std::vector<torch::Tensor> fields;  ///< (rows, ...) each, on the host
   std::vector<int64_t> samples;       ///< which samples the rows hold; empty for a stream
@@ -67,8 +69,8 @@ struct Batch {
 
   int64_t rows() const { return fields.front().size(0); }
 
-  /// The fields on a device. From page-locked buffers the copy goes on while the host does: the buffer is not filled again before
-  /// it is done, and work queued later on the current stream finds the data in place.
+  /// The fields on a device. From page-locked buffers the copy goes on while the host does: the buffer is not filled
+  /// again before it is done, and work queued later on the current stream finds the data in place.
   std::vector<torch::Tensor> to(torch::Device device) const {
     std::vector<torch::Tensor> there;
     for (const torch::Tensor& field : fields) there.push_back(field.to(device, /*non_blocking=*/true));

@@ -1,9 +1,10 @@
+// installs as <tenfold/batch_queue.h>
 #pragma once
 // What the caller of a loader does: waits for its next batch, gives the last one's buffer back, hears of errors.
 
 #include <ATen/record_function.h>
-#include <tenfold/batch.h>
-#include <tenfold/workers.h>
+#include "batch.h"
+#include "workers.h"
 
 #include <concepts>
 #include <cstdint>
@@ -54,8 +55,8 @@ struct Slot {
 /// The slots of a loader, and which of them are free. To be used with the lock held.
 class SlotPool {
  public:
-  /// One slot for the batch that the caller has and, where there are workers, `prefetch` more. Throws std::invalid_argument for
-  /// prefetch < 1.
+  /// One slot for the batch that the caller has and, where there are workers, `prefetch` more. Throws
+  /// std::invalid_argument for prefetch < 1.
   SlotPool(const std::vector<Field>& fields, int64_t batch, int workers, int prefetch, bool pinned) {
     if (prefetch < 1) throw std::invalid_argument("prefetch must be at least 1, got " + std::to_string(prefetch));
     slots_ = std::vector<Slot>(workers == 0 ? 1 : static_cast<size_t>(prefetch) + 1);
@@ -90,17 +91,20 @@ concept FillsSlots = Job<J> && requires(J job, Slot& slot) {
   { job.state() };  // what was handed out
 };
 
-/// Batches of a job, made by worker threads. To be used by one thread; destroying it stops the workers after the unit that they are at.
+/// Batches of a job, made by worker threads. To be used by one thread; destroying it stops the workers after the unit
+/// that they are at.
 template <FillsSlots J>
 class BatchQueue {
  public:
-  /// The job is made of `what`. Throws std::invalid_argument for a negative number of workers, and what the job's constructor throws.
+  /// The job is made of `what`. Throws std::invalid_argument for a negative number of workers, and what the job's
+  /// constructor throws.
   template <class... What>
   explicit BatchQueue(int workers, What&&... what) : job_(std::forward<What>(what)...), workers_(job_, workers) {}
 
-  /// The next batch, or null once at the end of each epoch: `while (const Batch* batch = loader.next())` is an epoch. The batch holds
-  /// until next() is called again. Throws LoadError in place of a batch with a sample that could not be loaded, and goes on with the
-  /// batch after it when called again. The time in here is what training waits for: region "data".
+  /// The next batch, or null once at the end of each epoch: `while (const Batch* batch = loader.next())` is an epoch.
+  /// The batch holds until next() is called again. Throws LoadError in place of a batch with a sample that could not be
+  /// loaded, and goes on with the batch after it when called again. The time in here is what training waits for: region
+  /// "data".
   const Batch* next() {
     RECORD_USER_SCOPE("data");
     auto lock = workers_.lock();
@@ -115,7 +119,8 @@ class BatchQueue {
     return &held_->batch;
   }
 
-  /// The same for training that does not ask where an epoch ends. Throws std::runtime_error when an epoch has no batch at all.
+  /// The same for training that does not ask where an epoch ends. Throws std::runtime_error when an epoch has no batch
+  /// at all.
   const Batch& next_of_any_epoch() {
     const Batch* batch = next();
     if (batch == nullptr) batch = next();

@@ -1,7 +1,8 @@
+// installs as <tenfold/epoch_plan.h>
 #pragma once
 // Which samples make up which batch: of every epoch, of every rank.
 
-#include <tenfold/sample_random.h>
+#include "sample_random.h"
 
 #include <cstdint>
 #include <numeric>
@@ -12,8 +13,8 @@
 
 namespace tenfold {
 
-/// One of `count` parts that share something: a rank of several, a worker of several.
-struct Part {
+/// One of `count` shards of a data set or stream: what one rank, or one reader, reads.
+struct ShardIndex {
   int64_t index = 0, count = 1;
 };
 
@@ -24,9 +25,10 @@ enum class Tail {
 };
 
 /// Throws std::invalid_argument unless 0 <= index < count.
-inline void require_valid(const Part& part, const std::string& who) {
-  if (part.index < 0 || part.index >= part.count)
-    throw std::invalid_argument(who + ": part " + std::to_string(part.index) + " of " + std::to_string(part.count) + " does not exist");
+inline void require_valid(const ShardIndex& shard, const std::string& who) {
+  if (shard.index < 0 || shard.index >= shard.count)
+    throw std::invalid_argument(who + ": shard " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
+                                " does not exist");
 }
 
 /// 0 to size - 1 in the order of an epoch: shuffled (Fisher and Yates) by seed and epoch, or ascending.
@@ -35,27 +37,30 @@ inline std::vector<int64_t> epoch_order(int64_t size, uint64_t seed, int64_t epo
   std::iota(order.begin(), order.end(), int64_t{0});
   if (!shuffle) return order;
   SampleRandom random(seed, epoch, -1);  // no sample has this number
-  for (int64_t i = size - 1; i > 0; --i) std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random.below(i + 1))]);
+  for (int64_t i = size - 1; i > 0; --i)
+    std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(random.below(i + 1))]);
   return order;
 }
 
-/// The batches of one rank. Step b of all ranks together takes positions b * batch * ranks onwards of the epoch's order, dealt out
-/// one by one, so R ranks with batches of B train on what one rank with batches of R * B trains on.
+/// The batches of one rank. Step b of all ranks together takes positions b * batch * ranks onwards of the epoch's
+/// order, dealt out one by one, so R ranks with batches of B train on what one rank with batches of R * B trains on.
 ///
-/// All ranks make equally many steps. With Tail::keep the ranks' last batches differ by at most one sample, and where fewer samples
-/// than ranks remain, the last ranks' batch is empty (a mean over it would be NaN).
+/// All ranks make equally many steps. With Tail::keep the ranks' last batches differ by at most one sample, and where
+/// fewer samples than ranks remain, the last ranks' batch is empty (a mean over it would be NaN).
 class EpochPlan {
  public:
-  /// Throws std::invalid_argument for sizes below 1, a part that does not exist, or Tail::drop with less than one batch.
-  EpochPlan(int64_t size, int64_t batch, Part rank, Tail tail) : size_(size), batch_(batch), rank_(rank) {
+  /// Throws std::invalid_argument for sizes below 1, a shard that does not exist, or Tail::drop with less than one
+  /// batch.
+  EpochPlan(int64_t size, int64_t batch, ShardIndex rank, Tail tail) : size_(size), batch_(batch), rank_(rank) {
     if (size < 1) throw std::invalid_argument("EpochPlan: the data set is empty");
     if (batch < 1) throw std::invalid_argument("EpochPlan: batch must be at least 1, got " + std::to_string(batch));
     require_valid(rank, "EpochPlan");
     const int64_t joint = batch * rank.count;
     batches_ = tail == Tail::keep ? (size + joint - 1) / joint : size / joint;
     if (batches_ == 0)
-      throw std::invalid_argument("EpochPlan: " + std::to_string(size) + " samples do not fill one batch of " + std::to_string(batch) +
-                                  " on each of " + std::to_string(rank.count) + " ranks; use Tail::keep or a smaller batch");
+      throw std::invalid_argument("EpochPlan: " + std::to_string(size) + " samples do not fill one batch of " +
+                                  std::to_string(batch) + " on each of " + std::to_string(rank.count) +
+                                  " ranks; use Tail::keep or a smaller batch");
   }
 
   int64_t batches() const { return batches_; }
@@ -71,7 +76,7 @@ class EpochPlan {
 
  private:
   int64_t size_, batch_, batches_ = 0;
-  Part rank_;
+  ShardIndex rank_;
 };
 
 }  // namespace tenfold

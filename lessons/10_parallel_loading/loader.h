@@ -1,12 +1,14 @@
+// installs as <tenfold/loader.h>
 #pragma once
 // Batches of a data set whose samples can be loaded in any order, made by worker threads ahead of the training loop.
 //
-// Why not torch::data: its workers hand a vector of samples to a collate function, which copies them once more; the data set is
-// copied for each worker; a sample has no random stream of its own, so augmentation depends on the number of workers; state
-// cannot be saved in mid-epoch, because samplers run ahead of what was handed out; no memory is page-locked or used again.
+// Why not torch::data: its workers hand a vector of samples to a collate function, which copies them once more; the
+// data set is copied for each worker; a sample has no random stream of its own, so augmentation depends on the number
+// of workers; state cannot be saved in mid-epoch, because samplers run ahead of what was handed out; no memory is
+// page-locked or used again.
 
-#include <tenfold/batch_queue.h>
-#include <tenfold/epoch_plan.h>
+#include "batch_queue.h"
+#include "epoch_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -35,12 +37,12 @@ struct LoaderOptions {
   bool ordered = true;  ///< false: whichever batch of the epoch is ready first
   Tail tail = Tail::keep;
   uint64_t seed = 0;
-  Part rank = {};
+  ShardIndex rank = {};
   bool pinned = false;  ///< page-locked buffers; needs a CUDA device
 };
 
-/// Where a loader stands: what it has handed out. What workers did beyond that is done again, so a loader with other workers and
-/// another prefetch depth may go on from here.
+/// Where a loader stands: what it has handed out. What workers did beyond that is done again, so a loader with other
+/// workers and another prefetch depth may go on from here.
 struct LoaderState {
   int64_t epoch = 0;
   int64_t batch = 0;        ///< the batches of the epoch before this one were handed out
@@ -65,7 +67,8 @@ class RandomAccessJob {
       : dataset_(std::move(dataset)),
         options_(options),
         plan_(dataset_.size, options.batch, options.rank, options.tail),
-        // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at the end.
+        // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at
+        // the end.
         unit_rows_(std::max<int64_t>(1, options.batch / (4 * std::max(1, options.workers)))),
         from_(from),
         state_(from),
@@ -130,10 +133,13 @@ class RandomAccessJob {
   const EpochPlan& plan() const { return plan_; }
 
  private:
-  std::string name_of(int64_t sample) const { return dataset_.name ? dataset_.name(sample) : "sample " + std::to_string(sample); }
+  std::string name_of(int64_t sample) const {
+    return dataset_.name ? dataset_.name(sample) : "sample " + std::to_string(sample);
+  }
 
   void require_same_batches(const LoaderState& from) {
-    const LoaderState own{.size = dataset_.size, .batch_size = options_.batch, .ranks = options_.rank.count, .seed = options_.seed};
+    const LoaderState own{
+        .size = dataset_.size, .batch_size = options_.batch, .ranks = options_.rank.count, .seed = options_.seed};
     const auto same = [](const char* what, auto saved, auto now) {
       if (saved != now)
         throw std::invalid_argument(std::string("Loader: the saved state has ") + what + " " + std::to_string(saved) +
@@ -179,12 +185,12 @@ class RandomAccessJob {
   int64_t order_epoch_ = 0;
 };
 
-/// Every sample of this rank's part exactly once per epoch: the same batches, bit for bit, for any number of workers and any
-/// prefetch depth. next(), state() and park() are BatchQueue's.
+/// Every sample of this rank's part exactly once per epoch: the same batches, bit for bit, for any number of workers
+/// and any prefetch depth. next(), state() and park() are BatchQueue's.
 class Loader : public BatchQueue<RandomAccessJob> {
  public:
-  /// Starts to load, from the beginning or from where another loader was. Throws std::invalid_argument for options that make no
-  /// sense, and for a state of another data set size, batch size, number of ranks or seed.
+  /// Starts to load, from the beginning or from where another loader was. Throws std::invalid_argument for options that
+  /// make no sense, and for a state of another data set size, batch size, number of ranks or seed.
   Loader(Dataset dataset, const LoaderOptions& options, const LoaderState& from = {})
       : BatchQueue(options.workers, std::move(dataset), options, from) {}
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tenfold/loader.h>
+#include "loader.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "loader_samples.h"
+#include "tests/support/loader_samples.h"
 
 namespace {
 
@@ -25,13 +25,15 @@ TEST(Loader, BringsEverySampleExactlyOncePerEpoch) {
       for (const int prefetch : {1, 4}) {
         for (const int64_t batch : {1, 7, 64}) {
           for (const bool ordered : {true, false}) {
-            SCOPED_TRACE(testing::Message() << workers << " workers, " << ranks << " ranks, prefetch " << prefetch << ", batch " << batch
-                                            << (ordered ? "" : ", unordered"));
+            SCOPED_TRACE(testing::Message() << workers << " workers, " << ranks << " ranks, prefetch " << prefetch
+                                            << ", batch " << batch << (ordered ? "" : ", unordered"));
             std::vector<std::unique_ptr<Loader>> loaders;
             for (int64_t rank = 0; rank < ranks; ++rank) {
-              loaders.push_back(std::make_unique<Loader>(
-                  numbers(53),
-                  LoaderOptions{.batch = batch, .workers = workers, .prefetch = prefetch, .ordered = ordered, .rank = {rank, ranks}}));
+              loaders.push_back(std::make_unique<Loader>(numbers(53), LoaderOptions{.batch = batch,
+                                                                                    .workers = workers,
+                                                                                    .prefetch = prefetch,
+                                                                                    .ordered = ordered,
+                                                                                    .rank = {rank, ranks}}));
             }
             for (int64_t epoch = 0; epoch < 2; ++epoch) {
               std::vector<int64_t> seen;
@@ -198,7 +200,7 @@ TEST(Loader, NamesTheSampleThatCouldNotBeLoaded) {
       loader.next();
       FAIL() << "the second batch has the faulty sample";
     } catch (const LoadError& error) {
-      EXPECT_STREQ(error.what(), "food/13.png: is no picture");
+      EXPECT_STREQ(error.what(), "food/13.png: is no image");
       EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
     }
     EXPECT_EQ(loader.next()->samples[0], 20) << "training may go on without that batch";
@@ -219,8 +221,9 @@ TEST(Loader, NamesTheFirstOfSeveralAndWhatIsNoException) {
 
 TEST(Loader, StopsAtAnyMomentAndLeavesNothingBehind) {
   expect_nothing_left_behind([](Dataset samples, int round) {
-    return std::make_unique<Loader>(std::move(samples),
-                                    LoaderOptions{.batch = 5, .workers = 4, .prefetch = 1 + round % 4, .ordered = round % 2 == 0});
+    return std::make_unique<Loader>(
+        std::move(samples),
+        LoaderOptions{.batch = 5, .workers = 4, .prefetch = 1 + round % 4, .ordered = round % 2 == 0});
   });
 }
 
@@ -278,10 +281,15 @@ TEST(Loader, RefusesAStateOfOtherBatches) {
   Loader loader(numbers(20), {.batch = 4, .workers = 0, .seed = 1});
   loader.next();
   const LoaderState state = loader.state();
-  const auto resume = [&](int64_t size, const LoaderOptions& options) { Loader resumed(numbers(size), options, state); };
-  EXPECT_THAT([&] { resume(21, {.batch = 4, .seed = 1}); }, testing::ThrowsMessage<std::invalid_argument>(HasSubstr("size 20")));
-  EXPECT_THAT([&] { resume(20, {.batch = 5, .seed = 1}); }, testing::ThrowsMessage<std::invalid_argument>(HasSubstr("batch size 4")));
-  EXPECT_THAT([&] { resume(20, {.batch = 4, .seed = 2}); }, testing::ThrowsMessage<std::invalid_argument>(HasSubstr("seed 1")));
+  const auto resume = [&](int64_t size, const LoaderOptions& options) {
+    Loader resumed(numbers(size), options, state);
+  };
+  EXPECT_THAT([&] { resume(21, {.batch = 4, .seed = 1}); },
+              testing::ThrowsMessage<std::invalid_argument>(HasSubstr("size 20")));
+  EXPECT_THAT([&] { resume(20, {.batch = 5, .seed = 1}); },
+              testing::ThrowsMessage<std::invalid_argument>(HasSubstr("batch size 4")));
+  EXPECT_THAT([&] { resume(20, {.batch = 4, .seed = 2}); },
+              testing::ThrowsMessage<std::invalid_argument>(HasSubstr("seed 1")));
   EXPECT_THROW(resume(20, {.batch = 4, .seed = 1, .rank = {0, 2}}), std::invalid_argument);
 }
 

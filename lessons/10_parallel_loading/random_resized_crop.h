@@ -1,12 +1,13 @@
 #pragma once
-// A random part of a picture, resized, mirrored or not, and normalised: in one pass over the part's pixels.
+// A random part of a image, resized, mirrored or not, and normalised: in one pass over the part's pixels.
 //
-// As separate steps each reads and writes the whole picture: crop, resize, flip, bytes to floats, channels first, minus mean, over
-// deviation. But resizing is a weighted sum, flipping only mirrors its weights, and the rest is a factor and an addend. So a row of
-// the picture is resized along its length and then added to the few rows of the result that it belongs to, in their final place.
+// As separate steps each reads and writes the whole image: crop, resize, flip, bytes to floats, channels first, minus
+// mean, over deviation. But resizing is a weighted sum, flipping only mirrors its weights, and the rest is a factor and
+// an addend. So a row of the image is resized along its length and then added to the few rows of the result that it
+// belongs to, in their final place.
 
-#include <tenfold/pictures.h>
-#include <tenfold/sample_random.h>
+#include "common/data/pictures.h"
+#include "sample_random.h"
 
 #include <algorithm>
 #include <array>
@@ -19,21 +20,22 @@
 
 namespace tenfold {
 
-/// A rectangle of a picture, and whether its result is mirrored left to right.
+/// A rectangle of a image, and whether its result is mirrored left to right.
 struct Crop {
   int64_t top = 0, left = 0, height = 0, width = 0;
   bool flip = false;
 };
 
-/// Which rectangles are drawn. The area's part of the picture is uniform, the logarithm of width / height is, too.
+/// Which rectangles are drawn. The area's part of the image is uniform, the logarithm of width / height is, too.
 struct CropRange {
   double least_area = 0.25, most_area = 1;
   double least_aspect = 3.0 / 4, most_aspect = 4.0 / 3;
   double flip_probability = 0.5;
 };
 
-/// A random rectangle. One that does not fit is drawn anew, after ten attempts it is the largest in the middle whose aspect is allowed.
-/// Source: C. Szegedy et al., Going Deeper with Convolutions, 2015, section 6; the attempts as in torchvision.
+/// A random rectangle. One that does not fit is drawn anew, after ten attempts it is the largest in the middle whose
+/// aspect is allowed. Source: C. Szegedy et al., Going Deeper with Convolutions, 2015, section 6; the attempts as in
+/// torchvision.
 inline Crop random_crop(const PictureSize& size, SampleRandom& random, const CropRange& range = {}) {
   const bool flip = random.uniform() < range.flip_probability;
   const double area = static_cast<double>(size.height * size.width);
@@ -53,7 +55,7 @@ inline Crop random_crop(const PictureSize& size, SampleRandom& random, const Cro
   return {(size.height - height) / 2, (size.width - width) / 2, height, width, flip};
 }
 
-/// The largest square in the middle: for pictures that are tested with.
+/// The largest square in the middle: for images that are tested with.
 inline Crop centre_crop(const PictureSize& size) {
   const int64_t side = std::min(size.height, size.width);
   return {(size.height - side) / 2, (size.width - side) / 2, side, side, false};
@@ -64,8 +66,8 @@ struct Normalisation {
   std::array<float, 3> mean = {0.5F, 0.5F, 0.5F}, deviation = {0.25F, 0.25F, 0.25F};
 };
 
-/// The weights by which `source` numbers in a row become `target`: a triangle as wide as two steps of the coarser of the two, so
-/// that a smaller picture has no aliases. (What Pillow's BILINEAR and torchvision's antialias=True do.)
+/// The weights by which `source` numbers in a row become `target`: a triangle as wide as two steps of the coarser of
+/// the two, so that a smaller image has no aliases. (What Pillow's BILINEAR and torchvision's antialias=True do.)
 struct ResizeWeights {
   struct Span {
     int64_t first = 0, count = 0;  ///< source numbers that take part
@@ -93,14 +95,16 @@ struct ResizeWeights {
   }
 };
 
-/// The crop of a picture as (3, side, side) floats, resized, flipped and normalised. Throws std::invalid_argument for a crop that
-/// is not inside the picture, a side below 1, or `out` of another size.
-inline void resize_normalised(const Picture& picture, const Crop& crop, int64_t side, const Normalisation& normal, std::span<float> out) {
+/// The crop of a image as (3, side, side) floats, resized, flipped and normalised. Throws std::invalid_argument for a
+/// crop that is not inside the image, a side below 1, or `out` of another size.
+inline void resize_normalised(const Picture& image, const Crop& crop, int64_t side, const Normalisation& normal,
+                              std::span<float> out) {
   if (side < 1 || out.size() != static_cast<size_t>(3 * side * side))
-    throw std::invalid_argument("resize_normalised: side must be at least 1 and the result have 3 * side * side numbers");
-  if (crop.height < 1 || crop.width < 1 || crop.top < 0 || crop.left < 0 || crop.top + crop.height > picture.height ||
-      crop.left + crop.width > picture.width)
-    throw std::invalid_argument("resize_normalised: the crop is not inside the picture");
+    throw std::invalid_argument(
+        "resize_normalised: side must be at least 1 and the result have 3 * side * side numbers");
+  if (crop.height < 1 || crop.width < 1 || crop.top < 0 || crop.left < 0 || crop.top + crop.height > image.height ||
+      crop.left + crop.width > image.width)
+    throw std::invalid_argument("resize_normalised: the crop is not inside the image");
   const ResizeWeights across(crop.width, side, crop.flip), down(crop.height, side);
   const size_t plane = static_cast<size_t>(side * side);
   std::array<float, 3> factor{};
@@ -109,13 +113,15 @@ inline void resize_normalised(const Picture& picture, const Crop& crop, int64_t 
     std::fill_n(out.begin() + static_cast<int64_t>(c * plane), plane, -normal.mean[c] / normal.deviation[c]);
   }
 
-  // The compiler's vectors: all channels of a pixel at once. The fourth number belongs to the next pixel and comes to nothing.
+  // The compiler's vectors: all channels of a pixel at once. The fourth number belongs to the next pixel and comes to
+  // nothing.
   using Pixel [[gnu::vector_size(16)]] = float;
-  std::vector<float> numbers(static_cast<size_t>(3 * crop.width + 1));  // a row of the crop; one more, for the last pixel's fourth
-  std::vector<float> row(static_cast<size_t>(3 * side));                // (3, side)
-  int64_t first_y = 0;                                                  // the first row of the result that is not finished
+  std::vector<float> numbers(
+      static_cast<size_t>(3 * crop.width + 1));           // a row of the crop; one more, for the last pixel's fourth
+  std::vector<float> row(static_cast<size_t>(3 * side));  // (3, side)
+  int64_t first_y = 0;                                    // the first row of the result that is not finished
   for (int64_t v = 0; v < crop.height; ++v) {
-    const uint8_t* source = picture.pixels.data() + ((crop.top + v) * picture.width + crop.left) * 3;
+    const uint8_t* source = image.pixels.data() + ((crop.top + v) * image.width + crop.left) * 3;
     std::copy_n(source, 3 * crop.width, numbers.begin());
     for (size_t x = 0; x < static_cast<size_t>(side); ++x) {
       const auto& span = across.spans[x];
@@ -129,7 +135,8 @@ inline void resize_normalised(const Picture& picture, const Crop& crop, int64_t 
       }
       for (size_t c = 0; c < 3; ++c) row[c * static_cast<size_t>(side) + x] = sum[c] * factor[c];
     }
-    while (first_y < side && down.spans[static_cast<size_t>(first_y)].first + down.spans[static_cast<size_t>(first_y)].count <= v)
+    while (first_y < side &&
+           down.spans[static_cast<size_t>(first_y)].first + down.spans[static_cast<size_t>(first_y)].count <= v)
       ++first_y;
     for (int64_t y = first_y; y < side && down.spans[static_cast<size_t>(y)].first <= v; ++y) {
       const auto& span = down.spans[static_cast<size_t>(y)];

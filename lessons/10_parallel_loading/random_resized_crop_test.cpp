@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <tenfold/random_resized_crop.h>
+#include "random_resized_crop.h"
 
 #include <algorithm>
 
@@ -9,23 +9,24 @@ namespace {
 using namespace tenfold;
 
 Picture noise(int64_t height, int64_t width) {
-  Picture picture{height, width, std::vector<uint8_t>(static_cast<size_t>(height * width * 3))};
+  Picture image{height, width, std::vector<uint8_t>(static_cast<size_t>(height * width * 3))};
   SampleRandom random(1, height, width);
-  for (uint8_t& value : picture.pixels) value = static_cast<uint8_t>(random.below(256));
-  return picture;
+  for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random.below(256));
+  return image;
 }
 
-std::vector<float> resized(const Picture& picture, const Crop& crop, int64_t side, const Normalisation& normal = {}) {
+std::vector<float> resized(const Picture& image, const Crop& crop, int64_t side, const Normalisation& normal = {}) {
   std::vector<float> out(static_cast<size_t>(3 * side * side), NAN);
-  resize_normalised(picture, crop, side, normal, out);
+  resize_normalised(image, crop, side, normal, out);
   return out;
 }
 
 /// The same step by step, in double precision: cut, mirror, resize by the formula, normalise.
-std::vector<double> step_by_step(const Picture& picture, const Crop& crop, int64_t side, const Normalisation& normal) {
+std::vector<double> step_by_step(const Picture& image, const Crop& crop, int64_t side, const Normalisation& normal) {
   const auto triangle = [](int64_t source, int64_t target, int64_t i, int64_t j) {
     const double scale = static_cast<double>(source) / static_cast<double>(target), support = std::max(1.0, scale);
-    return std::max(0.0, 1 - std::abs((static_cast<double>(j) + 0.5) - (static_cast<double>(i) + 0.5) * scale) / support);
+    return std::max(0.0,
+                    1 - std::abs((static_cast<double>(j) + 0.5) - (static_cast<double>(i) + 0.5) * scale) / support);
   };
   std::vector<double> out;
   for (size_t c = 0; c < 3; ++c) {
@@ -36,7 +37,7 @@ std::vector<double> step_by_step(const Picture& picture, const Crop& crop, int64
           for (int64_t u = 0; u < crop.width; ++u) {
             const double weight = triangle(crop.height, side, y, v) * triangle(crop.width, side, x, u);
             const int64_t column = crop.left + (crop.flip ? crop.width - 1 - u : u);
-            sum += weight * picture.pixels[static_cast<size_t>(((crop.top + v) * picture.width + column) * 3) + c];
+            sum += weight * image.pixels[static_cast<size_t>(((crop.top + v) * image.width + column) * 3) + c];
             weights += weight;
           }
         }
@@ -49,13 +50,14 @@ std::vector<double> step_by_step(const Picture& picture, const Crop& crop, int64
 
 TEST(ResizeNormalised, IsTheSameAsStepByStep) {
   const Normalisation normal{{0.1F, 0.4F, 0.8F}, {0.2F, 0.3F, 0.9F}};
-  const Picture picture = noise(37, 53);
-  for (const Crop& crop : {Crop{0, 0, 37, 53, false}, Crop{0, 0, 37, 53, true}, Crop{5, 9, 20, 31, true}, Crop{36, 52, 1, 1, false},
-                           Crop{3, 0, 2, 53, false}, Crop{0, 7, 37, 1, true}, Crop{10, 10, 16, 16, false}}) {
+  const Picture image = noise(37, 53);
+  for (const Crop& crop :
+       {Crop{0, 0, 37, 53, false}, Crop{0, 0, 37, 53, true}, Crop{5, 9, 20, 31, true}, Crop{36, 52, 1, 1, false},
+        Crop{3, 0, 2, 53, false}, Crop{0, 7, 37, 1, true}, Crop{10, 10, 16, 16, false}}) {
     for (const int64_t side : {1, 2, 16, 40}) {
       SCOPED_TRACE(testing::Message() << crop.height << " x " << crop.width << " to " << side);
-      const auto got = resized(picture, crop, side, normal);
-      const auto wanted = step_by_step(picture, crop, side, normal);
+      const auto got = resized(image, crop, side, normal);
+      const auto wanted = step_by_step(image, crop, side, normal);
       ASSERT_EQ(got.size(), wanted.size());
       for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 2e-5) << "at " << i;
     }
@@ -63,26 +65,26 @@ TEST(ResizeNormalised, IsTheSameAsStepByStep) {
 }
 
 TEST(ResizeNormalised, KeepsPixelsWhereNothingIsResized) {
-  const Picture picture = noise(16, 16);
-  const auto same = resized(picture, {0, 0, 16, 16, false}, 16, {{0, 0, 0}, {1, 1, 1}});
+  const Picture image = noise(16, 16);
+  const auto same = resized(image, {0, 0, 16, 16, false}, 16, {{0, 0, 0}, {1, 1, 1}});
   for (int64_t y = 0; y < 16; ++y) {
     for (int64_t x = 0; x < 16; ++x) {
       for (int64_t c = 0; c < 3; ++c) {
-        EXPECT_NEAR(same[static_cast<size_t>((c * 16 + y) * 16 + x)] * 255, picture.pixels[static_cast<size_t>((y * 16 + x) * 3 + c)],
-                    1e-3);
+        EXPECT_NEAR(same[static_cast<size_t>((c * 16 + y) * 16 + x)] * 255,
+                    image.pixels[static_cast<size_t>((y * 16 + x) * 3 + c)], 1e-3);
       }
     }
   }
 }
 
 TEST(ResizeNormalised, RefusesWhatDoesNotFit) {
-  const Picture picture = noise(8, 8);
+  const Picture image = noise(8, 8);
   std::vector<float> out(3 * 4 * 4);
   for (const Crop& crop : {Crop{0, 0, 9, 8}, Crop{0, 0, 8, 0}, Crop{-1, 0, 4, 4}, Crop{5, 0, 4, 4}}) {
-    EXPECT_THROW(resize_normalised(picture, crop, 4, {}, out), std::invalid_argument);
+    EXPECT_THROW(resize_normalised(image, crop, 4, {}, out), std::invalid_argument);
   }
-  EXPECT_THROW(resize_normalised(picture, {0, 0, 8, 8}, 5, {}, out), std::invalid_argument);
-  EXPECT_THROW(resize_normalised(picture, {0, 0, 8, 8}, 0, {}, {}), std::invalid_argument);
+  EXPECT_THROW(resize_normalised(image, {0, 0, 8, 8}, 5, {}, out), std::invalid_argument);
+  EXPECT_THROW(resize_normalised(image, {0, 0, 8, 8}, 0, {}, {}), std::invalid_argument);
 }
 
 TEST(RandomCrop, StaysInsideAndInItsRange) {

@@ -1,8 +1,10 @@
+// installs as <tenfold/sample_random.h>
 #pragma once
 // Random numbers that belong to a sample, not to the thread that happens to load it.
 //
-// A generator for each worker makes a picture's crop depend on how many workers there are, and on which was free first. Here a
-// generator is made for each sample from (seed, epoch, sample): any number of workers augments it alike, and each epoch anew.
+// A generator for each worker makes a image's crop depend on how many workers there are, and on which was free first.
+// Here a generator is made for each sample from (seed, epoch, sample): any number of workers augments it alike, and
+// each epoch anew.
 
 #include <cstdint>
 #include <limits>
@@ -26,7 +28,8 @@ class SampleRandom {
   double uniform() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
-  /// 0 <= x < n, each equally likely; n >= 1. The standard library's distributions differ from one to another; this does not.
+  /// 0 <= x < n, each equally likely; n >= 1. The standard library's distributions differ from one to another; this
+  /// does not.
   int64_t below(int64_t n) {
     const auto count = static_cast<uint64_t>(n);
     const uint64_t rejected = (max() - count + 1) % count;  // the numbers that would make some x likelier

@@ -1,3 +1,4 @@
+// installs as <tenfold/workers.h>
 #pragma once
 // Threads that share one job: they take units of it, work on them, and can be parked and stopped at any moment.
 

@@ -1,8 +1,10 @@
+// installs as <tenfold/host_stream.h>
 #pragma once
 // A thread that does what it is told, one thing after the other: what a CUDA stream is to a GPU.
 //
-// Whoever queues work goes on at once. An event marks a point of the queue; who needs what was queued before it waits for
-// the event. These are the rules of a GPU's streams, so what is ordered by them can be tried out, and tested, without one.
+// Whoever queues work goes on at once. An event marks a point of the queue; who needs what was queued before it waits
+// for the event. These are the rules of a GPU's streams, so what is ordered by them can be tried out, and tested,
+// without one.
 
 #include <chrono>
 #include <condition_variable>
@@ -39,7 +41,9 @@ class HostEvent {
   }
 
   /// Time between two recorded points; waits for both.
-  double seconds_since(const HostEvent& earlier) const { return std::chrono::duration<double>(at_.get() - earlier.at_.get()).count(); }
+  double seconds_since(const HostEvent& earlier) const {
+    return std::chrono::duration<double>(at_.get() - earlier.at_.get()).count();
+  }
 
  private:
   friend class HostStream;

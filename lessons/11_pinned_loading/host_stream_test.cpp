@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <tenfold/host_stream.h>
+#include "host_stream.h"
 
 #include <atomic>
 #include <future>

@@ -1,3 +1,4 @@
+// installs as <tenfold/pinned_staging.h>
 #pragma once
 // Batches travel to the GPU through a few page-locked buffers that are used again and again.
 //
@@ -6,8 +7,8 @@
 // costs far more than one copy, so the buffers are made once.
 // Source: CUDA C++ Programming Guide 13.0, section "Page-Locked Host Memory".
 
-#include <tenfold/batch.h>
 #include <torch/torch.h>
+#include "lessons/10_parallel_loading/batch.h"
 
 #include <cstdint>
 #include <vector>
@@ -24,23 +25,24 @@ class PinnedStaging {
     TORCH_CHECK_VALUE(slots > 0, "PinnedStaging needs at least one slot, got ", slots);
   }
 
-  /// The host's part: gathers rows `picked` (B) of `rows` (N, ...) into the next slot, once the copy that used it last is
-  /// done. May run on another thread, as long as it ends before send() begins.
+  /// The host's part: gathers rows `picked` (B) of `rows` (N, ...) into the next slot, once the copy that used it last
+  /// is done. May run on another thread, as long as it ends before send() begins.
   void gather(const torch::Tensor& rows, const torch::Tensor& picked) {
     current_ = (current_ + 1) % slots_.size();
     Slot& slot = slots_[current_];
     slot.copied.wait();
     auto shape = rows.sizes().vec();
     shape[0] = picked.size(0);
-    if (!slot.buffer.defined() || slot.buffer.sizes() != c10::IntArrayRef(shape) || slot.buffer.dtype() != rows.dtype()) {
+    if (!slot.buffer.defined() || slot.buffer.sizes() != c10::IntArrayRef(shape) ||
+        slot.buffer.dtype() != rows.dtype()) {
       slot.buffer = torch::empty(shape, rows.options().pinned_memory(pinned_));
     }
     at::index_select_out(slot.buffer, rows, 0, picked);
   }
 
-  /// The copy: the rows gathered last, on the device: (B, ...). With `non_blocking` returns while the copy is under way;
-  /// work queued later on the current stream finds it done. On the CPU there is nothing to copy: the result is the slot
-  /// itself and is overwritten by the gather() that is `slots` calls later.
+  /// The copy: the rows gathered last, on the device: (B, ...). With `non_blocking` returns while the copy is under
+  /// way; work queued later on the current stream finds it done. On the CPU there is nothing to copy: the result is the
+  /// slot itself and is overwritten by the gather() that is `slots` calls later.
   torch::Tensor send(bool non_blocking) {
     Slot& slot = slots_[current_];
     TORCH_CHECK(slot.buffer.defined(), "PinnedStaging: gather() rows before sending them");

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <tenfold/host_stream.h>
-#include <tenfold/pinned_staging.h>
+#include "host_stream.h"
+#include "pinned_staging.h"
 
 namespace {
 
@@ -81,7 +81,8 @@ TEST(PinnedStaging, CudaCopiesFromPinnedMemory) {
   for (int i = 0; i < 20; ++i) {
     const Tensor picked = torch::randint(0, 1000, {256}, torch::kLong);
     const Tensor expected = rows.index_select(0, picked);
-    EXPECT_TRUE(torch::equal(staging.to_device(rows, picked, true).cpu(), expected)) << "batch " << i << " was overwritten under way";
+    EXPECT_TRUE(torch::equal(staging.to_device(rows, picked, true).cpu(), expected))
+        << "batch " << i << " was overwritten under way";
   }
 }
 

@@ -1,15 +1,12 @@
 // Lesson 12 - Transfer overlap
-//
-// Question  Does a training step get faster when the next batch travels while this one is trained on?
-// Expect    A step takes as long as the longer of copy and compute, no longer their sum; one more batch lies on the device.
-// Not for   Steps that hardly copy (cases "R1" and "compute-bound"): there is nothing to hide.
-// Run       ./tenfold run 12_transfer_overlap
-// Read      copy_ahead.h is the technique; copy_lanes.h says what copies run on: a CUDA stream, or a thread without a GPU.
+// Does a training step get faster when the copy of the next batch is overlapped with the compute of this one?
+// device_prefetch.h is the technique; copy_streams.h says where copies run: a CUDA stream, or a thread without a GPU.
+#include "common/harness/lesson.h"
 #include <ATen/record_function.h>
-#include <tenfold/copy_ahead.h>
-#include <tenfold/copy_lanes.h>
-#include <tenfold/lesson.h>
-#include <tenfold/thumbnail_training.h>
+#include "copy_streams.h"
+#include "device_prefetch.h"
+#include "prediction.h"
+#include "thumbnail_training.h"
 
 namespace {
 using tenfold::Step;
@@ -17,133 +14,133 @@ using tenfold::ThumbnailTraining;
 using tenfold::Trial;
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
+namespace convnet = tenfold::convnet;
 
-/// Builds a step on the lane that this device has.
+/// Builds a step with what copies run on for this device.
 template <class Build>
-Step on_lane(const Trial& trial, const Build& build) {
+Step with_copies(const Trial& trial, const Build& build) {
 #ifdef TENFOLD_WITH_CUDA
-  if (trial.device.is_cuda()) return build(std::make_shared<tenfold::StreamLane>(trial.device));
+  if (trial.device.is_cuda()) return build(std::make_shared<tenfold::CopyStream>(trial.device));
 #endif
-  return build(std::make_shared<tenfold::ThreadLane>(trial.device));
+  return build(std::make_shared<tenfold::CopyThread>(trial.device));
 }
 
 /// Without the technique: the best of lesson 11. The host does not block, but the GPU copies first and computes then.
 Step one_stream(const Trial& trial) {
   auto work = std::make_shared<ThumbnailTraining>(trial);
-  return {work->batch(), work->parameters(), [work, buffer = work->buffer()] {
-            {
-              RECORD_USER_SCOPE("copy");
-              const Tensors batch = work->next_on_host();
-              for (size_t i = 0; i < batch.size(); ++i) buffer[i].copy_(batch[i], /*non_blocking=*/true);
-            }
-            return work->update(buffer);
-          }};
-}
-
-/// With it: while one batch is trained on, the next one travels into the other buffer.
-template <class Lane>
-Step train_ahead(const Trial& trial, const std::shared_ptr<Lane>& lane) {
-  struct State : ThumbnailTraining {
-    State(const Trial& trial, const std::shared_ptr<Lane>& lane) : ThumbnailTraining(trial), lane(lane), ahead(*lane) {}
-    std::shared_ptr<Lane> lane;
-    tenfold::CopyAhead<Lane> ahead;
-    Tensors here;
+  const auto update = [work, buffer = work->buffer()] {
+    {
+      RECORD_USER_SCOPE("copy");
+      const Tensors batch = work->next_on_host();
+      for (size_t i = 0; i < batch.size(); ++i) buffer[i].copy_(batch[i], /*non_blocking=*/true);
+    }
+    return work->update(buffer);
   };
-  auto work = std::make_shared<State>(trial, lane);
-  work->ahead.start(work->next_on_host());
-  work->here = work->ahead.take();
-  return {work->batch(), work->parameters(), [work, trial] {
-            work->ahead.start(work->next_on_host());  // returns at once
-            Tensor loss = work->update(work->here);
-            RECORD_USER_SCOPE("copy");  // what is left to wait for
-            work->here = work->ahead.take();
-            if (const auto& overlap = work->ahead.overlap(); overlap.copies >= 15)
-              trial.note("copying hidden", 100 * overlap.hidden(), "%");
-            return loss;
-          }};
-}
-Step copy_ahead(const Trial& trial) {
-  return on_lane(trial, [&](const auto& lane) { return train_ahead(trial, lane); });
+  return {.items = work->batch_size(), .parameters = work->parameters(), .update = update};
 }
 
-/// What "use two streams" often comes down to: right, and as slow as one. With a single buffer each waits for the other.
+/// With it: while one batch is trained on, the next one is copied into the other buffer.
+template <class Copies>
+Step train_prefetched(const Trial& trial, const std::shared_ptr<Copies>& copies) {
+  struct State : ThumbnailTraining {
+    State(const Trial& trial, const std::shared_ptr<Copies>& copies)
+        : ThumbnailTraining(trial), copies(copies), prefetch(*copies) {}
+    std::shared_ptr<Copies> copies;
+    tenfold::DevicePrefetch<Copies> prefetch;
+    Tensors batch;
+  };
+  auto work = std::make_shared<State>(trial, copies);
+  work->prefetch.start(work->next_on_host());
+  work->batch = work->prefetch.take();
+  const auto update = [work, trial] {
+    work->prefetch.start(work->next_on_host());  // returns at once
+    Tensor loss = work->update(work->batch);
+    RECORD_USER_SCOPE("copy");  // what is left to wait for
+    work->batch = work->prefetch.take();
+    const tenfold::Overlap& overlap = work->prefetch.overlap();
+    if (overlap.copies >= 15) trial.note("copying hidden", 100 * overlap.hidden(), "%");
+    return loss;
+  };
+  return {.items = work->batch_size(), .parameters = work->parameters(), .update = update};
+}
+Step prefetch_to_device(const Trial& trial) {
+  return with_copies(trial, [&](const auto& copies) { return train_prefetched(trial, copies); });
+}
+
+/// What "use two streams" often comes down to: right, and as slow as one. With a single buffer each waits for the
+/// other.
 Step two_streams_one_buffer(const Trial& trial) {
-  return on_lane(trial, [&]<class Lane>(const std::shared_ptr<Lane>& lane) -> Step {
+  return with_copies(trial, [&]<class Copies>(const std::shared_ptr<Copies>& copies) -> Step {
     auto work = std::make_shared<ThumbnailTraining>(trial);
-    return {work->batch(), work->parameters(), [work, lane, buffer = work->buffer()] {
-              const Tensors batch = work->next_on_host();
-              typename Lane::Event read, copied;
-              lane->mark_compute(read);
-              lane->copies_wait_for(read);  // the last batch has been read
-              for (size_t i = 0; i < batch.size(); ++i) lane->copy(buffer[i], batch[i]);
-              lane->mark_copies(copied);
-              {
-                RECORD_USER_SCOPE("copy");
-                lane->compute_waits_for(copied);  // this batch is here
-              }
-              return work->update(buffer);
-            }};
+    const auto update = [work, copies, buffer = work->buffer()] {
+      const Tensors batch = work->next_on_host();
+      typename Copies::Event read;
+      typename Copies::Event copied;
+      copies->mark_compute(read);
+      copies->copies_wait_for(read);  // the last batch has been read
+      for (size_t i = 0; i < batch.size(); ++i) copies->copy(buffer[i], batch[i]);
+      copies->mark_copies(copied);
+      {
+        RECORD_USER_SCOPE("copy");
+        copies->compute_waits_for(copied);  // this batch has arrived
+      }
+      return work->update(buffer);
+    };
+    return {.items = work->batch_size(), .parameters = work->parameters(), .update = update};
   });
 }
 
-/// The mistake: the compute is not told to wait until its batch is here. On a thread the copy is held back, so that the
-/// race always ends badly; on a GPU a large copy takes longer than the compute needs to begin.
+/// The mistake: the compute is not told to wait until its batch has arrived. On a thread the copy is held back, so that
+/// the race always ends badly; on a GPU a large copy takes longer than the compute needs to begin.
 Step no_wait(const Trial& trial) {
-  return on_lane(trial, [&]<class Lane>(const std::shared_ptr<Lane>& lane) -> Step {
+  return with_copies(trial, [&]<class Copies>(const std::shared_ptr<Copies>& copies) -> Step {
     auto work = std::make_shared<ThumbnailTraining>(trial);
-    typename Lane::Event zeroed;
-    auto buffer = work->buffer();
-    lane->mark_compute(zeroed);
-    lane->copies_wait_for(zeroed);
-    return {work->batch(), work->parameters(), [work, lane, buffer] {
-              const Tensors batch = work->next_on_host();
-              lane->hold();
-              for (size_t i = 0; i < batch.size(); ++i) lane->copy(buffer[i], batch[i]);
-              Tensor loss = work->update(buffer);  // wrong: whatever is in the buffer by now
-              lane->let_go();
-              typename Lane::Event copied;
-              lane->mark_copies(copied);
-              lane->compute_waits_for(copied);  // too late
-              return loss;
-            }};
+    typename Copies::Event zeroed;
+    const Tensors buffer = work->buffer();
+    copies->mark_compute(zeroed);
+    copies->copies_wait_for(zeroed);
+    const auto update = [work, copies, buffer] {
+      const Tensors batch = work->next_on_host();
+      copies->hold();
+      for (size_t i = 0; i < batch.size(); ++i) copies->copy(buffer[i], batch[i]);
+      Tensor loss = work->update(buffer);  // wrong: whatever is in the buffer by now
+      copies->let_go();
+      typename Copies::Event copied;
+      copies->mark_copies(copied);
+      copies->compute_waits_for(copied);  // too late
+      return loss;
+    };
+    return {.items = work->batch_size(), .parameters = work->parameters(), .update = update};
   });
 }
-
-/// The longer of copy and compute instead of their sum, at the measured rate of copies; and a second buffer.
-tenfold::Prediction longer_of_both(const tenfold::Counted& baseline) {
-  const double pixels = 28 * baseline.setting("enlarge"), bytes = baseline.setting("batch") * (pixels * pixels + sizeof(int64_t));
-  tenfold::Prediction prediction;
-  prediction.peak_bytes = baseline.peak_bytes + static_cast<int64_t>(bytes);
-  double copy = 0;
-  if (const auto link = baseline.ceilings.find("cuda_h2d_pinned_bytes_per_s"); link != baseline.ceilings.end()) copy = bytes / link->second;
-  // Without a GPU each byte is read and written once.
-  if (const auto memory = baseline.ceilings.find("cpu_copy_bytes_per_s"); memory != baseline.ceilings.end())
-    copy = 2 * bytes / memory->second;
-  const double compute = baseline.step_seconds - copy;
-  if (copy > 0 && compute > 0) prediction.speed_ratio = baseline.step_seconds / std::max(copy, compute);
-  return prediction;
-}
-
-tenfold::Prediction still_the_sum(const tenfold::Counted& baseline) { return {.speed_ratio = 1, .peak_bytes = baseline.peak_bytes}; }
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  return tenfold::run(argc, argv,
-                      {.title = "Transfer overlap",
-                       .question = "Does a training step get faster when the next batch travels while this one is trained on?",
-                       .workload = "R1",
-                       .baseline = {"one stream", one_stream},
-                       .techniques = {{"copy ahead", copy_ahead, longer_of_both},
-                                      {"two streams, one buffer", two_streams_one_buffer, still_the_sum},
-                                      {"no wait", no_wait}},
-                       .cases = {{"R1", {}, {{"copy ahead", {SAME, SAME, VALID}}, {"two streams, one buffer", {SAME, SAME, VALID}}}},
-                                 {"large pictures",
-                                  {{"batch", 128}, {"enlarge", 16}, {"channels", 2}},
-                                  {{"copy ahead", {FASTER, LARGER, VALID}},
-                                   // On a CPU the lane is a thread, and handing over to it and back is not free.
-                                   {"two streams, one buffer", {SLOWER, SAME, VALID}, tenfold::Expect{SAME, SAME, VALID}},
-                                   {"no wait", {ANY, ANY, TRAP}}}},
-                                 {"compute-bound", {{"channels", 48}, {"batch", 32}}, {{"copy ahead", {SAME, SAME, VALID}}}}},
-                       .agreement = tenfold::Agreement::exact_on_cpu()});
+  return tenfold::run(
+      argc, argv,
+      {.title = "Transfer overlap",
+       .question = "Does a training step get faster when the copy of the next batch is overlapped with the compute of "
+                   "this one?",
+       .workload = "convnet",
+       .version = 2,
+       .settings = tenfold::convnet_settings({tenfold::kEnlarge}),
+       .baseline = {"one stream", one_stream},
+       .techniques = {{"prefetch to device", prefetch_to_device, tenfold::longer_of_both},
+                      {"two streams, one buffer", two_streams_one_buffer, tenfold::still_the_sum},
+                      {"no wait", no_wait}},
+       .cases = {{"convnet",
+                  {},
+                  {{"prefetch to device", {SAME_SPEED, SAME_MEMORY}},
+                   {"two streams, one buffer", {SAME_SPEED, SAME_MEMORY}}}},
+                 {"large images",
+                  {convnet::kBatch(128), tenfold::kEnlarge(16), convnet::kChannels(2)},
+                  {{"prefetch to device", {FASTER, LARGER}},
+                   // On a CPU copies run on a thread, and handing over to it and back is not free.
+                   {"two streams, one buffer", {SLOWER, SAME_MEMORY}, tenfold::Expect{SAME_SPEED, SAME_MEMORY}},
+                   {"no wait", TRAP}}},
+                 {"compute-bound",
+                  {convnet::kChannels(48), convnet::kBatch(32)},
+                  {{"prefetch to device", {SAME_SPEED, SAME_MEMORY}}}}},
+       .headline = tenfold::Headline{"large images", "prefetch to device"}});
 }

@@ -1,12 +1,13 @@
+// installs as <tenfold/stream_loader.h>
 #pragma once
 // Batches of a stream, which can only be read from its beginning onwards: a log, a socket, a compressed file, a query.
 //
-// Several workers can share a stream only if each reads another part of it. The usual way is a part for each worker; then other
-// workers make other batches. Here the number of parts, of lanes, is fixed, and workers take turns at them: batch after batch comes
-// from lane after lane, whoever read it.
+// Several workers can share a stream only if each reads another shard of it. The usual way is a shard for each worker;
+// then another number of workers makes other batches. Here the number of shards is fixed, and workers take turns at
+// them: batch after batch comes from shard after shard, whichever worker read it.
 
-#include <tenfold/batch_queue.h>
-#include <tenfold/epoch_plan.h>
+#include "lessons/10_parallel_loading/batch_queue.h"
+#include "lessons/10_parallel_loading/epoch_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -17,7 +18,7 @@
 
 namespace tenfold {
 
-/// One part of a stream, being read by one thread at a time.
+/// One shard of a stream, being read by one thread at a time.
 struct StreamReader {
   /// Writes the next sample to its row; false at the end, the row untouched. What is random comes from `random`.
   std::function<bool(SampleRandom& random, const Row& row)> read;
@@ -29,103 +30,108 @@ struct StreamReader {
 
 struct Stream {
   std::vector<Field> fields;
-  /// Opens part `part.index` of `part.count`. All parts together must be the stream, no sample in two of them: nobody else can see to it.
-  std::function<StreamReader(const Part& part, int64_t epoch)> open;
+  /// Opens a shard. All shards together must be the stream, no sample in two of them: nobody else can see to it.
+  std::function<StreamReader(const ShardIndex& shard, int64_t epoch)> open;
 };
 
 struct StreamOptions {
   int64_t batch = 32;
-  int workers = 2;         ///< threads; 0: everything happens inside next(). More than lanes are of no use.
+  int workers = 2;         ///< threads; 0: everything happens inside next(). More than shards are of no use.
   int prefetch = 2;        ///< batches that are ready or under way while the caller has another
-  int64_t lanes = 8;       ///< parts that this rank's share is read in; decides which samples meet in a batch
+  int64_t shards = 8;      ///< that this rank reads; decides which samples meet in a batch
   bool ordered = true;     ///< false: whichever batch is ready first
-  Tail tail = Tail::keep;  ///< of each lane: its last batch may be shorter
+  Tail tail = Tail::keep;  ///< of each shard: its last batch may be shorter
   uint64_t seed = 0;
-  Part rank = {};  ///< rank r of R reads parts r * lanes onwards of R * lanes
+  ShardIndex rank = {};  ///< rank r of R reads `shards` shards, from number r * shards onwards, of R * shards
   bool pinned = false;
 };
 
-/// Where a stream loader stands: how many batches of each lane were handed out.
+/// Where a stream loader stands: how many batches of each shard were handed out.
 struct StreamState {
   int64_t epoch = 0;
-  std::vector<int64_t> handed_out;  ///< one number for each lane; empty: the beginning
+  std::vector<int64_t> handed_out;  ///< one number for each shard; empty: the beginning
   int64_t batch_size = 0, ranks = 0;
   uint64_t seed = 0;
 };
 
-/// The stream loader's job for its workers: a batch of one lane at a time. Batches are opened and handed out in one order: the lane
-/// that is behind goes first, of several the first.
-class LanesJob {
+/// The stream loader's job for its workers: a batch of one shard at a time. Batches are opened and handed out in one
+/// order: the shard that is behind goes first, of several the first.
+class ShardsJob {
  public:
   struct Unit {
     Slot* slot;
-    size_t lane;
-    int64_t rows = 0;  ///< that the lane still had
+    size_t shard;
+    int64_t rows = 0;  ///< that the shard still had
     std::exception_ptr error = nullptr;
     std::string failed_name = {};
   };
 
-  LanesJob(Stream stream, const StreamOptions& options, const StreamState& from)
+  ShardsJob(Stream stream, const StreamOptions& options, const StreamState& from)
       : stream_(std::move(stream)),
         options_(checked(options)),
         state_(from),
-        lanes_(static_cast<size_t>(options.lanes)),
+        shards_(static_cast<size_t>(options.shards)),
         slots_(stream_.fields, options.batch, options.workers, options.prefetch, options.pinned) {
-    if (!from.handed_out.empty() && (from.handed_out.size() != lanes_.size() || from.batch_size != options.batch ||
+    if (!from.handed_out.empty() && (from.handed_out.size() != shards_.size() || from.batch_size != options.batch ||
                                      from.ranks != options.rank.count || from.seed != options.seed))
       throw std::invalid_argument(
-          "StreamLoader: the saved state has another number of lanes or ranks, batch size or seed: it would go on with other batches");
-    state_.handed_out.resize(lanes_.size());
-    state_.batch_size = options.batch, state_.ranks = options.rank.count, state_.seed = options.seed;
-    for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].begun = lanes_[i].passed_over = state_.handed_out[i];
+          "StreamLoader: the saved state has another number of shards or ranks, batch size or seed: it would go on "
+          "with "
+          "other batches");
+    state_.handed_out.resize(shards_.size());
+    state_.batch_size = options.batch;
+    state_.ranks = options.rank.count;
+    state_.seed = options.seed;
+    for (size_t i = 0; i < shards_.size(); ++i) shards_[i].begun = shards_[i].passed_over = state_.handed_out[i];
   }
 
   std::optional<Unit> take() {
     if (slots_.empty()) return std::nullopt;
     std::optional<size_t> next;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (!lanes_[i].ended && (!next || lanes_[i].begun < lanes_[*next].begun)) next = i;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      if (!shards_[i].ended && (!next || shards_[i].begun < shards_[*next].begun)) next = i;
     }
-    if (!next || lanes_[*next].busy) return std::nullopt;
-    Lane& lane = lanes_[*next];
-    lane.busy = true;
+    if (!next || shards_[*next].busy) return std::nullopt;
+    OpenShard& shard = shards_[*next];
+    shard.busy = true;
     Slot& slot = slots_.take();
-    slot.begin(state_.epoch, lane.begun++, options_.batch);
+    slot.begin(state_.epoch, shard.begun++, options_.batch);
     return Unit{&slot, *next};
   }
 
   void run(Unit& unit) noexcept {
     unit.slot->copied.wait();
-    Lane& lane = lanes_[unit.lane];  // nobody else touches the reader of a lane that is busy
+    OpenShard& shard = shards_[unit.shard];  // nobody else touches the reader of a shard that is busy
     try {
-      if (!lane.reader) open(lane, unit.lane);
-      while (unit.rows < options_.batch && read(lane, unit.lane, Row(unit.slot->buffer, unit.rows))) ++unit.rows;
+      if (!shard.reader) open(shard, unit.shard);
+      while (unit.rows < options_.batch && read(shard, unit.shard, Row(unit.slot->buffer, unit.rows))) ++unit.rows;
     } catch (...) {
       unit.error = std::current_exception();
-      unit.failed_name =
-          lane.reader && lane.reader->where ? lane.reader->where() : "part " + std::to_string(part(unit.lane).index) + " of the stream";
+      unit.failed_name = shard.reader && shard.reader->where
+                             ? shard.reader->where()
+                             : "shard " + std::to_string(shard_index(unit.shard).index) + " of the stream";
     }
   }
 
   bool done(const Unit& unit) {
-    Lane& lane = lanes_[unit.lane];
-    lane.busy = false;
-    lane.ended = unit.error || unit.rows < options_.batch;
+    OpenShard& shard = shards_[unit.shard];
+    shard.busy = false;
+    shard.ended = unit.error || unit.rows < options_.batch;
     Slot& slot = *unit.slot;
     if (unit.error) slot.fail(unit.error, unit.rows, unit.failed_name);
     if (!unit.error && (unit.rows == 0 || (unit.rows < options_.batch && options_.tail == Tail::drop))) {
-      --lane.begun;
+      --shard.begun;
       slots_.give_back(slot);
     } else {
       slot.batch.fields = first_rows(slot.buffer, unit.rows);
-      ready_.emplace(std::pair(slot.batch.index, unit.lane), &slot);
+      ready_.emplace(std::pair(slot.batch.index, unit.shard), &slot);
     }
     return true;
   }
 
   bool epoch_is_over() const {
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      if (!lanes_[i].ended || state_.handed_out[i] < lanes_[i].begun) return false;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      if (!shards_[i].ended || state_.handed_out[i] < shards_[i].begun) return false;
     }
     return true;
   }
@@ -133,21 +139,21 @@ class LanesJob {
   void begin_next_epoch() {
     ++state_.epoch;
     std::ranges::fill(state_.handed_out, 0);
-    for (Lane& lane : lanes_) lane = {};
+    for (OpenShard& shard : shards_) shard = {};
   }
 
   Slot* ready() {
     const auto first = ready_.begin();
     if (first == ready_.end()) return nullptr;
-    const auto [index, lane] = first->first;
-    for (size_t i = 0; options_.ordered && i < lanes_.size(); ++i) {
-      const bool more = !lanes_[i].ended || state_.handed_out[i] < lanes_[i].begun;
-      if (more && std::pair(state_.handed_out[i], i) < first->first) return nullptr;  // it is that lane's turn
+    const auto [index, shard] = first->first;
+    for (size_t i = 0; options_.ordered && i < shards_.size(); ++i) {
+      const bool more = !shards_[i].ended || state_.handed_out[i] < shards_[i].begun;
+      if (more && std::pair(state_.handed_out[i], i) < first->first) return nullptr;  // it is that shard's turn
     }
     Slot* slot = first->second;
     ready_.erase(first);
     slot->batch.index = std::accumulate(state_.handed_out.begin(), state_.handed_out.end(), int64_t{0});
-    ++state_.handed_out[lane];
+    ++state_.handed_out[shard];
     return slot;
   }
 
@@ -156,7 +162,7 @@ class LanesJob {
   const StreamState& state() const { return state_; }
 
  private:
-  struct Lane {
+  struct OpenShard {
     std::optional<StreamReader> reader = std::nullopt;
     int64_t begun = 0;        // batches
     int64_t passed_over = 0;  // of them, batches that were handed out before the state was saved
@@ -165,53 +171,54 @@ class LanesJob {
   };
 
   static StreamOptions checked(const StreamOptions& options) {
-    if (options.batch < 1 || options.lanes < 1) throw std::invalid_argument("StreamLoader: batch and lanes must be at least 1");
+    if (options.batch < 1 || options.shards < 1)
+      throw std::invalid_argument("StreamLoader: batch and shards must be at least 1");
     require_valid(options.rank, "StreamLoader");
     return options;
   }
 
-  Part part(size_t lane) const {
-    return {options_.rank.index * options_.lanes + static_cast<int64_t>(lane), options_.rank.count * options_.lanes};
+  ShardIndex shard_index(size_t shard) const {
+    return {options_.rank.index * options_.shards + static_cast<int64_t>(shard), options_.rank.count * options_.shards};
   }
 
-  void open(Lane& lane, size_t index) {
-    lane.reader = stream_.open(part(index), state_.epoch);
-    const int64_t samples = lane.passed_over * options_.batch;
-    if (samples > 0 && lane.reader->skip) {
-      lane.reader->skip(samples);
-      lane.samples = samples;
+  void open(OpenShard& shard, size_t index) {
+    shard.reader = stream_.open(shard_index(index), state_.epoch);
+    const int64_t samples = shard.passed_over * options_.batch;
+    if (samples > 0 && shard.reader->skip) {
+      shard.reader->skip(samples);
+      shard.samples = samples;
     } else if (samples > 0) {
       const auto nowhere = make_buffer(stream_.fields, 1, /*pinned=*/false);
-      while (lane.samples < samples && read(lane, index, Row(nowhere, 0))) {
+      while (shard.samples < samples && read(shard, index, Row(nowhere, 0))) {
       }
     }
   }
 
-  bool read(Lane& lane, size_t index, const Row& row) const {
-    const int64_t sample = part(index).index << 40 | lane.samples;  // a lane has fewer than 2^40 samples
+  bool read(OpenShard& shard, size_t index, const Row& row) const {
+    const int64_t sample = shard_index(index).index << 40 | shard.samples;  // a shard has fewer than 2^40 samples
     SampleRandom random(options_.seed, state_.epoch, sample);
-    if (!lane.reader->read(random, row)) return false;
-    ++lane.samples;
+    if (!shard.reader->read(random, row)) return false;
+    ++shard.samples;
     return true;
   }
 
   Stream stream_;
   StreamOptions options_;
   StreamState state_;
-  std::vector<Lane> lanes_;
+  std::vector<OpenShard> shards_;
 
   SlotPool slots_;
-  std::map<std::pair<int64_t, size_t>, Slot*> ready_;  // by batch of its lane, and lane
+  std::map<std::pair<int64_t, size_t>, Slot*> ready_;  // by batch of its shard, and shard
 };
 
-/// A stream's samples, each exactly once per epoch if its parts do not overlap: the same batches, bit for bit, for any number of workers
-/// and any prefetch depth. Ranks end their epochs each on its own: parts are not equally long. next(), state() and park() are
-/// BatchQueue's. After a LoadError the rest of the part that it came from is not read in this epoch: where a reader stands after it
-/// threw, nobody knows.
-class StreamLoader : public BatchQueue<LanesJob> {
+/// A stream's samples, each exactly once per epoch if its shards do not overlap: the same batches, bit for bit, for any
+/// number of workers and any prefetch depth. Ranks end their epochs each on its own: shards are not equally long.
+/// next(), state() and park() are BatchQueue's. After a LoadError the rest of the shard that it came from is not read
+/// in this epoch: where a reader stands after it threw, nobody knows.
+class StreamLoader : public BatchQueue<ShardsJob> {
  public:
-  /// Starts to read, from the beginning or from where another loader was. Throws std::invalid_argument for options that make no
-  /// sense, and for a state of another number of lanes, batch size, number of ranks or seed.
+  /// Starts to read, from the beginning or from where another loader was. Throws std::invalid_argument for options that
+  /// make no sense, and for a state of another number of shards, batch size, number of ranks or seed.
   StreamLoader(Stream stream, const StreamOptions& options, const StreamState& from = {})
       : BatchQueue(options.workers, std::move(stream), options, from) {}
 };

@@ -1,15 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tenfold/record_stream.h>
-#include <tenfold/stream_loader.h>
+#include "record_stream.h"
+#include "stream_loader.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "loader_samples.h"
+#include "tests/support/loader_samples.h"
 
 namespace {
 
@@ -19,17 +19,20 @@ using namespace tenfold::test;
 TEST(StreamLoader, BringsEverySampleExactlyOncePerEpoch) {
   for (const int workers : {0, 1, 3}) {
     for (const int64_t ranks : {1, 2, 3}) {
-      for (const int64_t lanes : {1, 2, 8}) {
+      for (const int64_t shards : {1, 2, 8}) {
         for (const int64_t batch : {1, 5, 64}) {
           for (const bool ordered : {true, false}) {
-            SCOPED_TRACE(testing::Message() << workers << " workers, " << ranks << " ranks, " << lanes << " lanes, batch " << batch
-                                            << (ordered ? "" : ", unordered"));
+            SCOPED_TRACE(testing::Message() << workers << " workers, " << ranks << " ranks, " << shards
+                                            << " shards, batch " << batch << (ordered ? "" : ", unordered"));
             std::vector<std::unique_ptr<StreamLoader>> loaders;
             for (int64_t rank = 0; rank < ranks; ++rank) {
-              loaders.push_back(std::make_unique<StreamLoader>(
-                  stream_of(numbers(53), 4, 1),
-                  StreamOptions{
-                      .batch = batch, .workers = workers, .prefetch = 3, .lanes = lanes, .ordered = ordered, .rank = {rank, ranks}}));
+              loaders.push_back(
+                  std::make_unique<StreamLoader>(stream_of(numbers(53), 4, 1), StreamOptions{.batch = batch,
+                                                                                             .workers = workers,
+                                                                                             .prefetch = 3,
+                                                                                             .shards = shards,
+                                                                                             .ordered = ordered,
+                                                                                             .rank = {rank, ranks}}));
             }
             for (int64_t epoch = 0; epoch < 2; ++epoch) {
               std::vector<Copy> all;
@@ -50,8 +53,9 @@ TEST(StreamLoader, BringsEverySampleExactlyOncePerEpoch) {
 }
 
 TEST(StreamLoader, MakesTheSameBatchesWithAnyNumberOfWorkers) {
-  const auto two_epochs = [](int workers, int prefetch, int64_t lanes) {
-    StreamLoader loader(stream_of(numbers(101), 7, 5), {.batch = 4, .workers = workers, .prefetch = prefetch, .lanes = lanes, .seed = 5});
+  const auto two_epochs = [](int workers, int prefetch, int64_t shards) {
+    StreamLoader loader(stream_of(numbers(101), 7, 5),
+                        {.batch = 4, .workers = workers, .prefetch = prefetch, .shards = shards, .seed = 5});
     auto batches = epoch_of(loader);
     for (Copy& batch : epoch_of(loader)) batches.push_back(std::move(batch));
     return batches;
@@ -60,19 +64,19 @@ TEST(StreamLoader, MakesTheSameBatchesWithAnyNumberOfWorkers) {
   EXPECT_EQ(two_epochs(1, 1, 6), expected);
   EXPECT_EQ(two_epochs(2, 3, 6), expected);
   EXPECT_EQ(two_epochs(9, 4, 6), expected);
-  EXPECT_NE(two_epochs(2, 3, 5), expected) << "lanes decide what meets in a batch";
+  EXPECT_NE(two_epochs(2, 3, 5), expected) << "shards decide what meets in a batch";
   for (size_t i = 0; i < expected.size() / 2; ++i) EXPECT_EQ(expected[i].index, static_cast<int64_t>(i));
 }
 
 TEST(StreamLoader, DropsTheTailOfEachLane) {
-  StreamLoader loader(stream_of(numbers(53), 1, 0), {.batch = 4, .workers = 2, .lanes = 5, .tail = Tail::drop});
-  const auto batches = epoch_of(loader);  // three lanes of 11 samples and two of 10
+  StreamLoader loader(stream_of(numbers(53), 1, 0), {.batch = 4, .workers = 2, .shards = 5, .tail = Tail::drop});
+  const auto batches = epoch_of(loader);  // three shards of 11 samples and two of 10
   EXPECT_EQ(batches.size(), 10u);
   for (const Copy& batch : batches) EXPECT_EQ(batch.samples.size(), 4u);
 }
 
 TEST(StreamLoader, EndsWithMoreLanesThanSamples) {
-  StreamLoader loader(stream_of(numbers(3), 8, 0), {.batch = 2, .workers = 3, .lanes = 16});
+  StreamLoader loader(stream_of(numbers(3), 8, 0), {.batch = 2, .workers = 3, .shards = 16});
   EXPECT_EQ(sorted(samples_of(epoch_of(loader))), counting_up(3));
   EXPECT_EQ(sorted(samples_of(epoch_of(loader))), counting_up(3));
   StreamLoader nothing(stream_of(numbers(0), 8, 0), {.batch = 2, .workers = 2});
@@ -84,13 +88,13 @@ TEST(StreamLoader, GoesOnInMidEpochWithOtherWorkers) {
   for (const bool with_skip : {true, false}) {
     Stream stream = stream_of(numbers(90), 6, 2);
     if (!with_skip) {
-      stream.open = [open = stream.open](const Part& part, int64_t epoch) {
-        StreamReader reader = open(part, epoch);
+      stream.open = [open = stream.open](const ShardIndex& shard, int64_t epoch) {
+        StreamReader reader = open(shard, epoch);
         reader.skip = nullptr;
         return reader;
       };
     }
-    const StreamOptions options{.batch = 4, .workers = 2, .lanes = 5, .seed = 2};
+    const StreamOptions options{.batch = 4, .workers = 2, .shards = 5, .seed = 2};
     for (int handed_out = 0; handed_out < 25; handed_out += 3) {
       StreamLoader whole(stream, options);
       epoch_of(whole);
@@ -109,26 +113,27 @@ TEST(StreamLoader, GoesOnInMidEpochWithOtherWorkers) {
 }
 
 TEST(StreamLoader, RefusesAStateOfOtherBatches) {
-  StreamLoader loader(stream_of(numbers(20), 1, 0), {.batch = 2, .workers = 0, .lanes = 4});
+  StreamLoader loader(stream_of(numbers(20), 1, 0), {.batch = 2, .workers = 0, .shards = 4});
   loader.next();
   const StreamState state = loader.state();
   for (const StreamOptions& options :
-       {StreamOptions{.batch = 3, .lanes = 4}, StreamOptions{.batch = 2, .lanes = 5}, StreamOptions{.batch = 2, .lanes = 4, .seed = 9},
-        StreamOptions{.batch = 2, .lanes = 4, .rank = {0, 2}}}) {
+       {StreamOptions{.batch = 3, .shards = 4}, StreamOptions{.batch = 2, .shards = 5},
+        StreamOptions{.batch = 2, .shards = 4, .seed = 9}, StreamOptions{.batch = 2, .shards = 4, .rank = {0, 2}}}) {
     EXPECT_THROW(StreamLoader(stream_of(numbers(20), 1, 0), options, state), std::invalid_argument);
   }
 }
 
 TEST(StreamLoader, RefusesOptionsThatMakeNoSense) {
-  for (const StreamOptions& options : {StreamOptions{.batch = 0}, StreamOptions{.workers = -1}, StreamOptions{.prefetch = 0},
-                                       StreamOptions{.lanes = 0}, StreamOptions{.lanes = -3}, StreamOptions{.rank = {1, 1}}}) {
+  for (const StreamOptions& options :
+       {StreamOptions{.batch = 0}, StreamOptions{.workers = -1}, StreamOptions{.prefetch = 0},
+        StreamOptions{.shards = 0}, StreamOptions{.shards = -3}, StreamOptions{.rank = {1, 1}}}) {
     EXPECT_THROW(StreamLoader(stream_of(numbers(20), 1, 0), options), std::invalid_argument);
   }
 }
 
 TEST(StreamLoader, NamesTheSampleAndEndsItsLane) {
   for (const int workers : {0, 2}) {
-    StreamLoader loader(stream_of(numbers_but(13, 40), 1, 0), {.batch = 5, .workers = workers, .lanes = 4});
+    StreamLoader loader(stream_of(numbers_but(13, 40), 1, 0), {.batch = 5, .workers = workers, .shards = 4});
     std::vector<int64_t> seen;
     int errors = 0;
     for (bool more = true; more;) {
@@ -140,45 +145,49 @@ TEST(StreamLoader, NamesTheSampleAndEndsItsLane) {
         }
       } catch (const LoadError& error) {
         ++errors;
-        EXPECT_STREQ(error.what(), "food/13.png: is no picture");
+        EXPECT_STREQ(error.what(), "food/13.png: is no image");
         EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
       }
     }
     EXPECT_EQ(errors, 1);
-    EXPECT_EQ(seen.size(), 30u) << "three lanes of ten; lane 1 ends in its first batch";
-    EXPECT_THROW(epoch_of(loader), LoadError) << "the next epoch begins the lane anew";
+    EXPECT_EQ(seen.size(), 30u) << "three shards of ten; shard 1 ends in its first batch";
+    EXPECT_THROW(epoch_of(loader), LoadError) << "the next epoch begins the shard anew";
   }
 }
 
 TEST(StreamLoader, SaysWhichPartCouldNotBeOpened) {
   Stream stream = stream_of(numbers(10), 1, 0);
-  stream.open = [open = stream.open](const Part& part, int64_t epoch) {
-    if (part.index == 2) throw std::runtime_error("connection refused");
-    return open(part, epoch);
+  stream.open = [open = stream.open](const ShardIndex& shard, int64_t epoch) {
+    if (shard.index == 2) throw std::runtime_error("connection refused");
+    return open(shard, epoch);
   };
-  StreamLoader loader(stream, {.batch = 5, .workers = 2, .lanes = 4});
-  EXPECT_THAT([&] { epoch_of(loader); }, testing::ThrowsMessage<LoadError>("part 2 of the stream: connection refused"));
+  StreamLoader loader(stream, {.batch = 5, .workers = 2, .shards = 4});
+  EXPECT_THAT([&] { epoch_of(loader); },
+              testing::ThrowsMessage<LoadError>("shard 2 of the stream: connection refused"));
 }
 
 TEST(StreamLoader, StopsAtAnyMomentAndLeavesNothingBehind) {
   expect_nothing_left_behind([](const Dataset& samples, int round) {
-    return std::make_unique<StreamLoader>(stream_of(samples, 4, 0),
-                                          StreamOptions{.batch = 3, .workers = 4, .prefetch = 1 + round % 4, .lanes = 1 + round % 6});
+    return std::make_unique<StreamLoader>(
+        stream_of(samples, 4, 0),
+        StreamOptions{.batch = 3, .workers = 4, .prefetch = 1 + round % 4, .shards = 1 + round % 6});
   });
 }
 
 TEST(RecordOrder, PartsTogetherAreEverythingOnce) {
-  for (const int64_t parts : {1, 3, 8}) {
+  for (const int64_t shards : {1, 3, 8}) {
     for (const int64_t buffer : {1, 5, 1000}) {
-      const auto times = times_read(77, parts, buffer, 3);
+      const auto times = times_read(77, shards, buffer, 3);
       EXPECT_TRUE(std::ranges::all_of(times, [](int64_t n) { return n == 1; }));
     }
   }
-  EXPECT_EQ(times_read(10, 4, 2, 3, /*sharded=*/false), std::vector<int64_t>(10, 4)) << "without parts, as often as there are readers";
+  EXPECT_EQ(times_read(10, 4, 2, 3, /*sharded=*/false), std::vector<int64_t>(10, 4))
+      << "without shards, as often as there are readers";
 }
 
 TEST(RecordOrder, MixesWithinItsBuffer) {
-  RecordOrder as_it_comes(10, {1, 2}, 1, 0, 0), mixed(1000, {}, 50, 0, 0), again(1000, {}, 50, 0, 0), later(1000, {}, 50, 0, 1);
+  RecordOrder as_it_comes(10, {1, 2}, 1, 0, 0), mixed(1000, {}, 50, 0, 0), again(1000, {}, 50, 0, 0),
+      later(1000, {}, 50, 0, 1);
   for (int64_t i = 1; i < 10; i += 2) EXPECT_EQ(as_it_comes.next(), i);
   std::vector<int64_t> order, second;
   for (int64_t i = 0; i < 1000; ++i) {

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tenfold/files.h>
-#include <tenfold/shard.h>
+#include "common/data/data_files.h"
+#include "common/data/shard.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -22,16 +22,20 @@
 
 namespace tenfold {
 
-/// The bytes of record i. They may lie in `buffer` and then hold until it is used again. Called by many threads at once, each with a
-/// buffer of its own. Throws DataError for a record that cannot be read, std::out_of_range for one that does not exist.
+/// The bytes of record i. They may lie in `buffer` and then hold until it is used again. Called by many threads at
+/// once, each with a buffer of its own. Throws DataError for a record that cannot be read, std::out_of_range for one
+/// that does not exist.
 using ReadRecord = std::function<std::span<const uint8_t>(int64_t i, std::vector<uint8_t>& buffer)>;
 
-/// A whole file, by the fewest system calls that can do it: open, ask for the size, read, close. Throws DataError, one line with the
-/// file's name, when it is missing, no file, or shrinks meanwhile.
+/// A whole file, by the fewest system calls that can do it: open, ask for the size, read, close. Throws DataError, one
+/// line with the file's name, when it is missing, no file, or shrinks meanwhile.
 inline std::span<const uint8_t> read_small_file(const std::string& path, std::vector<uint8_t>& buffer) {
-  const auto fail = [&](const std::string& what) { throw DataError(path + ": " + what + "; to fix: ./tenfold data pack"); };
+  const auto fail = [&](const std::string& what) {
+    throw DataError(path + ": " + what + "; to fix: ./tenfold data pack");
+  };
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) fail(errno == ENOENT ? std::string("is missing") : std::string("cannot be opened (") + std::strerror(errno) + ")");
+  if (file < 0)
+    fail(errno == ENOENT ? std::string("is missing") : std::string("cannot be opened (") + std::strerror(errno) + ")");
   struct stat status{};
   std::string problem;
   if (fstat(file, &status) != 0) {
@@ -65,7 +69,8 @@ inline ReadRecord read_packed(std::shared_ptr<const Shard> shard) {
   return [shard = std::move(shard)](int64_t i, std::vector<uint8_t>&) { return shard->record(i); };
 }
 
-/// The same, held against the record's checksum first: a shard that was altered on the disk is an error and not another picture.
+/// The same, held against the record's checksum first: a shard that was altered on the disk is an error and not another
+/// image.
 inline ReadRecord read_packed_and_checked(std::shared_ptr<const Shard> shard) {
   return [shard = std::move(shard)](int64_t i, std::vector<uint8_t>&) {
     shard->verify(i);
@@ -73,14 +78,15 @@ inline ReadRecord read_packed_and_checked(std::shared_ptr<const Shard> shard) {
   };
 }
 
-/// A shard's records as files in a temporary folder, which goes with the object. Files are named by number: the names in a shard come
-/// out of a file, and one with ".." in it would write outside the folder.
+/// A shard's records as files in a temporary folder, which goes with the object. Files are named by number: the names
+/// in a shard come out of a file, and one with ".." in it would write outside the folder.
 class UnpackedRecords {
  public:
   /// Throws DataError when the disk does not take them.
   explicit UnpackedRecords(const Shard& shard) {
     std::string name = (std::filesystem::temp_directory_path() / "tenfold-records-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw DataError(name + ": cannot be made (" + std::strerror(errno) + "); to fix: set TMPDIR");
+    if (mkdtemp(name.data()) == nullptr)
+      throw DataError(name + ": cannot be made (" + std::strerror(errno) + "); to fix: set TMPDIR");
     folder_ = name;
     for (int64_t i = 0; i < shard.size(); ++i) {
       paths_.push_back(name + "/" + std::to_string(i));

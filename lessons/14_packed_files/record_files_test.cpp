@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tenfold/record_files.h>
+#include "record_files.h"
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace {
 

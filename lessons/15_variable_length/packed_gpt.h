@@ -1,24 +1,34 @@
 #pragma once
-// R2's GPT on packed texts. Embedding, norms, linear layers and loss take rows and never ask whose they are; attention has to know.
+// The GPT on packed texts. Embedding, norms, linear layers and loss take rows and never ask whose they are; attention
+// has to know.
 
 #include <torch/torch.h>
 
-#include <tenfold/gpt.h>
-#include <tenfold/packing.h>
-#include <tenfold/varlen_attention.h>
+#include <memory>
+#include <utility>
+
+#include "common/models/gpt.h"
+#include "packing.h"
+#include "varlen_attention.h"
 
 namespace tenfold {
 
-/// GptBlock::forward without dropout, (total, D) -> (total, D). Marks the regions "block.forward" and "attention".
-inline torch::Tensor packed_block(GptBlockImpl& block, const torch::Tensor& x, const Packing& packing, const PackedAttention& attention) {
-  TORCH_CHECK(block.dropout == 0, "packed_block: has no dropout");
-  return block.forward_with(x, [&](const torch::Tensor& qkv) { return attention(qkv, packing); });
+/// Of the batch that the model computes: packed_loss() sets it, the model's attention reads it.
+using CurrentPacking = std::shared_ptr<Packing>;
+
+/// The GPT with attention that keeps texts apart. Throws c10::Error for a GPT that trains with dropout.
+inline GptParts with_packed_attention(const CurrentPacking& current, PackedAttention attention) {
+  return {.attention = [current, attention = std::move(attention)](const torch::Tensor& qkv, double dropout) {
+    TORCH_CHECK(dropout == 0, "with_packed_attention: has no dropout");
+    return attention(qkv, *current);
+  }};
 }
 
-/// Mean cross-entropy over the tokens of all texts. Positions begin anew with each text.
-inline torch::Tensor packed_loss(GptImpl& model, const PackedBatch& batch, const PackedAttention& attention) {
-  torch::Tensor h = model.tokens(batch.ids) + model.positions(batch.packing.positions);  // (total, D)
-  for (auto& block : model.blocks) h = packed_block(*block, h, batch.packing, attention);
+/// Mean cross-entropy over the tokens of all texts. Positions start again with each text.
+inline torch::Tensor packed_loss(GptImpl& model, const CurrentPacking& current, const PackedBatch& batch) {
+  *current = batch.packing;
+  const torch::Tensor h = model.blocks_forward(model.embed(batch.ids, batch.packing.positions));  // (total, D)
+  *current = {};
   return model.loss(h, batch.targets);
 }
 

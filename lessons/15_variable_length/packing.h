@@ -1,5 +1,6 @@
 #pragma once
-// Sequences of different lengths as one batch: padded to a rectangle, or packed one after the other with nothing between.
+// Sequences of different lengths as one batch: padded to a rectangle, or packed one after the other with nothing
+// between.
 
 #include <torch/torch.h>
 
@@ -10,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/pack_torch.h>
+#include "kernels/pack/pack_torch.h"
 
 namespace tenfold {
 
@@ -21,8 +22,9 @@ inline constexpr int64_t kIgnoredTarget = -100;
 struct Packing {
   std::vector<int64_t> lengths, offsets;  ///< (N) and (N + 1), on the host: the sizes of what is launched
   torch::Tensor cu_seqlens;               ///< (N + 1) int32, on the device: the offsets, for kernels
-  torch::Tensor positions;                ///< (total) int64, on the device: the position of each row in its own sequence
-  torch::Tensor sequence_of;              ///< (total) int64, on the device: the sequence that each row belongs to
+  torch::Tensor positions;    ///< (total) int64, on the device: the position of each row in its own sequence
+  torch::Tensor sequence_of;  ///< (total) int64, on the device: the sequence that each row belongs to
+  torch::Tensor mask;         ///< (total, total), for attention that takes one: see block_diagonal_mask; else undefined
   int64_t count() const { return static_cast<int64_t>(lengths.size()); }
   int64_t total() const { return offsets.back(); }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
@@ -42,7 +44,8 @@ inline Packing make_packing(std::vector<int64_t> lengths, torch::Device device) 
     }
     packing.offsets.push_back(packing.offsets.back() + length);
   }
-  TORCH_CHECK(packing.total() <= std::numeric_limits<int32_t>::max(), "make_packing: ", packing.total(), " rows are too many");
+  TORCH_CHECK(packing.total() <= std::numeric_limits<int32_t>::max(), "make_packing: ", packing.total(),
+              " rows are too many");
   packing.lengths = std::move(lengths);
   packing.cu_seqlens = torch::tensor(packing.offsets).to(device, torch::kInt);
   packing.positions = torch::tensor(positions).to(device);
@@ -50,8 +53,8 @@ inline Packing make_packing(std::vector<int64_t> lengths, torch::Device device) 
   return packing;
 }
 
-/// (count, longest, ...) from packed rows (total, ...), with zeros behind each sequence's end. On CUDA kernels/pack does it; on a CPU,
-/// where that kernel runs under the microscope, an operator of ATen. pack_rows is its gradient.
+/// (count, longest, ...) from packed rows (total, ...), with zeros behind each sequence's end. On CUDA kernels/pack
+/// does it; on a CPU, where that kernel runs under the microscope, an operator of ATen. pack_rows is its gradient.
 inline torch::Tensor unpack_rows(const torch::Tensor& packed, const Packing& packing) {
   if (packed.is_cuda()) return fused::unpack(packed, packing.cu_seqlens, packing.longest());
   std::vector<int64_t> shape = packed.sizes().vec();
@@ -86,11 +89,12 @@ struct PackedBatch {
 inline PaddedBatch pad_batch(const std::vector<TextIds>& texts, int64_t length, torch::Device device,
                              int64_t target_of_padding = kIgnoredTarget) {
   const auto count = static_cast<int64_t>(texts.size());
-  const torch::Tensor ids = torch::zeros({count, length}, torch::kLong), targets = torch::full_like(ids, target_of_padding);
+  const torch::Tensor ids = torch::zeros({count, length}, torch::kLong),
+                      targets = torch::full_like(ids, target_of_padding);
   for (int64_t i = 0; i < count; ++i) {
     const TextIds text = texts[static_cast<size_t>(i)];
-    TORCH_CHECK(text.size() >= 2 && static_cast<int64_t>(text.size()) - 1 <= length, "pad_batch: a text of ", text.size(),
-                " ids does not fit into ", length);
+    TORCH_CHECK(text.size() >= 2 && static_cast<int64_t>(text.size()) - 1 <= length, "pad_batch: a text of ",
+                text.size(), " ids does not fit into ", length);
     std::copy(text.begin(), text.end() - 1, ids.data_ptr<int64_t>() + i * length);
     std::copy(text.begin() + 1, text.end(), targets.data_ptr<int64_t>() + i * length);
   }

@@ -1,8 +1,8 @@
 // Padded and packed hold the same; what goes there and back is unchanged; and the CPU's way is that of the kernel.
 #include <gtest/gtest.h>
 
-#include <tenfold/packing.h>
-#include <tenfold/padding_plans.h>
+#include "packing.h"
+#include "padding_plans.h"
 
 #include <map>
 #include <random>
@@ -72,8 +72,10 @@ TEST(Packing, ThereAndBackIsTheSame) {
         EXPECT_TRUE(torch::equal(pack_rows(padded, packing), x)) << lengths;
         for (int64_t i = 0; i < packing.count(); ++i) {
           const int64_t length = lengths[static_cast<size_t>(i)], first = packing.offsets[static_cast<size_t>(i)];
-          EXPECT_TRUE(torch::equal(padded[i].slice(0, 0, length), x.slice(0, first, first + length))) << lengths << " sequence " << i;
-          EXPECT_EQ(padded[i].slice(0, length).abs().sum().item<double>(), 0) << lengths << ": padding of sequence " << i;
+          EXPECT_TRUE(torch::equal(padded[i].slice(0, 0, length), x.slice(0, first, first + length)))
+              << lengths << " sequence " << i;
+          EXPECT_EQ(padded[i].slice(0, length).abs().sum().item<double>(), 0)
+              << lengths << ": padding of sequence " << i;
         }
       }
     }
@@ -92,7 +94,8 @@ TEST(Packing, RowsAndGradientsAreThoseOfTheKernel) {
     (kernels * weight).sum().backward();
     EXPECT_TRUE(torch::equal(x.grad(), y.grad()));
 
-    const Tensor a = torch::randn({packing.count(), packing.longest(), 5}).requires_grad_(), b = a.detach().clone().requires_grad_();
+    const Tensor a = torch::randn({packing.count(), packing.longest(), 5}).requires_grad_(),
+                 b = a.detach().clone().requires_grad_();
     const Tensor our_rows = pack_rows(a, packing), kernel_rows = fused::pack(b, packing.cu_seqlens, packing.total());
     EXPECT_TRUE(torch::equal(our_rows, kernel_rows));
     const Tensor row_weight = torch::randn_like(our_rows);
@@ -165,7 +168,9 @@ int64_t rows_of(const std::vector<MicroBatch>& plan) {
 
 TEST(Plans, LessPaddingFromOneToTheNext) {
   const Texts texts({2, 20, 3, 10, 9, 1});
-  const auto rows = [&](Plan plan, int64_t buckets) { return rows_of(plan(texts.views, {.longest = 40, .buckets = buckets})); };
+  const auto rows = [&](Plan plan, int64_t buckets) {
+    return rows_of(plan(texts.views, {.longest = 40, .buckets = buckets}));
+  };
   EXPECT_EQ(rows(pad_to_data_set, 1), 6 * 40);
   EXPECT_EQ(rows(pad_to_batch, 1), 6 * 20);
   EXPECT_EQ(rows(pad_in_buckets, 1), 6 * 20);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/packing.h>
+#include "packing.h"
 
 namespace tenfold {
 
@@ -32,7 +32,9 @@ struct PlanSettings {
 using Plan = std::vector<MicroBatch> (*)(std::vector<TextIds> texts, const PlanSettings& settings);
 
 /// Orders texts by length; equal ones by where they lie, so that a sort has one result.
-inline bool shorter(TextIds a, TextIds b) { return a.size() != b.size() ? a.size() < b.size() : std::less<>()(a.data(), b.data()); }
+inline bool shorter(TextIds a, TextIds b) {
+  return a.size() != b.size() ? a.size() < b.size() : std::less<>()(a.data(), b.data());
+}
 
 inline int64_t tokens_of_longest(const std::vector<TextIds>& texts) {
   return static_cast<int64_t>(std::max_element(texts.begin(), texts.end(), shorter)->size()) - 1;
@@ -49,7 +51,8 @@ inline std::vector<MicroBatch> pad_to_batch(std::vector<TextIds> texts, const Pl
   return {{std::move(texts), length}};
 }
 
-/// Texts of like length together: sorted, and cut into `buckets` pieces of about as many texts, each padded to its own longest.
+/// Texts of like length together: sorted, and cut into `buckets` pieces of about as many texts, each padded to its own
+/// longest.
 inline std::vector<MicroBatch> pad_in_buckets(std::vector<TextIds> texts, const PlanSettings& settings) {
   std::sort(texts.begin(), texts.end(), shorter);
   const auto count = static_cast<int64_t>(texts.size()), buckets = std::clamp<int64_t>(settings.buckets, 1, count);

@@ -1,9 +1,9 @@
-#include <tenfold/speech_batches.h>
+#include "speech_batches.h"
 
-#include <tenfold/files.h>
-#include <tenfold/padding_plans.h>
-#include <tenfold/speeches.h>
-#include <tenfold/tokenizer.h>
+#include "common/data/data_files.h"
+#include "common/data/speeches.h"
+#include "common/data/tokenizer.h"
+#include "padding_plans.h"
 
 #include <algorithm>
 #include <map>
@@ -28,10 +28,12 @@ std::shared_ptr<const EncodedSpeeches> encode_all(Encoding encoding) {
     for (const Speech& speech : speeches(/*train=*/true)) add(speech.text, 0);
   } else {
     const Gpt2Tokenizer tokenizer;
-    for (const Speech& speech : speeches(/*train=*/true)) add(tokenizer.encode(speech.text), Gpt2Tokenizer::end_of_text);
+    for (const Speech& speech : speeches(/*train=*/true))
+      add(tokenizer.encode(speech.text), Gpt2Tokenizer::end_of_text);
   }
   begins.push_back(all->ids.size());
-  for (size_t i = 0; i + 1 < begins.size(); ++i) all->texts.push_back(TextIds(all->ids).subspan(begins[i], begins[i + 1] - begins[i]));
+  for (size_t i = 0; i + 1 < begins.size(); ++i)
+    all->texts.push_back(TextIds(all->ids).subspan(begins[i], begins[i + 1] - begins[i]));
   std::sort(all->texts.begin(), all->texts.end(), shorter);
   return all;
 }
@@ -48,7 +50,8 @@ std::shared_ptr<const EncodedSpeeches> encoded_speeches(Encoding encoding) {
   return found;
 }
 
-SpeechBatches::SpeechBatches(const SpeechSettings& settings, uint64_t seed) : speeches_(encoded_speeches(settings.encoding)), bits_(seed) {
+SpeechBatches::SpeechBatches(const SpeechSettings& settings, uint64_t seed)
+    : speeches_(encoded_speeches(settings.encoding)), bits_(seed) {
   if (settings.batch < 1 || settings.context < 1 || settings.equal < 0) {
     throw std::invalid_argument("speeches: batch and context must be at least 1, and equal at least 0");
   }
@@ -56,7 +59,8 @@ SpeechBatches::SpeechBatches(const SpeechSettings& settings, uint64_t seed) : sp
   // Texts from this one on have so many tokens or more.
   const auto first_of = [&](int64_t length) {
     return static_cast<size_t>(
-        std::partition_point(texts.begin(), texts.end(), [&](TextIds text) { return static_cast<int64_t>(text.size()) - 1 < length; }) -
+        std::partition_point(texts.begin(), texts.end(),
+                             [&](TextIds text) { return static_cast<int64_t>(text.size()) - 1 < length; }) -
         texts.begin());
   };
   const int64_t most = settings.equal > 0 ? std::min(settings.equal, settings.context) : settings.context;
@@ -64,8 +68,8 @@ SpeechBatches::SpeechBatches(const SpeechSettings& settings, uint64_t seed) : sp
   if (shortest == texts.size()) throw std::invalid_argument("speeches: none has " + std::to_string(most) + " tokens");
   longest_ = std::min(most, speeches_->longest());
   for (int64_t i = 0; i < settings.batch; ++i) {
-    const size_t quantile =
-        shortest + static_cast<size_t>((2 * i + 1) * static_cast<int64_t>(texts.size() - shortest) / (2 * settings.batch));
+    const size_t quantile = shortest + static_cast<size_t>((2 * i + 1) * static_cast<int64_t>(texts.size() - shortest) /
+                                                           (2 * settings.batch));
     const int64_t length = std::min(most, static_cast<int64_t>(texts[quantile].size()) - 1);
     lengths_.push_back(length);
     candidates_.emplace_back(first_of(length), length == most ? texts.size() : first_of(length + 1));  // cut ones, too

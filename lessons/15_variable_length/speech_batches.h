@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include <tenfold/packing.h>
-#include <tenfold/token_stream.h>
+#include "common/models/token_stream.h"
+#include "packing.h"
 
 namespace tenfold {
 
@@ -28,8 +28,9 @@ struct SpeechSettings {
   int64_t equal = 0;     ///< above 0: every speech is cut to this length, and shorter ones are left out
 };
 
-/// Speeches for one step after the other. So that every step is the same amount of work, a step's lengths are always the same `batch`
-/// quantiles of all lengths, (i + 1/2) / batch; which speech of that length comes, and in what order, is drawn anew each time.
+/// Speeches for one step after the other. So that every step is the same amount of work, a step's lengths are always
+/// the same `batch` quantiles of all lengths, (i + 1/2) / batch; which speech of that length comes, and in what order,
+/// is drawn anew each time.
 class SpeechBatches {
  public:
   /// Throws std::invalid_argument for a batch or context below 1, or when no speech has `equal` tokens.

@@ -1,14 +1,12 @@
 // Steps of speeches: the same lengths in each, other speeches in each, and what is predicted from them.
 #include <gtest/gtest.h>
 
-#include <tenfold/gpt_attention.h>
-#include <tenfold/memory.h>
-#include <tenfold/packed_gpt.h>
-#include <tenfold/passes.h>
-#include <tenfold/speech_training.h>
-#include <tenfold/speeches.h>
-#include <tenfold/step_work.h>
-#include <tenfold/tokenizer.h>
+#include "common/data/speeches.h"
+#include "common/data/tokenizer.h"
+#include "common/measure/memory.h"
+#include "packed_gpt.h"
+#include "prediction.h"
+#include "speech_training.h"
 
 #include <algorithm>
 #include <numeric>
@@ -35,7 +33,8 @@ TEST(EncodedSpeeches, AreAllSpeechesBetweenEndMarks) {
       ASSERT_GE(text.size(), 3U);
       ASSERT_TRUE(text.front() == end_mark && text.back() == end_mark);
     }
-    EXPECT_TRUE(std::is_sorted(encoded->texts.begin(), encoded->texts.end(), [](TextIds a, TextIds b) { return a.size() < b.size(); }));
+    EXPECT_TRUE(std::is_sorted(encoded->texts.begin(), encoded->texts.end(),
+                               [](TextIds a, TextIds b) { return a.size() < b.size(); }));
     EXPECT_EQ(encoded, encoded_speeches(encoding)) << "encoded once";
   }
 }
@@ -66,8 +65,9 @@ TEST(SpeechBatches, TextsAreSpeechesAndTheirCutBeginnings) {
 }
 
 TEST(SpeechBatches, EveryStepHasTheSameLengthsButOtherSpeeches) {
-  for (const SpeechSettings& settings : {SpeechSettings{Encoding::characters, 8, 64, 0}, SpeechSettings{Encoding::characters, 7, 1024, 0},
-                                         SpeechSettings{Encoding::gpt2, 16, 512, 0}, SpeechSettings{Encoding::characters, 5, 64, 32}}) {
+  for (const SpeechSettings& settings :
+       {SpeechSettings{Encoding::characters, 8, 64, 0}, SpeechSettings{Encoding::characters, 7, 1024, 0},
+        SpeechSettings{Encoding::gpt2, 16, 512, 0}, SpeechSettings{Encoding::characters, 5, 64, 32}}) {
     SpeechBatches batches(settings, 1), same(settings, 1), other(settings, 2);
     const int64_t tokens = std::accumulate(batches.lengths().begin(), batches.lengths().end(), int64_t{0});
     EXPECT_EQ(batches.tokens_per_step(), tokens);
@@ -97,10 +97,12 @@ TEST(SpeechBatches, LengthsAreQuantiles) {
   const SpeechBatches batches({Encoding::characters, 10, 100, 0}, 1);
   for (size_t i = 0; i < 10; ++i) {
     const int64_t length = batches.lengths()[i];
-    const auto shorter = static_cast<double>(std::count_if(encoded->texts.begin(), encoded->texts.end(),
-                                                           [&](TextIds t) { return static_cast<int64_t>(t.size()) - 1 < length; }));
-    const auto not_longer = static_cast<double>(std::count_if(encoded->texts.begin(), encoded->texts.end(),
-                                                              [&](TextIds t) { return static_cast<int64_t>(t.size()) - 1 <= length; }));
+    const auto shorter =
+        static_cast<double>(std::count_if(encoded->texts.begin(), encoded->texts.end(),
+                                          [&](TextIds t) { return static_cast<int64_t>(t.size()) - 1 < length; }));
+    const auto not_longer =
+        static_cast<double>(std::count_if(encoded->texts.begin(), encoded->texts.end(),
+                                          [&](TextIds t) { return static_cast<int64_t>(t.size()) - 1 <= length; }));
     const double quantile = (static_cast<double>(i) + 0.5) / 10, all = static_cast<double>(encoded->texts.size());
     EXPECT_LE(shorter / all, quantile) << length;
     if (length < 100) {
@@ -121,27 +123,28 @@ TEST(SpeechBatches, EqualLengthsAndErrors) {
   EXPECT_THROW(SpeechBatches({Encoding::gpt2, 4, 0, 0}, 1), std::invalid_argument);
 }
 
-Trial trial_with(Settings settings, uint64_t seed = 15) {
+Trial trial_with(const std::vector<Assignment>& settings, uint64_t seed = 15) {
   auto record = std::make_shared<TrialRecord>();
-  record->settings = std::move(settings);
+  for (const Assignment& setting : settings) record->given[setting.name] = setting.value.cpu;
   Trial trial(record);
   trial.seed = seed;
   torch::manual_seed(seed);
   return trial;
 }
 
-TEST(SpeechTraining, ModelIsR2s) {
-  const Settings settings{{"layers", 2}, {"width", 32}};
+TEST(SpeechTraining, ModelIsTheGpts) {
+  const std::vector<Assignment> settings{gpt::kLayers(2), gpt::kWidth(32)};
   const SpeechTraining speech(trial_with(settings));
   const GptTraining plain(trial_with(settings));
   const auto ours = speech.gpt.parameters(), expected = plain.parameters();
   ASSERT_EQ(ours.size(), expected.size());
   for (const auto& item : expected) EXPECT_TRUE(torch::equal(ours[item.key()], item.value())) << item.key();
-  EXPECT_EQ(SpeechTraining(trial_with({{"gpt2_tokens", 1}, {"width", 16}})).gpt.model->config.vocabulary, 50304);
-  EXPECT_THROW(SpeechTraining(trial_with({{"buckets", 0}})), c10::Error);
+  const SpeechTraining with_gpt2_tokens(trial_with({gpt::kTokens("gpt2"), gpt::kWidth(16)}));
+  EXPECT_EQ(with_gpt2_tokens.gpt.model->options.vocabulary(), 50304);
+  EXPECT_THROW(SpeechTraining(trial_with({kBuckets(0)})), c10::Error);
 }
 
-const Settings kSmall{{"layers", 2}, {"length", 256}, {"width", 32}};
+const std::vector<Assignment> kSmall{gpt::kLayers(2), gpt::kLength(256), gpt::kWidth(32)};
 
 Step padded_step(Plan plan, bool split) {
   auto work = std::make_shared<SpeechTraining>(trial_with(kSmall));
@@ -149,7 +152,7 @@ Step padded_step(Plan plan, bool split) {
     torch::Tensor total = torch::zeros({});
     for (const MicroBatch& part : plan(texts, work->plan)) {
       const auto [ids, targets] = work->padded(part, kIgnoredTarget);
-      torch::Tensor loss = loss_with(*work->gpt.model, ids, targets, attention_by_aten);
+      torch::Tensor loss = work->gpt.model->loss(work->gpt.model->hidden(ids), targets);
       if (split) loss = loss / 4;
       loss.backward();
       total += loss.detach();
@@ -159,10 +162,10 @@ Step padded_step(Plan plan, bool split) {
 }
 
 Step packed_step(const PackedAttention& attention) {
-  auto work = std::make_shared<SpeechTraining>(trial_with(kSmall));
-  return speech_step(work, [work, attention](const std::vector<TextIds>& texts) {
-    const PackedBatch batch = work->packed(texts);
-    torch::Tensor loss = packed_loss(*work->gpt.model, batch, attention);
+  const auto packing = std::make_shared<Packing>();
+  auto work = std::make_shared<SpeechTraining>(trial_with(kSmall), with_packed_attention(packing, attention));
+  return speech_step(work, [work, packing](const std::vector<TextIds>& texts) {
+    torch::Tensor loss = packed_loss(*work->gpt.model, packing, work->packed(texts));
     loss.backward();
     return loss;
   });
@@ -173,26 +176,32 @@ int64_t measured_peak(const std::function<Step()>& build) { return count_step(to
 // What the lesson prints as predicted, against peaks counted at once.
 TEST(StepWork, PeaksAreAsPredicted) {
   Counted baseline = count_step(torch::kCPU, [] { return padded_step(pad_to_batch, false); });
-  baseline.settings = {{"layers", 2}, {"length", 256},    {"width", 32}, {"heads", 4},
-                       {"batch", 8},  {"gpt2_tokens", 0}, {"equal", 0},  {"buckets", 4}};
+  for (const Assignment& read : {gpt::kLayers(2), gpt::kLength(256), gpt::kWidth(32), gpt::kHeads(4), gpt::kBatch(8),
+                                 gpt::kDropout(0), gpt::kTokens("characters"), kEqual(0), kBuckets(4)}) {
+    baseline.settings[read.name] = read.value.cpu;
+  }
   const std::vector<TextIds> texts = texts_of_step(baseline);
   const PlanSettings plan = plan_settings(baseline);
   const auto expect_near = [&](const char* what, const StepWork& work, int64_t measured) {
     const auto predicted = static_cast<double>(predict_step(baseline, work).peak_bytes.value());
-    EXPECT_NEAR(predicted / static_cast<double>(measured), 1, 0.05) << what << ": predicted " << predicted << ", measured " << measured;
+    EXPECT_NEAR(predicted / static_cast<double>(measured), 1, 0.05)
+        << what << ": predicted " << predicted << ", measured " << measured;
     EXPECT_GT(std::abs(static_cast<double>(baseline.peak_bytes) / static_cast<double>(measured) - 1), 0.1)
         << what << ": the baseline's own peak would be as good a prediction";
   };
   EXPECT_NEAR(static_cast<double>(*predict_step(baseline, padded_work(texts, pad_to_batch, plan)).peak_bytes),
               static_cast<double>(baseline.peak_bytes), 0.02 * static_cast<double>(baseline.peak_bytes));
   expect_near("packed", work_of_each(baseline), measured_peak([] { return packed_step(attention_of_each); }));
-  expect_near("padded attention", work_of_padded_attention(baseline), measured_peak([] { return packed_step(attention_padded); }));
-  expect_near("buckets", padded_work(texts, pad_in_buckets, plan), measured_peak([] { return padded_step(pad_in_buckets, true); }));
+  expect_near("padded attention", work_of_padded_attention(baseline),
+              measured_peak([] { return packed_step(attention_padded); }));
+  expect_near("buckets", padded_work(texts, pad_in_buckets, plan),
+              measured_peak([] { return padded_step(pad_in_buckets, true); }));
 }
 
 TEST(StepWork, CountsRowsAndPairs) {
   const std::vector<int32_t> ids(20, 1);
-  const std::vector<TextIds> texts{TextIds(ids).first(3), TextIds(ids).first(11), TextIds(ids).first(6)};  // 2, 10 and 5 tokens
+  const std::vector<TextIds> texts{TextIds(ids).first(3), TextIds(ids).first(11),
+                                   TextIds(ids).first(6)};  // 2, 10 and 5 tokens
   const StepWork packed = packed_work(texts);
   EXPECT_EQ(packed.rows, 17);
   EXPECT_EQ(packed.pairs, 2 * 2 + 10 * 10 + 5 * 5);

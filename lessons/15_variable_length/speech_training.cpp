@@ -1,23 +1,12 @@
-#include <tenfold/speech_training.h>
+#include "speech_training.h"
 
 #include <ATen/record_function.h>
 
 namespace tenfold {
-namespace {
 
-bool gpt2_tokens(const Trial& trial) { return trial.get("gpt2_tokens", trial.by_size(0, 1, 1)) != 0; }
-
-/// GptTraining takes its vocabulary from the size.
-Trial with_vocabulary(Trial trial) {
-  if (gpt2_tokens(trial) && trial.size == Size::cpu) trial.size = Size::gpu8;
-  return trial;
-}
-
-}  // namespace
-
-SpeechTraining::SpeechTraining(const Trial& trial)
-    : gpt(with_vocabulary(trial)), speeches(speech_settings(trial), trial.seed), device(trial.device) {
-  plan = {speeches.longest_of_all(), trial.get("buckets", 4)};
+SpeechTraining::SpeechTraining(const Trial& trial, GptParts parts)
+    : gpt(trial, std::move(parts)), speeches(speech_settings(trial), trial.seed), device(trial.device) {
+  plan = {speeches.longest_of_all(), trial.get(kBuckets)};
   TORCH_CHECK_VALUE(plan.buckets >= 1, "setting buckets=", plan.buckets, " must be at least 1");
 }
 
@@ -38,24 +27,15 @@ PackedBatch SpeechTraining::packed(const std::vector<TextIds>& texts) const {
 
 Step speech_step(const std::shared_ptr<SpeechTraining>& work,
                  const std::function<torch::Tensor(const std::vector<TextIds>&)>& backward_of) {
-  return {work->speeches.tokens_per_step(), work->gpt.parameters(), [work, backward_of] {
-            const std::vector<TextIds> texts = work->next_texts();
-            work->gpt.optimizer->zero_grad();  // before forward: gradients must not live through the activation peak
-            torch::Tensor loss = backward_of(texts);
-            RECORD_USER_SCOPE("update");
-            work->gpt.optimizer->step();
-            return loss;
-          }};
-}
-
-SpeechSettings speech_settings(const Trial& trial) {
-  return {gpt2_tokens(trial) ? Encoding::gpt2 : Encoding::characters, trial.get("batch", trial.by_size(8, 8, 16)),
-          trial.get("length", trial.by_size(64, 512, 1024)), trial.get("equal", 0)};
-}
-
-SpeechSettings speech_settings(const Counted& baseline) {
-  const auto setting = [&](const char* name) { return static_cast<int64_t>(baseline.setting(name)); };
-  return {setting("gpt2_tokens") != 0 ? Encoding::gpt2 : Encoding::characters, setting("batch"), setting("length"), setting("equal")};
+  return {
+      .items = work->speeches.tokens_per_step(), .parameters = work->gpt.parameters(), .update = [work, backward_of] {
+        const std::vector<TextIds> texts = work->next_texts();
+        work->gpt.optimizer->zero_grad();  // before forward: gradients must not live through the activation peak
+        torch::Tensor loss = backward_of(texts);
+        RECORD_USER_SCOPE("update");
+        work->gpt.optimizer->step();
+        return loss;
+      }};
 }
 
 }  // namespace tenfold

@@ -1,23 +1,28 @@
 #pragma once
-// R2 on speeches: what all variants of lesson 15 share.
+// The GPT on speeches: what all variants of lesson 15 share.
 
 #include <torch/torch.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include <tenfold/gpt.h>
-#include <tenfold/packing.h>
-#include <tenfold/padding_plans.h>
-#include <tenfold/speech_batches.h>
+#include "common/measure/trial.h"
+#include "common/models/gpt.h"
+#include "packing.h"
+#include "padding_plans.h"
+#include "speech_batches.h"
 
 namespace tenfold {
 
-/// R2's model and optimizer, from the trial's seed, size and settings; what it reads is speeches, each a text of its own, instead of
-/// windows of the plays. As in R2 the tokens are characters on a CPU and GPT-2's above; gpt2_tokens=1 asks for those on a CPU, too.
-/// Further settings: equal (see SpeechSettings), buckets.
+inline constexpr Setting<int64_t> kEqual{
+    "equal", 0, "tokens that every speech is cut to, shorter ones left out; 0: speeches as they are"};
+inline constexpr Setting<int64_t> kBuckets{"buckets", 4, "rectangles that a step's speeches are sorted into"};
+
+/// The GPT and its optimizer, from the trial's seed, size and settings; what it reads is speeches, each a text of its
+/// own, instead of windows of the plays.
 struct SpeechTraining {
-  explicit SpeechTraining(const Trial& trial);
+  explicit SpeechTraining(const Trial& trial, GptParts parts = {});
 
   /// A step's texts, and texts as tensors on the trial's device. Region "data".
   std::vector<TextIds> next_texts();
@@ -30,12 +35,16 @@ struct SpeechTraining {
   torch::Device device;
 };
 
-/// One update on the next texts; `backward_of` makes their gradients and returns their loss. Items are tokens of speeches, without
-/// padding. Marks the region "update".
-Step speech_step(const std::shared_ptr<SpeechTraining>& work, const std::function<torch::Tensor(const std::vector<TextIds>&)>& backward_of);
+/// One update on the next texts; `backward_of` makes their gradients and returns their loss. Items are tokens of
+/// speeches, without padding. Marks the region "update".
+Step speech_step(const std::shared_ptr<SpeechTraining>& work,
+                 const std::function<torch::Tensor(const std::vector<TextIds>&)>& backward_of);
 
-/// What the variants of a trial read, by their settings.
-SpeechSettings speech_settings(const Trial& trial);
-SpeechSettings speech_settings(const Counted& baseline);
+/// What the variants read, by the settings of a Trial or of Counted.
+template <class Settings>
+SpeechSettings speech_settings(const Settings& settings) {
+  return {settings.get(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters, settings.get(gpt::kBatch),
+          settings.get(gpt::kLength), settings.get(kEqual)};
+}
 
 }  // namespace tenfold

@@ -1,11 +1,10 @@
 #pragma once
-// Counts of lesson 15: the rows and pairs that a step computes with, what follows from them, and padding over all speeches.
+// The rows and pairs that a step computes with, padded or packed.
 
+#include <algorithm>
 #include <vector>
 
-#include <tenfold/counted.h>
-#include <tenfold/lesson.h>
-#include <tenfold/padding_plans.h>
+#include "padding_plans.h"
 
 namespace tenfold {
 
@@ -19,28 +18,33 @@ struct StepWork {
   double kept_bytes = 0;     ///< kept for backward, beyond what belongs to rows
 };
 
-/// Pairs of a text. A causal mask needs half of them; but ATen's CPU kernel takes keys in tiles of 512, so it computes the other half
-/// of a shorter text, too.
+/// Pairs of a text. A causal mask needs half of them; but ATen's CPU kernel takes keys in tiles of 512, so it computes
+/// the other half of a shorter text, too.
 inline double pairs_of(double length) { return length * length; }
 
 /// Work of a plan for these texts.
-StepWork padded_work(const std::vector<TextIds>& texts, Plan plan, const PlanSettings& settings);
+inline StepWork padded_work(const std::vector<TextIds>& texts, Plan plan, const PlanSettings& settings) {
+  StepWork work{.pieces = 0};
+  for (const MicroBatch& part : plan(texts, settings)) {
+    const auto rows = static_cast<double>(part.rows());
+    work.rows += rows;
+    work.pairs += static_cast<double>(part.texts.size()) * pairs_of(static_cast<double>(part.length));
+    work.largest_piece = std::max(work.largest_piece, rows);
+    work.pieces += 1;
+  }
+  return work;
+}
 
-/// Work of packed texts; of a step like the baseline's, with attention_of_each, attention_padded, attention_masked or one kernel.
-StepWork packed_work(const std::vector<TextIds>& texts);
-StepWork work_of_each(const Counted& baseline);
-StepWork work_of_padded_attention(const Counted& baseline);
-StepWork work_of_one_mask(const Counted& baseline);
-StepWork work_of_one_kernel(const Counted& baseline);
-
-/// The texts and plan settings of a step of the baseline.
-std::vector<TextIds> texts_of_step(const Counted& baseline);
-PlanSettings plan_settings(const Counted& baseline);
-
-/// What a step with that work should cost, if time and activations are in proportion to rows, and the time of attention to pairs.
-Prediction predict_step(const Counted& baseline, const StepWork& work);
-
-/// Case "all speeches": notes how much of a plan's rows and pairs is real when every speech comes once, in random batches.
-Step note_all_speeches(const Trial& trial, Plan plan);
+/// Work of packed texts whose attention has no padding.
+inline StepWork packed_work(const std::vector<TextIds>& texts) {
+  StepWork work;
+  for (const TextIds text : texts) {
+    const auto tokens = static_cast<double>(text.size() - 1);
+    work.rows += tokens;
+    work.pairs += pairs_of(tokens);
+  }
+  work.largest_piece = work.rows;
+  return work;
+}
 
 }  // namespace tenfold

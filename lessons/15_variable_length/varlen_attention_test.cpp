@@ -1,8 +1,9 @@
-// Attention of packed sequences, by each of the ways: equal to the formula, and no token sees another sequence or a later token.
+// Attention of packed sequences, by each of the ways: equal to eager attention, and no token sees another sequence or a
+// later token.
 #include <gtest/gtest.h>
 
-#include <tenfold/gpt_attention.h>
-#include <tenfold/varlen_attention.h>
+#include "lessons/46_flash_attention/gpt_attention.h"
+#include "varlen_attention.h"
 
 #include <string>
 #include <vector>
@@ -20,11 +21,16 @@ struct Way {
   bool needs_cuda = false;
 };
 
-const std::vector<Way> kWays{
-    {"Each", attention_of_each},
-    {"Padded", attention_padded},
-    {"Masked", [](const Tensor& qkv, const Packing& packing) { return attention_masked(qkv, block_diagonal_mask(packing)); }},
-    {"OneKernel", attention_in_one_kernel, true}};
+Tensor attention_with_mask(const Tensor& qkv, const Packing& packing) {
+  Packing with_mask = packing;
+  with_mask.mask = block_diagonal_mask(packing);
+  return attention_masked(qkv, with_mask);
+}
+
+const std::vector<Way> kWays{{"Each", attention_of_each},
+                             {"Padded", attention_padded},
+                             {"Masked", attention_with_mask},
+                             {"OneKernel", attention_in_one_kernel, true}};
 
 const std::vector<std::vector<int64_t>> kLengths{{1}, {5}, {3, 1, 4}, {1, 1}, {13, 2, 40, 7, 7, 1}, {130, 3}};
 
@@ -43,25 +49,28 @@ class VarlenAttentionTest : public testing::TestWithParam<size_t> {
   }
 };
 
-/// The formula in float64, one sequence after the other: (total, 3, H, D) -> (total, H * D).
-Tensor by_formula(const Tensor& qkv, const Packing& packing) {
+/// Eager, in float64, one sequence after the other: (total, 3, H, D) -> (total, H * D).
+Tensor eager(const Tensor& qkv, const Packing& packing) {
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < packing.count(); ++i) {
     const auto at = static_cast<size_t>(i);
-    const auto parts =
-        qkv.slice(0, packing.offsets[at], packing.offsets[at + 1]).to(torch::kDouble).permute({1, 2, 0, 3}).unsqueeze(1).unbind(0);
-    rows.push_back(attention_by_formula(parts[0], parts[1], parts[2])[0].transpose(0, 1).flatten(1));
+    const auto parts = qkv.slice(0, packing.offsets[at], packing.offsets[at + 1])
+                           .to(torch::kDouble)
+                           .permute({1, 2, 0, 3})
+                           .unsqueeze(1)
+                           .unbind(0);
+    rows.push_back(eager_attention(parts[0], parts[1], parts[2])[0].transpose(0, 1).flatten(1));
   }
   return torch::cat(rows);
 }
 
-TEST_P(VarlenAttentionTest, ResultsAndGradientsAreTheFormulas) {
+TEST_P(VarlenAttentionTest, ResultsAndGradientsAreThoseOfEager) {
   for (const torch::Device device : devices()) {
     for (const auto& lengths : kLengths) {
       const Packing packing = make_packing(lengths, device);
       const Tensor qkv = torch::randn({packing.total(), 3, kHeads, kWidth}, device).requires_grad_();
       const Tensor same = qkv.detach().clone().requires_grad_();
-      const Tensor found = way().attention(qkv, packing), expected = by_formula(same, packing);
+      const Tensor found = way().attention(qkv, packing), expected = eager(same, packing);
       ASSERT_EQ(found.sizes(), expected.sizes());
       EXPECT_TRUE(torch::allclose(found.to(torch::kDouble), expected, 1e-4, 1e-5)) << device << ", lengths " << lengths;
       const Tensor weight = torch::randn_like(found);
@@ -76,20 +85,23 @@ TEST_P(VarlenAttentionTest, NoTokenSeesAnotherSequenceOrALaterToken) {
   for (const torch::Device device : devices()) {
     for (const auto& lengths : kLengths) {
       const Packing packing = make_packing(lengths, device);
-      const Tensor qkv = torch::randn({packing.total(), 3, kHeads, kWidth}, device), before = way().attention(qkv, packing);
+      const Tensor qkv = torch::randn({packing.total(), 3, kHeads, kWidth}, device),
+                   before = way().attention(qkv, packing);
       for (size_t i = 0; i < lengths.size(); ++i) {
         const int64_t first = packing.offsets[i], last = packing.offsets[i + 1];
         Tensor changed = qkv.clone();
         changed.slice(0, first, last).normal_().mul_(10);  // all of the sequence
         Tensor after = way().attention(changed, packing);
-        EXPECT_TRUE(torch::equal(after.slice(0, 0, first), before.slice(0, 0, first))) << lengths << ": before sequence " << i;
+        EXPECT_TRUE(torch::equal(after.slice(0, 0, first), before.slice(0, 0, first)))
+            << lengths << ": before sequence " << i;
         EXPECT_TRUE(torch::equal(after.slice(0, last), before.slice(0, last))) << lengths << ": behind sequence " << i;
         EXPECT_FALSE(torch::equal(after.slice(0, first, last), before.slice(0, first, last)));
 
         changed = qkv.clone();
         changed[last - 1].normal_().mul_(10);  // its last token
         after = way().attention(changed, packing);
-        EXPECT_TRUE(torch::equal(after.slice(0, first, last - 1), before.slice(0, first, last - 1))) << lengths << ": within " << i;
+        EXPECT_TRUE(torch::equal(after.slice(0, first, last - 1), before.slice(0, first, last - 1)))
+            << lengths << ": within " << i;
       }
     }
   }

@@ -1,3 +1,4 @@
+// installs as <tenfold/autocast.h>
 #pragma once
 // Autocast as a scope. LibTorch has the switches, but no guard that turns them back.
 
@@ -6,16 +7,17 @@
 
 namespace tenfold {
 
-/// While it lives, operators on `device` that gain from it (matrix products, convolutions, attention) take 16-bit copies of
-/// their 32-bit inputs, and those that would lose (losses, norms) stay in 32 bits; which is which is PyTorch's list.
-/// Parameters keep their type, so gradients arrive in it. A weight's copy is made once and kept until the outermost scope
-/// ends. Wrap the forward pass and the loss only: backward() repeats each operator's type by itself.
-/// Scopes nest, one with enabled = false switches autocast off inside. Per thread, like autocast itself.
-/// Throws c10::ValueError when enabled with a type other than torch::kBFloat16 and torch::kHalf.
-/// Source: Micikevicius et al., Mixed Precision Training, 2018; the same semantics as Python's torch.autocast.
+/// While it lives, operators on `device` that gain from it (matmuls, convolutions, attention) take 16-bit
+/// copies of their 32-bit inputs, and those that would lose (losses, norms) stay in 32 bits; which is which is
+/// PyTorch's list. Parameters keep their type, so gradients arrive in it. A weight's copy is made once and kept until
+/// the outermost scope ends. Wrap the forward pass and the loss only: backward() repeats each operator's type by
+/// itself. Scopes nest, one with enabled = false switches autocast off inside. Per thread, like autocast itself. Throws
+/// c10::ValueError when enabled with a type other than torch::kBFloat16 and torch::kHalf. Source: Micikevicius et al.,
+/// Mixed Precision Training, 2018; the same semantics as Python's torch.autocast.
 class Autocast {
  public:
-  Autocast(c10::DeviceType device, at::ScalarType dtype, bool enabled = true, bool cache = at::autocast::is_autocast_cache_enabled())
+  Autocast(c10::DeviceType device, at::ScalarType dtype, bool enabled = true,
+           bool cache = at::autocast::is_autocast_cache_enabled())
       : device_(device),
         dtype_before_(at::autocast::get_autocast_dtype(device)),
         enabled_before_(at::autocast::is_autocast_enabled(device)),

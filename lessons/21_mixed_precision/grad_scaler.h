@@ -1,3 +1,4 @@
+// installs as <tenfold/grad_scaler.h>
 #pragma once
 // Loss scaling for 16-bit floats: LibTorch has the two kernels for it, but not the class.
 
@@ -28,8 +29,8 @@ struct GradScalerState {
 };
 
 /// Keeps small gradients from becoming zero in fp16, whose smallest number is 6e-8: the loss is multiplied by a large
-/// scale, so that every gradient is, and the gradients are divided by it before the optimizer sees them. An update with an
-/// infinite or NaN gradient is skipped and the scale lowered; after a long time without one it is raised.
+/// scale, so that every gradient is, and the gradients are divided by it before the optimizer sees them. An update with
+/// an infinite or NaN gradient is skipped and the scale lowered; after a long time without one it is raised.
 ///
 ///     optimizer.zero_grad();
 ///     Tensor loss = ...;                // under Autocast
@@ -46,11 +47,14 @@ class GradScaler {
   /// Throws c10::ValueError for a scale that is not positive, a growth factor of 1 or less, a backoff factor outside
   /// (0, 1) or an interval under 1.
   explicit GradScaler(const GradScalerOptions& options = {}) : options_(options) {
-    TORCH_CHECK_VALUE(options.initial_scale > 0, "GradScaler: initial_scale=", options.initial_scale, "; it must be positive");
-    TORCH_CHECK_VALUE(options.growth_factor > 1, "GradScaler: growth_factor=", options.growth_factor, "; it must be over 1");
-    TORCH_CHECK_VALUE(options.backoff_factor > 0 && options.backoff_factor < 1, "GradScaler: backoff_factor=", options.backoff_factor,
-                      "; it must lie between 0 and 1");
-    TORCH_CHECK_VALUE(options.growth_interval >= 1, "GradScaler: growth_interval=", options.growth_interval, "; it must be at least 1");
+    TORCH_CHECK_VALUE(options.initial_scale > 0, "GradScaler: initial_scale=", options.initial_scale,
+                      "; it must be positive");
+    TORCH_CHECK_VALUE(options.growth_factor > 1, "GradScaler: growth_factor=", options.growth_factor,
+                      "; it must be over 1");
+    TORCH_CHECK_VALUE(options.backoff_factor > 0 && options.backoff_factor < 1,
+                      "GradScaler: backoff_factor=", options.backoff_factor, "; it must lie between 0 and 1");
+    TORCH_CHECK_VALUE(options.growth_interval >= 1, "GradScaler: growth_interval=", options.growth_interval,
+                      "; it must be at least 1");
   }
 
   /// loss times the scale; any shape. The first call decides the device that the scale lives on.
@@ -68,15 +72,18 @@ class GradScaler {
     check_scaled("unscale_");
     Stage& stage = stages_[&optimizer];
     TORCH_CHECK(!stage.stepped, "GradScaler: unscale_() after step(); call update() in between");
-    TORCH_CHECK(!stage.unscaled, "GradScaler: unscale_() was already called for this optimizer since the last update()");
+    TORCH_CHECK(!stage.unscaled,
+                "GradScaler: unscale_() was already called for this optimizer since the last update()");
     const torch::NoGradGuard no_grad;
-    std::map<std::pair<std::string, at::ScalarType>, std::vector<torch::Tensor>> groups;  // one kernel per device and type
+    std::map<std::pair<std::string, at::ScalarType>, std::vector<torch::Tensor>>
+        groups;  // one kernel per device and type
     for (const auto& group : optimizer.param_groups()) {
       for (const torch::Tensor& parameter : group.params()) {
         torch::Tensor gradient = parameter.grad();
         if (!gradient.defined()) continue;
-        TORCH_CHECK(gradient.scalar_type() != torch::kHalf, "GradScaler: a parameter of shape ", gradient.sizes(),
-                    " has an fp16 gradient, which cannot hold the divided values; keep parameters in 32 bits and use Autocast");
+        TORCH_CHECK(
+            gradient.scalar_type() != torch::kHalf, "GradScaler: a parameter of shape ", gradient.sizes(),
+            " has an fp16 gradient, which cannot hold the divided values; keep parameters in 32 bits and use Autocast");
         if (gradient.is_sparse()) gradient = gradient._values();
         groups[{gradient.device().str(), gradient.scalar_type()}].push_back(gradient);
       }
@@ -94,7 +101,8 @@ class GradScaler {
   /// optimizer.step(), unless a gradient is infinite or NaN. True when the step was made.
   bool step(torch::optim::Optimizer& optimizer) {
     check_scaled("step");
-    TORCH_CHECK(!stages_[&optimizer].stepped, "GradScaler: step() was already called for this optimizer since the last update()");
+    TORCH_CHECK(!stages_[&optimizer].stepped,
+                "GradScaler: step() was already called for this optimizer since the last update()");
     if (!stages_[&optimizer].unscaled) unscale_(optimizer);
     Stage& stage = stages_[&optimizer];
     TORCH_CHECK(!stage.found_infinity.empty(),
@@ -110,14 +118,16 @@ class GradScaler {
     return finite;
   }
 
-  /// Lowers the scale when any optimizer's gradients were not finite, else raises it when it is time to. Once per update.
+  /// Lowers the scale when any optimizer's gradients were not finite, else raises it when it is time to. Once per
+  /// update.
   void update() {
     check_scaled("update");
     std::vector<torch::Tensor> found;
-    for (const auto& [optimizer, stage] : stages_) found.insert(found.end(), stage.found_infinity.begin(), stage.found_infinity.end());
+    for (const auto& [optimizer, stage] : stages_)
+      found.insert(found.end(), stage.found_infinity.begin(), stage.found_infinity.end());
     TORCH_CHECK(!found.empty(), "GradScaler: update() without a step() or unscale_() since the last one");
-    at::_amp_update_scale_(scale_, growth_tracker_, torch::stack(found).sum(), options_.growth_factor, options_.backoff_factor,
-                           options_.growth_interval);
+    at::_amp_update_scale_(scale_, growth_tracker_, torch::stack(found).sum(), options_.growth_factor,
+                           options_.backoff_factor, options_.growth_interval);
     stages_.clear();
   }
 
@@ -148,11 +158,14 @@ class GradScaler {
     std::vector<torch::Tensor> found_infinity;  // scalars on the scale's device; not 0: an infinity or NaN was seen
   };
 
-  void check_scaled(const char* what) const { TORCH_CHECK(scale_.defined(), "GradScaler: ", what, "() before scale(loss)"); }
+  void check_scaled(const char* what) const {
+    TORCH_CHECK(scale_.defined(), "GradScaler: ", what, "() before scale(loss)");
+  }
 
   GradScalerOptions options_;
   int64_t initial_tracker_ = 0, skipped_steps_ = 0;
-  torch::Tensor scale_, growth_tracker_;              // on the device, so that an update needs no copy back; made by the first scale()
+  torch::Tensor scale_,
+      growth_tracker_;  // on the device, so that an update needs no copy back; made by the first scale()
   std::map<torch::optim::Optimizer*, Stage> stages_;  // since the last update
 };
 

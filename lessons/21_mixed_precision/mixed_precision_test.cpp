@@ -1,13 +1,13 @@
 // Autocast as a scope, and GradScaler against Python's torch.amp.GradScaler.
 #include <gtest/gtest.h>
 
-#include <tenfold/autocast.h>
-#include <tenfold/grad_scaler.h>
+#include "autocast.h"
+#include "grad_scaler.h"
 
 #include <limits>
 
-#include "../../tests/parity/exchange.h"
-#include "support.h"
+#include "tests/support/exchange.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -115,12 +115,14 @@ TEST(GradScaler, ContinuesFromASavedState) {
 TEST(GradScaler, MisuseIsNamed) {
   Plant plant;
   GradScaler scaler;
-  EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("step() before scale(loss)"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("step() before scale(loss)"),
+            std::string::npos);
   EXPECT_NE(message_of<c10::Error>([&] { scaler.update(); }).find("update() before scale(loss)"), std::string::npos);
   plant.backward(scaler, torch::ones({kWidth}));
   EXPECT_NE(message_of<c10::Error>([&] { scaler.update(); }).find("without a step()"), std::string::npos);
   scaler.unscale_(plant.optimizer);
-  EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(plant.optimizer); }).find("already called"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(plant.optimizer); }).find("already called"),
+            std::string::npos);
   scaler.step(plant.optimizer);
   EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("already called"), std::string::npos);
   EXPECT_NE(message_of<c10::Error>([&] { scaler.unscale_(plant.optimizer); }).find("after step()"), std::string::npos);
@@ -128,8 +130,10 @@ TEST(GradScaler, MisuseIsNamed) {
   scaler.update();
   plant.optimizer.zero_grad();
   EXPECT_NE(message_of<c10::Error>([&] { scaler.step(plant.optimizer); }).find("no gradient"), std::string::npos);
-  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.growth_factor = 1}); }).find("growth_factor=1"), std::string::npos);
-  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.backoff_factor = 1}); }).find("backoff_factor=1"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.growth_factor = 1}); }).find("growth_factor=1"),
+            std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { GradScaler({.backoff_factor = 1}); }).find("backoff_factor=1"),
+            std::string::npos);
 
   Plant half;
   half.weights = torch::ones({kWidth}, torch::kHalf).requires_grad_();
@@ -165,7 +169,8 @@ TEST(Autocast, NestsAndPutsTheStateBack) {
   }
   EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
   EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), before);
-  EXPECT_NE(message_of<c10::Error>([] { const Autocast scope(at::kCPU, torch::kDouble); }).find("not supported"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([] { const Autocast scope(at::kCPU, torch::kDouble); }).find("not supported"),
+            std::string::npos);
 }
 
 TEST(Autocast, AWeightsCopyDoesNotOutliveTheScope) {

@@ -1,3 +1,4 @@
+// installs as <tenfold/checkpoint.h>
 #pragma once
 // Activation checkpointing: backward() recomputes a block's activations from its inputs instead of keeping them.
 
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/autocast.h>
+#include "lessons/21_mixed_precision/autocast.h"
 
 namespace tenfold {
 
@@ -77,7 +78,7 @@ struct Block : torch::CustomClassHolder {
   std::optional<AutocastState> autocast_cpu, autocast_device;
 };
 
-/// Runs the block anew on detached inputs, in the surroundings of the first forward, this time recording a graph.
+/// Runs the block again on detached inputs, in the surroundings of the first forward, this time recording a graph.
 inline variable_list recompute(const Block& block, const variable_list& inputs) {
   RECORD_USER_SCOPE("recompute");
   std::optional<RestoreRandomState> afterwards;
@@ -88,7 +89,8 @@ inline variable_list recompute(const Block& block, const variable_list& inputs) 
   const auto& cpu = *block.autocast_cpu;
   const Autocast autocast_cpu(cpu.device, cpu.dtype, cpu.enabled, cpu.cache);
   std::optional<Autocast> autocast_device;
-  if (const auto& state = block.autocast_device) autocast_device.emplace(state->device, state->dtype, state->enabled, state->cache);
+  if (const auto& state = block.autocast_device)
+    autocast_device.emplace(state->device, state->dtype, state->enabled, state->cache);
   const torch::AutoGradMode record(true);
   return block.run(inputs);
 }
@@ -107,8 +109,8 @@ struct Recompute : torch::autograd::Function<Recompute> {
     context->saved_data["block"] = c10::IValue::make_capsule(block);
     context->set_materialize_grads(false);
     context->save_for_backward(all);
-    // A weight's 16-bit copy made here has no history. Left in autocast's cache, it would be taken again in a backward()
-    // inside the same scope, and the weight would silently get no gradient.
+    // A weight's 16-bit copy made here has no history. Left in autocast's cache, it would be taken again in a
+    // backward() inside the same scope, and the weight would silently get no gradient.
     const bool cache = at::autocast::is_autocast_cache_enabled();
     at::autocast::set_autocast_cache_enabled(false);
     const auto put_back = c10::make_scope_exit([cache] { at::autocast::set_autocast_cache_enabled(cache); });
@@ -117,8 +119,8 @@ struct Recompute : torch::autograd::Function<Recompute> {
 
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& output_gradients) {
     TORCH_CHECK(torch::autograd::Engine::get_default_engine().is_checkpoint_valid(),
-                "checkpoint: torch::autograd::grad() and backward() with `inputs` cannot reach the parameters of a recomputed block; "
-                "call backward() without inputs and read .grad()");
+                "checkpoint: torch::autograd::grad() and backward() with `inputs` cannot reach the parameters of a "
+                "recomputed block; call backward() without inputs and read .grad()");
     TORCH_CHECK(!at::GradMode::is_enabled(), "checkpoint: backward(create_graph = true) is not supported");
     const variable_list saved = context->get_saved_variables();  // throws when backward() has already freed them
     variable_list detached;
@@ -150,11 +152,13 @@ auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tenso
   using Result = std::decay_t<decltype(block(inputs...))>;
   static_assert(std::is_same_v<Result, Tensor> || std::is_same_v<Result, variable_list>,
                 "checkpoint: the block must return a Tensor or a std::vector<Tensor>");
-  static_assert((std::is_same_v<Tensors, Tensor> && ...), "checkpoint: inputs are tensors; capture everything else in the block");
+  static_assert((std::is_same_v<Tensors, Tensor> && ...),
+                "checkpoint: inputs are tensors; capture everything else in the block");
   if (!at::GradMode::is_enabled()) return block(inputs...);
-  TORCH_CHECK_VALUE(((inputs.defined() && inputs.requires_grad()) || ...),
-                    "checkpoint: no input requires a gradient, so backward() would not reach the block and its parameters would "
-                    "get none; call set_requires_grad(true) on an input, or run the block without checkpoint");
+  TORCH_CHECK_VALUE(
+      ((inputs.defined() && inputs.requires_grad()) || ...),
+      "checkpoint: no input requires a gradient, so backward() would not reach the block and its parameters would "
+      "get none; call set_requires_grad(true) on an input, or run the block without checkpoint");
   auto state = c10::make_intrusive<Block>();
   state->options = options;
   state->run = [block](const variable_list& given) mutable -> variable_list {
@@ -174,12 +178,12 @@ auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tenso
   }
 }
 
-/// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state, autocast state
-/// and with the inputs of the first, and then through it. The block is a module holder or any callable (it is copied, and
-/// must not depend on what changes in between) from tensors to a Tensor or a std::vector<Tensor> of any shapes; inputs
-/// that are undefined or need no gradient are passed on. Losses and gradients equal those of block(inputs...), bit for bit
-/// on the CPU. Calls may be nested. Without grad mode it is block(inputs...).
-/// Throws c10::ValueError when no input requires a gradient (PyTorch warns). backward() throws c10::Error when it is given
+/// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state, autocast
+/// state and with the inputs of the first, and then through it. The block is a module holder or any callable (it is
+/// copied, and must not depend on what changes in between) from tensors to a Tensor or a std::vector<Tensor> of any
+/// shapes; inputs that are undefined or need no gradient are passed on. Losses and gradients equal those of
+/// block(inputs...), bit for bit on the CPU. Calls may be nested. Without grad mode it is block(inputs...). Throws
+/// c10::ValueError when no input requires a gradient (PyTorch warns). backward() throws c10::Error when it is given
 /// inputs or create_graph, and, like any backward(), the second time unless the first retained the graph.
 /// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; PyTorch's torch.utils.checkpoint with
 /// use_reentrant=True works the same way.

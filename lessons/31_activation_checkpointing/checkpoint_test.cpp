@@ -1,11 +1,11 @@
 // checkpoint() against the plain block, and against Python's torch.utils.checkpoint.
 #include <gtest/gtest.h>
 
-#include <tenfold/checkpoint.h>
-#include <tenfold/memory.h>
+#include "checkpoint.h"
+#include "common/measure/memory.h"
 
-#include "../../tests/parity/exchange.h"
-#include "support.h"
+#include "tests/support/exchange.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -47,7 +47,8 @@ struct Trained {
   Tensor random_state;
 };
 
-Trained train(Model& model, const Tensor& inputs, const Tensor& targets, bool recompute, CheckpointOptions options = {}) {
+Trained train(Model& model, const Tensor& inputs, const Tensor& targets, bool recompute,
+              CheckpointOptions options = {}) {
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   Trained result;
   torch::manual_seed(31);
@@ -93,7 +94,8 @@ TEST_F(Checkpoint, LossesGradientsAndParametersAreBitEqualWithDropout) {
 
 TEST_F(Checkpoint, TheRandomStateAfterwardsIsThatOfThePlainRun) {
   Model kept = fresh(), again = fresh();
-  EXPECT_TRUE(torch::equal(train(kept, inputs_, targets_, false).random_state, train(again, inputs_, targets_, true).random_state));
+  EXPECT_TRUE(torch::equal(train(kept, inputs_, targets_, false).random_state,
+                           train(again, inputs_, targets_, true).random_state));
 }
 
 TEST_F(Checkpoint, WithoutTheRandomStateTheGradientsAreOthers) {
@@ -166,7 +168,8 @@ TEST_F(Checkpoint, SeveralInputsAndOutputs) {
     return {(a * b).index_select(0, rows), torch::sin(b), rows + 1};
   };
   const auto gradients = [&](bool recompute) {
-    const Tensor a = inputs_[0].slice(0, 0, 3).clone().requires_grad_(), b = inputs_[1].slice(0, 0, 3).clone().requires_grad_();
+    const Tensor a = inputs_[0].slice(0, 0, 3).clone().requires_grad_(),
+                 b = inputs_[1].slice(0, 0, 3).clone().requires_grad_();
     const auto out = recompute ? checkpoint(both, a, b, ids) : both(a, b, ids);
     EXPECT_TRUE(torch::equal(out[2], ids + 1));
     out[0].pow(2).sum().backward({}, /*retain_graph=*/true);  // one output alone
@@ -201,7 +204,8 @@ TEST_F(Checkpoint, WithoutGradModeItIsTheBlock) {
 
 TEST_F(Checkpoint, MisuseIsNamed) {
   Block block;
-  EXPECT_NE(message_of<c10::Error>([&] { checkpoint(block, inputs_[0]); }).find("no input requires a gradient"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { checkpoint(block, inputs_[0]); }).find("no input requires a gradient"),
+            std::string::npos);
 
   const Tensor input = inputs_[0].clone().requires_grad_();
   const Tensor twice = checkpoint(block, input).sum();
@@ -209,11 +213,14 @@ TEST_F(Checkpoint, MisuseIsNamed) {
   EXPECT_NE(message_of<c10::Error>([&] { twice.backward(); }).find("second time"), std::string::npos);
 
   const Tensor partial = checkpoint(block, input).sum();
-  EXPECT_NE(message_of<c10::Error>([&] { torch::autograd::grad({partial}, {input}); }).find("call backward() without inputs"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<c10::Error>([&] { torch::autograd::grad({partial}, {input}); }).find("call backward() without inputs"),
+      std::string::npos);
 
   const Tensor higher = checkpoint(block, input).sum();
-  EXPECT_NE(message_of<c10::Error>([&] { higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }).find("create_graph"),
+  EXPECT_NE(message_of<c10::Error>([&] {
+              higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+            }).find("create_graph"),
             std::string::npos);
 }
 

@@ -1,14 +1,14 @@
+// installs as <tenfold/chunked_linear_cross_entropy.h>
 #pragma once
-// The last layer of a language model and its loss together, in chunks of rows: the logits are never there as a whole.
+// The last layer of a language model and its loss together, in chunks of rows: the logits are never materialised as a
+// whole.
 
 #include <torch/torch.h>
-
-#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include <tenfold/autocast.h>
+#include "lessons/21_mixed_precision/autocast.h"
 
 namespace tenfold {
 
@@ -17,8 +17,8 @@ struct ChunkedCrossEntropyOptions {
   int64_t ignore_index = -100;  ///< the target of rows that do not count
 };
 
-/// Rows whose logits are together about as large as `hidden` (rows, width) itself, and at least 64: for fewer, reading the
-/// weight again for each chunk would cost more than working on the logits.
+/// Rows whose logits are together about as large as `hidden` (rows, width) itself, and at least 64: for fewer, reading
+/// the weight again for each chunk would cost more than working on the logits.
 inline int64_t default_chunk_rows(int64_t rows, int64_t width, int64_t classes) {
   return std::max<int64_t>(64, rows * width / std::max<int64_t>(classes, 1));
 }
@@ -31,8 +31,9 @@ using torch::autograd::variable_list;
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   /// hidden (N, D), weight (V, D), targets (N). Computes the gradients at once, while a chunk's logits are there; so
   /// backward() needs no logits, and they need not be kept.
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                        int64_t chunk_rows, int64_t ignore_index, bool hidden_gradient, bool weight_gradient) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& hidden, const Tensor& weight,
+                        const Tensor& targets, int64_t chunk_rows, int64_t ignore_index, bool hidden_gradient,
+                        bool weight_gradient) {
     const auto wide = hidden.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const Tensor ignored = (targets == ignore_index).unsqueeze(1);                // (N, 1)
     const Tensor classes = targets.unsqueeze(1).masked_fill(ignored, 0);          // (N, 1)
@@ -41,11 +42,15 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     Tensor total = torch::zeros({}, hidden.options().dtype(wide));
     Tensor grad_hidden, grad_weight;
     if (hidden_gradient) grad_hidden = torch::empty_like(hidden);
-    if (weight_gradient) grad_weight = torch::zeros_like(weight, weight.options().dtype(wide));  // 16 bits would lose late chunks
+    if (weight_gradient)
+      grad_weight = torch::zeros_like(weight, weight.options().dtype(wide));  // 16 bits would lose late chunks
     for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
-      const auto chunk_of = [&](const Tensor& t) { return t.narrow(0, first, std::min(chunk_rows, t.size(0) - first)); };
+      const auto chunk_of = [&](const Tensor& t) {
+        return t.narrow(0, first, std::min(chunk_rows, t.size(0) - first));
+      };
       const Tensor h = chunk_of(hidden), target = chunk_of(classes), scale = chunk_of(scales);
-      Tensor p = at::mm(h, weight.t()).to(wide);  // (C, V), the only tensor of that size: logits now, changed in place below
+      Tensor p =
+          at::mm(h, weight.t()).to(wide);  // (C, V), the only tensor of that size: logits now, changed in place below
       p.sub_(p.amax(1, /*keepdim=*/true));
       const Tensor target_logit = p.gather(1, target);
       const Tensor sum = p.exp_().sum(1, /*keepdim=*/true);
@@ -71,7 +76,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& output_gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(),
-                "chunked_linear_cross_entropy: backward(create_graph = true) is not supported: the gradients were computed in forward, "
+                "chunked_linear_cross_entropy: backward(create_graph = true) is not supported: the gradients were "
+                "computed in forward, "
                 "and no graph of them exists; use linear and cross_entropy where second derivatives are needed");
     const variable_list saved = context->get_saved_variables();  // throws when backward() has already freed them
     variable_list result(7);
@@ -84,29 +90,31 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 }  // namespace chunked_cross_entropy_detail
 
-/// Mean cross-entropy of the logits `hidden` (..., D) times `weight` (V, D) transposed against `targets` (...), int64: what
-/// cross_entropy(linear(hidden, weight), targets) returns, without ever holding more than chunk_rows rows of logits. Forward
-/// computes the gradients too (unless grad mode is off or neither input requires one); backward() only multiplies them by the
-/// loss's own gradient. Losses and gradients differ from the plain ones as sums in another order do.
-/// `hidden` and `weight` have one floating type; sums and the result are in 32 bits for 16-bit types, else in that type. Under
-/// autocast both are cast first, as linear does. Rows whose target is `ignore_index` do not count; when none counts, the loss
-/// is NaN and the gradients are 0, as PyTorch's are. Throws c10::ValueError for sizes, types or devices that do not fit, and
-/// c10::IndexError for a target that is no class (on CUDA, where looking would mean waiting: a device-side assertion).
-/// backward() throws c10::Error with create_graph, and, like any backward(), the second time unless the first retained the graph.
-/// Source: Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989), section 3.2; Wijmans et al., Cut Your Losses, 2024
-/// (arXiv:2411.09009) goes further.
-inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& targets,
+/// Mean cross-entropy of the logits `hidden` (..., D) times `weight` (V, D) transposed against `targets` (...), int64:
+/// what cross_entropy(linear(hidden, weight), targets) returns, without ever holding more than chunk_rows rows of
+/// logits. Forward computes the gradients too (unless grad mode is off or neither input requires one); backward() only
+/// multiplies them by the loss's own gradient. Losses and gradients differ from the plain ones as sums in another order
+/// do. `hidden` and `weight` have one floating type; sums and the result are in 32 bits for 16-bit types, else in that
+/// type. Under autocast both are cast first, as linear does. Rows whose target is `ignore_index` do not count; when
+/// none counts, the loss is NaN and the gradients are 0, as PyTorch's are. Throws c10::ValueError for sizes, types or
+/// devices that do not fit, and c10::IndexError for a target that is no class (on CUDA, where looking would mean
+/// waiting: a device-side assertion). backward() throws c10::Error with create_graph, and, like any backward(), the
+/// second time unless the first retained the graph. Source: Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989),
+/// section 3.2; Wijmans et al., Cut Your Losses, 2024 (arXiv:2411.09009) goes further.
+inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                                  const torch::Tensor& targets,
                                                   const ChunkedCrossEntropyOptions& options = {}) {
-  RECORD_USER_SCOPE("head.forward");
-  TORCH_CHECK_VALUE(hidden.dim() >= 1 && weight.dim() == 2 && hidden.size(-1) == weight.size(1), "chunked_linear_cross_entropy: hidden ",
-                    hidden.sizes(), " times the transpose of weight ", weight.sizes(), " is not defined; expected (..., D) and (V, D)");
+  TORCH_CHECK_VALUE(hidden.dim() >= 1 && weight.dim() == 2 && hidden.size(-1) == weight.size(1),
+                    "chunked_linear_cross_entropy: hidden ", hidden.sizes(), " times the transpose of weight ",
+                    weight.sizes(), " is not defined; expected (..., D) and (V, D)");
   TORCH_CHECK_VALUE(targets.sizes() == hidden.sizes().slice(0, static_cast<size_t>(hidden.dim()) - 1),
                     "chunked_linear_cross_entropy: targets ", targets.sizes(), " do not fit hidden ", hidden.sizes());
   TORCH_CHECK_VALUE(targets.scalar_type() == torch::kLong, "chunked_linear_cross_entropy: targets must be int64, not ",
                     targets.scalar_type());
   TORCH_CHECK_VALUE(hidden.device() == weight.device() && hidden.device() == targets.device(),
                     "chunked_linear_cross_entropy: hidden, weight and targets must be on one device");
-  TORCH_CHECK_VALUE(options.chunk_rows >= 0, "chunked_linear_cross_entropy: chunk_rows=", options.chunk_rows, " is negative");
+  TORCH_CHECK_VALUE(options.chunk_rows >= 0, "chunked_linear_cross_entropy: chunk_rows=", options.chunk_rows,
+                    " is negative");
   const auto device = hidden.device().type();
   const auto autocast_type = at::autocast::get_autocast_dtype(device);
   torch::Tensor h = hidden, w = weight;
@@ -114,20 +122,22 @@ inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, c
     h = at::autocast::cached_cast(autocast_type, h, device);
     w = at::autocast::cached_cast(autocast_type, w, device);
   }
-  TORCH_CHECK_VALUE(h.is_floating_point() && h.scalar_type() == w.scalar_type(), "chunked_linear_cross_entropy: hidden is ",
-                    h.scalar_type(), " and weight ", w.scalar_type(), "; expected one floating type");
+  TORCH_CHECK_VALUE(h.is_floating_point() && h.scalar_type() == w.scalar_type(),
+                    "chunked_linear_cross_entropy: hidden is ", h.scalar_type(), " and weight ", w.scalar_type(),
+                    "; expected one floating type");
   h = h.reshape({-1, h.size(-1)});                   // (N, D)
   const torch::Tensor flat = targets.reshape({-1});  // (N)
   if (flat.is_cpu()) {
     const torch::Tensor wrong = flat.masked_select((flat != options.ignore_index) & ((flat < 0) | (flat >= w.size(0))));
-    TORCH_CHECK_INDEX(wrong.numel() == 0, "chunked_linear_cross_entropy: target ", wrong[0].item<int64_t>(), " is no class; there are ",
-                      w.size(0), " and the ignored target is ", options.ignore_index);
+    TORCH_CHECK_INDEX(wrong.numel() == 0, "chunked_linear_cross_entropy: target ", wrong[0].item<int64_t>(),
+                      " is no class; there are ", w.size(0), " and the ignored target is ", options.ignore_index);
   }
-  const int64_t rows = options.chunk_rows > 0 ? options.chunk_rows : default_chunk_rows(h.size(0), h.size(1), w.size(0));
+  const int64_t rows =
+      options.chunk_rows > 0 ? options.chunk_rows : default_chunk_rows(h.size(0), h.size(1), w.size(0));
   const bool recording = at::GradMode::is_enabled();
   const Autocast off(device, autocast_type, /*enabled=*/false);  // the types inside are chosen already
-  return chunked_cross_entropy_detail::LinearCrossEntropy::apply(h, w, flat, rows, options.ignore_index, recording && h.requires_grad(),
-                                                                 recording && w.requires_grad());
+  return chunked_cross_entropy_detail::LinearCrossEntropy::apply(
+      h, w, flat, rows, options.ignore_index, recording && h.requires_grad(), recording && w.requires_grad());
 }
 
 }  // namespace tenfold

@@ -1,10 +1,10 @@
 // chunked_linear_cross_entropy() against linear and cross_entropy.
 #include <gtest/gtest.h>
 
-#include <tenfold/chunked_linear_cross_entropy.h>
-#include <tenfold/memory.h>
+#include "chunked_linear_cross_entropy.h"
+#include "common/measure/memory.h"
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -34,7 +34,8 @@ struct Result {
 };
 
 Result plain(const Data& d, double factor = 1) {
-  const Tensor loss = F::cross_entropy(at::linear(d.hidden, d.weight), d.targets, F::CrossEntropyFuncOptions().ignore_index(kIgnored));
+  const Tensor loss =
+      F::cross_entropy(at::linear(d.hidden, d.weight), d.targets, F::CrossEntropyFuncOptions().ignore_index(kIgnored));
   const auto gradients = torch::autograd::grad({loss * factor}, {d.hidden, d.weight});
   return {loss.detach(), gradients[0], gradients[1]};
 }
@@ -72,10 +73,11 @@ TEST_F(ChunkedCrossEntropy, LossAndGradientsAreThePlainOnes) {
 }
 
 TEST_F(ChunkedCrossEntropy, SixteenBitsStayAsCloseAsTheirRoundingAllows) {
-  const Data exact = data(torch::kDouble), half = {exact.hidden.detach().to(torch::kBFloat16).requires_grad_(),
-                                                   exact.weight.detach().to(torch::kBFloat16).requires_grad_(), exact.targets};
-  const Data widened = {half.hidden.detach().to(torch::kDouble).requires_grad_(), half.weight.detach().to(torch::kDouble).requires_grad_(),
-                        half.targets};
+  const Data exact = data(torch::kDouble),
+             half = {exact.hidden.detach().to(torch::kBFloat16).requires_grad_(),
+                     exact.weight.detach().to(torch::kBFloat16).requires_grad_(), exact.targets};
+  const Data widened = {half.hidden.detach().to(torch::kDouble).requires_grad_(),
+                        half.weight.detach().to(torch::kDouble).requires_grad_(), half.targets};
   for (const int64_t chunk : kChunks) {
     const Result ours = chunked(half, chunk);
     EXPECT_EQ(ours.loss.scalar_type(), torch::kFloat);
@@ -91,7 +93,8 @@ TEST_F(ChunkedCrossEntropy, ManySmallChunksLoseNothingInSixteenBits) {
   const Tensor targets = torch::zeros({1024}, torch::kLong);
   const auto gradient = [&](at::ScalarType type) {
     const Tensor hidden = torch::ones({1024, 4}, type), weight = torch::zeros({8, 4}, type).requires_grad_();
-    return torch::autograd::grad({chunked_linear_cross_entropy(hidden, weight, targets, {.chunk_rows = 1})}, {weight})[0];
+    return torch::autograd::grad({chunked_linear_cross_entropy(hidden, weight, targets, {.chunk_rows = 1})},
+                                 {weight})[0];
   };
   EXPECT_LE(distance(gradient(torch::kBFloat16), gradient(torch::kDouble)), 1e-2);
 }
@@ -103,7 +106,8 @@ TEST_F(ChunkedCrossEntropy, TheGradientThatArrivesIsMultipliedIn) {
 
 TEST_F(ChunkedCrossEntropy, LeadingDimensionsAreRows) {
   const Data d = data(torch::kDouble, 36);
-  const Tensor loss = chunked_linear_cross_entropy(d.hidden.view({4, 9, kWidth}), d.weight, d.targets.view({4, 9}), {.chunk_rows = 7});
+  const Tensor loss =
+      chunked_linear_cross_entropy(d.hidden.view({4, 9, kWidth}), d.weight, d.targets.view({4, 9}), {.chunk_rows = 7});
   EXPECT_EQ(loss.dim(), 0);
   EXPECT_LE(distance(loss.detach(), plain(d).loss), 1e-14);
   // Not contiguous: (T, B, D) seen as (B, T, D).
@@ -179,7 +183,8 @@ TEST_F(ChunkedCrossEntropy, UnderAutocastItIsLinearUnderAutocast) {
 TEST_F(ChunkedCrossEntropy, ThePeakIsAChunksLogitsInsteadOfThreeTimesAll) {
   constexpr int64_t kTokens = 1024, kVocabulary = 4096, kChunk = 64;
   torch::manual_seed(46);
-  const Tensor hidden = torch::randn({kTokens, 16}).requires_grad_(), weight = torch::randn({kVocabulary, 16}).requires_grad_();
+  const Tensor hidden = torch::randn({kTokens, 16}).requires_grad_(),
+               weight = torch::randn({kVocabulary, 16}).requires_grad_();
   const Tensor targets = torch::randint(kVocabulary, {kTokens}, torch::kLong);
   const auto peak_of = [&](bool in_chunks) {
     hidden.mutable_grad() = weight.mutable_grad() = Tensor();
@@ -203,7 +208,9 @@ TEST_F(ChunkedCrossEntropy, MisuseIsNamed) {
   const auto loss_of = [&](const Tensor& hidden, const Tensor& weight, const Tensor& targets, int64_t chunk_rows = 0) {
     return chunked_linear_cross_entropy(hidden, weight, targets, {.chunk_rows = chunk_rows});
   };
-  const auto value_error = [&](auto... arguments) { return message_of<c10::ValueError>([&] { loss_of(arguments...); }); };
+  const auto value_error = [&](auto... arguments) {
+    return message_of<c10::ValueError>([&] { loss_of(arguments...); });
+  };
   const Tensor narrow = d.hidden.slice(1, 0, 5), few = d.targets.slice(0, 0, 5), wide = d.weight.to(torch::kDouble);
   EXPECT_NE(value_error(narrow, d.weight, d.targets).find("expected (..., D) and (V, D)"), std::string::npos);
   EXPECT_NE(value_error(d.hidden, d.weight, few).find("do not fit"), std::string::npos);
@@ -213,11 +220,15 @@ TEST_F(ChunkedCrossEntropy, MisuseIsNamed) {
   for (const int64_t wrong : {kClasses, int64_t{-1}}) {
     Tensor targets = d.targets.clone();
     targets[7] = wrong;
-    EXPECT_NE(message_of<c10::IndexError>([&] { loss_of(d.hidden, d.weight, targets); }).find("target " + std::to_string(wrong) + " is no"),
+    EXPECT_NE(message_of<c10::IndexError>([&] {
+                loss_of(d.hidden, d.weight, targets);
+              }).find("target " + std::to_string(wrong) + " is no"),
               std::string::npos);
   }
   const Tensor higher = loss_of(d.hidden, d.weight, d.targets);
-  EXPECT_NE(message_of<c10::Error>([&] { higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }).find("create_graph"),
+  EXPECT_NE(message_of<c10::Error>([&] {
+              higher.backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+            }).find("create_graph"),
             std::string::npos);
   const Tensor twice = loss_of(d.hidden, d.weight, d.targets);
   twice.backward({}, /*retain_graph=*/true);

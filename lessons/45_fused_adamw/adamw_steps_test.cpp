@@ -1,9 +1,9 @@
-// The two other ways to a step of AdamW against LibTorch's, and what case "counted" counts of them.
+// The two other ways to a step of AdamW against LibTorch's, and what survey "counted" counts of them.
 #include <gtest/gtest.h>
 
-#include <tenfold/adamw_steps.h>
-#include <tenfold/counted.h>
-#include <tenfold/lesson.h>
+#include "adamw_steps.h"
+#include "common/harness/lesson.h"
+#include "common/measure/counted.h"
 
 namespace tenfold {
 namespace {
@@ -21,26 +21,27 @@ std::vector<Tensor> some_parameters() {
 
 void set_gradients(const std::vector<Tensor>& parameters, uint64_t seed) {
   torch::manual_seed(seed);
-  for (const Tensor& one : parameters) one.mutable_grad() = torch::randn_like(one);
+  for (const Tensor& parameter : parameters) parameter.mutable_grad() = torch::randn_like(parameter);
 }
 
 /// Largest difference to LibTorch's AdamW after some updates.
-double distance_after_updates(void (*update)(AdamWLists&, const kernels::AdamWSettings&)) {
+double distance_after_updates(void (*update)(AdamWState&, const kernels::AdamWSettings&)) {
   const auto ours = some_parameters(), theirs = some_parameters();
-  AdamWLists lists(ours);
-  torch::optim::AdamW reference(theirs, torch::optim::AdamWOptions(kSettings.learning_rate).weight_decay(kSettings.weight_decay));
+  AdamWState state(ours);
+  torch::optim::AdamW reference(
+      theirs, torch::optim::AdamWOptions(kSettings.learning_rate).weight_decay(kSettings.weight_decay));
   double worst = 0;
   for (uint64_t step = 1; step <= 10; ++step) {
     set_gradients(ours, step);
     set_gradients(theirs, step);
-    update(lists, kSettings);
+    update(state, kSettings);
     reference.step();
     for (size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, (ours[i] - theirs[i]).abs().max().item<double>());
   }
   return worst;
 }
 
-TEST(AdamWSteps, ByListsEveryBitIsLibTorchs) { EXPECT_EQ(distance_after_updates(foreach_adamw), 0); }
+TEST(AdamWSteps, ForeachIsLibTorchsToTheBit) { EXPECT_EQ(distance_after_updates(foreach_adamw), 0); }
 
 TEST(AdamWSteps, FusedIsLibTorchsButForRounding) {
   const double distance = distance_after_updates(fused_adamw);
@@ -57,23 +58,23 @@ std::pair<int64_t, double> counted_update(const std::function<void()>& update, c
                 }};
   });
   double values = 0;
-  for (const Tensor& one : parameters) values += static_cast<double>(one.numel());
+  for (const Tensor& parameter : parameters) values += static_cast<double>(parameter.numel());
   return {counted.whole.operators - 1, counted.whole.operator_bytes / values};
 }
 
-// Ten operators: parameter and averages scaled (3 x 8 bytes), the gradient and its square added (12 + 16), the root, its
-// division and epsilon (3 x 8), the change (16).
+// Ten operators: parameter and averages scaled (3 x 8 bytes), the gradient and its square added (12 + 16), the root,
+// its division and epsilon (3 x 8), the change (16).
 TEST(AdamWSteps, CountsAreThoseByHand) {
   constexpr double kLoop = 92, kFused = 28;
   const auto parameters = some_parameters();
   torch::optim::AdamW loop(parameters, torch::optim::AdamWOptions(1e-3));
-  AdamWLists lists(parameters);
+  AdamWState state(parameters);
   const auto of_loop = counted_update([&] { loop.step(); }, parameters);
   EXPECT_NEAR(of_loop.second, kLoop, 1);
-  const auto of_lists = counted_update([&] { foreach_adamw(lists, kSettings); }, parameters);
-  EXPECT_EQ(of_lists.first, 9);
-  EXPECT_NEAR(of_lists.second + 4 * kForeachWrites, kLoop, 1);
-  const auto of_fused = counted_update([&] { fused_adamw(lists, kSettings); }, parameters);
+  const auto of_foreach = counted_update([&] { foreach_adamw(state, kSettings); }, parameters);
+  EXPECT_EQ(of_foreach.first, 9);
+  EXPECT_NEAR(of_foreach.second + 4 * kForeachWrites, kLoop, 1);
+  const auto of_fused = counted_update([&] { fused_adamw(state, kSettings); }, parameters);
   EXPECT_EQ(of_fused.first, 2);
   EXPECT_NEAR(of_fused.second + 4 * kFusedWrites, kFused, 1);
   EXPECT_GE(of_loop.first, 9 * static_cast<int64_t>(parameters.size()));

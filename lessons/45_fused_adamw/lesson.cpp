@@ -1,70 +1,34 @@
 // Lesson 45 - A fused AdamW
-//
-// Question  What does the optimizer's step cost when a model has many small tensors, and how much of it is the arithmetic?
-// Expect    LibTorch's AdamW calls ten operators for each tensor; one kernel for all of them takes most of its time away.
-// Not for   Steps whose matrix products take nearly all the time (case "large batch"). And few large tensors: there is
-//           nothing to save by calling less often, only by passing over memory once (case "few large tensors").
-// Run       ./tenfold run 45_fused_adamw
-// Read      adamw_steps.h: the step by lists and fused; kernels/adamw: the kernel; case "counted" counts bytes and calls.
-#include <tenfold/adamw_counts.h>
-#include <tenfold/adamw_steps.h>
-#include <tenfold/adamw_torch.h>
-#include <tenfold/counted.h>
-#include <tenfold/gpt.h>
-#include <tenfold/image_workloads.h>
-#include <tenfold/lesson.h>
+// What does the optimizer's step cost when a model has many small tensors, and how much of it is the arithmetic?
+// Read adamw_steps.h first: the step as foreach operators and as one; then kernels/adamw, our kernel.
+#include "common/harness/lesson.h"
+#include "adamw_steps.h"
+#include "adamw_survey.h"
+#include "kernels/adamw/adamw_torch.h"
+#include "prediction.h"
+#include "trained_workload.h"
 
 namespace {
-using tenfold::AdamWLists;
-using tenfold::Counted;
-using tenfold::Parameters;
-using tenfold::Step;
-using tenfold::Trial;
+using namespace tenfold;
 using torch::Tensor;
-namespace kernels = tenfold::kernels;
 
-/// What is trained: R3's MLP, or R2's GPT where the case says so. Of the workload everything is kept but its optimizer.
-struct Work {
-  int64_t items;
-  Parameters parameters;
-  std::function<Tensor()> loss;  // of the next batch
-};
-
-Work make_work(const Trial& trial) {
-  if (trial.get("gpt", 0) != 0) {
-    auto gpt = std::make_shared<tenfold::GptTraining>(trial);
-    return {gpt->tokens_per_step(), gpt->parameters(), [gpt] {
-              auto [ids, targets] = gpt->next_batch();
-              Tensor h = gpt->model->embed(ids);
-              for (auto& block : gpt->model->blocks) h = block->forward(h);
-              return gpt->model->loss(h, targets);
-            }};
-  }
-  auto mlp = std::make_shared<tenfold::MlpTraining>(trial);
-  return {mlp->batches.batch(), mlp->parameters(), [mlp] {
-            auto [images, labels] = mlp->next_batch();
-            return torch::cross_entropy_loss(mlp->model->forward(images), labels);
-          }};
-}
+constexpr Setting<double> kAdamWLearningRate{"adamw_learning_rate", 1e-3, "of AdamW"};
+constexpr Setting<double> kWeightDecay{"weight_decay", 1e-2, "of AdamW, taken from the parameter itself"};
 
 kernels::AdamWSettings settings_of(const Trial& trial) {
-  return {.learning_rate = trial.get("adamw_learning_rate", 1e-3), .weight_decay = trial.get("weight_decay", 1e-2)};
-}
-
-/// The same for LibTorch's classes; the other defaults are alike.
-torch::optim::AdamWOptions options_of(const Trial& trial) {
-  const auto s = settings_of(trial);
-  return torch::optim::AdamWOptions(s.learning_rate).weight_decay(s.weight_decay);
+  return {.learning_rate = trial.get(kAdamWLearningRate), .weight_decay = trial.get(kWeightDecay)};
 }
 
 /// One training step; how the parameters are updated is all that differs between the variants.
-Step train(const Work& work, const std::function<void()>& update) {
-  return {work.items, work.parameters, [work, update] {
+Step train(const Trial& trial, const MakeUpdate& make_update) {
+  const TrainedWorkload work = trained_workload(trial);
+  const std::function<void()> update = make_update(work.parameters.values());
+  return {.items = work.items, .parameters = work.parameters, .update = [work, update] {
             for (const auto& parameter : work.parameters) parameter.value().mutable_grad() = Tensor();
             Tensor loss;
             {
               RECORD_USER_SCOPE("loss");
-              loss = work.loss();
+              loss = work.next_loss();
               loss.backward();
             }
             RECORD_USER_SCOPE("optimizer");
@@ -73,84 +37,75 @@ Step train(const Work& work, const std::function<void()>& update) {
           }};
 }
 
-/// A step whose update `make_update` makes; in case "counted" one update is counted instead (adamw_counts.h).
-Step measured(const Trial& trial, int writes, const tenfold::MakeUpdate& make_update) {
-  if (trial.get("counted", 0) != 0) return tenfold::note_operators(trial, writes, make_update);
-  const Work work = make_work(trial);
-  return train(work, make_update(work.parameters.values()));
-}
-
-/// The update of a class of LibTorch's kind.
+/// The update of an optimizer class; the defaults that are not set are those of kernels::AdamWSettings.
 template <class Optimizer>
-tenfold::MakeUpdate update_by(const Trial& trial) {
-  return [options = options_of(trial)](std::vector<Tensor> parameters) {
+MakeUpdate update_of(const Trial& trial) {
+  const kernels::AdamWSettings settings = settings_of(trial);
+  const auto options = torch::optim::AdamWOptions(settings.learning_rate).weight_decay(settings.weight_decay);
+  return [options](std::vector<Tensor> parameters) {
     return [optimizer = std::make_shared<Optimizer>(std::move(parameters), options)] { optimizer->step(); };
   };
 }
 
-/// The update by a function of lists.
-tenfold::MakeUpdate update_by(const Trial& trial, void (*update)(AdamWLists&, const kernels::AdamWSettings&)) {
+/// The update by a function of all tensors.
+MakeUpdate update_of(const Trial& trial, void (*update)(AdamWState&, const kernels::AdamWSettings&)) {
   return [update, settings = settings_of(trial)](std::vector<Tensor> parameters) {
-    return [lists = std::make_shared<AdamWLists>(std::move(parameters)), update, settings] { update(*lists, settings); };
+    return
+        [state = std::make_shared<AdamWState>(std::move(parameters)), update, settings] { update(*state, settings); };
   };
 }
 
 /// LibTorch's AdamW: ten operators for each tensor.
-Step loop(const Trial& trial) { return measured(trial, /*writes=*/0, update_by<torch::optim::AdamW>(trial)); }
+Step loop(const Trial& trial) { return train(trial, update_of<torch::optim::AdamW>(trial)); }
 
 /// The same operators, each for all tensors at once.
-Step by_lists(const Trial& trial) { return measured(trial, tenfold::kForeachWrites, update_by(trial, tenfold::foreach_adamw)); }
+Step foreach_operators(const Trial& trial) { return train(trial, update_of(trial, foreach_adamw)); }
 
 /// ATen's fused operator.
-Step fused(const Trial& trial) { return measured(trial, tenfold::kFusedWrites, update_by(trial, tenfold::fused_adamw)); }
+Step fused_operator(const Trial& trial) { return train(trial, update_of(trial, fused_adamw)); }
 
 /// The kernel of kernels/adamw.
 Step our_kernel(const Trial& trial) {
-  if (trial.get("counted", 0) != 0) return tenfold::note_adamw_kernel(trial, settings_of(trial));
   if (!trial.device.is_cuda()) {
-    trial.cannot("needs a CUDA device; on a CPU the same kernel runs under the microscope: in the tests and in case counted");
+    trial.skip(
+        "needs a CUDA device; on a CPU the same kernel runs under the microscope: in the tests and in survey counted");
   }
-  return measured(trial, 0, update_by<tenfold::fused::FusedAdamW>(trial));
+  return train(trial, update_of<fused::FusedAdamW>(trial));
 }
 
-/// Peak bytes with so many bytes of the update's own: while the loss and its gradients are computed, or in the update.
-int64_t peak_of(const Counted& baseline, int64_t temporary) {
-  const int64_t states = baseline.resting_bytes - baseline.gradient_bytes;
-  return std::max(states + baseline.region("loss").largest_peak_bytes, baseline.resting_bytes + temporary);
-}
-
-/// The denominators of all parameters are there at once.
-tenfold::Prediction all_denominators(const Counted& baseline) { return {.peak_bytes = peak_of(baseline, baseline.parameter_bytes)}; }
-
-/// Nothing but the states. On a CPU an update costs one pass over memory at least: of each parameter four values are read and
-/// three written.
-tenfold::Prediction in_one_pass(const Counted& baseline) {
-  tenfold::Prediction prediction{.peak_bytes = peak_of(baseline, 0)};
-  if (const auto copy = baseline.ceilings.find("cpu_copy_bytes_per_s"); copy != baseline.ceilings.end()) {
-    const double pass = 7 * static_cast<double>(baseline.parameter_bytes) / copy->second;
-    prediction.speed_ratio = 1 / (1 - baseline.share("optimizer") + pass / baseline.step_seconds);
-  }
-  return prediction;
-}
+void count_loop(const Trial& trial) { note_operators(trial, /*writes=*/0, update_of<torch::optim::AdamW>(trial)); }
+void count_foreach(const Trial& trial) { note_operators(trial, kForeachWrites, update_of(trial, foreach_adamw)); }
+void count_fused(const Trial& trial) { note_operators(trial, kFusedWrites, update_of(trial, fused_adamw)); }
+void count_kernel(const Trial& trial) { note_adamw_kernel(trial, settings_of(trial)); }
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const tenfold::Agreement rounding = tenfold::Agreement::within(1e-4, "the same formula, rounded in other places");
-  const tenfold::Expect same{SAME, ANY, VALID}, faster{FASTER, ANY, VALID};
-  return tenfold::run(
+  const Agreement rounding = Agreement::within(1e-4, "the same formula, rounded in other places");
+  // On a CPU the foreach operators are loops over the tensors themselves.
+  const std::vector<Expectation> many_tensors = {
+      {"foreach", SAME_SPEED, FASTER}, {"fused", FASTER}, {"our kernel", FASTER}};
+  const std::vector<Expectation> few_tensors = {{"foreach", SAME_SPEED}, {"fused", FASTER}, {"our kernel", FASTER}};
+  const std::vector<Expectation> no_matter = {
+      {"foreach", SAME_SPEED}, {"fused", SAME_SPEED}, {"our kernel", SAME_SPEED}};
+  return run(
       argc, argv,
       {.title = "A fused AdamW",
-       .question = "What does the optimizer's step cost when a model has many small tensors, and how much of it is the arithmetic?",
-       .workload = "R3",
+       .question = "What does the optimizer's step cost when a model has many small tensors, and how much of it "
+                   "is the arithmetic?",
+       .workload = "mlp",
+       .version = 2,
+       .settings = settings_of_workloads({kAdamWLearningRate, kWeightDecay}),
        .baseline = {"loop", loop},
-       .techniques = {{"foreach", by_lists, all_denominators},
-                      {"fused", fused, in_one_pass, rounding},
+       .techniques = {{"foreach", foreach_operators, all_denominators},
+                      {"fused", fused_operator, in_one_pass, rounding},
                       {"our kernel", our_kernel, in_one_pass, rounding}},
-       // On a CPU the list operators are loops over the tensors themselves.
-       .cases = {{"R3", {}, {{"foreach", same, faster}, {"fused", faster}, {"our kernel", faster}}},
-                 {"R2", {{"gpt", 1}}, {{"foreach", same, faster}, {"fused", faster}, {"our kernel", faster}}, "R2"},
-                 {"few large tensors", {{"layers", 3}, {"width", 1024}}, {{"foreach", same}, {"fused", faster}, {"our kernel", faster}}},
-                 {"large batch", {{"layers", 2}, {"batch", 4096}}, {{"foreach", same}, {"fused", same}, {"our kernel", same}}},
-                 {"counted", {{"counted", 1}}, {{"foreach", {}}, {"fused", {}}, {"our kernel", {}}}, "foundation"}}});
+       .cases = {{"mlp", {}, many_tensors},
+                 {"gpt", {kWorkload("gpt")}, many_tensors, "gpt"},
+                 {"few large tensors", {mlp::kLayers(3), mlp::kWidth(1024)}, few_tensors},
+                 {"large batch", {mlp::kLayers(2), mlp::kBatch(4096)}, no_matter}},
+       .surveys =
+           {{"counted",
+             {{"loop", count_loop}, {"foreach", count_foreach}, {"fused", count_fused}, {"our kernel", count_kernel}}}},
+       .headline = Headline{"mlp", "fused"}});
 }

@@ -1,96 +1,75 @@
 // Lesson 46 - FlashAttention
-//
-// Question  What does attention cost when the matrix of its scores is never written, in memory and in time?
-// Expect    Memory that grows with the length of the sequence instead of its square; the same losses; less time, too.
-// Not for   Short sequences in wide layers (case "short"): the scores are few, and the matrix products take the time.
-// Run       ./tenfold run 46_flash_attention
-// Read      gpt_attention.h: attention three times, and where R2's block uses it; case "counted" counts bytes for each pair.
-#include <tenfold/attention_counts.h>
-#include <tenfold/flash_attention.h>
-#include <tenfold/gpt.h>
-#include <tenfold/gpt_attention.h>
-#include <tenfold/lesson.h>
+// What does attention cost when the matrix of its scores is never materialised, in memory and in time?
+// Read gpt_attention.h first: attention eager, by ATen's fused operator and by our kernel; the rest of the GPT stays.
+#include "common/harness/lesson.h"
+#include "attention_survey.h"
+#include "common/models/gpt.h"
+#include "gpt_attention.h"
+#include "kernels/flash_attention/flash_attention.h"
+#include "prediction.h"
 
 namespace {
-using tenfold::Attention;
-using tenfold::Counted;
-using tenfold::GptTraining;
-using tenfold::Step;
-using tenfold::Trial;
+using namespace tenfold;
 using torch::Tensor;
 
 /// One training step of the GPT; how attention is computed is all that differs between the variants.
-Step train(const std::shared_ptr<GptTraining>& work, Attention attention) {
-  return {work->tokens_per_step(), work->parameters(), [work, attention] {
+Step train(const Trial& trial, Attention attention) {
+  auto work = std::make_shared<GptTraining>(trial, with_attention(attention));
+  return {.items = work->tokens_per_step(), .parameters = work->parameters(), .update = [work] {
             auto [ids, targets] = work->next_batch();  // (B, T) each
-            work->optimizer->zero_grad();              // before forward: gradients must not live through the activation peak
-            Tensor loss = tenfold::loss_with(*work->model, ids, targets, attention);
+            work->optimizer->zero_grad();  // before forward: gradients must not live through the activation peak
+            Tensor loss = work->model->loss(work->model->hidden(ids), targets);
             loss.backward();
             work->optimizer->step();
             return loss;
           }};
 }
 
-bool only_counted(const Trial& trial) { return trial.get("counted", 0) > 0; }
-
 /// Every line of the formula an operator.
-Step written_out(const Trial& trial) {
-  if (only_counted(trial)) return tenfold::note_attention_operators(trial, tenfold::attention_by_formula);
-  return train(std::make_shared<GptTraining>(trial), tenfold::attention_by_formula);
-}
+Step eager(const Trial& trial) { return train(trial, eager_attention); }
 
-/// R2 as it is.
-Step sdpa(const Trial& trial) {
-  if (only_counted(trial)) return tenfold::note_attention_operators(trial, tenfold::attention_by_aten);
-  return train(std::make_shared<GptTraining>(trial), tenfold::attention_by_aten);
-}
+/// ATen's fused operator, as the GPT workload has it.
+Step sdpa(const Trial& trial) { return train(trial, sdpa_attention); }
 
+/// Needs a GPU; on a CPU its kernels run under the microscope, in the tests and in the survey.
 Step our_kernel(const Trial& trial) {
-  if (only_counted(trial)) return tenfold::note_attention_kernels(trial);
   if (!trial.device.is_cuda()) {
-    trial.cannot("needs a CUDA device; on a CPU the same kernels run under the microscope: in the tests and in case counted");
+    trial.skip(
+        "needs a CUDA device; on a CPU the same kernels run under the microscope: in the tests and in survey counted");
   }
-  const auto work = std::make_shared<GptTraining>(trial);
-  const int64_t head_dim = work->model->config.width / work->model->config.heads;
-  if (!tenfold::kernels::flash_attention_takes(head_dim)) {
-    trial.cannot("has heads of width " + std::to_string(head_dim) + "; the kernel is compiled for 32, 64 and 128");
+  const int64_t head_dim = trial.get(gpt::kWidth) / trial.get(gpt::kHeads);
+  if (!kernels::flash_attention_takes(head_dim)) {
+    trial.skip("has heads of width " + std::to_string(head_dim) + "; the kernel is compiled for 32, 64 and 128");
   }
-  return train(work, tenfold::attention_by_kernel);
+  return train(trial, kernel_attention);
 }
 
-/// Peak bytes: the highest of three moments. Parameters and momenta are always there. In each layer the weights of every pair, four
-/// bytes, and the mask give way to one number for each query: q, k, v and the result are kept as before. On top of what the blocks keep
-/// come the two gradients of the head's loss, or the working memory of the last block's backward (see lesson 31).
-tenfold::Prediction without_scores(const Counted& baseline) {
-  const auto setting = [&](const char* name) { return static_cast<int64_t>(baseline.setting(name)); };
-  const int64_t layers = setting("layers"), length = setting("length"), width = setting("width"),
-                rows = setting("batch") * setting("heads");
-  const int64_t scores = rows * length * length * 4 + length * length, sums = rows * length * 4;
-  const int64_t stream = setting("batch") * length * width * 4;  // (B, T, D)
-  const int64_t block_gradients = layers * (12 * width + 13) * width * 4;
-  const auto& head = baseline.region("head.forward");
-  const int64_t states = baseline.resting_bytes - baseline.gradient_bytes;
-  const int64_t kept = states + stream + baseline.region("block.forward").retained_bytes - layers * (scores - sums);
-  const int64_t at_loss = kept + std::max(head.largest_peak_bytes, head.retained_bytes + 2 * (head.retained_bytes - stream));
-  const int64_t in_block = kept + baseline.gradient_bytes - block_gradients + 5 * stream + 4 * width * width * 4;
-  return {.peak_bytes = std::max({at_loss, in_block, baseline.resting_bytes + stream})};
-}
+void count_eager(const Trial& trial) { note_attention_operators(trial, eager_attention); }
+void count_sdpa(const Trial& trial) { note_attention_operators(trial, sdpa_attention); }
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  return tenfold::run(
+  const std::vector<Expectation> pays = {{"SDPA", {FASTER, SMALLER}}, {"our kernel", SMALLER}};
+  const std::vector<Expectation> no_matter = {{"SDPA", {SAME_SPEED, SAME_MEMORY}},
+                                              {"our kernel", {SAME_SPEED, SAME_MEMORY}}};
+  return run(
       argc, argv,
       {.title = "FlashAttention",
-       .question = "What does attention cost when the matrix of its scores is never written, in memory and in time?",
-       .workload = "R2",
-       .baseline = {"written out", written_out},
+       .question = "What does attention cost when the matrix of its scores is never materialised, in memory and "
+                   "in time?",
+       .workload = "gpt",
+       .version = 2,
+       .core = true,
+       .settings = gpt_settings({kLongest}),
+       .baseline = {"eager", eager},
        .techniques = {{"SDPA", sdpa, without_scores}, {"our kernel", our_kernel, without_scores}},
-       .cases = {{"R2", {}, {{"SDPA", {FASTER, SMALLER, VALID}}, {"our kernel", {ANY, SMALLER, VALID}}}},
-                 {"long", {{"length", 512}, {"batch", 1}}, {{"SDPA", {FASTER, SMALLER, VALID}}, {"our kernel", {ANY, SMALLER, VALID}}}},
+       .cases = {{.name = "gpt", .expected = pays},
+                 {"long", {gpt::kLength(512), gpt::kBatch(1)}, pays},
                  {"short",
-                  {{"layers", 1}, {"width", 512}, {"heads", 4}, {"length", 16}, {"batch", 1}},
-                  {{"SDPA", {SAME, SAME, VALID}}, {"our kernel", {SAME, SAME, VALID}}}},
-                 {"counted", {{"counted", 256}}, {{"SDPA", {}}, {"our kernel", {}}}, "foundation"}},
-       .agreement = tenfold::Agreement::within(1e-4, "the same sums in another order")});
+                  {gpt::kLayers(1), gpt::kWidth(512), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(1)},
+                  no_matter}},
+       .surveys = {{"counted", {{"eager", count_eager}, {"SDPA", count_sdpa}, {"our kernel", note_attention_kernels}}}},
+       .headline = Headline{"long", "SDPA"},
+       .agreement = Agreement::within(1e-4, "the same sums in another order")});
 }

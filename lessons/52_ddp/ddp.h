@@ -1,3 +1,4 @@
+// installs as <tenfold/ddp.h>
 #pragma once
 // Distributed data parallel training, written out on c10d's collectives. Every rank holds the whole model and computes
 // the gradient of its own part of the batch; all-reduces average the gradients, so that every rank takes the same step.
@@ -16,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include <tenfold/gradient_buckets.h>
+#include "gradient_buckets.h"
 
 namespace tenfold {
 
-/// The whole technique: all-reduces start inside backward(), as soon as a bucket's last gradient is there, and run
-/// beside the rest of it.
+/// The whole technique: all-reduces start inside backward(), as soon as a bucket's last gradient is there, and
+/// overlap with the rest of it.
 ///
 ///   tenfold::DistributedDataParallel ddp(*model, group);  // every rank now has rank 0's parameters and buffers
 ///   ...
@@ -35,7 +36,8 @@ class DistributedDataParallel {
  public:
   /// Throws std::invalid_argument (c10::ValueError) when the ranks' models differ, nothing is trainable, or the
   /// parameters lie on several devices.
-  DistributedDataParallel(const torch::nn::Module& module, c10::intrusive_ptr<c10d::ProcessGroup> group, DdpOptions options = {})
+  DistributedDataParallel(const torch::nn::Module& module, c10::intrusive_ptr<c10d::ProcessGroup> group,
+                          DdpOptions options = {})
       : group_(std::move(group)), scale_(torch::scalar_tensor(1.0 / group_->getSize(), torch::kDouble)) {
     std::vector<torch::Tensor> states = module.buffers();
     std::unordered_set<const void*> seen;  // a tied weight is one parameter, whatever its names
@@ -43,8 +45,9 @@ class DistributedDataParallel {
       if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
       states.push_back(item.value());
       if (!item.value().requires_grad()) continue;
-      TORCH_CHECK_VALUE(parameters_.empty() || item.value().device() == parameters_[0].device(), "parameter ", item.key(), " is on ",
-                        item.value().device(), ", others on ", parameters_[0].device(), ": one device per rank");
+      TORCH_CHECK_VALUE(parameters_.empty() || item.value().device() == parameters_[0].device(), "parameter ",
+                        item.key(), " is on ", item.value().device(), ", others on ", parameters_[0].device(),
+                        ": one device per rank");
       parameters_.push_back(item.value());
       names_.push_back(item.key());
     }
@@ -74,8 +77,9 @@ class DistributedDataParallel {
         if (!ready_[i]) unused += (unused.empty() ? "" : ", ") + names_[i];
       }
       allocate_buckets();  // all-reduces may still write into the old ones
-      TORCH_CHECK(false, "no gradient in this backward() for: ", unused,
-                  "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
+      TORCH_CHECK(
+          false, "no gradient in this backward() for: ", unused,
+          "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
     }
     for (Bucket& bucket : buckets_) {
       bucket.work->wait();
@@ -149,8 +153,8 @@ class DistributedDataParallel {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
       using Gradients = torch::autograd::variable_list;
-      const auto key = node->add_post_hook(
-          std::make_unique<torch::autograd::utils::LambdaPostHook>([this, i](const Gradients& outputs, const Gradients&) {
+      const auto key = node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+          [this, i](const Gradients& outputs, const Gradients&) {
             gradient_ready(i);
             return outputs;
           }));
@@ -200,7 +204,9 @@ class DistributedDataParallel {
 /// micro-batch of an accumulation. The next synchronised backward() sends what has been added up.
 class NoSync {
  public:
-  explicit NoSync(DistributedDataParallel& ddp) : synchronise_(ddp.synchronise_), before_(ddp.synchronise_) { synchronise_ = false; }
+  explicit NoSync(DistributedDataParallel& ddp) : synchronise_(ddp.synchronise_), before_(ddp.synchronise_) {
+    synchronise_ = false;
+  }
   ~NoSync() { synchronise_ = before_; }
   NoSync(const NoSync&) = delete;
   NoSync& operator=(const NoSync&) = delete;

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <tenfold/ddp.h>
-#include <tenfold/distributed_sampler.h>
-#include <tenfold/pytorch_reducer.h>
-#include <tenfold/rank_threads.h>
+#include "common/ranks/rank_threads.h"
+#include "ddp.h"
+#include "distributed_sampler.h"
+#include "pytorch_reducer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace {
 
@@ -49,21 +49,23 @@ Net net_with(uint64_t seed) {
 constexpr int64_t kRows = 12;
 constexpr int kSteps = 4;
 
-std::pair<Tensor, Tensor> joint_batch(int step) {
+std::pair<Tensor, Tensor> global_batch(int step) {
   auto generator = at::detail::createCPUGenerator(100 + static_cast<uint64_t>(step));
   return {torch::randn({kRows, 5}, generator), torch::randn({kRows, 3}, generator)};
 }
 
 Tensor loss_of(Net& net, const Tensor& x, const Tensor& y) { return torch::mse_loss(net(x), y); }
 
-torch::optim::SGD sgd(Net& net) { return torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)); }
+torch::optim::SGD sgd(Net& net) {
+  return torch::optim::SGD(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+}
 
-/// What one process makes of the joint batches.
+/// What one process makes of the global batches.
 Tensors trained_alone() {
   Net net = net_with(1);
   auto optimizer = sgd(net);
   for (int step = 0; step < kSteps; ++step) {
-    const auto [x, y] = joint_batch(step);
+    const auto [x, y] = global_batch(step);
     optimizer.zero_grad();
     loss_of(net, x, y).backward();
     optimizer.step();
@@ -83,17 +85,19 @@ struct Trained {
   std::vector<tenfold::Traffic> traffic;
 };
 
-/// Trains on parts of the same batches with DistributedDataParallel. Each rank starts elsewhere: the broadcast must help.
+/// Trains on parts of the same batches with DistributedDataParallel. Each rank starts elsewhere: the broadcast must
+/// help.
 Trained trained_together(int world_size, tenfold::DdpOptions options, int micro_batches = 1, bool quiet = false) {
-  Trained result{std::vector<Tensors>(static_cast<size_t>(world_size)), std::vector<tenfold::Traffic>(static_cast<size_t>(world_size))};
+  Trained result{std::vector<Tensors>(static_cast<size_t>(world_size)),
+                 std::vector<tenfold::Traffic>(static_cast<size_t>(world_size))};
   on_ranks(world_size, [&](int rank, const Group& group) {
     Net net = net_with(static_cast<uint64_t>(rank) + 1);
     auto optimizer = sgd(net);
     tenfold::DistributedDataParallel ddp(*net, group, options);
     for (int step = 0; step < kSteps; ++step) {
-      const auto [x, y] = joint_batch(step);
-      const auto xs = tenfold::part_of_rank(x, rank, world_size).chunk(micro_batches);
-      const auto ys = tenfold::part_of_rank(y, rank, world_size).chunk(micro_batches);
+      const auto [x, y] = global_batch(step);
+      const auto xs = tenfold::local_batch(x, rank, world_size).chunk(micro_batches);
+      const auto ys = tenfold::local_batch(y, rank, world_size).chunk(micro_batches);
       optimizer.zero_grad();
       for (int i = 0; i < micro_batches; ++i) {
         std::optional<tenfold::NoSync> no_sync;
@@ -118,12 +122,13 @@ int64_t parameter_bytes() {
 // Everything in one bucket; uneven buckets; each gradient alone; weights larger than any bucket.
 const tenfold::DdpOptions kOptions[] = {{}, {512, 4096}, {1, 1}, {64, 100}};
 
-TEST(Ddp, TwoAndThreeRanksEqualOneProcessOnTheJointBatch) {
+TEST(Ddp, TwoAndThreeRanksEqualOneProcessOnTheGlobalBatch) {
   const Tensors alone = trained_alone();
   for (const int world_size : {2, 3}) {
     for (const auto& options : kOptions) {
       const Trained together = trained_together(world_size, options);
-      for (const Tensors& rank : together.ranks) EXPECT_LT(largest_difference(rank, alone), 1e-6) << world_size << " ranks";
+      for (const Tensors& rank : together.ranks)
+        EXPECT_LT(largest_difference(rank, alone), 1e-6) << world_size << " ranks";
     }
   }
 }
@@ -171,8 +176,8 @@ TEST(Ddp, NoSyncLeavesGradientsLocalAndEndsWithItsScope) {
   on_ranks(2, [](int rank, const Group& group) {
     Net net = net_with(1);
     tenfold::DistributedDataParallel ddp(*net, group);
-    const auto [x, y] = joint_batch(0);
-    const Tensor my_x = tenfold::part_of_rank(x, rank, 2), my_y = tenfold::part_of_rank(y, rank, 2);
+    const auto [x, y] = global_batch(0);
+    const Tensor my_x = tenfold::local_batch(x, rank, 2), my_y = tenfold::local_batch(y, rank, 2);
     Net local = net_with(1);
     loss_of(local, my_x, my_y).backward();
     {
@@ -192,24 +197,25 @@ TEST(Ddp, NoSyncLeavesGradientsLocalAndEndsWithItsScope) {
 TEST(Ddp, NaiveAndBucketedAverageLikeIt) {
   for (const bool bucketed : {false, true}) {
     on_ranks(3, [&](int rank, const Group& group) {
-      Net net = net_with(1), joint = net_with(1);
-      const auto [x, y] = joint_batch(0);
-      loss_of(joint, x, y).backward();
-      loss_of(net, tenfold::part_of_rank(x, rank, 3), tenfold::part_of_rank(y, rank, 3)).backward();
+      Net net = net_with(1), global = net_with(1);
+      const auto [x, y] = global_batch(0);
+      loss_of(global, x, y).backward();
+      loss_of(net, tenfold::local_batch(x, rank, 3), tenfold::local_batch(y, rank, 3)).backward();
       const Tensors parameters = net->parameters();
       const auto buckets = tenfold::assign_buckets(parameters, {512, 4096});
-      const auto traffic = bucketed ? tenfold::average_in_buckets(parameters, buckets, *group) : tenfold::average_each(parameters, *group);
+      const auto traffic = bucketed ? tenfold::average_in_buckets(parameters, buckets, *group)
+                                    : tenfold::average_each(parameters, *group);
       EXPECT_EQ(traffic.payload_bytes, parameter_bytes());
       EXPECT_EQ(traffic.all_reduces, static_cast<int64_t>(bucketed ? buckets.size() : parameters.size()));
       for (size_t i = 0; i < parameters.size(); ++i)
-        EXPECT_TRUE(torch::allclose(parameters[i].grad(), joint->parameters()[i].grad(), 1e-5, 1e-7));
+        EXPECT_TRUE(torch::allclose(parameters[i].grad(), global->parameters()[i].grad(), 1e-5, 1e-7));
     });
   }
 }
 
 TEST(Ddp, SeveralDataTypesTravelInBucketsOfTheirOwn) {
-  const auto parameters =
-      Tensors{torch::zeros({4}), torch::zeros({4}, torch::kDouble), torch::zeros({4}), torch::zeros({4}, torch::kBFloat16)};
+  const auto parameters = Tensors{torch::zeros({4}), torch::zeros({4}, torch::kDouble), torch::zeros({4}),
+                                  torch::zeros({4}, torch::kBFloat16)};
   const auto buckets = tenfold::assign_buckets(parameters, {});
   ASSERT_EQ(buckets.size(), 3u);
   for (const auto& members : buckets) {
@@ -250,12 +256,10 @@ TEST(Ddp, EqualsPyTorchsReducer) {
       auto optimizer = sgd(net);
       const auto reducer = tenfold::pytorch_reducer(net->parameters(), group, {512, 4096});
       for (int step = 0; step < kSteps; ++step) {
-        const auto [x, y] = joint_batch(step);
+        const auto [x, y] = global_batch(step);
         optimizer.zero_grad();
-        reducer->rebuild_buckets();
-        reducer->prepare_for_forward();
-        reducer->prepare_for_backward({});
-        loss_of(net, tenfold::part_of_rank(x, rank, world_size), tenfold::part_of_rank(y, rank, world_size)).backward();
+        tenfold::prepare_step(*reducer);
+        loss_of(net, tenfold::local_batch(x, rank, world_size), tenfold::local_batch(y, rank, world_size)).backward();
         optimizer.step();
       }
       const Tensors theirs = net->parameters();
@@ -299,7 +303,8 @@ TEST(Ddp, AForgottenFinishIsAnError) {
     Net net = net_with(1);
     tenfold::DistributedDataParallel ddp(*net, group);
     net(torch::ones({2, 5})).sum().backward();
-    const std::string message = tenfold::test::message_of<c10::Error>([&] { net(torch::ones({2, 5})).sum().backward(); });
+    const std::string message =
+        tenfold::test::message_of<c10::Error>([&] { net(torch::ones({2, 5})).sum().backward(); });
     EXPECT_NE(message.find("call finish() after each backward()"), std::string::npos) << message;
   });
 }
@@ -321,7 +326,8 @@ TEST(Ddp, FrozenAndTiedParameters) {
 TEST(Ddp, DifferentModelsAreRefusedOnEveryRank) {
   on_ranks(2, [](int rank, const Group& group) {
     torch::nn::Linear linear(3, 4 + rank);
-    const std::string message = tenfold::test::message_of<c10::Error>([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
+    const std::string message =
+        tenfold::test::message_of<c10::Error>([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
     EXPECT_NE(message.find("models differ"), std::string::npos) << message;
   });
 }
@@ -343,7 +349,8 @@ TEST(Ddp, WeightsWithStridesOfTheirOwn) {
     conv->to(torch::kFloat);
     {
       torch::NoGradGuard no_grad;
-      conv->weight.set_data(torch::arange(108.0F).view({4, 3, 3, 3}).add(rank).contiguous(at::MemoryFormat::ChannelsLast));
+      conv->weight.set_data(
+          torch::arange(108.0F).view({4, 3, 3, 3}).add(rank).contiguous(at::MemoryFormat::ChannelsLast));
     }
     tenfold::DistributedDataParallel ddp(*conv, group);
     EXPECT_TRUE(torch::equal(conv->weight, torch::arange(108.0F).view({4, 3, 3, 3})));
@@ -356,14 +363,15 @@ TEST(Ddp, WeightsWithStridesOfTheirOwn) {
 
 TEST(Ddp, PartsAreEqualOrRefused) {
   const Tensor batch = torch::arange(6);
-  EXPECT_TRUE(torch::equal(tenfold::part_of_rank(batch, 1, 3), torch::tensor({2, 3}, torch::kLong)));
-  EXPECT_THROW(tenfold::part_of_rank(batch, 0, 4), c10::ValueError);
+  EXPECT_TRUE(torch::equal(tenfold::local_batch(batch, 1, 3), torch::tensor({2, 3}, torch::kLong)));
+  EXPECT_THROW(tenfold::local_batch(batch, 0, 4), c10::ValueError);
 }
 
 TEST(DistributedSampler, EveryRankDrawsEquallyManyAndTogetherAll) {
   for (const int64_t size : {7, 8, 9}) {
     Tensors all;
-    for (int rank = 0; rank < 3; ++rank) all.push_back(tenfold::indices_of_rank(size, rank, 3, /*seed=*/5, /*epoch=*/0));
+    for (int rank = 0; rank < 3; ++rank)
+      all.push_back(tenfold::indices_of_rank(size, rank, 3, /*seed=*/5, /*epoch=*/0));
     for (const Tensor& one : all) EXPECT_EQ(one.size(0), (size + 2) / 3);
     const auto seen = std::get<0>(at::_unique(torch::cat(all)));
     EXPECT_TRUE(torch::equal(seen, torch::arange(size)));

@@ -1,3 +1,4 @@
+// installs as <tenfold/gradient_buckets.h>
 #pragma once
 // The parts that data parallel training is made of, on c10d's collectives: one source for CPU (Gloo) and GPU (NCCL).
 
@@ -26,13 +27,15 @@ struct Traffic {
 
 /// Bytes that one rank sends in a ring all-reduce of `payload_bytes`: N - 1 steps of 1/N each to sum, as many to share.
 /// Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009.
-inline int64_t ring_bytes(int64_t payload_bytes, int world_size) { return 2 * (world_size - 1) * payload_bytes / world_size; }
+inline int64_t ring_bytes(int64_t payload_bytes, int world_size) {
+  return 2 * (world_size - 1) * payload_bytes / world_size;
+}
 
-/// This rank's rows of a joint batch. Throws when the rows cannot be divided evenly: a mean of means over parts of
+/// This rank's rows of a global batch. Throws when the rows cannot be divided evenly: a mean of means over parts of
 /// unequal size is not the mean over the batch.
-inline torch::Tensor part_of_rank(const torch::Tensor& batch, int rank, int world_size) {
-  TORCH_CHECK_VALUE(batch.size(0) % world_size == 0, "a batch of ", batch.size(0), " rows cannot be divided evenly among ", world_size,
-                    " ranks");
+inline torch::Tensor local_batch(const torch::Tensor& batch, int rank, int world_size) {
+  TORCH_CHECK_VALUE(batch.size(0) % world_size == 0, "a batch of ", batch.size(0),
+                    " rows cannot be divided evenly among ", world_size, " ranks");
   const int64_t rows = batch.size(0) / world_size;
   return batch.narrow(0, rank * rows, rows);
 }
@@ -49,8 +52,8 @@ inline void broadcast_from_rank_0(const std::vector<torch::Tensor>& tensors, c10
 
 /// Starts the sum of one tensor over all ranks, in place. Nobody may touch the tensor until the work is waited for.
 inline c10::intrusive_ptr<c10d::Work> start_all_reduce(const torch::Tensor& tensor, c10d::ProcessGroup& group) {
-  std::vector<torch::Tensor> one{tensor};
-  return group.allreduce(one);
+  std::vector<torch::Tensor> tensors{tensor};
+  return group.allreduce(tensors);
 }
 
 /// After backward(): averages each gradient over the ranks with an all-reduce of its own. Returns what was sent.
@@ -59,8 +62,10 @@ inline Traffic average_each(const std::vector<torch::Tensor>& parameters, c10d::
   RECORD_USER_SCOPE("communication");
   Traffic traffic;
   for (const torch::Tensor& parameter : parameters) {
-    TORCH_CHECK(parameter.grad().defined(), "a parameter has no gradient: average_each needs one for each, on every rank");
-    torch::Tensor gradient = parameter.grad().div_(group.getSize());  // before the sum, which half precision may not hold
+    TORCH_CHECK(parameter.grad().defined(),
+                "a parameter has no gradient: average_each needs one for each, on every rank");
+    torch::Tensor gradient =
+        parameter.grad().div_(group.getSize());  // before the sum, which half precision may not hold
     start_all_reduce(gradient, group)->wait();
     traffic.payload_bytes += static_cast<int64_t>(gradient.nbytes());
     ++traffic.all_reduces;
@@ -70,7 +75,8 @@ inline Traffic average_each(const std::vector<torch::Tensor>& parameters, c10d::
 
 /// Which gradients travel together, as indices into `parameters`. Last parameter first, because backward() finishes
 /// them in about that order; a bucket is closed when it has reached its size; one data type in each.
-inline std::vector<std::vector<size_t>> assign_buckets(const std::vector<torch::Tensor>& parameters, const DdpOptions& options) {
+inline std::vector<std::vector<size_t>> assign_buckets(const std::vector<torch::Tensor>& parameters,
+                                                       const DdpOptions& options) {
   struct Open {
     std::vector<size_t> members;
     int64_t bytes = 0, limit = 0;
@@ -94,8 +100,8 @@ inline std::vector<std::vector<size_t>> assign_buckets(const std::vector<torch::
 
 /// After backward(): averages the gradients bucket by bucket, each copied into one flat tensor and back. Returns
 /// what was sent. Few large messages instead of many small ones, but nothing overlaps with backward().
-inline Traffic average_in_buckets(const std::vector<torch::Tensor>& parameters, const std::vector<std::vector<size_t>>& buckets,
-                                  c10d::ProcessGroup& group) {
+inline Traffic average_in_buckets(const std::vector<torch::Tensor>& parameters,
+                                  const std::vector<std::vector<size_t>>& buckets, c10d::ProcessGroup& group) {
   RECORD_USER_SCOPE("communication");
   torch::NoGradGuard no_grad;
   Traffic traffic;

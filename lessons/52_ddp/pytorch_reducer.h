@@ -10,36 +10,34 @@
 #include <unordered_map>
 #include <vector>
 
-#include <tenfold/gradient_buckets.h>
+#include "gradient_buckets.h"
 
 namespace tenfold {
 
-/// A c10d::Reducer with buckets of the given sizes. For each step call rebuild_buckets(), prepare_for_forward() and
-/// prepare_for_backward({}) before backward(), which then leaves averaged gradients.
+/// A c10d::Reducer with buckets of the given sizes. After prepare_step(), backward() leaves averaged gradients.
 inline std::shared_ptr<c10d::Reducer> pytorch_reducer(const std::vector<torch::Tensor>& parameters,
-                                                      const c10::intrusive_ptr<c10d::ProcessGroup>& group, const DdpOptions& options = {}) {
+                                                      const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                      const DdpOptions& options = {}) {
   auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
       {parameters.rbegin(), parameters.rend()},
       {static_cast<size_t>(options.first_bucket_bytes), static_cast<size_t>(options.bucket_bytes)}));
   for (auto& bucket : buckets) {
     for (size_t& index : bucket) index = parameters.size() - 1 - index;
   }
-  return std::make_shared<c10d::Reducer>(parameters, std::move(buckets), group,
-                                         /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false), options.bucket_bytes,
-                                         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
-                                         /*param_names=*/std::unordered_map<size_t, std::string>{}, options.first_bucket_bytes,
-                                         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-                                         /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
+  return std::make_shared<c10d::Reducer>(
+      parameters, std::move(buckets), group,
+      /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false), options.bucket_bytes,
+      /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
+      /*param_names=*/std::unordered_map<size_t, std::string>{}, options.first_bucket_bytes,
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
 }
 
-/// What the engine hands to all-reduce in one step, from the buckets that it has now.
-inline Traffic traffic_of(const c10d::Reducer& reducer) {
-  Traffic traffic;
-  for (const auto& bucket : reducer.get_grad_buckets(/*return_zero_tensors=*/false)) {
-    traffic.payload_bytes += static_cast<int64_t>(bucket.getBuffer().nbytes());
-    ++traffic.all_reduces;
-  }
-  return traffic;
+/// Before the forward pass of every step.
+inline void prepare_step(c10d::Reducer& reducer) {
+  reducer.rebuild_buckets();  // once: into the order in which the first backward() made gradients
+  reducer.prepare_for_forward();
+  reducer.prepare_for_backward({});
 }
 
 }  // namespace tenfold

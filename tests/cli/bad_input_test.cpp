@@ -19,14 +19,16 @@ class BadInput : public Sandbox {
     write_result(root_ / "good.json", sample_result());
     text_ = read("good.json");
   }
-  void refused(const std::string& arguments, const std::vector<std::string>& said, const std::string& redirect = "") const {
+  void refused(const std::string& arguments, const std::vector<std::string>& said,
+               const std::string& redirect = "") const {
     const auto before = snapshot();
     const Ran ran = tenfold(arguments, "", redirect);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.err;
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << arguments << ": " << ran.err;
     EXPECT_EQ(ran.err.rfind("tenfold: ", 0), 0u) << ran.err;
     EXPECT_EQ(ran.out, "") << arguments;
-    for (const std::string& part : said) EXPECT_TRUE(has(ran.err, part)) << arguments << ": no '" << part << "' in: " << ran.err;
+    for (const std::string& part : said)
+      EXPECT_TRUE(has(ran.err, part)) << arguments << ": no '" << part << "' in: " << ran.err;
     EXPECT_EQ(snapshot(), before) << arguments << ": something was written";
   }
   std::string text_;

@@ -13,8 +13,9 @@ class Kernel : public Sandbox {
  protected:
   /// A page: describes itself, and does `body` otherwise.
   void add_kernel(const std::string& name, const std::string& body) const {
-    write("build/kernels/" + name, "#!/bin/sh\nif [ \"$1\" = --describe ]; then echo '{\"kernel\":\"" + name + "\",\"title\":\"Title of " +
-                                       name + "\",\"shape\":{\"rows\":4},\"rungs\":[{},{}]}'; exit 0; fi\n" + body + "\n");
+    write("build/kernels/" + name, "#!/bin/sh\nif [ \"$1\" = --describe ]; then echo '{\"kernel\":\"" + name +
+                                       "\",\"title\":\"Title of " + name +
+                                       "\",\"shape\":{\"rows\":4},\"rungs\":[{},{}]}'; exit 0; fi\n" + body + "\n");
     fs::permissions(root_ / "build/kernels" / name, fs::perms::owner_all);
   }
   void refused(const std::string& arguments, const std::string& said) const {

@@ -69,18 +69,27 @@ TEST_F(RunLessons, ACrashDoesNotShowYesterdaysNumbers) {
 
 TEST_F(RunLessons, TheTourFollowsTheCorePath) {
   add_lesson("10_good", "hand_out");
-  add_lesson("90_long", "hand_out");
-  EXPECT_TRUE(has(tenfold("tour --json").out, "90_long")) << "without a path all are on it";
-  write("lessons/core_path.txt", "# short ones\n10_good\n");
+  add_lesson("90_long", "hand_out", {1}, /*core=*/false);
   EXPECT_FALSE(has(tenfold("tour --json").out, "90_long"));
   EXPECT_TRUE(has(tenfold("tour --json").out, "10_good"));
   EXPECT_TRUE(has(tenfold("tour --all --json").out, "90_long"));
 }
 
+TEST_F(RunLessons, ALessonThatIsNotBuiltIsNamed) {
+  add_lesson("10_good", "hand_out");
+  write("lessons/30_later/lesson.cpp", "// 30_later\n");
+  EXPECT_TRUE(has(tenfold("list").out, "30_later\n    not built yet"));
+  const Ran ran = tenfold("run 30");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "30_later is not built here; build and run it with: ./tenfold run 30")) << ran.err;
+  EXPECT_TRUE(has(tenfold("run later").err, "30_later is not built here"));
+}
+
 TEST_F(RunLessons, CtrlCReachesTheLessonAndKeepsWhatIsDone) {
   add_lesson("10_good", "hand_out");
   add_lesson("11_slow",
-             "trap 'hand_out; exit 130' INT; echo '@progress 0.1 waiting' >&2; kill -INT $PPID; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 "
+             "trap 'hand_out; exit 130' INT; echo '@progress 0.1 waiting' >&2; kill -INT $PPID; for i in 1 2 3 4 5 6 7 "
+             "8 9 10 11 12 13 14 "
              "15 16 17 18 19 20; do sleep 0.5; done");
   add_lesson("12_never", "echo started; hand_out");
   const auto start = std::chrono::steady_clock::now();
@@ -97,10 +106,11 @@ TEST_F(RunLessons, CtrlCReachesTheLessonAndKeepsWhatIsDone) {
 TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
   add_lesson("10_good", "echo \"$all\"; hand_out");
   const Ran ran = tenfold(
-      "run --only 'packed, one mask' good --preset smoke --set batch=4 --set layers=2 --sweep 'lr=0.1,0.2' --case 'R2 wide' --seed 7");
+      "run --only 'packed, one mask' good --preset smoke --set batch=4 --set layers=2 --sweep 'lr=0.1,0.2' --case 'R2 "
+      "wide' --seed 7");
   EXPECT_EQ(ran.code, 0);
-  for (const char* part :
-       {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide", "--seed 7", "--only packed, one mask"})
+  for (const char* part : {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide",
+                           "--seed 7", "--only packed, one mask"})
     EXPECT_TRUE(has(ran.out, part)) << part << ran.out;
   EXPECT_TRUE(has(ran.out, "--json " + (out_ / "10_good.json").string()));
   EXPECT_TRUE(fs::exists(out_ / "10_good.json"));
@@ -130,6 +140,7 @@ TEST_F(RunLessons, RunReturnsTheLessonsCode) {
   EXPECT_EQ(tenfold("run 13").code, 128 + SIGSEGV);
   EXPECT_EQ(tenfold("run 10 11 12").code, 1);
   EXPECT_EQ(tenfold("run 10 12").code, 0);
+  EXPECT_EQ(tenfold("run 12 12").code, 77);
 }
 
 TEST_F(RunLessons, RunShowsBothStreamsButNoProgressLines) {
@@ -161,9 +172,10 @@ class Ranks : public RunLessons {
 
 TEST_F(Ranks, StartUnderTorchrun) {
   add_lesson("52_ranks",
-             "echo \"rank $RANK of $WORLD_SIZE, $OMP_NUM_THREADS thread\"; [ $RANK = 0 ] && echo '@progress 0.5 x' >&2; [ $RANK = 0 ] && "
+             "echo \"rank $RANK of $WORLD_SIZE, $OMP_NUM_THREADS thread\"; [ $RANK = 0 ] && echo '@progress 0.5 x' "
+             ">&2; [ $RANK = 0 ] && "
              "hand_out; exit 0",
-             2);
+             {2});
   const Ran ran = tenfold("run 52");
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(has(ran.out, "rank 0 of 2, 1 thread")) << ran.out;
@@ -173,20 +185,96 @@ TEST_F(Ranks, StartUnderTorchrun) {
 }
 
 TEST_F(Ranks, TheirOwnExitCodeIsFound) {
-  add_lesson("52_ranks", "[ $RANK = 1 ] && { echo rank 1 says why >&2; exit 42; }; exec sleep 5", 2);
+  add_lesson("52_ranks", "[ $RANK = 1 ] && { echo rank 1 says why >&2; exit 42; }; exec sleep 5", {2});
   const Ran ran = tenfold("run 52");
   EXPECT_EQ(ran.code, 42);
   EXPECT_TRUE(has(ran.err, "rank 1 says why")) << ran.err;
   EXPECT_FALSE(has(ran.err, "Traceback")) << ran.err;
-  add_lesson("52_ranks", "exit 77", 2);
+  add_lesson("52_ranks", "exit 77", {2});
   EXPECT_EQ(tenfold("run 52").code, 77);
 }
 
 TEST_F(Ranks, InsideALauncherTheyStartDirectly) {
-  add_lesson("52_ranks", "echo \"rank $RANK\"; hand_out", 2);
+  add_lesson("52_ranks", "echo \"rank $RANK\"; hand_out", {2});
   const Ran ran = tenfold("run 52", "env RANK=3");
   EXPECT_EQ(ran.code, 0);
   EXPECT_EQ(ran.out, "rank 3\n");
+}
+
+// Cases of 2 ranks and of 1: two starts, each with its own cases, one result in the lesson's order.
+class ManyStarts : public Ranks {
+ protected:
+  void SetUp() override {
+    Ranks::SetUp();
+    Result named = result_of("52_ranks");
+    for (const int ranks : {1, 2, 3}) {
+      named.cases[0].name = ranks == 2 ? "R2" : "on " + std::to_string(ranks);
+      named.cases.resize(1);
+      write_result(root_ / "io" / (std::to_string(ranks) + ".json"), named);
+    }
+  }
+
+  /// `of[n]` is what n ranks do; the first of them hands its cases out.
+  void add_ranks(const std::string& of_1, const std::string& of_2) {
+    add_lesson(
+        "52_ranks",
+        "n=${WORLD_SIZE:-1}; own=" + (root_ / "io").string() +
+            "/$n.json; echo \"$n ranks: $all\"; [ ${RANK:-0} = 0 ] && { echo \"@progress 0.5 half\" >&2; cp $own "
+            "$json; }; case $n in 1) " +
+            of_1 + ";; *) " + of_2 + ";; esac",
+        {2, 1});
+  }
+};
+
+TEST_F(ManyStarts, EachGetsItsCasesAndOneResultIsWritten) {
+  add_ranks("exit 0", "exit 0");
+  const Ran ran = tenfold("run 52 --seed 3");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "2 ranks: --case R2 --json ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "1 ranks: --case on 1 --json "));
+  EXPECT_TRUE(has(ran.out, "/2.json --seed 3\n") && has(ran.out, "/1.json --seed 3\n")) << ran.out;
+  const Result result = read_result(out_ / "52_ranks.json");
+  ASSERT_EQ(result.cases.size(), 2U);
+  EXPECT_EQ(result.cases[0].name + ", " + result.cases[1].name, "R2, on 1");
+  EXPECT_EQ(result.argv, (std::vector<std::string>{"--seed", "3"}));
+  EXPECT_FALSE(has(ran.err, "@progress"));
+}
+
+TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
+  add_ranks("exit 0", "exit 0");
+  const Ran one = tenfold("run 52 --case 'on 1'");
+  EXPECT_TRUE(has(one.out, "1 ranks: --case on 1 --json " + (out_ / "52_ranks.json").string())) << one.out;
+  EXPECT_FALSE(has(one.out, "2 ranks"));
+  const Ran sweep = tenfold("run 52 --sweep 'lr=1,2'");
+  EXPECT_TRUE(has(sweep.out, "2 ranks: ")) << "a sweep varies the first case: " << sweep.out;
+  EXPECT_TRUE(has(sweep.out, "--sweep lr=1,2"));
+  EXPECT_FALSE(has(sweep.out, "1 ranks"));
+  const Ran both = tenfold("run 52 --case 'on 1' --case R2 --trace t --json own.json");
+  EXPECT_TRUE(has(both.out, "1 ranks: --case on 1 --json ")) << both.out;
+  EXPECT_TRUE(has(both.out, "/2.json --trace t\n") && has(both.out, "/1.json --trace t\n")) << both.out;
+  EXPECT_EQ(read_result(root_ / "own.json").argv, (std::vector<std::string>{"--case", "on 1", "--case", "R2"}));
+  const Ran described = tenfold("run 52 --describe");
+  EXPECT_TRUE(has(described.out, "1 ranks: --describe\n")) << described.out;
+}
+
+TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
+  const auto code = [&](const std::string& of_1, const std::string& of_2) {
+    fs::remove(out_ / "52_ranks.json");
+    add_ranks(of_1, of_2);
+    return tenfold("run 52").code;
+  };
+  EXPECT_EQ(code("exit 77", "exit 0"), 0);
+  EXPECT_EQ(code("exit 77", "exit 77"), 77);
+  EXPECT_EQ(code("exit 0", "exit 1"), 1);
+  EXPECT_EQ(code("rm $json; echo why >&2; exit 42", "exit 1"), 42);
+  EXPECT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 1U);
+  EXPECT_EQ(code("exit 2", "exit 0"), 2);
+  EXPECT_FALSE(fs::exists(out_ / "52_ranks.json")) << "refused flags leave nothing";
+  add_ranks("exit 0", "exit 0");
+  const Ran ran = tenfold("run 52 --json /proc/no.json");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "--json /proc/no.json: cannot be written")) << ran.err;
+  EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
 }
 
 // A whole little project with the real CMake, Ninja and GoogleTest.
@@ -201,14 +289,18 @@ class Exercise : public Sandbox {
           "#include <gtest/gtest.h>\n#include EXERCISE\nTEST(Exercise, ZeroIsNothing) { EXPECT_EQ(add(2, 0), 2); }\n"
           "TEST(Exercise, TwoNumbersAreAdded) { EXPECT_EQ(add(2, 3), 5) << \"hint: look at the second one\"; }\n");
     write("CMakeLists.txt",
-          "cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(GTest REQUIRED)\n"
+          "cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(GTest "
+          "REQUIRED)\n"
           "set(own ${PROJECT_SOURCE_DIR}/exercises/30_x/exercise.h)\nif(EXISTS ${own})\n"
-          "add_executable(30_x_exercise lessons/30_x/exercise/check.cpp)\ntarget_link_libraries(30_x_exercise GTest::gtest_main)\n"
+          "add_executable(30_x_exercise lessons/30_x/exercise/check.cpp)\ntarget_link_libraries(30_x_exercise "
+          "GTest::gtest_main)\n"
           "target_compile_definitions(30_x_exercise PRIVATE \"EXERCISE=\\\"${own}\\\"\")\n"
-          "set_target_properties(30_x_exercise PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises)\nendif()\n");
+          "set_target_properties(30_x_exercise PROPERTIES RUNTIME_OUTPUT_DIRECTORY "
+          "${PROJECT_BINARY_DIR}/exercises)\nendif()\n");
     const std::string cmake = test::environment_program("cmake");
     ASSERT_EQ(std::system((cmake + " -S '" + root_.string() + "' -B '" + (root_ / "build").string() +
-                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" + test::environment_program("ninja").string() + " >/dev/null 2>&1")
+                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" + test::environment_program("ninja").string() +
+                           " >/dev/null 2>&1")
                               .c_str()),
               0);
   }
@@ -242,11 +334,13 @@ TEST_F(Exercise, FromStarterToSolution) {
 }
 
 TEST_F(Exercise, AnAnswerThatCrashesOrNeverEndsIsLeft) {
-  write("exercises/30_x/exercise.h", "#include <cstdlib>\ninline int add(int a, int b) { return b == 0 ? a : (std::abort(), 0); }\n");
+  write("exercises/30_x/exercise.h",
+        "#include <cstdlib>\ninline int add(int a, int b) { return b == 0 ? a : (std::abort(), 0); }\n");
   const Ran crashed = tenfold("exercise 30");
   EXPECT_EQ(crashed.code, 1) << crashed.err;
   EXPECT_TRUE(has(crashed.out, "1 of 2 checks pass")) << crashed.out;
-  EXPECT_TRUE(has(crashed.out, "left    Two numbers are added\n            the program ended here with SIGABRT")) << crashed.out;
+  EXPECT_TRUE(has(crashed.out, "left    Two numbers are added\n            the program ended here with SIGABRT"))
+      << crashed.out;
 
   write("exercises/30_x/exercise.h", "#include <unistd.h>\ninline int add(int, int) { for (;;) pause(); }\n");
   const Ran endless = tenfold("exercise 30 --limit 2");

@@ -11,12 +11,13 @@
 #include <sstream>
 #include <string>
 
-#include <tenfold/code_hash.h>
-#include <tenfold/fingerprint.h>
-#include <tenfold/result.h>
+#include "common/base/files.h"
+#include "common/machine/fingerprint.h"
+#include "common/result/code_hash.h"
+#include "common/result/result.h"
 
-#include "../report/sample.h"
-#include "../support/support.h"
+#include "tests/support/sample.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 
@@ -45,30 +46,39 @@ class Sandbox : public testing::Test {
     return result;
   }
 
-  /// A lesson: a shell script that knows --json, and its description. `body` runs last; $json is the file to write.
-  void add_lesson(const std::string& name, const std::string& body, int ranks = 1) {
+  /// A lesson: a shell script that knows --json, and its description, with a case for each number of ranks: the first
+  /// is called R2, the others by their ranks. `body` runs last; $json is the file to write, `hand_out` writes it.
+  void add_lesson(const std::string& name, const std::string& body, const std::vector<int>& ranks = {1},
+                  bool core = true) {
     write("lessons/" + name + "/lesson.cpp", "// " + name + "\n");
+    std::string cases;
+    for (const int one : ranks) {
+      cases += (cases.empty() ? R"({"name":"R2)" : R"(,{"name":"on )" + std::to_string(one)) + R"(","ranks":)" +
+               std::to_string(one) + R"(,"settings":{}})";
+    }
     write_result(root_ / "io" / (name + ".json"), result_of(name));
     write("build/lessons/" + name,
           "#!/bin/sh\nall=\"$*\"\nwhile [ $# -gt 0 ]; do [ \"$1\" = --json ] && json=$2; shift; done\n"
           "hand_out() { mkdir -p \"$(dirname \"$json\")\" && cp '" +
               (root_ / "io" / (name + ".json")).string() + "' \"$json\"; }\n" + body + "\n");
     std::filesystem::permissions(root_ / "build/lessons" / name, std::filesystem::perms::owner_all);
-    write("build/lessons/" + name + ".describe.json", R"({"lesson":")" + name + R"(","title":"Title of )" + name +
-                                                          R"(","question":"Why?","workload":"R2","foundation":false,"ranks":)" +
-                                                          std::to_string(ranks) +
-                                                          R"(,"baseline":"b","techniques":["t"],"cases":[{"name":"R2","settings":{}}]})");
+    write("build/lessons/" + name + ".describe.json",
+          R"({"lesson":")" + name + R"(","title":"Title of )" + name +
+              R"(","question":"Why?","workload":"R2","version":1,"core":)" + (core ? "true" : "false") +
+              R"(,"baseline":"b","techniques":["t"],)" + R"("surveys":[],"settings":[],"cases":[)" + cases + "]}");
   }
 
   /// Runs the driver in the sandbox; `before` may be a wrapper such as "timeout 1".
   Ran tenfold(const std::string& arguments, const std::string& before = "", const std::string& redirect = "") const {
     const std::string out = (root_ / "io" / "stdout").string(), err = (root_ / "io" / "stderr").string();
-    const std::string command = "cd '" + root_.string() + "' && TENFOLD_SOURCE_DIR='" + root_.string() + "' TENFOLD_BUILD_DIR='" +
-                                (root_ / "build").string() + "' TENFOLD_CACHE='" + (root_ / "cache").string() + "' " + before + " " +
+    const std::string command = "cd '" + root_.string() + "' && TENFOLD_SOURCE_DIR='" + root_.string() +
+                                "' TENFOLD_BUILD_DIR='" + (root_ / "build").string() + "' TENFOLD_CACHE='" +
+                                (root_ / "cache").string() + "' " + before + " " +
                                 (test::build_folder() / "tenfold-driver").string() + " " + arguments + " >" +
                                 (redirect.empty() ? out : redirect) + " 2>" + err;
     const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), redirect.empty() ? read("io/stdout") : "", read("io/stderr")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), redirect.empty() ? read("io/stdout") : "",
+            read("io/stderr")};
   }
 
   /// Every file below the root with its content, without what the sandbox itself needs.

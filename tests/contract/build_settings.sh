@@ -1,4 +1,4 @@
-# Settings of an existing build folder ($build), for configuring another tree against the same LibTorch; sourced by tests.
+# Settings of an existing build folder ($build), for configuring another tree with the same compiler and LibTorch; sourced by tests.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 toolkit=$(cached CUDA_TOOLKIT_ROOT_DIR)
 export CUDA_HOME=$toolkit CUDA_PATH=$toolkit CUDACXX=$toolkit/bin/nvcc
@@ -9,4 +9,5 @@ export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file
 # sees paths below the tree only, knows its files from the first build.
 torch=$(cached Torch_DIR)
 [ -z "${tree:-}" ] || torch=${torch/#"$source/.venv"/"$tree/.venv"}
-torch_settings=(-DTorch_DIR="$torch" -DCUDAToolkit_ROOT="$toolkit" -DCUDA_TOOLKIT_ROOT_DIR="$toolkit")
+torch_settings=(-DCMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" -DTorch_DIR="$torch" -DCUDAToolkit_ROOT="$toolkit"
+  -DCUDA_TOOLKIT_ROOT_DIR="$toolkit")

@@ -1,10 +1,10 @@
 // Every way in which a data file can be wrong gives its one line; a whole one is read unchanged.
 #include <gtest/gtest.h>
-#include <tenfold/files.h>
-#include <tenfold/idx.h>
-#include <tenfold/sha256.h>
-#include <tenfold/text.h>
 #include <zlib.h>
+#include "common/base/sha256.h"
+#include "common/data/data_files.h"
+#include "common/data/idx.h"
+#include "common/data/shakespeare.h"
 
 #include <algorithm>
 #include <set>
@@ -23,7 +23,8 @@ using test::write_text;
 void expect_one_line(const std::string& line, const std::vector<std::string>& parts) {
   EXPECT_NE(line, "");
   EXPECT_EQ(line.find('\n'), std::string::npos) << line;
-  for (const std::string& part : parts) EXPECT_NE(line.find(part), std::string::npos) << "\"" << part << "\" is not in: " << line;
+  for (const std::string& part : parts)
+    EXPECT_NE(line.find(part), std::string::npos) << "\"" << part << "\" is not in: " << line;
 }
 
 std::string gzip(const std::string& text) {
@@ -71,17 +72,20 @@ TEST_F(DataFile, WholeIsReadAndKeepsTheMark) {
 }
 TEST_F(DataFile, Missing) {
   fs::remove(file_);
-  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "is missing", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }),
+                  {file_.string(), "is missing", "./tenfold setup"});
   EXPECT_FALSE(fs::exists(mark_)) << "the advised command would do nothing";
 }
 TEST_F(DataFile, Truncated) {
   write_text(file_, "some wor");
-  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }),
+                  {file_.string(), "truncated or altered", "./tenfold setup"});
   EXPECT_FALSE(fs::exists(mark_));
 }
 TEST_F(DataFile, AlteredAtTheSameLength) {
   write_text(file_, "some wordz");
-  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }), {file_.string(), "truncated or altered", "./tenfold setup"});
+  expect_one_line(message_of<DataError>([&] { read_data_file(file_); }),
+                  {file_.string(), "truncated or altered", "./tenfold setup"});
 }
 TEST_F(DataFile, WithoutOrOutsideTheList) {
   write_text(file_.parent_path() / "SHA256SUMS", sha256("some words") + "  more_words.txt\n");
@@ -127,17 +131,23 @@ TEST(Idx, RefusesWhatIsNotWhole) {
   const std::string two_by_three("\x08\x02\0\0\0\2\0\0\0\3", 10);
   EXPECT_EQ(message_of<DataError>([&] { parse_idx(idx(two_by_three, 6), "f"); }), "");
   expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three, 5), "f"); }), {"f: holds 5 bytes"});
-  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three, 7), "f"); }), {"f: holds 7 bytes, its header says 6"});
-  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three.substr(0, 7), 0), "f"); }), {"inside its header"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three, 7), "f"); }),
+                  {"f: holds 7 bytes, its header says 6"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(two_by_three.substr(0, 7), 0), "f"); }),
+                  {"inside its header"});
   expect_one_line(message_of<DataError>([&] { parse_idx("", "f"); }), {"is no idx file"});
   expect_one_line(message_of<DataError>([&] { parse_idx("PK\x08\x01", "f"); }), {"is no idx file"});
-  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x0d\x01\0\0\0\1", 6), 1), "f"); }), {"type 13"});
-  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x09\0\0", 4), 0), "f"); }), {"9 dimensions"});
-  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x01\0\0\0\0", 6), 0), "f"); }), {"fewer than"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x0d\x01\0\0\0\1", 6), 1), "f"); }),
+                  {"type 13"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x09\0\0", 4), 0), "f"); }),
+                  {"9 dimensions"});
+  expect_one_line(message_of<DataError>([&] { parse_idx(idx(std::string("\x08\x01\0\0\0\0", 6), 0), "f"); }),
+                  {"fewer than"});
   // A product of sizes that wraps around to what is there.
-  expect_one_line(
-      message_of<DataError>([&] { parse_idx(idx("\x08\x04" + std::string("\x80\0\0\0\x80\0\0\0\x80\0\0\0\x80\0\0\0", 16), 0), "f"); }),
-      {"fewer than"});
+  expect_one_line(message_of<DataError>([&] {
+                    parse_idx(idx("\x08\x04" + std::string("\x80\0\0\0\x80\0\0\0\x80\0\0\0\x80\0\0\0", 16), 0), "f");
+                  }),
+                  {"fewer than"});
 }
 
 TEST(Shakespeare, IsWhatWasFetched) {

@@ -1,6 +1,6 @@
 // JPEG in both directions, and pictures made smaller.
 #include <gtest/gtest.h>
-#include <tenfold/pictures.h>
+#include "common/data/pictures.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,10 +54,14 @@ TEST(Jpeg, GrayGivesThreeEqualChannelsAndProgressiveIsRead) {
     ASSERT_EQ(gray.pixels[i], gray.pixels[i + 1]);
     ASSERT_EQ(gray.pixels[i], gray.pixels[i + 2]);
   }
-  EXPECT_LT(mean_difference(decode_jpeg(jpeg_file(60, 40, picture.pixels, TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE), "x"), picture), 3);
+  EXPECT_LT(mean_difference(
+                decode_jpeg(jpeg_file(60, 40, picture.pixels, TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE), "x"), picture),
+            3);
 }
 
-TEST(Jpeg, FourInksAreRefusedByName) { expect_refused(jpeg_file(16, 16, Bytes(16 * 16 * 4, 100), TJPF_CMYK, TJSAMP_444), {"YCCK JPEG"}); }
+TEST(Jpeg, FourInksAreRefusedByName) {
+  expect_refused(jpeg_file(16, 16, Bytes(16 * 16 * 4, 100), TJPF_CMYK, TJSAMP_444), {"YCCK JPEG"});
+}
 
 TEST(Jpeg, AnImpossibleSizeIsRefused) {
   Bytes file = jpeg_file(16, 16, Bytes(16 * 16 * 3, 100));

@@ -1,9 +1,9 @@
 // The pictures as they were fetched: how many there are, what is left out, and that no series crosses the split.
+#include "common/data/openclipart.h"
 #include <gtest/gtest.h>
-#include <tenfold/files.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/pictures.h>
-#include <tenfold/shard.h>
+#include "common/data/data_files.h"
+#include "common/data/pictures.h"
+#include "common/data/shard.h"
 
 #include <algorithm>
 #include <cstdio>

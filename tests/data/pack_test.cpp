@@ -1,10 +1,11 @@
 // Packing: groups never cross the split, what is left out is named, a pack is made once. On a small set of our own.
 #include <gtest/gtest.h>
-#include <tenfold/files.h>
-#include <tenfold/openclipart.h>
-#include <tenfold/pictures.h>
-#include <tenfold/sha256.h>
-#include <tenfold/shard.h>
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/data/data_files.h"
+#include "common/data/openclipart.h"
+#include "common/data/pictures.h"
+#include "common/data/shard.h"
 
 #include <algorithm>
 #include <map>
@@ -29,7 +30,8 @@ TEST(PictureGroup, IsTheFirstWordInItsClass) {
   EXPECT_EQ(picture_group("shapes/stars/star_05pt02step.png"), "shapes/star");
   EXPECT_EQ(picture_group("computer/icons/70a003.png"), "computer/a");
   EXPECT_NE(picture_group("people/star.png"), picture_group("shapes/star.png"));
-  EXPECT_EQ(picture_group("recreation/games/cards/white/white_s_q.png"), picture_group("recreation/games/cards/simple/simple_c_2.png"));
+  EXPECT_EQ(picture_group("recreation/games/cards/white/white_s_q.png"),
+            picture_group("recreation/games/cards/simple/simple_c_2.png"));
   EXPECT_EQ(picture_group("shapes/12.png"), "shapes/png");  // no letter before the ending: all such are one group
 }
 
@@ -50,7 +52,8 @@ class Packing : public testing::Test {
     for (uint32_t i = 0; i < 60; ++i) {
       // Three series in each class.
       const std::string series(1, static_cast<char>('a' + i / 8 % 3));
-      const std::string name = std::string(kOpenclipartClasses[i % 8]) + "/" + series + "_" + std::to_string(i) + ".png";
+      const std::string name =
+          std::string(kOpenclipartClasses[i % 8]) + "/" + series + "_" + std::to_string(i) + ".png";
       add(name, noise_png(40 + i, 50, i + 1));
     }
     list();
@@ -111,7 +114,8 @@ TEST_F(Packing, WhatIsLeftOutIsNamed) {
   const Packed packed = pack_openclipart({});
   EXPECT_EQ(packed.train_pictures + packed.test_pictures, 60);
   const auto reason_of = [&](const std::string& name) {
-    const auto found = std::ranges::find_if(packed.left_out, [&](const LeftOut& one) { return one.detail.starts_with(name); });
+    const auto found =
+        std::ranges::find_if(packed.left_out, [&](const LeftOut& one) { return one.detail.starts_with(name); });
     return found == packed.left_out.end() ? "none" : found->reason;
   };
   EXPECT_EQ(packed.left_out.size(), 6u);
@@ -165,9 +169,11 @@ TEST_F(Packing, OtherForms) {
     EXPECT_EQ(raw_shard.label(i), png_shard.label(i));
     const PictureSize size = picture_size(jpeg_shard.record(i), "record");
     EXPECT_EQ(std::max(size.height, size.width), 32);
-    EXPECT_TRUE(std::ranges::equal(raw_shard.record(i), square_picture(decode_png(png_shard.record(i), "record"), 16).pixels));
+    EXPECT_TRUE(
+        std::ranges::equal(raw_shard.record(i), square_picture(decode_png(png_shard.record(i), "record"), 16).pixels));
   }
-  for (const int64_t side : {0, 7, 4097}) EXPECT_THROW(pack_openclipart({PictureForm::raw, side}), std::invalid_argument);
+  for (const int64_t side : {0, 7, 4097})
+    EXPECT_THROW(pack_openclipart({PictureForm::raw, side}), std::invalid_argument);
 }
 
 TEST_F(Packing, AlteredOrMissingPicturesAreFetchedAgain) {

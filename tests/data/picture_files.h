@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <png.h>
-#include <tenfold/files.h>
-#include <tenfold/pictures.h>
 #include <turbojpeg.h>
 #include <zlib.h>
+#include "common/data/data_files.h"
+#include "common/data/pictures.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tenfold::test {
 
@@ -45,10 +45,12 @@ inline Bytes png_file(uint32_t width, uint32_t height, const std::vector<Bytes>&
         target->insert(target->end(), bytes, bytes + count);
       },
       nullptr);
-  png_set_IHDR(png, info, width, height, kind.bit_depth, kind.colour_type, kind.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, width, height, kind.bit_depth, kind.colour_type,
+               kind.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
   if (!kind.palette.empty()) png_set_PLTE(png, info, kind.palette.data(), static_cast<int>(kind.palette.size()));
-  if (!kind.palette_alpha.empty()) png_set_tRNS(png, info, kind.palette_alpha.data(), static_cast<int>(kind.palette_alpha.size()), nullptr);
+  if (!kind.palette_alpha.empty())
+    png_set_tRNS(png, info, kind.palette_alpha.data(), static_cast<int>(kind.palette_alpha.size()), nullptr);
   if (kind.transparent != nullptr) png_set_tRNS(png, info, nullptr, 0, kind.transparent);
   png_write_info(png, info);
   const int passes = png_set_interlace_handling(png);
@@ -104,11 +106,13 @@ inline void expect_refused(const Bytes& file, const std::vector<std::string>& pa
   const std::string line = test::message_of<DataError>([&] { decode_picture(file, "a/b.png"); });
   EXPECT_TRUE(line.starts_with("a/b.png: ")) << line;
   EXPECT_EQ(line.find('\n'), std::string::npos) << line;
-  for (const std::string& part : parts) EXPECT_NE(line.find(part), std::string::npos) << "\"" << part << "\" is not in: " << line;
+  for (const std::string& part : parts)
+    EXPECT_NE(line.find(part), std::string::npos) << "\"" << part << "\" is not in: " << line;
 }
 
 /// `pixels` of the given turbojpeg format.
-inline Bytes jpeg_file(int width, int height, const Bytes& pixels, int format = TJPF_RGB, int sampling = TJSAMP_420, int flags = 0) {
+inline Bytes jpeg_file(int width, int height, const Bytes& pixels, int format = TJPF_RGB, int sampling = TJSAMP_420,
+                       int flags = 0) {
   tjhandle handle = tjInitCompress();
   unsigned char* target = nullptr;
   unsigned long bytes = 0;

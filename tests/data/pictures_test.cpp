@@ -1,9 +1,9 @@
 // Every kind of PNG gives the right pixels; every kind of damage to a PNG or JPEG gives one line, and nothing worse.
+#include "common/data/pictures.h"
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
-#include <tenfold/files.h>
-#include <tenfold/pictures.h>
+#include "common/data/data_files.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,10 +57,12 @@ TEST(Png, RgbIsReadAsItIsInterlacedOrNot) {
 TEST(Png, AlphaIsLaidOverWhite) {
   const Bytes row = {10, 100, 250, 0, 10, 100, 250, 255, 10, 100, 250, 128, 0, 0, 0, 1};
   for (const bool interlaced : {false, true}) {
-    const Bytes out = decoded(png_file(4, 1, {row}, {.colour_type = PNG_COLOR_TYPE_RGB_ALPHA, .interlaced = interlaced}));
+    const Bytes out =
+        decoded(png_file(4, 1, {row}, {.colour_type = PNG_COLOR_TYPE_RGB_ALPHA, .interlaced = interlaced}));
     ASSERT_EQ(out.size(), 12u);
     for (size_t i = 0; i < 4; ++i) {
-      for (size_t c = 0; c < 3; ++c) EXPECT_EQ(out[3 * i + c], over_white(row[4 * i + c], row[4 * i + 3])) << i << " " << c;
+      for (size_t c = 0; c < 3; ++c)
+        EXPECT_EQ(out[3 * i + c], over_white(row[4 * i + c], row[4 * i + 3])) << i << " " << c;
     }
     EXPECT_EQ(Bytes(out.begin(), out.begin() + 3), (Bytes{255, 255, 255}));
   }
@@ -86,19 +88,21 @@ TEST(Png, SixteenBitsAreRounded) {
   const std::vector<int> values = {0, 0x0080, 0x0081, 0x7fff, 0x80ff, 0xff7e, 0xff80, 0xffff};
   Bytes row, with_alpha;
   for (const int value : values) {
-    for (Bytes* out : {&row, &with_alpha}) out->insert(out->end(), {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)});
+    for (Bytes* out : {&row, &with_alpha})
+      out->insert(out->end(), {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)});
     with_alpha.insert(with_alpha.end(), {0x80, 0x80});
   }
   const Bytes gray = decoded(png_file(8, 1, {row}, {.bit_depth = 16, .colour_type = PNG_COLOR_TYPE_GRAY}));
-  const Bytes blended = decoded(png_file(8, 1, {with_alpha}, {.bit_depth = 16, .colour_type = PNG_COLOR_TYPE_GRAY_ALPHA}));
+  const Bytes blended =
+      decoded(png_file(8, 1, {with_alpha}, {.bit_depth = 16, .colour_type = PNG_COLOR_TYPE_GRAY_ALPHA}));
   for (size_t i = 0; i < values.size(); ++i) {
     EXPECT_EQ(gray[3 * i + 1], to_8_bits(values[i])) << values[i];
     EXPECT_EQ(blended[3 * i + 2], over_white(to_8_bits(values[i]), 128)) << values[i];
   }
   const Bytes rgb = decoded(png_file(1, 1, {{0x12, 0x00, 0x34, 0xff, 0xff, 0xff}}, {.bit_depth = 16}));
   EXPECT_EQ(rgb, (Bytes{to_8_bits(0x1200), to_8_bits(0x34ff), 255}));
-  const Bytes rgba = decoded(
-      png_file(1, 1, {{0x12, 0x00, 0x34, 0xff, 0xff, 0xff, 0x00, 0x00}}, {.bit_depth = 16, .colour_type = PNG_COLOR_TYPE_RGB_ALPHA}));
+  const Bytes rgba = decoded(png_file(1, 1, {{0x12, 0x00, 0x34, 0xff, 0xff, 0xff, 0x00, 0x00}},
+                                      {.bit_depth = 16, .colour_type = PNG_COLOR_TYPE_RGB_ALPHA}));
   EXPECT_EQ(rgba, (Bytes{255, 255, 255}));
 }
 
@@ -115,7 +119,8 @@ TEST(Png, PalettesOfEveryDepthWithAndWithoutAlpha) {
     PngKind kind{.bit_depth = depth, .colour_type = PNG_COLOR_TYPE_PALETTE, .palette = colours};
     EXPECT_EQ(decoded(png_file(2, 1, {row}, kind)), (Bytes{250, 128, 7, 1, 2, 3})) << depth;
     kind.palette_alpha = {0, 100};
-    EXPECT_EQ(decoded(png_file(2, 1, {row}, kind)), (Bytes{over_white(250, 100), over_white(128, 100), over_white(7, 100), 255, 255, 255}))
+    EXPECT_EQ(decoded(png_file(2, 1, {row}, kind)),
+              (Bytes{over_white(250, 100), over_white(128, 100), over_white(7, 100), 255, 255, 255}))
         << depth;
     kind.interlaced = true;
     EXPECT_EQ(decoded(png_file(2, 1, {row}, kind)).at(3), 255) << depth;
@@ -161,7 +166,8 @@ TEST(Png, PackedTextIsNotUnpacked) {
       stream.next_out = buffer.data();
       stream.avail_out = static_cast<uInt>(buffer.size());
       deflate(&stream, last ? Z_FINISH : Z_NO_FLUSH);
-      content.insert(content.end(), buffer.begin(), buffer.begin() + static_cast<int64_t>(buffer.size() - stream.avail_out));
+      content.insert(content.end(), buffer.begin(),
+                     buffer.begin() + static_cast<int64_t>(buffer.size() - stream.avail_out));
     } while (stream.avail_out == 0);
   }
   deflateEnd(&stream);
@@ -174,7 +180,8 @@ TEST(Png, PackedTextIsNotUnpacked) {
     return usage.ru_maxrss;
   };
   const auto before = peak_kilobytes();
-  EXPECT_EQ(decode_png(file, "test", {.chunk_bytes = 2 * kUnpacked}).pixels, decode_png(noise_png(4, 4), "test").pixels);
+  EXPECT_EQ(decode_png(file, "test", {.chunk_bytes = 2 * kUnpacked}).pixels,
+            decode_png(noise_png(4, 4), "test").pixels);
   EXPECT_LT(peak_kilobytes() - before, 30000);
 }
 
@@ -192,11 +199,13 @@ TEST(Pictures, WhatIsNoPictureIsSaidSo) {
 }
 
 TEST(Pictures, EveryTruncationIsRefused) {
-  for (const Bytes& whole : {noise_png(120, 90), png_file(64, 64, noise_rows(64, 192), {.interlaced = true}),
-                             jpeg_file(240, 160, noise_rows(1, 240 * 160 * 3)[0]),
-                             jpeg_file(240, 160, noise_rows(1, 240 * 160 * 3)[0], TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE)}) {
+  for (const Bytes& whole :
+       {noise_png(120, 90), png_file(64, 64, noise_rows(64, 192), {.interlaced = true}),
+        jpeg_file(240, 160, noise_rows(1, 240 * 160 * 3)[0]),
+        jpeg_file(240, 160, noise_rows(1, 240 * 160 * 3)[0], TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE)}) {
     EXPECT_EQ(message_of<DataError>([&] { decode_picture(whole, "x"); }), "");
-    for (size_t n = 0; n < whole.size(); n += 97) expect_refused({whole.begin(), whole.begin() + static_cast<int64_t>(n)}, {});
+    for (size_t n = 0; n < whole.size(); n += 97)
+      expect_refused({whole.begin(), whole.begin() + static_cast<int64_t>(n)}, {});
     for (size_t back = 1; back <= 20; ++back) {
       const Bytes cut(whole.begin(), whole.end() - static_cast<int64_t>(back));
       const std::string line = message_of<DataError>([&] { decode_picture(cut, "x"); });
@@ -209,19 +218,22 @@ TEST(Pictures, EveryTruncationIsRefused) {
 // Whatever a flipped byte does, the answer is a picture or one line.
 TEST(Pictures, RandomFlipsNeverCrash) {
   std::mt19937_64 random(7);
-  const std::vector<Bytes> files = {noise_png(40, 30), png_file(33, 21, noise_rows(21, 33 * 3), {.interlaced = true}),
-                                    jpeg_file(40, 30, noise_rows(1, 40 * 30 * 3)[0]),
-                                    jpeg_file(40, 30, noise_rows(1, 40 * 30 * 3)[0], TJPF_RGB, TJSAMP_420, TJFLAG_PROGRESSIVE),
-                                    png_file(16, 16, noise_rows(16, 16),
-                                             {.colour_type = PNG_COLOR_TYPE_PALETTE,
-                                              .palette = std::vector<png_color>(256, png_color{3, 4, 5}),
-                                              .palette_alpha = Bytes(200, 90)})};
+  const std::vector<Bytes> files = {
+      noise_png(40, 30), png_file(33, 21, noise_rows(21, 33 * 3), {.interlaced = true}),
+      jpeg_file(40, 30, noise_rows(1, 40 * 30 * 3)[0]),
+      jpeg_file(40, 30, noise_rows(1, 40 * 30 * 3)[0], TJPF_RGB, TJSAMP_420, TJFLAG_PROGRESSIVE),
+      png_file(16, 16, noise_rows(16, 16),
+               {.colour_type = PNG_COLOR_TYPE_PALETTE,
+                .palette = std::vector<png_color>(256, png_color{3, 4, 5}),
+                .palette_alpha = Bytes(200, 90)})};
   int read = 0, refused = 0;
   for (int i = 0; i < 5000; ++i) {
     Bytes file = files[static_cast<size_t>(i) % files.size()];
-    for (uint64_t n = 1 + random() % 3; n > 0; --n) file[random() % file.size()] ^= static_cast<uint8_t>(1 + random() % 255);
+    for (uint64_t n = 1 + random() % 3; n > 0; --n)
+      file[random() % file.size()] ^= static_cast<uint8_t>(1 + random() % 255);
     // A right checksum lets the damage reach what lies behind it.
-    if (i % 2 == 0 && file[0] == 0x89) test::store_big(file.data() + 29, static_cast<uint32_t>(crc32_z(0, file.data() + 12, 17)));
+    if (i % 2 == 0 && file[0] == 0x89)
+      test::store_big(file.data() + 29, static_cast<uint32_t>(crc32_z(0, file.data() + 12, 17)));
     try {
       const Picture picture = decode_picture(file, "x", {.pixels = 1'000'000});
       EXPECT_EQ(picture.pixels.size(), static_cast<size_t>(picture.height * picture.width * 3));

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tenfold::test {
 

@@ -1,14 +1,15 @@
 // A shard gives back what was written; every kind of damage is found and named.
+#include "common/data/shard.h"
 #include <gtest/gtest.h>
-#include <tenfold/files.h>
-#include <tenfold/shard.h>
+#include "common/data/data_files.h"
 
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
 #include <utility>
 
-#include "../../common/data/shard_format.h"
+#include "common/base/files.h"
+#include "common/data/shard_format.h"
 #include "scratch.h"
 
 namespace tenfold {
@@ -32,9 +33,11 @@ void expect_refused(const fs::path& file, const std::string& part) {
 class ShardFile : public testing::Test {
  protected:
   ShardFile() {
-    for (int64_t i = 0; i < 5; ++i) records_.emplace_back(static_cast<size_t>(1 + i * 37), static_cast<uint8_t>(40 + i));
+    for (int64_t i = 0; i < 5; ++i)
+      records_.emplace_back(static_cast<size_t>(1 + i * 37), static_cast<uint8_t>(40 + i));
     ShardWriter writer(file_, {"cats", "dogs", "none"});
-    for (size_t i = 0; i < records_.size(); ++i) writer.add(records_[i], static_cast<int64_t>(i % 2), "picture/" + std::to_string(i));
+    for (size_t i = 0; i < records_.size(); ++i)
+      writer.add(records_[i], static_cast<int64_t>(i % 2), "picture/" + std::to_string(i));
     writer.finish("a note\nof two lines");
     whole_ = read_text(file_);
   }
@@ -46,11 +49,14 @@ class ShardFile : public testing::Test {
     change(bytes);
     const uint64_t index = load_little<uint64_t>(reinterpret_cast<const uint8_t*>(whole_.data()) + kIndexOffset);
     const std::span<const uint8_t> all(bytes, text.size());
-    if (mend) store_little<uint64_t>(bytes + kTablesChecksum, checksum(all.subspan(index), checksum(all.first(kTablesChecksum))));
+    if (mend)
+      store_little<uint64_t>(bytes + kTablesChecksum,
+                             checksum(all.subspan(index), checksum(all.first(kTablesChecksum))));
     write_text(file_, text);
   }
   uint8_t* entry(uint8_t* bytes, uint64_t i) const {
-    return bytes + load_little<uint64_t>(reinterpret_cast<const uint8_t*>(whole_.data()) + kIndexOffset) + i * kShardEntryBytes;
+    return bytes + load_little<uint64_t>(reinterpret_cast<const uint8_t*>(whole_.data()) + kIndexOffset) +
+           i * kShardEntryBytes;
   }
 
   Scratch scratch_;
@@ -204,7 +210,9 @@ TEST_F(ShardFile, AFaultyWriterIsFound) {
   expect_refused(file_, "do not fit");
   set(kStringsBytes, 1);
   expect_refused(file_, "do not fit");
-  altered([](uint8_t* bytes) { store_little<uint32_t>(bytes + load_little<uint64_t>(bytes + kStringsOffset), ~uint32_t{0}); });
+  altered([](uint8_t* bytes) {
+    store_little<uint32_t>(bytes + load_little<uint64_t>(bytes + kStringsOffset), ~uint32_t{0});
+  });
   expect_refused(file_, "ends too early");
   set(kKind, 2);
   expect_refused(file_, "unknown kind 2");

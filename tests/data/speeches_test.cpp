@@ -1,6 +1,6 @@
 // Speeches: how the texts print them, and how many there are.
+#include "common/data/speeches.h"
 #include <gtest/gtest.h>
-#include <tenfold/speeches.h>
 
 #include <algorithm>
 #include <map>
@@ -35,43 +35,51 @@ std::vector<Speech> all_speeches() {
 }
 
 TEST(Speeches, BeginAtANameAndEndAtTheNext) {
-  EXPECT_EQ(said("macbeth",
-                 "PERSONS\n\nDUNCAN, King of Scotland.\nMALCOLM.\n\nSCENE: Scotland.\n\n\nACT I.\n\nSCENE I. A heath.\n\n"
-                 "[Enter MACBETH.]\n\nMACBETH.\nSo foul and\n  fair a day  \n\nFIRST WITCH.\nAll hail!\n\nBOTH MURDERERS\nMy lord.\n"),
-            (Said{{"MACBETH", "So foul and\nfair a day"}, {"FIRST WITCH", "All hail!"}, {"BOTH MURDERERS", "My lord."}}));
+  EXPECT_EQ(
+      said("macbeth",
+           "PERSONS\n\nDUNCAN, King of Scotland.\nMALCOLM.\n\nSCENE: Scotland.\n\n\nACT I.\n\nSCENE I. A heath.\n\n"
+           "[Enter MACBETH.]\n\nMACBETH.\nSo foul and\n  fair a day  \n\nFIRST WITCH.\nAll hail!\n\nBOTH MURDERERS\nMy "
+           "lord.\n"),
+      (Said{{"MACBETH", "So foul and\nfair a day"}, {"FIRST WITCH", "All hail!"}, {"BOTH MURDERERS", "My lord."}}));
 }
 
 TEST(Speeches, GoOnOverDirections) {
+  EXPECT_EQ(said("macbeth",
+                 "ACT I\n\nROSS. [Aside.]\nOne.\n\n[Exit\nSoldier, attended.]\n\nTwo. [To him.] Three.\n\nSCENE "
+                 "II.\n\nNobody says this.\n"),
+            (Said{{"ROSS", "One.\nTwo.  Three."}}));
+  // Never closed, closed by a brace, one in the other.
   EXPECT_EQ(
       said("macbeth",
-           "ACT I\n\nROSS. [Aside.]\nOne.\n\n[Exit\nSoldier, attended.]\n\nTwo. [To him.] Three.\n\nSCENE II.\n\nNobody says this.\n"),
-      (Said{{"ROSS", "One.\nTwo.  Three."}}));
-  // Never closed, closed by a brace, one in the other.
-  EXPECT_EQ(said("macbeth", "ACT I\n\nROSS.\nOne. [Exit Ross.\nTwo.\n\nMALCOLM. {Aside.]\nThree\n\n[Enter A [with B], C.}\n\nfour.\n"),
-            (Said{{"ROSS", "One.\nTwo."}, {"MALCOLM", "Three\nfour."}}));
+           "ACT I\n\nROSS.\nOne. [Exit Ross.\nTwo.\n\nMALCOLM. {Aside.]\nThree\n\n[Enter A [with B], C.}\n\nfour.\n"),
+      (Said{{"ROSS", "One.\nTwo."}, {"MALCOLM", "Three\nfour."}}));
 }
 
 TEST(Speeches, ANameMayStandBeforeItsWords) {
-  EXPECT_EQ(said("macbeth", "ACT I\n\nOLD MAN. So, now they come:--\nLook!\n"), (Said{{"OLD MAN", "So, now they come:--\nLook!"}}));
+  EXPECT_EQ(said("macbeth", "ACT I\n\nOLD MAN. So, now they come:--\nLook!\n"),
+            (Said{{"OLD MAN", "So, now they come:--\nLook!"}}));
 }
 
 TEST(Speeches, SomePlaysPrintShortNames) {
   const std::string text =
-      "ACT I.\n\nHam.\nWords, words.\n\nRos. and Guil.\nMy lord!\n\n1 Clown.\nA pickaxe.\n\n[Exit.]\n\nO, Ophelia.\nNothing.\n";
-  EXPECT_EQ(said("hamlet", text),
-            (Said{{"Ham", "Words, words."}, {"Ros. and Guil", "My lord!"}, {"1 Clown", "A pickaxe.\nO, Ophelia.\nNothing."}}));
+      "ACT I.\n\nHam.\nWords, words.\n\nRos. and Guil.\nMy lord!\n\n1 Clown.\nA pickaxe.\n\n[Exit.]\n\nO, "
+      "Ophelia.\nNothing.\n";
+  EXPECT_EQ(said("hamlet", text), (Said{{"Ham", "Words, words."},
+                                        {"Ros. and Guil", "My lord!"},
+                                        {"1 Clown", "A pickaxe.\nO, Ophelia.\nNothing."}}));
   EXPECT_TRUE(said("macbeth", text).empty()) << "where names are in capitals, a short verse is no name";
 }
 
 TEST(Speeches, ProloguesAreSaidBySomebody) {
   EXPECT_EQ(said("tempest", "ACT 1\n\nARIEL.\nSir.\n\nEPILOGUE\n\nNow my charms are all o'erthrown,\n"),
             (Said{{"ARIEL", "Sir."}, {"EPILOGUE", "Now my charms are all o'erthrown,"}}));
-  EXPECT_EQ(said("henry_v", "PROLOGUE.\n\n[Enter CHORUS.]\n\nCHORUS.\nO for a Muse of fire\n"), (Said{{"CHORUS", "O for a Muse of fire"}}));
+  EXPECT_EQ(said("henry_v", "PROLOGUE.\n\n[Enter CHORUS.]\n\nCHORUS.\nO for a Muse of fire\n"),
+            (Said{{"CHORUS", "O for a Muse of fire"}}));
 }
 
 TEST(Speeches, OddTextsGiveNothing) {
-  for (const char* text :
-       {"", "\n\n\n", "ACT I.", "ACT I.\n\nMACBETH.", "ACT I.\n\n[", "ACT I.\n\n]]}", "words", ". ", "ACT I.\n\n. .\n\n...\n"})
+  for (const char* text : {"", "\n\n\n", "ACT I.", "ACT I.\n\nMACBETH.", "ACT I.\n\n[", "ACT I.\n\n]]}", "words", ". ",
+                           "ACT I.\n\n. .\n\n...\n"})
     EXPECT_TRUE(said("macbeth", text).empty()) << text;
   EXPECT_TRUE(said("sonnets", "ACT I.\n\nMACBETH.\nWords.\n").empty()) << "no play";
 }
@@ -108,17 +116,17 @@ TEST(Speeches, AreAsManyAsThereAre) {
 TEST(Speeches, KnownOnesAreThere) {
   const std::vector<Speech> all = all_speeches();
   const auto find = [&](const std::string& play, const std::string& words) {
-    const auto found =
-        std::ranges::find_if(all, [&](const Speech& one) { return one.play == play && one.text.find(words) != std::string::npos; });
+    const auto found = std::ranges::find_if(
+        all, [&](const Speech& one) { return one.play == play && one.text.find(words) != std::string::npos; });
     return found == all.end() ? Speech{} : *found;
   };
   EXPECT_EQ(find("hamlet", "To be, or not to be,").speaker, "Ham");
   EXPECT_EQ(find("hamlet", "Who's there?").speaker, "Ber");
   EXPECT_EQ(find("richard_iii", "A horse! a horse! my kingdom for a horse!").speaker, "KING RICHARD");
   EXPECT_EQ(find("henry_v", "Once more unto the breach").speaker, "KING HENRY");
-  EXPECT_EQ(
-      find("midsummer_nights_dream", "the lunatic, the lover").speaker + find("midsummer_nights_dream", "The lunatic, the lover").speaker,
-      "THESEUS");
+  EXPECT_EQ(find("midsummer_nights_dream", "the lunatic, the lover").speaker +
+                find("midsummer_nights_dream", "The lunatic, the lover").speaker,
+            "THESEUS");
   EXPECT_EQ(find("henry_v", "Once more unto the breach").genre, Genre::history);
   EXPECT_EQ(find("hamlet", "Who's there?").genre, Genre::tragedy);
 }

@@ -1,10 +1,10 @@
 // Our ids against tiktoken's, on all works and on random text; the round trip; the time of the worst case.
+#include "common/data/tokenizer.h"
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <tenfold/files.h>
-#include <tenfold/text.h>
-#include <tenfold/tokenizer.h>
-#include <tenfold/unicode.h>
+#include "common/data/data_files.h"
+#include "common/data/shakespeare.h"
+#include "common/data/unicode.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -37,7 +37,8 @@ std::vector<Ids> tiktoken_ids(const std::vector<std::string>& texts, std::string
   for (const std::string& text : texts) append_size(records, text.size()), records += text;
   test::write_text(scratch.path() / "texts", records);
   if (!fs::exists(kPython)) return reason = kPython.string() + " is missing", std::vector<Ids>();
-  const std::string command = "'" + kPython.string() + "' '" + (test::source_folder() / "tests/data/tiktoken_ids.py").string() + "' '" +
+  const std::string command = "'" + kPython.string() + "' '" +
+                              (test::source_folder() / "tests/data/tiktoken_ids.py").string() + "' '" +
                               vocabulary_file().string() + "' '" + (scratch.path() / "texts").string() + "' '" +
                               (scratch.path() / "ids").string() + "'";
   const int status = std::system(command.c_str());
@@ -123,13 +124,22 @@ std::string random_bytes(Random& random) {
 
 /// Long pieces: letters only, spaces only, repeated characters.
 std::string random_long_piece(Random& random) {
-  static const std::vector<std::string> kAlphabets = {
-      "ab", "etaoin", " ", "=", "-=", "0123456789", "\xc3\xa9\xc3\xa3", "\xe4\xb8\xad", "\n ", "abcdefghijklmnopqrstuvwxyz"};
+  static const std::vector<std::string> kAlphabets = {"ab",
+                                                      "etaoin",
+                                                      " ",
+                                                      "=",
+                                                      "-=",
+                                                      "0123456789",
+                                                      "\xc3\xa9\xc3\xa3",
+                                                      "\xe4\xb8\xad",
+                                                      "\n ",
+                                                      "abcdefghijklmnopqrstuvwxyz"};
   const std::string& alphabet = kAlphabets[random.below(kAlphabets.size())];
   std::string text;
   const size_t bytes = 1 + random.below(random.below(2) ? 200 : 3000);
   while (text.size() < bytes)
-    text += static_cast<unsigned char>(alphabet[0]) < 128 ? alphabet.substr(random.below(alphabet.size()), 1) : alphabet;
+    text +=
+        static_cast<unsigned char>(alphabet[0]) < 128 ? alphabet.substr(random.below(alphabet.size()), 1) : alphabet;
   return text;
 }
 
@@ -157,7 +167,8 @@ void expect_same_ids(const std::vector<std::string>& texts) {
     if (ours == expected[i]) continue;
     ++wrong;
     const auto at = static_cast<size_t>(std::ranges::mismatch(ours, expected[i]).in1 - ours.begin());
-    ADD_FAILURE() << "text " << i << " differs from id " << at << " on, after \"" << tokenizer().decode(std::span(ours).first(at)) << '"';
+    ADD_FAILURE() << "text " << i << " differs from id " << at << " on, after \""
+                  << tokenizer().decode(std::span(ours).first(at)) << '"';
   }
 }
 
@@ -203,7 +214,8 @@ TEST(Tokenizer, SpecialTokensInTextAreText) {
   EXPECT_EQ(tokenizer().decode(Ids{Gpt2Tokenizer::end_of_text}), "<|endoftext|>");
 }
 TEST(Tokenizer, DecodeUndoesEncode) {
-  for (const Work& work : shakespeare()) ASSERT_EQ(tokenizer().decode(tokenizer().encode(work.text)), work.text) << work.name;
+  for (const Work& work : shakespeare())
+    ASSERT_EQ(tokenizer().decode(tokenizer().encode(work.text)), work.text) << work.name;
   for (const std::string& text : every_code_point()) ASSERT_EQ(tokenizer().decode(tokenizer().encode(text)), text);
   Random random;
   for (int i = 0; i < 5000; ++i) {

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Runs a lesson with a planted fault: the suite must call it INVALID and exit with 1.
-# usage: run_fault.sh PROGRAM RANKS TORCHRUN
+# usage: run_fault.sh PROGRAM TORCHRUN
 set -u
-program=$1 ranks=$2 torchrun=$3
+program=$1 torchrun=$2
+# The cases of the most ranks: what a lesson of several devices is about.
+ranks=$("$program" --describe | sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' | sort -n | tail -n 1)
+ranks=${ranks:-1}
 if [ "$ranks" -gt 1 ]; then
   command=("$torchrun" --nproc_per_node "$ranks" --no-python "$program")
 else

@@ -1,6 +1,7 @@
 #pragma once
-// What every fuzz target shares. A target is a file NAME_fuzz.cpp that defines LLVMFuzzerTestOneInput: it feeds any bytes to
-// one reader and ends the program when the reader breaks a promise of its header. CMakeLists.txt tells how it is run.
+// What every fuzz target shares. A target is a file NAME_fuzz.cpp that defines LLVMFuzzerTestOneInput: it feeds any
+// bytes to one reader and ends the program when the reader breaks a promise of its header. CMakeLists.txt tells how it
+// is run.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@ inline void require(bool kept, const char* promise) {
   std::abort();
 }
 
-/// Runs `read`, which may refuse its input with an E of one line; true when it did not. Any other exception ends the program.
+/// Runs `read`, which may refuse its input with an E of one line; true when it did not. Any other exception ends the
+/// program.
 template <class E, class Read>
 bool reads(Read&& read) {
   try {

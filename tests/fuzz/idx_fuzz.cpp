@@ -1,7 +1,7 @@
 // Any bytes as an idx file, and as a gzip file: a DataError of one line, or exactly as much data as the header says.
-#include <tenfold/files.h>
-#include <tenfold/idx.h>
 #include <zlib.h>
+#include "common/data/data_files.h"
+#include "common/data/idx.h"
 
 #include "fuzz.h"
 

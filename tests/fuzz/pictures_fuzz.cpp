@@ -1,7 +1,7 @@
 // Any bytes as a picture: a DataError of one line, or a picture of the size that its header gave, within the limits.
-#include <tenfold/files.h>
-#include <tenfold/pictures.h>
 #include <zlib.h>
+#include "common/data/data_files.h"
+#include "common/data/pictures.h"
 
 #include <algorithm>
 #include <cstring>
@@ -37,8 +37,10 @@ void read_picture(Bytes file) {
   const bool sized = reads<tenfold::DataError>([&] { size = tenfold::picture_size(file, "x"); });
   tenfold::Picture picture;
   if (!reads<tenfold::DataError>([&] { picture = tenfold::decode_picture(file, "x", kLimits); })) return;
-  require(sized && size.height == picture.height && size.width == picture.width, "a picture has the size that its header gives");
-  require(picture.height >= 1 && picture.width >= 1 && picture.height <= kLimits.pixels / picture.width, "a picture keeps to the limits");
+  require(sized && size.height == picture.height && size.width == picture.width,
+          "a picture has the size that its header gives");
+  require(picture.height >= 1 && picture.width >= 1 && picture.height <= kLimits.pixels / picture.width,
+          "a picture keeps to the limits");
   require(picture.pixels.size() == static_cast<size_t>(picture.height * picture.width * 3), "a picture is (H, W, 3)");
 
   const tenfold::Picture small = tenfold::shrink_picture(picture, 9);

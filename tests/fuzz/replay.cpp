@@ -1,8 +1,8 @@
-// Runs a fuzz target without libFuzzer, on the same inputs each time: every file of a folder, each cut short at every place,
-// and with a fixed row of changes. usage: PROGRAM FOLDER [CHANGES OF EACH FILE]
+// Runs a fuzz target without libFuzzer, on the same inputs each time: every file of a folder, each cut short at every
+// place, and with a fixed row of changes. usage: PROGRAM FOLDER [CHANGES OF EACH FILE]
 //
-// While an input is run it lies in the file PROGRAM.input; one that ends the program is left there, and becomes a file of
-// the folder when the fault is mended.
+// While an input is run it lies in the file PROGRAM.input; one that ends the program is left there, and becomes a file
+// of the folder when the fault is mended.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,10 +41,12 @@ Input read(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// One of the changes that break readers: a flipped bit, a number at its limit, bytes gone, doubled, or of another file.
+/// One of the changes that break readers: a flipped bit, a number at its limit, bytes gone, doubled, or of another
+/// file.
 Input changed(Input input, const Input& other, std::mt19937_64& random) {
   const auto below = [&](size_t n) { return n == 0 ? 0 : static_cast<size_t>(random() % n); };
-  static constexpr std::array<uint32_t, 8> kNumbers = {0, 1, 0x7f, 0xff, 0x7fffffff, 0x80000000, 0xffffffff, 0x00010000};
+  static constexpr std::array<uint32_t, 8> kNumbers = {0,          1,          0x7f,       0xff,
+                                                       0x7fffffff, 0x80000000, 0xffffffff, 0x00010000};
   for (size_t changes = 1 + below(3); changes > 0 && !input.empty(); --changes) {
     const size_t at = below(input.size());
     const auto from = input.begin() + static_cast<int64_t>(at);
@@ -59,7 +61,8 @@ Input changed(Input input, const Input& other, std::mt19937_64& random) {
       case 2: {
         const uint32_t number = kNumbers[below(kNumbers.size())];
         const bool little = below(2) == 0;
-        for (size_t i = 0; i < 4 && at + i < input.size(); ++i) input[at + i] = static_cast<uint8_t>(number >> 8 * (little ? i : 3 - i));
+        for (size_t i = 0; i < 4 && at + i < input.size(); ++i)
+          input[at + i] = static_cast<uint8_t>(number >> 8 * (little ? i : 3 - i));
         break;
       }
       case 3:

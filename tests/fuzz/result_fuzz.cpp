@@ -1,7 +1,8 @@
-// Any text as a result file: a ResultError of one line, or a result that is written and read again without a change.
-#include <tenfold/compare_results.h>
-#include <tenfold/judge.h>
-#include <tenfold/result.h>
+// Any text as a result file: a FileError of one line, or a result that is written and read again without a change.
+#include "common/base/files.h"
+#include "common/result/compare_results.h"
+#include "common/result/judge.h"
+#include "common/result/result.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -12,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using tenfold::fuzz::require;
   const std::string text = tenfold::fuzz::text_of({data, size});
   tenfold::Result result;
-  if (!tenfold::fuzz::reads<tenfold::ResultError>([&] { result = tenfold::parse_result(text, "x"); })) return 0;
+  if (!tenfold::fuzz::reads<tenfold::FileError>([&] { result = tenfold::parse_result(text, "x"); })) return 0;
   const std::string once = tenfold::format_result(result);
   require(tenfold::format_result(tenfold::parse_result(once, "x")) == once, "a result that is read can be written");
   for (tenfold::CaseResult& one : result.cases) {

@@ -1,13 +1,13 @@
 // Any bytes as a shard: a DataError of one line, or a shard whose records, names and labels all lie where they may.
 #include <sys/mman.h>
-#include <tenfold/files.h>
-#include <tenfold/shard.h>
 #include <unistd.h>
+#include "common/data/data_files.h"
+#include "common/data/shard.h"
 
 #include <string>
 #include <vector>
 
-#include "../../common/data/shard_format.h"
+#include "common/data/shard_format.h"
 #include "fuzz.h"
 
 namespace {
@@ -20,7 +20,8 @@ using tenfold::fuzz::require;
 std::string file_with(Bytes bytes) {
   static const int file = memfd_create("shard", 0);
   require(file >= 0 && ftruncate(file, static_cast<off_t>(bytes.size())) == 0, "there is a file in memory");
-  require(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "a file in memory can be written");
+  require(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+          "a file in memory can be written");
   return "/proc/self/fd/" + std::to_string(file);
 }
 
@@ -36,7 +37,8 @@ std::vector<uint8_t> with_right_checksum(Bytes file) {
   store_little<uint64_t>(out.data() + kStringsOffset, strings);
   store_little<uint64_t>(out.data() + kStringsBytes, out.size() - strings);
   const Bytes all(out);
-  store_little<uint64_t>(out.data() + kTablesChecksum, checksum(all.subspan(index), checksum(all.first(kTablesChecksum))));
+  store_little<uint64_t>(out.data() + kTablesChecksum,
+                         checksum(all.subspan(index), checksum(all.first(kTablesChecksum))));
   return out;
 }
 
@@ -49,12 +51,15 @@ void read_shard(Bytes bytes) {
     uint64_t sum = 0;
     for (int64_t i = 0; i < shard.size(); ++i) {
       const Bytes record = shard.record(i);
-      require(!record.empty() && reinterpret_cast<uintptr_t>(record.data()) % tenfold::kShardAlignment == 0, "records are aligned");
+      require(!record.empty() && reinterpret_cast<uintptr_t>(record.data()) % tenfold::kShardAlignment == 0,
+              "records are aligned");
       require(end == nullptr || record.data() >= end, "records do not overlap");
       end = record.data() + record.size();
       sum += record.front() + record.back() + shard.name(i).size();
-      require(shard.label(i) >= 0 && shard.label(i) < static_cast<int64_t>(shard.classes().size()), "a label is a class");
-      require(shard.kind() == tenfold::RecordKind::encoded || static_cast<int64_t>(record.size()) == shard.height() * shard.width() * 3,
+      require(shard.label(i) >= 0 && shard.label(i) < static_cast<int64_t>(shard.classes().size()),
+              "a label is a class");
+      require(shard.kind() == tenfold::RecordKind::encoded ||
+                  static_cast<int64_t>(record.size()) == shard.height() * shard.width() * 3,
               "pixels have the size of all");
     }
     require(sum + 1 != 0, "every record was read");

@@ -1,5 +1,5 @@
 // Any text as a play: speeches that have a speaker and words, and hold no more than the play does.
-#include <tenfold/speeches.h>
+#include "common/data/speeches.h"
 
 #include <array>
 

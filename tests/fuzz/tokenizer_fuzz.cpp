@@ -1,7 +1,8 @@
-// Any bytes as text: ids within the vocabulary, which give back the bytes, with what is no UTF-8 replaced. Any ids: bytes.
-#include <tenfold/files.h>
-#include <tenfold/tokenizer.h>
-#include <tenfold/unicode.h>
+// Any bytes as text: ids within the vocabulary, which give back the bytes, with what is no UTF-8 replaced. Any ids:
+// bytes.
+#include "common/data/data_files.h"
+#include "common/data/tokenizer.h"
+#include "common/data/unicode.h"
 
 #include <algorithm>
 #include <vector>
@@ -33,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string whole = tenfold::replace_invalid_utf8(text);
   require(tenfold::valid_utf8_prefix(whole) == whole.size(), "what was replaced is valid UTF-8");
   const std::vector<int32_t> ids = tokenizer().encode(text);
-  require(std::ranges::all_of(ids, [](int32_t id) { return id >= 0 && id < Gpt2Tokenizer::end_of_text; }), "ids of text are in range");
+  require(std::ranges::all_of(ids, [](int32_t id) { return id >= 0 && id < Gpt2Tokenizer::end_of_text; }),
+          "ids of text are in range");
   require(ids.size() <= whole.size(), "every id stands for a byte or more");
   require(tokenizer().decode(ids) == whole, "decode undoes encode");
   require(tokenizer().encode(whole) == ids, "broken bytes are read as U+FFFD");
@@ -43,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t i = 0; i + 1 < size; i += 2)
     any.push_back((data[i] << 8 | data[i + 1]) % static_cast<int32_t>(Gpt2Tokenizer::vocabulary_size));
   const std::string decoded = tokenizer().decode(any);
-  require(tokenizer().decode(tokenizer().encode(decoded)) == tenfold::replace_invalid_utf8(decoded), "decoded ids are text again");
+  require(tokenizer().decode(tokenizer().encode(decoded)) == tenfold::replace_invalid_utf8(decoded),
+          "decoded ids are text again");
   return 0;
 }

@@ -58,6 +58,11 @@ refused 2 "not a git checkout" "$pack/tenfold" gpu-pack --out "$scratch/again"
 refused 2 "is no part" "$pack/tenfold" gpu-run nonsense
 if ! nvidia-smi -L >/dev/null 2>&1; then refused 3 "there is no GPU here" "$pack/tenfold" gpu-run sanitize; fi
 refused 2 "is no part" "$pack/tenfold" gpu-run
+refused 2 "there is no 'nonsense'" "$pack/tenfold" gpu-run bench transpose nonsense
+refused 2 "there is no 'nonsense'" "$pack/tenfold" gpu-run tests nonsense
+refused 2 "'nonsense' names no lesson" "$pack/tenfold" gpu-run lessons nonsense
+refused 2 "'99' names no lesson" "$pack/tenfold" gpu-run lessons 30 99
+[ ! -e "$pack/build" ] || stop "something was set up for a call that was refused"
 
 # --- a tree that is too large leaves nothing behind
 large=$scratch/large

@@ -23,7 +23,7 @@ if [ "${2:-}" != inside ]; then
     echo "namespaces are not allowed here, so nothing can be hidden"
     exit 77
   fi
-  env -i HOME="$scratch" LANG=C.UTF-8 PATH="$scratch/bin:/usr/local/cuda/bin:/usr/bin:/bin" TENFOLD_PART_SECONDS=1500 \
+  env -i HOME="$scratch" LANG=C.UTF-8 PATH="$scratch/bin:/usr/local/cuda/bin:/usr/bin:/bin" TENFOLD_PART_SECONDS=1500 TENFOLD_CUDA_ARCHS=9.0 \
     "${namespaces[@]}" "$0" "$root" inside "$scratch"
   exit
 fi
@@ -50,7 +50,11 @@ cd "$pack"
 lesson=30_gradient_accumulation
 ./tenfold gpu-run build "$lesson" tokenizer_bench
 ./tenfold gpu-run tests -R '^(statistics_test|files_test)$'
+grep -q 'tests="2"' out/gpu/tests.xml || stop "two tests were to run: $(head -n 8 out/gpu/tests.xml)"
 ./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke
+./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke | grep "$lesson: done before" >/dev/null || stop "a lesson ran a second time"
+./tenfold gpu-run tests transpose
+./tenfold gpu-run bench transpose
 
 ldd build/release/bench/tokenizer_bench | grep "libbenchmark.*$pack" >/dev/null || stop "the benchmark does not use the packed library"
 TENFOLD_CACHE=$PWD/cache build/release/bench/tokenizer_bench --benchmark_list_tests | grep . >/dev/null || stop "the benchmark program does not start"
@@ -58,8 +62,9 @@ TENFOLD_CACHE=$PWD/cache build/release/bench/tokenizer_bench --benchmark_list_te
 result=out/gpu-results/$lesson.json
 [ -s "$result" ] || stop "$lesson left no result"
 grep -q "\"commit\": \"$(cut -d ' ' -f 1 COMMIT)\"" "$result" || stop "$result does not name the packed commit"
-grep -q 'tests="2"' out/gpu/tests.xml || stop "two tests were to run: $(head -n 8 out/gpu/tests.xml)"
+grep -q 'kernel_gpu_transpose_test' out/gpu/tests.xml || stop "the test of transpose was to run: $(head -n 8 out/gpu/tests.xml)"
+grep -q 'No GPU here' out/gpu/bench.txt || stop "the benchmark of transpose was to say that there is no GPU: $(cat out/gpu/bench.txt)"
 tar -tzf out/gpu/lessons.tar.gz | grep "$lesson.json" >/dev/null || stop "lessons.tar.gz lacks $lesson.json"
 (( $(find out/gpu -type f | wc -l) <= 8 )) || stop "more than eight files in out/gpu"
 [ ! -L .venv ] || stop ".venv leads out of the pack"
-echo "$lesson and two tests: built and run offline"
+echo "$lesson, a kernel and two tests: built and run offline"

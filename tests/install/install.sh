@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# usage: install.sh SOURCE BUILD
+# Installs a component into a new folder and builds a small project of somebody else against it.
+# usage: install.sh techniques|kernels SOURCE BUILD
 set -euo pipefail
-source=$1 build=$2
+kind=$1 source=$2 build=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source "$source/tests/contract/build_settings.sh"
-"$source/.venv/bin/cmake" --install "$build" --prefix "$work/prefix" > "$work/install.log"
-if grep -rn '"/' "$work/prefix/include/tenfold" | grep '#include'; then echo "FAIL: an installed header points into the tree"; exit 1; fi
-"$source/.venv/bin/cmake" -S "$source/tests/install/consumer" -B "$work/build" -G Ninja -DCMAKE_MAKE_PROGRAM="$source/.venv/bin/ninja" \
-  -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" "${torch_settings[@]}" > "$work/configure.log" 2>&1 ||
-  { tail -n 20 "$work/configure.log"; exit 1; }
-"$source/.venv/bin/ninja" -C "$work/build" > "$work/build.log" 2>&1 || { tail -n 20 "$work/build.log"; exit 1; }
-OMP_NUM_THREADS=1 "$work/build/consumer"
+export CCACHE_BASEDIR=$work
+cmake=$source/.venv/bin/cmake
+components=(techniques)
+[ "$kind" = techniques ] || components=(kernels microscope kernels_torch)
+for component in "${components[@]}"; do
+  "$cmake" --install "$build" --component "$component" --prefix "$work/prefix" >"$work/install.log"
+done
+if grep -rn '#include "' "$work/prefix/include"; then echo "FAIL: an installed header includes a file of the tree"; exit 1; fi
+if grep -rn "$source\|$build" "$work/prefix" --include='*.h' --include='*.cmake'; then echo "FAIL: an installed file names a folder of the tree"; exit 1; fi
+"$cmake" -S "$source/tests/install/$kind" -B "$work/build" -G Ninja -DCMAKE_MAKE_PROGRAM="$source/.venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_COMPILER_LAUNCHER="$(cached CCACHE)" \
+  -DCMAKE_PREFIX_PATH="$work/prefix" "${torch_settings[@]}" >"$work/configure.log" 2>&1 || { tail -n 20 "$work/configure.log"; exit 1; }
+"$source/.venv/bin/ninja" -C "$work/build" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }
+OMP_NUM_THREADS=1 "$work/build/user"

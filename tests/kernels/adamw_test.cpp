@@ -1,9 +1,9 @@
 // AdamW of many tensors against float64, against values computed by hand, and rung against rung.
-#include <tenfold/adamw.h>
+#include "kernels/adamw/adamw.h"
 
 #include <stdexcept>
 
-#include "../../kernels/adamw/adamw_reference.h"
+#include "kernels/adamw/adamw_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -18,7 +18,8 @@ struct Trained {
   DeviceValues<float> parameter, average, square_average, gradient;
   int64_t count, skip;
   AdamWTensor tensor() const {
-    return {parameter.data() + skip, average.data() + skip, square_average.data() + skip, gradient.data() + skip, count};
+    return {parameter.data() + skip, average.data() + skip, square_average.data() + skip, gradient.data() + skip,
+            count};
   }
 };
 
@@ -47,9 +48,10 @@ class AdamW : public KernelTest {
     expect_all(after_skip(tensor.average, tensor.skip), expected.average, "average " + what);
     expect_all(after_skip(tensor.square_average, tensor.skip), expected.square_average, "square average " + what);
   }
-  /// `steps` steps of tensors of these sizes, all in one call, the state compared after each; the gradient stays the same.
-  void expect_steps(const std::vector<int64_t>& sizes, const AdamWSettings& settings, int64_t first_step, int64_t steps, int rung,
-                    int64_t skip = 0) {
+  /// `steps` steps of tensors of these sizes, all in one call, the state compared after each; the gradient stays the
+  /// same.
+  void expect_steps(const std::vector<int64_t>& sizes, const AdamWSettings& settings, int64_t first_step, int64_t steps,
+                    int rung, int64_t skip = 0) {
     std::vector<Trained> all;
     std::vector<AdamWTensor> list;
     std::vector<std::vector<float>> gradients;
@@ -67,8 +69,9 @@ class AdamW : public KernelTest {
       expect_clean();
       for (size_t i = 0; i < all.size(); ++i) {
         expected[i].update(gradients[i], settings, step);
-        expect_state(all[i], expected[i],
-                     std::to_string(sizes[i]) + " values, step " + std::to_string(step) + ", rung " + std::to_string(rung));
+        expect_state(
+            all[i], expected[i],
+            std::to_string(sizes[i]) + " values, step " + std::to_string(step) + ", rung " + std::to_string(rung));
       }
     }
   }
@@ -117,7 +120,8 @@ TEST_F(AdamW, TwoStepsComputedByHand) {
   }
 }
 
-TEST_F(AdamW, WeightDecayIsDecoupled) {  // without a gradient only the decay is left, and it leaves no trace in the averages
+TEST_F(AdamW,
+       WeightDecayIsDecoupled) {  // without a gradient only the decay is left, and it leaves no trace in the averages
   for (int rung = 0; rung < kAdamWRungs; ++rung) {
     const auto tensor = trained({1, -2, 4, 0, 8}, {0, 0, 0, 0, 0});
     kernels::adamw(stream(), std::vector{tensor.tensor()}, {.learning_rate = 0.5, .weight_decay = 0.5}, 1, rung);

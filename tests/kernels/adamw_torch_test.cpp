@@ -1,15 +1,15 @@
-// AdamW for LibTorch against torch::optim::AdamW and ATen's fused kernel, on the CPU under the microscope and on CUDA when
-// there is one.
+// AdamW for LibTorch against torch::optim::AdamW and ATen's fused kernel, on the CPU under the microscope and on CUDA
+// when there is one.
 #include <gtest/gtest.h>
 
-#include <tenfold/adamw_torch.h>
+#include "kernels/adamw/adamw_torch.h"
 
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "places.h"
-#include "support.h"
+#include "tests/support/places.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -22,7 +22,8 @@ using torch::optim::AdamW;
 using torch::optim::AdamWOptions;
 using torch::optim::AdamWParamState;
 
-/// Parameters of awkward shapes, the same for each seed: more than one launch can do, one of them channels-last, one of 0 values.
+/// Parameters of awkward shapes, the same for each seed: more than one launch can do, one of them channels-last, one of
+/// 0 values.
 std::vector<Tensor> some_parameters(torch::Device device) {
   torch::manual_seed(45);
   std::vector<Tensor> all{torch::randn({1}), torch::randn({5, 123}), torch::randn({0, 3}), torch::randn({1000}),
@@ -79,14 +80,16 @@ TEST(FusedAdamW, OneStepIsThatOfTheFormulaInFloat64) {
     std::vector<Tensor> expected;
     for (const Tensor& one : parameters) {
       const Tensor p = one.detach().to(torch::kDouble), g = one.grad().to(torch::kDouble);
-      expected.push_back(p - 1e-2 * (g / (g.abs() + 1e-6) + 0.1 * p));  // in the first step both averages are the gradient's
+      expected.push_back(
+          p - 1e-2 * (g / (g.abs() + 1e-6) + 0.1 * p));  // in the first step both averages are the gradient's
     }
     optimizer_of<FusedAdamW>(parameters, kOptions).step();
     EXPECT_LE(distance(parameters, expected), 1e-6) << device;
   }
 }
 
-TEST(FusedAdamW, EachParameterCountsItsOwnSteps) {  // one without a gradient is passed over, and late ones begin at step 1
+TEST(FusedAdamW,
+     EachParameterCountsItsOwnSteps) {  // one without a gradient is passed over, and late ones begin at step 1
   const auto ours = some_parameters(torch::kCPU), theirs = some_parameters(torch::kCPU);
   auto fused = optimizer_of<FusedAdamW>(ours, kOptions);
   auto reference = optimizer_of<AdamW>(theirs, kOptions);
@@ -119,11 +122,14 @@ TEST(FusedAdamW, GroupsHaveTheirOwnOptions) {
   };
   const auto ours = train([](auto& groups) { return FusedAdamW(groups, kOptions); });
   EXPECT_LE(distance(ours, train([](auto& groups) { return AdamW(groups, kOptions); })), kTolerance);
-  EXPECT_GT(distance(ours, train([](auto& groups) { return AdamW(std::vector<Tensor>(groups[0].params()), kOptions); })), 1e-3);
+  EXPECT_GT(
+      distance(ours, train([](auto& groups) { return AdamW(std::vector<Tensor>(groups[0].params()), kOptions); })),
+      1e-3);
 }
 
 TEST(FusedAdamW, GoesOnFromAStateThatWasSavedAndFromLibTorchs) {
-  const auto trained = [](torch::optim::Optimizer& optimizer, const std::vector<Tensor>& parameters, uint64_t from, uint64_t to) {
+  const auto trained = [](torch::optim::Optimizer& optimizer, const std::vector<Tensor>& parameters, uint64_t from,
+                          uint64_t to) {
     for (uint64_t step = from; step <= to; ++step) {
       set_gradients(parameters, step);
       optimizer.step();
@@ -169,7 +175,8 @@ TEST(FusedAdamW, AGraphThatKeptTheOldValueNotices) {
   const Tensor loss = weight.square().sum();
   weight.mutable_grad() = torch::ones({3});
   FusedAdamW({weight}, kOptions).step();
-  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("modified by an inplace operation"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
 }
 
 TEST(FusedAdamW, TheClosureRunsWithGradientsAndItsLossIsReturned) {
@@ -199,7 +206,8 @@ TEST(FusedAdamW, MisuseIsNamed) {
   has(step_of(torch::randn({3}), torch::ones({3}).to_sparse()), "no sparse gradient");
   has(step_of(torch::randn({3}), torch::ones({3}), AdamWOptions(1e-3).amsgrad(true)), "no amsgrad");
   has(step_of(torch::randn({6}).slice(0, 0, 6, 2), torch::ones({3})), "gaps or overlaps");
-  const std::vector<Tensor> one{torch::randn({3})}, none, other{torch::randn({4})}, wide{torch::randn({3}, torch::kDouble)};
+  const std::vector<Tensor> one{torch::randn({3})}, none, other{torch::randn({4})},
+      wide{torch::randn({3}, torch::kDouble)};
   const auto call = [&](const std::vector<Tensor>& averages, const std::vector<Tensor>& gradients, int64_t step) {
     return message_of<c10::Error>([&] { fused::adamw_(one, averages, one, gradients, {}, step); });
   };

@@ -1,10 +1,10 @@
 // Cross-entropy, loss and gradient, against float64, for float, half and bfloat16.
-#include <tenfold/cross_entropy.h>
+#include "kernels/cross_entropy/cross_entropy.h"
 
 #include <stdexcept>
 #include <utility>
 
-#include "../../kernels/cross_entropy/cross_entropy_reference.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -21,9 +21,11 @@ const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1},   {5, 123},  {
                                                           {129, 7}, {2, 1024}, {1, 8192}, {2, 5027}};
 
 /// A class for each row; every third row does not count, when asked for.
-std::vector<int64_t> some_targets(int64_t rows, int64_t classes, bool ignore = false, int64_t ignore_index = kIgnoreIndex) {
+std::vector<int64_t> some_targets(int64_t rows, int64_t classes, bool ignore = false,
+                                  int64_t ignore_index = kIgnoreIndex) {
   std::vector<int64_t> targets;
-  for (int64_t row = 0; row < rows; ++row) targets.push_back(ignore && row % 3 == 1 ? ignore_index : (row * 7919 + 5) % classes);
+  for (int64_t row = 0; row < rows; ++row)
+    targets.push_back(ignore && row % 3 == 1 ? ignore_index : (row * 7919 + 5) % classes);
   return targets;
 }
 
@@ -42,10 +44,11 @@ class CrossEntropy : public KernelTest {
     const auto rows = static_cast<int64_t>(targets.size());
     const auto x = this->copied(logits, "logits");
     const auto t = this->copied(targets, "targets");
-    const auto losses = this->template poisoned<float>(rows, "losses"), mean = this->template poisoned<float>(1, "mean");
+    const auto losses = this->template poisoned<float>(rows, "losses"),
+               mean = this->template poisoned<float>(1, "mean");
     const auto counted = this->template poisoned<int64_t>(1, "counted");
-    kernels::cross_entropy(this->stream(), x.data(), mean.data(), losses.data(), counted.data(), t.data(), rows, classes, ignore_index,
-                           rung);
+    kernels::cross_entropy(this->stream(), x.data(), mean.data(), losses.data(), counted.data(), t.data(), rows,
+                           classes, ignore_index, rung);
     this->expect_clean();
     EXPECT_EQ(t.host(), targets) << "the targets were written to";
     return {x.host(), losses.host(), mean.host(), counted.host()[0]};
@@ -88,7 +91,8 @@ TYPED_TEST(CrossEntropy, IgnoredRowsGetNoLossNoGradientAndDoNotCount) {
 
 TYPED_TEST(CrossEntropy, NothingThatCountsMakesTheMeanNanAndTheGradientZero) {
   for (int rung = 0; rung < kCrossEntropyRungs; ++rung) {
-    const auto results = this->run(rounded<TypeParam>(normal_values(5 * 64, 45)), std::vector<int64_t>(5, kIgnoreIndex), 64, rung);
+    const auto results =
+        this->run(rounded<TypeParam>(normal_values(5 * 64, 45)), std::vector<int64_t>(5, kIgnoreIndex), 64, rung);
     EXPECT_TRUE(std::isnan(results.mean[0])) << "as PyTorch's mean of no loss";
     EXPECT_EQ(results.counted, 0);
     EXPECT_EQ(results.losses, std::vector<float>(5, 0.0F));
@@ -108,9 +112,11 @@ TYPED_TEST(CrossEntropy, ATargetThatIsNoClassMakesItsRowAndTheMeanNan) {
         EXPECT_EQ(results.counted, rows);
         const auto gradient = widened(results.gradient);
         for (int64_t row = 0; row < rows; ++row) {
-          EXPECT_EQ(std::isnan(results.losses[static_cast<size_t>(row)]), row == 1) << "target " << wrong << ", rung " << rung;
+          EXPECT_EQ(std::isnan(results.losses[static_cast<size_t>(row)]), row == 1)
+              << "target " << wrong << ", rung " << rung;
           for (int64_t c = 0; c < classes; ++c) {
-            ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(row * classes + c)]), row == 1) << "target " << wrong << ", rung " << rung;
+            ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(row * classes + c)]), row == 1)
+                << "target " << wrong << ", rung " << rung;
           }
         }
       }
@@ -160,8 +166,10 @@ TYPED_TEST(CrossEntropy, ANanInfinityOrNothingButMinusInfinityMakesTheRowNan) {
   for (int rung = 0; rung < kCrossEntropyRungs; ++rung) {
     const auto results = this->run(rounded<TypeParam>(values), some_targets(4, classes), classes, rung);
     const auto gradient = widened(results.gradient);
-    for (int64_t i = 0; i < 4 * classes; ++i) ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(i)]), i < 3 * classes) << rung << ", " << i;
-    for (size_t row = 0; row < 4; ++row) EXPECT_EQ(std::isnan(results.losses[row]), row < 3) << "rung " << rung << ", row " << row;
+    for (int64_t i = 0; i < 4 * classes; ++i)
+      ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(i)]), i < 3 * classes) << rung << ", " << i;
+    for (size_t row = 0; row < 4; ++row)
+      EXPECT_EQ(std::isnan(results.losses[row]), row < 3) << "rung " << rung << ", row " << row;
     EXPECT_TRUE(std::isnan(results.mean[0]));
   }
 }
@@ -172,14 +180,15 @@ TYPED_TEST(CrossEntropy, LogitsThatBeginBetweenPackets) {
   auto shifted = in.given;
   shifted.insert(shifted.begin(), in.given[0]);
   const auto targets = some_targets(rows, classes, true);
-  const auto expected = cross_entropy_reference(in.wide, targets, rows, classes, kIgnoreIndex, rounding_of<TypeParam>());
+  const auto expected =
+      cross_entropy_reference(in.wide, targets, rows, classes, kIgnoreIndex, rounding_of<TypeParam>());
   for (int rung = 0; rung < kCrossEntropyRungs; ++rung) {
     const auto x = this->copied(shifted);
     const auto t = this->copied(targets);
     const auto losses = this->template poisoned<float>(rows), mean = this->template poisoned<float>(1);
     const auto counted = this->template poisoned<int64_t>(1);
-    kernels::cross_entropy(this->stream(), x.data() + 1, mean.data(), losses.data(), counted.data(), t.data(), rows, classes, kIgnoreIndex,
-                           rung);
+    kernels::cross_entropy(this->stream(), x.data() + 1, mean.data(), losses.data(), counted.data(), t.data(), rows,
+                           classes, kIgnoreIndex, rung);
     this->expect_clean();
     auto result = x.host();
     EXPECT_EQ(static_cast<float>(result[0]), static_cast<float>(shifted[0])) << "written before the first row";
@@ -204,7 +213,8 @@ TEST(CrossEntropyReference, TheGradientIsTheSlopeOfTheMean) {
   };
   const auto gradient = reference(in).gradient.values;
   for (size_t i = 0; i < in.size(); ++i) {
-    EXPECT_NEAR(gradient[i], slope_of([&](const std::vector<double>& x) { return reference(x).mean.values[0]; }, in, i), 1e-9);
+    EXPECT_NEAR(gradient[i], slope_of([&](const std::vector<double>& x) { return reference(x).mean.values[0]; }, in, i),
+                1e-9);
   }
 }
 
@@ -214,8 +224,8 @@ TEST_F(CrossEntropyOfFloat, RefusesWhatCannotBe) {
   const auto x = copied<float>({1}), losses = poisoned<float>(1), mean = poisoned<float>(1);
   const auto targets = copied<int64_t>({0}), counted = poisoned<int64_t>(1);
   const auto call = [&](int64_t rows, int64_t classes, int rung) {
-    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex,
-                           rung);
+    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows,
+                           classes, kIgnoreIndex, rung);
   };
   expect_refused(call, kCrossEntropyRungs);
 }
@@ -232,10 +242,11 @@ TEST_F(CrossEntropyOfFloat, EachRungReadsLess) {
   for (int rung = 0; rung < kCrossEntropyRungs; ++rung) {
     const auto x = copied(in, "logits");
     device_.reset();
-    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex,
-                           rung);
+    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows,
+                           classes, kIgnoreIndex, rung);
     const auto report = device_.report();
-    EXPECT_EQ(bytes_asked(report, simt::Kind::load, "logits"), reads[rung] + rows * 4) << "rung " << rung << "; the targets' logits too";
+    EXPECT_EQ(bytes_asked(report, simt::Kind::load, "logits"), reads[rung] + rows * 4)
+        << "rung " << rung << "; the targets' logits too";
     EXPECT_EQ(bytes_asked(report, simt::Kind::store, "logits"), bytes) << "rung " << rung;
     EXPECT_EQ(widest(report, simt::Kind::load, "logits").sectors_per_request, sectors[rung]) << "rung " << rung;
     EXPECT_EQ(widest(report, simt::Kind::store, "logits").sectors_per_request, sectors[rung]) << "rung " << rung;
@@ -251,8 +262,8 @@ TEST_F(CrossEntropyOfFloat, IgnoredRowsAreNotRead) {
   for (int rung = 0; rung < kCrossEntropyRungs; ++rung) {
     const auto x = copied(rounded<__half>(normal_values(rows * classes, 55)), "logits");
     device_.reset();
-    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows, classes, kIgnoreIndex,
-                           rung);
+    kernels::cross_entropy(stream(), x.data(), mean.data(), losses.data(), counted.data(), targets.data(), rows,
+                           classes, kIgnoreIndex, rung);
     const auto report = device_.report();
     EXPECT_EQ(bytes_asked(report, simt::Kind::load, "logits"), 0) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::store, "logits"), rows * classes * 2) << "rung " << rung;

@@ -1,10 +1,10 @@
 // Embedding forward and backward against float64, for float, half and bfloat16, with ids that are out of range.
-#include <tenfold/embedding.h>
+#include "kernels/embedding/embedding.h"
 
 #include <random>
 #include <stdexcept>
 
-#include "../../kernels/embedding/embedding_reference.h"
+#include "kernels/embedding/embedding_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -21,8 +21,8 @@ const EmbeddingShape kShapes[] = {{1, 1, 1},     {5, 123, 7},  {3, 1000, 50}, {7
                                   {33, 64, 200}, {129, 24, 3}, {300, 8, 2},   {40, 264, 11}};
 
 std::string text_of(const EmbeddingShape& s, int rung) {
-  return "tokens " + std::to_string(s.tokens) + " width " + std::to_string(s.width) + " vocabulary " + std::to_string(s.vocabulary) +
-         " rung " + std::to_string(rung);
+  return "tokens " + std::to_string(s.tokens) + " width " + std::to_string(s.width) + " vocabulary " +
+         std::to_string(s.vocabulary) + " rung " + std::to_string(rung);
 }
 
 std::vector<int64_t> random_ids(int64_t tokens, int64_t vocabulary, uint64_t seed) {
@@ -48,8 +48,8 @@ class Embedding : public KernelTest {
   }
 
   /// The table's gradient; `skip` values lie before each array.
-  std::vector<double> gradient(const Values<T>& before, const Values<T>& g, const std::vector<int64_t>& ids, const EmbeddingShape& s,
-                               int rung, int64_t skip = 0) {
+  std::vector<double> gradient(const Values<T>& before, const Values<T>& g, const std::vector<int64_t>& ids,
+                               const EmbeddingShape& s, int rung, int64_t skip = 0) {
     const auto shifted = [&](std::vector<T> values) {
       values.insert(values.begin(), static_cast<size_t>(skip), values[0]);
       return this->copied(values);
@@ -57,15 +57,16 @@ class Embedding : public KernelTest {
     const auto grad_weight = shifted(before.given), grad_out = shifted(g.given);
     const kernels::SortedIds sorted(ids);
     const auto tokens = this->copied(sorted.ids, "ids"), order = this->copied(sorted.order, "order");
-    kernels::embedding_backward(this->stream(), grad_weight.data() + skip, grad_out.data() + skip, tokens.data(), order.data(), s.tokens,
-                                s.width, s.vocabulary, rung);
+    kernels::embedding_backward(this->stream(), grad_weight.data() + skip, grad_out.data() + skip, tokens.data(),
+                                order.data(), s.tokens, s.width, s.vocabulary, rung);
     this->expect_clean();
     const auto result = widened(grad_weight.host());
     return {result.begin() + skip, result.end()};
   }
   void expect_backward(const EmbeddingShape& s, const std::vector<int64_t>& ids, int rung, int64_t skip = 0) {
     const Values<T> before(normal_values(s.vocabulary * s.width, 191)), g(normal_values(s.tokens * s.width, 192));
-    const auto expected = kernels::embedding_backward_reference(before.wide, g.wide, ids, s.width, s.vocabulary, rounding_of<T>());
+    const auto expected =
+        kernels::embedding_backward_reference(before.wide, g.wide, ids, s.width, s.vocabulary, rounding_of<T>());
     const auto result = gradient(before, g, ids, s, rung, skip);
     expect_all(result, expected, text_of(s, rung) + " skip " + std::to_string(skip));
     if (rung > 0) {
@@ -77,11 +78,13 @@ TYPED_TEST_SUITE(Embedding, RowTypes);
 
 TYPED_TEST(Embedding, EveryRungCopiesTheRows) {
   for (int rung = 0; rung < kEmbeddingRungs; ++rung) {
-    for (const auto& shape : kShapes) this->expect_forward(shape, random_ids(shape.tokens, shape.vocabulary, 193), rung);
+    for (const auto& shape : kShapes)
+      this->expect_forward(shape, random_ids(shape.tokens, shape.vocabulary, 193), rung);
   }
 }
 
-const std::vector<int64_t> kSomeUnknown = {3, -1, 4, 5, std::numeric_limits<int64_t>::max(), 0, 4, std::numeric_limits<int64_t>::min(), -1};
+const std::vector<int64_t> kSomeUnknown = {
+    3, -1, 4, 5, std::numeric_limits<int64_t>::max(), 0, 4, std::numeric_limits<int64_t>::min(), -1};
 
 TYPED_TEST(Embedding, AnIdOutOfRangeGivesNaNAndTouchesNothing) {
   for (int rung = 0; rung < kEmbeddingRungs; ++rung) {
@@ -95,14 +98,16 @@ TYPED_TEST(Embedding, AnIdOutOfRangeGivesNaNAndTouchesNothing) {
 
 TYPED_TEST(Embedding, BackwardMatchesFloat64AndRepeatsItsBits) {
   for (int rung = this->kFirstBackwardRung; rung < kEmbeddingBackwardRungs; ++rung) {
-    for (const auto& shape : kShapes) this->expect_backward(shape, random_ids(shape.tokens, shape.vocabulary, 194), rung);
-    this->expect_backward({3, 2077, 2}, {1, 0, 1}, rung);                   // more column tiles than blocks side by side
+    for (const auto& shape : kShapes)
+      this->expect_backward(shape, random_ids(shape.tokens, shape.vocabulary, 194), rung);
+    this->expect_backward({3, 2077, 2}, {1, 0, 1}, rung);  // more column tiles than blocks side by side
     this->expect_backward({50, 40, 9}, std::vector<int64_t>(50, 4), rung);  // one run of all tokens
     this->expect_backward({16, 64, 6}, random_ids(16, 6, 195), rung, 1);    // arrays that begin between packets
   }
 }
 
-TYPED_TEST(Embedding, ManySmallGradientsAreNotLost) {  // 1 + 1000 * 2^-12: in half or bfloat16 each addition alone would vanish
+TYPED_TEST(Embedding,
+           ManySmallGradientsAreNotLost) {  // 1 + 1000 * 2^-12: in half or bfloat16 each addition alone would vanish
   const EmbeddingShape s{1000, 8, 2};
   const Values<TypeParam> before(std::vector<float>(16, 1)), g(std::vector<float>(8000, 0x1p-12F));
   for (int rung = 1; rung < kEmbeddingBackwardRungs; ++rung) {
@@ -120,13 +125,15 @@ TEST_F(EmbeddingOfFloat, WithoutAnOrderPlacesAreTokens) {  // rung 0 takes the i
   const EmbeddingShape s{6, 5, 4};
   const Values<float> before(normal_values(s.vocabulary * s.width, 201)), g(normal_values(s.tokens * s.width, 202));
   for (int rung = 0; rung < kEmbeddingBackwardRungs; ++rung) {
-    const std::vector<int64_t> of_tokens = rung == 0 ? std::vector<int64_t>{3, 0, 2, 2, 0, 3} : std::vector<int64_t>{0, 0, 2, 2, 2, 3};
+    const std::vector<int64_t> of_tokens =
+        rung == 0 ? std::vector<int64_t>{3, 0, 2, 2, 0, 3} : std::vector<int64_t>{0, 0, 2, 2, 2, 3};
     const auto grad_weight = copied(before.given, "grad_weight"), grad_out = copied(g.given, "grad_out");
     const auto ids = copied(of_tokens, "ids");
-    kernels::embedding_backward(stream(), grad_weight.data(), grad_out.data(), ids.data(), nullptr, s.tokens, s.width, s.vocabulary, rung);
+    kernels::embedding_backward(stream(), grad_weight.data(), grad_out.data(), ids.data(), nullptr, s.tokens, s.width,
+                                s.vocabulary, rung);
     expect_clean();
-    const auto expected =
-        kernels::embedding_backward_reference(before.wide, g.wide, of_tokens, s.width, s.vocabulary, kernels::kFloatRounding);
+    const auto expected = kernels::embedding_backward_reference(before.wide, g.wide, of_tokens, s.width, s.vocabulary,
+                                                                kernels::kFloatRounding);
     expect_all(grad_weight.host(), expected, text_of(s, rung));
   }
 }
@@ -134,9 +141,11 @@ TEST_F(EmbeddingOfFloat, WithoutAnOrderPlacesAreTokens) {  // rung 0 takes the i
 TEST(EmbeddingReference, BackwardIsTheSlopeOfForward) {
   const EmbeddingShape s{6, 3, 4};
   const std::vector<int64_t> ids = {2, 0, 2, 2, 3, 0};
-  const auto weight = widened(normal_values(s.vocabulary * s.width, 196)), g = widened(normal_values(s.tokens * s.width, 197));
+  const auto weight = widened(normal_values(s.vocabulary * s.width, 196)),
+             g = widened(normal_values(s.tokens * s.width, 197));
   const std::vector<double> zeros(weight.size());
-  const auto gradient = kernels::embedding_backward_reference(zeros, g, ids, s.width, s.vocabulary, kernels::kFloatRounding).values;
+  const auto gradient =
+      kernels::embedding_backward_reference(zeros, g, ids, s.width, s.vocabulary, kernels::kFloatRounding).values;
   const auto loss = [&](const std::vector<double>& w) {
     return dot(g, kernels::embedding_reference(w, ids, s.width, s.vocabulary).values);
   };
@@ -151,7 +160,8 @@ TEST_F(EmbeddingOfFloat, RefusesWhatCannotBe) {
     kernels::embedding(stream(), x.data(), x.data() + 1, ids.data(), tokens, width, vocabulary, rung);
   };
   const auto backward = [&](int64_t tokens, int64_t width, int64_t vocabulary, int rung) {
-    kernels::embedding_backward(stream(), x.data(), x.data() + 1, ids.data(), ids.data(), tokens, width, vocabulary, rung);
+    kernels::embedding_backward(stream(), x.data(), x.data() + 1, ids.data(), ids.data(), tokens, width, vocabulary,
+                                rung);
   };
   EXPECT_THROW(forward(0, 1, 1, 0), std::invalid_argument);
   EXPECT_THROW(forward(1, 0, 1, 0), std::invalid_argument);
@@ -196,7 +206,8 @@ TEST_F(EmbeddingOfFloat, SortedTokensNeedNoAtomicsAndWriteEachRowOnce) {
   const auto ids = copied(sorted.ids, "ids"), order = copied(sorted.order, "order");
   for (int rung = 0; rung < kEmbeddingBackwardRungs; ++rung) {
     device_.reset();
-    kernels::embedding_backward(stream(), grad_weight.data(), g.data(), ids.data(), order.data(), tokens, width, vocabulary, rung);
+    kernels::embedding_backward(stream(), grad_weight.data(), g.data(), ids.data(), order.data(), tokens, width,
+                                vocabulary, rung);
     const auto report = device_.report();
     EXPECT_TRUE(report.clean()) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::load, "grad_out"), tokens * row) << "rung " << rung;
@@ -207,7 +218,8 @@ TEST_F(EmbeddingOfFloat, SortedTokensNeedNoAtomicsAndWriteEachRowOnce) {
   }
 }
 
-TEST_F(EmbeddingOfFloat, UnsortedIdsAreARace) {  // two runs of one id: two blocks write one row, and the microscope says so
+TEST_F(EmbeddingOfFloat,
+       UnsortedIdsAreARace) {  // two runs of one id: two blocks write one row, and the microscope says so
   const int64_t width = 32;
   const auto g = copied(normal_values(3 * width, 200), "grad_out");
   const auto grad_weight = copied(std::vector<float>(static_cast<size_t>(2 * width)), "grad_weight");

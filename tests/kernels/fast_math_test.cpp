@@ -1,11 +1,11 @@
-// fast_math against float64, within what NVIDIA documents; and the model of its errors. On a GPU the documented bounds are put to
-// the test; under the microscope the intrinsics are exact functions, and the test is of everything else.
-#include <tenfold/fast_math.h>
+// fast_math against float64, within what NVIDIA documents; and the model of its errors. On a GPU the documented bounds
+// are put to the test; under the microscope the intrinsics are exact functions, and the test is of everything else.
+#include "kernels/fast_math/fast_math.h"
 
 #include <limits>
 #include <stdexcept>
 
-#include "../../kernels/fast_math/fast_math_reference.h"
+#include "kernels/fast_math/fast_math_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -25,8 +25,8 @@ std::vector<MathFunction> all_functions() {
 std::vector<float> evenly(int64_t count, double from, double to) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) {
-    values.push_back(
-        static_cast<float>(from + (to - from) * static_cast<double>(i) / static_cast<double>(std::max<int64_t>(count - 1, 1))));
+    values.push_back(static_cast<float>(from + (to - from) * static_cast<double>(i) /
+                                                   static_cast<double>(std::max<int64_t>(count - 1, 1))));
   }
   return values;
 }
@@ -42,8 +42,8 @@ class FastMath : public KernelTest {
   void expect_right(const std::vector<float>& in, MathFunction function, int repeats) {
     for (int rung = 0; rung < kFastMathRungs; ++rung) {
       expect_all(run(in, function, repeats, rung), kernels::fast_math_reference(in, function, repeats, rung),
-                 "function " + std::to_string(static_cast<int>(function)) + ", n " + std::to_string(in.size()) + ", repeats " +
-                     std::to_string(repeats) + ", rung " + std::to_string(rung));
+                 "function " + std::to_string(static_cast<int>(function)) + ", n " + std::to_string(in.size()) +
+                     ", repeats " + std::to_string(repeats) + ", rung " + std::to_string(rung));
     }
   }
 };
@@ -65,13 +65,15 @@ TEST_F(FastMath, LargeArguments) {
   expect_right(evenly(4001, -1e5, 1e5), MathFunction::sine, 1);
   expect_right(evenly(4001, -110, 110), MathFunction::sigmoid, 1);
   expect_right(evenly(4001, -14, 14), MathFunction::gelu, 1);
-  expect_right({0x1p-126F, 0x1p-60F, 1e-20F, 1, 1e20F, std::numeric_limits<float>::max()}, MathFunction::inverse_root, 1);
+  expect_right({0x1p-126F, 0x1p-60F, 1e-20F, 1, 1e20F, std::numeric_limits<float>::max()}, MathFunction::inverse_root,
+               1);
 }
 
 TEST_F(FastMath, NanStaysNan) {
   for (const MathFunction function : all_functions()) {
     for (int rung = 0; rung < kFastMathRungs; ++rung) {
-      EXPECT_TRUE(std::isnan(run({std::numeric_limits<float>::quiet_NaN()}, function, 2, rung)[0])) << static_cast<int>(function);
+      EXPECT_TRUE(std::isnan(run({std::numeric_limits<float>::quiet_NaN()}, function, 2, rung)[0]))
+          << static_cast<int>(function);
     }
   }
 }
@@ -96,7 +98,8 @@ struct Modelled {
 Modelled modelled(MathFunction function, double from, double to) {
   Modelled worst;
   for (const float x : evenly(200'001, from, to)) {
-    const double exact = kernels::math_value(function, x), error = std::abs(kernels::modelled_value(function, x) - exact);
+    const double exact = kernels::math_value(function, x),
+                 error = std::abs(kernels::modelled_value(function, x) - exact);
     worst.of_bound = std::max(worst.of_bound, error / kernels::documented_error(function, 1, x));
     worst.ulps = std::max(worst.ulps, error / kernels::ulp(exact));
     worst.absolute = std::max(worst.absolute, error);
@@ -128,7 +131,8 @@ TEST(FastMathError, DocumentedNumbers) {
   EXPECT_EQ(kernels::ulp(-0.75), 0x1p-24);
   EXPECT_EQ(kernels::ulp(0), 0x1p-149);
   EXPECT_EQ(documented_error(MathFunction::exponential, 0, 80) / kernels::ulp(std::exp(80.0)), 2.5);
-  EXPECT_EQ(documented_error(MathFunction::exponential, 1, 80) / kernels::ulp(std::exp(80.0)), 95.5) << "2 + floor(1.173 * 80)";
+  EXPECT_EQ(documented_error(MathFunction::exponential, 1, 80) / kernels::ulp(std::exp(80.0)), 95.5)
+      << "2 + floor(1.173 * 80)";
   EXPECT_EQ(documented_error(MathFunction::sine, 1, 3), std::exp2(-21.41));
   EXPECT_EQ(documented_error(MathFunction::sine, 1, 6), std::exp2(-20.5));
   EXPECT_EQ(documented_error(MathFunction::sine, 1, 314), std::exp2(-14.7));
@@ -136,12 +140,15 @@ TEST(FastMathError, DocumentedNumbers) {
   EXPECT_EQ(documented_error(MathFunction::sine, 0, 315), 2.5 * kernels::ulp(std::sin(315.0)));
   // 1 + exp(87.5) is past 2^126, where __fdividef gives 0.
   EXPECT_GE(documented_error(MathFunction::sigmoid, 1, -87.5), kernels::math_value(MathFunction::sigmoid, -87.5));
-  EXPECT_LT(documented_error(MathFunction::sigmoid, 0, -87.5), 1e-6 * kernels::math_value(MathFunction::sigmoid, -87.5));
+  EXPECT_LT(documented_error(MathFunction::sigmoid, 0, -87.5),
+            1e-6 * kernels::math_value(MathFunction::sigmoid, -87.5));
 }
 
 #ifdef TENFOLD_COUNTED
 
-TEST_F(FastMath, BothRungsMoveTheSameBytes) {  // 1024 floats in and out: 32 requests of 4 sectors each way, however often evaluated
+TEST_F(
+    FastMath,
+    BothRungsMoveTheSameBytes) {  // 1024 floats in and out: 32 requests of 4 sectors each way, however often evaluated
   const auto in = copied(evenly(1024, 1, 2)), out = poisoned<float>(1024);
   for (const MathFunction function : all_functions()) {
     for (int rung = 0; rung < kFastMathRungs; ++rung) {

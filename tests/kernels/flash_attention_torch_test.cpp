@@ -1,16 +1,16 @@
-// fused::flash_attention against ATen's scaled_dot_product_attention in float64: forward and gradients, on the CPU under the
-// microscope and on CUDA when there is one.
+// fused::flash_attention against ATen's scaled_dot_product_attention in float64: forward and gradients, on the CPU
+// under the microscope and on CUDA when there is one.
 #include <gtest/gtest.h>
 
-#include <tenfold/flash_attention_torch.h>
+#include "kernels/flash_attention/flash_attention_torch.h"
 
 #include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "places.h"
-#include "support.h"
+#include "tests/support/places.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -29,7 +29,9 @@ const std::vector<Shape> kShapes = {{1, 1, 1, 1, 32, true},     {2, 2, 5, 5, 32,
                                     {2, 1, 33, 70, 128, false}, {1, 1, 17, 4, 64, true}, {1, 3, 4, 17, 64, true}};
 
 Three arguments(const Shape& s, const Place& place) {
-  const auto values = [&](int64_t length) { return torch::randn({s.batch, s.heads, length, s.width}).to(place.device, place.type); };
+  const auto values = [&](int64_t length) {
+    return torch::randn({s.batch, s.heads, length, s.width}).to(place.device, place.type);
+  };
   return {values(s.queries), values(s.keys), values(s.keys)};
 }
 
@@ -52,10 +54,12 @@ TEST(FlashAttentionTorch, ForwardAndGradientsAreThoseOfAtenInFloat64) {
       Three wide;
       for (size_t i = 0; i < 3; ++i) wide[i] = given[i].cpu().to(torch::kDouble);
       const auto ours = results(fused::flash_attention, given, weights, shape.causal);
-      const auto expected = results(fused::reference::flash_attention, wide, weights.cpu().to(torch::kDouble), shape.causal);
+      const auto expected =
+          results(fused::reference::flash_attention, wide, weights.cpu().to(torch::kDouble), shape.causal);
       for (size_t i = 0; i < expected.size(); ++i) {
-        const std::string what = c10::str(given[0].sizes(), ", keys ", shape.keys, " ", place.device, " ", c10::toString(place.type)) +
-                                 (i == 0 ? ": result" : ": gradient " + std::to_string(i));
+        const std::string what =
+            c10::str(given[0].sizes(), ", keys ", shape.keys, " ", place.device, " ", c10::toString(place.type)) +
+            (i == 0 ? ": result" : ": gradient " + std::to_string(i));
         ASSERT_EQ(ours[i].scalar_type(), place.type) << what;
         ASSERT_EQ(ours[i].sizes(), expected[i].sizes()) << what;
         // Sums over keys and queries: their errors are small beside the largest entry, not beside each.
@@ -117,7 +121,9 @@ TEST(FlashAttentionTorch, GradientsAreFiniteDifferences) {
           Three moved = wide;
           moved[input] = wide[input].clone();
           moved[input].view(-1)[i] += step;
-          return (fused::reference::flash_attention(moved[0], moved[1], moved[2], false) * wide_weights).sum().item<double>();
+          return (fused::reference::flash_attention(moved[0], moved[1], moved[2], false) * wide_weights)
+              .sum()
+              .item<double>();
         };
         const double slope = (at(1e-5) - at(-1e-5)) / 2e-5;
         EXPECT_NEAR(ours[input + 1].reshape(-1)[i].item<double>(), slope, 2e-5 * (1 + std::abs(slope)))
@@ -142,7 +148,9 @@ TEST(FlashAttentionTorch, MisuseIsNamed) {
   const Tensor narrow = torch::randn({1, 1, 4, 16});
   EXPECT_TRUE(has(refusal(narrow, narrow, narrow), "head_dim is 16; it must be 32, 64 or 128"));
   const Tensor input = q.clone().requires_grad_(), sum = fused::flash_attention(input, q, q, true).square().sum();
-  const auto second_order = [&] { torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true); };
+  const auto second_order = [&] {
+    torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+  };
   EXPECT_TRUE(has(message_of<c10::Error>(second_order), "create_graph"));
 }
 

@@ -1,14 +1,14 @@
-// The LibTorch bindings against ATen in float64: forward and gradients, on the CPU under the microscope and on CUDA when
-// there is one.
+// The LibTorch bindings against ATen in float64: forward and gradients, on the CPU under the microscope and on CUDA
+// when there is one.
 #include <gtest/gtest.h>
 
-#include <tenfold/bias_gelu_torch.h>
-#include <tenfold/cross_entropy_torch.h>
-#include <tenfold/embedding_torch.h>
-#include <tenfold/layer_norm_torch.h>
-#include <tenfold/rms_norm_torch.h>
-#include <tenfold/rope_torch.h>
-#include <tenfold/softmax_torch.h>
+#include "kernels/bias_gelu/bias_gelu_torch.h"
+#include "kernels/cross_entropy/cross_entropy_torch.h"
+#include "kernels/embedding/embedding_torch.h"
+#include "kernels/layer_norm/layer_norm_torch.h"
+#include "kernels/rms_norm/rms_norm_torch.h"
+#include "kernels/rope/rope_torch.h"
+#include "kernels/softmax/softmax_torch.h"
 
 #include <functional>
 #include <string>
@@ -20,9 +20,9 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
-#include "../../kernels/torch_binding.h"
-#include "places.h"
-#include "support.h"
+#include "kernels/torch_binding.h"
+#include "tests/support/places.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -76,7 +76,9 @@ Pair rope_pair(const std::vector<int64_t>& shape) {
   const auto angles = fused::rope_angles(shape[shape.size() - 3] + 2, shape.back());
   return {"rope",
           {shape},
-          [angles](const Tensors& t) { return fused::rope(t[0], {angles.cosines.to(t[0].device()), angles.sines.to(t[0].device())}); },
+          [angles](const Tensors& t) {
+            return fused::rope(t[0], {angles.cosines.to(t[0].device()), angles.sines.to(t[0].device())});
+          },
           [angles](const Tensors& t) { return fused::reference::rope(t[0], angles); }};
 }
 
@@ -95,22 +97,24 @@ Pair cross_entropy_pair(const std::vector<int64_t>& shape, bool in_place) {
   Tensor targets = torch::randint(shape.back(), rows, torch::kLong);
   if (targets.numel() > 1) targets.view(-1).slice(0, 1, targets.numel(), 3).fill_(kernels::kIgnoreIndex);
   const auto ours = in_place ? fused::cross_entropy_ : fused::cross_entropy;
-  return {in_place ? "cross_entropy_" : "cross_entropy",
-          {shape},
-          // Not the leaf itself, whose place may not be taken.
-          [targets, ours](const Tensors& t) { return ours(t[0] * 2, targets.to(t[0].device()), kernels::kIgnoreIndex); },
-          [targets](const Tensors& t) { return fused::reference::cross_entropy(t[0] * 2, targets); },
-          /*float_result=*/true};
+  return {
+      in_place ? "cross_entropy_" : "cross_entropy",
+      {shape},
+      // Not the leaf itself, whose place may not be taken.
+      [targets, ours](const Tensors& t) { return ours(t[0] * 2, targets.to(t[0].device()), kernels::kIgnoreIndex); },
+      [targets](const Tensors& t) { return fused::reference::cross_entropy(t[0] * 2, targets); },
+      /*float_result=*/true};
 }
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> all;
-  for (const std::vector<int64_t>& shape :
-       std::vector<std::vector<int64_t>>{{1}, {1, 1}, {5, 123}, {2, 3, 64}, {3, 1000}, {7, 31}, {2, 2, 2, 40}, {1, 1025}}) {
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
+           {1}, {1, 1}, {5, 123}, {2, 3, 64}, {3, 1000}, {7, 31}, {2, 2, 2, 40}, {1, 1025}}) {
     for (Pair& pair : row_pairs(shape)) all.push_back(std::move(pair));
     for (const bool in_place : {false, true}) all.push_back(cross_entropy_pair(shape, in_place));
   }
-  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{1, 1, 2}, {2, 5, 3, 64}, {7, 2, 6}, {2, 2, 3, 1, 24}}) {
+  for (const std::vector<int64_t>& shape :
+       std::vector<std::vector<int64_t>>{{1, 1, 2}, {2, 5, 3, 64}, {7, 2, 6}, {2, 2, 3, 1, 24}}) {
     all.push_back(rope_pair(shape));
   }
   all.push_back(embedding_pair(1, 1, {1}));
@@ -160,10 +164,12 @@ TEST(FusedTorch, ForwardAndGradientsAreThoseOfAtenInFloat64) {
       const Tensor weights = weights_for(pair, given);
       Tensors wide;
       for (const Tensor& one : given) wide.push_back(one.cpu().to(torch::kDouble));
-      const Tensors ours = results(pair.ours, given, weights), expected = results(pair.reference, wide, weights.cpu().to(torch::kDouble));
+      const Tensors ours = results(pair.ours, given, weights),
+                    expected = results(pair.reference, wide, weights.cpu().to(torch::kDouble));
       for (size_t i = 0; i < expected.size(); ++i) {
-        const std::string what = pair.name + " " + c10::str(torch::IntArrayRef(pair.shapes[0])) + " " + c10::str(place.device) + " " +
-                                 c10::toString(place.type) + (i == 0 ? ": result" : ": gradient " + std::to_string(i));
+        const std::string what = pair.name + " " + c10::str(torch::IntArrayRef(pair.shapes[0])) + " " +
+                                 c10::str(place.device) + " " + c10::toString(place.type) +
+                                 (i == 0 ? ": result" : ": gradient " + std::to_string(i));
         ASSERT_EQ(ours[i].scalar_type(), i == 0 && pair.float_result ? torch::kFloat : place.type) << what;
         ASSERT_EQ(ours[i].device().type(), place.device.type()) << what;
         ASSERT_EQ(ours[i].sizes(), expected[i].sizes()) << what;
@@ -225,7 +231,8 @@ TEST(FusedTorch, InputsThatAreNotContiguousAreRead) {
       };
       EXPECT_TRUE(torch::equal(pair.ours(given), pair.ours(straight))) << pair.name;
       const Tensors of_given = gradients(given), of_straight = gradients(straight);
-      for (size_t i = 0; i < of_given.size(); ++i) EXPECT_TRUE(torch::equal(of_given[i], of_straight[i])) << pair.name << ", input " << i;
+      for (size_t i = 0; i < of_given.size(); ++i)
+        EXPECT_TRUE(torch::equal(of_given[i], of_straight[i])) << pair.name << ", input " << i;
     }
   }
 }
@@ -245,13 +252,16 @@ TEST(FusedTorch, TensorsMayOverlapInMemory) {
         return inputs;
       };
       const Tensors ours = gradients(false), expected = gradients(true);
-      for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::equal(ours[i], expected[i])) << pair.name << ", input " << i;
+      for (size_t i = 0; i < ours.size(); ++i)
+        EXPECT_TRUE(torch::equal(ours[i], expected[i])) << pair.name << ", input " << i;
     }
     const Tensor all = torch::randn({40}).to(place.device, place.type), x = all.slice(0, 0, 30).view({3, 10});
     const auto vector = [&](int64_t begin) { return all.slice(0, begin, begin + 10); };
     // Parameters behind the input's end that only touch each other, and ones within it.
-    for (const auto& [weight, bias] : {std::pair{vector(25), vector(30)}, {vector(5), vector(15)}, {vector(5), vector(30)}}) {
-      EXPECT_TRUE(torch::equal(fused::layer_norm(x, weight, bias), fused::layer_norm(x.clone(), weight.clone(), bias.clone())));
+    for (const auto& [weight, bias] :
+         {std::pair{vector(25), vector(30)}, {vector(5), vector(15)}, {vector(5), vector(30)}}) {
+      EXPECT_TRUE(
+          torch::equal(fused::layer_norm(x, weight, bias), fused::layer_norm(x.clone(), weight.clone(), bias.clone())));
     }
   }
 }
@@ -291,7 +301,8 @@ TEST(FusedTorch, CrossEntropyInPlaceLeavesTheGradientInTheLogits) {
   // Of all that a backward() needs nothing may have been overwritten in silence.
   const Tensor y = x * 3, square = y.square().sum();
   const Tensor loss = fused::cross_entropy_(y, targets) + square;
-  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("modified by an inplace operation"), std::string::npos);
+  EXPECT_NE(message_of<c10::Error>([&] { loss.backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
   // The other one keeps them, and its gradient survives a second backward().
   const Tensor kept = (x * 3).detach(), before = kept.clone(), again = kept.clone().requires_grad_();
   fused::cross_entropy(kept, targets);
@@ -348,29 +359,40 @@ TEST(FusedTorch, KernelsRunOnTheCurrentStream) {
 TEST(FusedTorch, MisuseIsNamed) {
   const Tensor x = torch::randn({2, 4}), w = torch::ones({4});
   const auto has = [](const std::string& message, const char* part) { return message.find(part) != std::string::npos; };
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::softmax(torch::randn({0, 4})); }), "must have a dimension and an element"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::softmax(torch::randn({0, 4})); }),
+                  "must have a dimension and an element"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::softmax(torch::tensor(1.0F)); }), "must have a dimension"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::softmax(x.to(torch::kDouble)); }), "takes float, half and bfloat16, not Double"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::layer_norm(x, torch::ones({3}), w); }), "weight must have shape (4); it has [3]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::softmax(x.to(torch::kDouble)); }),
+                  "takes float, half and bfloat16, not Double"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::layer_norm(x, torch::ones({3}), w); }),
+                  "weight must have shape (4); it has [3]"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::layer_norm(x, w, Tensor()); }), "bias must have shape (4)"));
-  EXPECT_TRUE(
-      has(message_of<c10::Error>([&] { fused::bias_gelu(x, w.to(torch::kHalf), Gelu::tanh); }), "bias is Half on cpu and the input Float"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rms_norm(x, torch::ones({3})); }), "weight must have shape (4); it has [3]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::bias_gelu(x, w.to(torch::kHalf), Gelu::tanh); }),
+                  "bias is Half on cpu and the input Float"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rms_norm(x, torch::ones({3})); }),
+                  "weight must have shape (4); it has [3]"));
   const Tensor heads = torch::randn({2, 3, 4}), ids = torch::zeros({2}, torch::kLong);
-  const auto angles = fused::rope_angles(2, 4), halves = fused::RopeAngles{angles.cosines.to(torch::kHalf), angles.sines};
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(x, angles); }), "must have shape (..., T, H, even head_dim); it has [2, 4]"));
+  const auto angles = fused::rope_angles(2, 4),
+             halves = fused::RopeAngles{angles.cosines.to(torch::kHalf), angles.sines};
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(x, angles); }),
+                  "must have shape (..., T, H, even head_dim); it has [2, 4]"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(torch::randn({2, 3, 3}), angles); }), "even head_dim"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(torch::randn({3, 1, 4}), angles); }), "(3 or more, 2); they have [2, 2]"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(heads, halves); }), "cosines are Half on cpu; they must be Float"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(torch::randn({3, 1, 4}), angles); }),
+                  "(3 or more, 2); they have [2, 2]"));
+  EXPECT_TRUE(
+      has(message_of<c10::Error>([&] { fused::rope(heads, halves); }), "cosines are Half on cpu; they must be Float"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope(heads.to(torch::kDouble), angles); }), "not Double"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::rope_angles(3, 5); }), "head_dim of 5"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(heads, ids); }), "weight must have shape (V, D); it has [2, 3, 4]"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(x, ids.to(torch::kInt)); }), "ids are Int on cpu; they must be Long"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(heads, ids); }),
+                  "weight must have shape (V, D); it has [2, 3, 4]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(x, ids.to(torch::kInt)); }),
+                  "ids are Int on cpu; they must be Long"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::embedding(x, ids.slice(0, 0, 0)); }), "there must be an id"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy(x, ids.slice(0, 0, 1)); }), "[2]; they have [1]"));
+  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy(x, ids.to(torch::kInt)); }),
+                  "targets are Int on cpu; they must be Long"));
   EXPECT_TRUE(
-      has(message_of<c10::Error>([&] { fused::cross_entropy(x, ids.to(torch::kInt)); }), "targets are Int on cpu; they must be Long"));
-  EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy_(torch::randn({4, 2}).t(), ids); }), "must be contiguous"));
+      has(message_of<c10::Error>([&] { fused::cross_entropy_(torch::randn({4, 2}).t(), ids); }), "must be contiguous"));
   EXPECT_TRUE(has(message_of<c10::Error>([&] { fused::cross_entropy_(x.clone().requires_grad_(), ids); }), "a leaf"));
 }
 
@@ -380,7 +402,9 @@ TEST(FusedTorch, SecondDerivativesAreRefused) {
     Tensors inputs{first};
     for (size_t i = 1; i < pair.shapes.size(); ++i) inputs.push_back(torch::randn(pair.shapes[i]));
     const Tensor sum = pair.ours(inputs).square().sum();
-    const auto second_order = [&] { torch::autograd::grad({sum}, {first}, {}, /*retain_graph=*/true, /*create_graph=*/true); };
+    const auto second_order = [&] {
+      torch::autograd::grad({sum}, {first}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+    };
     EXPECT_NE(message_of<c10::Error>(second_order).find("create_graph"), std::string::npos) << pair.name;
   }
 }

@@ -1,5 +1,6 @@
-// The hand counts of kernels/{transpose,reduction,sgemm,hgemm}/README.md: what arithmetic on a page says must be what the
-// microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of rows that fill sectors.
+// The hand counts of kernels/{transpose,reduction,sgemm,hgemm}/README.md: what arithmetic on a page says must be what
+// the microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of rows that fill
+// sectors.
 #include "kernel_device.h"
 
 #ifndef TENFOLD_COUNTED
@@ -12,10 +13,10 @@ TEST(HandCounts, AreOfTheMicroscope) {
 
 #include <cuda_bf16.h>
 
-#include <tenfold/hgemm.h>
-#include <tenfold/reduction.h>
-#include <tenfold/sgemm.h>
-#include <tenfold/transpose.h>
+#include "kernels/hgemm/hgemm.h"
+#include "kernels/reduction/reduction.h"
+#include "kernels/sgemm/sgemm.h"
+#include "kernels/transpose/transpose.h"
 
 namespace tenfold::test {
 namespace {
@@ -48,7 +49,8 @@ class TransposeByHand : public KernelTest {
 TEST_F(TransposeByHand, NaiveReadStoresOneSectorForEachElement) {
   for (const auto& [rows, columns] : kMatrices) {
     const Report report = seen({rows, columns}, 0);
-    const Access load = sum(report, Space::global, Kind::load, "in"), store = sum(report, Space::global, Kind::store, "out");
+    const Access load = sum(report, Space::global, Kind::load, "in"),
+                 store = sum(report, Space::global, Kind::store, "out");
     EXPECT_EQ(load.requests, rows * parts(columns, 32));
     EXPECT_EQ(load.sectors, rows * columns / 8);
     EXPECT_EQ(store.requests, load.requests);
@@ -111,7 +113,8 @@ class ReductionByHand : public KernelTest {
 TEST_F(ReductionByHand, EachElementIsReadOnceAndRungZeroAddsEachInAnAtomic) {
   for (const int64_t n : kCounts) {
     const Report report = seen(n, 0);
-    const Access load = sum(report, Space::global, Kind::load, "in"), atomic = sum(report, Space::global, Kind::atomic, "out");
+    const Access load = sum(report, Space::global, Kind::load, "in"),
+                 atomic = sum(report, Space::global, Kind::atomic, "out");
     EXPECT_EQ(load.requests, n / 32);
     EXPECT_EQ(load.sectors, n / 8);
     EXPECT_EQ(atomic.requests, n / 32);
@@ -123,7 +126,8 @@ TEST_F(ReductionByHand, EachElementIsReadOnceAndRungZeroAddsEachInAnAtomic) {
 TEST_F(ReductionByHand, TreesDifferInTheirRequestsAndNotInTheirLanes) {
   for (const int64_t n : kCounts) {
     const int64_t blocks = n / 256;
-    constexpr int64_t kTree[] = {8 + 8 + 8 + 8 + 8 + 4 + 2 + 1, 4 + 2 + 1 + 1 + 1 + 1 + 1 + 1};  // warps at work, step by step
+    constexpr int64_t kTree[] = {8 + 8 + 8 + 8 + 8 + 4 + 2 + 1,
+                                 4 + 2 + 1 + 1 + 1 + 1 + 1 + 1};  // warps at work, step by step
     for (int rung = 1; rung <= 2; ++rung) {
       SCOPED_TRACE("rung " + std::to_string(rung));
       const Report report = seen(n, rung);
@@ -144,7 +148,8 @@ TEST_F(ReductionByHand, TheLastBlockReadsSixteenSectorsPerRequestAndAFewSums) {
   for (const int64_t n : kCounts) {
     const int64_t blocks = parts(n, 16 * 256);
     const Report report = seen(n, 5);
-    const Access load = sum(report, Space::global, Kind::load, "in"), sums = sum(report, Space::global, Kind::load, "workspace");
+    const Access load = sum(report, Space::global, Kind::load, "in"),
+                 sums = sum(report, Space::global, Kind::load, "workspace");
     EXPECT_EQ(load.requests, n / 128);
     EXPECT_EQ(load.sectors, n / 8);
     EXPECT_EQ(sums.lanes, blocks);
@@ -190,11 +195,12 @@ TEST_F(SgemmByHand, NaiveNeedsASectorOfAForEachProductAndCoalescedOneForEachWarp
 TEST_F(SgemmByHand, TheWholeTilesOfThePageMoveWhatThePageSays) {
   constexpr auto kWhole = kProducts[0];
   constexpr int64_t kProductsOfScalars = kWhole.m * kWhole.n * kWhole.k;
-  const int64_t moved[] = {33 * kProductsOfScalars, 5 * kProductsOfScalars, kProductsOfScalars / 4, kProductsOfScalars / 8,
-                           kProductsOfScalars / 16};
+  const int64_t moved[] = {33 * kProductsOfScalars, 5 * kProductsOfScalars, kProductsOfScalars / 4,
+                           kProductsOfScalars / 8, kProductsOfScalars / 16};
   for (int rung = 0; rung <= 4; ++rung) {
     const Report report = seen(kWhole, rung);
-    EXPECT_EQ(sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved(),
+    EXPECT_EQ(sum(report, Space::global, Kind::load, "a").bytes_moved() +
+                  sum(report, Space::global, Kind::load, "b").bytes_moved(),
               moved[rung])
         << "rung " << rung;
   }
@@ -219,7 +225,8 @@ TEST_F(SgemmByHand, RegistersCutTheReadsOfSharedMemory) {
     int rung;
     int64_t tile, depth, warps, each;  // each: requests of a warp for one value of the depth
   };
-  constexpr Reads kReads[] = {{2, 32, 32, 32, 2}, {3, 64, 8, 16, 9}, {4, 128, 8, 8, 16}, {5, 128, 8, 8, 4}, {7, 128, 16, 8, 4}};
+  constexpr Reads kReads[] = {
+      {2, 32, 32, 32, 2}, {3, 64, 8, 16, 9}, {4, 128, 8, 8, 16}, {5, 128, 8, 8, 4}, {7, 128, 16, 8, 4}};
   for (const auto& [m, n, k] : kProducts) {
     for (const auto& [rung, tile, depth, warps, each] : kReads) {
       // Partial tiles are filled up with zeros, and multiplied.
@@ -262,7 +269,8 @@ TEST(HgemmByHand, TilesFragmentsAndTensorCores) {
         const int64_t products = m * n * k;
         EXPECT_EQ(report.matrix_multiplies, products / 2048);
         const int64_t moved[] = {products / 32, products / 32, products / 32, 3 * products / 128};
-        EXPECT_EQ((sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved()),
+        EXPECT_EQ((sum(report, Space::global, Kind::load, "a").bytes_moved() +
+                   sum(report, Space::global, Kind::load, "b").bytes_moved()),
                   moved[rung - 1]);
         const int64_t wavefronts[] = {products / 256, 3 * products / 4096, 3 * products / 4096, products / 2048};
         EXPECT_EQ(fragments.wavefronts, wavefronts[rung - 1]);

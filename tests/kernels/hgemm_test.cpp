@@ -1,11 +1,12 @@
-// 16-bit matrix products: every rung against float64 over awkward shapes in both types and, under the microscope, what each rung is
-// there for.
-#include <tenfold/hgemm.h>
+// 16-bit matrix products: every rung against float64 over awkward shapes in both types and, under the microscope, what
+// each rung is there for.
+#include "kernels/hgemm/hgemm.h"
 
 #include <array>
 
-#include "../../kernels/hgemm/hgemm_reference.h"
+#include "kernels/hgemm/hgemm_reference.h"
 #include "row_kernel.h"
+#include "rungs.h"
 
 namespace tenfold::test {
 namespace {
@@ -18,7 +19,8 @@ struct Size {
   int64_t m, n, k;
 };
 
-// One element; primes; tiles and one more and less; a pipeline that is longer, as long and shorter than its product; packets and not.
+// One element; primes; tiles and one more and less; a pipeline that is longer, as long and shorter than its product;
+// packets and not.
 constexpr std::array<Size, 12> kSizes{{{1, 1, 1},
                                        {5, 123, 7},
                                        {31, 33, 65},
@@ -32,7 +34,9 @@ constexpr std::array<Size, 12> kSizes{{{1, 1, 1},
                                        {6, 129, 8},
                                        {16, 136, 1000}}};
 
-std::string text_of(Size size) { return std::to_string(size.m) + " x " + std::to_string(size.n) + " x " + std::to_string(size.k); }
+std::string text_of(Size size) {
+  return std::to_string(size.m) + " x " + std::to_string(size.n) + " x " + std::to_string(size.k);
+}
 
 template <class T>
 class Hgemm : public KernelTest {
@@ -52,9 +56,11 @@ using HgemmTypes = testing::Types<__half, __nv_bfloat16>;
 TYPED_TEST_SUITE(Hgemm, HgemmTypes);
 
 TYPED_TEST(Hgemm, EveryRungMatchesFloat64) {
-  for (int rung = 0; rung < kHgemmRungs; ++rung) {
-    for (const Size size : kSizes) this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), rung);
+  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
+    for (const Size size : kSizes)
+      this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), rung);
   }
+  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
 }
 
 // Sums of thousands that end near 0, and a sum beyond what 11 bits hold: float32 must hold them until the end.
@@ -63,40 +69,47 @@ TYPED_TEST(Hgemm, SumsAreFloat32) {
   std::vector<float> a(kSize.m * kSize.k, 1), b(kSize.k * kSize.n, 1);
   for (size_t i = 0; i < a.size(); i += 2) a[i] = -1;
   a[1] = 0.5F;
-  for (int rung = 0; rung < kHgemmRungs; ++rung) {
+  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
     this->expect_product(kSize, a, b, rung);
     this->expect_product(kSize, std::vector<float>(a.size(), 1), b, rung);
   }
+  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
 }
 
 // Views into larger tensors begin anywhere: packets must give way, and what lies around C must stay.
 TYPED_TEST(Hgemm, TakesPointersThatAreNotAlignedAndStaysInsideC) {
   constexpr Size kSize{72, 136, 40};
-  for (int rung = 0; rung < kHgemmRungs; ++rung) {
+  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
     for (int shifted = 0; shifted < 3; ++shifted) {
       SCOPED_TRACE("rung " + std::to_string(rung) + ", shifted by one element: " + "abc"[shifted]);
       const int a_shift = shifted == 0, b_shift = shifted == 1, c_shift = shifted == 2;
-      const Values<TypeParam> a(normal_values(kSize.m * kSize.k + a_shift, 7)), b(normal_values(kSize.k * kSize.n + b_shift, 8));
+      const Values<TypeParam> a(normal_values(kSize.m * kSize.k + a_shift, 7)),
+          b(normal_values(kSize.k * kSize.n + b_shift, 8));
       const auto a_there = this->copied(a.given, "a"), b_there = this->copied(b.given, "b");
       constexpr int64_t kBehind = 4 * kSize.n;
       const auto c = this->template poisoned<TypeParam>(c_shift + kSize.m * kSize.n + kBehind, "c");
-      hgemm(this->stream(), c.data() + c_shift, a_there.data() + a_shift, b_there.data() + b_shift, kSize.m, kSize.n, kSize.k, rung);
+      hgemm(this->stream(), c.data() + c_shift, a_there.data() + a_shift, b_there.data() + b_shift, kSize.m, kSize.n,
+            kSize.k, rung);
       this->expect_clean();
       const auto host = c.host();
       const std::vector<TypeParam> result(host.begin() + c_shift, host.end() - kBehind);
-      const auto expected = kernels::hgemm_reference({a.wide.begin() + a_shift, a.wide.end()}, {b.wide.begin() + b_shift, b.wide.end()},
-                                                     kSize.m, kSize.n, kSize.k, rounding_of<TypeParam>());
+      const auto expected =
+          kernels::hgemm_reference({a.wide.begin() + a_shift, a.wide.end()}, {b.wide.begin() + b_shift, b.wide.end()},
+                                   kSize.m, kSize.n, kSize.k, rounding_of<TypeParam>());
       EXPECT_LE(kernels::worst_error(result, expected), 1);
       const auto after = widened(host);
       for (int i = 0; i < c_shift; ++i) EXPECT_TRUE(std::isnan(after[static_cast<size_t>(i)])) << "before C";
       for (size_t i = after.size() - kBehind; i < after.size(); ++i) ASSERT_TRUE(std::isnan(after[i])) << "behind C";
     }
   }
+  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
 }
 
 TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
   const auto c = this->template poisoned<TypeParam>(1, "c");
-  const auto call = [&](int64_t m, int64_t n, int64_t k, int rung) { hgemm(this->stream(), c.data(), c.data(), c.data(), m, n, k, rung); };
+  const auto call = [&](int64_t m, int64_t n, int64_t k, int rung) {
+    hgemm(this->stream(), c.data(), c.data(), c.data(), m, n, k, rung);
+  };
   EXPECT_THROW(call(0, 1, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, -1, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 0, 0), std::invalid_argument);
@@ -115,14 +128,35 @@ TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
 #ifdef TENFOLD_TEST_ON_GPU
 
 TYPED_TEST(Hgemm, TheHopperRungMatchesFloat64) {
-  int major = 0;
-  ASSERT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
-  if (major != 9) GTEST_SKIP() << "not a Hopper GPU";
+  if (kernels::hgemm_rungs_here() <= kHgemmHopperRung) GTEST_SKIP() << "not a Hopper GPU";
   for (const Size size : kSizes)
     this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), kHgemmHopperRung);
   // More tiles than multiprocessors, and more steps than stages.
   constexpr Size kLarge{2176, 4104, 520};
-  this->expect_product(kLarge, normal_values(kLarge.m * kLarge.k, 3), normal_values(kLarge.k * kLarge.n, 4), kHgemmHopperRung);
+  this->expect_product(kLarge, normal_values(kLarge.m * kLarge.k, 3), normal_values(kLarge.k * kLarge.n, 4),
+                       kHgemmHopperRung);
+}
+
+TYPED_TEST(Hgemm, MoreResultsThanAnIntCounts) {
+  constexpr Size kSize{46'344, 46'352, 8};
+  constexpr int64_t kResults = kSize.m * kSize.n;
+  static_assert(kResults > int64_t{1} << 31);
+  if (!this->has_bytes((kResults + 2 * kSize.n * kSize.k) * 2)) GTEST_SKIP() << "needs 8 GiB of free memory";
+  const auto a = this->template zeros<TypeParam>(kSize.m * kSize.k),
+             b = this->template zeros<TypeParam>(kSize.k * kSize.n), c = this->template poisoned<TypeParam>(kResults);
+  a.put((kSize.m - 1) * kSize.k, TypeParam(2.0F));
+  b.put(kSize.n - 1, TypeParam(3.0F));
+  const int rungs = kernels::hgemm_rungs_here();
+  for (int rung = 0; rung < rungs; ++rung) {
+    DeviceValues<TypeParam>::ok(cudaMemset(c.data(), 0xff, c.bytes()));
+    hgemm(this->stream(), c.data(), a.data(), b.data(), kSize.m, kSize.n, kSize.k, rung);
+    this->expect_clean();
+    const auto at = [&](int64_t i) { return static_cast<float>(c.get(i)); };
+    EXPECT_EQ(at(kResults - 1), 6.0F) << "rung " << rung;
+    EXPECT_EQ(at(kResults - 2), 0.0F) << "rung " << rung;
+    EXPECT_EQ(at(0), 0.0F) << "rung " << rung;
+  }
+  skip_missing_rungs(rungs, kHgemmRungs);
 }
 
 #else
@@ -156,7 +190,8 @@ class HgemmUnderTheMicroscope : public KernelTest {
     return device_.report();
   }
   static int64_t loaded_bytes(const Report& report) {
-    return sum(report, Space::global, Kind::load, "a").bytes_moved() + sum(report, Space::global, Kind::load, "b").bytes_moved();
+    return sum(report, Space::global, Kind::load, "a").bytes_moved() +
+           sum(report, Space::global, Kind::load, "b").bytes_moved();
   }
 };
 
@@ -172,7 +207,8 @@ TEST_F(HgemmUnderTheMicroscope, every_multiply_add_behind_rung_0_is_on_tensor_co
 TEST_F(HgemmUnderTheMicroscope, a_tile_moves_each_value_once_for_as_many_uses_as_it_is_wide) {
   constexpr Size kSize{256, 512, 64};
   constexpr int64_t kUses = kSize.m * kSize.n * kSize.k, kBytes = 2;
-  for (int rung = 0; rung < 4; ++rung) EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), 2 * kUses * kBytes / 128) << "rung " << rung;
+  for (int rung = 0; rung < 4; ++rung)
+    EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), 2 * kUses * kBytes / 128) << "rung " << rung;
   EXPECT_EQ(loaded_bytes(report_of(4, kSize)), kUses * kBytes / 128 + kUses * kBytes / 256);
 }
 
@@ -180,7 +216,8 @@ TEST_F(HgemmUnderTheMicroscope, ldmatrix_needs_fewer_requests_and_no_conflicts) 
   constexpr Size kSize{128, 256, 64};
   const auto shared_loads = [&](int rung) { return sum(report_of(rung, kSize), Space::shared, Kind::load); };
   constexpr int64_t kMmas = kSize.m * kSize.n * kSize.k / 2048;
-  // For 16 mma: 4 fragments of A of 4 loads and 4 of B of 4 halves; then 4 ldmatrix for A and 2 for B; a larger tile 4 and 4 for 32.
+  // For 16 mma: 4 fragments of A of 4 loads and 4 of B of 4 halves; then 4 ldmatrix for A and 2 for B; a larger tile 4
+  // and 4 for 32.
   EXPECT_EQ(shared_loads(1).requests, kMmas / 16 * (4 * 4 + 4 * 4));
   EXPECT_EQ(shared_loads(2).requests, kMmas / 16 * (4 + 2));
   EXPECT_EQ(shared_loads(3).requests, kMmas / 16 * (4 + 2));

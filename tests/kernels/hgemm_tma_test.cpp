@@ -1,13 +1,13 @@
-// The Hopper rung's arithmetic, on the CPU: boxes as TMA lays them into shared memory, read again as wgmma reads them through its
-// descriptors. The two models are written from the documents, apart from the code under test.
+// The Hopper rung's arithmetic, on the CPU: boxes as TMA lays them into shared memory, read again as wgmma reads them
+// through its descriptors. The two models are written from the documents, apart from the code under test.
 #include <array>
 #include <cstdint>
 #include <set>
 #include <vector>
 
-#include "../../kernels/hgemm/hgemm_tile_order.h"
-#include "../../kernels/hgemm/hgemm_tma.h"
 #include "kernel_device.h"
+#include "kernels/hgemm/hgemm_tile_order.h"
+#include "kernels/hgemm/hgemm_tma.h"
 
 namespace tenfold::test {
 namespace {
@@ -19,8 +19,8 @@ constexpr uint32_t kNothing = 0xffffffffU;
 /// Shared memory of 16-bit elements, each of which says which one it is.
 using Shared = std::vector<uint32_t>;
 
-/// What TMA makes of a box of rows of 128 bytes: packet p of row r lies at packet p xor r mod 8 of its row (CUDA Driver API,
-/// CU_TENSOR_MAP_SWIZZLE_128B). Element (x, y) of the tensor is y * 65536 + x, and nothing outside of it.
+/// What TMA makes of a box of rows of 128 bytes: packet p of row r lies at packet p xor r mod 8 of its row (CUDA Driver
+/// API, CU_TENSOR_MAP_SWIZZLE_128B). Element (x, y) of the tensor is y * 65536 + x, and nothing outside of it.
 void copy_box(Shared& shared, uint32_t address, const k::HopperTensor& tensor, uint64_t x0, uint64_t y0) {
   ASSERT_EQ(tensor.box[0] * 2, 128U);
   ASSERT_EQ(address % 1024, 0U);
@@ -29,7 +29,8 @@ void copy_box(Shared& shared, uint32_t address, const k::HopperTensor& tensor, u
       const uint32_t packet = column / 8 ^ row % 8;
       const uint64_t x = x0 + column, y = y0 + row;
       const bool inside = x < tensor.size[0] && y < tensor.size[1];
-      shared[address / 2 + row * 64 + packet * 8 + column % 8] = inside ? static_cast<uint32_t>(y * 65536 + x) : kNothing;
+      shared[address / 2 + row * 64 + packet * 8 + column % 8] =
+          inside ? static_cast<uint32_t>(y * 65536 + x) : kNothing;
     }
   }
 }
@@ -39,11 +40,14 @@ struct Descriptor {
 };
 /// The fields as the PTX ISA places them.
 Descriptor fields_of(uint64_t bits) {
-  const auto field = [&](int low, int width) { return static_cast<uint32_t>(bits >> low & ((uint64_t{1} << width) - 1)); };
+  const auto field = [&](int low, int width) {
+    return static_cast<uint32_t>(bits >> low & ((uint64_t{1} << width) - 1));
+  };
   return {field(0, 14) * 16, field(16, 14) * 16, field(32, 14) * 16, field(62, 2), field(49, 3)};
 }
 
-/// The element at a byte address that the 128-byte swizzle is applied to: bits 4 to 6 of an address change with bits 7 to 9.
+/// The element at a byte address that the 128-byte swizzle is applied to: bits 4 to 6 of an address change with bits 7
+/// to 9.
 uint32_t element_at(const Shared& shared, uint32_t address) {
   const uint32_t packet = address / 16 % 8 ^ address / 128 % 8;
   return shared[(address / 128 * 128 + packet * 16 + address % 16) / 2];
@@ -55,7 +59,8 @@ uint32_t along_depth(const Shared& shared, const Descriptor& d, uint32_t row, ui
 }
 /// Column c and depth d of an operand with neighbours along the columns.
 uint32_t along_columns(const Shared& shared, const Descriptor& d, uint32_t column, uint32_t depth) {
-  return element_at(shared, d.address + column / 64 * d.leading + depth / 8 * d.stride + depth % 8 * 128 + column % 64 * 2);
+  return element_at(shared,
+                    d.address + column / 64 * d.leading + depth / 8 * d.stride + depth % 8 * 128 + column % 64 * 2);
 }
 
 constexpr uint32_t kStage = k::kHopperBytesOfA + k::kHopperBytesOfB;
@@ -104,8 +109,10 @@ TEST(HgemmTma, WgmmaFindsEveryElementOfAWhereTmaPutIt) {
         const Descriptor d = fields_of(k::hopper_descriptor_a(address, group, step));
         for (uint32_t row = 0; row < 64; ++row) {
           for (uint32_t depth = 0; depth < 16; ++depth) {
-            const uint32_t y = 128 + static_cast<uint32_t>(group) * 64 + row, x = 64 + static_cast<uint32_t>(step) * 16 + depth;
-            ASSERT_EQ(along_depth(shared, d, row, depth), y < 200 && x < 104 ? y * 65536 + x : kNothing) << y << ", " << x;
+            const uint32_t y = 128 + static_cast<uint32_t>(group) * 64 + row,
+                           x = 64 + static_cast<uint32_t>(step) * 16 + depth;
+            ASSERT_EQ(along_depth(shared, d, row, depth), y < 200 && x < 104 ? y * 65536 + x : kNothing)
+                << y << ", " << x;
           }
         }
       }
@@ -118,13 +125,15 @@ TEST(HgemmTma, WgmmaFindsEveryElementOfBWhereTmaPutIt) {
   for (const uint32_t stage : {0U, 3U}) {
     Shared shared(k::kHopperStages * kStage / 2, kNothing - 1);
     const uint32_t address = stage * kStage + k::kHopperBytesOfA;
-    for (uint32_t box = 0; box < 4; ++box) copy_box(shared, address + box * k::kHopperBoxBytesOfB, tensor, 256 + box * 64, 64);
+    for (uint32_t box = 0; box < 4; ++box)
+      copy_box(shared, address + box * k::kHopperBoxBytesOfB, tensor, 256 + box * 64, 64);
     for (int step = 0; step < k::kHopperDepth / 16; ++step) {
       const Descriptor d = fields_of(k::hopper_descriptor_b(address, step));
       for (uint32_t column = 0; column < 256; ++column) {
         for (uint32_t depth = 0; depth < 16; ++depth) {
           const uint32_t x = 256 + column, y = 64 + static_cast<uint32_t>(step) * 16 + depth;
-          ASSERT_EQ(along_columns(shared, d, column, depth), y < 100 && x < 456 ? y * 65536 + x : kNothing) << y << ", " << x;
+          ASSERT_EQ(along_columns(shared, d, column, depth), y < 100 && x < 456 ? y * 65536 + x : kNothing)
+              << y << ", " << x;
         }
       }
     }
@@ -132,7 +141,8 @@ TEST(HgemmTma, WgmmaFindsEveryElementOfBWhereTmaPutIt) {
 }
 
 TEST(HgemmTma, BlocksWalkOverEveryTileOnceAndStayTogether) {
-  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{1, 1}, {8, 5}, {7, 3}, {9, 4}, {17, 1}, {1, 30}, {64, 32}}) {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int, int>>{{1, 1}, {8, 5}, {7, 3}, {9, 4}, {17, 1}, {1, 30}, {64, 32}}) {
     std::set<std::pair<int, int>> seen;
     for (int block = 0; block < rows * columns; ++block) {
       const auto [row, column] = k::hgemm_tile(block, rows, columns);

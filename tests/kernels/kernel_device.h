@@ -1,7 +1,7 @@
 #pragma once
 // Where a kernel test runs. The same test source is built twice: on the microscope, for every machine, and, with
-// TENFOLD_TEST_ON_GPU, for a GPU (CTest label `gpu`; skipped where there is none).  Where counts are asserted, TENFOLD_COUNTED
-// is defined: on the microscope, but not in a build with sanitizers.
+// TENFOLD_TEST_ON_GPU, for a GPU (CTest label `gpu`; skipped where there is none).  Where counts are asserted,
+// TENFOLD_COUNTED is defined: on the microscope, but not in a build with sanitizers.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #ifdef TENFOLD_TEST_ON_GPU
 #include <cuda_runtime.h>
 #else
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 #endif
 
 namespace tenfold::test {
@@ -26,7 +26,8 @@ inline std::vector<float> normal_values(int64_t count, uint64_t seed) {
   std::mt19937_64 bits(seed);
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); i += 2) {
-    const double u = (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53, v = static_cast<double>(bits() >> 11) * 0x1p-53;
+    const double u = (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53,
+                 v = static_cast<double>(bits() >> 11) * 0x1p-53;
     const double radius = std::sqrt(-2 * std::log(u)), angle = 6.283185307179586 * v;
     values[i] = static_cast<float>(radius * std::cos(angle));
     if (i + 1 < values.size()) values[i + 1] = static_cast<float>(radius * std::sin(angle));
@@ -52,6 +53,13 @@ class DeviceValues {
     ok(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost));
     return values;
   }
+  /// One value in place, where the array is too large to go through the host.
+  void put(int64_t i, T value) const { ok(cudaMemcpy(data_ + i, &value, sizeof(T), cudaMemcpyHostToDevice)); }
+  T get(int64_t i) const {
+    T value{};
+    ok(cudaMemcpy(&value, data_ + i, sizeof(T), cudaMemcpyDeviceToHost));
+    return value;
+  }
   static void ok(cudaError_t error) { ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error); }
 
  private:
@@ -63,7 +71,10 @@ class KernelTest : public testing::Test {
  protected:
   void SetUp() override {
     int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "no GPU";
+    const cudaError_t error = cudaGetDeviceCount(&devices);
+    // Any other error is one that an earlier test has left behind, and no reason to skip.
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) GTEST_SKIP() << "no GPU";
+    ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
   }
   static cudaStream_t stream() { return nullptr; }
   template <class T>
@@ -71,6 +82,17 @@ class KernelTest : public testing::Test {
     DeviceValues<T> values(count);
     DeviceValues<T>::ok(cudaMemset(values.data(), 0xff, values.bytes()));
     return values;
+  }
+  template <class T>
+  DeviceValues<T> zeros(int64_t count) {
+    DeviceValues<T> values(count);
+    DeviceValues<T>::ok(cudaMemset(values.data(), 0, values.bytes()));
+    return values;
+  }
+  /// For arrays of more than 2^31 elements: whether the GPU has that many bytes free, and as many for a test beside it.
+  static bool has_bytes(int64_t bytes) {
+    size_t free = 0, total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess && static_cast<int64_t>(free) > 2 * bytes;
   }
   template <class T>
   DeviceValues<T> copied(const std::vector<T>& from, const std::string& = "in") {
@@ -123,8 +145,10 @@ class KernelTest : public testing::Test {
 
 #ifdef TENFOLD_COUNTED
 
-/// All accesses of one kind in one space, added up, and of one buffer where it is named. Of `bytes` and `worst_ways` the largest.
-inline simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind, const std::string& buffer = "") {
+/// All accesses of one kind in one space, added up, and of one buffer where it is named. Of `bytes` and `worst_ways`
+/// the largest.
+inline simt::Access total(const simt::Report& report, simt::Space space, simt::Kind kind,
+                          const std::string& buffer = "") {
   simt::Access sum{.space = space, .kind = kind, .bytes = 0, .buffer = buffer};
   for (const simt::Access& access : report.accesses) {
     if (access.space != space || access.kind != kind || (!buffer.empty() && access.buffer != buffer)) continue;
@@ -140,7 +164,8 @@ inline simt::Access total(const simt::Report& report, simt::Space space, simt::K
 }
 
 /// The same where there must be one: a count of nothing proves nothing.
-inline simt::Access sum(const simt::Report& report, simt::Space space, simt::Kind kind, const std::string& buffer = "") {
+inline simt::Access sum(const simt::Report& report, simt::Space space, simt::Kind kind,
+                        const std::string& buffer = "") {
   const simt::Access all = total(report, space, kind, buffer);
   EXPECT_GT(all.requests, 0) << name_of(space) << " " << name_of(kind) << " " << buffer;
   return all;

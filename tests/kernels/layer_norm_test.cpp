@@ -1,10 +1,10 @@
 // Layer normalisation forward and backward against float64, for float, half and bfloat16.
-#include <tenfold/layer_norm.h>
+#include "kernels/layer_norm/layer_norm.h"
 
 #include <stdexcept>
 #include <utility>
 
-#include "../../kernels/layer_norm/layer_norm_reference.h"
+#include "kernels/layer_norm/layer_norm_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -13,7 +13,8 @@ namespace {
 using kernels::kLayerNormRungs;
 
 constexpr float kEpsilon = 1e-5F;
-const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1}, {5, 123}, {3, 1000}, {7, 31}, {33, 64}, {129, 7}, {2, 1024}, {1, 5003}};
+const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1},   {5, 123}, {3, 1000}, {7, 31},
+                                                          {33, 64}, {129, 7}, {2, 1024}, {1, 5003}};
 
 template <class T>
 class LayerNorm : public KernelTest {
@@ -23,9 +24,11 @@ class LayerNorm : public KernelTest {
     const auto x = this->copied(in.given), w = this->copied(weight.given), b = this->copied(bias.given);
     const auto out = this->template poisoned<T>(rows * columns);
     const auto mean = this->template poisoned<float>(rows), rstd = this->template poisoned<float>(rows);
-    kernels::layer_norm(this->stream(), out.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), rows, columns, kEpsilon, rung);
+    kernels::layer_norm(this->stream(), out.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), rows,
+                        columns, kEpsilon, rung);
     this->expect_clean();
-    const auto expected = kernels::layer_norm_reference(in.wide, weight.wide, bias.wide, rows, columns, kEpsilon, rounding_of<T>());
+    const auto expected =
+        kernels::layer_norm_reference(in.wide, weight.wide, bias.wide, rows, columns, kEpsilon, rounding_of<T>());
     expect_all(mean.host(), expected.mean, "mean " + text_of_case(rows, columns, rung));
     expect_all(rstd.host(), expected.rstd, "rstd " + text_of_case(rows, columns, rung));
     expect_all(out.host(), expected.out, "out " + text_of_case(rows, columns, rung));
@@ -34,8 +37,10 @@ class LayerNorm : public KernelTest {
   /// The gradients, as bits for comparison, checked against float64; `skip` values lie before each array.
   void expect_backward(int64_t rows, int64_t columns, int64_t skip = 0) {
     const std::string what = text_of_case(rows, columns, 0) + " skip " + std::to_string(skip);
-    const Values<T> in(scaled_values(rows * columns, 62, 2, 1)), g(normal_values(rows * columns, 63)), weight(normal_values(columns, 64));
-    const auto forward = kernels::layer_norm_reference(in.wide, weight.wide, weight.wide, rows, columns, kEpsilon, rounding_of<T>());
+    const Values<T> in(scaled_values(rows * columns, 62, 2, 1)), g(normal_values(rows * columns, 63)),
+        weight(normal_values(columns, 64));
+    const auto forward =
+        kernels::layer_norm_reference(in.wide, weight.wide, weight.wide, rows, columns, kEpsilon, rounding_of<T>());
     const Values<float> mean({forward.mean.values.begin(), forward.mean.values.end()});
     const Values<float> rstd({forward.rstd.values.begin(), forward.rstd.values.end()});
     const auto shifted = [&](std::vector<T> values) {
@@ -48,21 +53,24 @@ class LayerNorm : public KernelTest {
     for (int repeat = 0; repeat < 2; ++repeat) {
       const auto grad_in = this->template poisoned<T>(rows * columns + skip);
       const auto grad_weight = this->template poisoned<T>(columns), grad_bias = this->template poisoned<T>(columns);
-      const auto workspace = this->template poisoned<float>(kernels::layer_norm_workspace_bytes(rows, columns) / 4, "workspace");
-      kernels::layer_norm_backward(this->stream(), grad_in.data() + skip, grad_weight.data(), grad_bias.data(), workspace.data(),
-                                   grad_out.data() + skip, x.data() + skip, mean_in.data(), rstd_in.data(), w.data() + skip, rows, columns);
+      const auto workspace =
+          this->template poisoned<float>(kernels::layer_norm_workspace_bytes(rows, columns) / 4, "workspace");
+      kernels::layer_norm_backward(this->stream(), grad_in.data() + skip, grad_weight.data(), grad_bias.data(),
+                                   workspace.data(), grad_out.data() + skip, x.data() + skip, mean_in.data(),
+                                   rstd_in.data(), w.data() + skip, rows, columns);
       this->expect_clean();
       auto result = grad_in.host();
       result.erase(result.begin(), result.begin() + skip);
       if (repeat == 0) {
-        const auto expected =
-            kernels::layer_norm_backward_reference(g.wide, in.wide, mean.wide, rstd.wide, weight.wide, rows, columns, rounding_of<T>());
+        const auto expected = kernels::layer_norm_backward_reference(g.wide, in.wide, mean.wide, rstd.wide, weight.wide,
+                                                                     rows, columns, rounding_of<T>());
         expect_all(result, expected.in, "grad_in " + what);
         expect_all(grad_weight.host(), expected.weight, "grad_weight " + what);
         expect_all(grad_bias.host(), expected.bias, "grad_bias " + what);
         first = {widened(result), widened(grad_weight.host()), widened(grad_bias.host())};
       } else {
-        EXPECT_EQ(first, (std::vector{widened(result), widened(grad_weight.host()), widened(grad_bias.host())})) << "not the same bits";
+        EXPECT_EQ(first, (std::vector{widened(result), widened(grad_weight.host()), widened(grad_bias.host())}))
+            << "not the same bits";
       }
     }
   }
@@ -71,7 +79,8 @@ TYPED_TEST_SUITE(LayerNorm, RowTypes);
 
 TYPED_TEST(LayerNorm, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < kLayerNormRungs; ++rung) {
-    for (const auto& [rows, columns] : kShapes) this->expect_forward(normal_values(rows * columns, 65), rows, columns, rung);
+    for (const auto& [rows, columns] : kShapes)
+      this->expect_forward(normal_values(rows * columns, 65), rows, columns, rung);
   }
 }
 
@@ -104,15 +113,19 @@ TEST(LayerNormReference, BackwardIsTheSlopeOfForward) {
   const auto loss = [&](const std::vector<double>& x, const std::vector<double>& w, const std::vector<double>& b) {
     return dot(g, kernels::layer_norm_reference(x, w, b, rows, columns, kEpsilon, kernels::kFloatRounding).out.values);
   };
-  const auto forward = kernels::layer_norm_reference(in, weight, bias, rows, columns, kEpsilon, kernels::kFloatRounding);
-  const auto gradients = kernels::layer_norm_backward_reference(g, in, forward.mean.values, forward.rstd.values, weight, rows, columns,
-                                                                kernels::kFloatRounding);
+  const auto forward =
+      kernels::layer_norm_reference(in, weight, bias, rows, columns, kEpsilon, kernels::kFloatRounding);
+  const auto gradients = kernels::layer_norm_backward_reference(g, in, forward.mean.values, forward.rstd.values, weight,
+                                                                rows, columns, kernels::kFloatRounding);
   for (size_t i = 0; i < in.size(); ++i) {
-    EXPECT_NEAR(gradients.in.values[i], slope_of([&](const std::vector<double>& x) { return loss(x, weight, bias); }, in, i), 1e-8);
+    EXPECT_NEAR(gradients.in.values[i],
+                slope_of([&](const std::vector<double>& x) { return loss(x, weight, bias); }, in, i), 1e-8);
   }
   for (size_t c = 0; c < weight.size(); ++c) {
-    EXPECT_NEAR(gradients.weight.values[c], slope_of([&](const std::vector<double>& w) { return loss(in, w, bias); }, weight, c), 1e-8);
-    EXPECT_NEAR(gradients.bias.values[c], slope_of([&](const std::vector<double>& b) { return loss(in, weight, b); }, bias, c), 1e-8);
+    EXPECT_NEAR(gradients.weight.values[c],
+                slope_of([&](const std::vector<double>& w) { return loss(in, w, bias); }, weight, c), 1e-8);
+    EXPECT_NEAR(gradients.bias.values[c],
+                slope_of([&](const std::vector<double>& b) { return loss(in, weight, b); }, bias, c), 1e-8);
   }
 }
 
@@ -121,11 +134,12 @@ using LayerNormOfFloat = KernelTest;
 TEST_F(LayerNormOfFloat, RefusesWhatCannotBe) {
   const auto x = copied<float>({1}), out = poisoned<float>(4);
   const auto forward = [&](int64_t rows, int64_t columns, int rung) {
-    kernels::layer_norm(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(), x.data(), rows, columns, kEpsilon, rung);
+    kernels::layer_norm(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(), x.data(), rows,
+                        columns, kEpsilon, rung);
   };
   expect_refused(forward, kLayerNormRungs);
-  EXPECT_THROW(kernels::layer_norm_backward(stream(), out.data(), out.data() + 1, out.data() + 2, out.data() + 3, x.data(), x.data(),
-                                            x.data(), x.data(), x.data(), 1, 0),
+  EXPECT_THROW(kernels::layer_norm_backward(stream(), out.data(), out.data() + 1, out.data() + 2, out.data() + 3,
+                                            x.data(), x.data(), x.data(), x.data(), x.data(), 1, 0),
                std::invalid_argument);
 }
 
@@ -134,13 +148,15 @@ TEST_F(LayerNormOfFloat, RefusesWhatCannotBe) {
 TEST_F(LayerNormOfFloat, EachRungAsksForLess) {
   const int64_t rows = 32, columns = 256, bytes = rows * columns * 4;
   const auto x = copied(normal_values(rows * columns, 72)), w = copied(normal_values(columns, 73), "weight");
-  const auto out = poisoned<float>(rows * columns), mean = poisoned<float>(rows, "mean"), rstd = poisoned<float>(rows, "rstd");
+  const auto out = poisoned<float>(rows * columns), mean = poisoned<float>(rows, "mean"),
+             rstd = poisoned<float>(rows, "rstd");
   const int64_t reads[] = {3 * bytes, 3 * bytes, 2 * bytes, 2 * bytes};
   const double sectors[] = {32, 4, 4, 16};  // 16 sectors: 32 lanes with 16 bytes each
   const int64_t barriers[] = {0, 20 * rows, 2 * rows, 2 * rows};
   for (int rung = 0; rung < kLayerNormRungs; ++rung) {
     device_.reset();
-    kernels::layer_norm(stream(), out.data(), mean.data(), rstd.data(), x.data(), w.data(), w.data(), rows, columns, kEpsilon, rung);
+    kernels::layer_norm(stream(), out.data(), mean.data(), rstd.data(), x.data(), w.data(), w.data(), rows, columns,
+                        kEpsilon, rung);
     const auto report = device_.report();
     EXPECT_EQ(bytes_asked(report, simt::Kind::load, "in"), reads[rung]) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::store, "out"), bytes) << "rung " << rung;
@@ -160,8 +176,8 @@ TEST_F(LayerNormOfFloat, ColumnSumsHaveNoBankConflict) {
     const auto sums = poisoned<T>(2 * columns);
     const auto row = copied(std::vector<float>(rows, 1));
     const auto workspace = poisoned<float>(kernels::layer_norm_workspace_bytes(rows, columns) / 4);
-    kernels::layer_norm_backward(stream(), out.data(), sums.data(), sums.data() + columns, workspace.data(), x.data(), x.data(), row.data(),
-                                 row.data(), x.data(), rows, columns);
+    kernels::layer_norm_backward(stream(), out.data(), sums.data(), sums.data() + columns, workspace.data(), x.data(),
+                                 x.data(), row.data(), row.data(), x.data(), rows, columns);
     expect_clean();
     EXPECT_EQ(worst_ways(device_.report()), 1);
   };

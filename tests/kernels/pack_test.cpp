@@ -1,10 +1,11 @@
-// pack and unpack against a plain copy, for three types and both types of offsets, with empty sequences and wrong offsets.
-#include <tenfold/pack.h>
+// pack and unpack against a plain copy, for three types and both types of offsets, with empty sequences and wrong
+// offsets.
+#include "kernels/pack/pack.h"
 
 #include <limits>
 #include <stdexcept>
 
-#include "../../kernels/pack/pack_reference.h"
+#include "kernels/pack/pack_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -32,8 +33,8 @@ const std::vector<Batch> kBatches = {
 std::string text_of(const Batch& batch, int rung) {
   std::string text;
   for (const int64_t length : batch.lengths) text += std::to_string(length) + " ";
-  return "lengths " + text + "of " + std::to_string(batch.length) + ", width " + std::to_string(batch.width) + ", rung " +
-         std::to_string(rung);
+  return "lengths " + text + "of " + std::to_string(batch.length) + ", width " + std::to_string(batch.width) +
+         ", rung " + std::to_string(rung);
 }
 
 /// T of the rows and Offset of cu_seqlens.
@@ -42,8 +43,8 @@ struct Types {
   using T = Row;
   using Offset = Index;
 };
-using PackTypes = testing::Types<Types<float, int32_t>, Types<float, int64_t>, Types<__half, int32_t>, Types<__half, int64_t>,
-                                 Types<__nv_bfloat16, int32_t>, Types<__nv_bfloat16, int64_t>>;
+using PackTypes = testing::Types<Types<float, int32_t>, Types<float, int64_t>, Types<__half, int32_t>,
+                                 Types<__half, int64_t>, Types<__nv_bfloat16, int32_t>, Types<__nv_bfloat16, int64_t>>;
 
 template <class TypePair>
 class Pack : public KernelTest {
@@ -58,25 +59,25 @@ class Pack : public KernelTest {
     for (int64_t i = 0; i < skip; ++i) EXPECT_TRUE(std::isnan(static_cast<float>(values[static_cast<size_t>(i)])));
     return {values.begin() + skip, values.end()};
   }
-  std::vector<T> packed(const std::vector<T>& padded, const std::vector<int64_t>& begin, const Batch& b, int64_t total, int rung,
-                        int64_t skip = 0) {
+  std::vector<T> packed(const std::vector<T>& padded, const std::vector<int64_t>& begin, const Batch& b, int64_t total,
+                        int rung, int64_t skip = 0) {
     auto shifted = padded;
     shifted.insert(shifted.begin(), static_cast<size_t>(skip), padded[0]);
     const auto in = this->copied(shifted, "padded"), out = this->template poisoned<T>(skip + total * b.width, "packed");
     const auto cu_seqlens = this->copied(offsets(begin), "cu_seqlens");
-    kernels::pack(this->stream(), out.data() + skip, in.data() + skip, cu_seqlens.data(), static_cast<int64_t>(begin.size()) - 1, b.length,
-                  b.width, total, rung);
+    kernels::pack(this->stream(), out.data() + skip, in.data() + skip, cu_seqlens.data(),
+                  static_cast<int64_t>(begin.size()) - 1, b.length, b.width, total, rung);
     this->expect_clean();
     return without(out.host(), skip);
   }
-  std::vector<T> unpacked(const std::vector<T>& packed, const std::vector<int64_t>& begin, const Batch& b, int64_t total, float padding,
-                          int rung, int64_t skip = 0) {
+  std::vector<T> unpacked(const std::vector<T>& packed, const std::vector<int64_t>& begin, const Batch& b,
+                          int64_t total, float padding, int rung, int64_t skip = 0) {
     auto shifted = packed;
     shifted.insert(shifted.begin(), static_cast<size_t>(skip), rounded<T>({1.0F})[0]);
     const auto in = this->copied(shifted, "packed"), out = this->template poisoned<T>(skip + b.padded(), "padded");
     const auto cu_seqlens = this->copied(offsets(begin), "cu_seqlens");
-    kernels::unpack(this->stream(), out.data() + skip, in.data() + skip, cu_seqlens.data(), static_cast<int64_t>(begin.size()) - 1,
-                    b.length, b.width, total, padding, rung);
+    kernels::unpack(this->stream(), out.data() + skip, in.data() + skip, cu_seqlens.data(),
+                    static_cast<int64_t>(begin.size()) - 1, b.length, b.width, total, padding, rung);
     this->expect_clean();
     return without(out.host(), skip);
   }
@@ -92,13 +93,15 @@ TYPED_TEST(Pack, EveryRungMovesEveryRow) {
       if (b.total() > 0) {
         const auto expected = kernels::pack_reference(padded.wide, b.lengths, b.length, b.width);
         expect_all(this->packed(padded.given, begin, b, b.total(), rung), expected, text_of(b, rung));
-        expect_all(this->packed(padded.given, begin, b, b.total(), rung, 1), expected, text_of(b, rung) + ", between packets");
+        expect_all(this->packed(padded.given, begin, b, b.total(), rung, 1), expected,
+                   text_of(b, rung) + ", between packets");
       }
       const Values<T> rows(normal_values(std::max<int64_t>(b.total() * b.width, 1), 211));
       for (const float padding : {0.0F, -2.5F}) {
         const auto expected = kernels::unpack_reference(rows.wide, b.lengths, b.length, b.width, padding);
         expect_all(this->unpacked(rows.given, begin, b, b.total(), padding, rung), expected, text_of(b, rung));
-        expect_all(this->unpacked(rows.given, begin, b, b.total(), padding, rung, 1), expected, text_of(b, rung) + ", between packets");
+        expect_all(this->unpacked(rows.given, begin, b, b.total(), padding, rung, 1), expected,
+                   text_of(b, rung) + ", between packets");
       }
     }
   }
@@ -163,7 +166,9 @@ TEST_F(PackOfFloat, RowsWithoutASequenceAreNanAndRowsPastTheLengthAreLost) {
     for (size_t i = 12; i < 14; ++i) EXPECT_TRUE(std::isnan(out[i])) << rung;
     const auto back = this->unpacked(rows, {0, 5, 6}, b, 7, -1, rung);
     EXPECT_EQ(back, (std::vector<float>{1, 2, 3, 4, 5, 6, 11, 12, -1, -1, -1, -1})) << rung;
-    EXPECT_EQ(this->unpacked(rows, {0, 5, 6}, b, 5, -1, rung), (std::vector<float>{1, 2, 3, 4, 5, 6, -1, -1, -1, -1, -1, -1})) << rung;
+    EXPECT_EQ(this->unpacked(rows, {0, 5, 6}, b, 5, -1, rung),
+              (std::vector<float>{1, 2, 3, 4, 5, 6, -1, -1, -1, -1, -1, -1}))
+        << rung;
   }
 }
 
@@ -172,7 +177,8 @@ TEST_F(PackOfFloat, RefusesWhatCannotBe) {
   const auto cu_seqlens = copied<int64_t>({0, 1}, "cu_seqlens");
   const auto both = [&](int64_t batch, int64_t length, int64_t width, int64_t total, int rung) {
     const float* in = x.data() + 1;
-    EXPECT_THROW(kernels::pack(stream(), x.data(), in, cu_seqlens.data(), batch, length, width, total, rung), std::invalid_argument);
+    EXPECT_THROW(kernels::pack(stream(), x.data(), in, cu_seqlens.data(), batch, length, width, total, rung),
+                 std::invalid_argument);
     EXPECT_THROW(kernels::unpack(stream(), x.data(), in, cu_seqlens.data(), batch, length, width, total, 0.0F, rung),
                  std::invalid_argument);
   };
@@ -195,7 +201,9 @@ struct Traffic {
   int64_t requests = 0, sectors = 0;
   bool operator==(const Traffic&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Traffic& t) { return out << t.requests << " requests, " << t.sectors << " sectors"; }
+std::ostream& operator<<(std::ostream& out, const Traffic& t) {
+  return out << t.requests << " requests, " << t.sectors << " sectors";
+}
 
 Traffic traffic(const simt::Report& report, const std::string& buffer) {
   Traffic sum;
@@ -207,8 +215,8 @@ Traffic traffic(const simt::Report& report, const std::string& buffer) {
   return sum;
 }
 
-// 4 sequences of 16, 0, 5 and 11 rows, 64 floats wide: a row is 256 bytes, 8 sectors, two requests of 4 bytes per lane or half a
-// request of 16. A search among 4 sequences is 2 loads, and 2 more say whether the row is there.
+// 4 sequences of 16, 0, 5 and 11 rows, 64 floats wide: a row is 256 bytes, 8 sectors, two requests of 4 bytes per lane
+// or half a request of 16. A search among 4 sequences is 2 loads, and 2 more say whether the row is there.
 TEST_F(PackOfFloat, CountedByHand) {
   const Batch b{{16, 0, 5, 11}, 16, 64};
   const auto in = copied(normal_values(b.padded(), 214), "padded"), out = poisoned<float>(32 * 64, "packed");

@@ -1,13 +1,13 @@
 // The LibTorch binding of pack and unpack against ATen: values, gradients, misuse.
 #include <gtest/gtest.h>
 
-#include <tenfold/pack_torch.h>
+#include "kernels/pack/pack_torch.h"
 
 #include <string>
 #include <vector>
 
-#include "places.h"
-#include "support.h"
+#include "tests/support/places.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -50,7 +50,8 @@ void for_all(const Function& fn) {
   for (const auto& device : devices()) {
     for (const auto type : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
       for (const auto offset : {torch::kInt, torch::kLong}) {
-        for (const Given& given : kGiven) fn(torch::dtype(type).device(device), offsets_of(given.lengths, offset, device), given);
+        for (const Given& given : kGiven)
+          fn(torch::dtype(type).device(device), offsets_of(given.lengths, offset, device), given);
       }
     }
   }
@@ -62,7 +63,8 @@ TEST(PackTorch, PacksAsATenDoesForwardAndBackward) {
     const Tensor padded = torch::randn(sizes_with({batch, given.length}, given.rest), options);
     const Tensor weights = torch::randn(sizes_with({total}, given.rest), options);
     const auto [ours, grad] = run(padded, [&](const Tensor& x) { return fused::pack(x, cu_seqlens, total); }, weights);
-    const auto [theirs, their_grad] = run(padded, [&](const Tensor& x) { return fused::reference::pack(x, cu_seqlens, total); }, weights);
+    const auto [theirs, their_grad] =
+        run(padded, [&](const Tensor& x) { return fused::reference::pack(x, cu_seqlens, total); }, weights);
     EXPECT_TRUE(torch::equal(ours, theirs));
     EXPECT_TRUE(torch::equal(grad, their_grad));
   });
@@ -110,19 +112,26 @@ TEST(PackTorch, NothingButEmptySequences) {
 TEST(PackTorch, MisuseIsNamed) {
   const auto message = [](auto call) { return test::message_of<c10::Error>(call); };
   const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  const Tensor padded = torch::randn({2, 3, 4}), packed = torch::randn({5, 4}), offsets = torch::tensor({0, 2, 5}, torch::kInt);
-  EXPECT_TRUE(has(message([&] { fused::pack(padded.to(torch::kDouble), offsets, 5); }), "takes float, half and bfloat16, not Double"));
-  EXPECT_TRUE(has(message([&] { fused::pack(padded, offsets.to(torch::kFloat), 5); }), "cu_seqlens must be int32 or int64, not Float"));
-  EXPECT_TRUE(has(message([&] { fused::pack(padded, torch::tensor({0, 5}, torch::kInt), 5); }), "(batch, length, ...)"));
+  const Tensor padded = torch::randn({2, 3, 4}), packed = torch::randn({5, 4}),
+               offsets = torch::tensor({0, 2, 5}, torch::kInt);
+  EXPECT_TRUE(has(message([&] { fused::pack(padded.to(torch::kDouble), offsets, 5); }),
+                  "takes float, half and bfloat16, not Double"));
+  EXPECT_TRUE(has(message([&] { fused::pack(padded, offsets.to(torch::kFloat), 5); }),
+                  "cu_seqlens must be int32 or int64, not Float"));
+  EXPECT_TRUE(
+      has(message([&] { fused::pack(padded, torch::tensor({0, 5}, torch::kInt), 5); }), "(batch, length, ...)"));
   EXPECT_TRUE(has(message([&] { fused::pack(torch::randn({2}), offsets, 5); }), "(batch, length, ...)"));
   EXPECT_TRUE(has(message([&] { fused::pack(padded, offsets, -1); }), "a total of -1 rows"));
   EXPECT_TRUE(has(message([&] { fused::pack(torch::randn({2, 3, 0}), offsets, 5); }), "has no element"));
   EXPECT_TRUE(has(message([&] { fused::pack(padded, Tensor(), 5); }), "must be on the CPU or on CUDA"));
-  EXPECT_TRUE(has(message([&] { fused::unpack(packed, offsets.unsqueeze(0), 3); }), "cu_seqlens must have shape (batch + 1)"));
+  EXPECT_TRUE(
+      has(message([&] { fused::unpack(packed, offsets.unsqueeze(0), 3); }), "cu_seqlens must have shape (batch + 1)"));
   EXPECT_TRUE(has(message([&] { fused::unpack(packed, offsets, 0); }), "the length be at least 1"));
   EXPECT_TRUE(has(message([&] { fused::unpack(torch::randn({5, 0}), offsets, 3); }), "has no element"));
   const Tensor input = padded.clone().requires_grad_(), sum = fused::pack(input, offsets, 5).square().sum();
-  const auto second_order = [&] { torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true); };
+  const auto second_order = [&] {
+    torch::autograd::grad({sum}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+  };
   EXPECT_TRUE(has(message(second_order), "create_graph"));
 }
 

@@ -1,5 +1,5 @@
 // The reduction ladder: each rung adds up every element once, and no worse than its order of additions allows.
-#include <tenfold/reduction.h>
+#include "kernels/reduction/reduction.h"
 
 #include <stdexcept>
 
@@ -35,7 +35,8 @@ class Reduction : public KernelTest {
   }
 };
 
-/// 1, 2, ..., 13, 1, 2, ...: for up to 2^20 of them each sum of some is below 2^24, so that floats add without rounding.
+/// 1, 2, ..., 13, 1, 2, ...: for up to 2^20 of them each sum of some is below 2^24, so that floats add without
+/// rounding.
 std::vector<float> small_integers(int64_t count) {
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13 + 1);
@@ -61,7 +62,8 @@ TEST_F(Reduction, RoundingErrorsStayBelowTheBoundOfTheRungsOrder) {
   for (int rung = 0; rung < kReductionRungs; ++rung) {
     for (const int64_t n : kSizes) {
       const auto values = normal_values(n, 41);
-      EXPECT_NEAR(sum_of(values, rung), float64_sum(values), 4 * kernels::reduction_error(n, rung)) << "rung " << rung << ", n " << n;
+      EXPECT_NEAR(sum_of(values, rung), float64_sum(values), 4 * kernels::reduction_error(n, rung))
+          << "rung " << rung << ", n " << n;
     }
   }
 }
@@ -117,7 +119,8 @@ TEST_F(Reduction, RefusesWhatCannotBe) {
   EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), 0, workspace.data()), std::invalid_argument);
   EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), int64_t{1} << 40, workspace.data()), std::invalid_argument);
   EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), 1, workspace.data(), -1), std::invalid_argument);
-  EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), 1, workspace.data(), kReductionRungs), std::invalid_argument);
+  EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), 1, workspace.data(), kReductionRungs),
+               std::invalid_argument);
   EXPECT_THROW(reduce_sum(stream(), out.data(), in.data(), 1, nullptr), std::invalid_argument);
   EXPECT_TRUE(std::isnan(out.host()[0]));
   reduce_sum(stream(), out.data(), in.data(), 1, nullptr, 4);  // which needs none
@@ -156,12 +159,15 @@ TEST_F(Reduction, TheMicroscopeSeesWhatEachRungIsAbout) {
   EXPECT_EQ(total(seen[0], Space::global, Kind::atomic).lanes, kN);
   EXPECT_EQ(total(seen[0], Space::global, Kind::atomic).requests, kN / 32);
   for (int rung = 1; rung < kReductionRungs; ++rung) {
-    EXPECT_EQ(total(seen[rung], Space::global, Kind::atomic).lanes, kernels::reduction_blocks(kN, rung)) << "rung " << rung;
+    EXPECT_EQ(total(seen[rung], Space::global, Kind::atomic).lanes, kernels::reduction_blocks(kN, rung))
+        << "rung " << rung;
   }
 
-  // Shared memory: a block of the interleaved tree stores 8 times to begin, then in 5 * 8 + 4 + 2 + 1 requests; a block of the
-  // sequential one in 4 + 2 + 6 * 1. The additions are the same, and so are the lanes. No bank conflict in either.
-  const auto interleaved = total(seen[1], Space::shared, Kind::store), sequential = total(seen[2], Space::shared, Kind::store);
+  // Shared memory: a block of the interleaved tree stores 8 times to begin, then in 5 * 8 + 4 + 2 + 1 requests; a block
+  // of the sequential one in 4 + 2 + 6 * 1. The additions are the same, and so are the lanes. No bank conflict in
+  // either.
+  const auto interleaved = total(seen[1], Space::shared, Kind::store),
+             sequential = total(seen[2], Space::shared, Kind::store);
   EXPECT_EQ(interleaved.requests, 256 * (kWarps + 47));
   EXPECT_EQ(sequential.requests, 256 * (kWarps + 12));
   EXPECT_EQ(interleaved.lanes, 256 * (256 + 255));

@@ -1,10 +1,10 @@
 // Root-mean-square normalisation forward and backward against float64, for float, half and bfloat16.
-#include <tenfold/rms_norm.h>
+#include "kernels/rms_norm/rms_norm.h"
 
 #include <stdexcept>
 #include <utility>
 
-#include "../../kernels/rms_norm/rms_norm_reference.h"
+#include "kernels/rms_norm/rms_norm_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -13,7 +13,8 @@ namespace {
 using kernels::kRmsNormRungs;
 
 constexpr float kEpsilon = 1e-5F;
-const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1}, {5, 123}, {3, 1000}, {7, 31}, {33, 64}, {129, 7}, {2, 1024}, {1, 5003}};
+const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1},   {5, 123}, {3, 1000}, {7, 31},
+                                                          {33, 64}, {129, 7}, {2, 1024}, {1, 5003}};
 
 template <class T>
 class RmsNorm : public KernelTest {
@@ -47,15 +48,17 @@ class RmsNorm : public KernelTest {
     for (int repeat = 0; repeat < 2; ++repeat) {
       const auto grad_in = this->template poisoned<T>(rows * columns + skip);
       const auto grad_weight = this->template poisoned<T>(columns);
-      const auto workspace = this->template poisoned<float>(kernels::rms_norm_workspace_bytes(rows, columns) / 4, "workspace");
-      kernels::rms_norm_backward(this->stream(), grad_in.data() + skip, grad_weight.data(), workspace.data(), grad_out.data() + skip,
-                                 x.data() + skip, rstd_in.data(), w.data() + skip, rows, columns);
+      const auto workspace =
+          this->template poisoned<float>(kernels::rms_norm_workspace_bytes(rows, columns) / 4, "workspace");
+      kernels::rms_norm_backward(this->stream(), grad_in.data() + skip, grad_weight.data(), workspace.data(),
+                                 grad_out.data() + skip, x.data() + skip, rstd_in.data(), w.data() + skip, rows,
+                                 columns);
       this->expect_clean();
       auto result = grad_in.host();
       result.erase(result.begin(), result.begin() + skip);
       if (repeat == 0) {
-        const auto expected =
-            kernels::rms_norm_backward_reference(g.wide, in.wide, rstd.wide, weight.wide, rows, columns, rounding_of<T>());
+        const auto expected = kernels::rms_norm_backward_reference(g.wide, in.wide, rstd.wide, weight.wide, rows,
+                                                                   columns, rounding_of<T>());
         expect_all(result, expected.in, "grad_in " + what);
         expect_all(grad_weight.host(), expected.weight, "grad_weight " + what);
         first = {widened(result), widened(grad_weight.host())};
@@ -69,7 +72,8 @@ TYPED_TEST_SUITE(RmsNorm, RowTypes);
 
 TYPED_TEST(RmsNorm, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < kRmsNormRungs; ++rung) {
-    for (const auto& [rows, columns] : kShapes) this->expect_forward(normal_values(rows * columns, 165), rows, columns, rung);
+    for (const auto& [rows, columns] : kShapes)
+      this->expect_forward(normal_values(rows * columns, 165), rows, columns, rung);
   }
 }
 
@@ -97,12 +101,15 @@ TEST(RmsNormReference, BackwardIsTheSlopeOfForward) {
     return dot(g, kernels::rms_norm_reference(x, w, rows, columns, kEpsilon, kernels::kFloatRounding).out.values);
   };
   const auto forward = kernels::rms_norm_reference(in, weight, rows, columns, kEpsilon, kernels::kFloatRounding);
-  const auto gradients = kernels::rms_norm_backward_reference(g, in, forward.rstd.values, weight, rows, columns, kernels::kFloatRounding);
+  const auto gradients =
+      kernels::rms_norm_backward_reference(g, in, forward.rstd.values, weight, rows, columns, kernels::kFloatRounding);
   for (size_t i = 0; i < in.size(); ++i) {
-    EXPECT_NEAR(gradients.in.values[i], slope_of([&](const std::vector<double>& x) { return loss(x, weight); }, in, i), 1e-8);
+    EXPECT_NEAR(gradients.in.values[i], slope_of([&](const std::vector<double>& x) { return loss(x, weight); }, in, i),
+                1e-8);
   }
   for (size_t c = 0; c < weight.size(); ++c) {
-    EXPECT_NEAR(gradients.weight.values[c], slope_of([&](const std::vector<double>& w) { return loss(in, w); }, weight, c), 1e-8);
+    EXPECT_NEAR(gradients.weight.values[c],
+                slope_of([&](const std::vector<double>& w) { return loss(in, w); }, weight, c), 1e-8);
   }
 }
 
@@ -128,9 +135,9 @@ TEST_F(RmsNormOfFloat, RefusesWhatCannotBe) {
     kernels::rms_norm(stream(), out.data(), out.data() + 1, x.data(), x.data(), rows, columns, kEpsilon, rung);
   };
   expect_refused(forward, kRmsNormRungs);
-  EXPECT_THROW(
-      kernels::rms_norm_backward(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(), x.data(), x.data(), 1, 0),
-      std::invalid_argument);
+  EXPECT_THROW(kernels::rms_norm_backward(stream(), out.data(), out.data() + 1, out.data() + 2, x.data(), x.data(),
+                                          x.data(), x.data(), 1, 0),
+               std::invalid_argument);
 }
 
 #ifdef TENFOLD_COUNTED
@@ -140,7 +147,8 @@ TEST_F(RmsNormOfFloat, EachRungAsksForLess) {
   const auto x = copied(normal_values(rows * columns, 172)), w = copied(normal_values(columns, 173), "weight");
   const auto out = poisoned<float>(rows * columns), rstd = poisoned<float>(rows, "rstd");
   const double sectors[] = {32, 4, 16};  // 16 sectors: 32 lanes with 16 bytes each
-  const int64_t requests[] = {2 * columns, 2 * rows * columns / 32, 2 * rows * columns / 128}, barriers[] = {0, 0, 2 * rows};
+  const int64_t requests[] = {2 * columns, 2 * rows * columns / 32, 2 * rows * columns / 128},
+                barriers[] = {0, 0, 2 * rows};
   for (int rung = 0; rung < kRmsNormRungs; ++rung) {
     device_.reset();
     kernels::rms_norm(stream(), out.data(), rstd.data(), x.data(), w.data(), rows, columns, kEpsilon, rung);

@@ -1,9 +1,9 @@
 // Rotary position embedding, forward and backward, against float64, for float, half and bfloat16.
-#include <tenfold/rope.h>
+#include "kernels/rope/rope.h"
 
 #include <stdexcept>
 
-#include "../../kernels/rope/rope_reference.h"
+#include "kernels/rope/rope_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -16,8 +16,9 @@ struct RopeShape {
   int64_t tokens, heads, head_dim, positions;
 };
 // Among them heads of one pair, of more pairs than rung 0 does at a time, and batches that use a table several times.
-const RopeShape kShapes[] = {{1, 1, 2, 1},   {5, 3, 6, 5},    {7, 2, 64, 7},    {3, 5, 128, 3},  {6, 1, 10, 3},  {9, 2, 24, 4},
-                             {2, 3, 256, 2}, {130, 1, 4, 50}, {3, 1, 1000, 16}, {17, 4, 16, 17}, {2, 7, 202, 1}, {33, 2, 80, 11}};
+const RopeShape kShapes[] = {{1, 1, 2, 1},     {5, 3, 6, 5},    {7, 2, 64, 7},  {3, 5, 128, 3},
+                             {6, 1, 10, 3},    {9, 2, 24, 4},   {2, 3, 256, 2}, {130, 1, 4, 50},
+                             {3, 1, 1000, 16}, {17, 4, 16, 17}, {2, 7, 202, 1}, {33, 2, 80, 11}};
 
 std::string text_of(const RopeShape& s, int rung) {
   return "(" + std::to_string(s.tokens) + ", " + std::to_string(s.heads) + ", " + std::to_string(s.head_dim) + "), " +
@@ -28,25 +29,26 @@ template <class T>
 class Rope : public KernelTest {
  protected:
   /// Rotated values; `skip` values lie before them and must stay what they are.
-  std::vector<T> rotated(const std::vector<T>& from, const kernels::RopeTables& tables, const RopeShape& s, Rotation rotation, int rung,
-                         int64_t skip = 0) {
+  std::vector<T> rotated(const std::vector<T>& from, const kernels::RopeTables& tables, const RopeShape& s,
+                         Rotation rotation, int rung, int64_t skip = 0) {
     std::vector<T> shifted(from);
     shifted.insert(shifted.begin(), static_cast<size_t>(skip), from[0]);
     const auto values = this->copied(shifted, "values");
     const auto cosines = this->copied(tables.cosines, "cosines"), sines = this->copied(tables.sines, "sines");
-    kernels::rope(this->stream(), values.data() + skip, cosines.data(), sines.data(), s.tokens, s.heads, s.head_dim, s.positions, rotation,
-                  rung);
+    kernels::rope(this->stream(), values.data() + skip, cosines.data(), sines.data(), s.tokens, s.heads, s.head_dim,
+                  s.positions, rotation, rung);
     this->expect_clean();
     auto result = values.host();
-    for (int64_t i = 0; i < skip; ++i) EXPECT_EQ(static_cast<float>(result[static_cast<size_t>(i)]), static_cast<float>(from[0]));
+    for (int64_t i = 0; i < skip; ++i)
+      EXPECT_EQ(static_cast<float>(result[static_cast<size_t>(i)]), static_cast<float>(from[0]));
     result.erase(result.begin(), result.begin() + skip);
     return result;
   }
   void expect_rotated(const RopeShape& s, Rotation rotation, int rung, int64_t skip = 0) {
     const Values<T> values(normal_values(s.tokens * s.heads * s.head_dim, 180));
     const kernels::RopeTables tables(s.positions, s.head_dim);
-    const auto expected =
-        kernels::rope_reference(values.wide, tables, s.tokens, s.heads, s.head_dim, s.positions, rotation, rounding_of<T>());
+    const auto expected = kernels::rope_reference(values.wide, tables, s.tokens, s.heads, s.head_dim, s.positions,
+                                                  rotation, rounding_of<T>());
     expect_all(rotated(values.given, tables, s, rotation, rung, skip), expected, text_of(s, rung));
   }
 };
@@ -70,11 +72,13 @@ TEST_F(RopeOfFloat, BackwardUndoesForward) {
   const kernels::RopeTables tables(s.positions, s.head_dim);
   for (int rung = 0; rung < kRopeRungs; ++rung) {
     const auto back = rotated(rotated(values, tables, s, Rotation::forward, rung), tables, s, Rotation::backward, rung);
-    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(back[i], values[i], 2e-6) << "rung " << rung << ", element " << i;
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(back[i], values[i], 2e-6) << "rung " << rung << ", element " << i;
   }
 }
 
-TEST_F(RopeOfFloat, ScoresDependOnTheDistanceOnly) {  // what the technique is for: <q at 3, k at 7> = <q at 20, k at 24>
+TEST_F(RopeOfFloat,
+       ScoresDependOnTheDistanceOnly) {  // what the technique is for: <q at 3, k at 7> = <q at 20, k at 24>
   const int64_t head_dim = 64, positions = 32;
   const auto q = normal_values(head_dim, 183), k = normal_values(head_dim, 184);
   const kernels::RopeTables tables(positions, head_dim);
@@ -89,7 +93,8 @@ TEST_F(RopeOfFloat, ScoresDependOnTheDistanceOnly) {  // what the technique is f
   const auto score = [&](int64_t i, int64_t j) {
     double sum = 0;
     for (int64_t c = 0; c < head_dim; ++c) {
-      sum += rotated_queries[static_cast<size_t>(i * head_dim + c)] * rotated_keys[static_cast<size_t>(j * head_dim + c)];
+      sum +=
+          rotated_queries[static_cast<size_t>(i * head_dim + c)] * rotated_keys[static_cast<size_t>(j * head_dim + c)];
     }
     return sum;
   };
@@ -103,28 +108,34 @@ TEST_F(RopeOfFloat, AQuarterTurnSwapsThePair) {  // cos 0, sin 1: (a, b) becomes
   tables.cosines = {0, 0};
   tables.sines = {1, 1};
   for (int rung = 0; rung < kRopeRungs; ++rung) {
-    EXPECT_EQ(rotated({1, 2, 3, 4}, tables, {1, 1, 4, 1}, Rotation::forward, rung), (std::vector<float>{-3, -4, 1, 2})) << "rung " << rung;
-    EXPECT_EQ(rotated({1, 2, 3, 4}, tables, {1, 1, 4, 1}, Rotation::backward, rung), (std::vector<float>{3, 4, -1, -2})) << "rung " << rung;
+    EXPECT_EQ(rotated({1, 2, 3, 4}, tables, {1, 1, 4, 1}, Rotation::forward, rung), (std::vector<float>{-3, -4, 1, 2}))
+        << "rung " << rung;
+    EXPECT_EQ(rotated({1, 2, 3, 4}, tables, {1, 1, 4, 1}, Rotation::backward, rung), (std::vector<float>{3, 4, -1, -2}))
+        << "rung " << rung;
   }
 }
 
 TEST(RopeReference, BackwardIsTheSlopeOfForward) {
   const int64_t tokens = 3, heads = 2, head_dim = 6;
-  const auto in = widened(normal_values(tokens * heads * head_dim, 185)), g = widened(normal_values(tokens * heads * head_dim, 186));
+  const auto in = widened(normal_values(tokens * heads * head_dim, 185)),
+             g = widened(normal_values(tokens * heads * head_dim, 186));
   const kernels::RopeTables tables(tokens, head_dim);
   const auto run = [&](const std::vector<double>& x, Rotation rotation) {
-    return kernels::rope_reference(x, tables, tokens, heads, head_dim, tokens, rotation, kernels::kFloatRounding).values;
+    return kernels::rope_reference(x, tables, tokens, heads, head_dim, tokens, rotation, kernels::kFloatRounding)
+        .values;
   };
   const auto gradients = run(g, Rotation::backward);
   for (size_t i = 0; i < in.size(); ++i) {
-    EXPECT_NEAR(gradients[i], slope_of([&](const std::vector<double>& x) { return dot(g, run(x, Rotation::forward)); }, in, i), 1e-8);
+    EXPECT_NEAR(gradients[i],
+                slope_of([&](const std::vector<double>& x) { return dot(g, run(x, Rotation::forward)); }, in, i), 1e-8);
   }
 }
 
 TEST_F(RopeOfFloat, RefusesWhatCannotBe) {
   const auto x = poisoned<float>(8);
   const auto call = [&](int64_t tokens, int64_t heads, int64_t head_dim, int64_t positions, int rung) {
-    kernels::rope(stream(), x.data(), x.data() + 4, x.data() + 6, tokens, heads, head_dim, positions, Rotation::forward, rung);
+    kernels::rope(stream(), x.data(), x.data() + 4, x.data() + 6, tokens, heads, head_dim, positions, Rotation::forward,
+                  rung);
   };
   EXPECT_THROW(call(0, 1, 2, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 0, 2, 1, 0), std::invalid_argument);
@@ -139,15 +150,18 @@ TEST_F(RopeOfFloat, RefusesWhatCannotBe) {
 #ifdef TENFOLD_COUNTED
 
 TEST_F(RopeOfFloat, EachRungAsksForLess) {
-  const int64_t tokens = 8, heads = 4, head_dim = 128, bytes = tokens * heads * head_dim * 4, table_bytes = tokens * head_dim / 2 * 4;
+  const int64_t tokens = 8, heads = 4, head_dim = 128, bytes = tokens * heads * head_dim * 4,
+                table_bytes = tokens * head_dim / 2 * 4;
   const kernels::RopeTables tables(tokens, head_dim);
   const auto values = copied(normal_values(tokens * heads * head_dim, 187), "values");
   const auto cosines = copied(tables.cosines, "cosines"), sines = copied(tables.sines, "sines");
-  const int64_t reads[] = {2 * bytes, bytes, bytes}, table_reads[] = {2 * heads * table_bytes, table_bytes, table_bytes};
+  const int64_t reads[] = {2 * bytes, bytes, bytes},
+                table_reads[] = {2 * heads * table_bytes, table_bytes, table_bytes};
   const int64_t barriers[] = {tokens * heads, 0, 0};
   for (int rung = 0; rung < kRopeRungs; ++rung) {
     device_.reset();
-    kernels::rope(stream(), values.data(), cosines.data(), sines.data(), tokens, heads, head_dim, tokens, Rotation::forward, rung);
+    kernels::rope(stream(), values.data(), cosines.data(), sines.data(), tokens, heads, head_dim, tokens,
+                  Rotation::forward, rung);
     const auto report = device_.report();
     EXPECT_EQ(bytes_asked(report, simt::Kind::load, "values"), reads[rung]) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::store, "values"), bytes) << "rung " << rung;

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "../../kernels/expected.h"
 #include "kernel_device.h"
+#include "kernels/expected.h"
 
 namespace tenfold::test {
 
@@ -102,7 +102,8 @@ inline std::string text_of_case(int64_t rows, int64_t columns, int rung) {
 inline int64_t bytes_asked(const simt::Report& report, simt::Kind kind, const std::string& buffer) {
   int64_t bytes = 0;
   for (const auto& access : report.accesses) {
-    if (access.space == simt::Space::global && access.kind == kind && access.buffer == buffer) bytes += access.bytes_asked();
+    if (access.space == simt::Space::global && access.kind == kind && access.buffer == buffer)
+      bytes += access.bytes_asked();
   }
   return bytes;
 }

@@ -1,6 +1,6 @@
 // SGEMM: every rung against float64 over awkward shapes, what BLAS promises about alpha and beta, and, under the
 // microscope, what each rung is there for.
-#include <tenfold/sgemm.h>
+#include "kernels/sgemm/sgemm.h"
 
 #include <array>
 #include <cmath>
@@ -33,32 +33,37 @@ constexpr std::array<Size, 10> kSizes{{{1, 1, 1},
                                        {6, 129, 8},
                                        {20, 132, 7}}};
 
-/// Fails unless every element of `c` is alpha * a * b + beta * old within float32's bound: k products and their sums, then
-/// alpha, beta and the last sum. `old` empty: C was not to be read. A NaN fails.
-void expect_product(const std::vector<float>& c, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& old,
-                    Size size, double alpha, double beta) {
+/// Fails unless every element of `c` is alpha * a * b + beta * old within float32's bound: k products and their sums,
+/// then alpha, beta and the last sum. `old` empty: C was not to be read. A NaN fails.
+void expect_product(const std::vector<float>& c, const std::vector<float>& a, const std::vector<float>& b,
+                    const std::vector<float>& old, Size size, double alpha, double beta) {
   const auto [m, n, k] = size;
   int64_t wrong = 0;
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
       double sum = 0, magnitude = 0;
       for (int64_t i = 0; i < k; ++i) {
-        const double product = static_cast<double>(a[static_cast<size_t>(row * k + i)]) * b[static_cast<size_t>(i * n + column)];
+        const double product =
+            static_cast<double>(a[static_cast<size_t>(row * k + i)]) * b[static_cast<size_t>(i * n + column)];
         sum += product;
         magnitude += std::abs(product);
       }
       const auto at = static_cast<size_t>(row * n + column);
       const double before = old.empty() ? 0 : old[at];
       const double expected = alpha * sum + beta * before;
-      const double bound = static_cast<double>(k + 3) * 0x1p-24 * (std::abs(alpha) * magnitude + std::abs(beta * before));
+      const double bound =
+          static_cast<double>(k + 3) * 0x1p-24 * (std::abs(alpha) * magnitude + std::abs(beta * before));
       if (!(std::abs(c[at] - expected) <= bound) && ++wrong <= 3)
-        ADD_FAILURE() << "c(" << row << ", " << column << ") = " << c[at] << ", expected " << expected << " +- " << bound;
+        ADD_FAILURE() << "c(" << row << ", " << column << ") = " << c[at] << ", expected " << expected << " +- "
+                      << bound;
     }
   }
   EXPECT_EQ(wrong, 0) << "elements of " << m * n;
 }
 
-std::string text_of(Size size) { return std::to_string(size.m) + " x " + std::to_string(size.n) + " x " + std::to_string(size.k); }
+std::string text_of(Size size) {
+  return std::to_string(size.m) + " x " + std::to_string(size.n) + " x " + std::to_string(size.k);
+}
 
 class SgemmTest : public tenfold::test::KernelTest, public testing::WithParamInterface<int> {};
 
@@ -105,11 +110,13 @@ TEST_P(SgemmTest, takes_pointers_that_are_not_aligned_and_stays_inside_c) {
   for (int shifted = 0; shifted < 3; ++shifted) {
     SCOPED_TRACE(std::string("shifted by one float: ") + "abc"[shifted]);
     const int a_shift = shifted == 0, b_shift = shifted == 1, c_shift = shifted == 2;
-    auto a_values = normal_values(kSize.m * kSize.k + a_shift, 7), b_values = normal_values(kSize.k * kSize.n + b_shift, 8);
+    auto a_values = normal_values(kSize.m * kSize.k + a_shift, 7),
+         b_values = normal_values(kSize.k * kSize.n + b_shift, 8);
     const auto a = copied(a_values, "a"), b = copied(b_values, "b");
     constexpr int64_t kBehind = 4 * kSize.n;
     const auto c = poisoned<float>(c_shift + kSize.m * kSize.n + kBehind, "c");
-    sgemm(stream(), c.data() + c_shift, a.data() + a_shift, b.data() + b_shift, kSize.m, kSize.n, kSize.k, 1, 0, GetParam());
+    sgemm(stream(), c.data() + c_shift, a.data() + a_shift, b.data() + b_shift, kSize.m, kSize.n, kSize.k, 1, 0,
+          GetParam());
     expect_clean();
     a_values.erase(a_values.begin(), a_values.begin() + a_shift);
     b_values.erase(b_values.begin(), b_values.begin() + b_shift);
@@ -133,7 +140,9 @@ TEST_F(SgemmArguments, the_default_is_a_plain_product_by_the_last_rung) {
 
 TEST_F(SgemmArguments, sizes_and_rungs_that_cannot_be_are_refused) {
   const auto c = poisoned<float>(1, "c");
-  const auto call = [&](int64_t m, int64_t n, int64_t k, int rung) { sgemm(stream(), c.data(), c.data(), c.data(), m, n, k, 1, 0, rung); };
+  const auto call = [&](int64_t m, int64_t n, int64_t k, int rung) {
+    sgemm(stream(), c.data(), c.data(), c.data(), m, n, k, 1, 0, rung);
+  };
   EXPECT_THROW(call(0, 1, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, -1, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 0, 0), std::invalid_argument);
@@ -174,8 +183,12 @@ class SgemmUnderTheMicroscope : public tenfold::test::KernelTest {
       EXPECT_EQ(access.bytes, bytes) << tenfold::simt::text_of(access.where);
     }
   }
-  static Access loads(const Report& report, const std::string& buffer) { return sum(report, Space::global, Kind::load, buffer); }
-  static int64_t loaded_bytes(const Report& report) { return loads(report, "a").bytes_moved() + loads(report, "b").bytes_moved(); }
+  static Access loads(const Report& report, const std::string& buffer) {
+    return sum(report, Space::global, Kind::load, buffer);
+  }
+  static int64_t loaded_bytes(const Report& report) {
+    return loads(report, "a").bytes_moved() + loads(report, "b").bytes_moved();
+  }
 };
 
 TEST_F(SgemmUnderTheMicroscope, naive_lanes_lie_in_32_sectors_and_coalesced_lanes_in_4) {
@@ -199,7 +212,8 @@ TEST_F(SgemmUnderTheMicroscope, a_tile_moves_each_value_once_for_as_many_uses_as
   EXPECT_EQ(loaded_bytes(report_of(1, kSize)), kUses / 32 * 5 * 32);
   EXPECT_EQ(loaded_bytes(report_of(2, kSize)), tiled(32));
   EXPECT_EQ(loaded_bytes(report_of(3, kSize)), tiled(64));
-  for (int rung = 4; rung < kSgemmRungs; ++rung) EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), tiled(128)) << "rung " << rung;
+  for (int rung = 4; rung < kSgemmRungs; ++rung)
+    EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), tiled(128)) << "rung " << rung;
 }
 
 TEST_F(SgemmUnderTheMicroscope, register_tiles_need_fewer_shared_loads_for_each_multiply_add) {
@@ -219,9 +233,11 @@ TEST_F(SgemmUnderTheMicroscope, no_rung_has_a_bank_conflict) {
     const Report report = report_of(rung, {128, 128, 32});
     for (const Access& access : report.accesses) {
       if (access.space != Space::shared) continue;
-      EXPECT_EQ(access.wavefronts, access.ideal_wavefronts) << "rung " << rung << ", " << tenfold::simt::text_of(access.where);
+      EXPECT_EQ(access.wavefronts, access.ideal_wavefronts)
+          << "rung " << rung << ", " << tenfold::simt::text_of(access.where);
     }
-    EXPECT_EQ(sum(report, Space::shared, Kind::load, "").lanes, 32 * sum(report, Space::shared, Kind::load, "").requests);
+    EXPECT_EQ(sum(report, Space::shared, Kind::load, "").lanes,
+              32 * sum(report, Space::shared, Kind::load, "").requests);
   }
 }
 
@@ -231,8 +247,10 @@ TEST_F(SgemmUnderTheMicroscope, vectors_move_the_same_bytes_in_a_quarter_of_the_
   for (int rung = 5; rung < kSgemmRungs; ++rung) {
     SCOPED_TRACE("rung " + std::to_string(rung));
     const Report vector = report_of(rung, kSize);
-    for (const char* buffer : {"a", "b"}) EXPECT_EQ(loads(vector, buffer).requests * 4, loads(scalar, buffer).requests) << buffer;
-    EXPECT_EQ(sum(vector, Space::global, Kind::store, "c").requests * 4, sum(scalar, Space::global, Kind::store, "c").requests);
+    for (const char* buffer : {"a", "b"})
+      EXPECT_EQ(loads(vector, buffer).requests * 4, loads(scalar, buffer).requests) << buffer;
+    EXPECT_EQ(sum(vector, Space::global, Kind::store, "c").requests * 4,
+              sum(scalar, Space::global, Kind::store, "c").requests);
     expect_width(vector, 16);
     for (const Size odd : {Size{128, 128, 30}, Size{128, 126, 32}}) expect_width(report_of(rung, odd), 4);
   }

@@ -1,10 +1,10 @@
 // Softmax forward and backward against float64, for float, half and bfloat16.
-#include <tenfold/softmax.h>
+#include "kernels/softmax/softmax.h"
 
 #include <stdexcept>
 #include <utility>
 
-#include "../../kernels/softmax/softmax_reference.h"
+#include "kernels/softmax/softmax_reference.h"
 #include "row_kernel.h"
 
 namespace tenfold::test {
@@ -29,15 +29,16 @@ class Softmax : public KernelTest {
   }
   void expect_forward(const std::vector<float>& values, int64_t rows, int64_t columns, int rung) {
     const Values<T> in(values);
-    expect_all(forward(in.given, rows, columns, rung), kernels::softmax_reference(in.wide, rows, columns, rounding_of<T>()),
-               text_of_case(rows, columns, rung));
+    expect_all(forward(in.given, rows, columns, rung),
+               kernels::softmax_reference(in.wide, rows, columns, rounding_of<T>()), text_of_case(rows, columns, rung));
   }
 };
 TYPED_TEST_SUITE(Softmax, RowTypes);
 
 TYPED_TEST(Softmax, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < kSoftmaxRungs; ++rung) {
-    for (const auto& [rows, columns] : kShapes) this->expect_forward(normal_values(rows * columns, 42), rows, columns, rung);
+    for (const auto& [rows, columns] : kShapes)
+      this->expect_forward(normal_values(rows * columns, 42), rows, columns, rung);
   }
 }
 
@@ -70,7 +71,8 @@ TYPED_TEST(Softmax, MinusInfinityBecomesZero) {
   for (int rung = 0; rung < kSoftmaxRungs; ++rung) {
     for (const int64_t last : {columns, columns - 1}) {  // in packets, and not
       std::vector<float> cut;
-      for (int64_t row = 0; row < rows; ++row) cut.insert(cut.end(), &values[row * columns], &values[row * columns] + last);
+      for (int64_t row = 0; row < rows; ++row)
+        cut.insert(cut.end(), &values[row * columns], &values[row * columns] + last);
       this->expect_forward(cut, rows, last, rung);
       const auto result = widened(this->forward(rounded<TypeParam>(cut), rows, last, rung));
       for (size_t i = 0; i < cut.size(); ++i) {
@@ -101,8 +103,10 @@ TYPED_TEST(Softmax, NothingButMinusInfinityANanOrInfinityMakesTheRowNan) {
     values[static_cast<size_t>(3 * columns + 5)] = std::numeric_limits<float>::quiet_NaN();
     for (int rung = 0; rung < kSoftmaxRungs; ++rung) {
       const auto result = widened(this->forward(rounded<TypeParam>(values), 5, columns, rung));
-      for (int64_t i = 0; i < 4 * columns; ++i) ASSERT_TRUE(std::isnan(result[static_cast<size_t>(i)])) << rung << ", " << i;
-      for (int64_t i = 4 * columns; i < 5 * columns; ++i) ASSERT_GT(result[static_cast<size_t>(i)], 0) << rung << ", " << i;
+      for (int64_t i = 0; i < 4 * columns; ++i)
+        ASSERT_TRUE(std::isnan(result[static_cast<size_t>(i)])) << rung << ", " << i;
+      for (int64_t i = 4 * columns; i < 5 * columns; ++i)
+        ASSERT_GT(result[static_cast<size_t>(i)], 0) << rung << ", " << i;
     }
   }
 }
@@ -120,7 +124,8 @@ TYPED_TEST(Softmax, ArraysThatBeginBetweenPackets) {
     auto result = out.host();
     EXPECT_TRUE(std::isnan(static_cast<float>(result[0])));
     result.erase(result.begin());
-    expect_all(result, kernels::softmax_reference(in.wide, rows, columns, rounding_of<TypeParam>()), text_of_case(rows, columns, rung));
+    expect_all(result, kernels::softmax_reference(in.wide, rows, columns, rounding_of<TypeParam>()),
+               text_of_case(rows, columns, rung));
   }
 }
 
@@ -149,7 +154,8 @@ TEST(SoftmaxReference, BackwardIsTheSlopeOfForward) {
   const auto forward = [&](const std::vector<double>& x) {
     return kernels::softmax_reference(x, rows, columns, kernels::kFloatRounding).values;
   };
-  const auto gradient = kernels::softmax_backward_reference(g, forward(in), rows, columns, kernels::kFloatRounding).values;
+  const auto gradient =
+      kernels::softmax_backward_reference(g, forward(in), rows, columns, kernels::kFloatRounding).values;
   for (size_t i = 0; i < in.size(); ++i) {
     EXPECT_NEAR(gradient[i], slope_of([&](const std::vector<double>& x) { return dot(g, forward(x)); }, in, i), 1e-9);
   }
@@ -159,11 +165,34 @@ using SoftmaxOfFloat = KernelTest;
 
 TEST_F(SoftmaxOfFloat, RefusesWhatCannotBe) {
   const auto x = copied<float>({1}), out = poisoned<float>(1);
-  expect_refused([&](int64_t rows, int64_t columns, int rung) { kernels::softmax(stream(), out.data(), x.data(), rows, columns, rung); },
+  expect_refused([&](int64_t rows, int64_t columns,
+                     int rung) { kernels::softmax(stream(), out.data(), x.data(), rows, columns, rung); },
                  kSoftmaxRungs);
   EXPECT_THROW(kernels::softmax_backward(stream(), out.data(), x.data(), x.data(), -1, 1), std::invalid_argument);
 }
 
+#ifdef TENFOLD_TEST_ON_GPU
+
+TYPED_TEST(Softmax, MoreElementsThanAnIntCounts) {
+  constexpr int64_t kRows = 262'145, kColumns = 8192, kCount = kRows * kColumns;
+  static_assert(kCount > int64_t{1} << 31);
+  if (!this->has_bytes(2 * kCount * static_cast<int64_t>(sizeof(TypeParam))))
+    GTEST_SKIP() << "needs 16 or 32 GiB of free memory";
+  const auto in = this->template zeros<TypeParam>(kCount), out = this->template poisoned<TypeParam>(kCount);
+  in.put(kCount - 7, TypeParam(1000.0F));  // takes all of the last row
+  for (int rung = 0; rung < kSoftmaxRungs; ++rung) {
+    DeviceValues<TypeParam>::ok(cudaMemset(out.data(), 0xff, out.bytes()));
+    kernels::softmax(this->stream(), out.data(), in.data(), kRows, kColumns, rung);
+    this->expect_clean();
+    const auto at = [&](int64_t i) { return static_cast<float>(out.get(i)); };
+    EXPECT_EQ(at(0), 1.0F / kColumns) << "rung " << rung;
+    EXPECT_EQ(at(kCount - kColumns - 1), 1.0F / kColumns) << "rung " << rung;
+    EXPECT_EQ(at(kCount - 7), 1.0F) << "rung " << rung;
+    EXPECT_EQ(at(kCount - 1), 0.0F) << "rung " << rung;
+  }
+}
+
+#endif
 #ifdef TENFOLD_COUNTED
 
 TEST_F(SoftmaxOfFloat, EachRungReadsLess) {

@@ -1,4 +1,4 @@
-#include <tenfold/strided_copy.h>
+#include "kernels/strided_copy/strided_copy.h"
 
 #include <stdexcept>
 

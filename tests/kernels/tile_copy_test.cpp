@@ -1,4 +1,4 @@
-#include <tenfold/tile_copy.h>
+#include "kernels/tile_copy/tile_copy.h"
 
 #include <stdexcept>
 
@@ -37,8 +37,8 @@ TEST_F(TileCopy, RefusesWhatCannotBe) {
 
 #ifdef TENFOLD_COUNTED
 TEST_F(TileCopy, TheTileSavesNoSectorAndCostsPassesAndBarriers) {
-  // By hand, for 1024 floats: 32 warps load 4 sectors and store 4; through the tile each warp also stores and loads once, and
-  // each of the 4 blocks has a barrier.
+  // By hand, for 1024 floats: 32 warps load 4 sectors and store 4; through the tile each warp also stores and loads
+  // once, and each of the 4 blocks has a barrier.
   for (int rung = 0; rung < kTileCopyRungs; ++rung) {
     device_.reset();
     const auto in = copied(normal_values(1024, 41));

@@ -1,5 +1,5 @@
 // The transpose ladder: each rung moves every element to its place, for any shape.
-#include <tenfold/transpose.h>
+#include "kernels/transpose/transpose.h"
 
 #include <stdexcept>
 #include <utility>
@@ -14,10 +14,11 @@ using kernels::transpose;
 
 class Transpose : public KernelTest {
  protected:
-  /// Transposes normal values that begin `skip` floats after a 256-byte boundary, as the output does; expects each in its place.
+  /// Transposes normal values that begin `skip` floats after a 256-byte boundary, as the output does; expects each in
+  /// its place.
   void expect_transposed(int64_t rows, int64_t columns, int rung, int64_t skip = 0) {
-    SCOPED_TRACE("rung " + std::to_string(rung) + ", " + std::to_string(rows) + " x " + std::to_string(columns) + ", skip " +
-                 std::to_string(skip));
+    SCOPED_TRACE("rung " + std::to_string(rung) + ", " + std::to_string(rows) + " x " + std::to_string(columns) +
+                 ", skip " + std::to_string(skip));
     const auto values = normal_values(rows * columns + skip, 40);
     const auto in = copied(values);
     const auto out = poisoned<float>(rows * columns + skip);
@@ -34,14 +35,15 @@ class Transpose : public KernelTest {
       }
     }
     EXPECT_EQ(wrong, 0);
-    for (int64_t i = 0; i < skip; ++i) EXPECT_TRUE(std::isnan(result[static_cast<size_t>(i)])) << "written before the output";
+    for (int64_t i = 0; i < skip; ++i)
+      EXPECT_TRUE(std::isnan(result[static_cast<size_t>(i)])) << "written before the output";
   }
 };
 
 TEST_F(Transpose, EveryRungMovesEveryElement) {
-  const std::vector<std::pair<int64_t, int64_t>> shapes = {{1, 1},    {5, 123},  {3, 1000}, {1, 257},  {257, 1},  {31, 33},
-                                                           {127, 61}, {32, 32},  {64, 64},  {64, 192}, {100, 68}, {100, 67},
-                                                           {67, 100}, {130, 65}, {4, 4},    {96, 128}};
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {
+      {1, 1},   {5, 123},  {3, 1000}, {1, 257},  {257, 1},  {31, 33},  {127, 61}, {32, 32},
+      {64, 64}, {64, 192}, {100, 68}, {100, 67}, {67, 100}, {130, 65}, {4, 4},    {96, 128}};
   for (int rung = 0; rung < kTransposeRungs; ++rung) {
     for (const auto& [rows, columns] : shapes) expect_transposed(rows, columns, rung);
   }
@@ -71,6 +73,25 @@ TEST_F(Transpose, RefusesWhatCannotBe) {
 
 TEST_F(Transpose, MoreRowsThanTwoDimensionalGridsHave) {
   for (int rung = 0; rung < kTransposeRungs; ++rung) expect_transposed(4'200'003, 3, rung);
+}
+
+TEST_F(Transpose, MoreElementsThanAnIntCounts) {
+  constexpr int64_t kRows = 46'344, kColumns = 46'345, kCount = kRows * kColumns;
+  static_assert(kCount > int64_t{1} << 31);
+  if (!has_bytes(2 * kCount * static_cast<int64_t>(sizeof(float)))) GTEST_SKIP() << "needs 32 GiB of free memory";
+  const auto in = zeros<float>(kCount), out = poisoned<float>(kCount);
+  const std::pair<int64_t, int64_t> marks[] = {
+      {0, 0}, {0, kColumns - 1}, {kRows / 2, kColumns / 3}, {kRows - 1, 0}, {kRows - 1, kColumns - 1}};
+  float value = 0;
+  for (const auto& [row, column] : marks) in.put(row * kColumns + column, ++value);
+  for (int rung = 0; rung < kTransposeRungs; ++rung) {
+    DeviceValues<float>::ok(cudaMemset(out.data(), 0xff, out.bytes()));
+    transpose(stream(), out.data(), in.data(), kRows, kColumns, rung);
+    expect_clean();
+    value = 0;
+    for (const auto& [row, column] : marks) EXPECT_EQ(out.get(column * kRows + row), ++value) << "rung " << rung;
+    EXPECT_EQ(out.get(kCount - 2), 0) << "rung " << rung;
+  }
 }
 
 #endif

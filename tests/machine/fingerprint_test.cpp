@@ -1,4 +1,4 @@
-#include <tenfold/fingerprint.h>
+#include "common/machine/fingerprint.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -11,9 +11,10 @@
 #include <fstream>
 #include <thread>
 
-#include <tenfold/nvml.h>
+#include "common/base/files.h"
+#include "common/machine/nvml.h"
 
-#include "support.h"
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -33,7 +34,9 @@ TEST(Fingerprint, DescribesThisMachine) {
 TEST(Fingerprint, TheIdIsAFolderNameThatStays) {
   const std::string id = fingerprint().id;
   EXPECT_EQ(id, fingerprint().id);
-  EXPECT_TRUE(std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '-'; })) << id;
+  EXPECT_TRUE(std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return std::islower(c) || std::isdigit(c) || c == '-';
+  })) << id;
   EXPECT_NE(id.front(), '-');
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -74,7 +77,7 @@ class Cache : public testing::Test {
   ~Cache() override { unsetenv("TENFOLD_CACHE"); }
   std::string complaint(const std::string& text) {
     write_atomically(ceilings_file("m"), text);
-    return test::message_of<ResultError>([] { read_ceilings("m"); });
+    return test::message_of<FileError>([] { read_ceilings("m"); });
   }
   test::Scratch scratch_;
   fs::path folder_ = scratch_.path();

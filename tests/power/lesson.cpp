@@ -5,7 +5,7 @@ namespace {
 
 template <int kPerMille>
 tenfold::Step build(const tenfold::Trial& trial) {
-  tenfold::Step step = power::train(trial, trial.get("workload", 1));
+  tenfold::Step step = power::train(trial, trial.get(power::kWorkload));
   return kPerMille == 0 ? step : power::slower(std::move(step), kPerMille / 1000.0);
 }
 
@@ -13,15 +13,18 @@ tenfold::Step build(const tenfold::Trial& trial) {
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
+  using power::kWorkload;
   const std::vector<tenfold::Expectation> expected = {
-      {"identical", {SAME, SAME}}, {"2 % slower", {ANY, SAME}}, {"5 % slower", {SLOWER, SAME}}};
+      {"identical", {SAME_SPEED, SAME_MEMORY}}, {"2 % slower", SAME_MEMORY}, {"5 % slower", {SLOWER, SAME_MEMORY}}};
   return tenfold::run(argc, argv,
                       {.title = "Power",
                        .question = "How often is identical code called the same, and code that is 5 % slower found?",
-                       .workload = "R2",
+                       .version = 2,
+                       .settings = tenfold::convnet_settings({kWorkload}),
                        .baseline = {"plain", build<0>},
                        .techniques = {{"identical", build<0>}, {"2 % slower", build<20>}, {"5 % slower", build<50>}},
-                       .cases = {{"gpt", {{"workload", power::gpt}}, expected},
-                                 {"mlp", {{"workload", power::mlp}}, expected},
-                                 {"convnet", {{"workload", power::convnet}}, expected}}});
+                       .cases = {{"gpt", {kWorkload("gpt")}, expected, "gpt"},
+                                 {"mlp", {kWorkload("mlp")}, expected, "mlp"},
+                                 {"convnet", {kWorkload("convnet")}, expected, "convnet"}},
+                       .headline = tenfold::Headline{"gpt", "5 % slower"}});
 }

@@ -1,8 +1,9 @@
-// The verdict rule on recorded block times of identical code: 40 builds each of convnet, gpt and mlp on a shared two-core
-// machine, alone and beside two compilers (recorded/README.md). A window is what one time pass would have seen: some of the
-// builds, and some of the rounds of each. Slower code is recorded code, scaled. Windows overlap: a recording holds three
-// passes of twelve builds that share nothing, so shares near 0 or 1 are of these recordings, not of all machines.
-#include <tenfold/verdict.h>
+// The verdict rule on recorded block times of identical code: 40 builds each of convnet, gpt and mlp on a shared
+// two-core machine, alone and beside two compilers (recorded/README.md). A window is what one time pass would have
+// seen: some of the builds, and some of the rounds of each. Slower code is recorded code, scaled. Windows overlap: a
+// recording holds three passes of twelve builds that share nothing, so shares near 0 or 1 are of these recordings, not
+// of all machines.
+#include "common/result/verdict.h"
 
 #include <gtest/gtest.h>
 
@@ -73,12 +74,15 @@ Shares replay(const std::vector<Build>& recorded, Clock clock, size_t builds, si
         for (size_t j = 0; j < std::min(rounds, build.size()); ++j) {
           const auto& times = clock == Clock::wall ? build[j].wall : build[j].processor;
           blocks.build.push_back(static_cast<int64_t>(i));
-          (clock == Clock::wall ? blocks.wall_ns : blocks.processor_ns).push_back(std::llround(slower * static_cast<double>(times[life])));
+          (clock == Clock::wall ? blocks.wall_ns : blocks.processor_ns)
+              .push_back(std::llround(slower * static_cast<double>(times[life])));
         }
       }
       return blocks;
     };
-    const auto judged = [&](double slower) { return judge_speed(blocks_of(a, 1), blocks_of(b, 1), blocks_of(technique, slower), clock); };
+    const auto judged = [&](double slower) {
+      return judge_speed(blocks_of(a, 1), blocks_of(b, 1), blocks_of(technique, slower), clock);
+    };
     const SpeedVerdict identical = judged(1), two = judged(1.02), five = judged(1.05);
     shares.same += each * (identical.label == Speed::same);
     shares.false_claims += each * (identical.label == Speed::faster || identical.label == Speed::slower);
@@ -91,9 +95,11 @@ Shares replay(const std::vector<Build>& recorded, Clock clock, size_t builds, si
 }
 
 void report(const std::string& what, const Shares& shares) {
-  std::printf("%-44s same %5.1f %%  false %4.1f %%  5 %% found %5.1f %%  2 %%: found %5.1f, called same %5.1f %%  width %4.1f %%\n",
-              what.c_str(), 100 * shares.same, 100 * shares.false_claims, 100 * shares.found_5, 100 * shares.found_2,
-              100 * shares.called_same_2, 100 * shares.width);
+  std::printf(
+      "%-44s same %5.1f %%  false %4.1f %%  5 %% found %5.1f %%  2 %%: found %5.1f, called same %5.1f %%  width %4.1f "
+      "%%\n",
+      what.c_str(), 100 * shares.same, 100 * shares.false_claims, 100 * shares.found_5, 100 * shares.found_2,
+      100 * shares.called_same_2, 100 * shares.width);
 }
 
 class Recorded : public testing::TestWithParam<fs::path> {};
@@ -106,7 +112,9 @@ TEST_P(Recorded, IdenticalCodeIsNotCalledDifferent) {
   for (const Clock clock : {Clock::processor, Clock::wall}) {
     for (const auto& [builds, rounds] : {std::pair<size_t, size_t>{2, most}, {6, most / 2}, {12, most}}) {
       const Shares shares = replay(recorded, clock, builds, rounds);
-      report(GetParam().stem().string() + ", " + to_string(clock) + ", " + std::to_string(builds) + " x " + std::to_string(rounds), shares);
+      report(GetParam().stem().string() + ", " + to_string(clock) + ", " + std::to_string(builds) + " x " +
+                 std::to_string(rounds),
+             shares);
       EXPECT_LE(shares.false_claims, 0.01) << to_string(clock) << " clock, " << builds << " builds";
       EXPECT_LE(shares.called_same_2, 0.10) << "code that is 2 % slower is not the same";
     }
@@ -121,8 +129,8 @@ TEST_P(Recorded, WhatDiffersIsFound) {
   EXPECT_GE(shares.same, 0.60);
 }
 
-// What a build draws, a memory layout, must show in the medians of builds beyond what the noise of their rounds gives them.
-// Here it hardly does: labels shuffled among all rounds spread the medians almost as much.
+// What a build draws, a memory layout, must show in the medians of builds beyond what the noise of their rounds gives
+// them. Here it hardly does: labels shuffled among all rounds spread the medians almost as much.
 TEST_P(Recorded, BuildsDifferByNoMoreThanTheirRoundsExplain) {
   const std::vector<Build> recorded = read_recording(GetParam());
   const auto spread = [](const std::vector<std::vector<double>>& builds) {
@@ -157,8 +165,8 @@ TEST_P(Recorded, BuildsDifferByNoMoreThanTheirRoundsExplain) {
     by_chance.push_back(spread(builds));
   }
   std::sort(by_chance.begin(), by_chance.end());
-  std::printf("%s: medians of %zu builds spread by %.2f %%, by chance %.2f to %.2f %%\n", GetParam().stem().c_str(), builds.size(),
-              100 * found, 100 * by_chance[10], 100 * by_chance[190]);
+  std::printf("%s: medians of %zu builds spread by %.2f %%, by chance %.2f to %.2f %%\n", GetParam().stem().c_str(),
+              builds.size(), 100 * found, 100 * by_chance[10], 100 * by_chance[190]);
   EXPECT_LE(found, 1.5 * by_chance[190]) << "a layout is worth more than the noise of its rounds";
 }
 
@@ -171,7 +179,8 @@ std::vector<fs::path> recordings() {
   return files;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Recorded, testing::ValuesIn(recordings()), [](const auto& info) { return info.param.stem().string(); });
+INSTANTIATE_TEST_SUITE_P(All, Recorded, testing::ValuesIn(recordings()),
+                         [](const auto& info) { return info.param.stem().string(); });
 
 TEST(Recordings, AreOfAllWorkloadsAloneAndBesideCompilers) { EXPECT_GE(recordings().size(), 6U); }
 

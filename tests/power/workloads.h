@@ -1,9 +1,10 @@
 #pragma once
 // The three reference workloads, as they are or slower by a known part of their own time.
 
-#include <tenfold/gpt.h>
-#include <tenfold/image_workloads.h>
-#include <tenfold/lesson.h>
+#include "common/harness/lesson.h"
+#include "common/models/convnet.h"
+#include "common/models/gpt.h"
+#include "common/models/mlp.h"
 
 #include <ctime>
 
@@ -11,33 +12,43 @@ namespace power {
 
 using tenfold::Step;
 using tenfold::Trial;
+using torch::Tensor;
 
-enum Workload { convnet = 0, gpt = 1, mlp = 2 };
+inline constexpr tenfold::Setting<std::string> kWorkload{
+    "workload", "gpt", "what is trained", {"convnet", "gpt", "mlp"}};
 
-template <class Training>
-Step train(const Trial& trial, int64_t items, auto loss_of) {
-  auto work = std::make_shared<Training>(trial);
-  return {.items = items, .parameters = work->parameters(), .fn = [work, loss_of] {
-            auto [inputs, targets] = work->next_batch();
-            work->optimizer->zero_grad();
-            torch::Tensor loss = loss_of(*work, inputs, targets);
-            loss.backward();
-            work->optimizer->step();
-            return loss;
-          }};
+/// One update on the next batch of whatever is trained; loss_of(inputs, targets) is its forward pass.
+template <class Training, class LossOf>
+Step train(const std::shared_ptr<Training>& training, int64_t items, LossOf loss_of) {
+  const auto update = [training, loss_of] {
+    auto [inputs, targets] = training->next_batch();
+    training->optimizer->zero_grad();
+    Tensor loss = loss_of(inputs, targets);
+    loss.backward();
+    training->optimizer->step();
+    return loss;
+  };
+  return {.items = items, .parameters = training->parameters(), .update = update};
 }
 
-/// A workload by its number.
-inline Step train(const Trial& trial, int64_t workload) {
-  const auto classes = [](auto& work, const torch::Tensor& images, const torch::Tensor& labels) {
-    return torch::cross_entropy_loss(work.model(images), labels);
-  };
-  if (workload == convnet) return train<tenfold::ConvNetTraining>(trial, trial.get("batch", 64), classes);
-  if (workload == mlp) return train<tenfold::MlpTraining>(trial, trial.get("batch", 32), classes);
-  return train<tenfold::GptTraining>(trial, 1, [](tenfold::GptTraining& work, const torch::Tensor& ids, const torch::Tensor& targets) {
-    torch::Tensor h = work.model->embed(ids);
-    for (auto& block : work.model->blocks) h = block(h);
-    return work.model->loss(h, targets);
+/// A workload by its name, with the sizes of a CPU. Not from the settings: the workloads have some of the same names.
+inline Step train(const Trial& trial, const std::string& workload) {
+  if (workload == "gpt") {
+    auto training = std::make_shared<tenfold::GptTraining>(trial, tenfold::GptOptions{});
+    return train(training, training->tokens_per_step(), [training](const Tensor& ids, const Tensor& targets) {
+      return training->model->loss(training->model->hidden(ids), targets);
+    });
+  }
+  if (workload == "mlp") {
+    const int64_t batch = tenfold::mlp::kBatch.value.cpu;
+    auto training = std::make_shared<tenfold::MlpTraining>(trial, tenfold::MlpOptions{}, batch);
+    return train(training, batch, [training](const Tensor& images, const Tensor& labels) {
+      return torch::cross_entropy_loss(training->model(images), labels);
+    });
+  }
+  auto training = std::make_shared<tenfold::FashionConvNet>(trial);
+  return train(training, training->batches.batch(), [training](const Tensor& images, const Tensor& labels) {
+    return torch::cross_entropy_loss(training->model(images), labels);
   });
 }
 
@@ -48,9 +59,9 @@ inline Step slower(Step step, double part) {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
-  step.fn = [fn = step.fn, part, now] {
+  step.update = [update = step.update, part, now] {
     const double begin = now();
-    torch::Tensor loss = fn();
+    Tensor loss = update();
     const double end = now();
     while (now() < end + part * (end - begin)) {
     }

@@ -1,4 +1,5 @@
-// main() of an exercise's checks. A wrong answer may loop or wait for ever, or fill the memory: it fails, and does not hang.
+// main() of an exercise's checks. A wrong answer may loop or wait for ever, or fill the memory: it fails, and does not
+// hang.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@ namespace {
 constexpr unsigned kLimitSeconds = 20;           // of one check; a solution takes less than two
 constexpr rlim_t kMostMemory = rlim_t{8} << 30;  // a loop that appends for ever reaches it before its machine swaps
 constexpr int kTimedOut = 124;                   // as of timeout(1): no answer that merely fails ends so
-constexpr char kHint[] = "hint: this check had not ended after 20 s: which loop never ends, or who waits for what nobody does?\n";
+constexpr char kHint[] =
+    "hint: this check had not ended after 20 s: which loop never ends, or who waits for what nobody does?\n";
 
 // GoogleTest has flushed what it printed; a signal handler may do no more than this.
 extern "C" void stop(int /*signal*/) {

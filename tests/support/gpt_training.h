@@ -1,5 +1,5 @@
 #pragma once
-// For lessons that exchange an operator in R2's step: a tiny GPT, trained for a few updates by R2's own step and by another.
+// For lessons that replace a part of the GPT: a tiny GPT, trained for a few updates with its own parts and with others.
 
 #include <gtest/gtest.h>
 
@@ -8,44 +8,46 @@
 #include <cstdint>
 #include <vector>
 
-#include <tenfold/gpt.h>
+#include "common/models/gpt.h"
 
 #include "places.h"
 
 namespace tenfold::test {
 
 struct TinyTraining {
-  GptConfig config;
+  GptOptions options;
   uint64_t seed = 0;
-  double spread = 0;  ///< added to the parameters, times a random normal number: as they begin, much that is lost would not show
-  int64_t batch = 1;
-  double learning_rate = 0.1;
+  double spread =
+      0;  ///< added to the parameters, times a random normal number: as they begin, much that is lost would not show
 };
+
+/// A model from the seed, its parameters spread.
+inline Gpt tiny_gpt(const TinyTraining& tiny, torch::Device device, GptParts parts = {}) {
+  torch::manual_seed(tiny.seed);
+  Gpt model(tiny.options, std::move(parts));
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& parameter : model->parameters()) parameter.add_(tiny.spread * torch::randn_like(parameter));
+  model->to(device);
+  return model;
+}
 
 struct Trained {
   std::vector<double> losses;
   std::vector<torch::Tensor> first_gradients;
 };
 
-/// A few updates on random ids; loss_of(model, ids, targets) is the step's forward pass.
+/// A few updates; loss_of(step) is the forward pass of an update.
 template <class LossOf>
-Trained train(const TinyTraining& tiny, torch::Device device, LossOf loss_of) {
-  torch::manual_seed(tiny.seed);
-  Gpt model(tiny.config);
-  {
-    const torch::NoGradGuard no_grad;
-    for (torch::Tensor& parameter : model->parameters()) parameter.add_(tiny.spread * torch::randn_like(parameter));
-  }
-  model->to(device);
-  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(tiny.learning_rate).momentum(0.9));
+Trained train(Gpt model, const TinyTraining& tiny, LossOf loss_of) {
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(tiny.options.learning_rate).momentum(0.9));
   Trained result;
-  for (int step = 0; step < 4; ++step) {
-    const torch::Tensor text = torch::randint(tiny.config.vocabulary, {tiny.batch, tiny.config.length + 1}).to(device);
+  for (unsigned step = 0; step < 4; ++step) {
     optimizer.zero_grad();
-    const torch::Tensor loss = loss_of(*model, text.slice(1, 0, tiny.config.length), text.slice(1, 1));
+    const torch::Tensor loss = loss_of(step);
     loss.backward();
     if (step == 0) {
-      for (const torch::Tensor& parameter : model->parameters()) result.first_gradients.push_back(parameter.grad().clone());
+      for (const torch::Tensor& parameter : model->parameters())
+        result.first_gradients.push_back(parameter.grad().clone());
     }
     optimizer.step();
     result.losses.push_back(loss.item<double>());
@@ -53,26 +55,31 @@ Trained train(const TinyTraining& tiny, torch::Device device, LossOf loss_of) {
   return result;
 }
 
-/// On every device: with `loss_of` the losses and the first gradients are those of R2's own forward pass.
-template <class LossOf>
-void expect_trains_as_r2(const TinyTraining& tiny, LossOf loss_of) {
+/// The same losses, and first gradients, up to rounding.
+inline void expect_same_training(const Trained& found, const Trained& expected, torch::Device device) {
+  for (size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], expected.losses[i], 1e-4) << device << ", update " << i;
+  }
+  EXPECT_NE(expected.losses.front(), expected.losses.back());
+  for (size_t i = 0; i < expected.first_gradients.size(); ++i) {
+    const double norm = expected.first_gradients[i].norm().item<double>();
+    EXPECT_GT(norm, 0);
+    EXPECT_LE((found.first_gradients[i] - expected.first_gradients[i]).norm().item<double>(), 1e-4 * norm)
+        << device << ", parameter " << i;
+  }
+}
+
+/// On every device: with these parts the losses and the first gradients are those of the GPT's own.
+inline void expect_trains_as_gpt(const TinyTraining& tiny, const GptParts& parts) {
   for (const torch::Device device : devices()) {
-    const Trained plain = train(tiny, device, [](GptImpl& model, const torch::Tensor& ids, const torch::Tensor& targets) {
-      torch::Tensor h = model.embed(ids);
-      for (auto& block : model.blocks) h = block->forward(h);
-      return model.loss(h, targets);
-    });
-    const Trained exchanged = train(tiny, device, loss_of);
-    for (size_t i = 0; i < plain.losses.size(); ++i) {
-      EXPECT_NEAR(exchanged.losses[i], plain.losses[i], 1e-4) << device << ", update " << i;
-    }
-    EXPECT_NE(plain.losses.front(), plain.losses.back());
-    for (size_t i = 0; i < plain.first_gradients.size(); ++i) {
-      const double norm = plain.first_gradients[i].norm().item<double>();
-      EXPECT_GT(norm, 0);
-      EXPECT_LE((exchanged.first_gradients[i] - plain.first_gradients[i]).norm().item<double>(), 1e-4 * norm)
-          << device << ", parameter " << i;
-    }
+    const auto trained = [&](const GptParts& with) {
+      const Gpt model = tiny_gpt(tiny, device, with);
+      return train(model, tiny, [&, length = tiny.options.length](unsigned) {
+        const auto text = torch::randint(tiny.options.vocabulary(), {tiny.options.batch, length + 1}).to(device);
+        return model.ptr()->loss(model.ptr()->hidden(text.slice(1, 0, length)), text.slice(1, 1));
+      });
+    };
+    expect_same_training(trained(parts), trained({}), device);
   }
 }
 

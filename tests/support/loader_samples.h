@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <tenfold/loader.h>
+#include "lessons/10_parallel_loading/loader.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,9 @@ namespace tenfold::test {
 
 /// Sample i: its number, and three random ones.
 inline Dataset numbers(int64_t size) {
-  return {.size = size, .fields = {{{}, torch::kLong}, {{3}, torch::kDouble}}, .load = [](int64_t i, SampleRandom& random, const Row& row) {
+  return {.size = size,
+          .fields = {{{}, torch::kLong}, {{3}, torch::kDouble}},
+          .load = [](int64_t i, SampleRandom& random, const Row& row) {
             row.field<int64_t>(0)[0] = i;
             for (double& x : row.field<double>(1)) x = random.uniform();
           }};
@@ -31,7 +33,7 @@ inline Dataset numbers(int64_t size) {
 inline Dataset numbers_but(int64_t broken, int64_t size) {
   Dataset faulty = numbers(size);
   faulty.load = [broken, load = faulty.load](int64_t i, SampleRandom& random, const Row& row) {
-    if (i == broken) throw std::domain_error("is no picture");
+    if (i == broken) throw std::domain_error("is no image");
     load(i, random, row);
   };
   faulty.name = [](int64_t i) { return "food/" + std::to_string(i) + ".png"; };
@@ -50,8 +52,11 @@ struct Copy {
 inline Copy copy_of(const Batch& batch) {
   const auto numbers = batch.fields[0].const_data_ptr<int64_t>();
   const auto random = batch.fields[1].const_data_ptr<double>();
-  return {
-      batch.epoch, batch.index, batch.samples, {numbers, numbers + batch.fields[0].numel()}, {random, random + batch.fields[1].numel()}};
+  return {batch.epoch,
+          batch.index,
+          batch.samples,
+          {numbers, numbers + batch.fields[0].numel()},
+          {random, random + batch.fields[1].numel()}};
 }
 
 /// The rest of the epoch.
@@ -84,8 +89,9 @@ inline std::ptrdiff_t threads_of_this_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-/// Loaders that are destroyed after any number of batches, some in mid-epoch, some after errors, some parked, leave no thread and no
-/// sample behind. `make` gives a unique_ptr to a loader of a data set with four workers; `round` is for it to vary its options.
+/// Loaders that are destroyed after any number of batches, some in mid-epoch, some after errors, some parked, leave no
+/// thread and no sample behind. `make` gives a unique_ptr to a loader of a data set with four workers; `round` is for
+/// it to vary its options.
 template <class Make>
 void expect_nothing_left_behind(const Make& make) {
   const auto before = threads_of_this_process();

@@ -7,8 +7,8 @@
 
 namespace tenfold::test {
 
-/// The checkout and the build folder. Functions and not macros: a macro with a path in it would make every clone compile
-/// every test anew.
+/// The checkout and the build folder. Functions and not macros: a macro with a path in it would make every clone
+/// compile every test anew.
 std::filesystem::path source_folder();
 std::filesystem::path build_folder();
 
@@ -33,8 +33,8 @@ std::string read_text(const std::filesystem::path& file);
 /// Makes the folders on the way.
 void write_text(const std::filesystem::path& file, const std::string& text);
 
-/// What `./tenfold COMMAND --help` says of each flag, or a lesson's or a page's own --help: flags_of_help(text)["--seed"] is the
-/// name of its value and the sentence, as they stand there.
+/// What `./tenfold COMMAND --help` says of each flag, or a lesson's or a page's own --help:
+/// flags_of_help(text)["--seed"] is the name of its value and the sentence, as they stand there.
 std::map<std::string, std::string> flags_of_help(const std::string& help);
 std::string help_of_driver(const std::string& command);
 

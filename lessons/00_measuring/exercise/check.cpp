@@ -7,7 +7,8 @@
 namespace {
 
 // Blocks on a machine that becomes `slowdown` times slower at block `at`; B is `speedup` times faster than A.
-std::pair<std::vector<double>, std::vector<double>> blocks(int count, double speedup, int at, double slowdown, unsigned seed) {
+std::pair<std::vector<double>, std::vector<double>> blocks(int count, double speedup, int at, double slowdown,
+                                                           unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> noise(1, 0.01);
   std::vector<double> a, b;
@@ -33,7 +34,8 @@ TEST(Exercise00, TheIntervalEnclosesTheTruth) {
     const Comparison found = compare(a, b);
     inside += found.low <= 1.05 && 1.05 <= found.high ? 1 : 0;
   }
-  EXPECT_GE(inside, 180) << "hint: a single number is no interval; take the ratio of each pair of neighbours, then their order statistics";
+  EXPECT_GE(inside, 180)
+      << "hint: a single number is no interval; take the ratio of each pair of neighbours, then their order statistics";
 }
 
 TEST(Exercise00, EqualProgramsAreNotCalledFaster) {

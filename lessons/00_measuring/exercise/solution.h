@@ -1,6 +1,6 @@
 #pragma once
 // The kept solution of exercise 00; CI proves that it passes.
-#include <tenfold/statistics.h>
+#include "common/result/statistics.h"
 
 #include <string>
 #include <vector>

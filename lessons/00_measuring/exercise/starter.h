@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 00. Build and check it with: ./tenfold exercise 00
-#include <tenfold/statistics.h>
+#include "common/result/statistics.h"
 
 #include <string>
 #include <vector>

@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What `count` calls of take() return, -1 for nothing. An answer that is still waiting after five seconds fails with `hint`; its thread
-/// is left behind, with its share of the batches.
+/// What `count` calls of take() return, -1 for nothing. An answer that is still waiting after five seconds fails with
+/// `hint`; its thread is left behind, with its share of the batches.
 std::optional<std::vector<int>> take(const std::shared_ptr<Reorder>& batches, int count, const char* hint) {
   std::packaged_task<std::vector<int>()> task([batches, count] {
     std::vector<int> taken;
@@ -65,7 +65,8 @@ TEST(Exercise10, LosesNothingWithManyThreads) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  const auto taken = take(batches, 400, "400 batches were put by four threads at once; is one lost? What protects the map?");
+  const auto taken =
+      take(batches, 400, "400 batches were put by four threads at once; is one lost? What protects the map?");
   if (taken) {
     EXPECT_EQ(*taken, expected);
   }
@@ -78,7 +79,8 @@ TEST(Exercise10, StopsWhoeverWaits) {
     batches->stop();
   });
   const std::vector<int> nothing{-1};
-  auto taken = take(batches, 1, "stop() was called while take() waited; does it wake whoever waits, and does take() look for it?");
+  auto taken = take(batches, 1,
+                    "stop() was called while take() waited; does it wake whoever waits, and does take() look for it?");
   if (taken) {
     EXPECT_EQ(*taken, nothing);
   }

@@ -6,8 +6,8 @@
 
 namespace {
 
-/// Notes that somebody waited for the reader of buffer i. Twenty waits are more than any check has readers for: an answer that asks
-/// again and again is cut off.
+/// Notes that somebody waited for the reader of buffer i. Twenty waits are more than any check has readers for: an
+/// answer that asks again and again is cut off.
 void note_wait(std::vector<int>& waited, int i) {
   waited.push_back(i);
   if (waited.size() < 20) return;
@@ -33,7 +33,8 @@ TEST(Exercise11, WaitsForTheReaderOfTheSameBuffer) {
   std::vector<int> waited;
   Ring ring(2, [&](int i) { note_wait(waited, i); });
   for (int i = 0; i < 5; ++i) ring.reading(ring.next());
-  EXPECT_EQ(waited, (std::vector<int>{0, 1, 0})) << "hint: the third buffer handed out is the first again, and its reader may not be done";
+  EXPECT_EQ(waited, (std::vector<int>{0, 1, 0}))
+      << "hint: the third buffer handed out is the first again, and its reader may not be done";
 }
 
 TEST(Exercise11, WaitsOnlyOnceForEachReader) {

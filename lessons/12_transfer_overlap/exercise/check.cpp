@@ -12,7 +12,8 @@ namespace {
 using tenfold::HostStream;
 using namespace std::chrono_literals;
 
-/// Holds up whoever waits at it until it is opened, or for five seconds, so that a wrong answer fails and does not hang.
+/// Holds up whoever waits at it until it is opened, or for five seconds, so that a wrong answer fails and does not
+/// hang.
 class Gate {
  public:
   void open() { promise_.set_value(); }
@@ -58,7 +59,8 @@ TEST(Exercise12, AKernelWaitsForItsOwnCopy) {
   pipeline.start([&](int) { gate.wait(); });
   pipeline.compute([&](int) { ++kernels; });
   pipeline.compute([&](int) { ++kernels; });
-  EXPECT_TRUE(soon([&] { return kernels == 1; })) << "hint: the first batch is there; wait for its copy, not for all copies";
+  EXPECT_TRUE(soon([&] { return kernels == 1; }))
+      << "hint: the first batch is there; wait for its copy, not for all copies";
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(kernels, 1) << "hint: the second batch has not arrived, and yet it was computed on";
   gate.open();
@@ -74,7 +76,8 @@ TEST(Exercise12, OtherBatchesArriveWhileOneIsComputedOn) {
   pipeline.start([&](int) { ++copied; });
   pipeline.compute([&](int) { gate.wait(); });
   for (int i = 0; i < 3; ++i) pipeline.start([&](int) { ++copied; });
-  EXPECT_TRUE(soon([&] { return copied == 4; })) << "hint: three buffers were free, but only " << copied << " of four copies were done";
+  EXPECT_TRUE(soon([&] { return copied == 4; }))
+      << "hint: three buffers were free, but only " << copied << " of four copies were done";
   pipeline.start([&](int) { ++copied; });  // into the buffer that is being read
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(copied, 4) << "hint: this buffer's kernel was still reading when it was refilled";
@@ -116,7 +119,8 @@ TEST(Exercise12, NothingIsReadTornOrTwice) {
     compute.record().synchronize();
   }
   ASSERT_EQ(seen.size(), static_cast<size_t>(kBatches)) << "hint: each compute() queues one kernel";
-  for (int i = 0; i < kBatches; ++i) ASSERT_EQ(seen[static_cast<size_t>(i)], i) << "hint: kernel " << i << " met another batch";
+  for (int i = 0; i < kBatches; ++i)
+    ASSERT_EQ(seen[static_cast<size_t>(i)], i) << "hint: kernel " << i << " met another batch";
 }
 
 }  // namespace

@@ -3,13 +3,15 @@
 #include <functional>
 #include <vector>
 
-#include <tenfold/host_stream.h>
+#include "lessons/11_pinned_loading/host_stream.h"
 
-/// Buffers 0 .. slots-1, used in turn. The n-th copy fills buffer n % slots, the n-th kernel reads it. A kernel runs after
-/// the copy into its buffer, a copy after the kernel that last read its buffer, and nothing waits for anything else.
+/// Buffers 0 .. slots-1, used in turn. The n-th copy fills buffer n % slots, the n-th kernel reads it. A kernel runs
+/// after the copy into its buffer, a copy after the kernel that last read its buffer, and nothing waits for anything
+/// else.
 class Pipeline {
  public:
-  Pipeline(tenfold::HostStream& copies, tenfold::HostStream& compute, int slots) : copies_(copies), compute_(compute), slots_(slots) {}
+  Pipeline(tenfold::HostStream& copies, tenfold::HostStream& compute, int slots)
+      : copies_(copies), compute_(compute), slots_(slots) {}
 
   /// Queues copy(buffer) on the stream of the copies; returns at once.
   void start(const std::function<void(int)>& copy) {

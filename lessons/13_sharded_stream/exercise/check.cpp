@@ -30,7 +30,8 @@ TEST(Exercise13, EverySampleHasExactlyOneReader) {
       std::vector<int> readers, samples;
       read_all(101, ranks, workers, readers, samples);
       EXPECT_EQ(std::ranges::count(readers, 1), 101)
-          << ranks << " ranks with " << workers << " workers\nhint: a sample with 0 readers is lost, one with 2 is a duplicate";
+          << ranks << " ranks with " << workers
+          << " workers\nhint: a sample with 0 readers is lost, one with 2 is a duplicate";
     }
   }
 }

@@ -10,7 +10,8 @@ using Bytes = std::vector<uint8_t>;
 
 std::vector<Bytes> some_records() {
   std::vector<Bytes> records;
-  for (const size_t size : {1U, 64U, 0U, 65U, 1000U, 63U}) records.emplace_back(size, static_cast<uint8_t>(size * 7 + 1));
+  for (const size_t size : {1U, 64U, 0U, 65U, 1000U, 63U})
+    records.emplace_back(size, static_cast<uint8_t>(size * 7 + 1));
   return records;
 }
 
@@ -21,7 +22,8 @@ void read_all(const Bytes& block) {
     const auto record = reader.record(i);
     // Compared as numbers: pointers into different objects have no order.
     const auto begin = reinterpret_cast<uintptr_t>(block.data()), at = reinterpret_cast<uintptr_t>(record.data());
-    const bool inside = record.empty() || (at >= begin && record.size() <= block.size() && at - begin <= block.size() - record.size());
+    const bool inside =
+        record.empty() || (at >= begin && record.size() <= block.size() && at - begin <= block.size() - record.size());
     EXPECT_TRUE(inside) << "hint: record " << i << " is not a view into the block";
   }
 }
@@ -78,7 +80,8 @@ TEST(Exercise14, ABlockCutShortIsRefused) {
   const Bytes block = pack(some_records());
   for (size_t size = 0; size < block.size(); ++size) {
     // A block of its own, so that AddressSanitizer sees whoever reads behind its end.
-    ASSERT_TRUE(refused(Bytes(block.begin(), block.begin() + static_cast<int64_t>(size)))) << "hint: cut after byte " << size;
+    ASSERT_TRUE(refused(Bytes(block.begin(), block.begin() + static_cast<int64_t>(size))))
+        << "hint: cut after byte " << size;
   }
 }
 

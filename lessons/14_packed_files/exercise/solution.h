@@ -14,7 +14,8 @@ inline uint64_t checksum_of(std::span<const uint8_t> bytes) {
   return hash;
 }
 
-/// The block: the number of records (64 bits), then an Entry for each, then the records, each at a multiple of kAlignment.
+/// The block: the number of records (64 bits), then an Entry for each, then the records, each at a multiple of
+/// kAlignment.
 struct Entry {
   uint64_t offset, bytes, checksum;
 };
@@ -47,7 +48,8 @@ class Reader {
     if (block.size() < sizeof(count)) throw std::runtime_error("the block ends inside its header");
     std::memcpy(&count, block.data(), sizeof(count));
     // A division, for a product of hostile numbers may overflow and look small.
-    if (count > (block.size() - sizeof(count)) / sizeof(Entry)) throw std::runtime_error("the block ends inside its index");
+    if (count > (block.size() - sizeof(count)) / sizeof(Entry))
+      throw std::runtime_error("the block ends inside its index");
     index_.resize(count);
     if (count > 0) std::memcpy(index_.data(), block.data() + sizeof(count), count * sizeof(Entry));
     for (const Entry& entry : index_) {
@@ -58,7 +60,8 @@ class Reader {
 
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
 
-  /// Record i, a view into the block. Throws std::out_of_range for no such record, std::runtime_error for one that was altered.
+  /// Record i, a view into the block. Throws std::out_of_range for no such record, std::runtime_error for one that was
+  /// altered.
   std::span<const uint8_t> record(int64_t i) const {
     if (i < 0 || i >= size()) throw std::out_of_range("there is no record " + std::to_string(i));
     const Entry& entry = index_[static_cast<size_t>(i)];

@@ -14,7 +14,8 @@ inline uint64_t checksum_of(std::span<const uint8_t> bytes) {
   return hash;
 }
 
-/// The block: the number of records (64 bits), then an Entry for each, then the records, each at a multiple of kAlignment.
+/// The block: the number of records (64 bits), then an Entry for each, then the records, each at a multiple of
+/// kAlignment.
 struct Entry {
   uint64_t offset, bytes, checksum;
 };
@@ -37,7 +38,8 @@ class Reader {
 
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
 
-  /// Record i, a view into the block. Throws std::out_of_range for no such record, std::runtime_error for one that was altered.
+  /// Record i, a view into the block. Throws std::out_of_range for no such record, std::runtime_error for one that was
+  /// altered.
   std::span<const uint8_t> record(int64_t i) const {
     if (i < 0 || i >= size()) throw std::out_of_range("there is no record " + std::to_string(i));
     return block_.first(0);  // Hint: which part of the block, and is it what was packed?

@@ -49,12 +49,14 @@ TEST(Exercise15, RulesHold) {
 }
 
 TEST(Exercise15, FewRows) {
-  EXPECT_EQ(rows_for({4, 4, 5, 3, 6, 2}, 8), 3) << "hint: 6 + 2, 5 + 3, 4 + 4: does a later text fill the room of an earlier row?";
+  EXPECT_EQ(rows_for({4, 4, 5, 3, 6, 2}, 8), 3)
+      << "hint: 6 + 2, 5 + 3, 4 + 4: does a later text fill the room of an earlier row?";
   EXPECT_EQ(rows_for({3, 3, 5, 5}, 8), 2) << "hint: two threes in one row leave room that nothing fits";
   for (unsigned seed = 0; seed < 5; ++seed) {
     const auto lengths = speech_lengths(1000, 128, seed);
     const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}), fewest = (tokens + 127) / 128;
-    EXPECT_LE(rows_for(lengths, 128), fewest + 1 + fewest / 50) << "hint: no order can do with fewer than " << fewest << " rows";
+    EXPECT_LE(rows_for(lengths, 128), fewest + 1 + fewest / 50)
+        << "hint: no order can do with fewer than " << fewest << " rows";
   }
 }
 

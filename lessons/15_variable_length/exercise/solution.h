@@ -6,10 +6,12 @@
 #include <numeric>
 #include <vector>
 
-/// Texts of these lengths, each at least 1 and at most `capacity`, into as few rows as you can: result[r] are the indices of the texts
-/// in row r. Every text lies in exactly one row, and the lengths in a row sum to at most `capacity`.
+/// Texts of these lengths, each at least 1 and at most `capacity`, into as few rows as you can: result[r] are the
+/// indices of the texts in row r. Every text lies in exactly one row, and the lengths in a row sum to at most
+/// `capacity`.
 inline std::vector<std::vector<int64_t>> fill_rows(const std::vector<int64_t>& lengths, int64_t capacity) {
-  // Longest first, each into the row with the least room that is enough (best fit decreasing): at most 11/9 of the best, plus one row.
+  // Longest first, each into the row with the least room that is enough (best fit decreasing): at most 11/9 of the
+  // best, plus one row.
   std::vector<int64_t> order(lengths.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto length_of = [&](int64_t text) { return lengths[static_cast<size_t>(text)]; };
@@ -34,14 +36,16 @@ inline std::vector<std::vector<int64_t>> fill_rows(const std::vector<int64_t>& l
 struct Place {
   int64_t text;      ///< which text of the row, from 0; -1 in padding
   int64_t position;  ///< in its own text, from 0; 0 in padding
-  bool has_target;   ///< may the model be asked for the token of the next place? Not across a border, and not in padding.
+  bool
+      has_target;  ///< may the model be asked for the token of the next place? Not across a border, and not in padding.
 };
 
 /// The `capacity` places of a row that holds texts of these lengths one after the other.
 inline std::vector<Place> lay_out(const std::vector<int64_t>& lengths, int64_t capacity) {
   std::vector<Place> places;
   for (size_t text = 0; text < lengths.size(); ++text) {
-    for (int64_t i = 0; i < lengths[text]; ++i) places.push_back({static_cast<int64_t>(text), i, i + 1 < lengths[text]});
+    for (int64_t i = 0; i < lengths[text]; ++i)
+      places.push_back({static_cast<int64_t>(text), i, i + 1 < lengths[text]});
   }
   places.resize(static_cast<size_t>(capacity), {-1, 0, false});
   return places;

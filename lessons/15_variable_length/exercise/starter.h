@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-/// Texts of these lengths, each at least 1 and at most `capacity`, into as few rows as you can: result[r] are the indices of the texts
-/// in row r. Every text lies in exactly one row, and the lengths in a row sum to at most `capacity`.
+/// Texts of these lengths, each at least 1 and at most `capacity`, into as few rows as you can: result[r] are the
+/// indices of the texts in row r. Every text lies in exactly one row, and the lengths in a row sum to at most
+/// `capacity`.
 inline std::vector<std::vector<int64_t>> fill_rows(const std::vector<int64_t>& lengths, int64_t capacity) {
-  // Hint: this starts a new row as soon as a text does not fit into the last one. Which texts are the hardest to place? Place them
-  // while there is still room, and look at all rows before starting another.
+  // Hint: this starts a new row as soon as a text does not fit into the last one. Which texts are the hardest to place?
+  // Place them while there is still room, and look at all rows before starting another.
   std::vector<std::vector<int64_t>> rows;
   int64_t room = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
@@ -26,7 +27,8 @@ inline std::vector<std::vector<int64_t>> fill_rows(const std::vector<int64_t>& l
 struct Place {
   int64_t text;      ///< which text of the row, from 0; -1 in padding
   int64_t position;  ///< in its own text, from 0; 0 in padding
-  bool has_target;   ///< may the model be asked for the token of the next place? Not across a border, and not in padding.
+  bool
+      has_target;  ///< may the model be asked for the token of the next place? Not across a border, and not in padding.
 };
 
 /// The `capacity` places of a row that holds texts of these lengths one after the other.

@@ -2,8 +2,9 @@
 // The kept solution of exercise 16; CI proves that it passes.
 #include <torch/torch.h>
 
-/// images (B, C, H, W); roll (B) int64, 0 <= roll < W; flip (B) bool. Returns (B, C, H, W). Column x of picture b is column
-/// (x + roll[b]) modulo W of images[b], read from the right end, (W - 1 - x + roll[b]) modulo W, where flip[b] is set.
+/// images (B, C, H, W); roll (B) int64, 0 <= roll < W; flip (B) bool. Returns (B, C, H, W). Column x of image b is
+/// column (x + roll[b]) modulo W of images[b], read from the right end, (W - 1 - x + roll[b]) modulo W, where flip[b]
+/// is set.
 inline torch::Tensor turn_batch(const torch::Tensor& images, const torch::Tensor& roll, const torch::Tensor& flip) {
   const int64_t width = images.size(3);
   const torch::Tensor x = torch::arange(width, roll.options());                                      // (W)

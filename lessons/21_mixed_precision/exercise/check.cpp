@@ -2,7 +2,7 @@
 
 #include EXERCISE
 
-#include <tenfold/grad_scaler.h>
+#include "lessons/21_mixed_precision/grad_scaler.h"
 
 #include <limits>
 
@@ -25,7 +25,7 @@ TEST(Exercise21, TheScaleDoublesAfterTheInterval) {
   EXPECT_EQ(scale.good_updates, 2) << "hint: count the good updates";
   scale = next_scale(scale, false, 3);
   EXPECT_EQ(scale.scale, 8) << "hint: the third good update completes the interval";
-  EXPECT_EQ(scale.good_updates, 0) << "hint: the count starts anew";
+  EXPECT_EQ(scale.good_updates, 0) << "hint: the count starts again";
 }
 
 class Exercise21Update : public testing::Test {
@@ -41,7 +41,8 @@ class Exercise21Update : public testing::Test {
 
 TEST_F(Exercise21Update, TheUpdateIsThatOfTheLossItself) {
   update(torch::tensor({1.F, 2.F, 3.F, 4.F}), {.scale = 1024});
-  EXPECT_TRUE(torch::equal(weights_.detach(), torch::tensor({0.5F, 0.F, -0.5F, -1.F}))) << "hint: the gradients are 1024 times too large";
+  EXPECT_TRUE(torch::equal(weights_.detach(), torch::tensor({0.5F, 0.F, -0.5F, -1.F})))
+      << "hint: the gradients are 1024 times too large";
 }
 
 TEST_F(Exercise21Update, AnInfinityOrNanSkipsTheUpdate) {

@@ -2,7 +2,7 @@
 
 #include EXERCISE
 
-#include <tenfold/memory.h>
+#include "common/measure/memory.h"
 
 namespace {
 
@@ -45,12 +45,14 @@ TEST(Exercise31, AsManyAsNeededAndNoMore) {
 }
 
 TEST(Exercise31, TheRecomputedBlockCountsToo) {
-  EXPECT_EQ(fewest_recomputed(10, {1, 20}, 28), -1) << "hint: while a block is recomputed, it is there as a whole beside all inputs";
+  EXPECT_EQ(fewest_recomputed(10, {1, 20}, 28), -1)
+      << "hint: while a block is recomputed, all of it is alive, next to all inputs";
   EXPECT_EQ(fewest_recomputed(1, {5, 20}, 22), 0) << "hint: a single block that fits is kept";
 }
 
 TEST(Exercise31, RecomputingSavesMemory) {
-  const int64_t all_kept = step(0).peak_bytes, half = step(kLayers / 2).peak_bytes, none_kept = step(kLayers).peak_bytes;
+  const int64_t all_kept = step(0).peak_bytes, half = step(kLayers / 2).peak_bytes,
+                none_kept = step(kLayers).peak_bytes;
   EXPECT_LT(half, all_kept * 3 / 4) << "hint: are the first blocks checkpointed?";
   EXPECT_LT(none_kept, half * 3 / 4);
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <tenfold/checkpoint.h>
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 
 struct BlockBytes {
   int64_t input;  ///< what a recomputed block keeps
@@ -14,8 +14,9 @@ struct BlockBytes {
 };
 
 /// The smallest number of blocks to recompute such that the activations fit into `budget` bytes at every moment of the
-/// step: at the end of the forward pass, and while a block that is recomputed is alive as a whole. The recomputed blocks
-/// are the first ones, so backward() meets them last. Returns -1 when not even recomputing all of them is enough.
+/// step: at the end of the forward pass, and while a block that is recomputed is alive as a whole. The recomputed
+/// blocks are the first ones, so backward() meets them last. Returns -1 when not even recomputing all of them is
+/// enough.
 inline int64_t fewest_recomputed(int64_t layers, BlockBytes block, int64_t budget) {
   for (int64_t recomputed = 0; recomputed <= layers; ++recomputed) {
     const int64_t after_forward = recomputed * block.input + (layers - recomputed) * block.kept;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <tenfold/checkpoint.h>
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 
 struct BlockBytes {
   int64_t input;  ///< what a recomputed block keeps
@@ -13,11 +13,12 @@ struct BlockBytes {
 };
 
 /// The smallest number of blocks to recompute such that the activations fit into `budget` bytes at every moment of the
-/// step: at the end of the forward pass, and while a block that is recomputed is alive as a whole. The recomputed blocks
-/// are the first ones, so backward() meets them last. Returns -1 when not even recomputing all of them is enough.
+/// step: at the end of the forward pass, and while a block that is recomputed is alive as a whole. The recomputed
+/// blocks are the first ones, so backward() meets them last. Returns -1 when not even recomputing all of them is
+/// enough.
 inline int64_t fewest_recomputed(int64_t layers, BlockBytes block, int64_t budget) {
-  // Hint: with r recomputed blocks, what is alive when backward() recomputes the last of them? The kept blocks behind it
-  // are done by then, and so free.
+  // Hint: with r recomputed blocks, what is alive when backward() recomputes the last of them? The kept blocks behind
+  // it are done by then, and so free.
   return 0;
 }
 

@@ -2,9 +2,9 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
@@ -18,11 +18,12 @@ simt::Report split(int64_t n) {
   const auto points = device.buffer<float>("points", 3 * n);
   const auto x = device.buffer<float>("x", n), y = device.buffer<float>("y", n), z = device.buffer<float>("z", n);
   for (int64_t i = 0; i < 3 * n; ++i) points[i] = static_cast<float>(i);
-  kernels::launch(&device, dim3(static_cast<unsigned>((n + kThreads - 1) / kThreads)), dim3(kThreads), 0, split_points, x.data(), y.data(),
-                  z.data(), points.data(), n);
+  kernels::launch(&device, dim3(static_cast<unsigned>((n + kThreads - 1) / kThreads)), dim3(kThreads), 0, split_points,
+                  x.data(), y.data(), z.data(), points.data(), n);
   for (int64_t i = 0; i < n; ++i) {
     const bool right = x[i] == points[3 * i] && y[i] == points[3 * i + 1] && z[i] == points[3 * i + 2];
-    EXPECT_TRUE(right) << "hint: point " << i << " of " << n << " is wrong or was never written; is the last block partly empty?";
+    EXPECT_TRUE(right) << "hint: point " << i << " of " << n
+                       << " is wrong or was never written; is the last block partly empty?";
     if (!right) break;
   }
   return device.report();
@@ -35,10 +36,12 @@ TEST(Exercise40, EveryPointArrives) {
 TEST(Exercise40, NoRequestWastesASector) {
   for (const simt::Access& access : split(1024).accesses) {
     if (access.space == simt::Space::global) {
-      EXPECT_LE(access.sectors_per_request(), 4) << "line " << access.where.line << ", global " << simt::name_of(access.kind)
-                                                 << "\nhint: neighbouring lanes should touch neighbouring floats";
+      EXPECT_LE(access.sectors_per_request(), 4)
+          << "line " << access.where.line << ", global " << simt::name_of(access.kind)
+          << "\nhint: neighbouring lanes should touch neighbouring floats";
     } else {
-      EXPECT_EQ(access.wavefronts, access.ideal_wavefronts) << "line " << access.where.line << "\nhint: lanes want the same bank";
+      EXPECT_EQ(access.wavefronts, access.ideal_wavefronts)
+          << "line " << access.where.line << "\nhint: lanes want the same bank";
     }
   }
 }

@@ -2,13 +2,13 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #include <algorithm>
 #include <array>
 #include <string>
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
@@ -40,7 +40,8 @@ Counted count(int64_t n, Values kind) {
   for (int bin = 0; bin < kWanted && counted.wrong.empty(); ++bin) {
     const int wanted = expected[static_cast<size_t>(bin)];
     if (bins[bin] != wanted)
-      counted.wrong = "bin " + std::to_string(bin) + " holds " + std::to_string(bins[bin]) + ", not " + std::to_string(wanted);
+      counted.wrong =
+          "bin " + std::to_string(bin) + " holds " + std::to_string(bins[bin]) + ", not " + std::to_string(wanted);
   }
   return counted;
 }
@@ -62,7 +63,8 @@ TEST(Exercise41, NoBankConflictWhateverTheValues) {
     for (const simt::Access& access : count(1000, kind).report.accesses) {
       if (access.space != simt::Space::shared) continue;
       EXPECT_EQ(access.wavefronts, access.ideal_wavefronts)
-          << "line " << access.where.line << "\nhint: up to " << access.worst_ways << " lanes want different words of the same bank";
+          << "line " << access.where.line << "\nhint: up to " << access.worst_ways
+          << " lanes want different words of the same bank";
     }
   }
 }
@@ -70,7 +72,8 @@ TEST(Exercise41, NoBankConflictWhateverTheValues) {
 TEST(Exercise41, NothingRacesOrFaults) {
   for (const int64_t n : kCounts) {
     for (const Values kind : kKinds) {
-      test::expect_clean(count(n, kind).report, "what must every thread wait for before it reads the others' counters?");
+      test::expect_clean(count(n, kind).report,
+                         "what must every thread wait for before it reads the others' counters?");
       if (HasFailure()) return;
     }
   }

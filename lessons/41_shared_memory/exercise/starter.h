@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 41. Build and check it with: ./tenfold exercise 41
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int kThreads = 128;  // of a block
 constexpr int kBins = 32;
@@ -11,7 +11,8 @@ static __global__ void histogram(int* bins, const int* values, int64_t n) {
   __shared__ int counts[kThreads][kBins];
   const int thread = static_cast<int>(threadIdx.x);
   for (int bin = 0; bin < kBins; ++bin) counts[thread][bin] = 0;  // each thread its own: nobody has to wait
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + thread; i < n; i += static_cast<int64_t>(gridDim.x) * kThreads) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + thread; i < n;
+       i += static_cast<int64_t>(gridDim.x) * kThreads) {
     ++counts[thread][values[i]];
   }
   if (thread >= kBins) return;

@@ -2,14 +2,14 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #include <array>
 #include <cmath>
 #include <random>
 #include <string>
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
@@ -19,7 +19,8 @@ struct Shape {
   int m, n, k;
 };
 constexpr int kSize = 64;
-constexpr auto kShapes = std::to_array<Shape>({{1, 1, 1}, {5, 33, 7}, {33, 65, 100}, {64, 32, 96}, {kSize, kSize, kSize}});
+constexpr auto kShapes =
+    std::to_array<Shape>({{1, 1, 1}, {5, 33, 7}, {33, 65, 100}, {64, 32, 96}, {kSize, kSize, kSize}});
 
 struct Ran {
   simt::Report report;
@@ -37,7 +38,8 @@ Ran layer(const Shape& shape) {
   for (float& value : x) value = normal(bits);
   for (float& value : w) value = normal(bits);
   const auto tiles = [](int size) { return static_cast<unsigned>((size + kTile - 1) / kTile); };
-  kernels::launch(&device, dim3(tiles(n), tiles(m)), dim3(kThreadsX, kThreadsY), 0, linear, y.data(), x.data(), w.data(), m, n, k);
+  kernels::launch(&device, dim3(tiles(n), tiles(m)), dim3(kThreadsX, kThreadsY), 0, linear, y.data(), x.data(),
+                  w.data(), m, n, k);
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
       double sum = 0, size = 0;
@@ -48,8 +50,8 @@ Ran layer(const Shape& shape) {
       }
       const double found = y[row * n + column];
       if (std::abs(found - sum) <= k * 0x1p-24 * size) continue;  // never true of NaN
-      return {device.report(), "row " + std::to_string(row) + ", column " + std::to_string(column) + " is " + std::to_string(found) +
-                                   ", not " + std::to_string(sum)};
+      return {device.report(), "row " + std::to_string(row) + ", column " + std::to_string(column) + " is " +
+                                   std::to_string(found) + ", not " + std::to_string(sum)};
     }
   }
   return {device.report(), ""};
@@ -57,31 +59,36 @@ Ran layer(const Shape& shape) {
 
 TEST(Exercise42, EveryElementIsRight) {
   for (const Shape& shape : kShapes) {
-    ASSERT_EQ(layer(shape).wrong, "") << shape.m << " x " << shape.n << " x " << shape.k
-                                      << "\nhint: what is in a tile beyond the edge of x or w, and is it whole when it is read?";
+    ASSERT_EQ(layer(shape).wrong, "")
+        << shape.m << " x " << shape.n << " x " << shape.k
+        << "\nhint: what is in a tile beyond the edge of x or w, and is it whole when it is read?";
   }
 }
 
 TEST(Exercise42, AQuarterOfAByteForEachMultiplyAdd) {
   double loaded = 0;
   for (const simt::Access& access : layer({kSize, kSize, kSize}).report.accesses) {
-    if (access.space == simt::Space::global && access.kind == simt::Kind::load) loaded += static_cast<double>(access.bytes_moved());
+    if (access.space == simt::Space::global && access.kind == simt::Kind::load)
+      loaded += static_cast<double>(access.bytes_moved());
   }
-  EXPECT_LE(loaded / (kSize * kSize * kSize), 0.25) << "bytes from global memory\nhint: a tile of 32 uses each value 32 times, "
-                                                       "if its lanes read neighbours";
+  EXPECT_LE(loaded / (kSize * kSize * kSize), 0.25)
+      << "bytes from global memory\nhint: a tile of 32 uses each value 32 times, "
+         "if its lanes read neighbours";
 }
 
 TEST(Exercise42, NoBankConflict) {
   for (const simt::Access& access : layer({kSize, kSize, kSize}).report.accesses) {
     if (access.space != simt::Space::shared) continue;
     EXPECT_EQ(access.wavefronts, access.ideal_wavefronts)
-        << "line " << access.where.line << "\nhint: up to " << access.worst_ways << " lanes want different words of the same bank";
+        << "line " << access.where.line << "\nhint: up to " << access.worst_ways
+        << " lanes want different words of the same bank";
   }
 }
 
 TEST(Exercise42, NothingRacesOrFaults) {
   for (const Shape& shape : kShapes) {
-    test::expect_clean(layer(shape).report, "a tile is written, then read, then written again; who must wait, and when?");
+    test::expect_clean(layer(shape).report,
+                       "a tile is written, then read, then written again; who must wait, and when?");
     if (HasFailure()) return;
   }
 }

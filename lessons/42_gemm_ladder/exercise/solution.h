@@ -1,11 +1,11 @@
 #pragma once
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int kTile = 32;
 constexpr int kThreadsX = 32, kThreadsY = 32;
 
-/// Both tiles are copied along their rows, side by side, and a value is used 32 times. In the product the lanes stand in 32
-/// different rows of w's tile: with a pitch of 33 these are 32 different banks. Outside x and w the tiles hold 0.
+/// Both tiles are copied along their rows, side by side, and a value is used 32 times. In the product the lanes stand
+/// in 32 different rows of w's tile: with a pitch of 33 these are 32 different banks. Outside x and w the tiles hold 0.
 static __global__ void linear(float* y, const float* x, const float* w, int m, int n, int k) {
   __shared__ float x_tile[kTile][kTile];      // (row, depth)
   __shared__ float w_tile[kTile][kTile + 1];  // (column, depth)

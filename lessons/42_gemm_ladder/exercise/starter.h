@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 42. Build and check it with: ./tenfold exercise 42
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int kTile = 32;                      // a block computes kTile x kTile elements of y ...
 constexpr int kThreadsX = 32, kThreadsY = 32;  // ... with that many threads

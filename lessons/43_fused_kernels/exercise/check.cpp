@@ -2,20 +2,21 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #include <cmath>
 #include <random>
 #include <utility>
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
 using namespace tenfold;
 
 constexpr int64_t kRows = 8;
-constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1}, {3, 31}, {2, 32}, {5, 123}, {4, 1000}, {kRows, kMostColumns}};
+constexpr std::pair<int64_t, int64_t> kShapes[] = {{1, 1},   {3, 31},   {2, 32},
+                                                   {5, 123}, {4, 1000}, {kRows, kMostColumns}};
 
 /// Runs the answer under the microscope on random normal values and looks at every result.
 simt::Report run(int64_t rows, int64_t columns) {
@@ -37,10 +38,11 @@ simt::Report run(int64_t rows, int64_t columns) {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t i = row * columns + c;
       const double added = double{x[i]} + residual[i], expected = added * scale * weight[c];
-      const bool right =
-          std::abs(sum[i] - added) <= 1e-6 * (1 + std::abs(added)) && std::abs(out[i] - expected) <= 1e-5 * (1 + std::abs(expected));
-      EXPECT_TRUE(right) << "hint: row " << row << ", column " << c << " of (" << rows << ", " << columns << "): sum " << sum[i]
-                         << " and out " << out[i] << " where " << added << " and " << expected << " are right (nan: never written)";
+      const bool right = std::abs(sum[i] - added) <= 1e-6 * (1 + std::abs(added)) &&
+                         std::abs(out[i] - expected) <= 1e-5 * (1 + std::abs(expected));
+      EXPECT_TRUE(right) << "hint: row " << row << ", column " << c << " of (" << rows << ", " << columns << "): sum "
+                         << sum[i] << " and out " << out[i] << " where " << added << " and " << expected
+                         << " are right (nan: never written)";
       if (!right) return device.report();
     }
   }
@@ -55,7 +57,8 @@ TEST(Exercise43, NothingIsReadTwice) {
   const simt::Report report = run(kRows, kMostColumns);
   // Two values in and two out; the weight comes once for each row.
   const double bytes = 32.0 * static_cast<double>(report.sectors()) / static_cast<double>(kRows * kMostColumns);
-  EXPECT_LE(bytes, 5 * sizeof(float)) << "hint: bytes moved per element: which of your loads reads what a register held before?";
+  EXPECT_LE(bytes, 5 * sizeof(float))
+      << "hint: bytes moved per element: which of your loads reads what a register held before?";
   EXPECT_EQ(report.launches, 1) << "hint: registers do not outlive a kernel";
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 // The kept solution of exercise 43; CI proves that it passes.
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int64_t kMostColumns = 1024;
 
 /// A warp for each row; a lane keeps its share of the row in registers. The loop that fills them is unrolled, because
 /// registers have no addresses: an index that is not known when compiling would put them into memory.
-static __global__ void add_and_normalise_row(float* sum, float* out, const float* x, const float* residual, const float* weight,
-                                             int64_t columns) {
+static __global__ void add_and_normalise_row(float* sum, float* out, const float* x, const float* residual,
+                                             const float* weight, int64_t columns) {
   const int64_t row = blockIdx.x * columns;
   float held[kMostColumns / 32];
   float squares = 0;
@@ -27,10 +27,10 @@ static __global__ void add_and_normalise_row(float* sum, float* out, const float
   }
 }
 
-/// sum = x + residual and out = sum / sqrt(mean over the row of sum^2 + 1e-6) * weight. All are (rows, columns), row-major,
-/// but weight (columns); at most kMostColumns columns.
-inline void add_and_normalise(tenfold::kernels::Stream stream, float* sum, float* out, const float* x, const float* residual,
-                              const float* weight, int64_t rows, int64_t columns) {
-  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(rows)), dim3(32), 0, add_and_normalise_row, sum, out, x, residual, weight,
-                           columns);
+/// sum = x + residual and out = sum / sqrt(mean over the row of sum^2 + 1e-6) * weight. All are (rows, columns),
+/// row-major, but weight (columns); at most kMostColumns columns.
+inline void add_and_normalise(tenfold::kernels::Stream stream, float* sum, float* out, const float* x,
+                              const float* residual, const float* weight, int64_t rows, int64_t columns) {
+  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(rows)), dim3(32), 0, add_and_normalise_row, sum, out, x,
+                           residual, weight, columns);
 }

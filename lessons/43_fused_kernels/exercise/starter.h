@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 43. Build and check it with: ./tenfold exercise 43
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int64_t kMostColumns = 1024;
 
@@ -20,12 +20,13 @@ static __global__ void normalise(float* out, const float* in, const float* weigh
   for (int64_t c = threadIdx.x; c < columns; c += 32) out[c] = in[c] * scale * weight[c];
 }
 
-/// sum = x + residual and out = sum / sqrt(mean over the row of sum^2 + 1e-6) * weight. All are (rows, columns), row-major,
-/// but weight (columns); at most kMostColumns columns.
-inline void add_and_normalise(tenfold::kernels::Stream stream, float* sum, float* out, const float* x, const float* residual,
-                              const float* weight, int64_t rows, int64_t columns) {
+/// sum = x + residual and out = sum / sqrt(mean over the row of sum^2 + 1e-6) * weight. All are (rows, columns),
+/// row-major, but weight (columns); at most kMostColumns columns.
+inline void add_and_normalise(tenfold::kernels::Stream stream, float* sum, float* out, const float* x,
+                              const float* residual, const float* weight, int64_t rows, int64_t columns) {
   // Hint: with a warp for a row of 1024, each lane has 32 values. Where can they wait until the warp knows its scale?
   const auto blocks = static_cast<unsigned>((rows * columns + 127) / 128);
   tenfold::kernels::launch(stream, dim3(blocks), dim3(128), 0, add, sum, x, residual, rows, columns);
-  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(rows)), dim3(32), 0, normalise, out, sum, weight, columns);
+  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(rows)), dim3(32), 0, normalise, out, sum, weight,
+                           columns);
 }

@@ -2,7 +2,7 @@
 
 #include EXERCISE
 
-#include <tenfold/memory.h>
+#include "common/measure/memory.h"
 
 namespace {
 
@@ -17,11 +17,14 @@ struct Data {
 Data data(double scale = 1) {
   torch::set_num_threads(1);
   torch::manual_seed(44);
-  Data d{torch::randn({kRows, kWidth}) * scale, torch::randn({kClasses, kWidth}), torch::randint(kClasses, {kRows}, torch::kLong), {}};
+  Data d{torch::randn({kRows, kWidth}) * scale,
+         torch::randn({kClasses, kWidth}),
+         torch::randint(kClasses, {kRows}, torch::kLong),
+         {}};
   d.targets[0] = 0;
   d.targets[1] = kClasses - 1;
-  d.losses =
-      at::cross_entropy_loss(at::mm(d.hidden.to(torch::kDouble), d.weight.t().to(torch::kDouble)), d.targets, {}, at::Reduction::None);
+  d.losses = at::cross_entropy_loss(at::mm(d.hidden.to(torch::kDouble), d.weight.t().to(torch::kDouble)), d.targets, {},
+                                    at::Reduction::None);
   return d;
 }
 

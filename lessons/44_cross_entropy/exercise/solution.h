@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 
-/// Cross-entropy of each row (N) of the logits `hidden` (N, D) times `weight` (V, D) transposed against `targets` (N), never
-/// holding more logits than (N, chunk_classes). The last chunk may be smaller.
-inline torch::Tensor losses_by_classes(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& targets,
-                                       int64_t chunk_classes) {
+/// Cross-entropy of each row (N) of the logits `hidden` (N, D) times `weight` (V, D) transposed against `targets` (N),
+/// never holding more logits than (N, chunk_classes). The last chunk may be smaller.
+inline torch::Tensor losses_by_classes(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                       const torch::Tensor& targets, int64_t chunk_classes) {
   torch::Tensor largest = torch::full({hidden.size(0)}, -std::numeric_limits<double>::infinity(), hidden.options());
   torch::Tensor sum = torch::zeros({hidden.size(0)}, hidden.options());
   torch::Tensor of_target = torch::zeros({hidden.size(0)}, hidden.options());

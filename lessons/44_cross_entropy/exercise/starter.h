@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 
-/// Cross-entropy of each row (N) of the logits `hidden` (N, D) times `weight` (V, D) transposed against `targets` (N), never
-/// holding more logits than (N, chunk_classes). The last chunk may be smaller.
-inline torch::Tensor losses_by_classes(const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& targets,
-                                       int64_t chunk_classes) {
+/// Cross-entropy of each row (N) of the logits `hidden` (N, D) times `weight` (V, D) transposed against `targets` (N),
+/// never holding more logits than (N, chunk_classes). The last chunk may be smaller.
+inline torch::Tensor losses_by_classes(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                       const torch::Tensor& targets, int64_t chunk_classes) {
   torch::Tensor sum = torch::zeros({hidden.size(0)}, hidden.options());
   torch::Tensor of_target = torch::zeros({hidden.size(0)}, hidden.options());
   for (int64_t first = 0; first < weight.size(0); first += chunk_classes) {

@@ -2,13 +2,13 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #include <cmath>
 #include <random>
 #include <vector>
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
@@ -25,7 +25,8 @@ const std::vector<std::vector<int>> kSteps = {{1},
                                               {4096, 4096},
                                               std::vector<int>(static_cast<size_t>(kMostTensors), 33)};
 
-/// Runs the answer under the microscope on tensors of these sizes, with random normal values, and looks at every result.
+/// Runs the answer under the microscope on tensors of these sizes, with random normal values, and looks at every
+/// result.
 simt::Report run(const std::vector<int>& counts) {
   simt::Device device;
   std::mt19937 bits(45);
@@ -51,9 +52,9 @@ simt::Report run(const std::vector<int>& counts) {
       const float found_momentum = buffers[3 * t + 1][i], found = buffers[3 * t][i];
       const bool right = std::abs(found_momentum - momentum) <= 1e-6 * (1 + std::abs(momentum)) &&
                          std::abs(found - parameter) <= 1e-6 * (1 + std::abs(parameter));
-      EXPECT_TRUE(right) << "hint: tensor " << t << " of " << counts.size() << ", value " << i << " of " << counts[t] << ": momentum "
-                         << found_momentum << " and parameter " << found << " where " << momentum << " and " << parameter
-                         << " are right: does each block find its tensor, and its place in it?";
+      EXPECT_TRUE(right) << "hint: tensor " << t << " of " << counts.size() << ", value " << i << " of " << counts[t]
+                         << ": momentum " << found_momentum << " and parameter " << found << " where " << momentum
+                         << " and " << parameter << " are right: does each block find its tensor, and its place in it?";
       if (!right) return device.report();
     }
   }
@@ -65,7 +66,8 @@ TEST(Exercise45, EveryValueIsRight) {
 }
 
 TEST(Exercise45, OneLaunchDoesThemAll) {
-  EXPECT_EQ(run({3000, 64, 64, 2048, 1}).launches, 1) << "hint: the list of tensors can be a parameter of the kernel, by value";
+  EXPECT_EQ(run({3000, 64, 64, 2048, 1}).launches, 1)
+      << "hint: the list of tensors can be a parameter of the kernel, by value";
 }
 
 TEST(Exercise45, NothingIsReadTwice) {
@@ -73,7 +75,8 @@ TEST(Exercise45, NothingIsReadTwice) {
   const simt::Report report = run({count, count});
   // Three values in and two out.
   const double bytes = 32.0 * static_cast<double>(report.sectors()) / (2.0 * count);
-  EXPECT_LE(bytes, 5 * sizeof(float)) << "hint: bytes moved per value: which of your loads reads what a register held before?";
+  EXPECT_LE(bytes, 5 * sizeof(float))
+      << "hint: bytes moved per value: which of your loads reads what a register held before?";
 }
 
 TEST(Exercise45, NothingRacesOrFaults) {

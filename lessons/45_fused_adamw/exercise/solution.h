@@ -1,6 +1,6 @@
 #pragma once
 // The kept solution of exercise 45; CI proves that it passes.
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 #include <span>
 
@@ -32,8 +32,10 @@ static __global__ void momentum_list(const __grid_constant__ MomentumList list, 
   tensor.parameter[i] -= learning_rate * momentum;
 }
 
-/// momentum = beta momentum + gradient and then parameter -= learning_rate momentum, for each of at most kMostTensors tensors.
-inline void momentum_step(tenfold::kernels::Stream stream, std::span<const MomentumTensor> tensors, float learning_rate, float beta) {
+/// momentum = beta momentum + gradient and then parameter -= learning_rate momentum, for each of at most kMostTensors
+/// tensors.
+inline void momentum_step(tenfold::kernels::Stream stream, std::span<const MomentumTensor> tensors, float learning_rate,
+                          float beta) {
   MomentumList list{};
   int blocks = 0, used = 0;
   for (const MomentumTensor& tensor : tensors) {
@@ -43,5 +45,6 @@ inline void momentum_step(tenfold::kernels::Stream stream, std::span<const Momen
   }
   list.first_block[used] = blocks;
   if (blocks == 0) return;
-  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, momentum_list, list, learning_rate, beta);
+  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, momentum_list, list,
+                           learning_rate, beta);
 }

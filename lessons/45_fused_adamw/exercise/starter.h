@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 45. Build and check it with: ./tenfold exercise 45
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 #include <span>
 
@@ -24,10 +24,12 @@ static __global__ void move_parameter(MomentumTensor tensor, float learning_rate
   if (i < tensor.count) tensor.parameter[i] -= learning_rate * tensor.momentum[i];
 }
 
-/// momentum = beta momentum + gradient and then parameter -= learning_rate momentum, for each of at most kMostTensors tensors.
-inline void momentum_step(tenfold::kernels::Stream stream, std::span<const MomentumTensor> tensors, float learning_rate, float beta) {
-  // Hint: a kernel's parameters are copied with its launch, and they may be a struct with an array in it. What must a block
-  // know besides the tensors to find the one that it works on?
+/// momentum = beta momentum + gradient and then parameter -= learning_rate momentum, for each of at most kMostTensors
+/// tensors.
+inline void momentum_step(tenfold::kernels::Stream stream, std::span<const MomentumTensor> tensors, float learning_rate,
+                          float beta) {
+  // Hint: a kernel's parameters are copied with its launch, and they may be a struct with an array in it. What must a
+  // block know besides the tensors to find the one that it works on?
   for (const MomentumTensor& tensor : tensors) {
     const dim3 blocks(static_cast<unsigned>((tensor.count + kThreads - 1) / kThreads));
     if (tensor.count == 0) continue;

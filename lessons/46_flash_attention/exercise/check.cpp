@@ -2,7 +2,7 @@
 
 #include EXERCISE
 
-#include <tenfold/simt_device.h>
+#include "common/microscope/device.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "expect_clean.h"
+#include "tests/support/expect_clean.h"
 
 namespace {
 
@@ -48,8 +48,9 @@ simt::Report run(int64_t heads, int64_t keys, float scale = 1) {
       }
       const float found = out[head * kWidth + d];
       const bool right = std::abs(found - expected) <= 1e-5 * (scale + std::abs(expected));
-      EXPECT_TRUE(right) << "hint: head " << head << ", value " << d << " with " << keys << " keys and queries times " << scale << ": "
-                         << found << " where " << expected << " is right (nan: never written, or inf / inf)";
+      EXPECT_TRUE(right) << "hint: head " << head << ", value " << d << " with " << keys << " keys and queries times "
+                         << scale << ": " << found << " where " << expected
+                         << " is right (nan: never written, or inf / inf)";
       if (!right) return device.report();
     }
   }

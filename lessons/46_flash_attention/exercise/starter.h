@@ -1,6 +1,6 @@
 #pragma once
 // Your answer to exercise 46. Build and check it with: ./tenfold exercise 46
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
 constexpr int kWidth = 32;  // of a head: a lane for each value
 
@@ -33,11 +33,14 @@ static __global__ void mean_of_values(float* out, const float* scores, const flo
   out[head * kWidth + threadIdx.x] = sum / total;
 }
 
-/// out (heads, kWidth) = softmax(q k^T / sqrt(kWidth)) v with one query for each head: q (heads, kWidth); k and v (heads, keys, kWidth).
-/// `workspace` has heads * keys floats.
-inline void attend(tenfold::kernels::Stream stream, float* out, float* workspace, const float* q, const float* k, const float* v,
-                   int64_t heads, int64_t keys) {
-  // Hint: let `largest` be the largest score so far. When a larger one comes, by which factor are `total` and `sum` too large?
-  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(heads)), dim3(kWidth), 0, scores_of_head, workspace, q, k, keys);
-  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(heads)), dim3(kWidth), 0, mean_of_values, out, workspace, v, keys);
+/// out (heads, kWidth) = softmax(q k^T / sqrt(kWidth)) v with one query for each head: q (heads, kWidth); k and v
+/// (heads, keys, kWidth). `workspace` has heads * keys floats.
+inline void attend(tenfold::kernels::Stream stream, float* out, float* workspace, const float* q, const float* k,
+                   const float* v, int64_t heads, int64_t keys) {
+  // Hint: let `largest` be the largest score so far. When a larger one comes, by which factor are `total` and `sum` too
+  // large?
+  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(heads)), dim3(kWidth), 0, scores_of_head, workspace, q, k,
+                           keys);
+  tenfold::kernels::launch(stream, dim3(static_cast<unsigned>(heads)), dim3(kWidth), 0, mean_of_values, out, workspace,
+                           v, keys);
 }

@@ -32,7 +32,8 @@ float angle(int i, float largest) { return largest * (2 * static_cast<float>(i) 
 TEST(Exercise47, SmallAnglesStayRight) {
   for (int i = 0; i < kAngles; ++i) {
     const float x = angle(i, 3.14F);
-    ASSERT_LT(std::abs(sine(x) - std::sin(static_cast<double>(x))), 0x1p-20) << "x = " << x << "\nhint: zero turns leave x as it is";
+    ASSERT_LT(std::abs(sine(x) - std::sin(static_cast<double>(x))), 0x1p-20)
+        << "x = " << x << "\nhint: zero turns leave x as it is";
   }
 }
 
@@ -40,7 +41,9 @@ TEST(Exercise47, LargeAnglesAreRightToo) {
   for (int i = 0; i < kAngles; ++i) {
     const float x = angle(i, 10'000);
     ASSERT_LT(std::abs(sine(x) - std::sin(static_cast<double>(x))), 0x1p-20)
-        << "x = " << x << "\nhint: subtract the whole turns first; does the difference lose digits? One float holds 2 pi to 7 digits only";
+        << "x = " << x
+        << "\nhint: subtract the whole turns first; does the difference lose digits? One float holds 2 pi to 7 digits "
+           "only";
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // A solution of exercise 47.
-#include "launch.cuh"
+#include "kernels/launch.cuh"
 
-/// The sine of x within 2^-20, for |x| <= 10,000; calls fast_sine once, with an angle of at most pi, give or take a rounding.
-/// Argument reduction after Cody and Waite: 2 pi as a float with few bits, whose product with the turns is exact, and two that hold
-/// what is missing.
+/// The sine of x within 2^-20, for |x| <= 10,000; calls fast_sine once, with an angle of at most pi, give or take a
+/// rounding. Argument reduction after Cody and Waite: 2 pi as a float with few bits, whose product with the turns is
+/// exact, and two that hold what is missing.
 __device__ inline float sine(float x) {
   const float turns = rintf(x * 0.15915494309F);
   float angle = fmaf(turns, -6.28125F, x);

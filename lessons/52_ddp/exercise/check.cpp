@@ -4,7 +4,7 @@
 
 #include <ATen/record_function.h>
 
-#include <tenfold/rank_threads.h>
+#include "common/ranks/rank_threads.h"
 
 #include <algorithm>
 #include <exception>
@@ -38,11 +38,11 @@ Averaged averaged() {
     const auto at = static_cast<size_t>(rank);
     result.gradients[at] = gradients_of(rank);
     started.clear();
-    const auto observer =
-        at::addThreadLocalCallback(at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
-                                     if (std::string(op.name()).starts_with("c10d::")) started.emplace_back(op.name());
-                                     return nullptr;
-                                   }).scopes({at::RecordScope::FUNCTION}));
+    const auto observer = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
+          if (std::string(op.name()).starts_with("c10d::")) started.emplace_back(op.name());
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
     try {
       average_bucket(result.gradients[at], *group);
     } catch (const std::exception& error) {
@@ -66,7 +66,8 @@ TEST(Exercise52, ItIsTheMean) {
   for (const Tensors& rank : averaged().gradients) {
     EXPECT_TRUE(torch::allclose(rank[0], torch::full({2, 3}, 2.0)))
         << "hint: all-reduce adds up; the mean is the sum over the number of ranks";
-    EXPECT_TRUE(torch::allclose(rank[1], torch::full({4}, 20.0))) << "hint: each gradient begins where the one before it ends";
+    EXPECT_TRUE(torch::allclose(rank[1], torch::full({4}, 20.0)))
+        << "hint: each gradient begins where the one before it ends";
   }
 }
 
@@ -88,7 +89,8 @@ TEST(Exercise52, RanksAreEqualBitForBit) {
 TEST(Exercise52, OneAllReduceForAll) {
   for (const auto& collectives : averaged().collectives) {
     EXPECT_EQ(collectives, std::vector<std::string>{"c10d::allreduce_"})
-        << "hint: one flat tensor with all gradients in it needs one all-reduce; each further call costs a network's latency again";
+        << "hint: one flat tensor with all gradients in it needs one all-reduce; each further call costs a network's "
+           "latency again";
   }
 }
 

@@ -1,0 +1,90 @@
+#include "common/base/files.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "common/base/text.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Why not, in words; empty when it can be written.
+std::string objection(const fs::path& file) {
+  std::error_code error;
+  if (!file.has_filename() || fs::is_directory(file, error)) return "it names a folder";
+  // A file is replaced by a rename, which would put one in the place of a device.
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return "it is not a regular file";
+
+  fs::path folder = fs::absolute(file).parent_path();
+  while (fs::symlink_status(folder, error).type() == fs::file_type::not_found) folder = folder.parent_path();
+  if (error) return folder.string() + ": " + error.message();
+  if (!fs::is_directory(folder, error)) return folder.string() + " is not a folder";
+
+  const fs::path probe = folder / (file.filename().string() + ".partial." + std::to_string(getpid()));
+  errno = 0;
+  std::ofstream tried(probe, std::ios::binary | std::ios::trunc);
+  tried << std::string(4096, 'x');  // a full disk takes an empty file
+  tried.close();
+  const int failed = errno;
+  const bool good = static_cast<bool>(tried);
+  fs::remove(probe, error);
+  return good ? "" : std::strerror(failed != 0 ? failed : EIO);
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  // An empty file fails here too, with no error; a folder opens, and fails at its first byte.
+  const bool copied = file && text << file.rdbuf();
+  if (!copied && (!file || errno != 0)) throw FileError(path.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  return text.str();
+}
+
+void write_atomically(const fs::path& path, const std::string& text) {
+  std::error_code ignored;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
+  const fs::path beside = path.string() + ".partial." + std::to_string(getpid());
+  errno = 0;
+  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    const int error = errno;
+    fs::remove(beside, ignored);
+    throw FileError(path.string() + ": cannot be written: " + std::strerror(error ? error : EIO) +
+                    "; nothing was changed");
+  }
+  std::error_code failed;
+  fs::rename(beside, path, failed);
+  if (failed) {
+    fs::remove(beside, ignored);
+    throw FileError(path.string() + ": cannot be written: " + failed.message() + "; nothing was changed");
+  }
+}
+
+void require_writable(const fs::path& file, const std::string& what, const std::string& advice) {
+  const std::string why = objection(file);
+  if (!why.empty()) throw std::invalid_argument(one_line(what + ": cannot be written: " + why + "; " + advice));
+}
+
+fs::path cache_folder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return fs::path(value ? value : "");
+  };
+  if (auto cache = variable("TENFOLD_CACHE"); !cache.empty()) return cache;
+  if (auto cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "tenfold";
+  return variable("HOME") / ".cache" / "tenfold";
+}
+
+}  // namespace tenfold

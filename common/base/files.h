@@ -1,0 +1,30 @@
+#pragma once
+// Whole text files, read and written; and where the suite keeps what it downloads.
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace tenfold {
+
+/// A file that cannot be used; what() is one line naming the file and what is wrong with it.
+struct FileError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A whole file. Throws FileError, "PATH: why", on one that is missing, a folder or unreadable.
+std::string read_text(const std::filesystem::path& path);
+
+/// Writes beside the target, then renames, so a reader never sees half a file. Throws FileError naming the file, e.g.
+/// when the disk is full; the old file then stays as it was.
+void write_atomically(const std::filesystem::path& path, const std::string& text);
+
+/// Throws std::invalid_argument, "WHAT: cannot be written: why; ADVICE", unless write_atomically could write `file`
+/// now. It is tried with a file beside it, or in the nearest folder above that exists; nothing of that stays and
+/// nothing else is touched.
+void require_writable(const std::filesystem::path& file, const std::string& what, const std::string& advice);
+
+/// $TENFOLD_CACHE, else $XDG_CACHE_HOME/tenfold, else ~/.cache/tenfold.
+std::filesystem::path cache_folder();
+
+}  // namespace tenfold

@@ -1,0 +1,200 @@
+#include "common/base/process.h"
+#include "common/base/seconds_since.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+namespace tenfold {
+namespace {
+
+// A signal handler can reach nothing but globals.
+volatile std::sig_atomic_t signals_received = 0;
+volatile std::sig_atomic_t child_group = 0;
+
+extern "C" void pass_on(int signal) {
+  const int count = signals_received + 1;
+  signals_received = count;
+  const int saved = errno;
+  if (child_group > 0) kill(-static_cast<pid_t>(child_group), count == 1 ? signal : count == 2 ? SIGTERM : SIGKILL);
+  errno = saved;
+}
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    read = ends[0], write = ends[1];
+  }
+  ~Pipe() { close_read(), close_write(); }
+  void close_read() {
+    if (read >= 0) close(read);
+    read = -1;
+  }
+  void close_write() {
+    if (write >= 0) close(write);
+    write = -1;
+  }
+};
+
+/// While alive, SIGINT and SIGTERM are passed on instead of ending us.
+struct PassSignals {
+  struct sigaction old_int{}, old_term{};
+  PassSignals() {
+    struct sigaction action{};
+    action.sa_handler = pass_on;
+    sigaction(SIGINT, &action, &old_int);
+    sigaction(SIGTERM, &action, &old_term);
+  }
+  ~PassSignals() {
+    child_group = 0;
+    sigaction(SIGINT, &old_int, nullptr);
+    sigaction(SIGTERM, &old_term, nullptr);
+  }
+};
+
+pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
+  // Everything that allocates happens before fork().
+  std::vector<char*> arguments;
+  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::vector<std::string> settings;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (!command.environment.contains(text.substr(0, text.find('=')))) settings.push_back(text);
+  }
+  for (const auto& [name, value] : command.environment) settings.push_back(name + "=" + value);
+  std::vector<char*> environment;
+  for (std::string& setting : settings) environment.push_back(setting.data());
+  environment.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child != 0) return child;
+
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody is left to read the results when the driver is killed
+  if (getppid() != parent) _exit(127);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(out.write, STDOUT_FILENO);
+  dup2(err.write, STDERR_FILENO);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  execvpe(arguments[0], arguments.data(), environment.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(failure.write, &error, sizeof(error));
+  _exit(127);
+}
+
+/// Hands every whole line on; keeps the rest.
+void split_lines(std::string& buffer, const std::function<void(const std::string&)>& line) {
+  size_t from = 0;
+  for (size_t end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n', from)) {
+    line(buffer.substr(from, end - from));
+    from = end + 1;
+  }
+  buffer.erase(0, from);
+}
+
+/// Reads what is there; false at the end of the stream.
+bool drain(int descriptor, std::string& into) {
+  std::array<char, 8192> bytes{};
+  const ssize_t count = read(descriptor, bytes.data(), bytes.size());
+  if (count > 0) into.append(bytes.data(), static_cast<size_t>(count));
+  return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+}  // namespace
+
+bool asked_to_stop() { return signals_received > 0; }
+
+End run_child(const Command& command, const Listener& listener) {
+  Pipe out, err, failure;
+  const PassSignals signals;
+  const int fifo =
+      command.errors_from.empty() ? -1 : open(command.errors_from.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  const pid_t child = start(command, out, err, failure);
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  setpgid(child, child);  // in both processes: whichever comes first
+  child_group = child;
+  if (signals_received > 0) kill(-child, SIGINT);  // asked to stop just before there was a child
+  out.close_write(), err.close_write(), failure.close_write();
+
+  int error = 0;
+  if (read(failure.read, &error, sizeof(error)) == sizeof(error)) {
+    waitpid(child, nullptr, 0);
+    if (fifo >= 0) close(fifo);
+    throw std::runtime_error(command.arguments.front() + " cannot be started: " + std::strerror(error));
+  }
+
+  const auto& own_line = fifo >= 0 ? listener.launcher_line : listener.line;
+  std::string output, errors, fifo_errors;
+  bool out_open = true, err_open = true;
+  int status = 0;
+  bool ended = false, timed_out = false;
+  const auto begin = std::chrono::steady_clock::now();
+  while (out_open || err_open) {
+    std::array<pollfd, 3> wait = {
+        {{out_open ? out.read : -1, POLLIN, 0}, {err_open ? err.read : -1, POLLIN, 0}, {fifo, POLLIN, 0}}};
+    poll(wait.data(), wait.size(), 200);
+    if (wait[0].revents) out_open = drain(out.read, output);
+    if (!output.empty()) listener.output(output), output.clear();
+    if (wait[1].revents) err_open = drain(err.read, errors);
+    split_lines(errors, own_line);
+    if (wait[2].revents & POLLIN) drain(fifo, fifo_errors);
+    split_lines(fifo_errors, listener.line);
+    listener.tick();
+    const bool late = command.limit_s > 0 && seconds_since(begin) > command.limit_s;
+    if (late && !ended && !timed_out) {
+      timed_out = true;
+      kill(-child, SIGKILL);
+    }
+    // A grandchild may hold the pipes open for ever; the child's own end is what counts.
+    if (ended && !wait[0].revents && !wait[1].revents) break;
+    if (!ended && waitpid(child, &status, WNOHANG) == child) ended = true;
+  }
+  if (!errors.empty()) own_line(errors);
+  if (fifo >= 0) {
+    for (size_t before = 1; before != fifo_errors.size();) before = fifo_errors.size(), drain(fifo, fifo_errors);
+    split_lines(fifo_errors, listener.line);
+    close(fifo);
+  }
+  while (!ended && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status), timed_out};
+  return {WEXITSTATUS(status), 0, timed_out};
+}
+
+std::string output_of(const std::vector<std::string>& arguments) {
+  std::string output;
+  try {
+    const End end =
+        run_child({arguments, {}, ""}, {[&](const std::string& text) { output += text; }, [](const std::string&) {}});
+    if (end.code != 0) return "";
+  } catch (const std::exception&) {
+    return "";  // not installed
+  }
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  return output;
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  const char* text = sigdescr_np(signal);
+  return (name ? "SIG" + std::string(name) : "signal " + std::to_string(signal)) +
+         (text ? " (" + std::string(text) + ")" : "");
+}
+
+}  // namespace tenfold

@@ -1,0 +1,82 @@
+# Which headers are installed, and what they look like there. Included when the tree is configured, which checks the names,
+# and when it is installed.
+#   lessons/NN_x/ANY.h         <tenfold/NAME.h>, where its first line is: // installs as <tenfold/NAME.h>
+#   kernels/NAME/NAME.h        <tenfold/kernels/NAME.h>, and NAME_torch.h beside it
+#   common/microscope/NAME.h   <tenfold/microscope/NAME.h>, of those in tenfold_microscope_headers
+
+set(tenfold_microscope_headers device.h report.h)
+
+# tenfold_headers(ROOT KIND OUT): the headers of a kind (techniques, kernels, kernels_torch, microscope) as a list of
+# PATH=NAME, both relative: lessons/52_ddp/ddp.h=ddp.h.
+function(tenfold_headers root kind out)
+  set(found)
+  if(kind STREQUAL techniques)
+    file(GLOB paths RELATIVE ${root} ${root}/lessons/*/*.h)
+    foreach(path IN LISTS paths)
+      file(STRINGS ${root}/${path} first LIMIT_COUNT 1)
+      if(NOT first MATCHES "^// *installs as")
+        continue()
+      endif()
+      if(NOT first MATCHES "^// installs as <tenfold/([a-z0-9_]+\\.h)>$")
+        message(FATAL_ERROR "${path}:1: write // installs as <tenfold/NAME.h>, with a NAME of lower case letters, digits and _")
+      endif()
+      set(name ${CMAKE_MATCH_1})
+      if(DEFINED taken_${name})
+        message(FATAL_ERROR "${path}:1: ${taken_${name}} already installs as <tenfold/${name}>. In a copied lesson, delete this line: "
+          "the header is then the lesson's own")
+      endif()
+      set(taken_${name} ${path})
+      list(APPEND found ${path}=${name})
+    endforeach()
+  elseif(kind STREQUAL microscope)
+    foreach(name IN LISTS tenfold_microscope_headers)
+      list(APPEND found common/microscope/${name}=microscope/${name})
+    endforeach()
+  else()
+    file(GLOB sources RELATIVE ${root}/kernels ${root}/kernels/*/*.cu)
+    string(REPLACE kernels "" suffix ${kind})  # "" or "_torch"
+    foreach(source IN LISTS sources)
+      get_filename_component(folder ${source} DIRECTORY)
+      if(source STREQUAL ${folder}/${folder}.cu AND EXISTS ${root}/kernels/${folder}/${folder}${suffix}.h)
+        list(APPEND found kernels/${folder}/${folder}${suffix}.h=kernels/${folder}${suffix}.h)
+      endif()
+    endforeach()
+  endif()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# tenfold_write_headers(ROOT KIND OUTPUT): writes them below OUTPUT. An include of the tree's path, or of the header's own
+# folder, becomes one of the installed name; any other quoted include would lead nowhere and is refused.
+function(tenfold_write_headers root kind output)
+  foreach(each techniques kernels kernels_torch microscope)
+    tenfold_headers(${root} ${each} headers)
+    foreach(header IN LISTS headers)
+      string(REGEX MATCH "^(.*)=(.*)$" header ${header})
+      set("installed_${CMAKE_MATCH_1}" ${CMAKE_MATCH_2})
+    endforeach()
+  endforeach()
+  tenfold_headers(${root} ${kind} headers)
+  foreach(header IN LISTS headers)
+    string(REGEX MATCH "^(.*)=(.*)$" header ${header})
+    set(path ${CMAKE_MATCH_1})
+    set(name ${CMAKE_MATCH_2})
+    get_filename_component(folder ${path} DIRECTORY)
+    file(READ ${root}/${path} text)
+    string(REGEX REPLACE "^// installs as [^\n]*\n" "" text "${text}")
+    string(REGEX MATCHALL "#[ \t]*include[ \t]+\"[^\"\n]*\"" includes "${text}")
+    foreach(include IN LISTS includes)
+      string(REGEX MATCH "\"(.*)\"" included "${include}")
+      set(included "${CMAKE_MATCH_1}")
+      if(DEFINED "installed_${folder}/${included}")
+        set(public "${installed_${folder}/${included}}")
+      elseif(DEFINED "installed_${included}")
+        set(public "${installed_${included}}")
+      else()
+        message(FATAL_ERROR "${path} is installed as <tenfold/${name}> and includes \"${included}\", which is not: let its first line "
+          "be // installs as <tenfold/NAME.h>, or take that line from ${path}")
+      endif()
+      string(REPLACE "${include}" "#include <tenfold/${public}>" text "${text}")
+    endforeach()
+    file(WRITE ${output}/${name} "${text}")
+  endforeach()
+endfunction()

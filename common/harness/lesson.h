@@ -1,0 +1,110 @@
+#pragma once
+// The whole interface between a lesson and the harness. A lesson owns main(): it describes itself in one Lesson value
+// and calls run(). docs/method.md says what every printed number means; docs/adding_a_lesson.md walks through one.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/harness/expect.h"
+#include "common/measure/agreement.h"
+#include "common/measure/counted.h"
+#include "common/measure/setting.h"
+#include "common/measure/step.h"
+#include "common/measure/training_clock.h"
+#include "common/measure/trial.h"
+#include "common/ranks/mesh.h"
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// What the technique should do, relative to the baseline. Left empty: no prediction.
+struct Prediction {
+  std::optional<double> speed_ratio = std::nullopt;  ///< technique's items/s over the baseline's
+  std::optional<int64_t> peak_bytes = std::nullopt;  ///< peak allocated bytes, absolute
+};
+
+struct Variant {
+  std::string name;
+  std::function<Step(const Trial&)> build;
+  /// From what was counted on the baseline to what this variant should do. Optional; lives in the lesson's
+  /// prediction.h.
+  std::function<Prediction(const Counted&)> predict = nullptr;
+  /// Replaces the lesson's agreement rule for this variant.
+  std::optional<Agreement> agreement = std::nullopt;
+};
+
+/// A budget that all variants have, in bytes of peak memory, and the whole-number setting that may grow as far as it
+/// allows. Agreement is checked at the case's own settings; then each variant is timed at the largest value that fits.
+struct SameBudget {
+  PerSize<int64_t> bytes;
+  std::string setting;
+};
+
+/// The baseline against some techniques, with these settings.
+struct Case {
+  std::string name;
+  std::vector<Assignment> settings = {};
+  std::vector<Expectation> expected = {};  ///< of the techniques that the case compares; empty: all, and nothing stated
+  std::string workload = "";               ///< convnet, gpt or mlp; the lesson's own when empty
+  MeshShape mesh = {};                     ///< of the ranks that it needs; empty: one process
+  std::optional<SameBudget> budget = std::nullopt;
+};
+
+/// One line of a survey: notes numbers of what it looks at. Throws what a variant may throw.
+struct Look {
+  std::string name;
+  std::function<void(const Trial&)> note;
+};
+
+/// What trains nothing and compares nothing: counting, probing, drawing. Its looks only note numbers.
+struct Survey {
+  std::string name;
+  std::vector<Look> looks;
+  std::vector<Assignment> settings = {};
+};
+
+/// One way to train to an end. Throws what a variant may throw.
+struct Run {
+  std::string name;
+  std::function<Learned(const Trial&)> train;
+  ExpectTrained expected = {};  ///< of the first, which the others are compared with, nothing
+  std::optional<ExpectTrained> on_cuda = std::nullopt;
+};
+
+/// Variants that train to an end, where it is by design that their steps do not agree: each from the same seeds, their
+/// final qualities compared. How many updates make a training is a setting of the lesson.
+struct Training {
+  std::string name;
+  Metric metric;
+  std::vector<Run> runs;  ///< the baseline first
+  std::vector<Assignment> settings = {};
+  std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
+};
+
+struct Lesson {
+  std::string title;
+  std::string question = "";
+  std::string workload = "";  ///< of its cases: convnet, gpt or mlp
+  int version = 1;            ///< raised with every change of what is measured; older rows then print as stale
+  bool core = false;          ///< on the tour's core path
+  std::vector<DeclaredSetting> settings = {};
+  Variant baseline = {};  ///< none in a lesson of surveys alone
+  std::vector<Variant> techniques = {};
+  std::vector<Case> cases = {};
+  std::vector<Training> trainings = {};
+  std::vector<Survey> surveys = {};
+  std::optional<Headline> headline = std::nullopt;
+  Agreement agreement = Agreement::exact_on_cpu();
+};
+
+/// Runs a lesson's program: parses the flags, measures every case, prints the table, writes --json. Returns the exit
+/// code: 0 every trap caught and all else valid; 1 an unexpected INVALID or a trap not caught; 2 bad usage; 3 stopped
+/// by an error that is no variant's; 77 nothing can run here; 130 interrupted (what was finished is written).
+int run(int argc, char** argv, const Lesson& lesson);
+
+}  // namespace tenfold

@@ -1,0 +1,155 @@
+#include "common/harness/lesson_check.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/harness/options.h"
+
+namespace tenfold {
+namespace {
+
+void check_expect(const Expect& expect, const std::string& where) {
+  if (expect.kind == expect::Kind::mistake && expect.speed != expect::SLOWER && expect.memory != expect::LARGER) {
+    throw UsageError(where + ": a mistake computes the same and is worse; state SLOWER or LARGER, or make it a TRAP");
+  }
+}
+
+void check_unique(std::set<std::string>& seen, const std::string& name, const std::string& what) {
+  if (!seen.insert(name).second) throw UsageError("lesson: two " + what + " are called '" + name + "'");
+}
+
+const DeclaredSetting& declared_setting(const Lesson& lesson, const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const DeclaredSetting& setting : lesson.settings) {
+    if (setting.name == name) return setting;
+    names.push_back(setting.name);
+  }
+  throw UsageError(where + ": setting '" + name + "' is not declared; the lesson declares " +
+                   (names.empty() ? "none" : joined(names)));
+}
+
+void check_assignments(const Lesson& lesson, const std::vector<Assignment>& settings, const std::string& where) {
+  std::set<std::string> assigned;
+  for (const Assignment& one : settings) {
+    check_unique(assigned, one.name, "settings of " + where);
+    const DeclaredSetting& setting = declared_setting(lesson, one.name, "lesson: " + where);
+    if (setting.value.cpu.index() != one.value.cpu.index())
+      throw UsageError("lesson: " + where + ": setting '" + one.name + "' is declared with another type");
+  }
+}
+
+void check_case(const Lesson& lesson, const Case& one, const std::set<std::string>& techniques) {
+  std::set<std::string> stated;
+  for (const Expectation& expectation : one.expected) {
+    const std::string where = "lesson: case '" + one.name + "', technique '" + expectation.technique + "'";
+    if (!techniques.contains(expectation.technique)) throw UsageError(where + ": there is no technique of this name");
+    check_unique(stated, expectation.technique, "expectations of one case");
+    check_expect(expectation.expect, where);
+    if (expectation.on_cuda) check_expect(*expectation.on_cuda, where + ", on CUDA");
+  }
+  const std::string where = "case '" + one.name + "'";
+  check_assignments(lesson, one.settings, where);
+  if (one.budget) {
+    const DeclaredSetting& setting = declared_setting(lesson, one.budget->setting, "lesson: " + where + ", budget");
+    if (!std::holds_alternative<int64_t>(setting.value.cpu))
+      throw UsageError("lesson: " + where + ": setting '" + setting.name + "' of the budget is no whole number");
+    if (ranks_of(one) > 1) throw UsageError("lesson: " + where + ": a budget is for one rank");
+  }
+  if (const std::string wrong = wrong_shape(one.mesh); !wrong.empty())
+    throw UsageError("lesson: " + where + ": its mesh is wrong: " + wrong);
+  if (workload_of(lesson, one).empty()) throw UsageError("lesson: " + where + ": has no workload");
+}
+
+void check_training(const Lesson& lesson, const Training& one) {
+  const std::string where = "training '" + one.name + "'";
+  check_assignments(lesson, one.settings, where);
+  if (workload_of(lesson, one).empty()) throw UsageError("lesson: " + where + ": has no workload");
+  if (one.metric.name.empty() || !(one.metric.margin > 0))
+    throw UsageError("lesson: " + where + ": its metric needs a name, and a margin above 0");
+  if (one.runs.size() < 2) throw UsageError("lesson: " + where + ": compares nothing; it needs two runs or more");
+  std::set<std::string> runs;
+  for (const Run& run : one.runs) check_unique(runs, run.name, "runs of " + where);
+  const Run& baseline = one.runs.front();
+  for (const ExpectTrained& expect : {baseline.expected, baseline.on_cuda.value_or(ExpectTrained())}) {
+    if (expect.quality != expect::Quality::any || expect.speed != expect::Speed::any)
+      throw UsageError("lesson: " + where + ": states something of '" + baseline.name + "', which is its baseline");
+  }
+}
+
+}  // namespace
+
+std::string workload_of(const Lesson& lesson, const Case& one) {
+  return one.workload.empty() ? lesson.workload : one.workload;
+}
+
+std::string workload_of(const Lesson& lesson, const Training& one) {
+  return one.workload.empty() ? lesson.workload : one.workload;
+}
+
+int ranks_of(const Case& one) {
+  int ranks = 1;
+  for (const auto& [name, size] : one.mesh) ranks *= size;
+  return ranks;
+}
+
+bool compares(const Case& one, const std::string& technique) {
+  return one.expected.empty() ||
+         std::any_of(one.expected.begin(), one.expected.end(), [&](const auto& e) { return e.technique == technique; });
+}
+
+std::optional<Expected> expected_of(const Case& one, const std::string& technique, torch::Device device) {
+  for (const Expectation& expectation : one.expected) {
+    if (expectation.technique != technique) continue;
+    const Expect expect = device.is_cuda() ? expectation.on_cuda.value_or(expectation.expect) : expectation.expect;
+    return Expected{to_string(expect.kind), to_string(expect.speed), to_string(expect.memory)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device) {
+  if (&run == &training.runs.front()) return std::nullopt;
+  const ExpectTrained expect = device.is_cuda() ? run.on_cuda.value_or(run.expected) : run.expected;
+  return Expected{.speed = to_string(expect.speed), .quality = to_string(expect.quality)};
+}
+
+void check_lesson(const Lesson& lesson) {
+  std::set<std::string> variants, techniques, cases, settings;
+  for (const DeclaredSetting& setting : lesson.settings) check_unique(settings, setting.name, "settings");
+  if (lesson.cases.empty() == static_cast<bool>(lesson.baseline.build))
+    throw UsageError(lesson.cases.empty() ? "lesson: has a baseline and no case" : "lesson: has cases and no baseline");
+  check_unique(variants, lesson.baseline.name, "variants");
+  for (const Variant& technique : lesson.techniques) {
+    check_unique(variants, technique.name, "variants");
+    techniques.insert(technique.name);
+  }
+  for (const Case& one : lesson.cases) {
+    check_unique(cases, one.name, "cases");
+    check_case(lesson, one, techniques);
+  }
+  for (const Training& training : lesson.trainings) {
+    check_unique(cases, training.name, "cases");
+    check_training(lesson, training);
+  }
+  for (const Survey& survey : lesson.surveys) {
+    check_unique(cases, survey.name, "cases");
+    check_assignments(lesson, survey.settings, "survey '" + survey.name + "'");
+    std::set<std::string> looks;
+    for (const Look& look : survey.looks) check_unique(looks, look.name, "looks of survey '" + survey.name + "'");
+  }
+  for (const std::string& name : techniques) {
+    if (std::none_of(lesson.cases.begin(), lesson.cases.end(), [&](const Case& one) { return compares(one, name); })) {
+      throw UsageError("lesson: no case compares the technique '" + name + "'");
+    }
+  }
+  if (!lesson.headline) return;
+  const auto& [case_name, technique] = *lesson.headline;
+  if (std::none_of(lesson.cases.begin(), lesson.cases.end(),
+                   [&](const Case& one) { return one.name == case_name && compares(one, technique); }) ||
+      !techniques.contains(technique)) {
+    throw UsageError("lesson: the headline's case '" + case_name + "' does not compare '" + technique + "'");
+  }
+}
+
+}  // namespace tenfold

@@ -1,0 +1,217 @@
+#include "common/harness/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+#include "common/base/files.h"
+#include "common/base/flags.h"
+#include "common/base/text.h"
+#include "common/harness/lesson_check.h"
+
+namespace tenfold {
+namespace {
+
+std::pair<std::string, std::string> split_pair(const std::string& text, const std::string& flag) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    throw UsageError(flag + " " + text + ": expected NAME=VALUE, e.g. " + flag + " layers=48");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+/// The value that --set or --sweep means.
+SettingValue parsed(const Lesson& lesson, const std::string& flag, const std::string& name, const std::string& text) {
+  std::vector<std::string> names;
+  for (const DeclaredSetting& setting : lesson.settings) {
+    if (setting.name != name) {
+      names.push_back(setting.name);
+      continue;
+    }
+    try {
+      return parse_setting(setting, text);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(flag + " " + error.what());
+    }
+  }
+  const std::string guess = nearest(name, names);
+  throw UsageError(
+      flag + " " + name + ": no setting of this lesson; " +
+      (guess.empty() ? "it has: " + (names.empty() ? "none" : joined(names)) : "did you mean '" + guess + "'?"));
+}
+
+/// The settings as --help shows them.
+std::string settings_text(const Lesson& lesson) {
+  if (lesson.settings.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {{"setting", "default", "meaning"}};
+  for (const DeclaredSetting& setting : lesson.settings) {
+    const std::string cpu = to_string(setting.value.cpu), gpu8 = to_string(setting.value.gpu8),
+                      gpu80 = to_string(setting.value.gpu80);
+    const std::string choices = setting.choices.empty() ? "" : ": " + joined(setting.choices);
+    rows.push_back({setting.name, cpu == gpu8 && gpu8 == gpu80 ? cpu : cpu + ", gpu8 " + gpu8 + ", gpu80 " + gpu80,
+                    setting.meaning + choices});
+  }
+  // Without the rule under the header: a line of dashes looks like a flag.
+  std::string table = format_columns(rows, "lll");
+  const size_t rule = table.find('\n') + 1;
+  table.erase(rule, table.find('\n', rule) + 1 - rule);
+  return "Settings, for --set and --sweep\n" + table;
+}
+
+Size size_named(const std::string& name) {
+  return name == "cpu" ? Size::cpu : name == "gpu8" ? Size::gpu8 : Size::gpu80;
+}
+
+}  // namespace
+
+Preset preset_named(const std::string& name) {
+  if (name == "smoke") {
+    return {.name = name,
+            .case_seconds = 5,
+            .lesson_seconds = 5,
+            .rounds = 2,
+            .updates = 3,
+            .seeds = 1,
+            .training_seconds = 5};
+  }
+  if (name == "quick") {
+    return {.name = name,
+            .case_seconds = 15,
+            .lesson_seconds = 25,
+            .rounds = 12,
+            .builds = 6,
+            .block_seconds = 0.01,
+            .updates = 4,
+            .seeds = 6,
+            .training_seconds = 25};
+  }
+  if (name == "full") {
+    return {.name = name,
+            .case_seconds = 60,
+            .rounds = 12,
+            .builds = 12,
+            .block_seconds = 0.01,
+            .updates = 4,
+            .seeds = 12,
+            .training_seconds = 60};
+  }
+  throw UsageError("--preset " + name + ": expected smoke, quick or full");
+}
+
+std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson) {
+  GivenFlags given;
+  CLI::App app(lesson.title + "\n" + lesson.question);
+  app.set_help_flag("--help", kHelpText);
+  app.footer(settings_text(lesson));
+  for (const Flag& flag : lesson_flags()) add_flag(app, flag, given);
+  if (!parse_flags(app, argc, argv)) return std::nullopt;
+  Options options;
+  options.preset = preset_named(value_of(given, "--preset", "quick"));
+  if (given.contains("--size")) options.size = size_named(value_of(given, "--size", ""));
+  options.device = value_of(given, "--device", options.device);
+  options.cases = values_of(given, "--case");
+  options.only = values_of(given, "--only");
+  for (const std::string& text : values_of(given, "--set")) {
+    const auto [name, value] = split_pair(text, "--set");
+    options.set[name] = parsed(lesson, "--set", name, value);
+  }
+  if (given.contains("--sweep")) {
+    const auto [name, values] = split_pair(value_of(given, "--sweep", ""), "--sweep");
+    options.sweep = Sweep{name, {}};
+    size_t begin = 0;
+    while (begin <= values.size()) {
+      const size_t end = std::min(values.find(',', begin), values.size());
+      options.sweep->values.push_back(parsed(lesson, "--sweep", name, values.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+  if (given.contains("--rounds")) options.rounds = static_cast<int>(number_of(given, "--rounds", 0));
+  options.seed = static_cast<uint64_t>(number_of(given, "--seed", static_cast<int64_t>(options.seed)));
+  options.threads = static_cast<int>(number_of(given, "--threads", options.threads));
+  options.json = value_of(given, "--json", "");
+  options.trace = value_of(given, "--trace", "");
+  options.describe = given.contains("--describe");
+
+  std::vector<std::string> names;
+  for (const Variant& technique : lesson.techniques) names.push_back(technique.name);
+  for (const Training& training : lesson.trainings) {
+    for (size_t i = 1; i < training.runs.size(); ++i) names.push_back(training.runs[i].name);
+  }
+  for (const Survey& survey : lesson.surveys) {
+    for (const Look& look : survey.looks) names.push_back(look.name);
+  }
+  for (const auto& name : options.only) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UsageError("--only " + name + ": no such technique; this lesson has: " + joined(names));
+  }
+  options.given = std::move(given);
+  return options;
+}
+
+std::map<std::string, SettingValue> Chosen::settings(Size size) const {
+  std::map<std::string, SettingValue> values = set;
+  for (const Assignment& one : compared != nullptr   ? compared->settings
+                               : training != nullptr ? training->settings
+                                                     : survey->settings)
+    values.insert({one.name, one.value.at(size)});
+  return values;
+}
+
+std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,
+                                 std::vector<std::string>& others) {
+  std::vector<Chosen> chosen;
+  std::vector<std::string> names;
+  const auto wanted = [&](const std::string& name) {
+    names.push_back(name);
+    return options.cases.empty() || std::find(options.cases.begin(), options.cases.end(), name) != options.cases.end();
+  };
+  // Surveys first: one may look at what a program does when it has just begun.
+  for (const Survey& survey : lesson.surveys) {
+    if (wanted(survey.name) && ranks == 1)
+      chosen.push_back({.name = survey.name, .survey = &survey, .set = options.set});
+  }
+  for (const Case& one : lesson.cases) {
+    if (!wanted(one.name)) continue;
+    if (ranks_of(one) == ranks) {
+      chosen.push_back({.name = one.name, .compared = &one, .set = options.set});
+    } else {
+      others.push_back(one.name);
+    }
+  }
+  for (const Training& training : lesson.trainings) {
+    if (wanted(training.name) && ranks == 1)
+      chosen.push_back({.name = training.name, .training = &training, .set = options.set});
+  }
+  for (const auto& name : options.cases) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UsageError("--case " + name + ": no such case; this lesson has: " + joined(names));
+  }
+  if (!options.sweep || chosen.empty()) return chosen;
+  // A sweep varies one case: the first unless --case chose another.
+  const auto compared =
+      std::find_if(chosen.begin(), chosen.end(), [](const Chosen& one) { return one.survey == nullptr; });
+  const Chosen swept = compared == chosen.end() ? chosen.front() : *compared;
+  chosen.clear();
+  for (const SettingValue& value : options.sweep->values) {
+    Chosen point = swept;
+    point.name = swept.name + " " + options.sweep->setting + "=" + to_string(value);
+    point.set[options.sweep->setting] = value;
+    point.sweep = SweepPoint{options.sweep->setting, value};
+    chosen.push_back(std::move(point));
+  }
+  return chosen;
+}
+
+std::string unwritable_file(const Options& options, int rank) {
+  try {
+    if (rank == 0 && !options.json.empty())
+      require_writable(options.json, "--json " + options.json, "name another file");
+    // The traces' names begin with FILE, so they lie in its folder.
+    if (!options.trace.empty())
+      require_writable(options.trace + ".json", "--trace " + options.trace, "name another file");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace tenfold

@@ -1,0 +1,78 @@
+#pragma once
+// What the flags of a lesson mean to it; common/base/flags.h has their names and their help. They are frozen: scripts
+// rely on them.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/flags.h"
+#include "common/harness/lesson.h"
+
+namespace tenfold {
+
+/// How long a lesson measures.
+struct Preset {
+  std::string name;
+  double case_seconds = 0;      ///< for all passes of one case
+  double lesson_seconds = 0;    ///< for the whole lesson at most; 0: only case_seconds bounds it
+  int rounds = 0;               ///< of the time pass, at least
+  int builds = 1;               ///< of each variant among them, while building takes less than a third of the time
+  double block_seconds = 0;     ///< shortest block; 0: one step, and no claim
+  int updates = 0;              ///< compared by the agreement check
+  int seeds = 1;                ///< that a training's variants are trained with
+  double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
+};
+
+struct Sweep {
+  std::string setting;
+  std::vector<SettingValue> values;
+};
+
+struct Options {
+  GivenFlags given;  ///< as they were typed
+  Preset preset;
+  std::optional<Size> size;
+  std::string device = "auto";
+  std::vector<std::string> cases, only;
+  std::map<std::string, SettingValue> set;
+  std::optional<Sweep> sweep;
+  std::optional<int> rounds;
+  uint64_t seed = 1234;
+  int threads = 1;
+  std::string json, trace;
+  bool describe = false;
+};
+
+/// A case, a training or a survey to measure, with what --set and --sweep make of it.
+struct Chosen {
+  std::string name;                ///< "gpt", or of a sweep's point "gpt layers=4"
+  const Case* compared = nullptr;  ///< exactly one of the three
+  const Training* training = nullptr;
+  const Survey* survey = nullptr;
+  std::map<std::string, SettingValue> set;  ///< by --set and --sweep
+  std::optional<SweepPoint> sweep;          ///< what it should show is not stated point by point
+
+  /// The values that its variants read where they are not the declared ones.
+  std::map<std::string, SettingValue> settings(Size size) const;
+};
+
+/// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.
+std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson);
+
+/// "smoke", "quick" or "full"; throws UsageError.
+Preset preset_named(const std::string& name);
+
+/// What to run with so many ranks: the cases, trainings and surveys chosen by --case, multiplied out by --sweep. Throws
+/// UsageError when there is none, or when one that --case names needs another number of ranks; `others` gets those that
+/// are left out.
+std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,
+                                 std::vector<std::string>& others);
+
+/// Tries the files of --json, which rank 0 writes, and of --trace, which every rank does, and leaves nothing of that.
+/// What is wrong, in one line; empty when they can be written.
+std::string unwritable_file(const Options& options, int rank);
+
+}  // namespace tenfold

@@ -1,0 +1,349 @@
+#include "common/harness/passes.h"
+
+#include "common/base/flags.h"
+#include "common/base/text.h"
+#include "common/measure/agreement.h"
+#include "common/measure/counted.h"
+#include "common/measure/device.h"
+#include "common/measure/memory.h"
+#include "common/measure/split.h"
+#include "common/result/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <numeric>
+#include <random>
+
+namespace tenfold {
+Trial CaseRun::trial(const Candidate& candidate) const {
+  Trial trial(candidate.record);
+  trial.device = device;
+  trial.seed = options.seed;
+  trial.size = size;
+  trial.rank = world.ranks.rank;
+  trial.world_size = world.ranks.world_size;
+  trial.group = groups.all_ranks();
+  trial.mesh = mesh;
+  return trial;
+}
+
+Step CaseRun::build(const Candidate& candidate) const {
+  clean.restore();
+  torch::manual_seed(options.seed);
+  return candidate.variant->build(trial(candidate));
+}
+
+bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
+  // As the ranks agree on one: the highest counts.
+  static const std::vector<std::string> kFailures = {"", "", "error", "out_of_memory", "not_finite", "device_lost"};
+  constexpr double kSkipped = 1;
+  std::string status = "ok", failure, reason;
+  const auto fails = [&](const char* how, const std::string& text) {
+    status = "invalid";
+    failure = how;
+    reason = first_line(text);
+  };
+  try {
+    work();
+  } catch (const Skipped& error) {
+    status = "skipped";
+    reason = error.what();
+  } catch (const NotFinite& error) {
+    fails("not_finite", error.what());
+  } catch (const DeviceLost& error) {
+    fails("device_lost", error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    // Of CUDA's: that it is out of memory, how much was asked for, how much is there.
+    fails("out_of_memory", "out of memory: " + short_message(error.what_without_backtrace(), 3));
+  } catch (const std::bad_alloc&) {
+    fails("out_of_memory", "out of memory");
+  } catch (const c10::Error& error) {
+    // The CPU's allocator has no exception type of its own.
+    const std::string text = error.what_without_backtrace();
+    fails(text.find("DefaultCPUAllocator: ") != std::string::npos ? "out_of_memory" : "error", text);
+  } catch (const std::exception& error) {
+    fails("error", error.what());
+  }
+  if (failure == "error" && !still_works(device)) fails("device_lost", short_message(reason));
+  if (failure != "device_lost") clean.restore();
+  if (world.group) {
+    // A failed collective leaves the group unusable; then this throws, and run() says which rank is missing.
+    const auto own = std::find(kFailures.begin() + 2, kFailures.end(), failure) - kFailures.begin();
+    const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? kSkipped : static_cast<double>(own));
+    if (worst > 0) {
+      // Rank 0 writes the result, whoever failed.
+      const double mine = status == "skipped" ? kSkipped : static_cast<double>(own);
+      const int rank = world.first_rank(status != "ok" && mine == worst);
+      const std::string text = world.text_from_rank(rank, reason);
+      if (status == "ok" || mine < worst) {
+        status = worst > kSkipped ? "invalid" : "skipped";
+        failure = worst > kSkipped ? kFailures[static_cast<size_t>(worst)] : "";
+        reason = "rank " + std::to_string(rank) + ": " + text;
+      }
+    }
+  }
+  if (failure == "device_lost")
+    throw DeviceLost("the GPU failed for good in '" + candidate.name + "' of case '" + chosen.name + "': " + reason +
+                     "; nothing more can run in this process");
+  if (status != "ok") {
+    candidate.result.status = status;
+    candidate.result.failure = failure;
+    candidate.result.reason = reason;
+    candidate.result.blocks.clear();
+    candidate.result.peak_bytes.clear();
+    candidate.result.sent_bytes.clear();
+    candidate.result.split.reset();
+    candidate.result.quality.clear();
+    candidate.result.curves.reset();
+  }
+  return status == "ok";
+}
+
+bool CaseRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
+
+void CaseRun::stop_if_interrupted() const {
+  if (world.max(interrupted() ? 1 : 0) > 0) throw Interrupted{};
+}
+
+std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+void survey_pass(CaseRun& run) {
+  for (size_t i = 0; i < run.candidates.size(); ++i) {
+    Candidate& candidate = run.candidates[i];
+    run.stop_if_interrupted();
+    run.progress.at(static_cast<double>(i) / static_cast<double>(run.candidates.size()), candidate.name);
+    run.guarded(candidate, [&] {
+      run.clean.restore();
+      torch::manual_seed(run.options.seed);
+      candidate.look->note(run.trial(candidate));
+    });
+  }
+}
+
+void build_pass(CaseRun& run) {
+  for (Candidate& candidate : run.candidates) {
+    run.guarded(candidate, [&] {
+      const Step step = run.build(candidate);
+      if (!run.device.is_cuda()) return;
+      // As it trains: the case's flags are those before any variant was built.
+      const auto said = [](bool on) { return on ? "true" : "false"; };
+      candidate.result.environment["tf32_matmul"] = said(at::globalContext().allowTF32CuBLAS());
+      candidate.result.environment["tf32_cudnn"] = said(at::globalContext().allowTF32CuDNN());
+    });
+  }
+}
+
+namespace {
+
+/// Of the rank that deviates most, on every rank; returns which that is.
+int take_worst(const World& world, Deviation& deviation) {
+  const double own = deviation.finite ? deviation.worst() : INFINITY, worst = world.max(own);
+  const int rank = world.first_rank(own == worst);
+  for (double* part : {&deviation.loss, &deviation.gradient, &deviation.update})
+    *part = world.from_rank(rank, deviation.finite ? *part : 0);
+  for (size_t* place : {&deviation.worst_gradient, &deviation.worst_update})
+    *place = static_cast<size_t>(world.from_rank(rank, static_cast<double>(*place)));
+  deviation.finite = std::isfinite(worst);
+  return rank;
+}
+
+}  // namespace
+
+void agreement_pass(CaseRun& run) {
+  const int updates = run.options.preset.updates;
+  Trace reference;
+  double lowest_power = 0;
+  Candidate& baseline = run.candidates.front();
+  const auto traced = [&](Candidate& candidate, int undone) {
+    const Step step = run.build(candidate);
+    return trace_updates(step, updates, undone);
+  };
+  // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.
+  const auto join_ranks = [&](Trace& trace) {
+    if (!run.world.group) return;
+    const double sources = run.world.sum(trace.losses.empty() ? 0 : 1);
+    trace.losses.resize(static_cast<size_t>(updates), 0);
+    for (double& loss : trace.losses) loss = run.world.sum(loss) / sources;
+  };
+  const auto share_reference = [&](Trace& trace) {
+    if (!run.world.group) return;
+    for (auto* tensors : {&trace.start, &trace.finish}) {
+      for (torch::Tensor& tensor : *tensors) {
+        std::vector<torch::Tensor> one{tensor};
+        run.world.group->getBackend(c10::DeviceType::CPU)->broadcast(one)->wait();
+      }
+    }
+    for (double& norm : trace.gradient_norms) norm = run.world.from_rank_0(norm);
+  };
+
+  run.progress.at(0.02, "agreement: " + baseline.name);
+  const bool reference_ok = run.guarded(baseline, [&] {
+    reference = traced(baseline, -1);
+    join_ranks(reference);
+    share_reference(reference);
+    baseline.result.losses = reference.losses;
+    for (const double loss : reference.losses) {
+      if (!std::isfinite(loss)) throw NotFinite("the baseline's loss is not finite");
+    }
+    Trace skipped = traced(baseline, 0);
+    join_ranks(skipped);
+    share_reference(skipped);
+    lowest_power = compare_traces(reference, skipped).worst();
+  });
+  if (!reference_ok) return;
+
+  for (size_t i = 1; i < run.candidates.size(); ++i) {
+    Candidate& candidate = run.candidates[i];
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.02 + 0.13 * static_cast<double>(i) / static_cast<double>(run.candidates.size()),
+                    "agreement: " + candidate.name);
+    const Agreement rule = candidate.variant->agreement.value_or(run.lesson.agreement);
+    Deviation deviation;
+    const bool compared = run.guarded(candidate, [&] {
+      Trace trace = traced(candidate, -1);
+      join_ranks(trace);
+      candidate.result.losses = trace.losses;
+      deviation = compare_traces(reference, trace);
+    });
+    if (!compared) continue;
+    const int where = take_worst(run.world, deviation);
+    const double worst = deviation.finite ? deviation.worst() : INFINITY;
+    AgreementResult agreement;
+    agreement.rule = rule.rule(run.device);
+    agreement.power = lowest_power;
+    if (std::isfinite(worst)) agreement.worst = worst;
+    const double tolerance = rule.tolerance_on(run.device);
+    const bool powerful = lowest_power > 10 * tolerance && lowest_power > 0;
+    agreement.pass = powerful && std::isfinite(worst) && worst <= tolerance;
+    candidate.agreement = agreement;
+    if (!agreement.pass) {
+      char text[200];
+      candidate.result.failure = "disagrees";
+      if (!std::isfinite(worst)) {
+        candidate.result.failure = "not_finite";
+        std::snprintf(text, sizeof text, "its numbers are not finite");
+        candidate.result.losses.clear();
+      } else if (!powerful) {
+        candidate.result.failure = "void_check";
+        std::snprintf(
+            text, sizeof text,
+            "the agreement check is void: a skipped update deviates by %.1e, less than ten times the tolerance %.1e",
+            lowest_power, tolerance);
+      } else {
+        const std::string on = where > 0 ? " on rank " + std::to_string(where) : "";
+        std::snprintf(text, sizeof text, "does not agree with the baseline%s: %s deviates by %.2e (allowed: %s)",
+                      on.c_str(), deviation.worst_name(reference.names).c_str(), worst,
+                      tolerance == 0 ? "nothing" : std::to_string(tolerance).c_str());
+      }
+      candidate.result.status = "invalid";
+      candidate.result.reason = text;
+    }
+  }
+}
+
+void counting_pass(CaseRun& run) {
+  run.stop_if_interrupted();
+  run.progress.at(0.17, "counting the baseline's work");
+  Candidate& baseline = run.candidates.front();
+  Counted counted;
+  const bool ok = run.guarded(baseline, [&] { counted = count_step(run.device, [&] { return run.build(baseline); }); });
+  if (!ok) return;
+  // Only the device's own: what bounds the host says nothing about a GPU's step.
+  const std::string own = run.device.is_cuda() ? "cuda_" : "cpu_";
+  for (const auto& [name, value] : run.machine.ceilings) {
+    if (name.rfind(own, 0) == 0) counted.ceilings[name] = value;
+  }
+  counted.settings = baseline.record->read;
+  counted.ranks = run.world.ranks.world_size;
+  baseline.result.counted = {{"operators", static_cast<double>(counted.whole.operators)},
+                             {"flops", counted.whole.flops},
+                             {"operator_bytes", counted.whole.operator_bytes}};
+  for (const Candidate& candidate : run.candidates)
+    counted.settings.insert(candidate.record->read.begin(), candidate.record->read.end());
+  for (Candidate& candidate : run.candidates) {
+    if (!candidate.variant->predict || !candidate.ok()) continue;
+    run.guarded(candidate, [&] {
+      if (run.world.ranks.rank != 0) return;  // it writes the result; other ranks' baseline may have counted nothing
+      try {
+        const Prediction prediction = candidate.variant->predict(counted);
+        candidate.result.predicted.speed_ratio = prediction.speed_ratio;
+        candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+      } catch (const NotProbed&) {
+        candidate.result.predicted = {};  // none on a machine that was never probed
+      }
+    });
+  }
+}
+
+std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
+  release_cached_memory(run.device);
+  CountCpuMemory counting;
+  const int64_t before = live_bytes(run.device);
+  reset_peak(run.device);
+  std::map<std::string, int64_t> before_by_kind = peaks(run.device);
+  before_by_kind.erase("reserved");
+  const Step step = run.build(candidate);
+  release_cached_memory(run.device);  // what only building needed
+  for (int warm = 0; warm < 2; ++warm) step.update();
+  synchronize(run.device);
+  candidate.resting_bytes = live_bytes(run.device) - before;
+  reset_peak(run.device);
+  for (int measured = 0; measured < 2; ++measured) {
+    run.groups.restart();  // the last step's requests stay: by then buckets are where they will be
+    step.update();
+  }
+  synchronize(run.device);
+  std::map<std::string, int64_t> peak = peaks(run.device);
+  for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;
+  return peak;
+}
+
+void memory_pass(CaseRun& run) {
+  for (size_t i = 0; i < run.candidates.size(); ++i) {
+    Candidate& candidate = run.candidates[i];
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.2 + 0.1 * static_cast<double>(i) / static_cast<double>(run.candidates.size()),
+                    "memory: " + candidate.name);
+    if (!run.guarded(candidate, [&] { candidate.result.peak_bytes = measured_peak(run, candidate); })) continue;
+    for (auto& [kind, bytes] : candidate.result.peak_bytes)
+      bytes = static_cast<int64_t>(run.world.max(static_cast<double>(bytes)));
+    for (const auto& [collective, requests] : run.groups.most_requests(run.mesh)) {
+      if (requests.bytes > 0) candidate.result.sent_bytes[collective] = requests.bytes;
+      candidate.result.counted["calls of " + collective] = static_cast<double>(requests.calls);
+    }
+  }
+}
+
+void split_pass(CaseRun& run) {
+  constexpr const char* kNotTraced =
+      "left out: no GPU activity was traced; CUPTI is not permitted here, or another profiler has it";
+  for (Candidate& candidate : run.candidates) {
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0, "split: " + candidate.name);
+    run.guarded(candidate, [&] {
+      const Step step = run.build(candidate);
+      for (int warm = 0; warm < kSplitWarmUp; ++warm) step.update();
+      candidate.result.split = split_step(run.device, step, kSplitSteps);
+      if (!candidate.result.split) candidate.result.environment["split"] = kNotTraced;
+      if (!run.options.trace.empty()) {
+        // Every rank steps, or rank 0 would wait for the others' collectives; each traces into a file of its own.
+        std::string name = run.chosen.name + "." + candidate.name;
+        for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=' ? c : '_';
+        if (run.world.group) name += ".rank" + std::to_string(run.world.ranks.rank);
+        write_trace(run.device, step, kTracedSteps, run.options.trace + "." + name + ".json");
+      }
+    });
+  }
+}
+
+}  // namespace tenfold

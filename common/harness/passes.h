@@ -1,0 +1,82 @@
+#pragma once
+// The passes that one case goes through, in this order: build, agreement, counting, memory, time, split.
+// Agreement comes first: a variant that computes something else is never timed. A survey and a training have one pass
+// of their own.
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/harness/lesson.h"
+#include "common/harness/options.h"
+#include "common/harness/progress.h"
+#include "common/measure/global_state.h"
+#include "common/ranks/counted_backend.h"
+#include "common/ranks/process_group.h"
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// One variant of one case, one run of a training or one look of a survey, on its way through the passes.
+struct Candidate {
+  std::string name;
+  const Variant* variant = nullptr;  ///< exactly one of the three
+  const Run* run = nullptr;
+  const Look* look = nullptr;
+  VariantResult result = {};
+  std::shared_ptr<TrialRecord> record = std::make_shared<TrialRecord>();
+  std::optional<AgreementResult> agreement = std::nullopt;
+  int64_t resting_bytes = 0;  ///< live between two steps
+  bool ok() const { return result.status == "ok"; }
+};
+
+/// What all passes share.
+struct CaseRun {
+  const Lesson& lesson;
+  Chosen chosen;
+  const Options& options;
+  const World& world;
+  torch::Device device;
+  const Machine& machine;
+  Size size;
+  GlobalState clean;  ///< flags as they were before any variant ran
+  Progress& progress;
+  CountedGroups& groups;
+  Mesh mesh;                          ///< of `groups`
+  std::vector<Candidate> candidates;  ///< the baseline first
+  Clock clock = Clock::wall;          ///< that verdicts are drawn from
+
+  Trial trial(const Candidate& candidate) const;
+  /// Builds a variant from clean flags and the case's seed.
+  Step build(const Candidate& candidate) const;
+  /// Runs `work` for a candidate and turns what it throws into skipped or invalid, the same on every rank.
+  bool guarded(Candidate& candidate, const std::function<void()>& work) const;
+  /// More ranks here than cores: times then say nothing about speed.
+  bool crowded() const;
+  /// True on every rank when any was asked to stop.
+  void stop_if_interrupted() const;
+};
+
+/// A loss that is NaN or infinite.
+struct NotFinite : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// 0 to `count` - 1 in an order that the seed draws.
+std::vector<size_t> drawn_order(size_t count, uint64_t seed);
+
+/// All looks of a survey.
+void survey_pass(CaseRun& run);
+void build_pass(CaseRun& run);
+void agreement_pass(CaseRun& run);
+void counting_pass(CaseRun& run);
+void memory_pass(CaseRun& run);
+/// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes.
+std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate);
+/// Steps of each variant that the split pass warms up with, and looks at.
+inline constexpr int kSplitWarmUp = 2, kSplitSteps = 5;
+void split_pass(CaseRun& run);
+
+}  // namespace tenfold

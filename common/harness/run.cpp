@@ -1,0 +1,236 @@
+#include "common/harness/lesson.h"
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/text.h"
+#include "common/harness/device_choice.h"
+#include "common/harness/lesson_check.h"
+#include "common/harness/measure_cases.h"
+#include "common/harness/options.h"
+#include "common/harness/passes.h"
+#include "common/machine/fingerprint.h"
+#include "common/measure/device.h"
+#include "common/measure/memory.h"
+#include "common/pages/table.h"
+#include "common/ranks/process_group.h"
+#include "common/result/code_hash.h"
+#include "common/result/judge.h"
+#include "common/result/provenance.h"
+
+namespace tenfold {
+
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json value_of(const SettingValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+/// What a lesson says of itself, for the driver, `list --json` and the pages.
+std::string describe(const Lesson& lesson, const std::string& name) {
+  Json json = {{"lesson", name},
+               {"title", lesson.title},
+               {"question", lesson.question},
+               {"workload", lesson.workload},
+               {"version", lesson.version},
+               {"core", lesson.core},
+               {"baseline", lesson.baseline.name},
+               {"techniques", Json::array()},
+               {"cases", Json::array()},
+               {"trainings", Json::array()},
+               {"surveys", Json::array()},
+               {"settings", Json::array()}};
+  for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
+  const auto assigned = [](const std::vector<Assignment>& settings) {
+    Json values = Json::object();
+    for (const Assignment& one : settings) values[one.name] = value_of(one.value.cpu);
+    return values;
+  };
+  for (const Case& one : lesson.cases)
+    json["cases"].push_back({{"name", one.name}, {"ranks", ranks_of(one)}, {"settings", assigned(one.settings)}});
+  for (const Training& training : lesson.trainings) {
+    Json runs = Json::array();
+    for (const Run& one : training.runs) runs.push_back(one.name);
+    const Metric& metric = training.metric;
+    json["trainings"].push_back({{"name", training.name},
+                                 {"runs", runs},
+                                 {"metric",
+                                  {{"name", metric.name},
+                                   {"unit", metric.unit},
+                                   {"better", to_string(metric.better)},
+                                   {"margin", metric.margin},
+                                   {"relative", metric.relative}}},
+                                 {"settings", assigned(training.settings)}});
+  }
+  for (const Survey& survey : lesson.surveys)
+    json["surveys"].push_back({{"name", survey.name}, {"settings", assigned(survey.settings)}});
+  for (const DeclaredSetting& setting : lesson.settings) {
+    json["settings"].push_back({{"name", setting.name},
+                                {"cpu", value_of(setting.value.cpu)},
+                                {"gpu8", value_of(setting.value.gpu8)},
+                                {"gpu80", value_of(setting.value.gpu80)},
+                                {"meaning", setting.meaning},
+                                {"choices", setting.choices}});
+  }
+  if (lesson.headline)
+    json["headline"] = {{"case", lesson.headline->case_name}, {"technique", lesson.headline->technique}};
+  return json.dump(1) + "\n";
+}
+
+Machine this_machine() {
+  Machine machine = fingerprint();
+  machine.libtorch = TORCH_VERSION;
+  if (torch::cuda::is_available()) {
+    const auto dotted = [](long version, long major, long minor) {
+      return std::to_string(version / major) + "." + std::to_string(version % major / minor);
+    };
+    const auto& hooks = at::detail::getCUDAHooks();
+    machine.cuda = dotted(hooks.versionCUDART(), 1000, 10);
+    if (hooks.hasCuDNN()) machine.cudnn = dotted(hooks.versionRuntimeCuDNN(), 10000, 100);
+  }
+  machine.ceilings = read_ceilings(machine.id);
+  return machine;
+}
+
+int exit_code(const Result& result) {
+  const bool well = std::all_of(result.cases.begin(), result.cases.end(), all_well);
+  const bool anything = std::any_of(result.cases.begin(), result.cases.end(), [](const CaseResult& c) {
+    return std::any_of(c.variants.begin(), c.variants.end(), [](const VariantResult& v) { return v.status == "ok"; });
+  });
+  return !well ? 1 : anything ? 0 : 77;
+}
+
+Ranks ranks_or_usage_error() {
+  try {
+    return ranks_from_environment();
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+int run_lesson(int argc, char** argv, const Lesson& lesson) {
+  const auto parsed = parse_options(argc, argv, lesson);
+  if (!parsed) return 0;
+  check_lesson(lesson);
+  const Options& options = *parsed;
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  if (options.describe) {
+    std::cout << describe(lesson, name);
+    return 0;
+  }
+  fix_malloc_thresholds();
+  at::set_num_threads(options.threads);
+  const Ranks ranks = ranks_or_usage_error();
+  std::vector<std::string> others;
+  const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
+  if (cases.empty() || (!options.cases.empty() && !others.empty())) {
+    throw UsageError(name + " was started with " + std::to_string(ranks.world_size) + " rank(s), and no case" +
+                     (others.empty() ? "" : ": " + joined(others)) + " runs with so many; ./tenfold run " + name +
+                     " starts as many as each needs");
+  }
+  catch_interrupts();
+  World world = connect(
+      ranks, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
+  DeviceChoice choice;
+  try {
+    choice = chosen_device(options.device, world);
+  } catch (const UsageError&) {
+    if (ranks.rank == 0) throw;  // all ranks know it; one says so
+    return 2;
+  }
+  const torch::Device device = choice.device;
+  if (device.is_cuda()) add_nccl(world);
+  if (!choice.remark.empty() && ranks.rank == 0) std::cerr << name << ": " << choice.remark << "\n";
+  // All ranks stop when one cannot write: they would wait for it. The lowest that cannot says so.
+  const std::string unwritable = unwritable_file(options, ranks.rank);
+  const int turn = unwritable.empty() ? 0 : ranks.world_size - ranks.rank;
+  const double first = world.max(turn);
+  if (first > turn) return 2;
+  if (first > 0) throw UsageError(unwritable);
+
+  Result result;
+  result.lesson = name;
+  result.title = lesson.title;
+  result.workload = lesson.workload;
+  result.lesson_version = lesson.version;
+  result.headline = lesson.headline;
+  result.argv = recorded_flags(options.given);
+  result.started_at = utc_now();
+  const Provenance provenance = provenance_of(name);
+  result.code_hash = provenance.code_hash;
+  result.commit = provenance.commit;
+  result.dirty = provenance.dirty;
+  result.machine = this_machine();
+
+  bool stopped = false;
+  try {
+    stopped = !measure_cases(lesson, cases, options, world, device, result.machine, result.cases);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const DeviceLost& error) {
+    if (ranks.rank != 0) return 3;  // all ranks know it; one says so
+    throw std::runtime_error(std::string(error.what()) + "; nothing was written");
+  } catch (const std::exception& error) {
+    if (!world.group) throw;
+    // A failed collective: say who is gone, not how the transport put it.
+    std::string who;
+    for (const int rank : world.missing_ranks(std::chrono::seconds(3)))
+      who += (who.empty() ? "" : ", ") + std::to_string(rank);
+    const std::string text = error.what();
+    throw std::runtime_error(
+        "rank " + std::to_string(ranks.rank) + ": " +
+        (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
+        "; nothing was written");
+  }
+  if (ranks.rank != 0) return stopped ? 130 : exit_code(result);
+  if (!options.json.empty() && !result.cases.empty()) write_result(options.json, result);
+  std::cout << format_table(result);
+  if (!others.empty()) {
+    std::cout << "not run, since they need another number of ranks: " << joined(others) << "; ./tenfold run " << name
+              << " runs them\n";
+  }
+  if (stopped) {
+    std::cerr << name << ": interrupted; " << result.cases.size() << " of " << cases.size() << " cases were finished"
+              << (options.json.empty() || result.cases.empty() ? "" : " and written") << "\n";
+    return 130;
+  }
+  return exit_code(result);
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const Lesson& lesson) {
+  try {
+    return run_lesson(argc, argv, lesson);
+  } catch (const UsageError& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    std::cerr << text.substr(0, text.find('\n')) << "\n";
+    return 3;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 3;
+  }
+}
+
+}  // namespace tenfold

@@ -1,0 +1,72 @@
+#include "common/harness/timed_block.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/harness/passes.h"
+
+namespace tenfold {
+namespace {
+
+constexpr double kMostOverhead = 0.01;  // of a block: switching, waking threads and barriers stay below it
+constexpr double kLongestBlock = 1;     // seconds that a block may grow to for their sake
+constexpr double kDeviceBlock = 0.05;   // seconds
+constexpr int64_t kDeviceSteps = 3;
+constexpr double kAlike = 1.25;  // as far apart may the measured costs of steps be that are taken for equally long
+
+bool all_finite(const std::vector<torch::Tensor>& losses) {
+  return std::all_of(losses.begin(), losses.end(),
+                     [](const torch::Tensor& loss) { return std::isfinite(loss.item<double>()); });
+}
+
+}  // namespace
+
+Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
+  std::vector<torch::Tensor> losses;
+  losses.reserve(static_cast<size_t>(steps));
+  world.barrier();
+  Times times = take_times(device, [&] {
+    if (step.park) step.park(false);
+    for (int64_t i = 0; i < steps; ++i) {
+      const torch::Tensor loss = step.update();
+      // Detached at once: a kept loss would keep its step's graph.
+      if (loss.defined()) losses.push_back(loss.detach());
+    }
+    // The ranks' slowest counts: without this, rank 0 could finish while others still work.
+    world.barrier();
+    if (step.park) step.park(true);
+  });
+  times.wall = world.max(times.wall);
+  times.device = world.max(times.device);
+  // A rank that threw alone would leave the others in the next collective.
+  if (world.max(all_finite(losses) ? 0 : 1) > 0) throw NotFinite("the loss became NaN or infinite while it was timed");
+  return times;
+}
+
+std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device) {
+  std::vector<int64_t> steps(costs.size(), 1);
+  if (block_seconds <= 0 || costs.empty()) return steps;
+  bool equally_long = on_device;
+  double longest = 0;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const StepCost& cost = costs[i];
+    equally_long = equally_long || cost.threads;
+    const double seconds =
+        std::max(on_device ? kDeviceBlock : block_seconds, std::min(kLongestBlock, cost.overhead / kMostOverhead));
+    const int64_t fewest = std::max<int64_t>(on_device ? kDeviceSteps : 1, cost.threads ? cost.batches_ahead + 1 : 1);
+    steps[i] = std::max(fewest, static_cast<int64_t>(std::ceil(seconds / cost.seconds)));
+    longest = std::max(longest, static_cast<double>(steps[i]) * cost.seconds);
+  }
+  for (size_t i = 0; i < costs.size() && equally_long; ++i) {
+    steps[i] = std::max(steps[i], static_cast<int64_t>(std::llround(longest / costs[i].seconds)));
+  }
+  const auto like_baseline = [&](size_t i) {
+    return costs[i].seconds < kAlike * costs[0].seconds && costs[0].seconds < kAlike * costs[i].seconds;
+  };
+  int64_t common = 0;
+  for (size_t i = 0; i < costs.size(); ++i) common = like_baseline(i) ? std::max(common, steps[i]) : common;
+  for (size_t i = 0; i < costs.size(); ++i) steps[i] = like_baseline(i) ? common : steps[i];
+  return steps;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,178 @@
+#include "common/kernel_page/kernel_page.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+#include "common/base/files.h"
+#include "common/base/flags.h"
+#include "common/base/text.h"
+#include "common/kernel_page/picture.h"
+#include "common/kernel_page/report_text.h"
+#include "common/kernel_page/roofline.h"
+#include "common/result/result.h"
+
+namespace tenfold::simt {
+namespace {
+
+constexpr int kBadResult = 1, kBadUsage = 2;
+
+struct PageOptions {
+  std::string rung, shape, json, pictures, gpu;
+  bool no_races = false, describe = false;
+};
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+
+/// All of the text as a whole number.
+std::optional<int64_t> whole_number(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Empty after --help, which has printed.
+std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) {
+  GivenFlags given;
+  CLI::App app(page.title +
+               ", under the microscope: runs the CUDA source on the CPU and counts what it asks of the memory");
+  app.set_help_flag("--help", kHelpText);
+  for (const Flag& flag : kernel_flags()) add_flag(app, flag, given);
+  if (!parse_flags(app, argc, argv)) return std::nullopt;
+  return PageOptions{.rung = value_of(given, "--rung", ""),
+                     .shape = value_of(given, "--shape", ""),
+                     .json = value_of(given, "--json", ""),
+                     .pictures = value_of(given, "--pictures", ""),
+                     .gpu = value_of(given, "--gpu", "H100"),
+                     .no_races = given.contains("--no-races"),
+                     .describe = given.contains("--describe")};
+}
+
+std::vector<int> rungs_of(const PageOptions& options, const KernelPage& page) {
+  std::vector<int> rungs;
+  std::string all;
+  const auto number = whole_number(options.rung);
+  for (size_t i = 0; i < page.rungs.size(); ++i) {
+    const bool meant = options.rung.empty() || options.rung == page.rungs[i].name || number == static_cast<int64_t>(i);
+    if (meant) rungs.push_back(static_cast<int>(i));
+    all += (i == 0 ? "" : ", ") + std::to_string(i) + " " + page.rungs[i].name;
+  }
+  if (rungs.empty()) refuse("--rung " + options.rung + ": no such rung; this kernel has: " + all);
+  return rungs;
+}
+
+Shape shape_of(const PageOptions& options, const KernelPage& page) {
+  Shape shape(page.shape.begin(), page.shape.end());
+  std::string all;
+  for (const auto& [name, value] : page.shape) all += (all.empty() ? "" : ",") + name + "=" + std::to_string(value);
+  for (size_t begin = 0; begin < options.shape.size();) {
+    const size_t end = std::min(options.shape.find(',', begin), options.shape.size());
+    const std::string pair = options.shape.substr(begin, end - begin);
+    const size_t equals = pair.find('=');
+    const std::string name = pair.substr(0, equals);
+    if (equals == std::string::npos)
+      refuse("--shape " + options.shape + ": expected NAME=N,NAME=N, e.g. --shape " + all);
+    if (!shape.contains(name))
+      refuse("--shape " + options.shape + ": there is no '" + name + "'; this kernel has: " + all);
+    const auto value = whole_number(pair.substr(equals + 1));
+    if (!value || *value < 1) refuse("--shape " + options.shape + ": " + name + " must be a whole number from 1");
+    shape[name] = *value;
+    begin = end + 1;
+  }
+  return shape;
+}
+
+/// "transpose_rung2_03_shared_store.svg", numbered in the table's order.
+void write_pictures(const std::filesystem::path& folder, const KernelPage& page, const RungResult& result) {
+  const std::string rung = std::to_string(result.rung);
+  for (size_t i = 0; i < result.report.accesses.size(); ++i) {
+    const Access& access = result.report.accesses[i];
+    const std::string what = std::string(name_of(access.space)) + " " + name_of(access.kind);
+    const std::string number = (i + 1 < 10 ? "0" : "") + std::to_string(i + 1);
+    const std::string title = page.name + ", rung " + rung + " " + page.rungs[static_cast<size_t>(result.rung)].name +
+                              ": " + what + (access.buffer.empty() ? "" : " of '" + access.buffer + "'") + " at " +
+                              text_of(access.where);
+    const std::string file =
+        page.name + "_rung" + rung + "_" + number + "_" + name_of(access.space) + "_" + name_of(access.kind) + ".svg";
+    write_atomically(folder / file, picture(access, title, source_line(access.where)));
+  }
+}
+
+int run_page(int argc, char** argv, const KernelPage& page) {
+  const std::optional<PageOptions> options = parse(argc, argv, page);
+  if (!options) return 0;
+  if (options->describe) {
+    std::cout << format_description(page);
+    return 0;
+  }
+  const GpuCeilings& gpu = gpu_named(options->gpu);
+  const std::vector<int> rungs = rungs_of(*options, page);
+  const Shape shape = shape_of(*options, page);
+  if (!options->json.empty()) require_writable(options->json, "--json " + options->json, "name another file");
+  if (!options->pictures.empty())
+    require_writable(std::filesystem::path(options->pictures) / "picture.svg", "--pictures " + options->pictures,
+                     "name another folder");
+
+  std::vector<RungResult> results;
+  for (const int rung : rungs) {
+    Device device({.count = true, .races = !options->no_races});
+    RungResult result{.rung = rung};
+    result.run = page.run(device, shape, rung);
+    result.report = device.report();
+    result.modelled = roofline(gpu, result.report, result.run.flops);
+    results.push_back(std::move(result));
+  }
+  if (options->rung.empty()) {
+    std::cout << format_ladder(page, shape, results, gpu) << "\nOne rung in detail: ./tenfold kernel " << page.name
+              << " --rung 0\n";
+  } else {
+    for (const RungResult& result : results) std::cout << format_rung(page, shape, result, gpu);
+  }
+  if (options->no_races) std::cout << "Races were not looked for (--no-races).\n";
+  if (!options->json.empty()) write_atomically(options->json, format_json(page, shape, results));
+  if (!options->pictures.empty()) {
+    for (const RungResult& result : results) write_pictures(options->pictures, page, result);
+    std::cout << "pictures: " << options->pictures << "\n";
+  }
+  const bool good = std::all_of(results.begin(), results.end(), [](const RungResult& result) { return result.good(); });
+  return good ? 0 : kBadResult;
+}
+
+}  // namespace
+
+int show(int argc, char** argv, const KernelPage& page) {
+  const auto complain = [](const std::exception& error) {
+    std::cout.flush();
+    std::fprintf(stderr, "%s\n", one_line(error.what()).c_str());
+  };
+  int code = 0;
+  try {
+    code = run_page(argc, argv, page);
+  } catch (const std::invalid_argument& error) {
+    complain(error);
+    return kBadUsage;
+  } catch (const UsageError& error) {
+    complain(error);
+    return kBadUsage;
+  } catch (const FileError& error) {  // a file that cannot be written
+    complain(error);
+    return kBadUsage;
+  } catch (const std::exception& error) {
+    complain(error);
+    return kBadResult;
+  }
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0) {
+    std::fprintf(stderr, "standard output cannot be written (is the disk full?)\n");
+    return kBadUsage;
+  }
+  return code;
+}
+
+}  // namespace tenfold::simt

@@ -1,0 +1,115 @@
+#include "common/kernel_page/report_text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tenfold::simt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Where& where) { return {{"file", where.file}, {"line", where.line}}; }
+Json json_of(const ThreadId& id) { return {{"block", id.block}, {"thread", id.thread}}; }
+
+Json json_of(const Access& access) {
+  Json json = {{"where", json_of(access.where)}, {"source", source_line(access.where)},
+               {"space", name_of(access.space)}, {"kind", name_of(access.kind)},
+               {"bytes", access.bytes},          {"buffer", access.buffer},
+               {"requests", access.requests},    {"lanes", access.lanes}};
+  if (access.space == Space::global) {
+    json["sectors"] = access.sectors;
+    json["ideal_sectors_per_request"] = ideal_sectors_per_request(access);
+  } else {
+    json["wavefronts"] = access.wavefronts;
+    json["ideal_wavefronts"] = access.ideal_wavefronts;
+    json["worst_ways"] = access.worst_ways;
+  }
+  json["example"] = access.example;
+  return json;
+}
+
+Json json_of(const Report& report) {
+  Json json = {{"accesses", Json::array()}, {"races", Json::array()}, {"faults", Json::array()}};
+  for (const Access& access : report.accesses) json["accesses"].push_back(json_of(access));
+  for (const Race& race : report.races) {
+    json["races"].push_back({{"space", name_of(race.space)},
+                             {"first_kind", name_of(race.first_kind)},
+                             {"first", json_of(race.first)},
+                             {"second_kind", name_of(race.second_kind)},
+                             {"second", json_of(race.second)},
+                             {"buffer", race.buffer},
+                             {"offset", race.offset},
+                             {"first_thread", json_of(race.first_thread)},
+                             {"second_thread", json_of(race.second_thread)},
+                             {"in_flight", race.in_flight},
+                             {"count", race.count}});
+  }
+  for (const Fault& fault : report.faults) {
+    json["faults"].push_back(
+        {{"kind", name_of(fault.kind)}, {"where", json_of(fault.where)}, {"text", fault.text}, {"count", fault.count}});
+  }
+  json["launches"] = report.launches;
+  json["blocks"] = report.blocks;
+  json["threads"] = report.threads;
+  json["barriers"] = report.barriers;
+  json["warp_operations"] = report.warp_operations;
+  json["matrix_multiplies"] = report.matrix_multiplies;
+  json["tensor_flops"] = report.tensor_flops;
+  json["lane_accesses"] = report.lane_accesses;
+  json["unique_bytes_read"] = report.unique_bytes_read;
+  json["unique_bytes_written"] = report.unique_bytes_written;
+  json["largest_shared_bytes"] = report.largest_shared_bytes;
+  return json;
+}
+
+Json json_of(const Roofline& modelled) {
+  Json json = {{"gpu", modelled.gpu},
+               {"measured", false},
+               {"seconds", modelled.seconds},
+               {"bound", modelled.bound},
+               {"flop_per_dram_byte", modelled.intensity},
+               {"parts", Json::array()}};
+  for (const RooflinePart& part : modelled.parts) {
+    json["parts"].push_back({{"name", part.name},
+                             {"unit", part.unit},
+                             {"amount", part.amount},
+                             {"ceiling_per_s", part.ceiling},
+                             {"seconds", part.seconds}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string format_json(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results) {
+  Json json = {{"schema", kMicroscopeSchema},
+               {"kernel", page.name},
+               {"title", page.title},
+               {"shape", Json::object()},
+               {"rungs", Json::array()}};
+  for (const auto& [name, otherwise] : page.shape) {
+    const auto chosen = shape.find(name);
+    json["shape"][name] = chosen == shape.end() ? otherwise : chosen->second;
+  }
+  for (const RungResult& result : results) {
+    const Rung& rung = page.rungs[static_cast<size_t>(result.rung)];
+    json["rungs"].push_back({{"rung", result.rung},
+                             {"name", rung.name},
+                             {"idea", rung.idea},
+                             {"right", result.right()},
+                             {"worst_error", result.run.worst_error},
+                             {"flops", result.run.flops},
+                             {"least_bytes", result.run.least_bytes},
+                             {"report", json_of(result.report)},
+                             {"modelled", json_of(result.modelled)}});
+  }
+  return json.dump(1) + "\n";  // dump() writes an infinity or NaN as null
+}
+
+std::string format_description(const KernelPage& page) {
+  Json json = {{"kernel", page.name}, {"title", page.title}, {"shape", Json::object()}, {"rungs", Json::array()}};
+  for (const auto& [name, value] : page.shape) json["shape"][name] = value;
+  for (const Rung& rung : page.rungs) json["rungs"].push_back({{"name", rung.name}, {"idea", rung.idea}});
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tenfold::simt

@@ -1,0 +1,59 @@
+#include "common/measure/setting.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "common/base/text.h"
+
+namespace tenfold {
+namespace {
+
+/// A number that is all of the text.
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string to_string(Size size) { return size == Size::cpu ? "cpu" : size == Size::gpu8 ? "gpu8" : "gpu80"; }
+
+std::vector<DeclaredSetting> with_own(std::vector<DeclaredSetting> settings, const std::vector<DeclaredSetting>& own) {
+  settings.insert(settings.end(), own.begin(), own.end());
+  return settings;
+}
+
+SettingValue parse_setting(const DeclaredSetting& setting, const std::string& text) {
+  const auto refuse = [&](const std::string& expected) {
+    return std::invalid_argument(setting.name + "=" + one_line(text) + ": expected " + expected);
+  };
+  if (std::holds_alternative<bool>(setting.value.cpu)) {
+    if (text == "true" || text == "1") return true;
+    if (text == "false" || text == "0") return false;
+    throw refuse("true or false");
+  }
+  if (std::holds_alternative<int64_t>(setting.value.cpu)) {
+    const auto number = number_in<int64_t>(text);
+    if (!number) throw refuse("a whole number");
+    return *number;
+  }
+  if (std::holds_alternative<double>(setting.value.cpu)) {
+    const auto number = number_in<double>(text);
+    if (!number || !std::isfinite(*number)) throw refuse("a number");
+    return *number;
+  }
+  if (!setting.choices.empty() &&
+      std::find(setting.choices.begin(), setting.choices.end(), text) == setting.choices.end()) {
+    const std::string guess = nearest(text, setting.choices);
+    throw refuse("one of " + joined(setting.choices) + (guess.empty() ? "" : "; did you mean '" + guess + "'?"));
+  }
+  return text;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,47 @@
+#include "common/measure/training_clock.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "common/measure/global_state.h"
+#include "common/measure/memory.h"
+
+namespace tenfold {
+namespace {
+
+// A lock or a page fault is waited for now and then; a loader or a sleep with every update.
+constexpr double kMostWaitsPerSecond = 10;
+
+}  // namespace
+
+TrainingClock::TrainingClock(torch::Device device) : device_(device) {
+  synchronize(device_);
+  watch_ = {};
+}
+
+void TrainingClock::evaluate(const std::function<double()>& quality) {
+  synchronize(device_);  // what was launched is part of the training so far
+  const Times passed = watch_.read();
+  wall_ += passed.wall;
+  processor_ += passed.processor;
+  thread_ += passed.thread;
+  waits_ += watch_.waits();
+  curve_.wall_ns.push_back(std::llround(1e9 * wall_));
+  curve_.processor_ns.push_back(std::llround(1e9 * processor_));
+  const GlobalState training = GlobalState::capture(device_);
+  {
+    const torch::NoGradGuard no_gradients;
+    curve_.quality.push_back(quality());
+  }
+  training.restore();
+  synchronize(device_);
+  watch_ = {};
+}
+
+Learned TrainingClock::learned() const {
+  if (curve_.quality.empty()) throw std::logic_error("TrainingClock: a training that was never evaluated");
+  const bool waited = static_cast<double>(waits_) > kMostWaitsPerSecond * wall_;
+  return {curve_, !waited && processor_ < 1.01 * thread_};
+}
+
+}  // namespace tenfold

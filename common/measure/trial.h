@@ -1,0 +1,71 @@
+#pragma once
+// All that a variant sees of the harness while it is built.
+
+#include <torch/torch.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/measure/setting.h"
+#include "common/ranks/mesh.h"
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// Thrown by Trial::skip: this variant cannot run here, and why.
+struct Skipped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What a variant has read and noted; shared by all its trials of one case.
+struct TrialRecord {
+  std::map<std::string, SettingValue> given;          ///< by the case, --set and --sweep, for this size
+  const std::vector<DeclaredSetting>* declared = {};  ///< what may be read; null outside a lesson, in tests: anything
+  std::map<std::string, SettingValue> read;           ///< every setting asked for, with the value given
+  std::map<std::string, Note> notes;
+};
+
+class Trial {
+ public:
+  torch::Device device{torch::kCPU};
+  uint64_t seed = 0;
+  Size size = Size::cpu;
+  int rank = 0;
+  int world_size = 1;
+  /// The ranks' process group; null with one rank.
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  /// The same ranks along the case's named dimensions; one dimension, "dp", unless the case states others.
+  Mesh mesh;
+
+  explicit Trial(std::shared_ptr<TrialRecord> record) : record_(std::move(record)) {}
+
+  /// The setting's value: by --set or --sweep, by the case, or as it was declared. Throws std::logic_error for a
+  /// setting that the lesson does not declare.
+  template <class T>
+  T get(const Setting<T>& setting) const {
+    return std::get<T>(read(setting));
+  }
+
+  /// The value that fits this trial's size.
+  int64_t by_size(int64_t cpu, int64_t gpu8, int64_t gpu80) const { return PerSize(cpu, gpu8, gpu80).at(size); }
+
+  /// Records a number beside the measurement, e.g. note("skipped steps", 3, "steps"). The last value of a name counts.
+  void note(const std::string& name, double value, const std::string& unit) const;
+
+  /// Says that this variant cannot run here. The table prints the reason; the baseline must be able to run.
+  [[noreturn]] void skip(const std::string& reason) const { throw Skipped(reason); }
+
+ private:
+  SettingValue read(const DeclaredSetting& setting) const;
+
+  std::shared_ptr<TrialRecord> record_;
+};
+
+}  // namespace tenfold

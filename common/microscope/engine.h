@@ -1,0 +1,278 @@
+#pragma once
+// The microscope's inside: one launch at a time, on one core. Not installed and not for kernels to include.
+
+#include "common/microscope/built_ins.h"
+
+#include "common/microscope/fiber.h"
+#include "common/microscope/mapped_memory.h"
+
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tenfold::simt {
+
+/// Who touched a word last, and when in the sense of what orders it.
+struct Stamp {
+  uint32_t block = 0;      ///< number of the block over all launches, from 1; 0: nobody
+  uint32_t barrier = 0;    ///< barriers that the block had passed
+  uint32_t warp_sync = 0;  ///< the lane's clock in its warp: Warp::now()
+  uint16_t thread = 0;
+  uint16_t site = 0;  ///< index in State::sites; the top bit is Kind::atomic
+  static constexpr uint16_t kAtomic = 0x8000;
+  /// `barrier` of an asynchronous copy that its thread has not yet waited for: no barrier comes after it.
+  static constexpr uint32_t kInFlight = std::numeric_limits<uint32_t>::max();
+};
+
+/// The history of one word: its last write and two readers since, so that every writer finds a reader other than
+/// itself.
+struct Shadow {
+  Stamp write, reads[2];
+};
+
+/// Zeros that cost nothing until they are touched: a buffer may have gigabytes.
+template <class T>
+class Sparse {
+ public:
+  Sparse() = default;
+  ~Sparse() { reset(0); }
+  Sparse(const Sparse&) = delete;
+  Sparse& operator=(const Sparse&) = delete;
+
+  /// `count` zeros, whatever was there before.
+  void reset(size_t count) {
+    if (size_ != 0) munmap(data_, size_ * sizeof(T));
+    data_ = count != 0 ? static_cast<T*>(map_pages(count * sizeof(T))) : nullptr;
+    size_ = count;
+  }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  size_t size() const { return size_; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Region::index of shared memory. Global buffers have their place in State::all_regions.
+inline constexpr int kStaticShared = -1, kDynamicShared = -2;
+
+/// A stretch of memory that kernels may touch.
+struct Region {
+  std::string name;
+  Space space = Space::global;
+  uintptr_t low = 0, high = 0;              // the bytes
+  uintptr_t outer_low = 0, outer_high = 0;  // with the guard on both sides
+  int granule_shift = 2;                    // shadow words of 1, 2 or 4 bytes
+  int index = 0;
+  Sparse<Shadow> shadow;
+  Sparse<uint64_t> sectors_read, sectors_written;  // one bit per 32-byte sector
+};
+
+/// The lanes of one warp at one instruction, one time.
+struct Slot {
+  uint32_t mask = 0;
+  int region = 0;
+  uintptr_t address[32];
+};
+
+/// Sums of one instruction in one region.
+struct Sums {
+  int region = 0;
+  int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, ideal_wavefronts = 0;
+  int worst_ways = 0, example_lanes = 0;
+  std::array<int64_t, 32> example{};
+};
+
+/// One memory instruction of a kernel, known by its return address.
+struct Site {
+  uint64_t key = 0;
+  uintptr_t pc = 0;
+  Kind kind = Kind::load;
+  int bytes = 4;
+  uint16_t index = 0;
+  uint64_t turn = 0;  // the lane's turn in which `next` counts
+  uint32_t next = 0;  // slot of the lane's next access
+  uint32_t used = 0;  // slots in use since the last flush
+  std::vector<Slot> slots;
+  std::vector<Sums> sums;
+};
+
+/// A cp.async between its start and its wait.
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  int bytes = 0, source_bytes = 0;
+  uint32_t group = 0;
+  uint16_t site = 0;  // of the store to shared memory
+};
+
+struct Thread {
+  enum class At : uint8_t { start, running, barrier, warp, done };
+  Fiber* fiber = nullptr;
+  Index index{};
+  At at = At::start;
+  bool fenced = false;  // a __threadfence since its last global store
+  uint16_t number = 0;  // in the block
+  uintptr_t pc = 0;     // where it waits
+  // What a warp operation exchanges.
+  WarpOp op = WarpOp::sync;
+  Number type = Number::u32;
+  uint32_t mask = 0;
+  int argument = 0, width = 32;
+  uint64_t value = 0, result = 0;
+  std::vector<Copy> copies;  // in flight, oldest first
+  uint32_t groups = 0;       // of copies, committed
+};
+
+/// Clocks of a warp in which only some lanes synchronised: each lane's own, and up to where it knows the others' work.
+struct LaneClocks {
+  std::array<uint32_t, 32> own;
+  std::array<std::array<uint32_t, 32>, 32> known;
+};
+
+struct Warp {
+  uint32_t sync = 0;  // the clock of every lane, unless there are clocks for each
+  std::unique_ptr<LaneClocks> lanes;
+  uint32_t now(int lane) const { return lanes == nullptr ? sync : lanes->own[static_cast<size_t>(lane)]; }
+};
+
+/// What a block published through an atomic after a fence: everything before its barrier, and one thread's own work.
+struct Release {
+  uint32_t barrier = 0;
+  uint16_t thread = 0;
+  bool done = false;
+};
+
+struct RaceKey {
+  uint16_t first, second;
+  int region;
+  auto operator<=>(const RaceKey&) const = default;
+};
+
+struct Device::State {
+  Options options;
+  std::vector<std::shared_ptr<Region>> regions;      // by address; shared memory is not among them
+  std::vector<std::shared_ptr<Region>> all_regions;  // by index, kept for the report
+  std::deque<Site> sites;
+  std::unordered_map<uint64_t, Site*> site_of;
+  std::map<RaceKey, Race> races;
+  std::map<std::pair<FaultKind, uintptr_t>, Fault> faults;
+  Report totals;
+  uint32_t blocks_started = 0;  // over all launches
+  // Lowest static shared byte that a kernel touched: on a GPU it is byte 0, here it lies anywhere in the library's
+  // memory.
+  int64_t shared_begin = std::numeric_limits<int64_t>::max();
+};
+
+/// The launch that is running. One per process: the hooks have no other way to find it.
+struct Engine {
+  Device::State* state = nullptr;
+  bool active = false;  // a CUDA thread is running
+  Region* static_shared = nullptr;
+  Region* dynamic_shared = nullptr;
+  Region *last = nullptr, *last_but_one = nullptr;  // that were found: most kernels go to and fro between two
+  std::array<Site*, 4096> site_cache{};
+  std::vector<Site*> touched;
+  uint64_t turn = 0;
+
+  dim3 grid, block;
+  Index block_index{};
+  uint32_t block_number = 0, first_block = 0;
+  uint32_t barrier = 0;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  Thread* current = nullptr;
+  Warp* current_warp = nullptr;
+  uintptr_t touched_shared_low = 0, touched_shared_high = 0;  // static shared memory that this block used
+  int barrier_predicates = 0, barrier_result = 0;
+  std::unordered_map<uintptr_t, std::vector<Release>> releases;
+  std::vector<const std::vector<Release>*> acquired;
+  bool lost = false;  // cannot go on: a fault was noted
+
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Fiber*> idle;
+  void (*enter)(const void*) = nullptr;
+  const void* call = nullptr;
+  std::mutex one_launch;
+
+  static Device::State& state_of(Device& device) { return *device.state_; }
+};
+
+extern Engine engine;
+
+/// Calls `f.operator()<T>()` for the type.
+template <class F>
+uint64_t with_type(Number number, F&& f) {
+  switch (number) {
+    case Number::f32:
+      return f.template operator()<float>();
+    case Number::f64:
+      return f.template operator()<double>();
+    case Number::i32:
+      return f.template operator()<int32_t>();
+    case Number::u32:
+      return f.template operator()<uint32_t>();
+    case Number::i64:
+      return f.template operator()<int64_t>();
+    default:
+      return f.template operator()<uint64_t>();
+  }
+}
+
+// accesses.cpp
+void flush_warp();
+/// The region that holds the address, guards included; null for a stack or anything else of the host.
+Region* region_of(uintptr_t address);
+/// False when it is out of bounds, and a fault.
+bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc);
+/// A misaligned access is a fault that ends the launch.
+void require_aligned(uintptr_t address, int bytes, uintptr_t pc);
+/// Adds the lane to the request that it belongs to.
+Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+// races.cpp
+void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
+void publish_and_learn(uintptr_t address);
+/// The destination of an asynchronous copy: whoever touches it before it has landed is in a race, its own thread as
+/// well.
+void copy_begins(Region& region, const Copy& copy);
+/// From here on it is a store of its thread.
+void copy_lands(Region& region, const Copy& copy);
+/// A __syncwarp of the lanes in `group`: each now knows what any of them did or knew. `live`: the lanes that have not
+/// left.
+void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
+// warp.cpp
+/// Completes every warp operation whose lanes have all come; `lanes` are the warp's threads, null where the block has
+/// none. True when a lane can go on.
+bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp);
+/// "0x0000ffff", with zeros in front as a mask needs them; an address has 16 digits.
+std::string hex(uint64_t value, int digits = 8);
+// tensor_cores.cpp
+/// Completes an ldmatrix or mma.sync, for which all 32 lanes must have come; `group`: those that did.
+void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t group);
+// built_ins.cpp
+/// Gives the turn back until the scheduler says that what the thread waits for has come.
+void wait(Thread::At at, void* pc);
+// scheduler.cpp
+void note_fault(FaultKind kind, uintptr_t pc, const std::string& text);
+/// Leaves the CUDA thread that calls it where it stands, and with it the launch.
+[[noreturn]] void end_launch();
+// wild_pointers.cpp
+/// While it lives, a signal for a bad address that a kernel followed becomes a fault, and ends the launch.
+struct CatchWildPointers {
+  CatchWildPointers();
+  ~CatchWildPointers();
+  CatchWildPointers(const CatchWildPointers&) = delete;
+  CatchWildPointers& operator=(const CatchWildPointers&) = delete;
+};
+// source_lines.cpp
+/// The line that the call returning to `pc` stands on.
+Where where_is(uintptr_t pc);
+
+}  // namespace tenfold::simt

@@ -1,0 +1,47 @@
+#pragma once
+// The memory of a GPT's training step, for predictions: from a counted step of the baseline to the bytes of its parts.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/measure/counted.h"
+#include "common/models/gpt.h"
+
+namespace tenfold {
+
+/// Bytes of 32-bit numbers, of the model and batch that the baseline was counted with.
+struct GptBytes {
+  explicit GptBytes(const Counted& baseline)
+      : rows(baseline.get(gpt::kBatch) * baseline.get(gpt::kLength)),
+        width(baseline.get(gpt::kWidth)),
+        blocks(baseline.region("block.forward").calls),
+        states(baseline.state_bytes()),
+        resting(baseline.resting_bytes),
+        stream(rows * width * 4),
+        block_kept(baseline.region("block.forward").retained_bytes / blocks),
+        head_kept(baseline.region("head.forward").retained_bytes),
+        head_peak(baseline.region("head.forward").largest_peak_bytes),
+        block_gradients((12 * width + 13) * width * 4),
+        other_gradients(baseline.gradient_bytes - blocks * block_gradients),
+        block_working((baseline.get(gpt::kDropout) > 0 ? 6 : 5) * stream + 4 * width * width * 4) {}
+
+  int64_t rows;        ///< tokens of a batch
+  int64_t width;       ///< features of a token
+  int64_t blocks;      ///< transformer blocks
+  int64_t states;      ///< parameters and optimizer state
+  int64_t resting;     ///< states and gradients: what lives between two steps
+  int64_t stream;      ///< one activation of the residual stream, (B, T, D)
+  int64_t block_kept;  ///< what a block's forward keeps for its backward
+  int64_t head_kept;   ///< what the head and the loss keep: the norm's output and the logarithms of the probabilities
+  int64_t head_peak;   ///< most that the head's forward adds at a time
+  int64_t block_gradients;  ///< of one block's parameters: 12 D^2 + 13 D numbers
+  int64_t other_gradients;  ///< of embeddings, last norm and head
+  /// What is live at the start of a block's backward besides what forward kept: the gradients of its output, of the
+  /// MLP's inner layer (4 D) and, with dropout, of its mask; and the gradient of the inner layer's weight (4 D, D).
+  int64_t block_working;
+
+  /// The highest moment at the head: in its forward, or in its backward, which makes two gradients of the logits' size.
+  int64_t head_most() const { return std::max(head_peak, head_kept + 2 * (head_kept - stream)); }
+};
+
+}  // namespace tenfold

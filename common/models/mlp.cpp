@@ -1,0 +1,54 @@
+#include "common/models/mlp.h"
+
+#include <algorithm>
+
+namespace tenfold {
+
+using torch::Tensor;
+
+std::vector<DeclaredSetting> mlp_settings(const std::vector<DeclaredSetting>& more) {
+  return with_own({mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate}, more);
+}
+
+MlpOptions mlp_options(const Trial& trial) {
+  return {trial.get(mlp::kLayers), trial.get(mlp::kWidth), trial.get(mlp::kLearningRate)};
+}
+
+MlpImpl::MlpImpl(const MlpOptions& options) {
+  int64_t inputs = 7 * 7;
+  for (int64_t i = 0; i + 1 < options.layers; ++i) {
+    layers->push_back(torch::nn::Linear(inputs, options.width));
+    layers->push_back(torch::nn::ReLU());
+    inputs = options.width;
+  }
+  layers->push_back(torch::nn::Linear(inputs, 10));
+  register_module("layers", layers);
+}
+
+Tensor MlpImpl::forward(const Tensor& images) { return layers->forward(torch::avg_pool2d(images, {4, 4}).flatten(1)); }
+
+MlpTraining::MlpTraining(const Trial& trial, const MlpOptions& options, int64_t batch)
+    : batches(trial, batch), model(options) {
+  model->to(trial.device);
+  optimizer = std::make_unique<torch::optim::SGD>(model->parameters(),
+                                                  torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
+}
+
+int64_t step_peak_bytes(const MlpOptions& options, int64_t batch) {
+  constexpr int64_t kInputs = 7 * 7, kClasses = 10;
+  const int64_t hidden = options.layers - 1, width = options.width;
+  const int64_t first = 4 * (hidden > 0 ? (kInputs + 1) * width : 0);
+  const int64_t last = 4 * ((hidden > 0 ? width : kInputs) + 1) * kClasses;
+  const int64_t parameters = first + last + 4 * std::max<int64_t>(0, hidden - 1) * (width + 1) * width;
+  const int64_t activation = 4 * batch * width;
+  const int64_t inputs = fashion_batch_bytes(batch) + 4 * batch * kInputs;  // with the averaged images
+  // Parameters and momentum always; the gradients of the step before until zero_grad().
+  const int64_t making_batch = 3 * parameters + fashion_batch_peak_bytes(batch);
+  // Every layer's output is kept; the backward of a ReLU holds its result and two gradients of its size.
+  const int64_t at_last_relu = 2 * parameters + inputs + last + (hidden + 2) * activation;
+  const int64_t at_first_relu = 3 * parameters - first + inputs + 3 * activation;
+  const int64_t at_end = 3 * parameters + inputs + activation;
+  return std::max({making_batch, at_last_relu, at_first_relu, at_end});
+}
+
+}  // namespace tenfold

@@ -1,0 +1,154 @@
+#include "common/pages/generated.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "common/base/files.h"
+#include "common/pages/architecture.h"
+#include "common/pages/excerpt.h"
+#include "common/pages/kernel_resources.h"
+#include "common/pages/markdown.h"
+#include "common/result/code_hash.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBegin = "<!-- tenfold:begin ";
+constexpr const char* kEnd = "<!-- tenfold:end -->";
+
+/// "../../kernels/x/x.cuh", as seen from a lesson's page, is "kernels/x/x.cuh" to the reader.
+std::string name_in_tree(std::string name) {
+  while (name.starts_with("../")) name.erase(0, 3);
+  return name;
+}
+
+std::string code_block(const fs::path& page, const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2) throw std::invalid_argument("code needs a file and at least one symbol");
+  const fs::path file = page.parent_path() / arguments[0];
+  if (!fs::is_regular_file(file)) throw std::invalid_argument("code: there is no file " + arguments[0]);
+  const std::string source = read_text(file);
+  std::string out = "```cpp\n// " + name_in_tree(arguments[0]) + "\n";
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    try {
+      out += (i > 1 ? "\n" : "") + cut_definition(source, arguments[i]) + "\n";
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("code: " + arguments[0] + " has " + error.what());
+    }
+  }
+  return out + "```\n";
+}
+
+std::string whole_page(const std::string& title, const std::string& intro, const std::string& body) {
+  return "# " + title + "\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n" + intro +
+         "\n\n" + body;
+}
+
+}  // namespace
+
+std::vector<Result> published_results(const fs::path& root) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& machine : fs::directory_iterator(root / "results", none)) {
+    if (!machine.is_directory() || machine.path().filename() == "compiler") continue;
+    for (const auto& entry : fs::directory_iterator(machine.path())) {
+      if (entry.path().extension() == ".json") files.push_back(entry.path());
+    }
+  }
+  std::vector<Result> results;
+  for (const fs::path& file : files) results.push_back(read_result(file));
+  std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) {
+    return std::pair(a.lesson, a.machine.id) < std::pair(b.lesson, b.machine.id);
+  });
+  return results;
+}
+
+std::string fill_generated_parts(const std::string& text, const fs::path& page, const fs::path& root,
+                                 const std::vector<LessonEntry>& lessons, const std::vector<Result>& published) {
+  std::string out;
+  size_t from = 0;
+  const auto line_of = [&](size_t at) {
+    return page.string() + ":" +
+           std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')) + ": ";
+  };
+  for (size_t begin = text.find(kBegin); begin != std::string::npos; begin = text.find(kBegin, from)) {
+    if (const size_t stray = text.find(kEnd, from); stray < begin)
+      throw FileError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
+    const size_t close = text.find(" -->", begin);
+    const size_t end = text.find(kEnd, begin);
+    if (close == std::string::npos || end == std::string::npos || text.find(kBegin, begin + 1) < end) {
+      throw FileError(line_of(begin) + "'tenfold:begin' without a 'tenfold:end'");
+    }
+    std::istringstream words(
+        text.substr(begin + std::string(kBegin).size(), close - begin - std::string(kBegin).size()));
+    std::string kind;
+    words >> kind;
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) arguments.push_back(word);
+    std::string body;
+    try {
+      if (kind == "code") {
+        body = code_block(page, arguments);
+      } else if (kind == "measured") {
+        const std::string lesson = arguments.empty() ? page.parent_path().filename().string() : arguments[0];
+        if (!fs::is_directory(root / "lessons" / lesson))
+          throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
+        body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson));
+      } else if (kind == "lessons") {
+        body = lessons_markdown(lessons, published, page, root);
+      } else if (kind == "results") {
+        body = results_markdown(published, root);
+      } else if (kind == "kernels") {
+        body = kernel_resources_markdown(root);
+      } else if (kind == "arrows") {
+        body = arrows_markdown(tree_folders(text));
+      } else {
+        throw std::invalid_argument("unknown kind '" + kind + "' (measured, code, lessons, results, kernels, arrows)");
+      }
+    } catch (const std::invalid_argument& error) {
+      throw FileError(line_of(begin) + error.what());
+    }
+    out += text.substr(from, close + 4 - from) + "\n" + body + kEnd;
+    from = end + std::string(kEnd).size();
+  }
+  if (const size_t stray = text.find(kEnd, from); stray != std::string::npos)
+    throw FileError(line_of(stray) + "'tenfold:end' without a 'tenfold:begin'");
+  return out + text.substr(from);
+}
+
+std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::vector<LessonEntry>& lessons) {
+  const std::vector<Result> published = published_results(root);
+  const fs::path lessons_page = root / "docs" / "lessons.md", results_page = root / "docs" / "results.md";
+  std::vector<fs::path> pages;
+  std::error_code none;
+  if (fs::exists(root / "README.md")) pages.push_back(root / "README.md");
+  for (const auto& entry : fs::directory_iterator(root / "lessons", none)) {
+    if (fs::exists(entry.path() / "README.md")) pages.push_back(entry.path() / "README.md");
+  }
+  for (const auto& entry : fs::directory_iterator(root / "docs", none)) {
+    if (entry.path().extension() == ".md" && entry.path() != lessons_page && entry.path() != results_page)
+      pages.push_back(entry.path());
+  }
+  std::sort(pages.begin(), pages.end());
+
+  std::vector<GeneratedFile> files;
+  for (const fs::path& page : pages) {
+    const std::string text = read_text(page);
+    files.push_back({page, text, fill_generated_parts(text, page, root, lessons, published)});
+  }
+  const auto old_text = [](const fs::path& page) { return fs::exists(page) ? read_text(page) : std::string(); };
+  files.push_back({lessons_page, old_text(lessons_page),
+                   whole_page("Lessons",
+                              "Every lesson, what it asks, and the first verdict that was published. "
+                              "[method.md](method.md) says what the words mean.",
+                              lessons_markdown(lessons, published, lessons_page, root))});
+  files.push_back({results_page, old_text(results_page),
+                   whole_page("Results",
+                              "Every published verdict, by machine. [method.md](method.md) says what the words mean; "
+                              "the files are in `results/`.",
+                              results_markdown(published, root))});
+  return files;
+}
+
+}  // namespace tenfold

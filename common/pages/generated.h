@@ -1,0 +1,49 @@
+#pragma once
+// The generated parts of the documentation: tables of what was measured and excerpts of the code that was compiled.
+//
+//   <!-- tenfold:begin KIND ARGUMENTS -->  ... replaced ...  <!-- tenfold:end -->
+//
+// KIND       ARGUMENTS             becomes
+// measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
+// code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
+// lessons    -                     a table of all lessons
+// results    -                     every published verdict
+// kernels    -                     what the compiler says of every kernel
+// arrows     -                     the picture of the table in docs/architecture.md
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// What a page says about a lesson, from the lesson's own description.
+struct LessonEntry {
+  std::string name, title, question, workload;
+  bool survey = false;  ///< it compares nothing
+};
+
+struct GeneratedFile {
+  std::filesystem::path path;
+  std::string old_text;  ///< empty when the file does not exist
+  std::string text;
+};
+
+/// README.md, lessons/*/README.md and docs/*.md below `root` with every generated part filled anew, and the two pages
+/// that are generated whole, docs/lessons.md and docs/results.md. Writes nothing. Throws FileError naming file and
+/// line for an unknown kind, a marker without its partner, a missing file or symbol, or a damaged result.
+std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
+                                              const std::vector<LessonEntry>& lessons);
+
+/// One page with its generated parts filled.
+std::string fill_generated_parts(const std::string& text, const std::filesystem::path& page,
+                                 const std::filesystem::path& root, const std::vector<LessonEntry>& lessons,
+                                 const std::vector<Result>& published);
+
+/// Every results/<machine>/<lesson>.json (not results/compiler) below `root`, by lesson, then machine.
+std::vector<Result> published_results(const std::filesystem::path& root);
+
+}  // namespace tenfold

@@ -1,0 +1,17 @@
+#pragma once
+// out/report.html: one page with everything in it, for somebody who does not know the project.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// A self-contained page: inline CSS for light and dark, inline SVG bars with interval whiskers, no script and no
+/// request to anywhere. `not_run` names lessons without a result, each with the reason. Every text is escaped.
+std::string html_report(const std::vector<Result>& results,
+                        const std::vector<std::pair<std::string, std::string>>& not_run = {});
+
+}  // namespace tenfold

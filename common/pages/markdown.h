@@ -1,0 +1,28 @@
+#pragma once
+// Results as Markdown tables.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/pages/generated.h"
+
+namespace tenfold {
+
+/// A cell: | and < escaped, one line.
+std::string markdown_cell(const std::string& text);
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
+
+/// What each machine measured of one lesson; "not yet measured" for the GPU, or for all, where there is nothing.
+/// A result whose code is not `hash_now` is marked stale.
+std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
+                              const std::string& hash_now);
+
+/// All lessons: number, title linked relative to `page`, question, and the first verdict on a CPU and on a GPU.
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                             const std::filesystem::path& page, const std::filesystem::path& root);
+
+/// Every verdict, by machine, and what its benchmarks say beside Python.
+std::string results_markdown(const std::vector<Result>& published, const std::filesystem::path& root);
+
+}  // namespace tenfold

@@ -1,0 +1,156 @@
+#include "common/pages/svg.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "common/base/text.h"
+#include "common/pages/html_report.h"
+
+namespace tenfold {
+namespace {
+
+constexpr double kNames = 210, kWidth = 860, kText = 190, kRow = 26;
+
+std::string num(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  return text.data();
+}
+
+std::string attr(const char* name, double value) { return std::string(" ") + name + "=\"" + num(value) + "\""; }
+
+std::string text_at(double x, double y, const std::string& text, const char* anchor = "start", const char* kind = "") {
+  return "<text" + attr("x", x) + attr("y", y) + " text-anchor=\"" + anchor + "\"" +
+         (*kind ? " class=\"" + std::string(kind) + "\"" : "") + ">" + escape_html(text) + "</text>";
+}
+
+std::string rect(double x, double y, double width, double height, const std::string& kind, const std::string& hint) {
+  return "<rect" + attr("x", x) + attr("y", y) + attr("width", std::max(width, 0.5)) + attr("height", height) +
+         " class=\"" + kind + "\"><title>" + escape_html(hint) + "</title></rect>";
+}
+
+std::string line(double x1, double y1, double x2, double y2, const char* kind) {
+  return "<line" + attr("x1", x1) + attr("y1", y1) + attr("x2", x2) + attr("y2", y2) + " class=\"" + kind + "\"/>";
+}
+
+std::string open(double height, const std::string& label) {
+  return "<svg viewBox=\"0 0 " + num(kWidth) + " " + num(height) + "\" role=\"img\" aria-label=\"" +
+         escape_html(label) + "\">";
+}
+
+std::string shorten(const std::string& name) {
+  if (display_width(name) <= 30) return name;
+  size_t end = 0;
+  for (size_t seen = 0; end < name.size() && seen < 28; ++end) {
+    if (end + 1 >= name.size() || (static_cast<unsigned char>(name[end + 1]) & 0xC0) != 0x80) ++seen;
+  }
+  return name.substr(0, end) + "...";
+}
+
+}  // namespace
+
+std::string ratio_chart(const std::vector<RatioBar>& bars) {
+  if (bars.empty()) return "";
+  double far = std::log(1.25);  // small differences must not fill the page
+  for (const RatioBar& bar : bars)
+    far = std::max({far, std::abs(std::log(bar.low)), std::abs(std::log(bar.high)), std::abs(std::log(bar.ratio))});
+  const bool left = std::any_of(bars.begin(), bars.end(), [](const RatioBar& bar) { return bar.low < 0.99; });
+  const bool right = std::any_of(bars.begin(), bars.end(), [](const RatioBar& bar) { return bar.high > 1.01; });
+  const double room = kWidth - kNames - kText, margin = left && right ? room / 2 : left ? room - 20 : 20;
+  const double zero = kNames + margin, scale = (left && right ? room / 2 : room - 20) / far;
+  const auto x = [&](double ratio) {
+    return zero + std::clamp(std::log(ratio) * scale, -margin, kWidth - kText - zero);
+  };
+
+  const double height = kRow * static_cast<double>(bars.size()) + 22;
+  std::string out = open(height, "items per second relative to the baseline");
+  out += line(zero, 0, zero, height - 18, "axis") + text_at(zero, height - 5, "baseline = 1", "middle", "dim");
+  for (size_t i = 0; i < bars.size(); ++i) {
+    const RatioBar& bar = bars[i];
+    const double top = kRow * static_cast<double>(i) + 4, middle = top + 9;
+    const std::string hint = bar.name + ": " + human_ratio(bar.ratio) + ", interval " + human_ratio(bar.low) + " to " +
+                             human_ratio(bar.high);
+    out += text_at(kNames - 10, middle + 4, shorten(bar.name), "end");
+    out += rect(std::min(zero, x(bar.ratio)), top, std::abs(x(bar.ratio) - zero), 18, bar.kind, hint);
+    out += line(x(bar.low), middle, x(bar.high), middle, "whisker") +
+           line(x(bar.low), middle - 5, x(bar.low), middle + 5, "whisker") +
+           line(x(bar.high), middle - 5, x(bar.high), middle + 5, "whisker");
+    out += text_at(kWidth - kText + 10, middle + 4,
+                   human_ratio(bar.ratio) + "  (" + human_ratio(bar.low) + " to " + human_ratio(bar.high) + ")");
+  }
+  return out + "</svg>";
+}
+
+std::string stacked_chart(const std::vector<StackedBar>& bars, const std::vector<std::string>& labels) {
+  double longest = 0;
+  for (const StackedBar& bar : bars) {
+    double sum = 0;
+    for (const double part : bar.parts) sum += part;
+    longest = std::max(longest, sum);
+  }
+  if (!(longest > 0)) return "";
+  const double scale = (kWidth - kNames - kText) / longest, height = kRow * static_cast<double>(bars.size()) + 24;
+  std::string out = open(height, "where the time of a step goes");
+  for (size_t i = 0; i < bars.size(); ++i) {
+    const double top = kRow * static_cast<double>(i) + 4;
+    double at = kNames, sum = 0;
+    for (const double part : bars[i].parts) sum += part;
+    out += text_at(kNames - 10, top + 13, shorten(bars[i].name), "end");
+    for (size_t part = 0; part < bars[i].parts.size(); ++part) {
+      const double width = bars[i].parts[part] * scale;
+      if (!(width > 0)) continue;
+      out += rect(
+          at, top, width, 18, "part" + std::to_string(part),
+          labels[part] + ": " + human_seconds(bars[i].parts[part]) + ", " + human_percent(bars[i].parts[part] / sum));
+      at += width;
+    }
+    out += text_at(at + 8, top + 13, bars[i].total);
+  }
+  double at = kNames;
+  for (size_t part = 0; part < labels.size(); ++part) {
+    out += rect(at, height - 14, 10, 10, "part" + std::to_string(part), labels[part]) +
+           text_at(at + 15, height - 5, labels[part], "start", "dim");
+    at += 40 + 7.5 * static_cast<double>(labels[part].size());
+  }
+  return out + "</svg>";
+}
+
+std::string line_chart(const std::vector<Line>& lines) {
+  double low = 0, high = 0;
+  size_t longest = 0;
+  for (const Line& line : lines) {
+    for (const double value : line.values) {
+      if (longest == 0) low = high = value;
+      low = std::min(low, value), high = std::max(high, value);
+      longest = std::max(longest, line.values.size());
+    }
+  }
+  if (longest < 2) return "";
+  if (high - low < 1e-12) low -= 0.5, high += 0.5;
+  const double left = 70, right = kWidth - kText, top = 8, bottom = 130, height = 152;
+  const auto x = [&](size_t i) {
+    return left + (right - left) * static_cast<double>(i) / static_cast<double>(longest - 1);
+  };
+  const auto y = [&](double value) { return bottom - (bottom - top) * (value - low) / (high - low); };
+  std::string out = open(std::max(height, 20 + 18 * static_cast<double>(lines.size())), "loss over steps");
+  out += line(left, top, left, bottom, "axis") + line(left, bottom, right, bottom, "axis");
+  out += text_at(left - 6, top + 6, human_number(high), "end", "dim") +
+         text_at(left - 6, bottom, human_number(low), "end", "dim");
+  out += text_at(right, bottom + 16, "step " + std::to_string(longest), "end", "dim") +
+         text_at(left, bottom + 16, "step 1", "start", "dim");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string kind = "line" + std::to_string(i % 6);
+    std::string points;
+    for (size_t j = 0; j < lines[i].values.size(); ++j) points += num(x(j)) + "," + num(y(lines[i].values[j])) + " ";
+    out += "<polyline points=\"" + points + "\" class=\"" + kind + "\"><title>" + escape_html(lines[i].name) +
+           "</title></polyline>";
+    const double row = 14 + 18 * static_cast<double>(i);
+    out +=
+        line(right + 10, row - 4, right + 26, row - 4, kind.c_str()) + text_at(right + 32, row, shorten(lines[i].name));
+  }
+  return out + "</svg>";
+}
+
+}  // namespace tenfold

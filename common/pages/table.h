@@ -1,0 +1,53 @@
+#pragma once
+// A result as text for a terminal: what a lesson prints at its end, and what the tour prints over all lessons.
+
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// The whole result, at most 120 columns wide: per case each variant with its speed, peak, verdicts and predictions,
+/// where the time goes, notes and reasons. A survey prints its notes instead of verdicts.
+std::string format_table(const Result& result);
+
+/// One table of verdicts over many results, grouped by lesson, at most 120 columns wide.
+std::string format_summary(const std::vector<Result>& results);
+
+/// "FASTER 1.42x [1.38, 1.47]"; the label alone where there is no ratio.
+std::string speed_text(const SpeedResult& speed);
+/// "SMALLER 0.331x"; "-" where memory was not measured.
+std::string memory_text(const MemoryResult& memory);
+/// "exact", "agrees 2e-07", "DIFFERS 0.03"; of a training quality_verdict_text; "-" where nothing was compared.
+std::string agreement_text(const Verdict& verdict);
+/// "as expected", "SURPRISE", "SURPRISE: speed", "speed open, memory as expected" (the measurement did not decide on
+/// speed), "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not have; "-" where nothing was
+/// stated.
+std::string expectation_text(const VariantResult& variant, const Verdict& verdict);
+/// "0.70x, error -5.7 %", with ", off" when it is further off than kPredictionOff; "-" without a prediction of the
+/// speed.
+std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
+/// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.
+double items_per_second(const VariantResult& variant);
+/// "96 rounds in 6 builds by processor time", "6 seeds by wall clock"; empty where nothing was timed.
+std::string rounds_text(const CaseResult& c);
+/// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
+std::string peak_text(const VariantResult& variant);
+/// A note's value with its unit: bytes and seconds scaled, others as they are.
+std::string note_text(const Note& note);
+/// "NOT WORSE +0.0040 [-0.0021, +0.0101]": the technique's quality less the baseline's; the label alone where there is
+/// no difference.
+std::string quality_verdict_text(const QualityResult& quality);
+/// Of a training: "FASTER 1.30x [1.22, 1.40]" to an equal quality, "reached by 4 of 6 seeds" where no ratio follows.
+std::string time_to_quality_text(const Verdict& verdict);
+/// What a training is judged by: "validation loss, lower is better; margin 0.021 (1 %)".
+std::string metric_text(const CaseResult& c);
+/// "3.1 s": the median time of a whole training, without its evaluations; "-" of other variants.
+std::string training_time_text(const CaseResult& c, const VariantResult& variant);
+/// "36.2"; with several seeds "36.2 [35.1, 37.0] of 5 seeds".
+std::string quality_text(const std::vector<double>& values);
+/// "2 x NVIDIA H100 80GB HBM3" or the CPU with its cores.
+std::string machine_text(const Machine& machine);
+
+}  // namespace tenfold

@@ -1,0 +1,46 @@
+#pragma once
+// Ranks along named dimensions: data parallel, tensor parallel, pipeline stages.
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenfold {
+
+struct World;
+
+/// Dimensions from the slowest to the fastest, as {"dp", 2}, {"tp", 2}: ranks 0 and 1 share a place in "dp".
+using MeshShape = std::vector<std::pair<std::string, int>>;
+
+/// One rank's view of the mesh. With one rank in the world every group is null; among several, a dimension of size 1
+/// has a group of one.
+class Mesh {
+ public:
+  struct Dimension {
+    std::string name;
+    int size = 1;
+    int index = 0;                                 ///< this rank's place
+    c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< of the ranks that differ from this one in this dimension alone
+  };
+
+  Mesh() = default;
+  explicit Mesh(std::vector<Dimension> dimensions) : dimensions_(std::move(dimensions)) {}
+
+  /// Throws std::invalid_argument, naming the dimensions there are.
+  const Dimension& along(const std::string& name) const;
+  const std::vector<Dimension>& dimensions() const { return dimensions_; }
+
+ private:
+  std::vector<Dimension> dimensions_;
+};
+
+/// What is wrong with a shape, in a few words: a size below 1, a name that is missing or there twice. Empty: nothing.
+std::string wrong_shape(const MeshShape& shape);
+
+/// Makes the groups of each dimension. Every rank must call it, with the same shape and once for each shape. Throws
+/// std::invalid_argument for a wrong shape, or one that has not as many places as there are ranks.
+Mesh make_mesh(const World& world, const MeshShape& shape);
+
+}  // namespace tenfold

@@ -1,0 +1,21 @@
+#pragma once
+// Which code was measured: a fingerprint of a lesson's sources, kept in its result files.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tenfold {
+
+/// The files outside common/ that the lesson's program is made of, absolute and sorted: *.h, *.cpp, *.cu and *.cuh
+/// directly in `lesson_folder`, and what these include in turn from anywhere in the tree but common/. A kernel's NAME.h
+/// or NAME_torch.h brings what it is linked with: the sources in its folder, without its page and its reference
+/// (NAME_microscope.cpp, NAME_reference.h). Tests (*_test.cpp) and predictions (prediction.*) are left out: neither
+/// changes what is measured. Empty when the folder does not exist. Throws FileError on an unreadable file.
+std::vector<std::filesystem::path> measured_files(const std::filesystem::path& lesson_folder);
+
+/// SHA-256 over the tokens (code_tokens.h) of the measured files, whatever their names, folders and order. Empty when
+/// the folder does not exist (a binary away from its sources). Throws FileError on an unreadable file.
+std::string code_hash(const std::filesystem::path& lesson_folder);
+
+}  // namespace tenfold

@@ -1,0 +1,235 @@
+#include "common/result/compare_results.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "common/base/text.h"
+
+namespace tenfold {
+namespace {
+
+struct Row {
+  const Result* result;
+  const CaseResult* c;
+  const VariantResult* variant;
+  bool baseline;
+
+  std::string identity(const std::set<std::string>& without = {}) const {
+    return row_identity(*result, *c, variant->name, without);
+  }
+  std::string name() const { return result->lesson + ", " + c->name + ", " + variant->name; }
+  auto parts() const { return identity_parts(*result, *c, variant->name); }
+};
+
+std::vector<Row> rows_of(const std::vector<Result>& results) {
+  std::vector<Row> rows;
+  for (const Result& result : results) {
+    for (const CaseResult& c : result.cases) {
+      for (const VariantResult& variant : c.variants)
+        rows.push_back({&result, &c, &variant, &variant == &c.variants.front()});
+    }
+  }
+  return rows;
+}
+
+std::vector<double> rates(const VariantResult& variant) {
+  std::vector<double> rates;
+  if (variant.blocks.empty()) return rates;
+  // Machines are compared by the clock on the wall, whatever clock decided on either: it is what their users wait for.
+  const Blocks& blocks = variant.blocks.front();
+  const Clock clock = blocks.device_ns.empty() ? Clock::wall : Clock::device;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks.ns(clock)[i] > 0 && blocks.items > 0) rates.push_back(blocks.rate(i, clock));
+  }
+  return rates;
+}
+
+/// B's gain over A's, from their verdicts. Each interval holds with 95 %; both together, and so the quotient of their
+/// ends taken crosswise, with 90 % at least.
+std::optional<Interval> gain_of(const Verdict* a, const Verdict* b) {
+  if (!a || !b || !a->speed.low || !b->speed.low || !(*a->speed.low > 0) || !(*b->speed.low > 0)) return std::nullopt;
+  return Interval{*b->speed.low / *a->speed.high, *b->speed.high / *a->speed.low, *b->speed.ratio / *a->speed.ratio,
+                  0.9};
+}
+
+/// Why a row has no partner: the parts in which the most similar row of the other side differs.
+std::string why_unlike(const Row& row, const std::vector<Row>& others) {
+  const auto mine = row.parts();
+  std::string best;
+  size_t fewest = mine.size() + 1;
+  for (const Row& other : others) {
+    if (other.result->lesson != row.result->lesson || other.variant->name != row.variant->name) continue;
+    const auto theirs = other.parts();
+    std::string differing;
+    size_t count = 0;
+    for (size_t i = 0; i < mine.size(); ++i) {
+      if (mine[i].value == theirs[i].value) continue;
+      ++count;
+      differing += (differing.empty() ? "" : ", ") + mine[i].name + " is " +
+                   (mine[i].value.empty() ? "none" : mine[i].value) + " here and " +
+                   (theirs[i].value.empty() ? "none" : theirs[i].value) + " there";
+    }
+    if (count < fewest) fewest = count, best = differing;
+  }
+  return best.empty() ? "the other side has no such lesson or variant" : best;
+}
+
+/// What may differ between rows that are joined across this part.
+std::set<std::string> left_out(const std::string& across) {
+  if (across.empty()) return {};
+  if (across == "ranks") return {"ranks", "mesh", "backend"};
+  if (across == "device") return {"device", "backend"};
+  if (across == "size") return {"size", "settings"};
+  return {across};
+}
+
+std::string part_of(const Row& row, const std::string& name) {
+  for (const IdentityPart& part : row.parts()) {
+    if (part.name == name) return part.value;
+  }
+  return "";
+}
+
+/// How many times as many ranks or threads B has.
+std::optional<double> more_workers(const Row& a, const Row& b, const std::string& across) {
+  if (across == "ranks") return static_cast<double>(b.c->ranks) / a.c->ranks;
+  if (across == "threads") return static_cast<double>(b.c->threads) / a.c->threads;
+  return std::nullopt;
+}
+
+Speed label_of(const Interval& interval, double noise) {
+  if (interval.coverage == 0) return Speed::undecided;
+  const double clear = std::max(kClear, noise);
+  if (interval.low > 1 + clear) return Speed::faster;
+  if (interval.high < 1 / (1 + clear)) return Speed::slower;
+  return interval.low >= 1 - kSame && interval.high <= 1 + kSame ? Speed::same : Speed::ambiguous;
+}
+
+/// Final qualities by their seeds.
+std::map<int64_t, double> qualities(const Row& row) {
+  std::map<int64_t, double> found;
+  if (!row.c->metric) return found;
+  const auto quality = row.variant->quality.find(row.c->metric->name);
+  if (quality == row.variant->quality.end()) return found;
+  for (size_t i = 0; i < quality->second.size(); ++i) found[row.c->seed + static_cast<int64_t>(i)] = quality->second[i];
+  return found;
+}
+
+/// B's less A's, of the seeds that both have.
+std::vector<double> quality_differences(const Row& a, const Row& b) {
+  const auto left = qualities(a), right = qualities(b);
+  std::vector<double> differences;
+  for (const auto& [seed, quality] : left) {
+    if (const auto found = right.find(seed); found != right.end()) differences.push_back(found->second - quality);
+  }
+  return differences;
+}
+
+/// Nothing when a row can be compared, else the reason.
+std::string unusable(const Row& row, const std::string& side) {
+  if (row.variant->status != "ok")
+    return "is " + row.variant->status + " in " + side +
+           (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
+  if (row.variant->source != "measured") return "is " + row.variant->source + ", not measured, in " + side;
+  if (rates(*row.variant).empty() && qualities(row).empty()) return "was not timed in " + side;
+  return "";
+}
+
+}  // namespace
+
+Interval independent_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  const double each = std::sqrt(0.95);
+  const Interval x = median_interval(a, each), y = median_interval(b, each);
+  if (!(x.low > 0) || !(y.low > 0)) throw std::invalid_argument("independent_ratio: a value is not positive");
+  return {y.low / x.high, y.high / x.low, y.middle / x.middle, x.coverage * y.coverage};
+}
+
+std::string bound_of(const std::optional<Split>& split) {
+  if (!split) return "";
+  const std::array<std::pair<const char*, double>, 5> parts = {{{"data", split->data},
+                                                                {"host", split->host},
+                                                                {"device", split->device},
+                                                                {"copy", split->copy},
+                                                                {"communication", split->communication}}};
+  double step = 0;
+  for (const auto& [name, seconds] : parts) step += seconds;
+  const auto largest =
+      std::max_element(parts.begin(), parts.end(), [](const auto& p, const auto& q) { return p.second < q.second; });
+  return step > 0 ? std::string(largest->first) + " " + human_percent(largest->second / step) : "";
+}
+
+Comparison compare_results(const std::vector<Result>& a, const std::vector<Result>& b, const std::string& across) {
+  Comparison out;
+  const std::set<std::string> without = left_out(across);
+  const std::vector<Row> rows_a = rows_of(a), rows_b = rows_of(b);
+  std::map<std::string, std::vector<const Row*>> by_identity_a, by_identity_b;
+  for (const Row& row : rows_a) by_identity_a[row.identity(without)].push_back(&row);
+  for (const Row& row : rows_b) by_identity_b[row.identity(without)].push_back(&row);
+
+  const auto refuse = [&](const Row& row, const std::string& reason) { out.refused.push_back({row.name(), reason}); };
+  for (const Row& right : rows_b) {
+    const std::string identity = right.identity(without);
+    const auto found = by_identity_a.find(identity);
+    if (found == by_identity_a.end()) {
+      refuse(right, "only in B: " + why_unlike(right, rows_a));
+      continue;
+    }
+    if (found->second.size() > 1 || by_identity_b[identity].size() > 1) {
+      if (by_identity_b[identity].front() == &right)
+        refuse(right, "occurs more than once on one side; name single files");
+      continue;
+    }
+    const Row& left = *found->second.front();
+    const std::string reason_a = unusable(left, "A"), reason_b = unusable(right, "B");
+    if (!reason_a.empty() || !reason_b.empty()) {
+      refuse(right, reason_a.empty() ? reason_b : reason_a);
+      continue;
+    }
+    const std::vector<double> differences = quality_differences(left, right);
+    if (left.c->kind == "training" && differences.size() < 2) {
+      refuse(right, "was trained from other seeds in A; measure again with the same --seed");
+      continue;
+    }
+    ComparedRow row;
+    row.identity = identity;
+    row.lesson = right.result->lesson;
+    row.case_name = right.c->name;
+    row.variant = right.variant->name;
+    row.baseline = right.baseline;
+    row.peak_a = left.variant->peak();
+    row.peak_b = right.variant->peak();
+    if (!across.empty()) {
+      row.across_a = part_of(left, across);
+      row.across_b = part_of(right, across);
+      if (row.across_a == row.across_b) {
+        refuse(right, across + " is " + row.across_a + " on both sides; nothing differs to compare across");
+        continue;
+      }
+    }
+    if (left.c->kind == "training") {
+      row.quality = mean_interval(differences);
+      row.metric = *left.c->metric;
+    } else {
+      row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
+      if (const auto more = more_workers(left, right, across)) row.efficiency = row.throughput->middle / *more;
+      row.throughput_label = label_of(*row.throughput, std::max(left.c->noise.value_or(0), right.c->noise.value_or(0)));
+    }
+    row.bound_a = bound_of(left.variant->split), row.bound_b = bound_of(right.variant->split);
+    const Verdict *verdict_a = verdict_of(*left.c, left.variant->name),
+                  *verdict_b = verdict_of(*right.c, right.variant->name);
+    if (verdict_a) row.speed_a = verdict_a->speed;
+    if (verdict_b) row.speed_b = verdict_b->speed;
+    row.gain = gain_of(verdict_a, verdict_b);
+    out.rows.push_back(std::move(row));
+  }
+  for (const Row& left : rows_a) {
+    if (!by_identity_b.contains(left.identity(without))) refuse(left, "only in A: " + why_unlike(left, rows_b));
+  }
+  return out;
+}
+
+}  // namespace tenfold

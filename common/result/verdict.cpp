@@ -1,0 +1,108 @@
+#include "common/result/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace tenfold {
+namespace {
+
+const std::map<Speed, std::string>& speed_names() {
+  static const std::map<Speed, std::string> names = {{Speed::faster, "FASTER"},       {Speed::slower, "SLOWER"},
+                                                     {Speed::same, "SAME"},           {Speed::ambiguous, "AMBIGUOUS"},
+                                                     {Speed::undecided, "UNDECIDED"}, {Speed::invalid, "INVALID"},
+                                                     {Speed::skipped, "SKIPPED"}};
+  return names;
+}
+
+const std::map<Memory, std::string>& memory_names() {
+  static const std::map<Memory, std::string> names = {
+      {Memory::smaller, "SMALLER"}, {Memory::larger, "LARGER"}, {Memory::same, "SAME"}, {Memory::unknown, "UNKNOWN"}};
+  return names;
+}
+
+const std::map<Clock, std::string>& clock_names() {
+  static const std::map<Clock, std::string> names = {
+      {Clock::wall, "wall"}, {Clock::processor, "processor"}, {Clock::device, "device"}};
+  return names;
+}
+
+template <class Label>
+Label find_label(const std::map<Label, std::string>& names, const std::string& text) {
+  for (const auto& [label, name] : names) {
+    if (name == text) return label;
+  }
+  throw std::invalid_argument("unknown label '" + text + "'");
+}
+
+}  // namespace
+
+std::string to_string(Speed label) { return speed_names().at(label); }
+std::string to_string(Memory label) { return memory_names().at(label); }
+Speed speed_from(const std::string& text) { return find_label(speed_names(), text); }
+Memory memory_from(const std::string& text) { return find_label(memory_names(), text); }
+
+Clock clock_from(const std::string& text) { return find_label(clock_names(), text); }
+std::string to_string(Clock clock) { return clock_names().at(clock); }
+
+double SpeedVerdict::noise() const { return std::max(std::abs(equal.low - 1), std::abs(equal.high - 1)); }
+
+namespace {
+
+// The interval over all rounds, or the one over the builds' medians if that is wider. `each` quotients come from a
+// round.
+Interval ratio_interval(const std::vector<double>& quotients, const std::vector<int64_t>& builds, size_t each) {
+  const Interval pooled = each == 2 ? rank_of_three_interval(quotients) : median_interval(quotients);
+  std::map<int64_t, std::vector<double>> by_build;
+  for (size_t i = 0; i < quotients.size(); ++i) by_build[builds[i / each]].push_back(quotients[i]);
+  if (by_build.size() < static_cast<size_t>(kFewestBuilds)) return pooled;
+  std::vector<double> samples;
+  for (const auto& [build, values] : by_build) samples.push_back(median(values));
+  const Interval sampled = student_interval(samples);
+  return sampled.width() > pooled.width() ? sampled : pooled;
+}
+
+}  // namespace
+
+Speed speed_label(const Interval& ratio) {
+  if (ratio.low > 1 + kClear) return Speed::faster;
+  if (ratio.high < 1 - kClear) return Speed::slower;
+  return ratio.low >= 1 - kSame && ratio.high <= 1 + kSame ? Speed::same : Speed::ambiguous;
+}
+
+SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, const Blocks& technique, Clock clock) {
+  for (const Blocks* blocks : {&baseline_a, &baseline_b, &technique}) {
+    const std::vector<int64_t>& ns = blocks->ns(clock);
+    if (blocks->size() != technique.size() || ns.size() != technique.size()) {
+      throw std::invalid_argument("judge_speed: the variants have unequal numbers of rounds");
+    }
+    if (!ns.empty() && (blocks->items <= 0 || *std::min_element(ns.begin(), ns.end()) <= 0)) {
+      throw std::invalid_argument("judge_speed: a block without time or items");
+    }
+  }
+  SpeedVerdict verdict;
+  if (technique.size() == 0) return verdict;
+  std::vector<double> quotients, aa;
+  for (size_t i = 0; i < technique.size(); ++i) {
+    const double a = baseline_a.rate(i, clock), b = baseline_b.rate(i, clock), t = technique.rate(i, clock);
+    quotients.insert(quotients.end(), {t / a, t / b});
+    aa.push_back(b / a);
+  }
+  verdict.ratio = ratio_interval(quotients, technique.build, 2);
+  verdict.equal = ratio_interval(aa, technique.build, 1);
+  if (static_cast<int>(technique.size()) < kFewestRounds) return verdict;
+
+  // Identical code measured as different: whatever moved the machine may have moved the technique too.
+  const bool moved = verdict.equal.low > 1 + kClear || verdict.equal.high < 1 - kClear;
+  verdict.label = moved ? Speed::ambiguous : speed_label(verdict.ratio);
+  return verdict;
+}
+
+MemoryVerdict judge_memory(std::optional<int64_t> baseline_bytes, std::optional<int64_t> technique_bytes) {
+  if (!baseline_bytes || !technique_bytes || *baseline_bytes <= 0 || *technique_bytes <= 0) return {};
+  const double ratio = static_cast<double>(*technique_bytes) / static_cast<double>(*baseline_bytes);
+  return {ratio < 1 - kClear ? Memory::smaller : ratio > 1 + kClear ? Memory::larger : Memory::same, ratio};
+}
+
+}  // namespace tenfold

@@ -1,0 +1,103 @@
+"""What ptxas gives every kernel: registers, shared memory, stack and spills, for every architecture.
+
+usage: kernel_resources.py [--nvcc NVCC] [--archs "7.5;8.0;9.0;10.0"]
+
+Compiles kernels/*/*.cu and writes results/compiler/kernel_resources.json; `./tenfold report --write` makes the table of docs/kernels.md
+from it. Needs no GPU.
+"""
+
+import argparse
+import concurrent.futures
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[2]
+
+
+def sources_hash(kernel):
+    """Over the files that decide what ptxas sees: the kernel's own and the shared headers."""
+    digest = hashlib.sha256()
+    files = [*sorted((root / "kernels" / kernel).glob("*.cu*")), *sorted((root / "kernels").glob("*.cuh"))]
+    for path in files:
+        digest.update(path.name.encode() + b"\n" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def resources(nvcc, source, arch):
+    """[{function, registers, ...}] of one file on one architecture."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [nvcc, "-std=c++20", "--expt-relaxed-constexpr", f"-arch=sm_{arch.replace('.', '')}", "-cubin", "-Xptxas", "-v",
+                   "-O3", "-I", root, "-o", pathlib.Path(folder) / "out.cubin", "-x", "cu", source]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{source}: nvcc failed for {arch}:\n{done.stderr}")
+    # "Compiling entry function 'NAME' for 'sm_80'", then stack and spills, then "Used N registers, ... M bytes smem".
+    entry = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+                       r".*?Used (\d+) registers([^\n]*)", re.S)
+    found = []
+    for name, stack, stores, loads, registers, rest in entry.findall(done.stderr):
+        shared = re.search(r"(\d+) bytes smem", rest)
+        found.append({"symbol": name, "registers": int(registers), "shared_bytes": int(shared.group(1)) if shared else 0,
+                      "stack_bytes": int(stack), "spill_bytes": int(stores) + int(loads)})
+    return found
+
+
+def without_parameters(name):
+    """Cuts a demangled function's parameter list: from the bracket that closes at the end. Template arguments may hold brackets,
+    too: gelu_rows<float, (Gelu)0>(...)."""
+    depth = 0
+    for i in range(len(name) - 1, -1, -1):
+        depth += (name[i] == ")") - (name[i] == "(")
+        if depth == 0:
+            return name[:i] if name[i] == "(" else name
+    return name
+
+
+def readable(symbols):
+    """tenfold::kernels::softmax_online<float>(...) -> softmax_online<float>"""
+    names = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True).stdout.splitlines()
+    plain = (n.replace("tenfold::kernels::", "").replace("(anonymous namespace)::", "").removeprefix("void ") for n in names)
+    return {s: without_parameters(n) for s, n in zip(symbols, plain)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nvcc", default=os.environ.get("CUDACXX", "nvcc"))
+    parser.add_argument("--archs", default="7.5;8.0;9.0;10.0")
+    options = parser.parse_args()
+    archs = options.archs.split(";")
+    version = re.search(r"V([\d.]+)", subprocess.run([options.nvcc, "--version"], capture_output=True, text=True, check=True).stdout).group(1)
+    sources = sorted(path for path in (root / "kernels").glob("*/*.cu") if not path.stem.endswith("_sm90"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        jobs = {(s, a): pool.submit(resources, options.nvcc, s, a) for s in sources for a in archs}
+        for source in sources:  # what is compiled for 9.0a alone stands in the column of 9.0
+            hopper = source.with_name(source.stem + "_sm90.cu")
+            if hopper.exists() and "9.0" in archs:
+                jobs[hopper, "9.0"] = pool.submit(resources, options.nvcc, hopper, "9.0a")
+    names = readable(sorted({f["symbol"] for job in jobs.values() for f in job.result()}))
+    kernels = []
+    for source in sources:
+        functions = {}
+        hopper = source.with_name(source.stem + "_sm90.cu")
+        for file, arch in [(s, a) for s in (source, hopper) for a in archs if (s, a) in jobs]:
+            for found in jobs[file, arch].result():
+                functions.setdefault(names[found.pop("symbol")], {})[arch] = found
+        kernels.append({"kernel": source.stem, "sources": sources_hash(source.stem), "functions": functions})
+    out = {"schema": "tenfold.kernel_resources/1", "nvcc": version, "date": datetime.date.today().isoformat(), "architectures": archs,
+           "kernels": kernels}
+    target = root / "results" / "compiler" / "kernel_resources.json"
+    target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
+    target.with_suffix(".tmp").rename(target)
+    spilled = sum(f["spill_bytes"] > 0 for k in kernels for archs_of in k["functions"].values() for f in archs_of.values())
+    print(f"{sum(len(k['functions']) for k in kernels)} kernels on {len(archs)} architectures; {spilled} with spills: {target.relative_to(root)}")
+
+
+if __name__ == "__main__":
+    main()

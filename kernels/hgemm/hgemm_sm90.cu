@@ -1,0 +1,140 @@
+// Rung 5 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles it for
+// nothing else.
+
+#include "hgemm_sm90.h"
+#include "hgemm_tile.cuh"
+#include "hgemm_tma.h"
+#include "kernels/ptx_hopper.cuh"
+
+#include <algorithm>
+
+namespace tenfold::kernels {
+
+/// Rung 5: what Hopper has for this. TMA copies a whole box of A or B at the word of one thread, which neither computes
+/// addresses nor holds data in registers, and tells a barrier in shared memory of every byte that has landed. wgmma
+/// multiplies 64 x 16 by 16 x 256 elements straight from shared memory: no fragments, no ldmatrix. So the work is split
+/// by kind: of three warpgroups one only starts copies, four tiles ahead and on into the block's next tile of C, and
+/// gives its registers to the other two, which only multiply, 64 rows of C each. There are as many blocks as
+/// multiprocessors, and each walks over tiles of C.
+template <class T>
+static __global__ void __launch_bounds__(384, 1)
+    hgemm_wgmma(T* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map, int m,
+                int n, int k) {
+  constexpr uint32_t kStage = kHopperBytesOfA + kHopperBytesOfB;
+  __shared__ uint64_t full[kHopperStages], empty[kHopperStages];
+  unsigned char* const begin = dynamic_shared<unsigned char>();
+  unsigned char* const stages = begin + (1024 - shared_address(begin) % 1024) % 1024;  // the swizzle looks at addresses
+  const int row_tiles = (m + kHopperRows - 1) / kHopperRows, column_tiles = (n + kHopperColumns - 1) / kHopperColumns;
+  const int steps = (k + kHopperDepth - 1) / kHopperDepth;
+  if (threadIdx.x == 0) {
+    tma_prefetch(&a_map);
+    tma_prefetch(&b_map);
+    for (int stage = 0; stage < kHopperStages; ++stage) {
+      mbarrier_init(&full[stage], 1);
+      mbarrier_init(&empty[stage], 8);  // the warps that multiply
+    }
+    mbarrier_init_fence();
+  }
+  __syncthreads();
+
+  int stage = 0;
+  uint32_t parity = 0;  // of the stage's current use
+  const auto next_stage = [&] {
+    if (++stage == kHopperStages) stage = 0, parity ^= 1;
+  };
+  const int warpgroup = threadIdx.x / 128;
+  if (warpgroup == 0) {
+    give_registers<40>();
+    if (threadIdx.x != 0) return;
+    for (int tile = blockIdx.x; tile < row_tiles * column_tiles; tile += gridDim.x) {
+      const auto [row_tile, column_tile] = hgemm_tile(tile, row_tiles, column_tiles);
+      for (int step = 0; step < steps; ++step, next_stage()) {
+        unsigned char* const a_tile = stages + stage * kStage;
+        mbarrier_wait(&empty[stage], parity ^ 1);
+        mbarrier_arrive_expect(&full[stage], kStage);
+        tma_load(a_tile, &a_map, &full[stage], step * kHopperDepth, row_tile * kHopperRows);
+#pragma unroll
+        for (int box = 0; box < kHopperColumns / kHopperBoxWidth; ++box) {
+          tma_load(a_tile + kHopperBytesOfA + box * kHopperBoxBytesOfB, &b_map, &full[stage],
+                   column_tile * kHopperColumns + box * kHopperBoxWidth, step * kHopperDepth);
+        }
+      }
+    }
+    return;
+  }
+
+  take_registers<232>();
+  const int group = warpgroup - 1, warp = threadIdx.x % 128 / 32;
+  for (int tile = blockIdx.x; tile < row_tiles * column_tiles; tile += gridDim.x) {
+    const auto [row_tile, column_tile] = hgemm_tile(tile, row_tiles, column_tiles);
+    float sum[1][kHopperColumns / 8][4];
+    int last = 0;
+    for (int step = 0; step < steps; ++step) {
+      mbarrier_wait(&full[stage], parity);
+      const uint32_t a_tile = shared_address(stages) + stage * kStage;
+      wgmma_fence();
+#pragma unroll
+      for (int part = 0; part < kHopperDepth / 16; ++part) {
+        wgmma_m64n256k16<T>(sum[0], hopper_descriptor_a(a_tile, group, part),
+                            hopper_descriptor_b(a_tile + kHopperBytesOfA, part), step + part != 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();  // the step before is done with its stage
+      if (step != 0 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[last]);
+      last = stage;
+      next_stage();
+    }
+    wgmma_wait<0>();
+    wgmma_settle(sum[0]);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[last]);
+    hgemm_store<true>(c, m, n, row_tile * kHopperRows + group * 64 + warp * 16, column_tile * kHopperColumns, sum);
+  }
+}
+
+/// The map of a tensor, for TMA. The driver's function is asked of the runtime, so that nothing is linked with libcuda.
+template <class T>
+CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
+  using Encode = decltype(&cuTensorMapEncodeTiled);
+  static const Encode encode = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check_launch(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
+    if (found != cudaDriverEntryPointSuccess)
+      throw std::runtime_error("hgemm: the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<Encode>(entry);
+  }();
+  constexpr CUtensorMapDataType kType =
+      std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const cuuint64_t size[] = {tensor.size[0], tensor.size[1]}, strides[] = {tensor.row_bytes};
+  const cuuint32_t box[] = {tensor.box[0], tensor.box[1]}, steps[] = {1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, kType, 2, const_cast<T*>(data), size, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("hgemm: the driver refuses a tensor map, error " + std::to_string(result));
+  return map;
+}
+
+template <class T>
+void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k) {
+  int device = 0, major = 0, minor = 0, multiprocessors = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check_launch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  if (major != 9 || minor != 0)
+    throw std::runtime_error("hgemm: rung 5 needs a GPU of compute capability 9.0 (Hopper)");
+  const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
+  if (tiles > 1 << 30) throw std::invalid_argument("hgemm: C has more tiles than rung 5 can count");
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, multiprocessors));
+  const size_t shared_bytes = kHopperStages * size_t{kHopperBytesOfA + kHopperBytesOfB} + 1024;
+  launch(stream, dim3(blocks), dim3(384), shared_bytes, hgemm_wgmma<T>, c, hopper_map(a, hopper_tensor_a(m, k)),
+         hopper_map(b, hopper_tensor_b(k, n)), static_cast<int>(m), static_cast<int>(n), static_cast<int>(k));
+}
+
+template void hgemm_hopper(cudaStream_t, __half*, const __half*, const __half*, int64_t, int64_t, int64_t);
+template void hgemm_hopper(cudaStream_t, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
+                           int64_t);
+
+}  // namespace tenfold::kernels

@@ -1,0 +1,15 @@
+#pragma once
+// The launcher of rung 5 of hgemm, which hgemm() calls: see hgemm.h.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace tenfold::kernels {
+
+/// C (m, n) = A (m, k) * B (k, n). k and n must be divisible by 8 and the pointers by 16. Throws std::runtime_error
+/// where the GPU is not of compute capability 9.0.
+template <class T>
+void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k);
+
+}  // namespace tenfold::kernels

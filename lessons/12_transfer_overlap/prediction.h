@@ -1,0 +1,34 @@
+#pragma once
+// What lesson 12's techniques should do: a step takes the longer of copy and compute instead of their sum.
+
+#include "common/harness/lesson.h"
+#include "thumbnail_training.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tenfold {
+
+/// The longer of copy and compute instead of their sum, at the measured rate of copies; and a second buffer.
+inline Prediction longer_of_both(const Counted& baseline) {
+  const auto pixels = static_cast<double>(28 * baseline.get(kEnlarge));
+  const double bytes = static_cast<double>(baseline.get(convnet::kBatch)) * (pixels * pixels + sizeof(int64_t));
+  Prediction prediction;
+  prediction.peak_bytes = baseline.peak_bytes + static_cast<int64_t>(bytes);
+  double copy = 0;
+  if (baseline.ceilings.contains("cuda_h2d_pinned_bytes_per_s")) {
+    copy = bytes / baseline.ceiling("cuda_h2d_pinned_bytes_per_s");
+  } else if (baseline.ceilings.contains("cpu_copy_bytes_per_s")) {
+    copy = 2 * bytes / baseline.ceiling("cpu_copy_bytes_per_s");  // each byte is read and written once
+  }
+  const double compute = baseline.step_seconds - copy;
+  if (copy > 0 && compute > 0) prediction.speed_ratio = baseline.step_seconds / std::max(copy, compute);
+  return prediction;
+}
+
+/// With one buffer each waits for the other: the sum is still the sum.
+inline Prediction still_the_sum(const Counted& baseline) {
+  return {.speed_ratio = 1, .peak_bytes = baseline.peak_bytes};
+}
+
+}  // namespace tenfold

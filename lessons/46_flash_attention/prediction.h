@@ -1,0 +1,30 @@
+#pragma once
+// What attention without its scores should need, from a counted step of eager attention.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/harness/lesson.h"
+#include "common/models/gpt_memory.h"
+
+namespace tenfold {
+
+/// Peak bytes: the highest of three moments. Parameters and optimizer state are always live. In each layer the weights
+/// of every pair, four bytes, and the mask, one byte, give way to one number for each query: q, k, v and the result are
+/// kept as before. On top of what the blocks keep come the two gradients of the head's loss, or the working memory of
+/// the last block's backward (see lesson 31).
+inline Prediction without_scores(const Counted& baseline) {
+  const GptBytes gpt(baseline);
+  const int64_t length = baseline.get(gpt::kLength);
+  const int64_t queries = baseline.get(gpt::kBatch) * baseline.get(gpt::kHeads) * length;
+  const int64_t scores = queries * length * 4 + length * length;
+  const int64_t sums = queries * 4;
+  const int64_t blocks_kept = baseline.region("block.forward").retained_bytes - gpt.blocks * (scores - sums);
+  const int64_t kept = gpt.states + gpt.stream + blocks_kept;
+  const int64_t at_loss = kept + gpt.head_most();
+  const int64_t in_block = kept + gpt.other_gradients + gpt.block_working;
+  const int64_t at_end = gpt.resting + gpt.stream;
+  return {.peak_bytes = std::max({at_loss, in_block, at_end})};
+}
+
+}  // namespace tenfold

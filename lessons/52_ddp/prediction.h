@@ -1,0 +1,95 @@
+#pragma once
+// What data parallel training should do to one process's step of the GPT.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/harness/lesson.h"
+#include "common/models/gpt.h"
+#include "settings.h"
+
+namespace tenfold {
+
+/// How the ranks exchange their gradients after a backward pass: by all-reduces of each gradient, of buckets that are
+/// made for it, or of buckets that are always there and are sent while backward() fills the next.
+enum class Exchange { each_gradient, in_buckets, overlapped };
+
+/// All-reduces of one exchange.
+inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
+  // A GPT's parameters: 12 in each block, and 5 of the embeddings, the last norm and the head.
+  if (exchange == Exchange::each_gradient) return 12 * one_process.get(gpt::kLayers) + 5;
+  const DdpOptions sizes = bucket_sizes(one_process);
+  const int64_t behind_first = std::max<int64_t>(0, one_process.gradient_bytes - sizes.first_bucket_bytes);
+  return 1 + (behind_first + sizes.bucket_bytes - 1) / sizes.bucket_bytes;
+}
+
+/// Parameters and optimizer state are whole on every rank; what forward and backward hold besides them is divided by
+/// ranks and micro-batches. Gradients live during every forward pass but an update's first, and buckets take their size
+/// again: always when the exchange is overlapped, else one bucket at a time.
+inline int64_t peak_bytes_of(const Counted& one_process, Exchange exchange, int64_t micro_batches) {
+  const int64_t gradients = one_process.gradient_bytes;
+  const int64_t activations =
+      (one_process.peak_bytes - one_process.state_bytes()) / (one_process.ranks * micro_batches);
+  const int64_t at_forward = activations + (micro_batches > 1 ? gradients : 0);
+  int64_t at_exchange = gradients;
+  if (exchange == Exchange::in_buckets) at_exchange += std::min(gradients, bucket_sizes(one_process).bucket_bytes);
+  const int64_t buckets = exchange == Exchange::overlapped ? gradients : 0;
+  return one_process.state_bytes() + buckets + std::max(at_forward, at_exchange);
+}
+
+/// Seconds of a rank's step with so many exchanges. Drawing the batch, dispatching operators and the optimizer's step
+/// stay whole, the rest is divided. An all-reduce takes the probed latency and its bytes' time (2 (N - 1) / N of them,
+/// as a ring sends them), a bucket's bytes are also copied in and out. Overlapped with backward(), two thirds of
+/// computing, only the bytes and each exchange's last latency are waited for.
+inline double step_seconds_of(const Counted& one_process, Exchange exchange, int64_t micro_batches, int64_t exchanges) {
+  const double ranks = one_process.ranks;
+  const double latency = (ranks - 1) * one_process.ceiling("cpu_all_reduce_seconds");
+  const double dispatch = static_cast<double>(one_process.whole.operators) * one_process.ceiling("cpu_op_seconds");
+  const double whole = (one_process.share("data") + one_process.share("optimizer")) * one_process.step_seconds;
+  const double divided = std::max(0.0, one_process.step_seconds - whole - dispatch) / ranks;
+  const double compute = divided + dispatch * static_cast<double>(micro_batches);
+
+  const auto least_waits = static_cast<double>(exchanges);
+  double waits = least_waits * static_cast<double>(all_reduces_of(one_process, exchange));
+  if (exchange == Exchange::overlapped) waits = std::max(least_waits, waits - compute * 2 / 3 / latency);
+
+  double seconds_per_byte = 2 * (ranks - 1) / ranks / one_process.ceiling("cpu_all_reduce_bytes_per_s");
+  if (exchange != Exchange::each_gradient) seconds_per_byte += 2 / one_process.ceiling("cpu_copy_bytes_per_s");
+  const auto bytes = static_cast<double>(exchanges * one_process.gradient_bytes);
+  return whole + compute + waits * latency + bytes * seconds_per_byte;
+}
+
+inline Prediction predict_exchange(const Counted& one_process, Exchange exchange, int64_t micro_batches = 1,
+                                   int64_t exchanges = 1) {
+  Prediction prediction{.peak_bytes = peak_bytes_of(one_process, exchange, micro_batches)};
+  for (const char* name :
+       {"cpu_op_seconds", "cpu_copy_bytes_per_s", "cpu_all_reduce_seconds", "cpu_all_reduce_bytes_per_s"}) {
+    if (!one_process.ceilings.contains(name)) return prediction;
+  }
+  prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, exchange, micro_batches, exchanges);
+  return prediction;
+}
+
+inline Prediction predict_naive(const Counted& one_process) {
+  return predict_exchange(one_process, Exchange::each_gradient);
+}
+
+inline Prediction predict_bucketed(const Counted& one_process) {
+  return predict_exchange(one_process, Exchange::in_buckets);
+}
+
+inline Prediction predict_reducer(const Counted& one_process) {
+  return predict_exchange(one_process, Exchange::overlapped);
+}
+
+/// Gradients are exchanged after every micro-batch.
+inline Prediction predict_overlapped(const Counted& one_process) {
+  const int64_t micro_batches = one_process.get(kMicroBatches);
+  return predict_exchange(one_process, Exchange::overlapped, micro_batches, /*exchanges=*/micro_batches);
+}
+
+inline Prediction predict_no_sync(const Counted& one_process) {
+  return predict_exchange(one_process, Exchange::overlapped, one_process.get(kMicroBatches), /*exchanges=*/1);
+}
+
+}  // namespace tenfold

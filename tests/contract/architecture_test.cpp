@@ -1,0 +1,194 @@
+// docs/architecture.md says who may include whom; here the sources and the libraries are held to it.
+#include "common/pages/architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::IsEmpty;
+
+bool is_source(const std::string& path) {
+  return path.ends_with(".h") || path.ends_with(".cpp") || path.ends_with(".cu") || path.ends_with(".cuh");
+}
+
+/// The folder of the table that a file of the tree belongs to.
+std::string folder_of(const std::string& path) {
+  const size_t first = path.find('/');
+  const std::string top = path.substr(0, first);
+  const bool test = path.ends_with("_test.cpp") || path.find("/exercise/") != std::string::npos;
+  if (top == "lessons" && test) return "tests";
+  return top == "common" ? path.substr(0, path.find('/', first + 1)) : top;
+}
+
+bool may_include_torch(const std::string& path, const std::map<std::string, std::string>& torch) {
+  if (folder_of(path) != "kernels") return torch.at(folder_of(path)) != "no";
+  const fs::path file(path);
+  return file.stem().string().ends_with("_torch") || file.stem() == "torch_binding" || file.stem() == "kernel_survey";
+}
+
+/// What is wrong with the includes of a tree, a line each: "file:line: what".
+std::vector<std::string> wrong_includes(const fs::path& root, const std::vector<TreeFolder>& folders) {
+  const auto allowed = reachable_folders(folders);
+  std::map<std::string, std::string> torch;
+  for (const TreeFolder& folder : folders) torch[folder.path] = folder.torch;
+  const std::regex include("^\\s*#\\s*include\\s*([\"<])([^\">]+)[\">].*"), of_torch("^(torch|ATen|c10)/.*");
+  std::vector<std::string> wrong;
+  for (const char* top : {"common", "kernels", "lessons", "bench", "tests"}) {
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string path = entry.path().lexically_relative(root).generic_string();
+      if (!entry.is_regular_file() || !is_source(path)) continue;
+      const std::string from = folder_of(path);
+      if (!allowed.contains(from)) {
+        wrong.push_back(path + ": its folder " + from + " has no row in docs/architecture.md");
+        continue;
+      }
+      std::istringstream text(test::read_text(entry.path()));
+      size_t number = 0;
+      for (std::string line; std::getline(text, line);) {
+        ++number;
+        std::smatch match;
+        if (!std::regex_match(line, match, include)) continue;
+        const std::string name = match[2];
+        const auto report = [&](const std::string& what) {
+          wrong.push_back(path + ":" + std::to_string(number) + ": " + line + ": " + what);
+        };
+        if (match[1] == "<") {
+          if (name.starts_with("tenfold/") && !path.starts_with("tests/install/"))
+            report("that is the name after installation");
+          if (std::regex_match(name, of_torch) && !may_include_torch(path, torch))
+            report("this must compile without LibTorch");
+          continue;
+        }
+        if (name.find("..") != std::string::npos) {
+          report("an include names the path in the tree");
+          continue;
+        }
+        const fs::path beside = entry.path().parent_path() / name;
+        if (fs::is_regular_file(beside)) continue;
+        if (!fs::is_regular_file(root / name)) {
+          report("there is no such file in the tree, and none in this folder");
+          continue;
+        }
+        const std::string to = folder_of(name);
+        if (to != from && !allowed.at(from).contains(to)) report(from + " may not include " + to);
+      }
+    }
+  }
+  return wrong;
+}
+
+std::vector<TreeFolder> folders_of_this_tree() {
+  return tree_folders(test::read_text(test::source_folder() / "docs" / "architecture.md"));
+}
+
+TEST(Architecture, EveryIncludeFollowsAnArrow) {
+  EXPECT_THAT(wrong_includes(test::source_folder(), folders_of_this_tree()), IsEmpty());
+}
+
+// The linker then forbids what the page forbids.
+TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
+  const auto allowed = reachable_folders(folders_of_this_tree());
+  const std::regex library("tenfold_library\\((\\w+)([^)]*)\\)"), linked("tenfold_(\\w+)");
+  const std::string cmake = test::read_text(test::source_folder() / "common" / "CMakeLists.txt");
+  std::set<std::string> found;
+  for (std::sregex_iterator at(cmake.begin(), cmake.end(), library), end; at != end; ++at) {
+    const std::string name = (*at)[1], links = (*at)[2];
+    if (name == "NAME") continue;  // the comment
+    found.insert("common/" + name);
+    ASSERT_TRUE(allowed.contains("common/" + name)) << name;
+    for (std::sregex_iterator to(links.begin(), links.end(), linked); to != end; ++to) {
+      EXPECT_TRUE(allowed.at("common/" + name).contains("common/" + (*to)[1].str()))
+          << "tenfold_" << name << " links tenfold_" << (*to)[1] << ", against docs/architecture.md";
+    }
+  }
+  for (const auto& [path, reached] : allowed) {
+    if (path.starts_with("common/") && path != "common/cli" && path != "common/probe")
+      EXPECT_TRUE(found.contains(path)) << path << " has no library of its own in common/CMakeLists.txt";
+  }
+}
+
+// --- that the check finds what it is for ---------------------------------------------------------------------------
+
+constexpr const char* kPage =
+    "text\n| folder | holds | includes | LibTorch |\n|---|---|---|---|\n"
+    "| `tests` | tests | `lessons` | yes |\n| `lessons` | lessons | `common/measure` | yes |\n"
+    "| `common/measure` | clocks | `common/base` | yes |\n| `common/base` | files | | no |\n\ntext | with | bars |\n";
+
+class WrongIncludes : public testing::Test {
+ protected:
+  WrongIncludes() {
+    write("common/base/files.h", "#include <string>\n");
+    write("common/measure/clock.h", "#include <torch/torch.h>\n#include \"common/base/files.h\"\n");
+    write("lessons/40_toy/lesson.cpp", "#include \"common/base/files.h\"\n#include \"toy.h\"\n");
+    write("lessons/40_toy/toy.h", "#include \"common/measure/clock.h\"\n");
+    write("lessons/40_toy/toy_test.cpp", "#include \"tests/support/support.h\"\n#include \"toy.h\"\n");
+    write("tests/support/support.h", "");
+  }
+  void write(const std::string& name, const std::string& text) const { test::write_text(scratch_.path() / name, text); }
+  std::vector<std::string> found() const { return wrong_includes(scratch_.path(), tree_folders(kPage)); }
+  test::Scratch scratch_;
+};
+
+TEST_F(WrongIncludes, NoneInATreeThatKeepsToThem) { EXPECT_THAT(found(), IsEmpty()); }
+
+TEST_F(WrongIncludes, EachKindIsFound) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"#include \"common/measure/clock.h\"", "common/base may not include common/measure"},
+      {"#include \"lessons/40_toy/toy.h\"", "common/base may not include lessons"},
+      {"  #  include \"../measure/clock.h\"", "names the path in the tree"},
+      {"#include \"clock.h\"", "no such file in the tree"},
+      {"#include <tenfold/clock.h>", "the name after installation"},
+      {"#include <c10/util/Exception.h>", "without LibTorch"},
+  };
+  for (const auto& [line, what] : wrong) {
+    write("common/base/text.h", std::string("#pragma once\n") + line + "\n");
+    EXPECT_THAT(found(), testing::ElementsAre(
+                             testing::AllOf(testing::StartsWith("common/base/text.h:2: "), testing::HasSubstr(what))))
+        << line;
+  }
+}
+
+TEST_F(WrongIncludes, AFolderWithoutARowIsFound) {
+  write("common/new/new.h", "");
+  EXPECT_THAT(found(), testing::ElementsAre(testing::HasSubstr("common/new has no row")));
+}
+
+TEST(TreeFolders, WhatTheTableSays) {
+  const std::vector<TreeFolder> folders = tree_folders(kPage);
+  ASSERT_EQ(folders.size(), 4U);
+  EXPECT_EQ(folders[1].path, "lessons");
+  EXPECT_EQ(folders[1].includes, std::vector<std::string>{"common/measure"});
+  EXPECT_EQ(folders[3].torch, "no");
+  EXPECT_EQ(reachable_folders(folders).at("lessons"), (std::set<std::string>{"common/base", "common/measure"}));
+  const std::string picture = arrows_markdown(folders);
+  EXPECT_NE(picture.find("  lessons([lessons])\n"), std::string::npos) << picture;
+  EXPECT_NE(picture.find("  common_base[common/base]\n"), std::string::npos) << picture;
+  EXPECT_NE(picture.find("  common_measure --> common_base\n"), std::string::npos) << picture;
+}
+
+TEST(TreeFolders, ABrokenTableIsRefused) {
+  const auto replaced = [](const std::string& what, const std::string& by) {
+    std::string page = kPage;
+    return page.replace(page.find(what), what.size(), by);
+  };
+  EXPECT_THROW(tree_folders("no table"), std::invalid_argument);
+  EXPECT_THROW(tree_folders(replaced("| `common/base` | files | | no |", "| `common/base` | files | no |")),
+               std::invalid_argument);
+  EXPECT_THROW(tree_folders(replaced("`common/measure` | yes", "`common/clocks` | yes")), std::invalid_argument);
+  EXPECT_THROW(tree_folders(replaced("files | | no", "files | `lessons` | no")), std::invalid_argument) << "a circle";
+  EXPECT_THROW(tree_folders(replaced("| `tests`", "| `lessons`")), std::invalid_argument) << "two rows";
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,0 +1,236 @@
+#include "toy.h"
+
+#include <gmock/gmock.h>
+
+#include "common/base/flags.h"
+#include "common/harness/options.h"
+#include "common/harness/passes.h"
+#include "common/harness/timed_block.h"
+
+#include "tests/support/support.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+constexpr tenfold::Setting<double> kShare{"share", 0.5, "of nothing in particular"};
+constexpr tenfold::Setting<std::string> kWay{"way", "fast", "how it goes", {"fast", "slow"}};
+constexpr tenfold::Setting<bool> kCold{"cold", {false, true, true}, "whether it is cold"};
+
+tenfold::Lesson lesson_with_settings() {
+  auto lesson = toy::lesson();
+  lesson.settings.insert(lesson.settings.end(), {kShare, kWay, kCold});
+  return lesson;
+}
+
+tenfold::Options parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "99_toy");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  return tenfold::parse_options(static_cast<int>(argv.size()), argv.data(), lesson_with_settings()).value();
+}
+
+TEST(Options, Defaults) {
+  const auto options = parse({});
+  EXPECT_EQ(options.preset.name, "quick");
+  EXPECT_EQ(options.threads, 1);
+  EXPECT_EQ(options.seed, 1234U);
+  EXPECT_FALSE(options.size);
+  EXPECT_FALSE(options.rounds);
+}
+
+TEST(Options, AllFlags) {
+  const auto options =
+      parse({"--preset", "full",  "--size",    "gpu8",  "--device",  "cpu",     "--case",        "toy",      "--only",
+             "twin",     "--set", "repeat=1",  "--set", "share=2.5", "--sweep", "way=fast,slow", "--rounds", "7",
+             "--seed",   "9",     "--threads", "2",     "--json",    "x",       "--trace",       "y"});
+  EXPECT_EQ(options.preset.name, "full");
+  EXPECT_EQ(options.size, tenfold::Size::gpu8);
+  EXPECT_EQ(options.set.at("repeat"), tenfold::SettingValue{int64_t{1}});
+  EXPECT_EQ(options.set.at("share"), tenfold::SettingValue{2.5});
+  EXPECT_EQ(options.sweep->values, (std::vector<tenfold::SettingValue>{std::string("fast"), std::string("slow")}));
+  EXPECT_EQ(options.rounds, 7);
+  EXPECT_EQ(options.json, "x");
+  EXPECT_EQ(options.trace, "y");
+}
+
+// One row for both: the driver's help of a flag is the lesson's.
+TEST(Options, ALessonAndTheDriverSayTheSameOfAFlag) {
+  testing::internal::CaptureStdout();
+  std::vector<std::string> words{"99_toy", "--help"};
+  std::vector<char*> argv{words[0].data(), words[1].data()};
+  EXPECT_FALSE(tenfold::parse_options(2, argv.data(), toy::lesson()));
+  const auto lesson = tenfold::test::flags_of_help(testing::internal::GetCapturedStdout());
+  auto driver = tenfold::test::flags_of_help(tenfold::test::help_of_driver("run"));
+  EXPECT_EQ(lesson.size(), tenfold::lesson_flags().size() + 1) << "the rows, and --help";
+  EXPECT_EQ(driver.erase("--out"), 1U);
+  EXPECT_EQ(driver, lesson);
+}
+
+TEST(Options, TheHelpNamesEveryChoiceAndTheDefaults) {
+  for (const auto& flag : tenfold::lesson_flags()) {
+    for (const auto& choice : flag.choices) EXPECT_THAT(flag.help, HasSubstr(choice)) << flag.name;
+  }
+  const auto options = parse({});
+  EXPECT_THAT(tenfold::lesson_flag("--preset").help, HasSubstr(options.preset.name + " (the default"));
+  EXPECT_THAT(tenfold::lesson_flag("--device").help, HasSubstr(options.device + " (the default"));
+  EXPECT_THAT(tenfold::lesson_flag("--seed").help, HasSubstr(std::to_string(options.seed) + " unless given"));
+  EXPECT_THAT(tenfold::lesson_flag("--threads").help, HasSubstr(std::to_string(options.threads) + " unless given"));
+  EXPECT_THAT(tenfold::lesson_flag("--rounds").help, HasSubstr("under " + std::to_string(tenfold::kFewestRounds)));
+}
+
+TEST(Options, EveryChoiceOfTheTableIsUnderstood) {
+  for (const auto& name : tenfold::lesson_flag("--preset").choices)
+    EXPECT_EQ(parse({"--preset", name}).preset.name, name);
+  for (const auto& name : tenfold::lesson_flag("--size").choices)
+    EXPECT_EQ(to_string(*parse({"--size", name}).size), name);
+  for (const auto& name : tenfold::lesson_flag("--device").choices) EXPECT_EQ(parse({"--device", name}).device, name);
+}
+
+TEST(Options, ANameMayHoldACommaAndAFlagMayBeRepeated) {
+  auto lesson = toy::lesson();
+  lesson.techniques.push_back({"packed, one mask", toy::plain});
+  std::vector<std::string> words{"99_toy", "--only", "packed, one mask", "--only", "twin",
+                                 "--case", "a",      "--case",           "b, c"};
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  const auto options = tenfold::parse_options(static_cast<int>(argv.size()), argv.data(), lesson).value();
+  EXPECT_EQ(options.only, (std::vector<std::string>{"packed, one mask", "twin"}));
+  EXPECT_EQ(options.cases, (std::vector<std::string>{"a", "b, c"}));
+}
+
+TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> calls = {
+      {{"--rounds", "0"}, "--rounds 0: expected 1 or more"},
+      {{"--rounds", "-3"}, "--rounds -3: expected 1 or more"},
+      {{"--rounds", "six"}, "--rounds six: expected a whole number, 1 or more"},
+      {{"--rounds", "6.5"}, "--rounds 6.5: expected a whole number, 1 or more"},
+      {{"--rounds", "2147483648"}, "--rounds 2147483648: expected 1 to 2147483647"},
+      {{"--threads", "0"}, "--threads 0: expected 1 or more"},
+      {{"--threads", "-99999999999999999999"}, "--threads -99999999999999999999: expected 1 or more"},
+      {{"--seed", "-1"}, "--seed -1: expected 0 or more"},
+      {{"--seed", "99999999999999999999"}, "--seed 99999999999999999999: expected 0 to 9223372036854775807"},
+      {{"--size", "gpu9"}, "--size gpu9: expected cpu, gpu8 or gpu80; did you mean 'gpu8'?"},
+      {{"--device", "tpu"}, "--device tpu: expected auto, cpu or cuda; did you mean 'cpu'?"},
+      {{"--preset", "slow"}, "--preset slow: expected smoke, quick or full"},
+      {{"--preset", "a\nb"}, "--preset a b: expected smoke, quick or full"},
+      {{"--seed", "1", "--seed", "2"}, "--seed: was given 2 times; give it once"},
+      {{"--json", ""}, "--json: its value is empty; expected FILE"},
+      {{"--set", "way=slwo"}, "--set way=slwo: expected one of fast, slow; did you mean 'slow'?"},
+      {{"--set", "cold=maybe"}, "--set cold=maybe: expected true or false"},
+      {{"--set", "share=nan"}, "--set share=nan: expected a number"},
+      {{"--set", "repeat=1e3"}, "--set repeat=1e3: expected a whole number"},
+  };
+  for (const auto& [words, said] : calls) {
+    EXPECT_EQ(tenfold::test::message_of<tenfold::UsageError>([&] { parse(words); }), said);
+  }
+  EXPECT_EQ(parse({"--rounds", "2147483647"}).rounds, 2147483647);
+  EXPECT_EQ(parse({"--seed", "9223372036854775807"}).seed, 9223372036854775807U);
+  EXPECT_EQ(parse({"--seed", "0"}).seed, 0U);
+}
+
+TEST(Options, WhatWasGivenCanBeHandedOn) {
+  const std::vector<std::string> words{"--case", "a, b", "--describe", "--set", "x=1", "--set", "y=2"};
+  const tenfold::GivenFlags given{{"--set", {"x=1", "y=2"}}, {"--describe", {}}, {"--case", {"a, b"}}};
+  EXPECT_EQ(tenfold::as_arguments(given), words);
+}
+
+TEST(Options, PresetsPromiseWhatTheMethodSays) {
+  EXPECT_GE(tenfold::preset_named("quick").rounds, tenfold::kFullRounds);
+  EXPECT_GE(tenfold::preset_named("full").rounds, tenfold::kFullRounds);
+  EXPECT_LE(tenfold::preset_named("smoke").lesson_seconds, 5);
+  EXPECT_LE(tenfold::preset_named("quick").lesson_seconds, 25);
+  EXPECT_LE(tenfold::preset_named("full").case_seconds, 60);
+  EXPECT_GE(tenfold::preset_named("quick").builds, tenfold::kFewestBuilds);
+  EXPECT_EQ(tenfold::preset_named("full").builds, 2 * tenfold::kFewestBuilds);
+  EXPECT_EQ(tenfold::preset_named("quick").block_seconds, 0.01);
+}
+
+TEST(Options, SetOverridesEveryCase) {
+  auto lesson = toy::lesson();
+  lesson.cases = {{"one", {toy::kRepeat(4)}}, {"two", {toy::kRepeat(8)}}};
+  std::vector<std::string> others;
+  const auto chosen = tenfold::chosen_cases(lesson, parse({"--set", "repeat=2"}), 1, others);
+  ASSERT_EQ(chosen.size(), 2U);
+  for (const auto& one : chosen)
+    EXPECT_EQ(one.settings(tenfold::Size::cpu).at("repeat"), tenfold::SettingValue{int64_t{2}});
+}
+
+TEST(Options, CasesThatNeedOtherRanksAreLeftToOtherStarts) {
+  auto lesson = toy::lesson();
+  lesson.cases = {{"alone", {}}, {"pair", {}, {}, "", {{"dp", 2}}}, {"square", {}, {}, "", {{"dp", 2}, {"tp", 2}}}};
+  for (const auto& [ranks, name] : std::map<int, std::string>{{1, "alone"}, {2, "pair"}, {4, "square"}}) {
+    std::vector<std::string> others;
+    const auto chosen = tenfold::chosen_cases(lesson, parse({}), ranks, others);
+    ASSERT_EQ(chosen.size(), 1U);
+    EXPECT_EQ(chosen[0].name, name);
+    EXPECT_EQ(others.size(), 2U);
+  }
+}
+
+TEST(Options, HelpShowsTheSettings) {
+  testing::internal::CaptureStdout();
+  std::vector<std::string> words{"99_toy", "--help"};
+  std::vector<char*> argv{words[0].data(), words[1].data()};
+  EXPECT_FALSE(tenfold::parse_options(2, argv.data(), lesson_with_settings()));
+  const std::string help = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(help, testing::ContainsRegex("way +fast +how it goes: fast, slow"));
+  EXPECT_THAT(help, testing::ContainsRegex("cold +false, gpu8 true, gpu80 true +whether it is cold"));
+}
+
+TEST(Trial, ReadsASettingThroughItsDeclaration) {
+  constexpr tenfold::Setting<int64_t> kBatch{"batch", {4, 8, 16}, "samples"};
+  constexpr tenfold::Setting<int64_t> kLayers{"layers", 6, "layers"};
+  auto record = std::make_shared<tenfold::TrialRecord>();
+  record->given = {{"batch", int64_t{32}}, {"share", 0.25}, {"way", std::string("slow")}};
+  tenfold::Trial trial(record);
+  EXPECT_EQ(trial.get(kBatch), 32);
+  EXPECT_EQ(trial.get(kShare), 0.25);
+  EXPECT_EQ(trial.get(kWay), "slow");
+  EXPECT_EQ(trial.get(kLayers), 6);
+  EXPECT_EQ(record->read.at("layers"), tenfold::SettingValue{int64_t{6}});
+  record->given.clear();
+  trial.size = tenfold::Size::gpu8;
+  EXPECT_EQ(trial.get(kBatch), 8);
+  EXPECT_TRUE(trial.get(kCold));
+  trial.note("n", 2, "steps");
+  EXPECT_EQ(record->notes.at("n").unit, "steps");
+  EXPECT_THROW(trial.skip("why"), tenfold::Skipped);
+}
+
+using tenfold::block_steps;
+
+TEST(BlockSteps, OneStepOrTenMilliseconds) {
+  EXPECT_EQ(block_steps({{0.028}, {0.0005}, {0.004}}, 0.01, false), (std::vector<int64_t>{1, 20, 3}));
+  EXPECT_EQ(block_steps({{0.028}, {0.0005}}, 0, false), (std::vector<int64_t>{1, 1})) << "a smoke run";
+}
+
+// However its costs happened to be measured, identical code runs identical blocks.
+TEST(BlockSteps, StepsAboutAsLongAsTheBaselinesGetAsMany) {
+  EXPECT_EQ(block_steps({{0.0010}, {0.00085}, {0.0012}, {0.0030}}, 0.01, false), (std::vector<int64_t>{12, 12, 12, 4}));
+}
+
+TEST(BlockSteps, ASwitchThatCostsMoreThanOnePercentLengthensTheBlock) {
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 0.0001}}, 0.01, false)[0], 1);
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 0.0006}}, 0.01, false)[0], 3);
+  EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 5}}, 0.01, false)[0], 50) << "never beyond a second";
+}
+
+TEST(BlockSteps, ThreadsAndDevicesShareTheLongestBlock) {
+  // One step more than batches that may be ready, and the others as long.
+  EXPECT_EQ(block_steps({{0.01}, {.seconds = 0.02, .threads = true, .batches_ahead = 2}}, 0.01, false),
+            (std::vector<int64_t>{6, 3}));
+  EXPECT_EQ(block_steps({{0.01}, {0.05}}, 0.01, false), (std::vector<int64_t>{1, 1}))
+      << "nothing is at work between their blocks";
+  EXPECT_EQ(block_steps({{0.001}, {0.030}}, 0.01, true), (std::vector<int64_t>{90, 3}))
+      << "three steps and 50 ms on a device";
+}
+
+TEST(Trial, SizesChooseTheirValue) {
+  tenfold::Trial trial(std::make_shared<tenfold::TrialRecord>());
+  EXPECT_EQ(trial.by_size(1, 2, 3), 1);
+  trial.size = tenfold::Size::gpu80;
+  EXPECT_EQ(trial.by_size(1, 2, 3), 3);
+}
+
+}  // namespace

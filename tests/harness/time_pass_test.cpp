@@ -1,0 +1,151 @@
+// The time pass by itself: how many rounds it measures, and which case gets the time that is left.
+#include "common/harness/time_pass.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "common/result/judge.h"
+
+#include "toy.h"
+
+namespace {
+
+/// A case ready to be timed.
+class Timed {
+ public:
+  /// `peak_bytes` is what each variant's step is said to take.
+  explicit Timed(tenfold::Lesson lesson, const std::string& preset = "quick", int64_t peak_bytes = 0)
+      : lesson_(std::move(lesson)), progress_(false) {
+    options_.preset = tenfold::preset_named(preset);
+    run_ =
+        std::make_unique<tenfold::CaseRun>(tenfold::CaseRun{.lesson = lesson_,
+                                                            .chosen = {.name = "toy", .compared = lesson_.cases.data()},
+                                                            .options = options_,
+                                                            .world = world_,
+                                                            .device = torch::kCPU,
+                                                            .machine = machine_,
+                                                            .size = tenfold::Size::cpu,
+                                                            .clean = tenfold::GlobalState::capture(torch::kCPU),
+                                                            .progress = progress_,
+                                                            .groups = groups_,
+                                                            .mesh = {},
+                                                            .candidates = {}});
+    add(lesson_.baseline);
+    for (const auto& technique : lesson_.techniques) add(technique);
+    for (tenfold::Candidate& candidate : run_->candidates) {
+      candidate.result.peak_bytes["allocated"] = candidate.resting_bytes = peak_bytes;
+    }
+    pass = std::make_unique<tenfold::TimePass>(*run_);
+  }
+
+  size_t rounds() const { return run_->candidates[0].result.blocks.at(0).size(); }
+  const std::vector<int64_t>& builds() const { return run_->candidates[0].result.blocks.at(0).build; }
+  const tenfold::World& world() const { return world_; }
+  std::unique_ptr<tenfold::TimePass> pass;
+
+ private:
+  void add(const tenfold::Variant& variant) {
+    run_->candidates.push_back({variant.name, &variant, nullptr});
+    run_->candidates.back().result.name = variant.name;
+  }
+
+  tenfold::Lesson lesson_;
+  tenfold::Options options_;
+  tenfold::World world_;
+  tenfold::CountedGroups groups_{world_};
+  tenfold::Machine machine_;
+  tenfold::Progress progress_;
+  std::unique_ptr<tenfold::CaseRun> run_;
+};
+
+/// A twin that takes four times as long for a while, and then does not: a block tells little about the next.
+tenfold::Lesson unsteady() {
+  auto lesson = toy::lesson();
+  lesson.techniques = {{"unsteady", [](const tenfold::Trial& trial) {
+                          tenfold::Step step = toy::plain(trial);
+                          step.update = [fn = step.update, calls = std::make_shared<int>(0)] {
+                            std::this_thread::sleep_for(std::chrono::milliseconds(++*calls / 17 % 3 == 0 ? 4 : 1));
+                            return fn();
+                          };
+                          return step;
+                        }}};
+  return lesson;
+}
+
+TEST(TimePass, MeasuresTwelveRoundsHoweverLittleTimeThereIs) {
+  Timed timed(toy::lesson());
+  timed.pass->first_slice(0);
+  EXPECT_EQ(timed.rounds(), static_cast<size_t>(tenfold::kFullRounds));
+}
+
+TEST(TimePass, ASliceAddsWholeBuilds) {
+  Timed timed(toy::lesson());
+  timed.pass->first_slice(0);
+  const int64_t last = timed.builds().back();
+  timed.pass->next_slice(0);
+  EXPECT_EQ(timed.rounds(), tenfold::kFullRounds + 2U);
+  EXPECT_EQ(timed.builds().back(), last + 1);
+  timed.pass->next_slice(2);
+  EXPECT_GE(timed.rounds(), tenfold::kFullRounds + 6U);
+  EXPECT_EQ(timed.builds().back(), last + 2);
+}
+
+TEST(TimePass, TimeThatIsLeftGoesWhereTheIntervalIsWide) {
+  Timed steady(toy::lesson()), wide(unsteady());
+  steady.pass->first_slice(0.5);
+  wide.pass->first_slice(0.5);
+  ASSERT_GT(wide.pass->width(), steady.pass->width());
+  const size_t steady_rounds = steady.rounds(), wide_rounds = wide.rounds();
+  int told = 0;
+  tenfold::share_time({steady.pass.get(), wide.pass.get()}, steady.world(), 3,
+                      [&](const tenfold::TimePass&, double part) {
+                        EXPECT_GE(part, 0);
+                        EXPECT_LE(part, 1);
+                        ++told;
+                      });
+  EXPECT_GT(told, 0);
+  EXPECT_GT(wide.rounds() - wide_rounds, 0U);
+  EXPECT_GT(wide.pass->seconds_spent(), steady.pass->seconds_spent())
+      << steady.rounds() - steady_rounds << " more rounds of the steady one";
+}
+
+TEST(TimePass, OnlyTheLargestStepCountsBesidesWhatRests) {
+  EXPECT_EQ(tenfold::bytes_together({{2, 20}, {2, 20}, {3, 24}}), 2 + 2 + 3 + 21);
+  EXPECT_EQ(tenfold::bytes_together({}), 0);
+}
+
+TEST(TimePass, WhatDoesNotFitTogetherIsBuiltForEachBlockAndWarmedUpByTime) {
+  int built = 0, stepped = 0;
+  auto lesson = toy::lesson();
+  lesson.techniques = {{"counted", [&](const tenfold::Trial& trial) {
+                          ++built;
+                          tenfold::Step step = toy::plain(trial);
+                          step.update = [&stepped, fn = step.update] {
+                            ++stepped;
+                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                            return fn();
+                          };
+                          return step;
+                        }}};
+  Timed timed(std::move(lesson), "smoke", int64_t{1} << 60);
+  timed.pass->first_slice(0);
+  EXPECT_EQ(timed.rounds(), 2U);
+  EXPECT_EQ(built, 3) << "for its costs, and for each of its two blocks";
+  // A warm-up of 0.2 s has five pairs of these steps, unless the machine stretches them.
+  EXPECT_GT(stepped, 5 * built) << "more than two steps to warm up and some that are timed";
+}
+
+TEST(TimePass, NothingToCompareIsNothingToDo) {
+  auto lesson = toy::lesson();
+  lesson.techniques.clear();
+  Timed timed(std::move(lesson));
+  EXPECT_TRUE(timed.pass->done());
+  timed.pass->first_slice(0.1);
+  tenfold::share_time({timed.pass.get()}, timed.world(), 1,
+                      [](const tenfold::TimePass&, double) { FAIL() << "there is nothing to time"; });
+}
+
+}  // namespace

@@ -1,0 +1,292 @@
+// Trainings from end to end: linear models that are trained for real in milliseconds.
+#include "toy.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "common/measure/training_clock.h"
+#include "common/result/judge.h"
+
+namespace {
+
+using tenfold::CaseResult;
+using tenfold::Learned;
+using tenfold::Quality;
+using testing::HasSubstr;
+using toy::Tensor;
+using toy::Trial;
+using namespace tenfold::expect;
+
+constexpr tenfold::Setting<int64_t> kUpdates{"updates", 60, "updates of a training"};
+
+/// How a run differs from the baseline.
+struct Way {
+  double learning_rate = 0.02;
+  int passes = 1;  ///< forward passes of an update, of which the last one counts
+};
+
+/// Learns a linear function from noisy samples, which the seed draws, and is asked about others.
+Learned train(const Trial& trial, const Way& way) {
+  const Tensor truth = torch::randn({16, 1}), inputs = torch::randn({256, 16}), unseen = torch::randn({256, 16});
+  const Tensor targets = inputs.matmul(truth) + 0.1 * torch::randn({256, 1}), answers = unseen.matmul(truth);
+  torch::nn::Linear model(16, 1);
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(way.learning_rate));
+  tenfold::TrainingClock clock(trial.device);
+  for (int64_t update = 1; update <= trial.get(kUpdates); ++update) {
+    optimizer.zero_grad();
+    Tensor loss;
+    for (int i = 0; i < way.passes; ++i) loss = torch::mse_loss(model(inputs), targets);
+    loss.backward();
+    optimizer.step();
+    if (update % 6 == 0) clock.evaluate([&] { return torch::mse_loss(model(unseen), answers).item<double>(); });
+  }
+  return clock.learned();
+}
+
+tenfold::Run run_of(const std::string& name, const Way& way, tenfold::ExpectTrained expected = {}) {
+  return {name, [way](const Trial& trial) { return train(trial, way); }, expected};
+}
+
+tenfold::Lesson lesson_of(const std::vector<tenfold::Run>& techniques) {
+  auto lesson = toy::lesson();
+  lesson.settings.push_back(kUpdates);
+  tenfold::Training training{.name = "to the end",
+                             .metric = {.name = "validation loss", .margin = 0.1, .relative = true},
+                             .runs = {run_of("plain", {})}};
+  training.runs.insert(training.runs.end(), techniques.begin(), techniques.end());
+  lesson.trainings = {training};
+  return lesson;
+}
+
+/// Only the training.
+toy::Ran run(const tenfold::Lesson& lesson, std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--case", "to the end"});
+  return toy::run(lesson, flags);
+}
+
+TEST(Training, FindsOutWhoTrainsWorseAndWhoSlower) {
+  const auto ran =
+      run(lesson_of({run_of("twin", {}, NOT_WORSE), run_of("hardly learns", {.learning_rate = 0.004}, WORSE),
+                     run_of("learns more", {.learning_rate = 0.05}, {NOT_WORSE, FASTER}),
+                     run_of("does it thirty times", {.passes = 30}, {NOT_WORSE, SLOWER})}),
+          {"--preset", "quick"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  ASSERT_EQ(ran.result.cases.size(), 1U);
+  const CaseResult& c = ran.result.cases[0];
+  EXPECT_EQ(c.kind, "training");
+  EXPECT_EQ(c.metric->name, "validation loss");
+  EXPECT_EQ(tenfold::seeds_of(c), 6);
+  EXPECT_EQ(std::get<int64_t>(c.settings.at("updates")), 60);
+  ASSERT_EQ(c.verdicts.size(), 4U);
+  const auto &twin = c.verdicts[0], &worse = c.verdicts[1], &better = c.verdicts[2], &slower = c.verdicts[3];
+  EXPECT_EQ(twin.quality->label, "NOT WORSE");
+  EXPECT_EQ(twin.quality->low, 0) << "the same seed is the same training";
+  EXPECT_EQ(twin.quality->high, 0);
+  EXPECT_EQ(twin.quality->reached, 6);
+  EXPECT_EQ(worse.quality->label, "WORSE");
+  EXPECT_EQ(worse.quality->reached, 0);
+  EXPECT_FALSE(worse.speed.ratio) << "who never gets there has no time to it";
+  EXPECT_EQ(better.quality->label, "NOT WORSE");
+  EXPECT_LT(*better.quality->high, 0);
+  EXPECT_EQ(slower.quality->label, "NOT WORSE");
+  EXPECT_EQ(slower.speed.label, "SLOWER");
+  for (const auto& verdict : c.verdicts) EXPECT_EQ(verdict.as_expected.quality, true) << verdict.technique;
+  EXPECT_EQ(slower.as_expected.speed, true);
+  EXPECT_THAT(ran.out, HasSubstr("hardly learns"));
+  EXPECT_THAT(ran.out, HasSubstr("reached by 0 of 6 seeds"));
+  EXPECT_THAT(ran.out, HasSubstr("lower is better; margin "));
+}
+
+TEST(Training, AWorseOneThatWasNotExpectedIsASurpriseAndNoFailure) {
+  const auto ran =
+      run(lesson_of({run_of("hardly learns", {.learning_rate = 0.004}, NOT_WORSE)}), {"--preset", "quick"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.result.cases[0].verdicts[0].as_expected.quality, false);
+  EXPECT_THAT(ran.out, HasSubstr("SURPRISE"));
+}
+
+TEST(Training, SmokeIsOneSeedAndNoVerdict) {
+  const auto ran =
+      run(lesson_of({run_of("hardly learns", {.learning_rate = 0.004}, NOT_WORSE)}), {"--preset", "smoke"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const CaseResult& c = ran.result.cases[0];
+  EXPECT_EQ(tenfold::seeds_of(c), 1);
+  EXPECT_EQ(c.verdicts[0].quality->label, "UNDECIDED");
+  EXPECT_FALSE(c.verdicts[0].quality->low);
+  EXPECT_FALSE(c.verdicts[0].as_expected.quality);
+}
+
+// What a seed does must not hang on what trained before it, and each seed is another training.
+TEST(Training, EverySeedIsRepeatedByItself) {
+  const auto lesson = lesson_of({run_of("twin", {})});
+  const auto all = run(lesson, {"--rounds", "4", "--seed", "7"}), third = run(lesson, {"--rounds", "1", "--seed", "9"});
+  const auto& qualities = all.result.cases[0].variants[1].quality.at("validation loss");
+  ASSERT_EQ(qualities.size(), 4U);
+  EXPECT_EQ(std::set<double>(qualities.begin(), qualities.end()).size(), 4U);
+  EXPECT_EQ(third.result.cases[0].variants[1].quality.at("validation loss"), std::vector<double>{qualities[2]});
+  EXPECT_EQ(all.result.cases[0].variants[1].curves->at(2).quality,
+            third.result.cases[0].variants[1].curves->at(0).quality);
+}
+
+TEST(Training, TheOrderIsDrawnAndThenReversed) {
+  std::vector<std::string> order;
+  std::vector<tenfold::Run> runs;
+  for (const char* name : {"b", "c", "d"}) {
+    runs.push_back({name, [&order, name](const Trial& trial) {
+                      order.emplace_back(name);
+                      return train(trial, {});
+                    }});
+  }
+  auto lesson = lesson_of(runs);
+  lesson.trainings[0].runs[0].train = [&order](const Trial& trial) {
+    order.emplace_back("a");
+    return train(trial, {});
+  };
+  run(lesson, {"--rounds", "12"});
+  ASSERT_EQ(order.size(), 48U);
+  std::set<std::vector<std::string>> drawn;
+  std::map<std::string, size_t> places;
+  for (size_t seed = 0; seed < 12; ++seed) {
+    const std::vector<std::string> one(order.begin() + static_cast<int64_t>(4 * seed),
+                                       order.begin() + static_cast<int64_t>(4 * seed + 4));
+    drawn.insert(one);
+    for (size_t i = 0; i < 4; ++i) places[one[i]] += i;
+  }
+  EXPECT_GE(drawn.size(), 4U);
+  for (const auto& [name, sum] : places) EXPECT_EQ(sum, 18U) << name << " has another mean place";
+}
+
+TEST(Training, FailuresAndSkipsAreTheirOwn) {
+  auto fails_later = std::make_shared<int>(0);
+  const auto lesson = lesson_of(
+      {run_of("twin", {}),
+       {"not a number", [](const Trial& trial) { return train(trial, {.learning_rate = 1e30}); }},
+       {"fails later",
+        [fails_later](const Trial& trial) {
+          if (++*fails_later == 3) throw std::runtime_error("a sentence that says what is wrong");
+          return train(trial, {});
+        }},
+       {"elsewhere", [](const Trial& trial) -> Learned { trial.skip("needs a device that is not here"); }},
+       {"never evaluated", [](const Trial& trial) { return tenfold::TrainingClock(trial.device).learned(); }}});
+  const auto ran = run(lesson, {"--preset", "quick"});
+  EXPECT_EQ(ran.code, 1) << "what is INVALID and should not be is a failure";
+  const CaseResult& c = ran.result.cases[0];
+  const auto check = [&](size_t i, const std::string& status, const std::string& failure, const std::string& label) {
+    EXPECT_EQ(c.variants[i].status, status) << c.variants[i].name;
+    EXPECT_EQ(c.variants[i].failure, failure) << c.variants[i].name;
+    EXPECT_EQ(c.verdicts[i - 1].quality->label, label) << c.variants[i].name;
+  };
+  check(1, "ok", "", "NOT WORSE");
+  check(2, "invalid", "not_finite", "INVALID");
+  check(3, "invalid", "error", "INVALID");
+  check(4, "skipped", "", "SKIPPED");
+  check(5, "invalid", "error", "INVALID");
+  EXPECT_TRUE(c.variants[3].quality.empty()) << "half of the seeds are no result";
+  EXPECT_FALSE(c.variants[3].curves);
+  EXPECT_EQ(c.variants[3].reason, "a sentence that says what is wrong");
+}
+
+TEST(Training, WithoutItsBaselineThereIsNoVerdict) {
+  auto lesson = lesson_of({run_of("twin", {})});
+  auto trained = std::make_shared<int>(0);
+  lesson.trainings[0].runs[0].train = [trained](const Trial& trial) {
+    if (++*trained == 2) throw std::runtime_error("a sentence that says what is wrong");
+    return train(trial, {});
+  };
+  const auto ran = run(lesson, {"--preset", "quick"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(*trained, 2) << "it goes on for nothing";
+  EXPECT_EQ(ran.result.cases[0].verdicts[0].quality->label, "INVALID");
+}
+
+TEST(Training, IsChosenDescribedAndSwept) {
+  const auto lesson = lesson_of({run_of("twin", {}), run_of("hardly learns", {.learning_rate = 0.004}, WORSE)});
+  const auto described = toy::run_plain(lesson, {"--describe"});
+  EXPECT_THAT(described.out, HasSubstr("\"trainings\""));
+  EXPECT_THAT(described.out, HasSubstr("\"hardly learns\""));
+  EXPECT_THAT(described.out, HasSubstr("\"relative\": true"));
+  const auto one = run(lesson, {"--rounds", "1", "--only", "twin"});
+  ASSERT_EQ(one.result.cases[0].variants.size(), 2U);
+  EXPECT_EQ(one.result.cases[0].variants[1].name, "twin");
+  const auto swept = run(lesson, {"--rounds", "6", "--sweep", "updates=6,12"});
+  ASSERT_EQ(swept.result.cases.size(), 2U);
+  EXPECT_EQ(swept.result.cases[1].name, "to the end updates=12");
+  EXPECT_EQ(swept.result.cases[1].variants[0].curves->at(0).quality.size(), 2U);
+  EXPECT_FALSE(swept.result.cases[1].verdicts[1].as_expected.quality) << "nothing is stated of a sweep's points";
+  const auto both = toy::run(lesson, {"--preset", "smoke"});
+  ASSERT_EQ(both.result.cases.size(), 2U);
+  EXPECT_EQ(both.result.cases[0].kind, "comparison");
+  EXPECT_EQ(run(lesson, {"--set", "repeat=2"}).code, 2) << "no run of the training reads it";
+}
+
+TEST(Training, WhatComparesNothingIsRefused) {
+  const auto refusal = [](const auto& change) {
+    auto lesson = lesson_of({run_of("twin", {})});
+    change(lesson.trainings[0]);
+    const auto ran = toy::run(lesson, {"--preset", "smoke"});
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    return ran.err;
+  };
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs.pop_back(); }), HasSubstr("needs two runs"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.metric.margin = 0; }), HasSubstr("a margin above 0"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs[1].name = "plain"; }), HasSubstr("are called 'plain'"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.name = "toy"; }), HasSubstr("cases are called 'toy'"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs[0].expected = WORSE; }), HasSubstr("which is its baseline"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.settings = {{"epochs", tenfold::SettingValue{int64_t{1}}}}; }),
+              HasSubstr("'epochs' is not declared"));
+}
+
+// --- the clock -----------------------------------------------------------------------------------------------------
+
+TEST(TrainingClock, StandsStillDuringAnEvaluation) {
+  tenfold::TrainingClock clock(torch::kCPU);
+  const auto sleep = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  for (int i = 0; i < 3; ++i) {
+    sleep(20);
+    clock.evaluate([&] {
+      sleep(300);
+      return 1.0;
+    });
+  }
+  const Learned learned = clock.learned();
+  EXPECT_GE(learned.curve.wall_ns.back(), 60'000'000);
+  EXPECT_LT(learned.curve.wall_ns.back(), 300'000'000);
+  EXPECT_LT(learned.curve.processor_ns.back(), 30'000'000) << "it slept";
+  EXPECT_FALSE(learned.one_thread) << "who sleeps waits: the wall's clock tells how long it takes";
+}
+
+TEST(TrainingClock, AnEvaluationLeavesRandomNumbersAndFlagsAlone) {
+  const auto numbers = [](bool evaluate) {
+    torch::manual_seed(3);
+    tenfold::TrainingClock clock(torch::kCPU);
+    if (evaluate) {
+      clock.evaluate([] {
+        EXPECT_FALSE(torch::GradMode::is_enabled());
+        return torch::rand({8}).sum().item<double>();
+      });
+    }
+    EXPECT_TRUE(torch::GradMode::is_enabled());
+    return torch::rand({4});
+  };
+  EXPECT_TRUE(torch::equal(numbers(true), numbers(false)));
+}
+
+TEST(TrainingClock, KnowsThreadsThatWorkForIt) {
+  const auto spin = [] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  };
+  tenfold::TrainingClock clock(torch::kCPU);
+  std::thread other(spin);
+  spin();
+  other.join();
+  clock.evaluate([] { return 0.0; });
+  EXPECT_FALSE(clock.learned().one_thread);
+}
+
+}  // namespace

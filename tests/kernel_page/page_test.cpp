@@ -1,0 +1,589 @@
+// The page of a kernel: tables, JSON, pictures and the model, on reports made by hand; and its flags.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "common/base/files.h"
+#include "common/base/flags.h"
+#include "common/base/text.h"
+#include "common/kernel_page/kernel_page.h"
+#include "common/kernel_page/picture.h"
+#include "common/kernel_page/report_text.h"
+#include "common/kernel_page/roofline.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold::simt {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+/// Tags that open and close in order, quotes around every attribute, no stray < or &: enough for what we write.
+bool well_formed(const std::string& xml) {
+  const std::regex tag(R"(^<(/?)([a-z]+)((?: [a-zA-Z0-9:-]+="[^"<]*")*)(/?)>)"),
+      entity(R"(^&(amp|lt|gt|quot|apos|#[0-9]+);)");
+  std::vector<std::string> open;
+  for (size_t at = 0; at < xml.size(); ++at) {
+    std::smatch match;
+    const auto begin = xml.begin() + static_cast<std::ptrdiff_t>(at);
+    if (xml[at] == '&') {
+      if (!std::regex_search(begin, xml.end(), entity)) return false;
+    } else if (xml[at] == '<') {
+      if (!std::regex_search(begin, xml.end(), match, tag)) return false;
+      if (match[1] == "/") {
+        if (open.empty() || open.back() != match[2]) return false;
+        open.pop_back();
+      } else if (match[4] != "/") {
+        open.push_back(match[2]);
+      }
+      at += static_cast<size_t>(match.length()) - 1;
+    } else if (open.empty() && !std::isspace(static_cast<unsigned char>(xml[at]))) {
+      return false;
+    }
+  }
+  return open.empty();
+}
+
+/// Lane i at `start + i * stride` bytes, for the first `active` lanes.
+std::array<int64_t, 32> lanes(int64_t start, int64_t stride, int active = 32) {
+  std::array<int64_t, 32> offsets{};
+  for (int64_t lane = 0; lane < 32; ++lane)
+    offsets[static_cast<size_t>(lane)] = lane < active ? start + lane * stride : -1;
+  return offsets;
+}
+
+Access global_access(int line, Kind kind, const std::string& buffer, int64_t requests, int64_t sectors,
+                     const std::array<int64_t, 32>& example) {
+  return {.where = {"kernels/flip/flip.cuh", line},
+          .space = Space::global,
+          .kind = kind,
+          .bytes = 4,
+          .buffer = buffer,
+          .requests = requests,
+          .lanes = requests * 32,
+          .sectors = sectors,
+          .example = example};
+}
+
+Access shared_access(int line, int64_t requests, int64_t wavefronts, int ways, const std::array<int64_t, 32>& example) {
+  return {.where = {"kernels/flip/flip.cuh", line},
+          .space = Space::shared,
+          .kind = Kind::load,
+          .bytes = 4,
+          .requests = requests,
+          .lanes = requests * 32,
+          .wavefronts = wavefronts,
+          .ideal_wavefronts = requests,
+          .worst_ways = ways,
+          .example = example};
+}
+
+/// A transpose of 1024 x 1024 floats without a tile: coalesced loads, strided stores.
+Report naive_report() {
+  Report report;
+  report.accesses = {global_access(2, Kind::load, "in", 32768, 131072, lanes(0, 4)),
+                     global_access(3, Kind::store, "out", 32768, 1048576, lanes(0, 4096)),
+                     shared_access(4, 1000, 32000, 32, lanes(0, 128))};
+  report.launches = 1, report.blocks = 1024, report.threads = 1048576, report.barriers = 1024;
+  report.unique_bytes_read = report.unique_bytes_written = 4194304;
+  return report;
+}
+
+KernelPage sample_page() {
+  return {.name = "flip",
+          .title = "Flip a matrix",
+          .shape = {{"rows", 1024}, {"columns", 1000}},
+          .rungs = {{"naive", "one thread for each element"}, {"tiled", "through shared memory"}},
+          .run = [](Device&, const Shape&, int) { return PageRun{0.25, 1e6, 8388608}; }};
+}
+
+RungResult sample_result(int rung = 0) {
+  RungResult result{.rung = rung, .run = {0.25, 1048576, 8388608}, .report = naive_report()};
+  result.modelled = roofline(gpu_named("A100"), result.report, result.run.flops);
+  return result;
+}
+
+Race sample_race() {
+  return {.first = {"kernels/flip/flip.cuh", 3},
+          .second = {"kernels/flip/flip.cuh", 4},
+          .buffer = "",
+          .offset = 128,
+          .first_thread = {{2, 0, 0}, {1, 0, 0}},
+          .second_thread = {{2, 0, 0}, {33, 0, 0}},
+          .count = 7};
+}
+
+class Page : public testing::Test {
+ protected:
+  Page() {
+    test::write_text(scratch_.path() / "kernels/flip/flip.cuh",
+                     "void flip() {\n  float v = in[i];\n    out[j] = v;  // <here>\n}\n");
+    setenv("TENFOLD_SOURCE_DIR", scratch_.path().c_str(), 1);
+  }
+  ~Page() override { unsetenv("TENFOLD_SOURCE_DIR"); }
+
+  /// What the page's program prints for these flags, and its exit code.
+  struct Ran {
+    int code;
+    std::string out, err;
+  };
+  Ran run(std::vector<std::string> flags, const KernelPage& page = sample_page()) const {
+    flags.insert(flags.begin(), "flip");
+    std::vector<char*> argv;
+    for (std::string& flag : flags) argv.push_back(flag.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = show(static_cast<int>(argv.size()), argv.data(), page);
+    return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+  }
+  test::Scratch scratch_;
+};
+
+void expect_width(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 120u) << line;
+}
+
+/// The cells of the table's row that begins with `first` and has `what` in it.
+std::vector<std::string> row_of(const std::string& table, const std::string& first, const std::string& what) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (!has(line, first) || !has(line, what)) continue;
+    std::vector<std::string> cells;
+    const std::regex gap(" {2,}");
+    for (std::sregex_token_iterator cell(line.begin(), line.end(), gap, -1), end; cell != end; ++cell) {
+      if (!cell->str().empty()) cells.push_back(*cell);
+    }
+    return cells;
+  }
+  return {};
+}
+
+TEST_F(Page, ARungShowsEachAccessWithItsNumbersAndItsSource) {
+  const std::string text = format_rung(sample_page(), {}, sample_result(), gpu_named("A100"));
+  using Cells = std::vector<std::string>;
+  EXPECT_EQ(row_of(text, "flip.cuh:2", "global"),
+            (Cells{"flip.cuh:2", "global load", "in", "4", "32,768", "32.0", "4.00 (4.00)", "-", "-"}))
+      << text;
+  EXPECT_EQ(row_of(text, "flip.cuh:3", "global"),
+            (Cells{"flip.cuh:3", "global store", "out", "4", "32,768", "32.0", "32.00 (4.00)", "-", "-"}))
+      << text;
+  EXPECT_EQ(row_of(text, "flip.cuh:4", "shared"),
+            (Cells{"flip.cuh:4", "shared load", "-", "4", "1,000", "32.0", "-", "32.00 (1.00)", "32-way"}))
+      << text;
+  for (const char* part :
+       {"flip: Flip a matrix", "rung 0 of 0 to 1, naive: one thread for each element", "rows=1024, columns=1000",
+        "1 launch, 1,024 blocks, 1,048,576 threads", "float v = in[i];", "out[j] = v;  // <here>", "result: right",
+        "0 races, 0 faults", "0.125 flop for each DRAM byte"}) {
+    EXPECT_TRUE(has(text, one_line(part)) || has(text, part)) << part << "\n" << text;
+  }
+  EXPECT_EQ(row_of(text, "asked for", "by the lanes")[1], "8.00 MiB") << text;
+  EXPECT_EQ(row_of(text, "moved", "sectors of all")[1], "36.0 MiB") << text;
+  EXPECT_EQ(row_of(text, "DRAM", "each touched")[1], "8.00 MiB") << text;
+  expect_width(text);
+}
+
+TEST_F(Page, EveryTimeIsCalledModelled) {
+  for (const GpuCeilings& gpu : known_gpus()) {
+    RungResult result = sample_result();
+    result.modelled = roofline(gpu, result.report, result.run.flops);
+    for (const std::string& text :
+         {format_rung(sample_page(), {}, result, gpu), format_ladder(sample_page(), {}, {result}, gpu)}) {
+      EXPECT_TRUE(has(text, "odelled")) << text;
+      EXPECT_TRUE(has(text, "never measured")) << text;
+      EXPECT_EQ(has(one_line(text), "L2's ceiling: " + gpu.l2_source), gpu.l2_bytes_per_clock > 0) << text;
+      expect_width(text);
+    }
+  }
+}
+
+TEST_F(Page, RacesAndFaultsNameBothLines) {
+  RungResult result = sample_result();
+  result.report.races = {sample_race()};
+  const Fault fault{FaultKind::out_of_bounds, {"kernels/flip/flip.cuh", 2}, "reads 4 bytes behind the end of 'in'.", 3};
+  result.report.faults.push_back(fault);
+  EXPECT_FALSE(result.good());
+  for (const std::string& text : {format_rung(sample_page(), {}, result, gpu_named("H100")),
+                                  format_ladder(sample_page(), {}, {result}, gpu_named("H100"))}) {
+    const std::string line = one_line(text);
+    EXPECT_TRUE(has(line, "RACE: store at flip.cuh:3 and load at flip.cuh:4 touch the same word of shared memory"))
+        << text;
+    EXPECT_TRUE(has(line, "7 times, first at byte 128: thread (1,0,0) and thread (33,0,0) of block (2,0,0)")) << text;
+    EXPECT_TRUE(has(line, "FAULT, out of bounds at flip.cuh:2: reads 4 bytes behind the end of 'in'. (3 times)"))
+        << text;
+    EXPECT_TRUE(has(line, "flip.cuh:3 out[j] = v;")) << text;
+    expect_width(text);
+  }
+}
+
+TEST_F(Page, TheLadderHasALineForEachRung) {
+  RungResult tiled = sample_result(1);
+  tiled.report.accesses[1].sectors = 131072;
+  tiled.report.accesses[2].wavefronts = 1000;
+  tiled.modelled = roofline(gpu_named("A100"), tiled.report, tiled.run.flops);
+  const std::string text = format_ladder(sample_page(), {{"rows", 7}}, {sample_result(), tiled}, gpu_named("A100"));
+  using Cells = std::vector<std::string>;
+  EXPECT_EQ(row_of(text, "0 naive", "right"), (Cells{"0 naive", "right", "4.00 (4.00)", "32.00 (4.00)", "32.00 (1.00)",
+                                                     "36.0 MiB", "4.50x", "5.23 us", "L2"}))
+      << text;
+  EXPECT_EQ(row_of(text, "1 tiled", "right"), (Cells{"1 tiled", "right", "4.00 (4.00)", "4.00 (4.00)", "1.00 (1.00)",
+                                                     "8.00 MiB", "1.00x", "4.11 us", "DRAM"}))
+      << text;
+  EXPECT_TRUE(has(text, "rows=7, columns=1000")) << text;
+  EXPECT_FALSE(has(text, " atomic ") || has(text, "atomic:")) << text;
+  tiled.report.accesses[1].kind = Kind::atomic;
+  const std::string with_atomics = format_ladder(sample_page(), {}, {sample_result(), tiled}, gpu_named("A100"));
+  EXPECT_EQ(row_of(with_atomics, "1 tiled", "right")[4], "4.00 (4.00)") << with_atomics;
+  EXPECT_TRUE(has(with_atomics, " atomic ")) << with_atomics;
+  expect_width(text);
+  expect_width(with_atomics);
+}
+
+TEST_F(Page, AWrongResultStandsOut) {
+  for (const double error : {1.5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    RungResult result = sample_result();
+    result.run.worst_error = error;
+    EXPECT_FALSE(result.good());
+    EXPECT_TRUE(has(format_rung(sample_page(), {}, result, gpu_named("H100")), "result: WRONG"));
+    EXPECT_TRUE(has(format_ladder(sample_page(), {}, {result}, gpu_named("H100")), "WRONG, largest error"));
+    const std::string json = format_json(sample_page(), {}, {result});
+    EXPECT_EQ(nlohmann::json::parse(json)["rungs"][0]["worst_error"].is_null(), !std::isfinite(error)) << json;
+  }
+}
+
+TEST_F(Page, ACopyThatHasNotLandedIsNamed) {
+  RungResult result = sample_result(1);
+  result.report.races = {sample_race()};
+  result.report.races[0].in_flight = true;
+  result.report.matrix_multiplies = 1;
+  const std::string text = one_line(format_rung(sample_page(), {}, result, gpu_named("H100")));
+  EXPECT_TRUE(has(text,
+                  "RACE: the asynchronous copy that begins at flip.cuh:3 may not have landed when load at flip.cuh:4 "
+                  "touches the same "
+                  "word of shared memory; 7 times"))
+      << text;
+  EXPECT_TRUE(has(text, "1 mma, ")) << text;
+  EXPECT_FALSE(has(one_line(format_rung(sample_page(), {}, sample_result(1), gpu_named("H100"))), "mma"));
+}
+
+TEST_F(Page, IdealSectors) {
+  Access access = global_access(1, Kind::load, "in", 10, 320, lanes(0, 128));
+  EXPECT_DOUBLE_EQ(ideal_sectors_per_request(access), 4);
+  access.bytes = 16;
+  EXPECT_DOUBLE_EQ(ideal_sectors_per_request(access), 16);
+  access.bytes = 4, access.lanes = 10;
+  EXPECT_DOUBLE_EQ(ideal_sectors_per_request(access), 1) << "one lane needs a whole sector";
+  access.requests = 0;
+  EXPECT_DOUBLE_EQ(ideal_sectors_per_request(access), 0);
+}
+
+TEST_F(Page, SourceLines) {
+  EXPECT_EQ(source_line({"kernels/flip/flip.cuh", 2}), "float v = in[i];");
+  EXPECT_EQ(source_line({(scratch_.path() / "kernels/flip/flip.cuh").string(), 1}), "void flip() {");
+  EXPECT_EQ(source_line({"kernels/flip/flip.cuh", 99}), "");
+  EXPECT_EQ(source_line({"kernels/flip/flip.cuh", 0}), "");
+  EXPECT_EQ(source_line({"kernels/none.cuh", 1}), "");
+}
+
+TEST_F(Page, JsonKeepsEveryField) {
+  RungResult result = sample_result(1);
+  result.report.races = {sample_race()};
+  const Fault fault{FaultKind::deadlock, {"f.cuh", 9}, "two warps wait for each other.", 1};
+  result.report.faults.push_back(fault);
+  result.report.warp_operations = 5, result.report.lane_accesses = 6, result.report.largest_shared_bytes = 4224;
+  result.report.unique_bytes_read = 64;
+  result.report.matrix_multiplies = 3, result.report.tensor_flops = 12288;
+  result.report.seconds = 12.5;
+  const std::string text = format_json(sample_page(), {{"rows", 3}}, {result});
+  const auto json = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(json["schema"], "tenfold.microscope/1");
+  EXPECT_EQ(json["kernel"], "flip");
+  EXPECT_EQ(json["shape"].dump(), R"({"rows":3,"columns":1000})");
+  const auto& rung = json["rungs"].at(0);
+  EXPECT_EQ(rung["rung"], 1);
+  EXPECT_EQ(rung["name"], "tiled");
+  EXPECT_EQ(rung["right"], true);
+  EXPECT_EQ(rung["worst_error"], 0.25);
+  EXPECT_EQ(rung["least_bytes"], 8388608);
+  const auto& report = rung["report"];
+  EXPECT_EQ(report["threads"], 1048576);
+  EXPECT_EQ(report["barriers"], 1024);
+  EXPECT_EQ(report["warp_operations"], 5);
+  EXPECT_EQ(report["matrix_multiplies"], 3);
+  EXPECT_EQ(report["tensor_flops"], 12288);
+  EXPECT_EQ(report["lane_accesses"], 6);
+  EXPECT_EQ(report["largest_shared_bytes"], 4224);
+  EXPECT_EQ(report["unique_bytes_read"], 64);
+  EXPECT_EQ(report["unique_bytes_written"], 4194304);
+  EXPECT_FALSE(has(text, "12.5")) << "the file must not change from run to run";
+  const auto& store = report["accesses"].at(1);
+  EXPECT_EQ(store["where"].dump(), R"({"file":"kernels/flip/flip.cuh","line":3})");
+  EXPECT_EQ(store["source"], "out[j] = v; // <here>");
+  EXPECT_EQ(store["space"], "global");
+  EXPECT_EQ(store["kind"], "store");
+  EXPECT_EQ(store["buffer"], "out");
+  EXPECT_EQ(store["requests"], 32768);
+  EXPECT_EQ(store["lanes"], 1048576);
+  EXPECT_EQ(store["sectors"], 1048576);
+  EXPECT_EQ(store["ideal_sectors_per_request"], 4.0);
+  EXPECT_EQ(store["example"].size(), 32u);
+  EXPECT_EQ(store["example"][31], 31 * 4096);
+  const auto& load = report["accesses"].at(2);
+  EXPECT_EQ(load["wavefronts"], 32000);
+  EXPECT_EQ(load["ideal_wavefronts"], 1000);
+  EXPECT_EQ(load["worst_ways"], 32);
+  const auto& race = report["races"].at(0);
+  EXPECT_EQ(race["first"]["line"], 3);
+  EXPECT_EQ(race["second_kind"], "load");
+  EXPECT_EQ(race["second_thread"].dump(), R"({"block":[2,0,0],"thread":[33,0,0]})");
+  EXPECT_EQ(race["count"], 7);
+  EXPECT_EQ(race["in_flight"], false);
+  EXPECT_EQ(report["faults"].at(0)["kind"], "deadlock");
+  EXPECT_EQ(rung["modelled"]["gpu"], "A100");
+  EXPECT_EQ(rung["modelled"]["measured"], false);
+  EXPECT_EQ(rung["modelled"]["bound"], "L2");
+  EXPECT_EQ(rung["modelled"]["parts"].size(), 4u);
+}
+
+// --- the model ----------------------------------------------------------------------------------------------------
+
+TEST(Roofline, TheSlowestPartIsTheBound) {
+  const GpuCeilings gpu{.key = "G",
+                        .name = "a GPU of round numbers",
+                        .sms = 10,
+                        .clock_hz = 1e9,
+                        .flops_per_s = 1e12,
+                        .dram_bytes_per_s = 1e11,
+                        .l2_bytes_per_clock = 1000,
+                        .l2_source = "nobody"};
+  Report report;
+  report.accesses = {global_access(1, Kind::load, "in", 1000, 32000, lanes(0, 128)),
+                     shared_access(2, 1000, 5000, 5, lanes(0, 4))};
+  report.unique_bytes_read = 100000, report.unique_bytes_written = 60000;
+  Roofline model = roofline(gpu, report, 1000);
+  ASSERT_EQ(model.parts.size(), 4u);
+  EXPECT_DOUBLE_EQ(model.parts[0].seconds, 1.6e-6);    // 160,000 B at 100 GB/s
+  EXPECT_DOUBLE_EQ(model.parts[1].seconds, 1.024e-6);  // 32,000 sectors of 32 B at 1 TB/s
+  EXPECT_DOUBLE_EQ(model.parts[2].seconds, 5e-7);      // 5,000 wavefronts, 10 in a nanosecond
+  EXPECT_DOUBLE_EQ(model.parts[3].seconds, 1e-9);      // 1,000 flop at 1 Tflop/s
+  EXPECT_EQ(model.bound, "DRAM");
+  EXPECT_DOUBLE_EQ(model.seconds, 1.6e-6);
+  EXPECT_DOUBLE_EQ(model.intensity, 1000.0 / 160000);
+
+  report.accesses[0].sectors = 64000;
+  EXPECT_EQ(roofline(gpu, report, 1000).bound, "L2");
+  report.accesses[1].wavefronts = 50000;
+  EXPECT_EQ(roofline(gpu, report, 1000).bound, "shared memory");
+  EXPECT_EQ(roofline(gpu, report, 1e7).bound, "arithmetic");
+
+  // What tensor cores did is not done a second time on CUDA cores; partial tiles make it more than the formula says.
+  GpuCeilings with_tensor_cores = gpu;
+  with_tensor_cores.tensor_flops_per_s = 1e13;
+  report.tensor_flops = 6'000'000;
+  model = roofline(with_tensor_cores, report, 1e7);
+  ASSERT_EQ(model.parts.size(), 5u);
+  EXPECT_EQ(model.parts[3].amount, 4e6);
+  EXPECT_DOUBLE_EQ(model.parts[4].seconds, 6e-7);
+  EXPECT_EQ(model.parts[4].name, "tensor cores");
+  EXPECT_EQ(roofline(with_tensor_cores, report, 5e6).parts[3].amount, 0);
+  report.tensor_flops = 0;
+
+  GpuCeilings without = gpu;
+  without.l2_bytes_per_clock = 0;
+  model = roofline(without, report, 0);
+  EXPECT_EQ(model.parts.size(), 3u);
+  EXPECT_EQ(roofline(gpu, Report(), 0).intensity, 0) << "nothing ran: no division by zero";
+}
+
+TEST(Roofline, PublishedFiguresFitEachOther) {
+  ASSERT_GE(known_gpus().size(), 4u);
+  for (const GpuCeilings& gpu : known_gpus()) {
+    const double lanes_per_clock = gpu.flops_per_s / (2 * gpu.sms * gpu.clock_hz);  // 64 or 128 float32 units in an SM
+    const double nearest = lanes_per_clock < 96 ? 64 : 128;
+    EXPECT_NEAR(lanes_per_clock / nearest, 1, 0.02) << gpu.key;
+    const double tensor_lanes =
+        std::log2(gpu.tensor_flops_per_s / (gpu.sms * gpu.clock_hz));  // a power of two, at the boost clock
+    EXPECT_NEAR(tensor_lanes, std::round(tensor_lanes), 0.12) << gpu.key;
+    EXPECT_EQ(gpu.l2_bytes_per_clock > 0, !gpu.l2_source.empty()) << gpu.key;
+    EXPECT_TRUE(gpu.l2_bytes_per_clock == 0 || gpu.l2_bytes_per_s() > gpu.dram_bytes_per_s) << gpu.key;
+    EXPECT_EQ(&gpu_named(gpu.key), &gpu);
+  }
+  EXPECT_EQ(gpu_named("h100").key, "H100");
+  EXPECT_TRUE(has(test::message_of<std::invalid_argument>([] { gpu_named("H999"); }), "there are: T4,"));
+}
+
+// --- pictures -----------------------------------------------------------------------------------------------------
+
+TEST(Picture, CoalescedLoadTouchesFourSectors) {
+  const Access access = global_access(2, Kind::load, "in", 1, 4, lanes(256, 4));
+  const std::string svg = picture(access, "a < b & \"c\"", "v = in[i] && x<y;");
+  EXPECT_TRUE(well_formed(svg));
+  EXPECT_EQ(sectors_of_example(access), 4);
+  EXPECT_EQ(count_of(svg, "class=\"column\""), 4u);
+  EXPECT_EQ(count_of(svg, "class=\"touched\""), 32u);
+  EXPECT_EQ(count_of(svg, "class=\"lane "), 32u);
+  EXPECT_EQ(count_of(svg, "class=\"jump\""), 0u);
+  EXPECT_TRUE(has(svg, ">256<") && has(svg, ">352<")) << "columns carry their byte offsets";
+  EXPECT_TRUE(has(svg, "touch 4 sectors; side by side they would touch 4"));
+  EXPECT_TRUE(has(svg, "prefers-color-scheme:dark"));
+  EXPECT_EQ(count_of(svg, "http"), 1u) << "only the name space: nothing is fetched";
+}
+
+TEST(Picture, StridedStoreTouchesASectorForEachLaneAndMarksTheJumps) {
+  const Access access = global_access(3, Kind::store, "out", 1, 32, lanes(0, 4096));
+  const std::string svg = picture(access, "t", "");
+  EXPECT_TRUE(well_formed(svg));
+  EXPECT_EQ(sectors_of_example(access), 32);
+  EXPECT_EQ(count_of(svg, "class=\"column\""), 32u);
+  EXPECT_EQ(count_of(svg, "class=\"touched\""), 32u);
+  EXPECT_EQ(count_of(svg, "class=\"jump\""), 31u);
+  EXPECT_TRUE(has(svg, "touch 32 sectors; side by side they would touch 4"));
+}
+
+TEST(Picture, LanesThatTakeNoPartAreOff) {
+  const std::string svg = picture(global_access(2, Kind::load, "in", 1, 2, lanes(0, 4, 12)), "t", "");
+  EXPECT_EQ(count_of(svg, "class=\"touched\""), 12u);
+  EXPECT_EQ(count_of(svg, "class=\"lane "), 32u);
+  EXPECT_EQ(count_of(svg, ">off "), 20u);
+  EXPECT_TRUE(has(svg, "12 lanes of 4 B touch 2 sectors; side by side they would touch 2"));
+  EXPECT_TRUE(well_formed(picture(global_access(2, Kind::load, "in", 0, 0, lanes(0, 4, 0)), "t", "")));
+}
+
+TEST(Picture, AnUnalignedWideLaneLiesInTwoSectors) {
+  Access access = global_access(2, Kind::load, "in", 1, 2, lanes(24, 0, 1));
+  access.bytes = 16;
+  const std::string svg = picture(access, "t", "");
+  EXPECT_EQ(count_of(svg, "class=\"touched\""), 2u);
+  EXPECT_EQ(sectors_of_example(access), 2);
+}
+
+TEST(Picture, BankConflictsAreColoured) {
+  const std::string column = picture(shared_access(4, 1, 32, 32, lanes(0, 128)), "t", "");
+  EXPECT_TRUE(well_formed(column));
+  EXPECT_EQ(count_of(column, "class=\"column\""), 32u);
+  EXPECT_EQ(count_of(column, "class=\"touched conflict\""), 32u);
+  EXPECT_EQ(count_of(column, "class=\"touched\""), 0u);
+  EXPECT_TRUE(has(column, "32 words in the worst bank"));
+
+  const std::string padded = picture(shared_access(4, 1, 1, 1, lanes(0, 132)), "t", "");
+  EXPECT_EQ(count_of(padded, "class=\"touched\""), 32u);
+  EXPECT_TRUE(has(padded, "no bank conflict"));
+  EXPECT_TRUE(has(picture(shared_access(4, 1, 1, 1, lanes(64, 0)), "t", ""), "no bank conflict"))
+      << "one word for all is a broadcast";
+}
+
+TEST(Picture, WideSharedAccessesConflictWithinTheirPassOnly) {
+  Access access = shared_access(4, 1, 4, 1, lanes(0, 16));
+  access.bytes = 16;
+  const std::string svg = picture(access, "t", "");
+  EXPECT_EQ(count_of(svg, "class=\"touched\""), 128u) << "four banks for each lane";
+  EXPECT_TRUE(has(svg, "no bank conflict"));
+  access.example = lanes(0, 32);
+  EXPECT_TRUE(has(picture(access, "t", ""), "2 words in the worst bank"));
+}
+
+// --- the program --------------------------------------------------------------------------------------------------
+
+TEST_F(Page, TheProgramRunsOneRungOrAll) {
+  const Ran all = run({});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_TRUE(has(all.out, "0 naive") && has(all.out, "1 tiled")) << all.out;
+  for (const std::string rung : {"1", "tiled"}) {
+    const Ran one = run({"--rung", rung, "--shape", "columns=3", "--gpu", "t4"});
+    EXPECT_EQ(one.code, 0) << one.err;
+    EXPECT_TRUE(has(one.out, "rung 1 of 0 to 1, tiled") && has(one.out, "rows=1024, columns=3") &&
+                has(one.out, "NVIDIA T4"))
+        << one.out;
+  }
+}
+
+TEST_F(Page, DescribeRunsNothing) {
+  KernelPage page = sample_page();
+  page.run = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
+  const Ran ran = run({"--describe"}, page);
+  EXPECT_EQ(ran.code, 0);
+  const auto json = nlohmann::ordered_json::parse(ran.out);
+  EXPECT_EQ(json["kernel"], "flip");
+  EXPECT_EQ(json["shape"].dump(), R"({"rows":1024,"columns":1000})");
+  EXPECT_EQ(json["rungs"][1]["name"], "tiled");
+}
+
+TEST_F(Page, FilesAreWritten) {
+  const auto file = scratch_.path() / "new" / "flip.json";
+  const Ran ran = run({"--json", file.string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(test::read_text(file));
+  EXPECT_EQ(json["rungs"].size(), 2u);
+  EXPECT_EQ(json["rungs"][0]["flops"], 1e6);
+}
+
+TEST_F(Page, FilesThatCannotBeWrittenAreRefusedBeforeAnythingRuns) {
+  KernelPage page = sample_page();
+  page.run = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
+  for (const std::string flag : {"--json", "--pictures"}) {
+    const Ran ran = run({flag, "/proc/none/flip"}, page);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(has(ran.err, flag + " /proc/none/flip: cannot be written: ")) << ran.err;
+    EXPECT_EQ(count_of(ran.err, "\n"), 1u) << ran.err;
+  }
+}
+
+TEST_F(Page, ThePageAndTheDriverSayTheSameOfAFlag) {
+  const auto page = test::flags_of_help(run({"--help"}).out);
+  EXPECT_EQ(page.size(), kernel_flags().size() + 1) << "the rows, and --help";
+  EXPECT_EQ(test::flags_of_help(test::help_of_driver("kernel")), page);
+}
+
+TEST_F(Page, ExitCodes) {
+  KernelPage page = sample_page();
+  page.run = [](Device&, const Shape&, int rung) { return PageRun{rung == 1 ? 2.0 : 0.5, 1, 1}; };
+  EXPECT_EQ(run({}, page).code, 1);
+  EXPECT_EQ(run({"--rung", "0"}, page).code, 0);
+  EXPECT_EQ(run({"--rung", "1"}, page).code, 1);
+  page.run = [](Device&, const Shape&, int) -> PageRun {
+    throw std::invalid_argument("rows must be\na multiple of 4");
+  };
+  const Ran ran = run({}, page);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err, "rows must be a multiple of 4\n");
+}
+
+TEST_F(Page, BadFlagsAreOneLine) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--rung", "2"}, "--rung 2: no such rung; this kernel has: 0 naive, 1 tiled"},
+      {{"--rung", "-1"}, "no such rung"},
+      {{"--rung", "1x"}, "no such rung"},
+      {{"--shape", "rows"}, "expected NAME=N"},
+      {{"--shape", "depth=3"}, "there is no 'depth'; this kernel has: rows=1024,columns=1000"},
+      {{"--shape", "rows=0"}, "rows must be a whole number from 1"},
+      {{"--shape", "rows=2.5"}, "rows must be a whole number from 1"},
+      {{"--shape", "rows=99999999999999999999"}, "rows must be a whole number from 1"},
+      {{"--gpu", "H999"}, "--gpu H999: no such GPU in the table"},
+      {{"--rnug", "1"}, "see --help"},
+  };
+  for (const auto& [flags, said] : cases) {
+    const Ran ran = run(flags);
+    EXPECT_EQ(ran.code, 2) << said;
+    EXPECT_EQ(ran.out, "") << said;
+    EXPECT_TRUE(has(ran.err, said)) << ran.err;
+    EXPECT_EQ(count_of(ran.err, "\n"), 1u) << ran.err;
+  }
+}
+
+}  // namespace
+}  // namespace tenfold::simt

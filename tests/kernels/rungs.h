@@ -1,0 +1,49 @@
+#pragma once
+// The rungs that run where the test does: under the microscope all but Hopper's, on a GPU what it has.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/flash_attention/flash_attention.h"
+#include "kernels/hgemm/hgemm.h"
+
+#ifdef TENFOLD_TEST_ON_GPU
+#include "kernels/rungs_here.h"
+#endif
+
+namespace tenfold::test {
+
+#ifdef TENFOLD_TEST_ON_GPU
+
+inline int hgemm_rungs() { return std::min(kernels::hgemm_rungs_here(), kernels::kHgemmRungs); }
+template <class T>
+int attention_rungs() {
+  return kernels::flash_attention_rungs_here<T>();
+}
+template <class T>
+int attention_backward_rungs() {
+  return kernels::flash_attention_backward_rungs_here<T>();
+}
+
+/// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
+inline void skip_missing_rungs(int here, int all) {
+  if (here < all) GTEST_SKIP() << "from rung " << here << " on: " << kernels::reason_not_here();
+}
+
+#else
+
+inline int hgemm_rungs() { return kernels::kHgemmRungs; }
+template <class T>
+int attention_rungs() {
+  return kernels::kFlashAttentionRungs<T>;
+}
+template <class T>
+int attention_backward_rungs() {
+  return kernels::kFlashAttentionBackwardRungs<T>;
+}
+inline void skip_missing_rungs(int, int) {}
+
+#endif
+
+}  // namespace tenfold::test

@@ -1,0 +1,111 @@
+#include "common/pages/excerpt.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace tenfold {
+namespace {
+
+// Not called cpp: the formatter would tidy what has to stay as it is.
+constexpr const char* kSource = R"source(// A file's heading, not the struct's comment.
+
+#include <vector>
+namespace demo {
+
+// --- section ----------
+/// What a box is.
+/// In two lines.
+struct Box {
+  int width = 0;  ///< { not a brace
+  /// The area.
+  int area() const { return width * width; }
+};
+
+enum class Kind { one, two };
+
+int declared(int a);
+
+/// Adds; "}" in a text and '{' as a character do not count: 1'000.
+template <class T>
+T add(T a, T b) {
+  const char* text = "} \" }";
+  const char brace = '{';
+  const auto raw = R"x(}})x";
+  if (a > 1'000) { return b; }  // }
+  return a + b + (text[0] == brace) + (raw[0] == 0);
+}
+
+class Widget {
+ public:
+  explicit Widget(int size) : size_(size), list_{1, 2} { grow(size); }
+  int declared_here(int a) const;
+  void grow(int by) noexcept;
+
+ private:
+  int size_;
+  std::vector<int> list_;
+};
+
+int Widget::declared_here(int a) const {
+  int declared = add(a, 1);
+  return declared;
+}
+
+/* A block comment { */
+constexpr int kLimit = 12;  // why twelve
+
+auto twice = [](int x) {
+  return 2 * x;
+};
+
+int main() { return add(1, 2); }
+}  // namespace demo
+)source";
+
+TEST(Excerpt, AStructWithItsComment) {
+  EXPECT_EQ(
+      cut_definition(kSource, "Box"),
+      "/// What a box is.\n/// In two lines.\nstruct Box {\n  int width = 0;  ///< { not a brace\n  /// The area.\n"
+      "  int area() const { return width * width; }\n};");
+}
+
+TEST(Excerpt, AFunctionTemplateWhoseTextsHoldBraces) {
+  const std::string cut = cut_definition(kSource, "add");
+  EXPECT_EQ(cut.rfind("/// Adds;", 0), 0u) << cut;
+  EXPECT_NE(cut.find("template <class T>\nT add(T a, T b) {"), std::string::npos) << cut;
+  EXPECT_NE(cut.find("return a + b"), std::string::npos) << cut;
+  EXPECT_EQ(cut.back(), '}');
+  EXPECT_EQ(cut.find("Widget"), std::string::npos) << cut;
+}
+
+TEST(Excerpt, AMemberLosesItsIndentation) {
+  EXPECT_EQ(cut_definition(kSource, "area"), "/// The area.\nint area() const { return width * width; }");
+}
+
+TEST(Excerpt, OutOfClassDefinitionsByTheirFullName) {
+  EXPECT_EQ(cut_definition(kSource, "Widget::declared_here"),
+            "int Widget::declared_here(int a) const {\n  int declared = add(a, 1);\n  return declared;\n}");
+}
+
+TEST(Excerpt, TypesConstantsAndLambdas) {
+  EXPECT_EQ(cut_definition(kSource, "Kind"), "enum class Kind { one, two };");
+  EXPECT_EQ(cut_definition(kSource, "kLimit"), "constexpr int kLimit = 12;  // why twelve");
+  EXPECT_EQ(cut_definition(kSource, "twice"), "auto twice = [](int x) {\n  return 2 * x;\n};");
+  EXPECT_EQ(cut_definition(kSource, "main"), "int main() { return add(1, 2); }");
+  EXPECT_NE(cut_definition(kSource, "Widget").find("std::vector<int> list_;\n};"), std::string::npos);
+}
+
+TEST(Excerpt, AKernelWithLaunchBounds) {
+  const std::string kernel =
+      "/// Fast.\nstatic __global__ void __launch_bounds__(256, 2) fast(float* out) {\n  out[0] = 1;\n}";
+  EXPECT_EQ(cut_definition("int before;\n\n" + kernel + "\nint after;\n", "fast"), kernel);
+}
+
+TEST(Excerpt, WhatIsOnlyDeclaredOrCalledIsMissing) {
+  for (const char* symbol : {"grow", "nothing", "Bo", "", "namespace"})
+    EXPECT_THROW(cut_definition(kSource, symbol), std::invalid_argument) << symbol;
+}
+
+}  // namespace
+}  // namespace tenfold

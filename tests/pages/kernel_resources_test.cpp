@@ -1,0 +1,69 @@
+// The table of what every kernel asks of a GPU, and whether one has run it.
+#include "common/pages/kernel_resources.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/result/result.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+class KernelResources : public testing::Test {
+ protected:
+  KernelResources() {
+    test::write_text(root() / "kernels/copy/copy.cuh", kSource);
+    write("7.5", sha256("copy.cuh\n" + std::string(kSource)));
+  }
+  std::filesystem::path root() const { return scratch_.path(); }
+  void write(const std::string& arch, const std::string& sources) const {
+    test::write_text(root() / "results/compiler/kernel_resources.json",
+                     R"({"schema": "tenfold.kernel_resources/1", "nvcc": "13", "date": "2026-01-02",
+      "architectures": [")" +
+                         arch + R"(", "9.0"], "kernels": [{"kernel": "copy", "sources": ")" + sources +
+                         R"(", "functions": {"copy_rows": {")" + arch +
+                         R"(": {"registers": 40, "shared_bytes": 2048, "spill_bytes": 16}}}}]})");
+  }
+  std::string table() const { return kernel_resources_markdown(root()); }
+  bool has(const std::string& row) const { return table().find(row) != std::string::npos; }
+
+  static constexpr const char* kSource = "__global__ void copy_rows();\n";
+  test::Scratch scratch_;
+};
+
+TEST_F(KernelResources, ARowForEachFunction) {
+  EXPECT_TRUE(has("| kernel | function | 7.5 | 9.0 | run on a GPU |")) << table();
+  EXPECT_TRUE(has("| copy | `copy_rows` | 40, 2.00 KiB, **spills 16 B** | - | not yet |")) << table();
+}
+
+TEST_F(KernelResources, ChangedSourcesAreStale) {
+  write("7.5", sha256("what it was"));
+  EXPECT_TRUE(has("| copy *stale* |")) << table();
+}
+
+TEST_F(KernelResources, ABenchmarkSaysWhereItRan) {
+  test::write_text(root() / "results/h100/bench/copy.json", R"({"context": {}, "benchmarks": []})");
+  EXPECT_TRUE(has("| - | not yet |")) << "nothing was timed\n" << table();
+  test::write_text(root() / "results/h100/bench/copy.json",
+                   R"({"context": {}, "benchmarks": [{"name": "copy/rung 0/cold"}]})");
+  test::write_text(root() / "results/a100/bench/copy.json",
+                   R"({"context": {}, "benchmarks": [{"name": "copy/rung 0/cold"}]})");
+  test::write_text(root() / "results/l4/bench/other.json",
+                   R"({"context": {}, "benchmarks": [{"name": "other/rung 0/cold"}]})");
+  EXPECT_TRUE(has("| - | a100, h100 |")) << table();
+}
+
+TEST_F(KernelResources, DamagedFilesAreNamed) {
+  test::write_text(root() / "results/h100/bench/copy.json", "{");
+  EXPECT_NE(test::message_of<FileError>([&] { table(); }).find("is damaged"), std::string::npos);
+  test::write_text(root() / "results/compiler/kernel_resources.json", "{");
+  EXPECT_NE(test::message_of<FileError>([&] { table(); }).find("kernel_resources.json"), std::string::npos);
+  std::filesystem::remove(root() / "results/compiler/kernel_resources.json");
+  EXPECT_NE(test::message_of<FileError>([&] { table(); }).find("is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,5 +1,7 @@
 #include "ladder.h"
 
+#include <CLI/CLI.hpp>
+
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -7,6 +9,7 @@
 #include <stdexcept>
 
 #include "common/base/files.h"
+#include "common/base/flags.h"
 
 #include "ladder_report.h"
 #include "ladder_times.h"
@@ -18,37 +21,35 @@
 namespace tenfold::bench {
 namespace {
 
-constexpr const char* kUsage = R"(usage: NAME_bench [--budget=SECONDS] [--benchmark_out=FILE]
-Times the rungs of a kernel and what others offer for it on the first GPU; without a GPU their results are checked.
-  --budget=SECONDS      how long it may take: fewer launches and rounds, and what does not fit is skipped; default: no limit
-  --benchmark_out=FILE  Google Benchmark's JSON, written again after each ladder; --benchmark_out_format=json is the only one
-Exit codes: 0; 1 a result is wrong or a contestant failed; 2 bad usage.
-)";
+constexpr const char* kAbout =
+    "Times the rungs of a kernel and what others offer for it on the first GPU; without a GPU their results are "
+    "checked.";
+constexpr const char* kExitCodes = "Exit codes: 0; 1 a result is wrong or a contestant failed; 2 bad usage.";
 
 struct Flags {
   double budget = std::numeric_limits<double>::infinity();  ///< seconds
   std::string report;
 };
 
-/// Throws std::invalid_argument, one line. Nothing for --help.
+/// Nothing after --help, which it has printed. Throws UsageError, or std::invalid_argument for a file that cannot be
+/// written.
 std::optional<Flags> parse(int argc, char** argv) {
   Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i], name = flag.substr(0, flag.find('=')),
-                      value = name == flag ? "" : flag.substr(name.size() + 1);
-    if (flag == "--help" || flag == "-h") return std::nullopt;
-    if (name == "--budget") {
-      char* end = nullptr;
-      flags.budget = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end != '\0' || !(flags.budget > 0))
-        throw std::invalid_argument(flag + ": expected seconds above 0, for example --budget=40");
-    } else if (name == "--benchmark_out" && !value.empty()) {
-      flags.report = value;
-    } else if (flag != "--benchmark_out_format=json" && name != "--benchmark_min_time") {
-      // --benchmark_min_time: every program of bench/ gets it from the smoke test, and a ladder needs none.
-      throw std::invalid_argument(flag + " is not known; see --help");
-    }
-  }
+  std::string format, least;
+  CLI::App app(kAbout);
+  app.footer(kExitCodes);
+  app.set_help_flag("-h,--help", kHelpText);
+  app.add_option("--budget", flags.budget,
+                 "how long it may take: fewer launches and rounds, and what does not fit is skipped")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--benchmark_out", flags.report, "Google Benchmark's JSON, written again after each ladder")
+      ->type_name("FILE");
+  // What Google Benchmark's own programs take, and whoever runs all of bench/ gives to each.
+  app.add_option("--benchmark_out_format", format, "the file's format")->check(CLI::IsMember({"json"}));
+  app.add_option("--benchmark_min_time", least, "changes nothing: a ladder's rounds come from the time of a launch");
+  if (!parse_flags(app, argc, argv)) return std::nullopt;
+  if (!flags.report.empty()) require_writable(flags.report, "--benchmark_out", "name another file");
   return flags;
 }
 
@@ -137,13 +138,13 @@ std::string ladder_name(const std::string& operation, torch::ScalarType type, to
 }
 
 int run_at(const Place& place, int argc, char** argv, const Builders& build) {
+  const auto bad_usage = [&](const std::exception& error) {
+    std::cerr << argv[0] << ": " << error.what() << "\n";
+    return 2;
+  };
   try {
     const std::optional<Flags> flags = parse(argc, argv);
-    if (!flags) {
-      std::cout << kUsage;
-      return 0;
-    }
-    if (!flags->report.empty()) require_writable(flags->report, "--benchmark_out", "name another file");
+    if (!flags) return 0;
     at::globalContext().setAllowTF32CuBLAS(false);
     torch::manual_seed(1);
     if (place.timed) return time_all(place, *flags, argv[0], build) ? 0 : 1;
@@ -151,9 +152,10 @@ int run_at(const Place& place, int argc, char** argv, const Builders& build) {
     for (const auto& make : build) right = check_all(make(place)) && right;
     std::cout << "No GPU here: nothing was timed. What the memory system would do: ./tenfold kernel NAME\n";
     return right ? 0 : 1;
+  } catch (const UsageError& error) {
+    return bad_usage(error);
   } catch (const std::invalid_argument& error) {
-    std::cerr << argv[0] << ": " << error.what() << "\n";
-    return 2;
+    return bad_usage(error);
   }
 }
 

@@ -8,11 +8,10 @@
 
 #include "common/base/seconds_since.h"
 #include "common/base/text.h"
-#include "common/measure/clock.h"
+#include "common/measure/kernel_time.h"
 #include "common/result/statistics.h"
 
 #ifdef TENFOLD_WITH_CUDA
-#include <ATen/cuda/Sleep.h>
 #include <cuda_runtime_api.h>
 #endif
 
@@ -23,49 +22,15 @@ constexpr double kSlow = 20;            // times as long as the fastest
 constexpr double kRoundSeconds = 0.02;  // of a contestant, on cold caches and on hot ones
 constexpr int kMostLaunches = 20;
 
-/// Times launches by events around them, or by the host's clock on a CPU.
-class Launches {
- public:
-  explicit Launches(torch::Device device) : device_(device) {
-    // 256 MiB are more than any L2. On a CPU only tests take times.
-    const int64_t bytes = int64_t{1} << (device.is_cuda() ? 28 : 20);
-    sweep_ = torch::ones({bytes / 4}, torch::dtype(torch::kFloat).device(device));
-    sum_ = torch::empty({}, sweep_.options());
-  }
+double cold(const LaunchTimer& timer, const Contestant& contestant) {
+  if (contestant.prepare) contestant.prepare();
+  return timer.cold([&] { contestant.work(); });
+}
 
-  /// Seconds of a launch that finds nothing in the caches. They are emptied by reading: lines that were written would
-  /// have to be stored while the launch is timed.
-  double cold(const Contestant& contestant) const {
-    if (contestant.prepare) contestant.prepare();
-    Tensor sum = sum_;
-    at::sum_out(sum, sweep_);
-    keep_busy();
-    return time_block(device_, [&] { contestant.work(); });
-  }
-
-  /// Mean seconds of `count` launches in a row.
-  double hot(const Contestant& contestant, int count) const {
-    if (contestant.prepare) contestant.prepare();
-    keep_busy();
-    const double all = time_block(device_, [&] {
-      for (int i = 0; i < count; ++i) contestant.work();
-    });
-    return all / count;
-  }
-
- private:
-  /// The GPU spins for 0.3 ms and more, while the host queues the events and the work between them: else a GPU that
-  /// waits for the host would count as a slow kernel.
-  void keep_busy() const {
-#ifdef TENFOLD_WITH_CUDA
-    constexpr int64_t kClocks = 600'000;  // 0.3 ms at 2 GHz
-    if (device_.is_cuda()) at::cuda::sleep(kClocks);
-#endif
-  }
-
-  torch::Device device_;
-  Tensor sweep_, sum_;
-};
+double hot(const LaunchTimer& timer, const Contestant& contestant, int count) {
+  if (contestant.prepare) contestant.prepare();
+  return timer.hot([&] { contestant.work(); }, count);
+}
 
 /// A contestant that is right, and how often it is launched in a round.
 struct Turn {
@@ -78,12 +43,12 @@ struct Turn {
   double cost() const { return cold * wall + hot * once; }
 };
 
-void estimate(Turn& turn, const Launches& launches) {
+void estimate(Turn& turn, const LaunchTimer& timer) {
   turn.once = turn.wall = std::numeric_limits<double>::infinity();
   // The first sample may still load a kernel; a slow contestant is not worth a second one.
   for (int sample = 0; sample < 3 && (sample == 0 || turn.wall < kRoundSeconds); ++sample) {
     const Clock::time_point begin = Clock::now();
-    turn.once = std::min(turn.once, launches.cold(*turn.contestant));
+    turn.once = std::min(turn.once, cold(timer, *turn.contestant));
     turn.wall = std::min(turn.wall, seconds_since(begin));
   }
 }
@@ -192,8 +157,8 @@ Measured measure(const Ladder& ladder, const Place& place, Clock::time_point end
     if (row.problem.text.empty())
       turns.push_back({.row = &row, .contestant = i < ladder.contestants.size() ? &ladder.contestants[i] : &copy});
   }
-  const Launches launches(place.device);
-  for (Turn& turn : turns) estimate(turn, launches);
+  const LaunchTimer timer(place.device);
+  for (Turn& turn : turns) estimate(turn, timer);
   set_slow_apart(turns);
   plan(turns, std::chrono::duration<double>(end - Clock::now()).count());
 
@@ -207,9 +172,9 @@ Measured measure(const Ladder& ladder, const Place& place, Clock::time_point end
     std::shuffle(turns.begin(), turns.end(), random);
     for (const Turn& turn : turns) {
       std::vector<double> seconds;
-      for (int i = 0; i < turn.cold; ++i) seconds.push_back(launches.cold(*turn.contestant));
+      for (int i = 0; i < turn.cold; ++i) seconds.push_back(cold(timer, *turn.contestant));
       turn.row->cold.push_back(median(std::move(seconds)));
-      turn.row->hot.push_back(launches.hot(*turn.contestant, turn.hot));
+      turn.row->hot.push_back(hot(timer, *turn.contestant, turn.hot));
     }
     if (const auto state = monitor.read()) measured.states.push_back(*state);
   }

@@ -78,7 +78,7 @@ void note_time(const Trial& trial, const MakeKernel& make) {
   };
   std::vector<Contender> contenders{{"the kernel", launch, complaint}};
   contenders.insert(contenders.end(), run.rivals.begin(), run.rivals.end());
-  const auto seconds = seconds_in_turn(trial.device, Caches::cold, contenders, trial.seed);
+  const auto seconds = seconds_in_turn(trial.device, contenders, trial.seed);
 
   const double middle = median(seconds[0]);
   trial.note("measured, cold caches", middle, "s");

@@ -20,7 +20,7 @@
 namespace tenfold::kernels {
 
 /// Throws std::runtime_error, one line, where the current GPU has no mma.sync of bf16 and no cp.async.
-inline void require_ampere(const char* kernel) {
+static inline void require_ampere(const char* kernel) {  // static: the microscope has another body
 #ifdef __CUDACC__
   int device = 0, major = 0;
   check_launch(cudaGetDevice(&device));
@@ -148,7 +148,8 @@ __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&registers)[4], cons
 #endif
 }
 
-/// Two matrices: lanes 0 to 15 name the rows, and what the others name is not looked at.
+/// Two matrices: lanes 0 to 15 name the rows. What the others name is not looked at, but on compute capability 7.5 it
+/// must be a valid address, too.
 __device__ __forceinline__ void ldmatrix_x2(uint32_t (&registers)[2], const void* row) {
 #ifndef __CUDACC__
   simt::load_matrices(registers, row, 2, false);

@@ -74,10 +74,9 @@ std::vector<Flag> lesson_flags() {
   return {
       {.name = "--preset",
        .value = "NAME",
-       .help = "how long to measure: smoke (seconds, no verdict on speed), quick (the default, about half a minute a "
-               "lesson) or "
-               "full (about a minute a case)",
-       .choices = {"smoke", "quick", "full"}},
+       .help = "how long to measure: build (not at all: do the settings go together?), smoke (seconds, no verdict on "
+               "speed), quick (the default, about half a minute a lesson) or full (about a minute a case)",
+       .choices = {"build", "smoke", "quick", "full"}},
       {.name = "--size",
        .value = "NAME",
        .help = "how large the problem is: cpu, gpu8 or gpu80 (GB of GPU memory); chosen by the device unless given",

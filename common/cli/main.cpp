@@ -158,6 +158,7 @@ int run(int argc, char** argv) {
       ->type_name("DIR");
   tenfold::GivenFlags publish_flags;
   tenfold::Flag publish_preset = tenfold::lesson_flag("--preset");
+  publish_preset.choices = {"smoke", "quick", "full"};  // of build there is nothing to publish
   publish_preset.help = "the preset that the results must have been measured with: smoke, quick or full (the default)";
   auto* preset = tenfold::add_flag(*publish_command, publish_preset, publish_flags);
   bool publish_reports = false;

@@ -52,6 +52,10 @@ function(tenfold_lesson)
   # verdict on speed, so it need not be alone on the machine.
   add_test(NAME smoke.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset smoke --out ${PROJECT_BINARY_DIR}/smoke)
   set_tests_properties(smoke.${name} PROPERTIES LABELS "lesson;gpu" SKIP_RETURN_CODE 77 TIMEOUT 240)
+  # What a GPU of 80 GB would build, built in the host's memory: settings that do not go together show without a GPU.
+  add_test(NAME build_gpu80.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset build --size gpu80 --device cpu
+    --out ${PROJECT_BINARY_DIR}/built)
+  set_tests_properties(build_gpu80.${name} PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL TRUE)
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
     foreach(version starter solution)

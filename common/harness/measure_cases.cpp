@@ -212,6 +212,14 @@ class LessonRun {
     CaseRun& run = *measured.run;
     const auto begin = Steady::now();
     progress_.at(0, "building");
+    if (options_.preset.updates == 0) {
+      if (one.compared != nullptr) {
+        build_pass(run);
+        check_settings(run);
+        measured_.push_back(std::move(measured));
+      }
+      return;
+    }
     std::optional<TrainingPass> training;
     if (one.training != nullptr) {
       training.emplace(run);

@@ -64,6 +64,7 @@ Size size_named(const std::string& name) {
 }  // namespace
 
 Preset preset_named(const std::string& name) {
+  if (name == "build") return {.name = name};
   if (name == "smoke") {
     return {.name = name,
             .case_seconds = 5,
@@ -94,7 +95,7 @@ Preset preset_named(const std::string& name) {
             .seeds = 12,
             .training_seconds = 60};
   }
-  throw UsageError("--preset " + name + ": expected smoke, quick or full");
+  throw UsageError("--preset " + name + ": expected build, smoke, quick or full");
 }
 
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson) {

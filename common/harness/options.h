@@ -21,7 +21,7 @@ struct Preset {
   int rounds = 0;               ///< of the time pass, at least
   int builds = 1;               ///< of each variant among them, while building takes less than a third of the time
   double block_seconds = 0;     ///< shortest block; 0: one step, and no claim
-  int updates = 0;              ///< compared by the agreement check
+  int updates = 0;              ///< compared by the agreement check; 0: variants are built, and nothing more
   int seeds = 1;                ///< that a training's variants are trained with
   double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
 };
@@ -62,7 +62,7 @@ struct Chosen {
 /// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson);
 
-/// "smoke", "quick" or "full"; throws UsageError.
+/// "build", "smoke", "quick" or "full"; throws UsageError.
 Preset preset_named(const std::string& name);
 
 /// What to run with so many ranks: the cases, trainings and surveys chosen by --case, multiplied out by --sweep. Throws

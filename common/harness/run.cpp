@@ -44,6 +44,17 @@ Json value_of(const SettingValue& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
+/// With the settings that the case has at a size, on a device of that size, which need not be here.
+Trial trial_of(const Lesson& lesson, const Case& one, Size size) {
+  auto record = std::make_shared<TrialRecord>();
+  record->declared = &lesson.settings;
+  record->given = Chosen{.name = one.name, .compared = &one}.settings(size);
+  Trial trial(record);
+  trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
+  trial.size = size;
+  return trial;
+}
+
 /// What a lesson says of itself, for the driver, `list --json` and the pages.
 std::string describe(const Lesson& lesson, const std::string& name) {
   Json json = {{"lesson", name},
@@ -64,8 +75,12 @@ std::string describe(const Lesson& lesson, const std::string& name) {
     for (const Assignment& one : settings) values[one.name] = value_of(one.value.cpu);
     return values;
   };
-  for (const Case& one : lesson.cases)
+  for (const Case& one : lesson.cases) {
     json["cases"].push_back({{"name", one.name}, {"ranks", ranks_of(one)}, {"settings", assigned(one.settings)}});
+    if (!lesson.most_bytes) continue;
+    for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
+      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, one, size));
+  }
   for (const Training& training : lesson.trainings) {
     Json runs = Json::array();
     for (const Run& one : training.runs) runs.push_back(one.name);

@@ -40,9 +40,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_bytes_per_s = 900e9,
        .l2_bytes_per_clock = 2048,
        .l2_source = "NVIDIA A100 whitepaper"},
-      // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, 2039 GB/s); SMs, clock and L2: "NVIDIA
-      // A100 Tensor
-      // Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
+      // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, 2039 GB/s); SMs, clock and L2:
+      // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
       {.key = "A100",
        .name = "NVIDIA A100 SXM 80GB",
        .sms = 108,
@@ -53,8 +52,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .l2_bytes_per_clock = 5120,
        .l2_source = "NVIDIA A100 whitepaper"},
       // "NVIDIA L4 Tensor Core GPU" data sheet: 30.3 and 121 TFLOPS (half of what it gives with sparsity), 300 GB/s;
-      // product brief
-      // PB-11316-001: 58 SMs, boost 2040 MHz.
+      // product brief PB-11316-001: 58 SMs, boost 2040 MHz.
       {.key = "L4",
        .name = "NVIDIA L4",
        .sms = 58,
@@ -73,12 +71,10 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_bytes_per_s = 1008e9,
        .l2_source = ""},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
-      // Core GPU
-      // Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2 figure: Luo
-      // et al.,
-      // "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499, table V, measured 4472
-      // bytes per
-      // clock on an H800 PCIe, which is the same chip with fewer SMs.
+      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2
+      // figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499, table
+      // V,
+      // measured 4472 bytes per clock on an H800 PCIe, which is the same chip with fewer SMs.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",
        .sms = 132,

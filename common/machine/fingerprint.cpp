@@ -42,21 +42,6 @@ std::string cpu_name() {
   return uname(&system) == 0 ? std::string(system.machine) + " CPU" : "unknown CPU";
 }
 
-/// Cores in the affinity mask, but no more than the control group's quota buys.
-int usable_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
-                                                             : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (file >> quota >> period && quota != "max" && period > 0) {
-    cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period))));
-  }
-  return std::max(cores, 1);
-}
-
 /// Physical memory, but no more than the control group allows.
 int64_t usable_ram() {
   int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -100,6 +85,20 @@ std::string as_folder_name(std::string text) {
 }
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
+                                                             : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (file >> quota >> period && quota != "max" && period > 0) {
+    cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period))));
+  }
+  return std::max(cores, 1);
+}
 
 Machine fingerprint() {
   Machine machine;

@@ -16,6 +16,9 @@ namespace tenfold {
 /// left for the caller that links LibTorch.
 Machine fingerprint();
 
+/// Cores in the affinity mask, but no more than the control group's quota buys.
+int usable_cores();
+
 /// Where `tenfold probe` keeps the measured ceilings of a machine: <cache>/probe/<id>.json.
 std::filesystem::path ceilings_file(const std::string& machine_id);
 

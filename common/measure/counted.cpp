@@ -47,12 +47,16 @@ Mark mark(torch::Device device) {
   return here;
 }
 
+double host_seconds_between(const Mark& begin, const Mark& end) {
+  return std::chrono::duration<double>(end.host - begin.host).count();
+}
+
 /// Both must have been reached.
 double seconds_between(const Mark& begin, const Mark& end) {
 #ifdef TENFOLD_WITH_CUDA
   if (begin.device) return begin.device->elapsed_time(*end.device) / 1e3;
 #endif
-  return std::chrono::duration<double>(end.host - begin.host).count();
+  return host_seconds_between(begin, end);
 }
 
 // The observers of one counting pass. RecordFunction callbacks are plain function pointers, so the pass in progress is
@@ -214,7 +218,7 @@ double Counted::ceiling(const std::string& name) const {
 double Counted::share(const std::string& name) const { return region(name).seconds / whole.seconds; }
 
 Counted count_step(torch::Device device, const std::function<Step()>& build) {
-  Counted counted;
+  Counted counted{.device = device};
   CountCpuMemory counting;
   const int64_t before = live_bytes(device);
   const Step step = build();
@@ -262,8 +266,11 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   }
   counted.whole.calls = 1;
   synchronize(device);  // what was marked on streams of the lesson's own, too
-  for (const Pass::Timed& one : time.timed)
-    counted.regions[one.name].seconds += seconds_between(one.begin, one.end) / kTimedSteps;
+  for (const Pass::Timed& one : time.timed) {
+    Region& region = counted.regions[one.name];
+    region.seconds += seconds_between(one.begin, one.end) / kTimedSteps;
+    region.host_seconds += host_seconds_between(one.begin, one.end) / kTimedSteps;
+  }
   return counted;
 }
 

@@ -26,6 +26,7 @@ struct NotProbed : std::runtime_error {
 struct Region {
   int64_t calls = 0;
   double seconds = 0;          ///< from a pass without operator counting; on CUDA of the device's time
+  double host_seconds = 0;     ///< the same by the host's clock: what the thread that queues the work spends there
   int64_t retained_bytes = 0;  ///< growth of live tensor bytes from entry to exit, over all calls: what it keeps alive
   int64_t largest_retained_bytes = 0;  ///< of a single call
   int64_t largest_peak_bytes = 0;      ///< most live bytes at a time above those at entry, of a single call
@@ -36,6 +37,7 @@ struct Region {
 
 /// The baseline's step, counted. Bytes are those of tensors on the trial's device.
 struct Counted {
+  torch::Device device{torch::kCPU};
   double step_seconds = 0;    ///< of steps without any observer
   int64_t peak_bytes = 0;     ///< of the counted step
   int64_t resting_bytes = 0;  ///< live between two steps: parameters, gradients, optimizer state, whatever else stays

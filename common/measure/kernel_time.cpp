@@ -7,6 +7,10 @@
 
 #include "common/measure/clock.h"
 
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/Sleep.h>
+#endif
+
 namespace tenfold {
 namespace {
 
@@ -19,35 +23,46 @@ void check(const std::vector<Contender>& contenders) {
 
 }  // namespace
 
-LaunchTimer::LaunchTimer(torch::Device device, Caches caches) : device_(device), caches_(caches) {
-  if (caches == Caches::hot) return;
+LaunchTimer::LaunchTimer(torch::Device device) : device_(device) {
   // 256 MiB are more than any L2. On a CPU only tests take times.
   const int64_t bytes = int64_t{1} << (device.is_cuda() ? 28 : 20);
-  flush_ = torch::zeros({bytes / 4}, torch::dtype(torch::kFloat).device(device));
+  sweep_ = torch::ones({bytes / 4}, torch::dtype(torch::kFloat).device(device));
+  sum_ = torch::empty({}, sweep_.options());
 }
 
-double LaunchTimer::seconds(const std::function<void()>& launch) const {
-  if (caches_ == Caches::cold) {
-    flush_.sum();  // read, not written: the launch would pay for writing changed lines back
-    return time_block(device_, launch);
-  }
+double LaunchTimer::cold(const std::function<void()>& launch) const {
+  torch::Tensor sum = sum_;
+  at::sum_out(sum, sweep_);  // read, not written: the launch would pay for storing changed lines
+  keep_busy();
+  return time_block(device_, launch);
+}
+
+double LaunchTimer::hot(const std::function<void()>& launch, int count) const {
+  keep_busy();
   const double all = time_block(device_, [&] {
-    for (int i = 0; i < kHotLaunches; ++i) launch();
+    for (int i = 0; i < count; ++i) launch();
   });
-  return all / kHotLaunches;
+  return all / count;
 }
 
-std::vector<std::vector<double>> seconds_in_turn(torch::Device device, Caches caches,
-                                                 const std::vector<Contender>& contenders, uint64_t seed, int samples) {
+void LaunchTimer::keep_busy() const {
+#ifdef TENFOLD_WITH_CUDA
+  constexpr int64_t kClocks = 600'000;  // 0.3 ms at 2 GHz
+  if (device_.is_cuda()) at::cuda::sleep(kClocks);
+#endif
+}
+
+std::vector<std::vector<double>> seconds_in_turn(torch::Device device, const std::vector<Contender>& contenders,
+                                                 uint64_t seed, int samples) {
   check(contenders);
   std::vector<std::vector<double>> seconds(contenders.size());
-  const LaunchTimer timer(device, caches);
+  const LaunchTimer timer(device);
   std::vector<size_t> order(contenders.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937_64 random(seed);
   for (int sample = 0; sample < samples; ++sample) {
     std::shuffle(order.begin(), order.end(), random);
-    for (const size_t i : order) seconds[i].push_back(timer.seconds(contenders[i].launch));
+    for (const size_t i : order) seconds[i].push_back(timer.cold(contenders[i].launch));
   }
   check(contenders);
   return seconds;

@@ -10,25 +10,21 @@
 
 namespace tenfold {
 
-/// What a launch finds in the caches. Inputs that fit into an L2 make the difference.
-enum class Caches {
-  cold,  ///< nothing of use: more bytes than any L2 holds are read before each launch
-  hot    ///< what the launch before it left: a sample is kHotLaunches that follow each other at once
-};
-
-inline constexpr int kHotLaunches = 20;
-
-/// Times launches on one device, by the clock of take_times(). On CUDA it holds 256 MiB for cold caches.
+/// Times launches on one device, by the clock of take_times(). On CUDA it holds 256 MiB, and before what is timed the
+/// GPU spins for 0.3 ms while the host queues: else a GPU that waits for the host would count as a slow kernel.
 class LaunchTimer {
  public:
-  LaunchTimer(torch::Device device, Caches caches);
-  /// One sample: seconds of one launch of the work that `launch` queues on the current stream.
-  double seconds(const std::function<void()>& launch) const;
+  explicit LaunchTimer(torch::Device device);
+  /// Seconds of one launch of the work that `launch` queues on the current stream, with nothing of use in the caches.
+  double cold(const std::function<void()>& launch) const;
+  /// Mean seconds of `count` launches that follow each other at once: each finds what the one before left.
+  double hot(const std::function<void()>& launch, int count) const;
 
  private:
+  void keep_busy() const;
+
   torch::Device device_;
-  Caches caches_;
-  torch::Tensor flush_;
+  torch::Tensor sweep_, sum_;
 };
 
 /// One of several ways to do the same operation.
@@ -41,12 +37,11 @@ struct Contender {
 
 inline constexpr int kSamples = 21;
 
-/// Seconds of `samples` launches of every contender: [contender][sample]. The contenders take turns: in each round
-/// every one is timed once, in an order that the seed draws, so that what slows the machine for a moment slows all of
-/// them. All are checked before the first sample and after the last; without samples they are only checked. Throws
-/// std::runtime_error, "NAME: COMPLAINT", for a wrong result.
-std::vector<std::vector<double>> seconds_in_turn(torch::Device device, Caches caches,
-                                                 const std::vector<Contender>& contenders, uint64_t seed,
-                                                 int samples = kSamples);
+/// Seconds of `samples` launches on cold caches of every contender: [contender][sample]. The contenders take turns: in
+/// each round every one is timed once, in an order that the seed draws, so that what slows the machine for a moment
+/// slows all of them. All are checked before the first sample and after the last; without samples they are only
+/// checked. Throws std::runtime_error, "NAME: COMPLAINT", for a wrong result.
+std::vector<std::vector<double>> seconds_in_turn(torch::Device device, const std::vector<Contender>& contenders,
+                                                 uint64_t seed, int samples = kSamples);
 
 }  // namespace tenfold

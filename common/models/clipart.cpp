@@ -29,6 +29,11 @@ std::shared_ptr<const Shard> open_clipart(const Trial& trial, const PackOptions&
   return std::make_shared<Shard>(file);
 }
 
+int64_t clipart_most_bytes(const Trial& trial, int64_t side) {
+  const auto classes = static_cast<int64_t>(kOpenclipartClasses.size());
+  return step_peak_bytes(options_of(trial, /*colours=*/3, side, classes), trial.get(clipart::kBatch), trial.device);
+}
+
 ClipartTraining::ClipartTraining(const Trial& trial, int64_t colours, int64_t side, int64_t classes)
     : ConvNetTraining(options_of(trial, colours, side, classes), trial.device) {}
 

@@ -21,6 +21,9 @@ std::vector<DeclaredSetting> clipart_settings(const std::vector<DeclaredSetting>
 /// Openclipart's shard of this form. Where it is not packed the variant cannot run, and says how to pack it.
 std::shared_ptr<const Shard> open_clipart(const Trial& trial, const PackOptions& form, bool train = true);
 
+/// Most bytes of a training step on squares of this side, as Lesson::most_bytes wants it.
+int64_t clipart_most_bytes(const Trial& trial, int64_t side);
+
 /// What a variant trains with. Its batches are what the lesson brings: (B, colours, side, side) each.
 struct ClipartTraining : ConvNetTraining {
   explicit ClipartTraining(const Trial& trial, int64_t colours = 3, int64_t side = 64,

@@ -56,4 +56,8 @@ int64_t step_peak_bytes(const ConvNetOptions& options, int64_t batch, torch::Dev
   return device.is_cpu() ? std::max(at_relu, at_convolution) : at_relu;
 }
 
+int64_t convnet_most_bytes(const Trial& trial) {
+  return step_peak_bytes(convnet_options(trial), trial.get(convnet::kBatch), trial.device);
+}
+
 }  // namespace tenfold

@@ -62,5 +62,7 @@ struct FashionConvNet : ConvNetTraining {
 /// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
 /// On a CPU with oneDNN, which reorders what it convolves; elsewhere without.
 int64_t step_peak_bytes(const ConvNetOptions& options, int64_t batch, torch::Device device);
+/// The same with the trial's settings, as Lesson::most_bytes wants it.
+int64_t convnet_most_bytes(const Trial& trial);
 
 }  // namespace tenfold

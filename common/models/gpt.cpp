@@ -67,8 +67,9 @@ GptParts gpt_parts(GptParts replaced) {
   }
   if (!replaced.loss) {
     replaced.loss = [](GptImpl& model, const Tensor& h, const Tensor& targets) {
-      return torch::nn::functional::cross_entropy(model.logits(h).view({-1, model.options.vocabulary()}),
-                                                  targets.reshape({-1}));
+      // In 32 bits under autocast, too: on CUDA it would leave the logarithms of the probabilities in 16.
+      const Tensor logits = model.logits(h).view({-1, model.options.vocabulary()}).to(torch::kFloat);
+      return torch::nn::functional::cross_entropy(logits, targets.reshape({-1}));
     };
   }
   return replaced;
@@ -159,12 +160,25 @@ GptTraining::GptTraining(const Trial& trial, const GptOptions& options, GptParts
                                                   torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
 }
 
+namespace {
+
+int64_t embedding_bytes(const GptOptions& options) {
+  return 4 * (options.vocabulary() + options.length) * options.width;
+}
+/// With the last norm.
+int64_t head_bytes(const GptOptions& options) { return 4 * (options.vocabulary() + 2) * options.width; }
+
+}  // namespace
+
+int64_t parameter_bytes(const GptOptions& options) {
+  return options.layers * block_parameter_bytes(options.width) + embedding_bytes(options) + head_bytes(options);
+}
+
 int64_t step_peak_bytes(const GptOptions& options) {
   const int64_t rows = options.batch * options.length, width = options.width, vocabulary = options.vocabulary();
-  const int64_t block = 4 * (12 * width + 13) * width;  // parameters of one
-  const int64_t embeddings = 4 * (vocabulary + options.length) * width;
-  const int64_t head = 4 * (vocabulary + 2) * width;  // with the last norm
-  const int64_t parameters = options.layers * block + embeddings + head;
+  const int64_t block = block_parameter_bytes(width);
+  const int64_t embeddings = embedding_bytes(options), head = head_bytes(options);
+  const int64_t parameters = parameter_bytes(options);
   const int64_t inputs = 2 * 8 * rows;      // ids and targets
   const int64_t stream = 4 * rows * width;  // (B, T, D)
   const int64_t logits = 4 * rows * vocabulary;

@@ -127,9 +127,15 @@ struct GptTraining {
   at::Generator generator_;
 };
 
+/// Of one block's parameters, for tokens of `width` features: 12 D^2 + 13 D numbers of 32 bits.
+constexpr int64_t block_parameter_bytes(int64_t width) { return 4 * (12 * width + 13) * width; }
+
 /// Most bytes of tensors alive at a time in a training step: next_batch(), zero_grad(), forward, backward, update, in
 /// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
 /// Without dropout, with ATen's attention.
 int64_t step_peak_bytes(const GptOptions& options);
+int64_t parameter_bytes(const GptOptions& options);
+/// The same with the trial's settings, as Lesson::most_bytes wants it.
+inline int64_t gpt_most_bytes(const Trial& trial) { return step_peak_bytes(gpt_options(trial)); }
 
 }  // namespace tenfold

@@ -21,7 +21,7 @@ struct GptBytes {
         block_kept(baseline.region("block.forward").retained_bytes / blocks),
         head_kept(baseline.region("head.forward").retained_bytes),
         head_peak(baseline.region("head.forward").largest_peak_bytes),
-        block_gradients((12 * width + 13) * width * 4),
+        block_gradients(block_parameter_bytes(width)),
         other_gradients(baseline.gradient_bytes - blocks * block_gradients),
         block_working((baseline.get(gpt::kDropout) > 0 ? 6 : 5) * stream + 4 * width * width * 4) {}
 
@@ -34,7 +34,7 @@ struct GptBytes {
   int64_t block_kept;  ///< what a block's forward keeps for its backward
   int64_t head_kept;   ///< what the head and the loss keep: the norm's output and the logarithms of the probabilities
   int64_t head_peak;   ///< most that the head's forward adds at a time
-  int64_t block_gradients;  ///< of one block's parameters: 12 D^2 + 13 D numbers
+  int64_t block_gradients;  ///< of one block's parameters
   int64_t other_gradients;  ///< of embeddings, last norm and head
   /// What is live at the start of a block's backward besides what forward kept: the gradients of its output, of the
   /// MLP's inner layer (4 D) and, with dropout, of its mask; and the gradient of the inner layer's weight (4 D, D).

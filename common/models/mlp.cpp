@@ -34,12 +34,28 @@ MlpTraining::MlpTraining(const Trial& trial, const MlpOptions& options, int64_t 
                                                   torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
 }
 
+namespace {
+
+constexpr int64_t kInputs = 7 * 7, kClasses = 10;
+
+int64_t first_layer_bytes(const MlpOptions& options) {
+  return options.layers > 1 ? 4 * (kInputs + 1) * options.width : 0;
+}
+int64_t last_layer_bytes(const MlpOptions& options) {
+  return 4 * ((options.layers > 1 ? options.width : kInputs) + 1) * kClasses;
+}
+
+}  // namespace
+
+int64_t parameter_bytes(const MlpOptions& options) {
+  const int64_t between = 4 * std::max<int64_t>(0, options.layers - 2) * (options.width + 1) * options.width;
+  return first_layer_bytes(options) + between + last_layer_bytes(options);
+}
+
 int64_t step_peak_bytes(const MlpOptions& options, int64_t batch) {
-  constexpr int64_t kInputs = 7 * 7, kClasses = 10;
   const int64_t hidden = options.layers - 1, width = options.width;
-  const int64_t first = 4 * (hidden > 0 ? (kInputs + 1) * width : 0);
-  const int64_t last = 4 * ((hidden > 0 ? width : kInputs) + 1) * kClasses;
-  const int64_t parameters = first + last + 4 * std::max<int64_t>(0, hidden - 1) * (width + 1) * width;
+  const int64_t first = first_layer_bytes(options), last = last_layer_bytes(options);
+  const int64_t parameters = parameter_bytes(options);
   const int64_t activation = 4 * batch * width;
   const int64_t inputs = fashion_batch_bytes(batch) + 4 * batch * kInputs;  // with the averaged images
   // Parameters and momentum always; the gradients of the step before until zero_grad().

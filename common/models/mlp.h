@@ -54,5 +54,6 @@ struct MlpTraining {
 /// Most bytes of tensors alive at a time in a training step: next_batch(), zero_grad(), forward, backward, update, in
 /// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
 int64_t step_peak_bytes(const MlpOptions& options, int64_t batch);
+int64_t parameter_bytes(const MlpOptions& options);
 
 }  // namespace tenfold

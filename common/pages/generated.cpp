@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/pages/architecture.h"
 #include "common/pages/excerpt.h"
+#include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
 #include "common/pages/markdown.h"
 #include "common/result/code_hash.h"
@@ -38,6 +39,14 @@ std::string code_block(const fs::path& page, const std::vector<std::string>& arg
     }
   }
   return out + "```\n";
+}
+
+std::string question_of(const fs::path& page, const std::vector<LessonEntry>& lessons) {
+  const std::string name = page.parent_path().filename().string();
+  for (const LessonEntry& lesson : lessons) {
+    if (lesson.name == name) return "**" + markdown_cell(lesson.question) + "**\n";
+  }
+  throw std::invalid_argument("question: there is no lesson '" + name + "'");
 }
 
 std::string whole_page(const std::string& title, const std::string& intro, const std::string& body) {
@@ -95,6 +104,8 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
         if (!fs::is_directory(root / "lessons" / lesson))
           throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
         body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson));
+      } else if (kind == "question") {
+        body = question_of(page, lessons);
       } else if (kind == "lessons") {
         body = lessons_markdown(lessons, published, page, root);
       } else if (kind == "results") {
@@ -104,7 +115,8 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
       } else if (kind == "arrows") {
         body = arrows_markdown(tree_folders(text));
       } else {
-        throw std::invalid_argument("unknown kind '" + kind + "' (measured, code, lessons, results, kernels, arrows)");
+        throw std::invalid_argument("unknown kind '" + kind +
+                                    "' (question, measured, code, lessons, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());
@@ -132,15 +144,24 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   }
   std::sort(pages.begin(), pages.end());
 
+  const fs::path reference = root / "results" / "REFERENCE";
+  std::string machine = fs::exists(reference) ? read_text(reference) : "";
+  machine = machine.substr(0, machine.find('\n'));
   std::vector<GeneratedFile> files;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
-    files.push_back({page, text, fill_generated_parts(text, page, root, lessons, published)});
+    try {
+      files.push_back(
+          {page, text,
+           fill_inline_values(fill_generated_parts(text, page, root, lessons, published), page, published, machine)});
+    } catch (const std::invalid_argument& error) {
+      throw FileError(page.string() + ": " + error.what());
+    }
   }
   const auto old_text = [](const fs::path& page) { return fs::exists(page) ? read_text(page) : std::string(); };
   files.push_back({lessons_page, old_text(lessons_page),
                    whole_page("Lessons",
-                              "Every lesson, what it asks, and the first verdict that was published. "
+                              "Every lesson, what it asks, and the published verdict that stands for it. "
                               "[method.md](method.md) says what the words mean.",
                               lessons_markdown(lessons, published, lessons_page, root))});
   files.push_back({results_page, old_text(results_page),

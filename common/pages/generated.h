@@ -4,12 +4,15 @@
 //   <!-- tenfold:begin KIND ARGUMENTS -->  ... replaced ...  <!-- tenfold:end -->
 //
 // KIND       ARGUMENTS             becomes
+// question   -                     what the lesson asks
 // measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // lessons    -                     a table of all lessons
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel
 // arrows     -                     the picture of the table in docs/architecture.md
+//
+// and single numbers in sentences: common/pages/inline_values.h.
 
 #include <filesystem>
 #include <string>

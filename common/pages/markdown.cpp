@@ -1,6 +1,5 @@
 #include "common/pages/markdown.h"
 
-#include <algorithm>
 #include <map>
 
 #include "common/base/text.h"
@@ -13,120 +12,32 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-bool on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
-
-std::string verdict_table(const Result& result) {
-  Rows rows = {{"case", "variant", "items/s", "speed", "peak", "memory", "agreement", "predicted speed", "expected"}};
+/// What stands for the lesson: its headline's verdict, else the first.
+const Verdict* headline_of(const Result& result, bool gpu) {
+  const Verdict* first = nullptr;
   for (const CaseResult& c : result.cases) {
-    if (c.kind != "comparison") continue;
-    for (const VariantResult& variant : c.variants) {
-      const double rate = items_per_second(variant);
-      const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
-      const std::string speed = rate > 0 ? human_number(rate) : "-";
-      std::vector<std::string> row;
-      if (const Verdict* verdict = verdict_of(c, variant.name)) {
-        const std::string reason = variant.status == "skipped" && !variant.reason.empty() ? ": " + variant.reason : "";
-        row = {c.name,
-               name,
-               speed,
-               speed_text(verdict->speed) + reason,
-               peak_text(variant),
-               memory_text(verdict->memory),
-               agreement_text(*verdict),
-               prediction_text(variant, *verdict),
-               expectation_text(variant, *verdict)};
-      } else {
-        row = {c.name, name, speed, "baseline", peak_text(variant), "", "", "", ""};
-      }
-      for (std::string& cell : row) cell = markdown_cell(cell);
-      rows.push_back(std::move(row));
+    if (is_on_gpu(c) != gpu) continue;
+    for (const Verdict& verdict : c.verdicts) {
+      if (result.headline && c.name == result.headline->case_name && verdict.technique == result.headline->technique)
+        return &verdict;
+      if (!first) first = &verdict;
     }
   }
-  return rows.size() > 1 ? markdown_table(rows) : "";
+  return first;
 }
 
-/// Trainings: final qualities, and the time to an equal one.
-std::string training_table(const Result& result) {
-  Rows rows = {
-      {"training", "variant", "quality", "trained in", "against the baseline", "time to its quality", "expected"}};
-  std::string metrics;
-  for (const CaseResult& c : result.cases) {
-    if (c.kind != "training") continue;
-    metrics += (metrics.empty() ? "Quality: " : "; ") + markdown_cell(c.name) + ": " + markdown_cell(metric_text(c));
-    for (const VariantResult& variant : c.variants) {
-      const Verdict* verdict = verdict_of(c, variant.name);
-      const auto quality = variant.quality.find(c.metric->name);
-      std::vector<std::string> row = {c.name, variant.name,
-                                      quality == variant.quality.end() ? "-" : quality_text(quality->second),
-                                      training_time_text(c, variant)};
-      if (verdict) {
-        const std::string reason = variant.status == "skipped" && !variant.reason.empty() ? ": " + variant.reason : "";
-        row.insert(row.end(), {agreement_text(*verdict) + reason, time_to_quality_text(*verdict),
-                               expectation_text(variant, *verdict)});
-      } else {
-        row.insert(row.end(), {"baseline", "", ""});
-      }
-      for (std::string& cell : row) cell = markdown_cell(cell);
-      rows.push_back(std::move(row));
-    }
-  }
-  return rows.size() > 1 ? markdown_table(rows) + "\n" + metrics + ".\n" : "";
-}
-
-/// How long each case was measured, and which clock decided.
-std::string rounds_line(const Result& result) {
-  std::string line;
-  for (const CaseResult& c : result.cases) {
-    const std::string rounds = rounds_text(c);
-    if (!rounds.empty()) line += (line.empty() ? "Timed: " : "; ") + markdown_cell(c.name) + " " + rounds;
-  }
-  return line.empty() ? "" : line + ".\n";
-}
-
-/// What variants noted: a row each in the cases that train nothing, and beside a verdict one row for all.
-std::string note_table(const Result& result) {
-  Rows rows = {{"case", "variant", "what", "value"}};
-  for (const CaseResult& c : result.cases) {
-    for (const VariantResult& variant : c.variants) {
-      if (c.kind != "survey") {
-        std::string noted;
-        for (const auto& [name, note] : variant.notes)
-          noted += (noted.empty() ? "" : "; ") + name + " " + note_text(note);
-        if (!noted.empty())
-          rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "noted", markdown_cell(noted)});
-        continue;
-      }
-      for (const auto& [name, values] : variant.quality)
-        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), quality_text(values)});
-      for (const auto& [name, note] : variant.notes)
-        rows.push_back(
-            {markdown_cell(c.name), markdown_cell(variant.name), markdown_cell(name), markdown_cell(note_text(note))});
-      if (variant.status == "skipped")
-        rows.push_back({markdown_cell(c.name), markdown_cell(variant.name), "skipped", markdown_cell(variant.reason)});
-    }
-  }
-  if (rows.size() == 1) return result.is_survey() ? "No notes were taken.\n" : "";
-  return markdown_table(rows);
-}
-
-/// The first verdict of a lesson's newest result on this kind of device.
-std::string first_verdict(const std::vector<Result>& published, const std::string& lesson, bool gpu) {
+/// Of the lesson's newest result on this kind of device.
+std::string newest_verdict(const std::vector<Result>& published, const std::string& lesson, bool gpu) {
   const Result* newest = nullptr;
-  const CaseResult* its_case = nullptr;
+  const Verdict* found = nullptr;
   for (const Result& result : published) {
     if (result.lesson != lesson || (newest && result.started_at <= newest->started_at)) continue;
-    for (const CaseResult& c : result.cases) {
-      if (on_gpu(c) == gpu && !c.verdicts.empty()) {
-        newest = &result, its_case = &c;
-        break;
-      }
-    }
+    if (const Verdict* verdict = headline_of(result, gpu)) newest = &result, found = verdict;
   }
-  if (!newest) return "not yet measured";
-  const Verdict& verdict = its_case->verdicts.front();
-  if (verdict.quality) return verdict.technique + ": " + quality_verdict_text(*verdict.quality);
-  const std::string memory = verdict.memory.ratio ? ", " + memory_text(verdict.memory) : "";
-  return verdict.technique + ": " + speed_text(verdict.speed) + memory;
+  if (!found) return "not yet measured";
+  if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
+  const std::string memory = found->memory.ratio ? ", " + memory_text(found->memory) : "";
+  return found->technique + ": " + speed_text(found->speed) + memory;
 }
 
 }  // namespace
@@ -154,33 +65,6 @@ std::string markdown_table(const Rows& rows) {
   return out;
 }
 
-std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
-                              const std::string& hash_now) {
-  std::string out;
-  bool gpu = false;
-  for (const Result& result : published) {
-    if (result.lesson != lesson) continue;
-    for (const CaseResult& c : result.cases) gpu = gpu || on_gpu(c);
-    const bool stale = result.code_hash != hash_now;
-    const std::string preset =
-        result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
-    const std::string trainings = training_table(result), notes = note_table(result);
-    std::string verdicts = verdict_table(result);
-    verdicts += (verdicts.empty() || trainings.empty() ? "" : "\n") + trainings;
-    out += "**" + markdown_cell(result.machine.id) + "**" +
-           (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
-           markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
-           (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
-           ", version " + std::to_string(result.lesson_version) + preset + ".\n\n" + verdicts +
-           (verdicts.empty() ? "" : "\n" + rounds_line(result)) + (verdicts.empty() || notes.empty() ? "" : "\n") +
-           notes + "\n";
-  }
-  if (out.empty()) return "Not yet measured on any machine.\n";
-  if (!gpu) out += "On a GPU: not yet measured.\n";
-  while (out.ends_with("\n\n")) out.pop_back();
-  return out;
-}
-
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root) {
   Rows rows = {{"", "lesson", "question", "on a CPU", "on a GPU"}};
@@ -188,7 +72,7 @@ std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std:
     const std::string link =
         (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
     const auto verdict = [&](bool gpu) {
-      return lesson.survey ? std::string("a survey") : first_verdict(published, lesson.name, gpu);
+      return lesson.survey ? std::string("counts, and times nothing") : newest_verdict(published, lesson.name, gpu);
     };
     rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")",
                     markdown_cell(lesson.question), markdown_cell(verdict(false)), markdown_cell(verdict(true))});

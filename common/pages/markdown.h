@@ -13,12 +13,14 @@ namespace tenfold {
 std::string markdown_cell(const std::string& text);
 std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
 
-/// What each machine measured of one lesson; "not yet measured" for the GPU, or for all, where there is nothing.
-/// A result whose code is not `hash_now` is marked stale.
+bool is_on_gpu(const CaseResult& c);
+
+/// What each machine measured of one lesson, a table for each case under what it ran; "not yet measured" for the GPU,
+/// or for all, where there is nothing. A result whose code is not `hash_now` is marked stale.
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
                               const std::string& hash_now);
 
-/// All lessons: number, title linked relative to `page`, question, and the first verdict on a CPU and on a GPU.
+/// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU and on a GPU.
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root);
 

@@ -23,17 +23,6 @@ std::string short_number(double value) {
   return text.data();
 }
 
-/// "batch=4, layers=2", without those that the case's name already tells.
-std::string settings_text(const CaseResult& c) {
-  std::string out;
-  for (const auto& [name, value] : c.settings) {
-    const std::string setting = name + "=" + to_string(value);
-    if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
-    out += (out.empty() ? "" : ", ") + setting;
-  }
-  return out;
-}
-
 std::string case_heading(const CaseResult& c, int64_t cores) {
   std::ostringstream out;
   out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads
@@ -62,12 +51,8 @@ std::string budget_remark(const CaseResult& c, const VariantResult& variant) {
 std::string prediction_remark(const VariantResult& variant, const Verdict& verdict) {
   std::string out;
   if (variant.predicted.speed_ratio) out = "speed " + prediction_text(variant, verdict);
-  if (variant.predicted.peak_bytes) {
-    out += (out.empty() ? "" : "; ") + ("peak " + human_bytes(static_cast<double>(*variant.predicted.peak_bytes)));
-    if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end()) {
-      out += ", error " + human_percent(error->second, true) + off_text(verdict, "peak");
-    }
-  }
+  if (variant.predicted.peak_bytes)
+    out += (out.empty() ? "" : "; ") + ("peak " + predicted_peak_text(variant, verdict));
   return out.empty() ? out : "predicted: " + out;
 }
 
@@ -307,6 +292,24 @@ std::string prediction_text(const VariantResult& variant, const Verdict& verdict
   if (const auto error = verdict.prediction_error.find("speed"); error != verdict.prediction_error.end()) {
     out += ", error " + human_percent(std::expm1(error->second), true) +
            off_text(verdict, "speed");  // stored as a logarithm
+  }
+  return out;
+}
+
+std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict) {
+  if (!variant.predicted.peak_bytes) return "-";
+  std::string out = human_bytes(static_cast<double>(*variant.predicted.peak_bytes));
+  if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end())
+    out += ", error " + human_percent(error->second, true) + off_text(verdict, "peak");
+  return out;
+}
+
+std::string settings_text(const CaseResult& c) {
+  std::string out;
+  for (const auto& [name, value] : c.settings) {
+    const std::string setting = name + "=" + to_string(value);
+    if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
+    out += (out.empty() ? "" : ", ") + setting;
   }
   return out;
 }

@@ -28,6 +28,10 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
 /// "0.70x, error -5.7 %", with ", off" when it is further off than kPredictionOff; "-" without a prediction of the
 /// speed.
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
+/// The same of the peak: "10.2 MiB, error +0.3 %".
+std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict);
+/// "batch=4, layers=2", without those that the case's name already tells.
+std::string settings_text(const CaseResult& c);
 /// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.
 double items_per_second(const VariantResult& variant);
 /// "96 rounds in 6 builds by processor time", "6 seeds by wall clock"; empty where nothing was timed.

@@ -17,8 +17,9 @@ std::optional<bool> met(const std::string& stated, const std::string& label) {
 
 /// A variant that must fail counts as caught only by what it was planted for: a trap by the agreement check, or by
 /// numbers that are not finite; what exceeds the budget by running out of memory. Any other failure proves nothing.
-std::optional<bool> caught(const VariantResult& variant) {
-  if (!must_fail(variant) || variant.status == "skipped") return std::nullopt;
+/// What was only built was not tried.
+std::optional<bool> caught(const VariantResult& variant, bool tried) {
+  if (!must_fail(variant) || variant.status == "skipped" || !tried) return std::nullopt;
   if (variant.expected->kind == "exceeds") return variant.failure == "out_of_memory";
   return variant.failure == "disagrees" || variant.failure == "not_finite";
 }
@@ -59,7 +60,8 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
   verdict.agreement = std::move(agreement);
   verdict.memory.label = to_string(Memory::unknown);
   verdict.speed.label = to_string(Speed::undecided);
-  if (baseline.status != "invalid") verdict.as_expected.caught = caught(technique);
+  const bool tried = verdict.agreement.has_value() || technique.status != "ok";
+  if (baseline.status != "invalid") verdict.as_expected.caught = caught(technique, tried);
   if (technique.status != "ok" || baseline.status != "ok") {
     // A wrong or impossible run gets no ratio: a number would be quoted.
     const bool invalid = technique.status == "invalid" || (technique.status == "ok" && baseline.status == "invalid");

@@ -89,7 +89,7 @@ static __global__ void bias_gelu_packets(T* __restrict__ out, const T* __restric
   }
 }
 
-/// grad_in, and on the way stage one of its column sums (layer_norm/column_sums.cuh): grad_in is not read again for
+/// grad_in, and on the way stage one of its column sums (kernels/column_sums.cuh): grad_in is not read again for
 /// them.
 template <class T, int N, Gelu form>
 static __global__ void bias_gelu_gradient(T* __restrict__ grad_in, float* __restrict__ parts,

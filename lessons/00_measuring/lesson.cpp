@@ -146,6 +146,7 @@ int main(int argc, char** argv) {
        .core = true,
        .settings = convnet_settings({kWorkload}),
        .baseline = {"a training step", same_code},
+       .most_bytes = yardstick_bytes,
        .techniques = {{"the same code", same_code}},
        .cases = {{.name = "convnet", .expected = nothing_to_find},
                  {.name = "gpt", .settings = {kWorkload("gpt")}, .expected = nothing_to_find, .workload = "gpt"},

@@ -28,6 +28,14 @@ Step image_step(const std::shared_ptr<Work>& work) {
           }};
 }
 
+/// Most bytes of the workload's training step.
+inline int64_t yardstick_bytes(const Trial& trial) {
+  const std::string workload = trial.get(kWorkload);
+  if (workload == "convnet") return convnet_most_bytes(trial);
+  if (workload == "mlp") return step_peak_bytes(MlpOptions{}, mlp::kBatch.value.cpu);
+  return step_peak_bytes(gpt_options(trial.size));
+}
+
 /// The workload's training step at the trial's size.
 inline Step yardstick(const Trial& trial) {
   const std::string workload = trial.get(kWorkload);

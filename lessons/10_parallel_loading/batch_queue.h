@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -70,15 +71,15 @@ class SlotPool {
 
   bool empty() const { return free_.empty(); }
   Slot& take() {
-    Slot& slot = *free_.back();
-    free_.pop_back();
+    Slot& slot = *free_.front();  // the one given back first: its copy to the device is the likeliest to be over
+    free_.pop_front();
     return slot;
   }
   void give_back(Slot& slot) { free_.push_back(&slot); }
 
  private:
   std::vector<Slot> slots_;
-  std::vector<Slot*> free_;
+  std::deque<Slot*> free_;
 };
 
 /// A job that fills slots; all but run() is called with the lock held.

@@ -6,6 +6,11 @@
 
 namespace tenfold {
 
+/// Of the convnet, and the batch as bytes, which are made floats.
+inline int64_t most_bytes(const Trial& trial) {
+  return convnet_most_bytes(trial) + 28 * 28 * trial.get(convnet::kBatch);
+}
+
 /// The copy takes its bytes at the link's rate from page-locked memory; nothing else changes. Both rates are ceilings
 /// that `tenfold probe` measured.
 inline Prediction faster_copy(const Counted& baseline) {

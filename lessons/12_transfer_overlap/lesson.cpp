@@ -126,6 +126,7 @@ int main(int argc, char** argv) {
        .version = 2,
        .settings = tenfold::convnet_settings({tenfold::kEnlarge}),
        .baseline = {"one stream", one_stream},
+       .most_bytes = tenfold::most_bytes,
        .techniques = {{"prefetch to device", prefetch_to_device, tenfold::longer_of_both},
                       {"two streams, one buffer", two_streams_one_buffer, tenfold::still_the_sum},
                       {"no wait", no_wait}},
@@ -140,7 +141,7 @@ int main(int argc, char** argv) {
                    {"two streams, one buffer", {SLOWER, SAME_MEMORY}, tenfold::Expect{SAME_SPEED, SAME_MEMORY}},
                    {"no wait", TRAP}}},
                  {"compute-bound",
-                  {convnet::kChannels(48), convnet::kBatch(32)},
+                  {convnet::kChannels(48, 128, 256), convnet::kBatch(32, 256, 1024)},
                   {{"prefetch to device", {SAME_SPEED, SAME_MEMORY}}}}},
        .headline = tenfold::Headline{"large images", "prefetch to device"}});
 }

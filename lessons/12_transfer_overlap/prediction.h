@@ -9,12 +9,23 @@
 
 namespace tenfold {
 
+/// Bytes of a batch as it is copied.
+inline int64_t copied_bytes(int64_t batch, int64_t enlarge) {
+  const int64_t pixels = 28 * enlarge;
+  return batch * (pixels * pixels + static_cast<int64_t>(sizeof(int64_t)));
+}
+
+/// Of the convnet, and the batch as it is copied.
+inline int64_t most_bytes(const Trial& trial) {
+  return convnet_most_bytes(trial) + copied_bytes(trial.get(convnet::kBatch), trial.get(kEnlarge));
+}
+
 /// The longer of copy and compute instead of their sum, at the measured rate of copies; and a second buffer.
 inline Prediction longer_of_both(const Counted& baseline) {
-  const auto pixels = static_cast<double>(28 * baseline.get(kEnlarge));
-  const double bytes = static_cast<double>(baseline.get(convnet::kBatch)) * (pixels * pixels + sizeof(int64_t));
+  const int64_t added = copied_bytes(baseline.get(convnet::kBatch), baseline.get(kEnlarge));
+  const auto bytes = static_cast<double>(added);
   Prediction prediction;
-  prediction.peak_bytes = baseline.peak_bytes + static_cast<int64_t>(bytes);
+  prediction.peak_bytes = baseline.peak_bytes + added;
   double copy = 0;
   if (baseline.ceilings.contains("cuda_h2d_pinned_bytes_per_s")) {
     copy = bytes / baseline.ceiling("cuda_h2d_pinned_bytes_per_s");

@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
        .core = true,
        .settings = gpt_settings({kEqual, kBuckets}),
        .baseline = {"padded to the batch", to_batch},
+       .most_bytes = tenfold::gpt_most_bytes,
        .techniques = {{"packed", each_alone, predict_each},
                       {"packed, one kernel", one_kernel, predict_one_kernel},
                       {"packed, padded attention", padded_attention, predict_padded_attention},

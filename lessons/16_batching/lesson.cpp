@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
        .version = 2,
        .settings = tenfold::clipart_settings({tenfold::kSide}),
        .baseline = {"by hand", by_hand},
+       .most_bytes = tenfold::most_bytes,
        .techniques = {{"loader", loader, tenfold::one_pass},
                       {"batched", batched, tenfold::few_operators},
                       {"one draw", one_draw}},
@@ -131,7 +132,7 @@ int main(int argc, char** argv) {
                   {convnet::kChannels(2), tenfold::kSide(16), clipart::kBatch(128)},
                   {{"loader", {FASTER, SAME_MEMORY}}, {"batched", {FASTER, LARGER}}}},
                  {"compute-bound",
-                  {convnet::kChannels(48), clipart::kBatch(16, 128, 512)},
+                  {convnet::kChannels(48, 128, 256), clipart::kBatch(16, 64, 256)},
                   {{"loader", {SAME_SPEED, SAME_MEMORY}, Expect{SAME_MEMORY}},
                    {"batched", {SAME_SPEED, SAME_MEMORY}, Expect{}}}}},
        .headline = tenfold::Headline{"light model", "batched"}});

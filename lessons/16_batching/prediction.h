@@ -9,6 +9,8 @@
 
 namespace tenfold {
 
+inline int64_t most_bytes(const Trial& trial) { return clipart_most_bytes(trial, trial.get(kSide)); }
+
 /// Takes the baseline's preparation out of the step and puts in what moves so many bytes for each number of the batch,
 /// and calls so many operators.
 inline Prediction moved(const Counted& baseline, double bytes_per_number, double operators) {

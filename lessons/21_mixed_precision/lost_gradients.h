@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "autocast.h"
-#include "common/measure/global_state.h"
 #include "workload.h"
 
 namespace tenfold {
@@ -42,12 +41,8 @@ inline double lost_gradients(const Trial& trial, double scale) {
   return static_cast<double>(lost) / static_cast<double>(not_zero);
 }
 
-/// Notes both parts, in percent. Leaves the random state as it was.
 inline void note_lost_gradients(const Trial& trial, double scale) {
-  const GlobalState before = GlobalState::capture(trial.device);
-  trial.note("gradients lost to zero, loss not scaled", 100 * lost_gradients(trial, 1), "%");
-  trial.note("gradients lost to zero, loss scaled", 100 * lost_gradients(trial, scale), "%");
-  before.restore();
+  trial.note("gradients lost to zero", 100 * lost_gradients(trial, scale), "%");
 }
 
 }  // namespace tenfold

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
               .core = true,
               .settings = gpt_settings(),
               .baseline = variant("keep all", keep_all),
+              .most_bytes = most_bytes,
               .techniques = {variant("every block", every_block),
                              variant("every second", every_second),
                              variant("square root", square_root),
@@ -72,7 +73,7 @@ int main(int argc, char** argv) {
                           {"square root", {SLOWER, SMALLER}},
                           {"new random numbers", TRAP}}},
                         {"model states",
-                         {gpt::kLayers(2), gpt::kBatch(1), gpt::kLength(8), gpt::kWidth(256)},
+                         {gpt::kLayers(2), gpt::kBatch(1), gpt::kLength(8), gpt::kWidth(256), gpt::kHeads(4)},
                          {{"every block", {SLOWER, SAME_MEMORY}}, {"every second", {SLOWER, SAME_MEMORY}}}}},
               .headline = Headline{"gpt", "every block"},
               .agreement = Agreement::exact_on_cpu()});

@@ -9,6 +9,21 @@
 
 namespace tenfold {
 
+/// Of keeping all. Dropout adds, in each block, the masks of both residual branches (a byte a number) and what was left
+/// of them. Attention with dropout has no fused operator on a CPU: there the weights of every pair are kept before and
+/// after it, with a mask, and two of that size are in flight.
+inline int64_t most_bytes(const Trial& trial) {
+  const GptOptions options = gpt_options(trial);
+  int64_t bytes = step_peak_bytes(options);
+  if (options.dropout == 0) return bytes;
+  bytes += options.layers * 10 * options.batch * options.length * options.width;
+  if (trial.device.is_cpu()) {
+    const int64_t pairs = options.batch * options.heads * options.length * options.length;
+    bytes += options.layers * 9 * pairs + 8 * pairs;
+  }
+  return bytes;
+}
+
 /// Peak bytes of a step. Parameters and optimizer state are always there. Forward adds what a kept block keeps (counted
 /// on the baseline), or the input and the random state of a recomputed segment. Then backward walks from the last
 /// segment to the first: a recomputed one is there again as a whole, on top of what the segments before it keep and of
@@ -16,8 +31,10 @@ namespace tenfold {
 /// highest of these moments, the head's included. On top of each comes what is in flight, GptBytes::block_working.
 inline int64_t peak_of(const Plan& plan, const Counted& keep_all) {
   const GptBytes bytes(keep_all);
-  const auto random_state = static_cast<int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
-  const int64_t checkpoint_kept = bytes.stream + random_state;
+  int64_t checkpoint_kept = bytes.stream;
+  // It lies in the host's memory.
+  if (keep_all.device.is_cpu())
+    checkpoint_kept += static_cast<int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
   const auto whole = [&](const Segment& segment) { return segment.blocks() * bytes.block_kept; };
   const auto kept = [&](const Segment& segment) { return segment.recompute ? checkpoint_kept : whole(segment); };
 

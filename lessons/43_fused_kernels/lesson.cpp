@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
        .core = true,
        .settings = gpt_settings({kRows, kColumns}),
        .baseline = {"ATen's kernels", aten},
+       .most_bytes = tenfold::gpt_most_bytes,
        .techniques = {{"eager", eager, keeps_more}, {"our kernels", our_kernels, keeps_the_same}},
        .cases = {{"gpt", {}, {{"eager", {SLOWER, LARGER}}, {"our kernels", kSame}}},
                  {"wide",

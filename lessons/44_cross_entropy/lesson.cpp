@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
               .version = 2,
               .settings = gpt_settings({kChunkRows}),
               .baseline = {"plain", plain},
+              .most_bytes = tenfold::gpt_most_bytes,
               .techniques = {{"chunked", chunked, in_chunks}},
               // The GPT has 128 characters on a CPU: its logits are small. On a GPU it has GPT-2's tokens. The case
               // with GPT-2's tokens on a CPU has a GPT so narrow that tokens / width, which decides, is what 12 x 1024
@@ -62,5 +63,5 @@ int main(int argc, char** argv) {
                           gpt::kBatch(1)},
                          {{"chunked", SAME_MEMORY}}}},
               .headline = Headline{"GPT-2 vocabulary", "chunked"},
-              .agreement = Agreement::within(1e-5, "the same sums in another order")});
+              .agreement = Agreement::within(1e-4, "the same sums in another order")});
 }

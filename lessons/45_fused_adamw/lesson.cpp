@@ -85,7 +85,11 @@ int main(int argc, char** argv) {
   // On a CPU the foreach operators are loops over the tensors themselves.
   const std::vector<Expectation> many_tensors = {
       {"foreach", SAME_SPEED, FASTER}, {"fused", FASTER}, {"our kernel", FASTER}};
-  const std::vector<Expectation> few_tensors = {{"foreach", SAME_SPEED}, {"fused", FASTER}, {"our kernel", FASTER}};
+  const std::vector<Expectation> few_tensors = {
+      {"foreach", SAME_SPEED, FASTER}, {"fused", FASTER}, {"our kernel", FASTER}};
+  // A GPU spends a hundredth of this step on the update, whose bytes are the same.
+  const std::vector<Expectation> long_step = {
+      {"foreach", SAME_SPEED, Expect{}}, {"fused", FASTER, Expect{}}, {"our kernel", FASTER, Expect{}}};
   const std::vector<Expectation> no_matter = {
       {"foreach", SAME_SPEED}, {"fused", SAME_SPEED}, {"our kernel", SAME_SPEED}};
   return run(
@@ -97,13 +101,14 @@ int main(int argc, char** argv) {
        .version = 2,
        .settings = settings_of_workloads({kAdamWLearningRate, kWeightDecay}),
        .baseline = {"loop", loop},
+       .most_bytes = tenfold::trained_workload_bytes,
        .techniques = {{"foreach", foreach_operators, all_denominators},
                       {"fused", fused_operator, in_one_pass, rounding},
                       {"our kernel", our_kernel, in_one_pass, rounding}},
        .cases = {{"mlp", {}, many_tensors},
-                 {"gpt", {kWorkload("gpt")}, many_tensors, "gpt"},
+                 {"gpt", {kWorkload("gpt")}, long_step, "gpt"},
                  {"few large tensors", {mlp::kLayers(3), mlp::kWidth(1024)}, few_tensors},
-                 {"large batch", {mlp::kLayers(2), mlp::kBatch(4096)}, no_matter}},
+                 {"large batch", {mlp::kLayers(2), mlp::kBatch(4096, 32768, 32768)}, no_matter}},
        .surveys =
            {{"counted",
              {{"loop", count_loop}, {"foreach", count_foreach}, {"fused", count_fused}, {"our kernel", count_kernel}}}},

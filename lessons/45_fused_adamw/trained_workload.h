@@ -30,6 +30,13 @@ inline std::vector<DeclaredSetting> settings_of_workloads(const std::vector<Decl
   return all;
 }
 
+/// Most bytes of a training step. AdamW has a second state that SGD with momentum has not.
+inline int64_t trained_workload_bytes(const Trial& trial) {
+  if (trial.get(kWorkload) == "gpt") return gpt_most_bytes(trial) + parameter_bytes(gpt_options(trial));
+  const MlpOptions options = mlp_options(trial);
+  return step_peak_bytes(options, trial.get(mlp::kBatch)) + 2 * parameter_bytes(options);
+}
+
 struct TrainedWorkload {
   int64_t items;
   Parameters parameters;

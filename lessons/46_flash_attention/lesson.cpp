@@ -51,8 +51,9 @@ void count_sdpa(const Trial& trial) { note_attention_operators(trial, sdpa_atten
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   const std::vector<Expectation> pays = {{"SDPA", {FASTER, SMALLER}}, {"our kernel", SMALLER}};
-  const std::vector<Expectation> no_matter = {{"SDPA", {SAME_SPEED, SAME_MEMORY}},
-                                              {"our kernel", {SAME_SPEED, SAME_MEMORY}}};
+  // A GPU's step is so short here that an operator fewer shows.
+  const std::vector<Expectation> no_matter = {{"SDPA", {SAME_SPEED, SAME_MEMORY}, SAME_MEMORY},
+                                              {"our kernel", {SAME_SPEED, SAME_MEMORY}, SAME_MEMORY}};
   return run(
       argc, argv,
       {.title = "FlashAttention",
@@ -63,9 +64,10 @@ int main(int argc, char** argv) {
        .core = true,
        .settings = gpt_settings({kLongest}),
        .baseline = {"eager", eager},
+       .most_bytes = tenfold::most_bytes,
        .techniques = {{"SDPA", sdpa, without_scores}, {"our kernel", our_kernel, without_scores}},
        .cases = {{.name = "gpt", .expected = pays},
-                 {"long", {gpt::kLength(512), gpt::kBatch(1)}, pays},
+                 {"long", {gpt::kLength(512, 2048, 4096), gpt::kBatch(1, 1, 2)}, pays},
                  {"short",
                   {gpt::kLayers(1), gpt::kWidth(512), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(1)},
                   no_matter}},

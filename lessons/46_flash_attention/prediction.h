@@ -9,6 +9,14 @@
 
 namespace tenfold {
 
+/// Of eager attention: in each layer the weights of every pair, four bytes, and the mask, one byte, besides what the
+/// GPT needs with a fused operator; three more of the weights' size are in flight.
+inline int64_t most_bytes(const Trial& trial) {
+  const GptOptions options = gpt_options(trial);
+  const int64_t mask = options.length * options.length, pairs = options.batch * options.heads * mask;
+  return step_peak_bytes(options) + options.layers * (4 * pairs + mask) + 3 * 4 * pairs;
+}
+
 /// Peak bytes: the highest of three moments. Parameters and optimizer state are always live. In each layer the weights
 /// of every pair, four bytes, and the mask, one byte, give way to one number for each query: q, k, v and the result are
 /// kept as before. On top of what the blocks keep come the two gradients of the head's loss, or the working memory of

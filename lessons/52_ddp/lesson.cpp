@@ -145,6 +145,7 @@ int main(int argc, char** argv) {
        .core = true,
        .settings = gpt_settings({kMicroBatches, kBucketKib}),
        .baseline = {"one process", one_process},
+       .most_bytes = gpt_most_bytes,
        .techniques = {{"naive", naive, predict_naive},
                       {"bucketed", bucketed, predict_bucketed},
                       {"overlapped", overlapped, predict_overlapped},
@@ -159,13 +160,13 @@ int main(int argc, char** argv) {
                                {"no all-reduce", TRAP}},
                   .mesh = {{"dp", 2}}},
                  {.name = "large batch",
-                  .settings = {gpt::kBatch(64)},
+                  .settings = {gpt::kBatch(64, 12, 32)},
                   .expected = {{"bucketed", {FASTER, SMALLER}},
                                {"overlapped", {FASTER, SMALLER}},
                                {"c10d Reducer", {FASTER, SMALLER}}},
                   .mesh = {{"dp", 2}}},
                  {.name = "accumulate",
-                  .settings = {gpt::kBatch(16), kMicroBatches(4)},
+                  .settings = {gpt::kBatch(16, 8, 16), kMicroBatches(4)},
                   .expected = {{"overlapped", SMALLER}, {"overlapped, no_sync", SMALLER}},
                   .mesh = {{"dp", 2}}},
                  {.name = "tiny",
@@ -173,5 +174,5 @@ int main(int argc, char** argv) {
                   .expected = {{"naive", SLOWER}, {"bucketed", SLOWER}, {"overlapped", SLOWER}},
                   .mesh = {{"dp", 2}}}},
        .headline = Headline{"large batch", "overlapped"},
-       .agreement = Agreement::within(1e-5, "sums are taken in another order")});
+       .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -88,6 +89,23 @@ TEST_P(EveryLesson, ReadmeHasTheHeadings) {
   }
 }
 
+// Who opens a page wants to know at once what it asks, what came out, and whether it is for him.
+TEST_P(EveryLesson, TheFirstScreenDecides) {
+  const std::vector<std::string> lines = lines_of(folder() / "README.md");
+  std::vector<std::string> screen;
+  for (const std::string& line : lines) {
+    if (line.starts_with("## ")) break;
+    screen.push_back(line);
+  }
+  const auto begins = [&](const std::string& with) {
+    return std::any_of(screen.begin(), screen.end(), [&](const std::string& line) { return line.starts_with(with); });
+  };
+  for (const char* part : {"<!-- tenfold:begin question -->", "*Short answer.* ",
+                           "| use it when | skip it when | you pay | in PyTorch |", "Before this: "})
+    EXPECT_TRUE(begins(part)) << name() << "/README.md: before the first heading stands no line '" << part << "...'";
+  EXPECT_LE(screen.size(), 20U) << "lines before the first heading";
+}
+
 // Tools and readers find a hint at the beginning of its line.
 TEST_P(EveryLesson, HintsBeginTheirLine) {
   const std::string check = text_of(folder() / "exercise" / "check.cpp");
@@ -149,6 +167,43 @@ TEST_P(EveryLesson, DescribesItself) {
   bool reference = false;
   for (const auto& one : described.at("cases")) reference = reference || one.at("name") == workload;
   EXPECT_TRUE(reference) << "one case must be the reference workload, under its name";
+}
+
+// Without a GPU nobody would see a case that its settings make impossible there, or that no such GPU can hold.
+TEST_P(EveryLesson, ItsBaselinesFitIntoTheGpusTheyAreFor) {
+  const auto described = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json")));
+  // What is left of the memory that such GPUs have at the least, after CUDA's own and what fragments lose.
+  const std::map<std::string, double> limits = {{"gpu8", 0.85 * 8e9}, {"gpu80", 0.85 * 80e9}};
+  for (const auto& one : described.at("cases")) {
+    const std::string row = name() + " | " + one.at("name").get<std::string>();
+    ASSERT_TRUE(one.contains("most_bytes")) << row << ": state Lesson::most_bytes";
+    std::printf("%-60s", row.c_str());
+    for (const auto& [size, limit] : limits) {
+      const double bytes = one.at("most_bytes").at(size);
+      std::printf("  %s %8.3f GB", size.c_str(), bytes / 1e9);
+      EXPECT_GT(bytes, 0) << row << " at " << size;
+      EXPECT_LE(bytes, limit) << row << ": its baseline does not fit at " << size;
+    }
+    std::printf("\n");
+  }
+}
+
+// The same formula where it can be measured: it may promise too much room, never too little.
+TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
+  const fs::path file = kSource / "results" / lines_of(kSource / "results" / "REFERENCE").at(0) / (name() + ".json");
+  if (!fs::exists(file)) GTEST_SKIP() << "nothing is published";
+  const auto described = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json")));
+  for (const auto& one : tenfold::read_result(file).cases) {
+    const auto& cases = described.at("cases");
+    const auto stated =
+        std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c.at("name") == one.name; });
+    // With a budget the measured step is the largest that it allows, not the case's own.
+    if (stated == cases.end() || one.size != "cpu" || one.budget || !one.variants.front().peak()) continue;
+    const auto measured = static_cast<double>(*one.variants.front().peak());
+    const double most = stated->at("most_bytes").at("cpu");
+    EXPECT_LE(measured, 1.02 * most) << name() << " | " << one.name;
+    EXPECT_GE(measured, 0.5 * most) << name() << " | " << one.name << ": says far too much";
+  }
 }
 
 TEST_P(EveryLesson, ChangedCodeHasANewVersion) {

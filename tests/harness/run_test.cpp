@@ -40,6 +40,25 @@ const tenfold::Verdict& verdict(const toy::Ran& ran, const std::string& name) {
   throw std::out_of_range(name);
 }
 
+TEST(Run, PresetBuildBuildsAllAndTrainsNothing) {
+  int built = 0, updates = 0;
+  auto lesson = toy::lesson();
+  lesson.techniques[0].build = [&](const Trial& trial) {
+    ++built;
+    Step step = toy::plain(trial);
+    step.update = [&updates]() -> torch::Tensor { return torch::zeros({1}) + ++updates; };
+    return step;
+  };
+  lesson.cases[0].expected = {{"twin", TRAP}};
+  EXPECT_EQ(toy::run(lesson, {"--preset", "build"}).code, 0) << "a trap that was not tried is not missed";
+  EXPECT_GE(built, 1);
+  EXPECT_EQ(updates, 0);
+  lesson.techniques[0].build = toy::throws;
+  const auto wrong = toy::run(lesson, {"--preset", "build"});
+  EXPECT_EQ(wrong.code, 1) << wrong.out;
+  EXPECT_NE(wrong.out.find("a sentence that says what is wrong"), std::string::npos) << wrong.out;
+}
+
 TEST(Run, AValidLessonGetsRoundsPeaksSplitAndAVerdict) {
   const auto ran = toy::run(toy::lesson(), {"--preset", "quick", "--rounds", "6"});
   EXPECT_EQ(ran.code, 0) << ran.err;

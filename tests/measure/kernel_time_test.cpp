@@ -14,7 +14,6 @@
 
 namespace {
 
-using tenfold::Caches;
 using tenfold::Contender;
 
 constexpr uint64_t kSeed = 7;
@@ -38,7 +37,7 @@ std::string sorted(std::string text) {
 TEST(SecondsInTurn, EveryRoundHasEveryContenderOnce) {
   Letters letters;
   const auto seconds = tenfold::seconds_in_turn(
-      torch::kCPU, Caches::cold, {letters.contender('a'), letters.contender('b'), letters.contender('c')}, kSeed, 20);
+      torch::kCPU, {letters.contender('a'), letters.contender('b'), letters.contender('c')}, kSeed, 20);
   ASSERT_EQ(seconds.size(), 3U);
   for (const auto& samples : seconds) EXPECT_EQ(samples.size(), 20U);
   ASSERT_EQ(letters.launched.size(), 60U);
@@ -54,19 +53,11 @@ TEST(SecondsInTurn, EveryRoundHasEveryContenderOnce) {
 TEST(SecondsInTurn, TheSeedDrawsTheOrders) {
   const auto orders = [](uint64_t seed) {
     Letters letters;
-    tenfold::seconds_in_turn(torch::kCPU, Caches::cold, {letters.contender('a'), letters.contender('b')}, seed, 30);
+    tenfold::seconds_in_turn(torch::kCPU, {letters.contender('a'), letters.contender('b')}, seed, 30);
     return letters.launched;
   };
   EXPECT_EQ(orders(1), orders(1));
   EXPECT_NE(orders(1), orders(2));
-}
-
-TEST(SecondsInTurn, AHotSampleIsManyLaunches) {
-  Letters letters;
-  const auto seconds =
-      tenfold::seconds_in_turn(torch::kCPU, Caches::hot, {letters.contender('a')}, kSeed, /*samples=*/3);
-  EXPECT_EQ(seconds[0].size(), 3U);
-  EXPECT_EQ(letters.launched.size(), 3U * tenfold::kHotLaunches);
 }
 
 TEST(SecondsInTurn, ASampleIsTheTimeOfOneLaunch) {
@@ -74,19 +65,30 @@ TEST(SecondsInTurn, ASampleIsTheTimeOfOneLaunch) {
     return Contender{"sleeper", [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); },
                      [] { return ""; }};
   };
-  for (const Caches caches : {Caches::cold, Caches::hot}) {
-    const auto seconds = tenfold::seconds_in_turn(torch::kCPU, caches, {sleeper(1), sleeper(8)}, kSeed, 5);
-    EXPECT_GE(*std::min_element(seconds[0].begin(), seconds[0].end()), 0.001);
-    EXPECT_GE(*std::min_element(seconds[1].begin(), seconds[1].end()), 0.008);
-    EXPECT_LT(tenfold::median(seconds[0]), tenfold::median(seconds[1])) << "each contender has its own samples";
-  }
+  const auto seconds = tenfold::seconds_in_turn(torch::kCPU, {sleeper(1), sleeper(8)}, kSeed, 5);
+  EXPECT_GE(*std::min_element(seconds[0].begin(), seconds[0].end()), 0.001);
+  EXPECT_GE(*std::min_element(seconds[1].begin(), seconds[1].end()), 0.008);
+  EXPECT_LT(tenfold::median(seconds[0]), tenfold::median(seconds[1])) << "each contender has its own samples";
+}
+
+TEST(LaunchTimer, HotIsTheMeanOfManyLaunches) {
+  const tenfold::LaunchTimer timer(torch::kCPU);
+  int launches = 0;
+  const auto launch = [&] {
+    ++launches;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  EXPECT_GE(timer.hot(launch, 3), 0.001);
+  EXPECT_EQ(launches, 3);
+  EXPECT_GE(timer.cold(launch), 0.001);
+  EXPECT_EQ(launches, 4);
 }
 
 TEST(SecondsInTurn, AWrongResultIsNamedAndNothingIsTimed) {
   Letters letters;
   letters.wrong = "b";
   try {
-    tenfold::seconds_in_turn(torch::kCPU, Caches::cold, {letters.contender('a'), letters.contender('b')}, kSeed);
+    tenfold::seconds_in_turn(torch::kCPU, {letters.contender('a'), letters.contender('b')}, kSeed);
     FAIL() << "it was taken";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "b: is wrong");
@@ -98,14 +100,13 @@ TEST(SecondsInTurn, AResultThatTurnsWrongWhileItIsTimedIsNamed) {
   Letters letters;
   Contender spoils = letters.contender('a');
   spoils.launch = [&] { letters.wrong = "b"; };
-  EXPECT_THROW(tenfold::seconds_in_turn(torch::kCPU, Caches::cold, {spoils, letters.contender('b')}, kSeed),
-               std::runtime_error);
+  EXPECT_THROW(tenfold::seconds_in_turn(torch::kCPU, {spoils, letters.contender('b')}, kSeed), std::runtime_error);
 }
 
 TEST(SecondsInTurn, WithoutSamplesTheContendersAreChecked) {
   Letters letters;
   const auto check = [&] {
-    return tenfold::seconds_in_turn(torch::kCPU, Caches::cold, {letters.contender('a')}, kSeed, /*samples=*/0);
+    return tenfold::seconds_in_turn(torch::kCPU, {letters.contender('a')}, kSeed, /*samples=*/0);
   };
   EXPECT_TRUE(check().at(0).empty());
   EXPECT_EQ(letters.launched, "");

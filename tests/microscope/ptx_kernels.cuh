@@ -112,8 +112,8 @@ static __global__ void ldmatrix_registers(uint32_t* out, const uint16_t* in, int
   uint32_t four[4] = {}, pair[2] = {};
   if (n == 0) kernels::ldmatrix_x4(four, &tile[place * 8]);
   if (n == 1) kernels::ldmatrix_x4_trans(four, &tile[place * 8]);
-  if (n == 2) kernels::ldmatrix_x2(pair, lane < 16 ? &tile[place * 8] : nullptr);
-  if (n == 3) kernels::ldmatrix_x2_trans(pair, lane < 16 ? &tile[place * 8] : nullptr);
+  if (n == 2) kernels::ldmatrix_x2(pair, lane < 16 ? &tile[place * 8] : tile);
+  if (n == 3) kernels::ldmatrix_x2_trans(pair, lane < 16 ? &tile[place * 8] : tile);
   for (int m = 0; m < 4; ++m) out[4 * lane + m] = n < 2 ? four[m] : m < 2 ? pair[m] : 0;
 }
 

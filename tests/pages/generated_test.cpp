@@ -83,10 +83,56 @@ TEST_F(Generated, ASurveyHasItsNotesInATableOfTheirOwn) {
   result.cases.push_back(counted);
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   const std::string text = page("lessons/30_gradient_accumulation/README.md");
-  EXPECT_TRUE(has(text, "| R2 batch=4 | accumulate |")) << text;
-  EXPECT_TRUE(has(text, "\n\n| case | variant | what | value |\n")) << text;
-  EXPECT_TRUE(has(text, "| counted | accumulate | micro-batches |")) << text;
-  EXPECT_FALSE(has(text, "| R2 batch=4 | accumulate | micro-batches |")) << text;
+  EXPECT_TRUE(has(text, "\n**R2 batch=4**: ")) << text;
+  EXPECT_TRUE(has(text, "\n| accumulate | ")) << text;
+  EXPECT_TRUE(has(text, "Noted: *accumulate*: micro-batches")) << text;
+  EXPECT_LT(text.find("\n**R2 batch=4**: "), text.find("\n**counted**: ")) << "what compares nothing comes last";
+}
+
+TEST_F(Generated, EachCaseSaysWhatItRanAndHowNoisyItWas) {
+  publish(true);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  const size_t begin = text.find("\n**R2 batch=4**: ");
+  ASSERT_NE(begin, std::string::npos) << text;
+  const std::string line = text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+  for (const char* part : {" rounds in ", "noise "}) EXPECT_TRUE(has(line, part)) << line;
+  EXPECT_TRUE(has(text, "| predicted peak |")) << text;
+}
+
+TEST_F(Generated, WhatCouldNotRunIsOneLineBelowTheTable) {
+  Result result = sample_result();
+  CaseResult& c = result.cases[0];
+  for (size_t i = 1; i < c.variants.size(); ++i) {
+    c.variants[i].status = "skipped";
+    c.variants[i].reason = "needs a GPU";
+  }
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "\nNot run here: *accumulate*")) << text;
+  EXPECT_TRUE(has(text, ": needs a GPU.\n")) << text;
+  EXPECT_FALSE(has(text, "\n| accumulate |")) << text;
+}
+
+// One row for each rung of a ladder would be hundreds; the same numbers side by side are a table.
+TEST_F(Generated, LooksThatNotedTheSameThingsStandSideBySide) {
+  Result result = sample_result();
+  CaseResult counted = result.cases[0];
+  counted.name = "ladder", counted.kind = "survey", counted.verdicts.clear(), counted.variants.clear();
+  for (const char* rung : {"rung 0", "rung 1"}) {
+    VariantResult look;
+    look.name = rung;
+    look.notes = {{"bytes", {64, "bytes"}}, {"sectors", {2, ""}}, {"time", {1e-6, "s"}}};
+    counted.variants.push_back(look);
+  }
+  result.cases = {counted};
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "| | rung 0 | rung 1 |\n")) << text;
+  EXPECT_TRUE(has(text, "| sectors | 2 | 2 |\n")) << text;
+  result.cases[0].variants[1].notes = {{"something else", {1, ""}}};
+  result.cases[0].variants[0].notes = {{"bytes", {64, "bytes"}}};
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "| rung 1 | something else | 1 |\n"));
 }
 
 TEST_F(Generated, ATrainingHasATableOfItsOwn) {
@@ -94,11 +140,11 @@ TEST_F(Generated, ATrainingHasATableOfItsOwn) {
   result.cases.push_back(sample_training().cases[0]);
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   const std::string text = page("lessons/30_gradient_accumulation/README.md"), all = page("docs/results.md");
-  EXPECT_TRUE(has(text, "\n\n| training | variant | quality |")) << text;
-  EXPECT_TRUE(has(text, "| quality | rounded |")) << text;
+  EXPECT_TRUE(has(text, "\n\n| variant | quality | trained in |")) << text;
+  EXPECT_TRUE(has(text, "\n| rounded | ")) << text;
   EXPECT_TRUE(has(text, "reached by 0 of 6 seeds")) << text;
-  EXPECT_TRUE(has(text, "Quality: quality: validation loss, lower is better; margin 0.021")) << text;
-  EXPECT_TRUE(has(text, "; quality 6 seeds by wall clock")) << text;
+  EXPECT_TRUE(has(text, "validation loss, lower is better; margin 0.021")) << text;
+  EXPECT_TRUE(has(text, "6 seeds by wall clock; ")) << text;
   EXPECT_TRUE(has(all, "NOT WORSE +0.0003 [-0.0031, +0.0038]")) << all;
 }
 
@@ -131,6 +177,42 @@ TEST_F(Generated, MistakesNameFileAndLine) {
   EXPECT_TRUE(has(with("<!-- tenfold:begin results -->\n"), "bad.md:1: 'tenfold:begin' without a 'tenfold:end'"));
   EXPECT_TRUE(has(with("\n<!-- tenfold:end -->\n"), "bad.md:2: 'tenfold:end' without a 'tenfold:begin'"));
   EXPECT_TRUE(has(with("<!-- tenfold:begin results -->\n<!-- tenfold:begin results -->" + end), "bad.md:1"));
+}
+
+TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
+  const auto with = [&](const std::string& spec) {
+    write("lessons/30_gradient_accumulation/README.md", "falls to <!-- value " + spec + " -->x<!-- / -->, or so\n");
+  };
+  const auto line = [&] { return page("lessons/30_gradient_accumulation/README.md"); };
+  with("R2 batch=4 | accumulate | memory");
+  EXPECT_TRUE(has(line(), "-->(not yet measured)<!-- / -->, or so\n")) << line();
+  publish(true);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  EXPECT_FALSE(has(line(), "not yet measured")) << line();
+  for (const char* spec : {"R2 batch=4 | accumulate | speed is SLOWER", "R2 batch=4 | accumulate | speed < 0.9",
+                           "R2 batch=4 | accumulate | speed > 0.5", "30 | R2 batch=4 | accumulate | peak > 1000"}) {
+    with(spec);
+    EXPECT_EQ(complaint(), "") << spec;
+    EXPECT_EQ(line().find("-->x<!--"), std::string::npos) << line();
+  }
+  with("R2 batch=4 | accumulate | speed > 1");
+  EXPECT_TRUE(has(complaint(), "README.md: value R2 batch=4 | accumulate | speed > 1: it is 0.80")) << complaint();
+  EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten"));
+  with("R2 batch=4 | accumulate | speed is FASTER");
+  EXPECT_TRUE(has(complaint(), "it is SLOWER now")) << complaint();
+  with("R2 batch=4 | nobody | speed");
+  EXPECT_TRUE(has(complaint(), "no variant of this name"));
+  with("R3 | accumulate | speed");
+  EXPECT_TRUE(has(complaint(), "no case of this name"));
+  with("R2 batch=4 | accumulate | beauty");
+  EXPECT_TRUE(has(complaint(), "'beauty' is none of"));
+  with("accumulate | speed");
+  EXPECT_TRUE(has(complaint(), "expected [LESSON |] CASE"));
+  write("docs/example.md", "So:\n\n    <!-- value gpt | x | speed -->0.1x<!-- / -->\n");
+  with("R2 batch=4 | accumulate | speed");
+  EXPECT_TRUE(has(page("docs/example.md"), "-->0.1x<!-- / -->"));
+  write("lessons/30_gradient_accumulation/README.md", "<!-- value R2 batch=4 | accumulate | speed -->x\n");
+  EXPECT_TRUE(has(complaint(), "is not closed"));
 }
 
 TEST_F(Generated, ADamagedResultIsNamed) {

@@ -1,0 +1,28 @@
+#pragma once
+// Published numbers inside sentences, with what the sentence says of them:
+//
+//   memory falls to <!-- value gpt | accumulate | memory < 0.5 -->0.357x<!-- / -->
+//
+// Between the two comments stands what the machine of results/REFERENCE measured; `report --write` puts it there. The
+// condition holds the sentence: `report --check` fails when a newer publication breaks it.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// The text with every inline value filled anew. The comment has CASE | TECHNIQUE | WHAT, on a page that is no lesson's
+/// a lesson's number before them; WHAT is
+///   speed, memory        ratio to the baseline, "0.357x"; condition `< NUMBER`, `> NUMBER` or `is LABEL` (speed is
+///   SLOWER) peak, rate           of the variant, the baseline's included: "10.2 MiB", "14.2 k"; condition < or >, in
+///   bytes, in items/s predicted speed      ratio that was predicted
+/// A line that is indented by four spaces is an example, and stays as it is. Without a published result the text is
+/// "(not yet measured)". Throws std::invalid_argument, one line, for a comment that is not closed, a case, variant or
+/// WHAT that the result has not, and a condition that does not hold.
+std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
+                               const std::vector<Result>& published, const std::string& machine);
+
+}  // namespace tenfold

@@ -70,7 +70,8 @@ std::string human_ratio(double ratio, double low, double high) {
 std::string human_percent(double share, bool sign) {
   const double percent = share * 100;
   const bool digits = std::abs(percent) < 9.95;
-  return print(sign ? (digits ? "%+.1f" : "%+.0f") : (digits ? "%.1f" : "%.0f"), percent) + " %";
+  const bool zero = std::abs(percent) < 0.05;  // a sign would be of a rounding
+  return print(sign && !zero ? (digits ? "%+.1f" : "%+.0f") : (digits ? "%.1f" : "%.0f"), zero ? 0 : percent) + " %";
 }
 
 size_t display_width(const std::string& text) {

@@ -95,7 +95,8 @@ struct Lesson {
   std::vector<DeclaredSetting> settings = {};
   Variant baseline = {};  ///< none in a lesson of surveys alone
   /// Most bytes of the device's memory that a step of the baseline needs, by formula: what says whether a case fits
-  /// into a GPU before there is one. It may state more than is needed, but never less.
+  /// into a GPU before there is one. It may state more than is needed, but never less;
+  /// libraries' workspaces are not in it.
   std::function<int64_t(const Trial&)> most_bytes = nullptr;
   std::vector<Variant> techniques = {};
   std::vector<Case> cases = {};

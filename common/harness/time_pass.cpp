@@ -33,8 +33,8 @@ bool fit_together(const CaseRun& run) {
     const size_t copies = &candidate == &run.candidates.front() ? 2 : 1;
     lives.insert(lives.end(), copies, {candidate.resting_bytes, *peak});
   }
-  constexpr double kMost = 0.8;  // of the device's memory
-  return static_cast<double>(bytes_together(lives)) < kMost * static_cast<double>(device_memory_bytes(run.device));
+  constexpr double kMost = 0.8;  // of what is free: displays and other programs have some
+  return static_cast<double>(bytes_together(lives)) < kMost * static_cast<double>(free_memory_bytes(run.device));
 }
 
 }  // namespace

@@ -77,11 +77,13 @@ struct Pass {
   std::vector<Timed> timed;
   int64_t highest = 0;  // live bytes over the whole pass; each region resets the allocator's own peak
   int depth = 0;        // of operators, so that an operator called by another is not counted twice
+  int in_product = 0;   // operators that are open and whose arithmetic is known: what they call is part of it
 };
 Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on autograd's own thread
 
 struct Nothing final : at::ObserverContext {};
 struct OperatorWork final : at::ObserverContext {
+  bool outermost = false, product = false;
   double flops = 0;
   double bytes = 0;
 };
@@ -114,11 +116,19 @@ void add_to_regions(double flops, double bytes, int64_t operators) {
 }
 
 std::unique_ptr<at::ObserverContext> operator_begin(const at::RecordFunction& fn) {
-  if (pass == nullptr || pass->depth++ > 0) return std::make_unique<Nothing>();
+  if (pass == nullptr) return std::make_unique<Nothing>();
   auto work = std::make_unique<OperatorWork>();
-  for (const auto& input : fn.inputs()) work->bytes += bytes_of(input);
-  work->flops =
-      static_cast<double>(torch::profiler::impl::computeFlops(fn.name(), torch::profiler::impl::saveExtraArgs(fn)));
+  work->outermost = pass->depth++ == 0;
+  if (work->outermost) {
+    for (const auto& input : fn.inputs()) work->bytes += bytes_of(input);
+  }
+  // linear() has no formula, the addmm() that it calls has.
+  if (pass->in_product == 0) {
+    work->flops =
+        static_cast<double>(torch::profiler::impl::computeFlops(fn.name(), torch::profiler::impl::saveExtraArgs(fn)));
+  }
+  work->product = work->flops > 0;
+  if (work->product) ++pass->in_product;
   return work;
 }
 
@@ -126,8 +136,11 @@ void operator_end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (pass == nullptr) return;
   --pass->depth;
   if (auto* work = dynamic_cast<OperatorWork*>(context)) {
-    for (const auto& output : fn.outputs()) work->bytes += bytes_of(output);
-    add_to_regions(work->flops, work->bytes, 1);
+    if (work->product) --pass->in_product;
+    if (work->outermost) {
+      for (const auto& output : fn.outputs()) work->bytes += bytes_of(output);
+    }
+    if (work->outermost || work->flops > 0) add_to_regions(work->flops, work->bytes, work->outermost ? 1 : 0);
   }
 }
 
@@ -250,6 +263,11 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
                            scope_callback(name_begin, name_end)});
     step.update();
   }
+  // A GPU that has nothing to do yet would wait for the first batch; in the middle of a training it has the step
+  // before.
+  const auto keep_busy = [&] {
+    if (device.is_cuda()) step.update();
+  };
   const auto seconds_of_steps = [&] {
     return time_block(device,
                       [&] {
@@ -257,8 +275,10 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
                       }) /
            kTimedSteps;
   };
+  keep_busy();
   counted.step_seconds = seconds_of_steps();
   Pass time{device, &counted, {}};
+  keep_busy();
   {
     // Without the operator observer, which would lengthen regions with many operators.
     const Observe observe(pass, time, {scope_callback(time_begin, time_end)});

@@ -11,7 +11,8 @@
 namespace tenfold {
 
 /// Times launches on one device, by the clock of take_times(). On CUDA it holds 256 MiB, and before what is timed the
-/// GPU spins for 0.3 ms while the host queues: else a GPU that waits for the host would count as a slow kernel.
+/// GPU spins for 0.3 ms and more while the host queues: else a GPU that waits for the host would count as a slow
+/// kernel.
 class LaunchTimer {
  public:
   explicit LaunchTimer(torch::Device device);
@@ -21,7 +22,7 @@ class LaunchTimer {
   double hot(const std::function<void()>& launch, int count) const;
 
  private:
-  void keep_busy() const;
+  void keep_busy(int launches) const;
 
   torch::Device device_;
   torch::Tensor sweep_, sum_;

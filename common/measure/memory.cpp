@@ -130,6 +130,19 @@ int64_t device_memory_bytes(torch::Device device) {
 #endif
 }
 
+int64_t free_memory_bytes(torch::Device device) {
+  if (device.is_cpu()) return device_memory_bytes(device);
+#ifdef TENFOLD_WITH_CUDA
+  const c10::cuda::CUDAGuard guard(index_of(device));
+  size_t free = 0, all = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &all));
+  const auto stats = cuda_stats(device);
+  return static_cast<int64_t>(free) + total(stats.reserved_bytes).current - total(stats.allocated_bytes).current;
+#else
+  no_cuda();
+#endif
+}
+
 void release_cached_memory(torch::Device device) {
 #ifdef TENFOLD_WITH_CUDA
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();

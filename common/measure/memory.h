@@ -33,6 +33,8 @@ void reset_peak(torch::Device device);
 std::map<std::string, int64_t> peaks(torch::Device device);
 /// Total memory of the device in bytes (of the machine, for the CPU).
 int64_t device_memory_bytes(torch::Device device);
+/// What of it can be had now: free, or kept by the allocator and not in use. On a CPU all of it.
+int64_t free_memory_bytes(torch::Device device);
 /// Gives cached memory back, so that the next measurement starts clean. Nothing to do on the CPU.
 void release_cached_memory(torch::Device device);
 /// Waits for all work queued on the device. Nothing to do on the CPU.

@@ -51,8 +51,10 @@ int64_t step_peak_bytes(const ConvNetOptions& options, int64_t batch, torch::Dev
   // The backward of the first ReLU: its result and two gradients of its size.
   const int64_t at_relu = always + conv2 + 3 * output;
   // oneDNN's backward of the second convolution: its input, its result's gradient, and its input's gradient three
-  // times: in blocks, as a plain tensor, and in a copy of that.
-  const int64_t at_convolution = always + output + output / 2 + 3 * output;
+  // times: in blocks of 8 or 16 channels, which odd numbers do not fill, as a plain tensor, and in a copy of that.
+  const int64_t in_blocks = channels % 8 == 0 ? channels : (channels + 15) / 16 * 16;
+  const int64_t blocks = 4 * batch * in_blocks * side * side;
+  const int64_t at_convolution = always + output + output / 2 + blocks + 2 * output;
   return device.is_cpu() ? std::max(at_relu, at_convolution) : at_relu;
 }
 

@@ -8,6 +8,7 @@
 #include "common/pages/excerpt.h"
 #include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
+#include "common/pages/line_diff.h"
 #include "common/pages/markdown.h"
 #include "common/result/code_hash.h"
 
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBegin = "<!-- tenfold:begin ";
 constexpr const char* kEnd = "<!-- tenfold:end -->";
+constexpr std::ptrdiff_t kMostLinesOpen = 40;  // of code; more is folded
 
 /// "../../kernels/x/x.cuh", as seen from a lesson's page, is "kernels/x/x.cuh" to the reader.
 std::string name_in_tree(std::string name) {
@@ -25,20 +27,57 @@ std::string name_in_tree(std::string name) {
   return name;
 }
 
-std::string code_block(const fs::path& page, const std::vector<std::string>& arguments) {
-  if (arguments.size() < 2) throw std::invalid_argument("code needs a file and at least one symbol");
+/// The definitions of some symbols of a file, which is relative to the page.
+std::vector<std::string> definitions(const char* kind, const fs::path& page,
+                                     const std::vector<std::string>& arguments) {
   const fs::path file = page.parent_path() / arguments[0];
-  if (!fs::is_regular_file(file)) throw std::invalid_argument("code: there is no file " + arguments[0]);
+  if (!fs::is_regular_file(file)) throw std::invalid_argument(std::string(kind) + ": there is no file " + arguments[0]);
   const std::string source = read_text(file);
-  std::string out = "```cpp\n// " + name_in_tree(arguments[0]) + "\n";
+  std::vector<std::string> found;
   for (size_t i = 1; i < arguments.size(); ++i) {
     try {
-      out += (i > 1 ? "\n" : "") + cut_definition(source, arguments[i]) + "\n";
+      found.push_back(cut_definition(source, arguments[i]));
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument("code: " + arguments[0] + " has " + error.what());
+      throw std::invalid_argument(std::string(kind) + ": " + arguments[0] + " has " + error.what());
     }
   }
-  return out + "```\n";
+  return found;
+}
+
+std::string code_block(const fs::path& page, const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2) throw std::invalid_argument("code needs a file and at least one symbol");
+  const std::string file = name_in_tree(arguments[0]);
+  const std::vector<std::string> found = definitions("code", page, arguments);
+  std::string code = "```cpp\n// " + file + "\n", names;
+  for (size_t i = 0; i < found.size(); ++i) {
+    code += (i == 0 ? "" : "\n") + found[i] + "\n";
+    names += (i == 0 ? "" : ", ") + arguments[i + 1];
+  }
+  code += "```\n";
+  const auto lines = std::count(code.begin(), code.end(), '\n') - 3;
+  if (lines <= kMostLinesOpen) return code;
+  return "<details><summary>" + file + ": " + names + " (" + std::to_string(lines) + " lines)</summary>\n\n" + code +
+         "\n</details>\n";
+}
+
+/// Without the comment above it, and without its name, which differs anyway.
+std::string body_of(const std::string& definition, const std::string& symbol) {
+  std::istringstream in(definition);
+  std::string out;
+  for (std::string line; std::getline(in, line);) {
+    if (out.empty() && line.starts_with("//")) continue;
+    out += line + "\n";
+  }
+  const size_t name = out.find(symbol);
+  return name == std::string::npos ? out : out.replace(name, symbol.size(), "step");
+}
+
+std::string diff_block(const fs::path& page, const std::vector<std::string>& arguments) {
+  if (arguments.size() != 3)
+    throw std::invalid_argument("diff needs a file and two symbols, without and with the technique");
+  const std::vector<std::string> found = definitions("diff", page, arguments);
+  return "```diff\n // " + name_in_tree(arguments[0]) + ", from " + arguments[1] + "() to " + arguments[2] + "()\n" +
+         line_diff(body_of(found[0], arguments[1]), body_of(found[1], arguments[2])) + "```\n";
 }
 
 std::string question_of(const fs::path& page, const std::vector<LessonEntry>& lessons) {
@@ -99,11 +138,14 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
     try {
       if (kind == "code") {
         body = code_block(page, arguments);
+      } else if (kind == "diff") {
+        body = diff_block(page, arguments);
       } else if (kind == "measured") {
         const std::string lesson = arguments.empty() ? page.parent_path().filename().string() : arguments[0];
         if (!fs::is_directory(root / "lessons" / lesson))
           throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
-        body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson));
+        body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson),
+                                 (root / "docs" / "method.md").lexically_relative(page.parent_path()).generic_string());
       } else if (kind == "question") {
         body = question_of(page, lessons);
       } else if (kind == "lessons") {
@@ -116,7 +158,7 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
         body = arrows_markdown(tree_folders(text));
       } else {
         throw std::invalid_argument("unknown kind '" + kind +
-                                    "' (question, measured, code, lessons, results, kernels, arrows)");
+                                    "' (question, measured, code, diff, lessons, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());

@@ -7,6 +7,7 @@
 // question   -                     what the lesson asks
 // measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
+// diff       FILE BEFORE AFTER     what changes from one function to the other
 // lessons    -                     a table of all lessons
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel

@@ -86,8 +86,15 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
   if (wanted.what != "speed" && wanted.what != "memory")
     refuse(spec, "'" + wanted.what + "' is none of speed, memory, peak, rate, predicted speed");
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
-  return wanted.what == "speed" ? of_ratio(verdict->speed.ratio, verdict->speed.label, spec)
-                                : of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
+  if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
+  Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);
+  if (value.label == "AMBIGUOUS") {
+    if (wanted.relation != "is")
+      refuse(spec, "it is AMBIGUOUS now; say so, with 'is AMBIGUOUS', or leave the number out");
+    if (verdict->speed.low && verdict->speed.high)
+      value.text = human_ratio(*verdict->speed.ratio, *verdict->speed.low, *verdict->speed.high);
+  }
+  return value;
 }
 
 void require_condition(const Value& value, const Wanted& wanted, const std::string& spec) {

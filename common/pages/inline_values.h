@@ -16,10 +16,13 @@ namespace tenfold {
 
 /// The text with every inline value filled anew. The comment has CASE | TECHNIQUE | WHAT, on a page that is no lesson's
 /// a lesson's number before them; WHAT is
-///   speed, memory        ratio to the baseline, "0.357x"; condition `< NUMBER`, `> NUMBER` or `is LABEL` (speed is
-///   SLOWER) peak, rate           of the variant, the baseline's included: "10.2 MiB", "14.2 k"; condition < or >, in
-///   bytes, in items/s predicted speed      ratio that was predicted
-/// A line that is indented by four spaces is an example, and stays as it is. Without a published result the text is
+///   speed            ratio to the baseline, "0.857x"; one that is AMBIGUOUS must be said so, and shows its interval
+///   memory           ratio to the baseline
+///   peak, rate       of the variant, the baseline's included: "10.2 MiB", "14.2 k"
+///   predicted speed  ratio that was predicted
+/// and a condition may follow: `< NUMBER`, `> NUMBER` (bytes, items/s), or of a verdict `is LABEL`, as in speed is
+/// SLOWER. A line that is indented by four spaces is an example, and stays as it is. Without a published result the
+/// text is
 /// "(not yet measured)". Throws std::invalid_argument, one line, for a comment that is not closed, a case, variant or
 /// WHAT that the result has not, and a condition that does not hold.
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,

@@ -1,5 +1,6 @@
 #include "common/pages/markdown.h"
 
+#include <cctype>
 #include <map>
 
 #include "common/base/text.h"
@@ -36,8 +37,23 @@ std::string newest_verdict(const std::vector<Result>& published, const std::stri
   }
   if (!found) return "not yet measured";
   if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
-  const std::string memory = found->memory.ratio ? ", " + memory_text(found->memory) : "";
-  return found->technique + ": " + speed_text(found->speed) + memory;
+  const std::string memory = found->memory.ratio ? "; memory " + memory_text(found->memory) : "";
+  return found->technique + ": speed " + speed_text(found->speed) + memory;
+}
+
+/// Below the heading nothing but numbers with their units: those line up at the right.
+bool all_numbers(const Rows& rows, size_t column) {
+  bool any = false;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const std::string& cell = rows[i].at(column);
+    if (cell.empty() || cell == "-") continue;
+    if (std::isdigit(static_cast<unsigned char>(cell.front())) == 0 || cell.find('(') != std::string::npos ||
+        cell.find('[') != std::string::npos || cell.find(':') != std::string::npos ||
+        cell.find(',') != std::string::npos)
+      return false;
+    any = true;
+  }
+  return any && column > 0;
 }
 
 }  // namespace
@@ -59,7 +75,7 @@ std::string markdown_table(const Rows& rows) {
     out += "\n";
     if (i > 0) continue;
     out += "|";
-    for (size_t j = 0; j < rows[0].size(); ++j) out += "---|";
+    for (size_t j = 0; j < rows[0].size(); ++j) out += all_numbers(rows, j) ? "---:|" : "---|";
     out += "\n";
   }
   return out;

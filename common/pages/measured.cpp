@@ -1,10 +1,13 @@
 // The part of a lesson's page that says what was measured.
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <set>
 
 #include "common/base/text.h"
 #include "common/pages/markdown.h"
 #include "common/pages/table.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
@@ -39,12 +42,23 @@ std::string rate_of(const CaseResult& c) {
 }
 
 /// The case's name, what it trained or looked at, and how it was measured.
-std::string caption(const CaseResult& c, const std::string& more = "") {
+std::string caption(CaseResult c, const std::string& more = "") {
+  if (c.budget) c.settings.erase(c.budget->setting);  // each variant has its own
   const std::string ranks = c.ranks > 1 ? std::to_string(c.ranks) + " ranks" : "";
   const std::string noise = c.noise ? "noise " + human_percent(*c.noise) : "";
   return "**" + markdown_cell(c.name) +
          "**: " + join({markdown_cell(settings_text(c)), ranks, rounds_text(c), noise, markdown_cell(more)}, "; ") +
          ".\n\n";
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  if (word.empty()) return true;
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
+  }
+  return false;
 }
 
 /// Variants that could not run here, together where the reason is the same; and what the others noted.
@@ -61,28 +75,64 @@ std::string below(const CaseResult& c) {
   std::string noted;
   for (const VariantResult& variant : c.variants) {
     Row notes;
-    for (const auto& [name, note] : variant.notes) notes.push_back(markdown_cell(name + " " + note_text(note)));
-    if (c.budget && variant.budget_value)
-      notes.push_back(markdown_cell(c.budget->setting + "=" + to_string(*variant.budget_value)) +
-                      " fits into the budget");
+    for (const auto& [name, note] : variant.notes)
+      notes.push_back(
+          markdown_cell(name + " " + (has_word(name, note.unit) ? human_number(note.value) : note_text(note))));
+    for (const auto& [collective, bytes] : variant.sent_bytes) {
+      const auto calls = variant.counted.find("calls of " + collective);
+      notes.push_back(human_bytes(static_cast<double>(bytes)) + " in " +
+                      (calls == variant.counted.end() ? "" : human_number(calls->second) + " x ") +
+                      markdown_cell(collective));
+    }
     if (!notes.empty())
       noted += (noted.empty() ? "" : ". ") + ("*" + markdown_cell(variant.name) + "*: " + join(notes, ", "));
   }
   return out + (noted.empty() ? "" : "\nNoted: " + noted + ".\n");
 }
 
+/// What the agreement check allows, together where that is the same.
+std::string allowed(const CaseResult& c) {
+  std::map<std::string, Row> by_rule;
+  for (const Verdict& verdict : c.verdicts) {
+    if (verdict.agreement) by_rule[verdict.agreement->rule].push_back("*" + markdown_cell(verdict.technique) + "*");
+  }
+  Row parts;
+  for (const auto& [rule, techniques] : by_rule)
+    parts.push_back((by_rule.size() == 1 ? "" : join(techniques, ", ") + ": ") + markdown_cell(rule));
+  return parts.empty() ? "" : "\nAgreement asked for: " + join(parts, "; ") + ".\n";
+}
+
+/// Where a step's time goes, folded.
+std::string split(const CaseResult& c) {
+  Rows rows = {{"variant", "step", "data", "host", "device", "copy", "communication"}};
+  for (const VariantResult& variant : c.variants) {
+    if (!variant.split || variant.status == "skipped") continue;
+    const Split& s = *variant.split;
+    const double step = s.data + s.host + s.device + s.copy + s.communication;
+    Row row = {variant.name, human_seconds(step)};
+    for (const double part : {s.data, s.host, s.device, s.copy, s.communication})
+      row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+    rows.push_back(std::move(row));
+  }
+  if (rows.size() == 1) return "";
+  return "\n<details><summary>Where the time goes</summary>\n\n" + table_of(rows) + "\n</details>\n";
+}
+
 std::string comparison(const CaseResult& c) {
-  Rows rows = {
-      {"variant", rate_of(c), "speed", "predicted speed", "peak", "memory", "predicted peak", "agreement", "expected"}};
+  Rows rows = {{"variant", c.budget ? c.budget->setting : "", rate_of(c), "speed", "predicted speed", "peak", "memory",
+                "predicted peak", "agreement", "expected"}};
   for (const VariantResult& variant : c.variants) {
     if (variant.status == "skipped") continue;
     const double rate = items_per_second(variant);
     const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
-    Row row = {name, rate > 0 ? human_number(rate) : "-"};
+    Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
+               rate > 0 ? human_number(rate) : "-"};
     if (const Verdict* verdict = verdict_of(c, variant.name)) {
-      row.insert(row.end(), {speed_text(verdict->speed), prediction_text(variant, *verdict), peak_text(variant),
-                             memory_text(verdict->memory), predicted_peak_text(variant, *verdict),
-                             agreement_text(*verdict), expectation_text(variant, *verdict)});
+      const bool caught = must_fail(variant) && variant.status == "invalid";
+      row.insert(row.end(), {caught ? "not timed" : speed_text(verdict->speed), prediction_text(variant, *verdict),
+                             peak_text(variant), c.budget ? "" : memory_text(verdict->memory),
+                             predicted_peak_text(variant, *verdict), agreement_text(*verdict),
+                             expectation_text(variant, *verdict)});
     } else {
       row.insert(row.end(), {"baseline", "", peak_text(variant), "", "", "", ""});
     }
@@ -91,7 +141,7 @@ std::string comparison(const CaseResult& c) {
   const std::string budget = c.budget ? "each variant at the largest " + c.budget->setting + " that " +
                                             human_bytes(static_cast<double>(c.budget->bytes)) + " allow"
                                       : "";
-  return caption(c, budget) + table_of(rows) + below(c);
+  return caption(c, budget) + table_of(rows) + below(c) + allowed(c) + split(c);
 }
 
 /// Final qualities, and the time to an equal one.
@@ -100,8 +150,9 @@ std::string training(const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
     if (variant.status == "skipped") continue;
     const auto quality = variant.quality.find(c.metric->name);
-    Row row = {variant.name, quality == variant.quality.end() ? "-" : quality_text(quality->second),
-               training_time_text(c, variant)};
+    // The caption says how many seeds there were.
+    const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
+    Row row = {variant.name, text.substr(0, text.find(" of ")), training_time_text(c, variant)};
     if (const Verdict* verdict = verdict_of(c, variant.name)) {
       row.insert(row.end(),
                  {agreement_text(*verdict), time_to_quality_text(*verdict), expectation_text(variant, *verdict)});
@@ -113,55 +164,98 @@ std::string training(const CaseResult& c) {
   return caption(c, metric_text(c)) + table_of(rows) + below(c);
 }
 
-/// A number for each look and each thing that it noted: looks across where they are few, down where they are many.
-/// Looks that have little in common get a row for each number.
-std::string survey(const CaseResult& c) {
-  constexpr size_t kMostColumns = 9;
-  Row looks, things;
-  std::map<std::pair<std::string, std::string>, std::string> values;
+/// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
+/// unit.
+std::string common_unit(const CaseResult& c, const std::string& thing) {
+  std::set<std::string> units;
   for (const VariantResult& variant : c.variants) {
-    if (variant.status == "skipped") continue;
-    looks.push_back(variant.name);
-    const auto add = [&](const std::string& thing, const std::string& value) {
-      if (std::find(things.begin(), things.end(), thing) == things.end()) things.push_back(thing);
-      values[{variant.name, thing}] = value;
-    };
-    for (const auto& [name, of_seeds] : variant.quality) add(name, quality_text(of_seeds));
-    for (const auto& [name, note] : variant.notes) add(name, note_text(note));
+    if (const auto note = variant.notes.find(thing); note != variant.notes.end()) units.insert(note->second.unit);
   }
-  Rows rows;
-  const auto value_of = [&](const std::string& look, const std::string& thing) {
-    const auto found = values.find({look, thing});
-    return found == values.end() ? std::string() : found->second;
-  };
-  const bool alike = 2 * values.size() >= looks.size() * things.size();
-  const size_t fewer = std::min(looks.size(), things.size());
-  if (!alike || fewer > kMostColumns) {
-    rows.push_back({"", "", ""});
-    for (const auto& look : looks) {
-      for (const auto& thing : things) {
-        if (const std::string value = value_of(look, thing); !value.empty()) rows.push_back({look, thing, value});
-      }
-    }
-  } else if (looks.size() <= things.size()) {
-    rows.push_back({""});
-    rows.back().insert(rows.back().end(), looks.begin(), looks.end());
-    for (const auto& thing : things) {
-      rows.push_back({thing});
-      for (const auto& look : looks) rows.back().push_back(value_of(look, thing));
-    }
-  } else {
-    rows.push_back({""});
-    rows.back().insert(rows.back().end(), things.begin(), things.end());
-    for (const auto& look : looks) {
-      rows.push_back({look});
-      for (const auto& thing : things) rows.back().push_back(value_of(look, thing));
-    }
-  }
-  return caption(c) + (rows.size() > 1 ? table_of(rows) : "") + below(c);
+  const std::set<std::string> scaled = {"bytes", "B", "s", "seconds"};
+  return units.size() == 1 && !scaled.contains(*units.begin()) ? *units.begin() : "";
 }
 
-std::string heading(const Result& result, const std::string& hash_now) {
+/// What the looks of a survey noted, in the order that it was met.
+struct Noted {
+  Row looks, things;
+  std::map<std::pair<std::string, std::string>, std::string> values;  ///< by look and thing
+
+  explicit Noted(const CaseResult& c) {
+    for (const VariantResult& variant : c.variants) {
+      if (variant.status == "skipped") continue;
+      looks.push_back(variant.name);
+      for (const auto& [name, of_seeds] : variant.quality) add(name, quality_text(of_seeds));
+      for (const auto& [name, note] : variant.notes) {
+        const std::string unit = common_unit(c, name);
+        const bool told = unit.empty() || has_word(name, unit);
+        add(told ? name : name + ", " + unit, unit.empty() ? note_text(note) : human_number(note.value));
+      }
+    }
+  }
+  std::string value(const std::string& look, const std::string& thing) const {
+    const auto found = values.find({look, thing});
+    return found == values.end() ? "" : found->second;
+  }
+  /// Noted by half of the looks, and by two at least.
+  bool shared(const std::string& thing) const {
+    const auto count = static_cast<size_t>(
+        std::count_if(looks.begin(), looks.end(), [&](const auto& look) { return !value(look, thing).empty(); }));
+    return count > 1 && 2 * count >= looks.size();
+  }
+
+ private:
+  void add(const std::string& thing, const std::string& value) {
+    if (std::find(things.begin(), things.end(), thing) == things.end()) things.push_back(thing);
+    values[{looks.back(), thing}] = value;
+  }
+};
+
+/// Looks across where they are fewer than what they noted, down else.
+std::string side_by_side(const Noted& noted, const Row& things) {
+  const bool across = noted.looks.size() <= things.size();
+  const Row &columns = across ? noted.looks : things, &down = across ? things : noted.looks;
+  Rows rows = {{""}};
+  rows.back().insert(rows.back().end(), columns.begin(), columns.end());
+  for (const std::string& name : down) {
+    rows.push_back({name});
+    for (const std::string& column : columns)
+      rows.back().push_back(across ? noted.value(column, name) : noted.value(name, column));
+  }
+  return table_of(rows);
+}
+
+/// A row for each number.
+std::string one_by_one(const Noted& noted, const Row& things) {
+  constexpr size_t kMostOpen = 20;
+  Rows rows = {{"of", "what", "value"}};
+  for (const std::string& look : noted.looks) {
+    for (const std::string& thing : things) {
+      if (const std::string value = noted.value(look, thing); !value.empty()) rows.push_back({look, thing, value});
+    }
+  }
+  const std::string table = table_of(rows);
+  if (rows.size() <= kMostOpen + 1) return table;
+  return "<details><summary>" + std::to_string(rows.size() - 1) + " more numbers</summary>\n\n" + table +
+         "\n</details>\n";
+}
+
+/// What looks have in common stands side by side; the rest has a row for each number.
+std::string survey(const CaseResult& c) {
+  constexpr size_t kMostColumns = 9;
+  const Noted noted(c);
+  Row common, others;
+  for (const std::string& thing : noted.things) (noted.shared(thing) ? common : others).push_back(thing);
+  if (std::min(noted.looks.size(), common.size()) > kMostColumns) {
+    others = noted.things;
+    common.clear();
+  }
+  std::string out = caption(c);
+  if (!common.empty()) out += side_by_side(noted, common);
+  if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
+  return out + below(c);
+}
+
+std::string heading(const Result& result, const std::string& hash_now, const std::string& method) {
   const bool stale = result.code_hash != hash_now;
   const std::string preset =
       result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
@@ -169,7 +263,11 @@ std::string heading(const Result& result, const std::string& hash_now) {
          (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
          markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
          (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
-         ", version " + std::to_string(result.lesson_version) + preset + ".\n";
+         ", version " + std::to_string(result.lesson_version) + preset +
+         ". Speed is the median of paired ratios with its 95 % interval, not the quotient of two rates; noise is the "
+         "same of two "
+         "identical baselines. [All words](" +
+         method + ").\n";
 }
 
 }  // namespace
@@ -177,14 +275,14 @@ std::string heading(const Result& result, const std::string& hash_now) {
 bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
-                              const std::string& hash_now) {
+                              const std::string& hash_now, const std::string& method) {
   const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
       {"comparison", comparison}, {"training", training}, {"survey", survey}};
   std::string out;
   bool gpu = false;
   for (const Result& result : published) {
     if (result.lesson != lesson) continue;
-    out += heading(result, hash_now);
+    out += heading(result, hash_now, method);
     for (const auto& [kind, text_of] : parts) {
       for (const CaseResult& c : result.cases) {
         gpu = gpu || is_on_gpu(c);

@@ -213,7 +213,8 @@ std::string quality_verdict_text(const QualityResult& quality) {
   const int decimals = margin > 0 ? std::max(0, 2 - static_cast<int>(std::floor(std::log10(margin)))) : 3;
   const auto sign = [decimals](double value) {
     std::array<char, 64> out{};
-    std::snprintf(out.data(), out.size(), "%+.*f", decimals, value);
+    const bool zero = std::abs(value) < 0.5 * std::pow(10, -decimals);  // a sign would be of a rounding
+    std::snprintf(out.data(), out.size(), zero ? "%.*f" : "%+.*f", decimals, zero ? 0 : value);
     return std::string(out.data());
   };
   std::string text = quality.label + " " + sign(*quality.difference);
@@ -279,10 +280,11 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
   add("speed", variant.expected->speed, came.speed);
   add("memory", variant.expected->memory, came.memory);
   if (parts.empty()) return "-";
-  if (parts.size() == 1 || parts[0].second == parts[1].second) return parts[0].second;
+  if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;
   for (const auto& [what, became] : parts) {
     if (became == "SURPRISE") return "SURPRISE: " + what;
   }
+  if (parts.size() == 1) return parts[0].first + " " + parts[0].second;
   return parts[0].first + " " + parts[0].second + ", " + parts[1].first + " " + parts[1].second;
 }
 
@@ -330,7 +332,8 @@ std::string quality_text(const std::vector<double>& values) {
   std::string text = human_number(median(values));
   if (values.size() > 1) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    text += " [" + human_number(*low) + ", " + human_number(*high) + "] of " + std::to_string(values.size()) + " seeds";
+    text +=
+        " (" + human_number(*low) + " to " + human_number(*high) + ") of " + std::to_string(values.size()) + " seeds";
   }
   return text;
 }

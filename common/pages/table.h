@@ -21,9 +21,9 @@ std::string speed_text(const SpeedResult& speed);
 std::string memory_text(const MemoryResult& memory);
 /// "exact", "agrees 2e-07", "DIFFERS 0.03"; of a training quality_verdict_text; "-" where nothing was compared.
 std::string agreement_text(const Verdict& verdict);
-/// "as expected", "SURPRISE", "SURPRISE: speed", "speed open, memory as expected" (the measurement did not decide on
-/// speed), "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not have; "-" where nothing was
-/// stated.
+/// "as expected" (both were stated), "memory as expected", "SURPRISE: speed", "speed open, memory as expected" (the
+/// measurement did not decide on speed), "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not
+/// have; "-" where nothing was stated.
 std::string expectation_text(const VariantResult& variant, const Verdict& verdict);
 /// "0.70x, error -5.7 %", with ", off" when it is further off than kPredictionOff; "-" without a prediction of the
 /// speed.
@@ -49,7 +49,7 @@ std::string time_to_quality_text(const Verdict& verdict);
 std::string metric_text(const CaseResult& c);
 /// "3.1 s": the median time of a whole training, without its evaluations; "-" of other variants.
 std::string training_time_text(const CaseResult& c, const VariantResult& variant);
-/// "36.2"; with several seeds "36.2 [35.1, 37.0] of 5 seeds".
+/// "36.2"; with several seeds the median and the range, "36.2 (35.1 to 37.0) of 5 seeds".
 std::string quality_text(const std::vector<double>& values);
 /// "2 x NVIDIA H100 80GB HBM3" or the CPU with its cores.
 std::string machine_text(const Machine& machine);

@@ -28,11 +28,10 @@ std::function<void()> training_step(const Trial& trial) {
 }
 
 double seconds_of(const Trial& trial, int steps, const std::function<void()>& step) {
-  return tenfold::time_block(trial.device,
-                             [&] {
-                               for (int i = 0; i < steps; ++i) step();
-                             }) /
-         steps;
+  const auto all = [&] {
+    for (int i = 0; i < steps; ++i) step();
+  };
+  return tenfold::time_block(trial.device, all) / steps;
 }
 
 /// Mistake: the first call counts. It allocates, chooses algorithms, faults in pages, on CUDA it loads the kernels.

@@ -17,7 +17,7 @@
 namespace tenfold {
 
 namespace loading {
-inline constexpr Setting<int64_t> kUpdates{"updates", {100, 600, 600}, "updates of a training"};
+inline constexpr Setting<int64_t> kUpdates{"updates", {100, 300, 300}, "updates of a training"};
 }  // namespace loading
 
 /// One update from a batch of images (B, C, S, S) and labels (B); its loss.

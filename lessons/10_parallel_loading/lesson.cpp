@@ -106,13 +106,15 @@ int main(int argc, char** argv) {
                       {"4 workers", four_workers, tenfold::overlapped(4)},
                       {"seeded by worker", two_workers_that_seed}},
        // Decoding takes long: small batches keep a round of all variants short.
-       .cases = {{"convnet", {clipart::kBatch(8, 64, 128)}, faster},
-                 {"JPEG", {loading::kImages("jpeg"), clipart::kBatch(8, 64, 128)}, faster},
-                 {"decoded", {loading::kImages("decoded")}, {{"1 worker", SAME_SPEED}, {"2 workers", SAME_SPEED}}}},
+       .cases = {{"convnet", {clipart::kBatch(8, 32, 32)}, faster},
+                 {"JPEG", {loading::kImages("jpeg"), clipart::kBatch(8, 32, 32)}, faster},
+                 {"decoded",
+                  {loading::kImages("decoded"), clipart::kBatch(32, 512, 2048)},
+                  {{"1 worker", SAME_SPEED}, {"2 workers", SAME_SPEED}}}},
        .trainings = {{.name = "accuracy",
                       .metric = {.name = "accuracy", .unit = "%", .better = tenfold::Better::higher, .margin = 5},
                       .runs = {{"2 workers", loader_seeds}, {"seeded by worker", workers_seed, NOT_WORSE}},
-                      .settings = {loading::kImages("jpeg"), loading::kSide(32, 128, 224),
+                      .settings = {loading::kImages("jpeg"), clipart::kBatch(32, 64, 64), loading::kSide(32, 64, 64),
                                    tenfold::convnet::kLearningRate(0.003)}}},
        .headline = tenfold::Headline{"convnet", "2 workers"}});
 }

@@ -96,7 +96,8 @@ Step prefetched(const Trial& trial) {
   });
 }
 
-/// The mistake: each batch is gathered into ordinary memory and then copied once more, on the host, into pinned memory.
+/// Often seen: each batch is gathered into ordinary memory and then copied once more, on the host, into pinned memory.
+/// Better than waiting for the copy, and worse than gathering into pinned memory.
 Step pinned_in_the_loop(const Trial& trial) {
   need_cuda(trial);
   return train(trial, [device = trial.device](ImageSource& source) {
@@ -117,7 +118,7 @@ int main(int argc, char** argv) {
       {"pinned", {FASTER, SAME_MEMORY}},
       {"pinned, non_blocking", {FASTER, SAME_MEMORY}},
       {"prefetched", SAME_SPEED, Expect{FASTER, SAME_MEMORY}},
-      {"pinned in the loop", mistake({SLOWER, SAME_MEMORY})}};
+      {"pinned in the loop", SAME_MEMORY}};
   return tenfold::run(argc, argv,
                       {.title = "Pinned loading",
                        .question = "Does a training step get faster when its batch comes from page-locked memory?",
@@ -134,7 +135,7 @@ int main(int argc, char** argv) {
                        .cases = {{"convnet", {}, where_copying_shows},
                                  {"light model", {convnet::kChannels(1), convnet::kBatch(1024)}, where_copying_shows},
                                  {"compute-bound",
-                                  {convnet::kChannels(48, 128, 256), convnet::kBatch(32, 256, 1024)},
+                                  {convnet::kChannels(48, 128, 512), convnet::kBatch(32, 256, 512)},
                                   {{"reused buffers", SAME_SPEED},
                                    {"pinned, non_blocking", {SAME_SPEED, SAME_MEMORY}},
                                    {"prefetched", SAME_SPEED}}}},

@@ -135,13 +135,13 @@ int main(int argc, char** argv) {
                   {{"prefetch to device", {SAME_SPEED, SAME_MEMORY}},
                    {"two streams, one buffer", {SAME_SPEED, SAME_MEMORY}}}},
                  {"large images",
-                  {convnet::kBatch(128), tenfold::kEnlarge(16), convnet::kChannels(2)},
+                  {convnet::kBatch(128, 256, 512), tenfold::kEnlarge(16), convnet::kChannels(2, 16, 32)},
                   {{"prefetch to device", {FASTER, LARGER}},
                    // On a CPU copies run on a thread, and handing over to it and back is not free.
                    {"two streams, one buffer", {SLOWER, SAME_MEMORY}, tenfold::Expect{SAME_SPEED, SAME_MEMORY}},
                    {"no wait", TRAP}}},
                  {"compute-bound",
-                  {convnet::kChannels(48, 128, 256), convnet::kBatch(32, 256, 1024)},
+                  {convnet::kChannels(48, 128, 512), convnet::kBatch(32, 256, 512)},
                   {{"prefetch to device", {SAME_SPEED, SAME_MEMORY}}}}},
        .headline = tenfold::Headline{"large images", "prefetch to device"}});
 }

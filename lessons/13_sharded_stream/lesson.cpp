@@ -74,12 +74,12 @@ int main(int argc, char** argv) {
                                       {"2 workers", two_workers, tenfold::overlapped(2)},
                                       {"unsharded", unsharded}},
                        .cases = {{"convnet",
-                                  {clipart::kBatch(8, 64, 128)},
+                                  {clipart::kBatch(8, 32, 32)},
                                   {{"1 worker", {FASTER, LARGER}, SAME_MEMORY},
                                    {"2 workers", {FASTER, LARGER}, tenfold::Expect{FASTER, SAME_MEMORY}},
                                    {"unsharded", TRAP}}},
                                  {"decoded",
-                                  {loading::kImages("decoded")},
+                                  {loading::kImages("decoded"), clipart::kBatch(32, 512, 2048)},
                                   {{"1 worker", SAME_SPEED}, {"2 workers", SAME_SPEED}, {"unsharded", TRAP}}}},
                        .headline = tenfold::Headline{"convnet", "2 workers"}});
 }

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
                   // A checksum takes about as long as opening and reading a file that lies in memory.
                   {{"packed", {FASTER, SAME_MEMORY}}, {"packed, checked", SAME_MEMORY}}},
                  {"compute-bound",
-                  {tenfold::kStored("raw"), convnet::kChannels(48, 128, 256), clipart::kBatch(16, 64, 256)},
+                  {tenfold::kStored("raw"), convnet::kChannels(48, 128, 1024), clipart::kBatch(16, 64, 32)},
                   {{"packed", {SAME_SPEED, SAME_MEMORY}, Expect{SAME_MEMORY}}}}},
        .headline = tenfold::Headline{"convnet", "packed, raw"}});
 }

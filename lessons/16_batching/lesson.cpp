@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
                   {convnet::kChannels(2), tenfold::kSide(16), clipart::kBatch(128)},
                   {{"loader", {FASTER, SAME_MEMORY}}, {"batched", {FASTER, LARGER}}}},
                  {"compute-bound",
-                  {convnet::kChannels(48, 128, 256), clipart::kBatch(16, 64, 256)},
+                  {convnet::kChannels(48, 128, 1024), clipart::kBatch(16, 64, 32)},
                   {{"loader", {SAME_SPEED, SAME_MEMORY}, Expect{SAME_MEMORY}},
                    {"batched", {SAME_SPEED, SAME_MEMORY}, Expect{}}}}},
        .headline = tenfold::Headline{"light model", "batched"}});

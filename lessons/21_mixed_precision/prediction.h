@@ -19,8 +19,10 @@ inline Prediction predict_16_bits(const Counted& fp32) {
   const int64_t weights = 12 * bytes.width * bytes.width;  // of a block
   const int64_t block = (bytes.block_kept - 2 * bytes.stream) / 2 + 2 * bytes.stream + 2 * weights;
   // The loss is computed in 32 bits: the logarithms of the probabilities, and two gradients of that size in backward().
+  // The head's weight has a 16-bit copy, too.
   const int64_t logits = bytes.head_kept - bytes.stream;  // besides the norm's output
-  const int64_t at_head = bytes.stream / 2 + 3 * logits;
+  const int64_t vocabulary = logits / (4 * bytes.rows);
+  const int64_t at_head = bytes.stream / 2 + 3 * logits + 2 * vocabulary * bytes.width;
   // Gradients of the output in both types, of the MLP's inner layer (4 D) in 16 bits, and of its weight in both.
   const int64_t inner = 4 * bytes.stream / 2;
   const int64_t inner_weight = 4 * bytes.width * bytes.width * (4 + 2);

@@ -17,12 +17,13 @@
 
 namespace tenfold {
 
-inline constexpr Setting<int64_t> kUpdates{"updates", {200, 1000, 1000}, "updates of a training"};
+inline constexpr Setting<int64_t> kUpdates{"updates", 200, "updates of a training"};
 
 /// A model that many updates are affordable for, and a learning rate that makes them as small as they are late in a
 /// long training: weights of 16 bits lose them.
 inline std::vector<Assignment> small_model_and_updates() {
-  return {gpt::kLayers(1, 6, 12), gpt::kWidth(32, 512, 768), gpt::kLength(32, 512, 1024), gpt::kLearningRate(0.01)};
+  return {gpt::kLayers(1, 4, 4),      gpt::kWidth(32, 512, 512), gpt::kHeads(4, 8, 8),
+          gpt::kLength(32, 512, 512), gpt::kBatch(8, 16, 16),    gpt::kLearningRate(0.01)};
 }
 
 /// Mean loss of a GPT on held-out plays, always in 32 bits, on windows that are the same for every variant and seed.

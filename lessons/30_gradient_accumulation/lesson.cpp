@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
                         {.name = "same memory",
                          .settings = {gpt::kBatch(4)},
                          .expected = {{"accumulate", {}}},
-                         .budget = SameBudget{{24 << 20, int64_t{3} << 30, int64_t{24} << 30}, "batch"}}},
+                         .budget = SameBudget{{24 << 20, int64_t{3} << 30, int64_t{12} << 30}, "batch"}}},
               .headline = Headline{"gpt", "accumulate"},
               .agreement = Agreement::within(1e-4, "the same sums in another order")});
 }

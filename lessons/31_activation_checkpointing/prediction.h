@@ -11,7 +11,7 @@ namespace tenfold {
 
 /// Of keeping all. Dropout adds, in each block, the masks of both residual branches (a byte a number) and what was left
 /// of them. Attention with dropout has no fused operator on a CPU: there the weights of every pair are kept before and
-/// after it, with a mask, and two of that size are in flight.
+/// after it, with a mask of that size, and two more are in flight.
 inline int64_t most_bytes(const Trial& trial) {
   const GptOptions options = gpt_options(trial);
   int64_t bytes = step_peak_bytes(options);
@@ -19,7 +19,7 @@ inline int64_t most_bytes(const Trial& trial) {
   bytes += options.layers * 10 * options.batch * options.length * options.width;
   if (trial.device.is_cpu()) {
     const int64_t pairs = options.batch * options.heads * options.length * options.length;
-    bytes += options.layers * 9 * pairs + 8 * pairs;
+    bytes += options.layers * 12 * pairs + 8 * pairs;
   }
   return bytes;
 }

@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
               // tokens are to width 768.
               .cases = {{"gpt", {}, {{"chunked", SAME_SPEED, SMALLER}}},
                         {"GPT-2 vocabulary",
-                         {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16), gpt::kHeads(2), gpt::kLength(64),
-                          gpt::kBatch(4)},
+                         {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16, 512, 768), gpt::kHeads(2, 8, 12),
+                          gpt::kLength(64, 512, 1024), gpt::kBatch(4, 8, 12)},
                          {{"chunked", {FASTER, SMALLER}, SMALLER}}},
                         {"few tokens",
                          {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16), gpt::kHeads(2), gpt::kLength(8),

@@ -30,11 +30,12 @@ inline std::vector<DeclaredSetting> settings_of_workloads(const std::vector<Decl
   return all;
 }
 
-/// Most bytes of a training step. AdamW has a second state that SGD with momentum has not.
+/// Most bytes of a training step. AdamW has a second state that SGD with momentum has not, and its update two
+/// temporaries of a parameter's size, which may be nearly all of an MLP.
 inline int64_t trained_workload_bytes(const Trial& trial) {
   if (trial.get(kWorkload) == "gpt") return gpt_most_bytes(trial) + parameter_bytes(gpt_options(trial));
   const MlpOptions options = mlp_options(trial);
-  return step_peak_bytes(options, trial.get(mlp::kBatch)) + 2 * parameter_bytes(options);
+  return step_peak_bytes(options, trial.get(mlp::kBatch)) + 3 * parameter_bytes(options);
 }
 
 struct TrainedWorkload {

@@ -84,9 +84,11 @@ TEST_P(EveryLesson, ReadmeHasTheHeadings) {
                                                 "Common mistakes", "Exercise", "Sources"}));
   const std::string readme = text_of(folder() / "README.md");
   EXPECT_EQ(readme.rfind("# " + name().substr(0, 2) + " ", 0), 0U) << "the title starts with the lesson's number";
-  for (const char* part : {"<!-- tenfold:begin code ", "<!-- tenfold:begin measured", "./tenfold exercise "}) {
+  for (const char* part : {"<!-- tenfold:begin measured", "./tenfold exercise "})
     EXPECT_NE(readme.find(part), std::string::npos) << part;
-  }
+  EXPECT_TRUE(readme.find("<!-- tenfold:begin diff ") != std::string::npos ||
+              readme.find("<!-- tenfold:begin code ") != std::string::npos)
+      << "the change, cut from the code that is compiled";
 }
 
 // Who opens a page wants to know at once what it asks, what came out, and whether it is for him.
@@ -202,7 +204,7 @@ TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
     const auto measured = static_cast<double>(*one.variants.front().peak());
     const double most = stated->at("most_bytes").at("cpu");
     EXPECT_LE(measured, 1.02 * most) << name() << " | " << one.name;
-    EXPECT_GE(measured, 0.5 * most) << name() << " | " << one.name << ": says far too much";
+    EXPECT_GE(measured, 0.3 * most) << name() << " | " << one.name << ": says far too much";
   }
 }
 

@@ -43,9 +43,9 @@ const tenfold::Verdict& verdict(const toy::Ran& ran, const std::string& name) {
 TEST(Run, PresetBuildBuildsAllAndTrainsNothing) {
   int built = 0, updates = 0;
   auto lesson = toy::lesson();
-  lesson.techniques[0].build = [&](const Trial& trial) {
+  lesson.techniques[0].build = [&](const tenfold::Trial& trial) {
     ++built;
-    Step step = toy::plain(trial);
+    tenfold::Step step = toy::plain(trial);
     step.update = [&updates]() -> torch::Tensor { return torch::zeros({1}) + ++updates; };
     return step;
   };

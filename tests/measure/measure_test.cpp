@@ -261,6 +261,25 @@ TEST(Counted, OperationsOfRegions) {
   EXPECT_GE(counted.region("product").operator_bytes, 4.0 * (64 * 32 + 32 * 16 + 64 * 16));
 }
 
+TEST(Counted, ProductsInsideOperatorsCountOnce) {
+  torch::nn::Linear layer(32, 16);
+  const auto counted = tenfold::count_step(torch::kCPU, [&] {
+    return tenfold::Step{1, layer->named_parameters(), [&] {
+                           const torch::Tensor in = torch::ones({4, 16, 32}), two = torch::ones({2, 8, 16});
+                           {
+                             RECORD_USER_SCOPE("linear");
+                             layer->forward(in);
+                           }
+                           RECORD_USER_SCOPE("matmul");
+                           torch::matmul(two, two.transpose(1, 2));
+                           return torch::zeros({});
+                         }};
+  });
+  EXPECT_EQ(counted.region("linear").flops, 2.0 * 64 * 32 * 16)
+      << "by the addmm() inside: linear() of three dimensions has no formula";
+  EXPECT_EQ(counted.region("matmul").flops, 2.0 * 2 * 8 * 16 * 8) << "by the bmm() inside";
+}
+
 // "all" encloses the whole step, "long" and "short" sleep 4 ms and 1 ms within it. A loaded machine may stretch each of
 // them, so only what holds then, too, is asserted.
 TEST(Counted, SharesAreOfTheStep) {

@@ -1,4 +1,5 @@
 #include "common/pages/generated.h"
+#include "common/pages/line_diff.h"
 
 #include <gtest/gtest.h>
 
@@ -53,6 +54,38 @@ TEST_F(Generated, CodeIsCutFromTheSource) {
                   "  return a;\n}\n```\n<!-- tenfold:end -->\nbetween\n"));
 }
 
+TEST_F(Generated, AChangeIsShownAsOne) {
+  write("lessons/30_gradient_accumulation/lesson.cpp",
+        "/// Without.\nint plain(int a) {\n  a += 1;\n\n  return a;\n}\n"
+        "/// With.\nint better(int a) {\n  a += 1;\n\n  a *= 2;\n  return a;\n}\n");
+  write("lessons/30_gradient_accumulation/README.md",
+        "<!-- tenfold:begin diff lesson.cpp plain better -->\n<!-- tenfold:end -->\n");
+  EXPECT_TRUE(
+      has(page("lessons/30_gradient_accumulation/README.md"),
+          "```diff\n // lesson.cpp, from plain() to better()\n int step(int a) {\n   a += 1;\n\n+  a *= 2;\n   return "
+          "a;\n }\n```\n"))
+      << page("lessons/30_gradient_accumulation/README.md");
+  write("lessons/30_gradient_accumulation/README.md",
+        "<!-- tenfold:begin diff lesson.cpp plain -->\n<!-- tenfold:end -->\n");
+  EXPECT_TRUE(has(complaint(), "diff needs a file and two symbols"));
+}
+
+TEST_F(Generated, LongCodeIsFolded) {
+  std::string body;
+  for (int i = 0; i < 60; ++i) body += "  a += " + std::to_string(i) + ";\n";
+  write("lessons/30_gradient_accumulation/lesson.cpp", "int technique(int a) {\n" + body + "  return a;\n}\n");
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "-->\n<details><summary>lesson.cpp: technique (63 lines)</summary>\n\n```cpp\n")) << text;
+  EXPECT_TRUE(has(text, "}\n```\n\n</details>\n<!-- tenfold:end -->")) << text;
+}
+
+TEST(LineDiff, MarksAsLittleAsPossible) {
+  EXPECT_EQ(line_diff("a\nb\nc\n", "a\nx\nc\n"), " a\n-b\n+x\n c\n");
+  EXPECT_EQ(line_diff("a\nb\n", "b\n"), "-a\n b\n");
+  EXPECT_EQ(line_diff("", "b\n"), "+b\n");
+  EXPECT_EQ(line_diff("a\n", ""), "-a\n");
+}
+
 TEST_F(Generated, NothingMeasuredIsSaid) {
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "Not yet measured on any machine."));
   const std::string root = page("README.md");
@@ -85,7 +118,7 @@ TEST_F(Generated, ASurveyHasItsNotesInATableOfTheirOwn) {
   const std::string text = page("lessons/30_gradient_accumulation/README.md");
   EXPECT_TRUE(has(text, "\n**R2 batch=4**: ")) << text;
   EXPECT_TRUE(has(text, "\n| accumulate | ")) << text;
-  EXPECT_TRUE(has(text, "Noted: *accumulate*: micro-batches")) << text;
+  EXPECT_TRUE(has(text, "*accumulate*: micro-batches")) << text;
   EXPECT_LT(text.find("\n**R2 batch=4**: "), text.find("\n**counted**: ")) << "what compares nothing comes last";
 }
 

@@ -233,7 +233,7 @@ std::string one_by_one(const Noted& noted, const Row& things) {
       if (const std::string value = noted.value(look, thing); !value.empty()) rows.push_back({look, thing, value});
     }
   }
-  const std::string table = table_of(rows);
+  std::string table = table_of(rows);
   if (rows.size() <= kMostOpen + 1) return table;
   return "<details><summary>" + std::to_string(rows.size() - 1) + " more numbers</summary>\n\n" + table +
          "\n</details>\n";

@@ -11,7 +11,7 @@ using namespace tenfold;
 using torch::Tensor;
 
 /// One training step of the GPT; the loss is all that differs between the variants.
-Step train(std::shared_ptr<GptTraining> work) {
+Step train(const std::shared_ptr<GptTraining>& work) {
   return {.items = work->tokens_per_step(), .parameters = work->parameters(), .update = [work] {
             auto [ids, targets] = work->next_batch();   // (B, T) each
             work->optimizer->zero_grad();               // before forward: gradients must not live through the peak

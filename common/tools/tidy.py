@@ -1,9 +1,10 @@
 """clang-tidy on every source that has not passed yet.
 
-usage: tidy.py BUILD_FOLDER [--all] [--minutes N]
+usage: tidy.py BUILD_FOLDER [--all] [--commits N] [--minutes N]
 
 A file has passed when neither it, nor a header of this tree that it includes, nor the configuration has changed since.
 Stamps are kept in $TENFOLD_CACHE/tidy, so a clean clone on the same machine checks only what is new. --all checks all.
+--commits N looks at files that the newest N commits changed, and at what is not committed: what a change is asked for.
 --minutes N begins with what was committed last, begins no file after N minutes, and says how many are left for the next
 time: on a machine without stamps a whole round takes most of an hour.
 """
@@ -79,6 +80,7 @@ def age_of_files():
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    commits = int(sys.argv[sys.argv.index("--commits") + 1]) if "--commits" in sys.argv else None
     deadline = time.monotonic() + 60 * float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else float("inf")
     cache.mkdir(parents=True, exist_ok=True)
     configuration = (root / ".clang-tidy").read_bytes() + subprocess.run([tool, "--version"], capture_output=True).stdout
@@ -99,9 +101,11 @@ def main():
         headers = [p for p in (inside(h, build) for h in deps.get(command["output"], [])) if p and p.exists()]
         work.setdefault(file, key(file, headers, configuration))
     pending = [f for f in sorted(work) if "--all" in sys.argv or not (cache / work[f]).exists()]
-    print(f"tidy: {len(pending)} of {len(work)} files to check", flush=True)
     age = age_of_files()
     pending.sort(key=lambda file: age.get(file, 0))
+    if commits is not None:
+        pending = [file for file in pending if age.get(file, 0) <= commits]
+    print(f"tidy: {len(pending)} of {len(work)} files to check", flush=True)
     failed, left, lock, done = [], [], threading.Lock(), 0
 
     def check(file):

@@ -15,14 +15,6 @@ namespace {
 using Row = std::vector<std::string>;
 using Rows = std::vector<Row>;
 
-std::string join(const Row& parts, const std::string& between) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (!part.empty()) out += (out.empty() ? "" : between) + part;
-  }
-  return out;
-}
-
 /// Cells as Markdown, without columns in which no row but the first, the heading, says anything.
 std::string table_of(const Rows& rows) {
   Rows kept(rows.size());
@@ -42,13 +34,12 @@ std::string rate_of(const CaseResult& c) {
 }
 
 /// The case's name, what it trained or looked at, and how it was measured.
-std::string caption(CaseResult c, const std::string& more = "") {
-  if (c.budget) c.settings.erase(c.budget->setting);  // each variant has its own
-  const std::string ranks = c.ranks > 1 ? std::to_string(c.ranks) + " ranks" : "";
-  const std::string noise = c.noise ? "noise " + human_percent(*c.noise) : "";
-  return "**" + markdown_cell(c.name) +
-         "**: " + join({markdown_cell(settings_text(c)), ranks, rounds_text(c), noise, markdown_cell(more)}, "; ") +
-         ".\n\n";
+std::string caption(const CaseResult& c, const std::string& more = "") {
+  const std::string own = c.budget ? c.budget->setting : "";  // each variant has its own
+  Row parts = {markdown_cell(settings_text(c, own)), c.ranks > 1 ? std::to_string(c.ranks) + " ranks" : "",
+               rounds_text(c), c.noise ? "noise " + human_percent(*c.noise) : "", markdown_cell(more)};
+  std::erase(parts, "");
+  return "**" + markdown_cell(c.name) + "**: " + joined(parts, "; ") + ".\n\n";
 }
 
 bool has_word(const std::string& text, const std::string& word) {
@@ -78,14 +69,9 @@ std::string below(const CaseResult& c) {
     for (const auto& [name, note] : variant.notes)
       notes.push_back(
           markdown_cell(name + " " + (has_word(name, note.unit) ? human_number(note.value) : note_text(note))));
-    for (const auto& [collective, bytes] : variant.sent_bytes) {
-      const auto calls = variant.counted.find("calls of " + collective);
-      notes.push_back(human_bytes(static_cast<double>(bytes)) + " in " +
-                      (calls == variant.counted.end() ? "" : human_number(calls->second) + " x ") +
-                      markdown_cell(collective));
-    }
+    for (const std::string& text : request_texts(variant)) notes.push_back(markdown_cell(text));
     if (!notes.empty())
-      noted += (noted.empty() ? "" : ". ") + ("*" + markdown_cell(variant.name) + "*: " + join(notes, ", "));
+      noted += (noted.empty() ? "" : ". ") + ("*" + markdown_cell(variant.name) + "*: " + joined(notes));
   }
   return out + (noted.empty() ? "" : "\nNoted: " + noted + ".\n");
 }
@@ -98,8 +84,8 @@ std::string allowed(const CaseResult& c) {
   }
   Row parts;
   for (const auto& [rule, techniques] : by_rule)
-    parts.push_back((by_rule.size() == 1 ? "" : join(techniques, ", ") + ": ") + markdown_cell(rule));
-  return parts.empty() ? "" : "\nAgreement asked for: " + join(parts, "; ") + ".\n";
+    parts.push_back((by_rule.size() == 1 ? "" : joined(techniques) + ": ") + markdown_cell(rule));
+  return parts.empty() ? "" : "\nAgreement asked for: " + joined(parts, "; ") + ".\n";
 }
 
 /// Where a step's time goes, folded.
@@ -107,12 +93,8 @@ std::string split(const CaseResult& c) {
   Rows rows = {{"variant", "step", "data", "host", "device", "copy", "communication"}};
   for (const VariantResult& variant : c.variants) {
     if (!variant.split || variant.status == "skipped") continue;
-    const Split& s = *variant.split;
-    const double step = s.data + s.host + s.device + s.copy + s.communication;
-    Row row = {variant.name, human_seconds(step)};
-    for (const double part : {s.data, s.host, s.device, s.copy, s.communication})
-      row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
-    rows.push_back(std::move(row));
+    rows.push_back(split_cells(*variant.split));
+    rows.back().insert(rows.back().begin(), variant.name);
   }
   if (rows.size() == 1) return "";
   return "\n<details><summary>Where the time goes</summary>\n\n" + table_of(rows) + "\n</details>\n";
@@ -265,8 +247,7 @@ std::string heading(const Result& result, const std::string& hash_now, const std
          (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
          ", version " + std::to_string(result.lesson_version) + preset +
          ". Speed is the median of paired ratios with its 95 % interval, not the quotient of two rates; noise is the "
-         "same of two "
-         "identical baselines. [All words](" +
+         "same of two identical baselines. [All words](" +
          method + ").\n";
 }
 

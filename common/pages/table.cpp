@@ -116,12 +116,8 @@ std::string split_rows(const CaseResult& c) {
       rows.push_back({reason->second});
     }
     if (!variant.split) continue;
-    const Split& s = *variant.split;
-    const double step = s.data + s.host + s.device + s.copy + s.communication;
-    std::vector<std::string> row = {variant.name, human_seconds(step)};
-    for (const double part : {s.data, s.host, s.device, s.copy, s.communication})
-      row.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
-    rows.push_back(std::move(row));
+    rows.push_back(split_cells(*variant.split));
+    rows.back().insert(rows.back().begin(), variant.name);
   }
   return rows.size() > 1 ? format_columns(rows, "lrrrrrr", kWidth) : "";
 }
@@ -133,13 +129,7 @@ std::string quality_and_notes(const CaseResult& c, const VariantResult& variant)
     if (!c.metric || name != c.metric->name) add(name + " " + quality_text(values));
   }
   if (variant.curves) add("trained in " + training_time_text(c, variant));
-  for (const auto& [collective, bytes] : variant.sent_bytes) {
-    const auto calls = variant.counted.find("calls of " + collective);
-    add("asked of " + collective + " in a step " + human_bytes(static_cast<double>(bytes)) +
-        (calls == variant.counted.end()
-             ? ""
-             : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls")));
-  }
+  for (const std::string& text : request_texts(variant)) add(text);
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(note));
   for (const auto& [name, value] : variant.environment) {
     // What all variants share tells them apart in nothing; the file keeps it.
@@ -306,9 +296,30 @@ std::string predicted_peak_text(const VariantResult& variant, const Verdict& ver
   return out;
 }
 
-std::string settings_text(const CaseResult& c) {
+std::vector<std::string> split_cells(const Split& split) {
+  const auto parts = {split.data, split.host, split.device, split.copy, split.communication};
+  const double step = std::accumulate(parts.begin(), parts.end(), 0.0);
+  std::vector<std::string> cells = {human_seconds(step)};
+  for (const double part : parts) cells.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+  return cells;
+}
+
+std::vector<std::string> request_texts(const VariantResult& variant) {
+  std::vector<std::string> texts;
+  for (const auto& [collective, bytes] : variant.sent_bytes) {
+    const auto calls = variant.counted.find("calls of " + collective);
+    texts.push_back("asked of " + collective + " in a step " + human_bytes(static_cast<double>(bytes)) +
+                    (calls == variant.counted.end()
+                         ? ""
+                         : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls")));
+  }
+  return texts;
+}
+
+std::string settings_text(const CaseResult& c, const std::string& left_out) {
   std::string out;
   for (const auto& [name, value] : c.settings) {
+    if (name == left_out) continue;
     const std::string setting = name + "=" + to_string(value);
     if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
     out += (out.empty() ? "" : ", ") + setting;

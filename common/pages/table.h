@@ -30,8 +30,12 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
 std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
 /// The same of the peak: "10.2 MiB, error +0.3 %".
 std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict);
-/// "batch=4, layers=2", without those that the case's name already tells.
-std::string settings_text(const CaseResult& c);
+/// "batch=4, layers=2", without those that the case's name already tells, and without the one called `left_out`.
+std::string settings_text(const CaseResult& c, const std::string& left_out = "");
+/// The step's seconds, and the shares of data, host, device, copy and communication: "41.4 ms", "1.0 %", "-" for none.
+std::vector<std::string> split_cells(const Split& split);
+/// What a step asked of each collective: "asked of all_reduce in a step 1.2 MiB in 5 calls".
+std::vector<std::string> request_texts(const VariantResult& variant);
 /// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.
 double items_per_second(const VariantResult& variant);
 /// "96 rounds in 6 builds by processor time", "6 seeds by wall clock"; empty where nothing was timed.

@@ -74,7 +74,12 @@ int main(int argc, char** argv) {
                           {"new random numbers", TRAP}}},
                         {"model states",
                          {gpt::kLayers(2), gpt::kBatch(1), gpt::kLength(8), gpt::kWidth(256), gpt::kHeads(4)},
-                         {{"every block", {SLOWER, SAME_MEMORY}}, {"every second", {SLOWER, SAME_MEMORY}}}}},
+                         {{"every block", {SLOWER, SAME_MEMORY}}, {"every second", {SLOWER, SAME_MEMORY}}}},
+                        // As much memory for each, not the same batch: what fits, and how fast it is.
+                        {.name = "same memory",
+                         .settings = {gpt::kLayers(12), gpt::kBatch(1)},
+                         .expected = {{"every block", SLOWER}, {"every second", {}}},
+                         .budget = SameBudget{{24 << 20, int64_t{3} << 30, int64_t{12} << 30}, "batch"}}},
               .headline = Headline{"gpt", "every block"},
               .agreement = Agreement::exact_on_cpu()});
 }

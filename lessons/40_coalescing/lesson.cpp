@@ -1,5 +1,5 @@
 // Lesson 40 - Coalescing
-// What does one load or store of a warp cost when its 32 lanes do not stand side by side?
+// What does a warp's load or store cost when its 32 lanes do not access neighbouring addresses?
 // Read kernels/strided_copy and kernels/transpose first: the kernels that are counted here, and timed on a GPU.
 #include "common/harness/lesson.h"
 #include "kernels/kernel_survey.h"
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   return tenfold::run(
       argc, argv,
       {.title = "Coalescing",
-       .question = "What does one load or store of a warp cost when its 32 lanes do not stand side by side?",
+       .question = "What does a warp's load or store cost when its 32 lanes do not access neighbouring addresses?",
        .version = 2,
        .core = true,
        .settings = {kCountedFloats, kTimedFloats, kRows, kColumns, kTimedSide},

@@ -1,5 +1,5 @@
-// Lesson 42 - The matrix product, rung by rung
-// What makes a matrix product fast: which bytes does each rung of a ladder of eight kernels no longer move?
+// Lesson 42 - GEMM ladder
+// What makes a GEMM fast: which memory traffic does each of eight kernels remove?
 // Read lessons 40 and 41 first, then kernels/sgemm, which holds the rungs.
 #include <cmath>
 
@@ -105,9 +105,8 @@ std::vector<tenfold::Look> rungs() {
 int main(int argc, char** argv) {
   return tenfold::run(
       argc, argv,
-      {.title = "The matrix product, rung by rung",
-       .question =
-           "What makes a matrix product fast: which bytes does each rung of a ladder of eight kernels no longer move?",
+      {.title = "GEMM ladder",
+       .question = "What makes a GEMM fast: which memory traffic does each of eight kernels remove?",
        .version = 2,
        .settings = {kM, kN, kK, kTimedM, kTimedN, kTimedK},
        .surveys = {{"square", rungs()},

@@ -1,5 +1,5 @@
 // Lesson 44 - Cross-entropy without the logits
-// How much memory is saved if the logits of a language model are never materialised as a whole, and what does it cost?
+// How much memory do you save by never materialising the logits, and what does it cost?
 // Read chunked_linear_cross_entropy.h first: it is the technique, and loss_in_chunks() makes it the GPT's loss.
 #include "common/harness/lesson.h"
 #include "chunked_linear_cross_entropy.h"
@@ -42,8 +42,7 @@ int main(int argc, char** argv) {
   using namespace tenfold::expect;
   return run(argc, argv,
              {.title = "Cross-entropy without the logits",
-              .question = "How much memory is saved if the logits of a language model are never materialised as a "
-                          "whole, and what does it cost?",
+              .question = "How much memory do you save by never materialising the logits, and what does it cost?",
               .workload = "gpt",
               .version = 2,
               .settings = gpt_settings({kChunkRows}),
@@ -61,7 +60,12 @@ int main(int argc, char** argv) {
                         {"few tokens",
                          {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16), gpt::kHeads(2), gpt::kLength(8),
                           gpt::kBatch(1)},
-                         {{"chunked", SAME_MEMORY}}}},
+                         {{"chunked", SAME_MEMORY}}},
+                        // As much memory for each, not the same batch: what fits, and how fast it is.
+                        {.name = "same memory",
+                         .settings = {gpt::kTokens("gpt2"), gpt::kBatch(1)},
+                         .expected = {{"chunked", {}}},
+                         .budget = SameBudget{{128 << 20, int64_t{3} << 30, int64_t{12} << 30}, "batch"}}},
               .headline = Headline{"GPT-2 vocabulary", "chunked"},
               .agreement = Agreement::within(1e-4, "the same sums in another order")});
 }

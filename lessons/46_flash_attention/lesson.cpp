@@ -1,5 +1,5 @@
 // Lesson 46 - FlashAttention
-// What does attention cost when the matrix of its scores is never materialised, in memory and in time?
+// How much memory and time does attention save when its scores are never materialised?
 // Read gpt_attention.h first: attention eager, by ATen's fused operator and by our kernel; the rest of the GPT stays.
 #include "common/harness/lesson.h"
 #include "attention_survey.h"
@@ -57,8 +57,7 @@ int main(int argc, char** argv) {
   return run(
       argc, argv,
       {.title = "FlashAttention",
-       .question = "What does attention cost when the matrix of its scores is never materialised, in memory and "
-                   "in time?",
+       .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = "gpt",
        .version = 2,
        .core = true,
@@ -70,7 +69,12 @@ int main(int argc, char** argv) {
                  {"long", {gpt::kLength(512, 2048, 4096), gpt::kBatch(1, 1, 2)}, pays},
                  {"short",
                   {gpt::kLayers(1), gpt::kWidth(512), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(1)},
-                  no_matter}},
+                  no_matter},
+                 // As much memory for each: the longest context that fits, and how fast it is.
+                 {.name = "same memory",
+                  .settings = {gpt::kLength(128, 256, 512), gpt::kBatch(1)},
+                  .expected = {{"SDPA", {}}, {"our kernel", {}}},
+                  .budget = SameBudget{{32 << 20, int64_t{3} << 30, int64_t{12} << 30}, "length"}}},
        .surveys = {{"counted", {{"eager", count_eager}, {"SDPA", count_sdpa}, {"our kernel", note_attention_kernels}}}},
        .headline = Headline{"long", "SDPA"},
        .agreement = Agreement::within(1e-4, "the same sums in another order")});

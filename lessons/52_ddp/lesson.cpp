@@ -1,5 +1,5 @@
 // Lesson 52 - Distributed data parallel
-// Two ranks share a batch: how much of the second one's help is left after they have exchanged gradients?
+// How much of the ideal speed-up of two ranks is left after their gradients are synchronised?
 // Read ddp.h first: it is the technique. train_with_ddp() is how a training loop uses it.
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
@@ -138,8 +138,7 @@ int main(int argc, char** argv) {
   return run(
       argc, argv,
       {.title = "Distributed data parallel",
-       .question = "Two ranks share a batch: how much of the second one's help is left after they have exchanged "
-                   "gradients?",
+       .question = "How much of the ideal speed-up of two ranks is left after their gradients are synchronised?",
        .workload = "gpt",
        .version = 2,
        .core = true,

@@ -7,6 +7,7 @@
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
 #include "common/measure/split.h"
+#include "common/measure/timeline.h"
 #include "common/result/judge.h"
 
 #include <algorithm>
@@ -94,6 +95,7 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     candidate.result.peak_bytes.clear();
     candidate.result.sent_bytes.clear();
     candidate.result.split.reset();
+    candidate.result.timeline.reset();
     candidate.result.quality.clear();
     candidate.result.curves.reset();
   }
@@ -303,6 +305,7 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   synchronize(run.device);
   std::map<std::string, int64_t> peak = peaks(run.device);
   for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;
+  candidate.result.timeline = memory_timeline(run.device, step, before);
   return peak;
 }
 

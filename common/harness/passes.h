@@ -73,7 +73,8 @@ void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
 void counting_pass(CaseRun& run);
 void memory_pass(CaseRun& run);
-/// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes.
+/// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes
+/// and its timeline.
 std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate);
 /// Steps of each variant that the split pass warms up with, and looks at.
 inline constexpr int kSplitWarmUp = 2, kSplitSteps = 5;

@@ -1,0 +1,89 @@
+#include "common/measure/timeline.h"
+
+#include "common/measure/memory.h"
+#include "common/measure/observe.h"
+#include "common/measure/step.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenfold {
+namespace {
+
+constexpr std::array kNamed = {"data", "copy", "communication", "recompute", "optimizer"};
+
+struct Pass {
+  torch::Device device;
+  std::mutex mutex;  // autograd may call from a thread of its own
+  std::vector<std::string_view> named;
+  std::vector<std::pair<int64_t, std::string_view>> points;
+};
+Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on autograd's own thread
+
+std::string_view region() {
+  if (!pass->named.empty()) return pass->named.back();
+  if (torch::autograd::get_current_graph_task_id() != -1) return "backward";
+  return at::GradMode::is_enabled() ? "forward" : "optimizer";
+}
+
+const char* named_region(const at::RecordFunction& fn) {
+  const auto* found = std::find(kNamed.begin(), kNamed.end(), std::string_view(fn.name()));
+  return fn.scope() == at::RecordScope::USER_SCOPE && found != kNamed.end() ? *found : nullptr;
+}
+
+/// The highest since the last point, which an operator's working memory may be.
+void note() {
+  pass->points.emplace_back(std::max(peak_bytes(pass->device), live_bytes(pass->device)), region());
+  reset_peak(pass->device);
+  pass->points.emplace_back(live_bytes(pass->device), region());
+}
+
+std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
+  if (pass == nullptr) return nullptr;
+  const std::scoped_lock lock(pass->mutex);
+  note();
+  if (const char* name = named_region(fn)) pass->named.emplace_back(name);
+  return nullptr;
+}
+
+void end(const at::RecordFunction& fn, at::ObserverContext*) {
+  if (pass == nullptr) return;
+  const std::scoped_lock lock(pass->mutex);
+  note();
+  if (named_region(fn) != nullptr && !pass->named.empty()) pass->named.pop_back();
+}
+
+}  // namespace
+
+Timeline memory_timeline(torch::Device device, const Step& step, int64_t before) {
+  Pass current{.device = device, .mutex = {}, .named = {}, .points = {}};
+  {
+    const Observe observe(
+        pass, current,
+        {at::RecordFunctionCallback(begin, end)
+             .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION})});
+    reset_peak(device);
+    step.update();
+    const std::scoped_lock lock(current.mutex);
+    note();
+  }
+  Timeline timeline;
+  const size_t count = current.points.size(), shown = std::min(count, kMostTimelinePoints);
+  for (size_t i = 0; i < shown; ++i) {
+    const auto from = current.points.begin() + static_cast<std::ptrdiff_t>(i * count / shown);
+    const auto to = current.points.begin() + static_cast<std::ptrdiff_t>((i + 1) * count / shown);
+    const auto highest = std::max_element(from, to, [](const auto& a, const auto& b) { return a.first < b.first; });
+    timeline.bytes.push_back(highest->first - before);
+    timeline.region.emplace_back(highest->second);
+  }
+  return timeline;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,73 @@
+// What is alive over one step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/harness/lesson.h"
+#include "common/measure/memory.h"
+#include "common/measure/timeline.h"
+
+namespace {
+
+using torch::Tensor;
+constexpr int64_t kMiB = 1 << 20;
+
+/// A step that keeps 4 MiB for backward, allocates 8 MiB more there for a moment, and updates in place.
+tenfold::Step small_step(const Tensor& weight) {
+  return {.items = 1, .update = [weight] {
+            weight.mutable_grad() = Tensor();
+            Tensor product = weight * weight;  // 4 MiB, kept by sin()
+            Tensor loss = product.sin().sum();
+            loss.backward();
+            {
+              const torch::NoGradGuard no_grad;
+              weight.sub_(weight.grad(), 0.1);
+            }
+            return loss.detach();
+          }};
+}
+
+TEST(Timeline, ItsHighestPointIsThePeak) {
+  const tenfold::CountCpuMemory counting;
+  const Tensor weight = torch::ones({kMiB}).requires_grad_();  // 4 MiB
+  const tenfold::Step step = small_step(weight);
+  for (int warm = 0; warm < 2; ++warm) step.update();
+  const int64_t before = tenfold::live_bytes(torch::kCPU);
+  tenfold::reset_peak(torch::kCPU);
+  step.update();
+  const int64_t peak = tenfold::peak_bytes(torch::kCPU);
+  const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, step, 0);
+  ASSERT_FALSE(timeline.bytes.empty());
+  EXPECT_EQ(timeline.bytes.size(), timeline.region.size());
+  EXPECT_LE(timeline.bytes.size(), tenfold::kMostTimelinePoints);
+  EXPECT_EQ(*std::max_element(timeline.bytes.begin(), timeline.bytes.end()), peak);
+  EXPECT_EQ(timeline.bytes.back(), before) << "the step leaves what it found";
+  const tenfold::Timeline above = tenfold::memory_timeline(torch::kCPU, step, before);
+  EXPECT_EQ(above.bytes.back(), 0);
+}
+
+TEST(Timeline, RegionsComeInTheirOrder) {
+  const tenfold::CountCpuMemory counting;
+  const Tensor weight = torch::ones({kMiB}).requires_grad_();
+  const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, small_step(weight), 0);
+  std::vector<std::string> order = timeline.region;
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+  EXPECT_EQ(order, (std::vector<std::string>{"forward", "backward", "optimizer", "forward"}))
+      << "the last operator, detach(), is outside no_grad";
+}
+
+TEST(Timeline, ManyOperatorsBecomeAFewPointsAndKeepThePeak) {
+  const tenfold::CountCpuMemory counting;
+  const int64_t before = tenfold::live_bytes(torch::kCPU);
+  const tenfold::Step step{.items = 1, .update = [] {
+                             Tensor sum = torch::zeros({16});
+                             for (int i = 0; i < 3000; ++i)
+                               sum += i == 1234 ? torch::ones({kMiB})[0] : torch::ones({16})[0];
+                             return sum.sum();
+                           }};
+  const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, step, before);
+  EXPECT_EQ(timeline.bytes.size(), tenfold::kMostTimelinePoints);
+  EXPECT_GE(*std::max_element(timeline.bytes.begin(), timeline.bytes.end()), 4 * kMiB);
+}
+
+}  // namespace

@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::array kNamed = {"data", "copy", "communication", "recompute", "optimizer"};
 
+/// Records no graph and is not in backward: a checkpointed forward, or the optimizer.
+constexpr std::string_view kNoGraph = "no graph";
+
 struct Pass {
   torch::Device device;
   std::mutex mutex;  // autograd may call from a thread of its own
@@ -30,7 +33,7 @@ Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on a
 std::string_view region() {
   if (!pass->named.empty()) return pass->named.back();
   if (torch::autograd::get_current_graph_task_id() != -1) return "backward";
-  return at::GradMode::is_enabled() ? "forward" : "optimizer";
+  return at::GradMode::is_enabled() ? "forward" : kNoGraph;
 }
 
 const char* named_region(const at::RecordFunction& fn) {
@@ -73,6 +76,12 @@ Timeline memory_timeline(torch::Device device, const Step& step, int64_t before)
     step.update();
     const std::scoped_lock lock(current.mutex);
     note();
+  }
+  // What runs without a graph after the last backward is the optimizer; before it a graph is still to be walked.
+  bool backward_follows = false;
+  for (auto point = current.points.rbegin(); point != current.points.rend(); ++point) {
+    backward_follows = backward_follows || point->second == "backward";
+    if (point->second == kNoGraph) point->second = backward_follows ? "forward" : "optimizer";
   }
   Timeline timeline;
   const size_t count = current.points.size(), shown = std::min(count, kMostTimelinePoints);

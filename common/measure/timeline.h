@@ -13,10 +13,9 @@ inline constexpr size_t kMostTimelinePoints = 200;
 
 /// Trains one update and notes the bytes of live tensors at each operator, less `before`. Points that lie close
 /// together become one, their highest, so that the timeline has the step's peak. Its region is the innermost named one
-/// of
-///   data, copy, communication, recompute, optimizer
-/// and outside them forward, backward (while autograd's engine runs) or optimizer (what neither records a graph nor is
-/// in backward). Not for timed code. Resets the allocator's peak.
+/// of data, copy, communication, recompute and optimizer; outside them forward, backward (while autograd's engine
+/// runs), or optimizer (what records no graph after the last backward). Not for timed code. Resets the allocator's
+/// peak.
 Timeline memory_timeline(torch::Device device, const Step& step, int64_t before);
 
 }  // namespace tenfold

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "common/base/text.h"
@@ -146,12 +147,22 @@ std::string training(const CaseResult& c) {
   return caption(c, metric_text(c)) + table_of(rows) + below(c);
 }
 
+/// "reduce.cuh:31 global load" is "global load, worst line": a look has many lines, and their numbers change with every
+/// edit of the kernel. `./tenfold kernel` shows them line by line.
+std::string without_line(const std::string& thing) {
+  static const std::regex line(R"(^\S+\.cuh:\d+ (.+)$)");
+  std::smatch match;
+  return std::regex_match(thing, match, line) ? match[1].str() + ", worst line" : thing;
+}
+
 /// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
 /// unit.
 std::string common_unit(const CaseResult& c, const std::string& thing) {
   std::set<std::string> units;
   for (const VariantResult& variant : c.variants) {
-    if (const auto note = variant.notes.find(thing); note != variant.notes.end()) units.insert(note->second.unit);
+    for (const auto& [name, note] : variant.notes) {
+      if (without_line(name) == thing) units.insert(note.unit);
+    }
   }
   const std::set<std::string> scaled = {"bytes", "B", "s", "seconds"};
   return units.size() == 1 && !scaled.contains(*units.begin()) ? *units.begin() : "";
@@ -167,7 +178,12 @@ struct Noted {
       if (variant.status == "skipped") continue;
       looks.push_back(variant.name);
       for (const auto& [name, of_seeds] : variant.quality) add(name, quality_text(of_seeds));
+      std::map<std::string, Note> worst;
       for (const auto& [name, note] : variant.notes) {
+        const auto [place, is_new] = worst.try_emplace(without_line(name), note);
+        if (!is_new && note.value > place->second.value) place->second = note;
+      }
+      for (const auto& [name, note] : worst) {
         const std::string unit = common_unit(c, name);
         const bool told = unit.empty() || has_word(name, unit);
         add(told ? name : name + ", " + unit, unit.empty() ? note_text(note) : human_number(note.value));
@@ -184,6 +200,12 @@ struct Noted {
         std::count_if(looks.begin(), looks.end(), [&](const auto& look) { return !value(look, thing).empty(); }));
     return count > 1 && 2 * count >= looks.size();
   }
+  /// Noted by all of several looks, and always the same: it tells none from another.
+  bool constant(const std::string& thing) const {
+    return looks.size() > 2 && std::all_of(looks.begin(), looks.end(), [&](const std::string& look) {
+             return !value(look, thing).empty() && value(look, thing) == value(looks.front(), thing);
+           });
+  }
 
  private:
   void add(const std::string& thing, const std::string& value) {
@@ -192,9 +214,9 @@ struct Noted {
   }
 };
 
-/// Looks across where they are fewer than what they noted, down else.
+/// A row for each look, or across where two or three of them noted more than that.
 std::string side_by_side(const Noted& noted, const Row& things) {
-  const bool across = noted.looks.size() <= things.size();
+  const bool across = noted.looks.size() <= 3 && noted.looks.size() <= things.size();
   const Row &columns = across ? noted.looks : things, &down = across ? things : noted.looks;
   Rows rows = {{""}};
   rows.back().insert(rows.back().end(), columns.begin(), columns.end());
@@ -223,10 +245,16 @@ std::string one_by_one(const Noted& noted, const Row& things) {
 
 /// What looks have in common stands side by side; the rest has a row for each number.
 std::string survey(const CaseResult& c) {
-  constexpr size_t kMostColumns = 9;
+  constexpr size_t kMostColumns = 11;
   const Noted noted(c);
-  Row common, others;
-  for (const std::string& thing : noted.things) (noted.shared(thing) ? common : others).push_back(thing);
+  Row common, others, constant;
+  for (const std::string& thing : noted.things) {
+    if (noted.constant(thing)) {
+      constant.push_back(markdown_cell(thing) + ": " + markdown_cell(noted.value(noted.looks.front(), thing)));
+    } else {
+      (noted.shared(thing) ? common : others).push_back(thing);
+    }
+  }
   if (std::min(noted.looks.size(), common.size()) > kMostColumns) {
     others = noted.things;
     common.clear();
@@ -234,6 +262,7 @@ std::string survey(const CaseResult& c) {
   std::string out = caption(c);
   if (!common.empty()) out += side_by_side(noted, common);
   if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
+  if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
   return out + below(c);
 }
 

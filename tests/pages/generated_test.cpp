@@ -168,6 +168,28 @@ TEST_F(Generated, LooksThatNotedTheSameThingsStandSideBySide) {
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "| rung 1 | something else | 1 |\n"));
 }
 
+// Which line is worst is for `./tenfold kernel`; a page says how bad it is, and does not change with every edit.
+TEST_F(Generated, ALadderHasARowForEachRungAndItsWorstLines) {
+  Result result = sample_result();
+  CaseResult counted = result.cases[0];
+  counted.name = "ladder", counted.kind = "survey", counted.verdicts.clear(), counted.variants.clear();
+  for (int rung = 0; rung < 4; ++rung) {
+    VariantResult look;
+    look.name = "rung " + std::to_string(rung);
+    look.notes = {{"x.cuh:" + std::to_string(10 + rung) + " global load", {4.0 + rung, "sectors/request"}},
+                  {"x.cuh:" + std::to_string(20 + rung) + " global load", {32.0 - rung, "sectors/request"}},
+                  {"arithmetic", {1e-6, "s"}}};
+    counted.variants.push_back(look);
+  }
+  result.cases = {counted};
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "| | global load, worst line, sectors/request |\n")) << text;
+  EXPECT_TRUE(has(text, "| rung 0 | 32 |\n")) << text;
+  EXPECT_TRUE(has(text, "| rung 3 | 29 |\n")) << text;
+  EXPECT_TRUE(has(text, "\nThe same in every row: arithmetic: 1.00 us.\n")) << text;
+}
+
 TEST_F(Generated, ATrainingHasATableOfItsOwn) {
   Result result = sample_result();
   result.cases.push_back(sample_training().cases[0]);

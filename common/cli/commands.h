@@ -50,6 +50,12 @@ int publish_bench(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
 
+struct ClaimsOptions {
+  std::string lesson, machine;  ///< empty: all
+  std::string results;          ///< a file or a folder; empty: what is published
+};
+int claims(const ClaimsOptions& options);
+
 struct PackChoice {
   int jpeg = 0, raw = 0;  ///< longer side, or side; 0: not wanted
 };

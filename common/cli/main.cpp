@@ -189,6 +189,18 @@ int run(int argc, char** argv) {
                      .choices = {tenfold::kAcross.begin(), tenfold::kAcross.end()}},
                     compare_flags);
 
+  tenfold::cli::ClaimsOptions claims;
+  auto* claims_command = command("claims",
+                                 "what articles promise, judged by published results, and what others measured\n"
+                                 "A verdict for each machine: holds, does not hold, depends, not measured here. "
+                                 "docs/claims.md says how.");
+  claims_command->add_option("--lesson", claims.lesson, "only the claims that this lesson tests, e.g. 30")
+      ->type_name("LESSON");
+  claims_command->add_option("--machine", claims.machine, "only this machine's verdicts, e.g. 2x-intel-xeon")
+      ->type_name("ID");
+  claims_command->add_option("results", claims.results, "a result file or a folder of them; default results/")
+      ->type_name("");
+
   auto* data_command = command(
       "data",
       "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"
@@ -284,6 +296,7 @@ int run(int argc, char** argv) {
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed())
     return tenfold::cli::compare(compare_paths, compare_json, tenfold::value_of(compare_flags, "--across", ""));
+  if (claims_command->parsed()) return tenfold::cli::claims(claims);
   if (pack_command->parsed()) {
     const auto side = [&](const std::string& form) {
       return static_cast<int>(tenfold::number_of(pack_flags, form, 0));

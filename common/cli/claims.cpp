@@ -1,0 +1,68 @@
+// claims: what articles promise, held against results.
+
+#include <algorithm>
+#include <iostream>
+
+#include "common/base/text.h"
+#include "common/pages/claims.h"
+#include "common/pages/generated.h"
+
+#include "common/base/files.h"
+#include "common/cli/commands.h"
+#include "common/cli/lessons.h"
+#include "common/cli/paths.h"
+
+namespace tenfold::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Every lesson of the tree; with its parts where it is built.
+std::map<std::string, LessonParts> known_lessons() {
+  std::map<std::string, LessonParts> lessons;
+  for (const std::string& name : unbuilt_lessons()) lessons[name] = {};
+  for (const Lesson& lesson : find_lessons())
+    lessons[lesson.name] = described_parts(build_folder() / "lessons" / (lesson.name + ".describe.json"));
+  return lessons;
+}
+
+/// The lesson meant by its name, its number or a part of its name. Nothing runs, so it need not be built.
+std::string lesson_named(const std::map<std::string, LessonParts>& lessons, const std::string& word) {
+  std::vector<std::string> found, names;
+  for (const auto& [name, parts] : lessons) {
+    if (name == word || name.substr(0, 2) == word) return name;
+    if (name.find(word) != std::string::npos) found.push_back(name);
+    names.push_back(name);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.size() > 1)
+    throw UsageError("'" + word + "' means several lessons: " + joined(found) + "; give the number");
+  const std::string guess = nearest(word, names);
+  throw UsageError("unknown lesson '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
+                   " (all lessons: tenfold list)");
+}
+
+void require_machine(const std::vector<Result>& results, const std::string& machine) {
+  std::set<std::string> machines;
+  for (const Result& result : results) machines.insert(result.machine.id);
+  if (machines.contains(machine)) return;
+  throw UsageError("--machine " + machine + ": no result is from it; there are results of " +
+                   (machines.empty() ? "no machine" : joined({machines.begin(), machines.end()})));
+}
+
+}  // namespace
+
+int claims(const ClaimsOptions& options) {
+  const fs::path file = source_folder() / "docs" / "claims.json";
+  const std::map<std::string, LessonParts> lessons = known_lessons();
+  const Ledger ledger = read_ledger(file);
+  check_names(ledger, shown(file), lessons);
+  const std::string lesson = options.lesson.empty() ? "" : lesson_named(lessons, options.lesson);
+  const std::vector<Result> results =
+      options.results.empty() ? published_results(source_folder()) : read_results(options.results);
+  if (!options.machine.empty()) require_machine(results, options.machine);
+  std::cout << ledger_text(ledger, results, lesson, options.machine);
+  return 0;
+}
+
+}  // namespace tenfold::cli

@@ -5,6 +5,7 @@
 
 #include "common/base/files.h"
 #include "common/pages/architecture.h"
+#include "common/pages/claims.h"
 #include "common/pages/excerpt.h"
 #include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
@@ -88,6 +89,23 @@ std::string question_of(const fs::path& page, const std::vector<LessonEntry>& le
   throw std::invalid_argument("question: there is no lesson '" + name + "'");
 }
 
+/// What docs/claims.json says for a page: all of it, or what belongs to the page's lesson.
+std::string claims_part(const std::string& kind, const fs::path& page, const fs::path& root,
+                        const std::vector<Result>& published) {
+  const fs::path file = root / "docs" / "claims.json";
+  if (!fs::exists(file)) throw std::invalid_argument(kind + ": there is no " + file.string());
+  const Ledger ledger = read_ledger(file);
+  if (page.parent_path().parent_path() != root / "lessons") {
+    if (kind == "claims") return ledger_markdown(ledger, published);
+    throw std::invalid_argument("elsewhere: this page is no lesson's");
+  }
+  const std::string lesson = page.parent_path().filename().string();
+  std::string text = kind == "claims" ? claims_line(ledger, lesson, published, "../../docs/claims.md")
+                                      : elsewhere_table(ledger, lesson);
+  if (text.empty()) throw std::invalid_argument(kind + ": docs/claims.json has no row for " + lesson);
+  return text;
+}
+
 std::string whole_page(const std::string& title, const std::string& intro, const std::string& body) {
   return "# " + title + "\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n" + intro +
          "\n\n" + body;
@@ -148,6 +166,8 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
                                  (root / "docs" / "method.md").lexically_relative(page.parent_path()).generic_string());
       } else if (kind == "question") {
         body = question_of(page, lessons);
+      } else if (kind == "claims" || kind == "elsewhere") {
+        body = claims_part(kind, page, root, published);
       } else if (kind == "lessons") {
         body = lessons_markdown(lessons, published, page, root);
       } else if (kind == "results") {
@@ -157,8 +177,9 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
       } else if (kind == "arrows") {
         body = arrows_markdown(tree_folders(text));
       } else {
-        throw std::invalid_argument("unknown kind '" + kind +
-                                    "' (question, measured, code, diff, lessons, results, kernels, arrows)");
+        throw std::invalid_argument(
+            "unknown kind '" + kind +
+            "' (question, measured, claims, elsewhere, code, diff, lessons, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());

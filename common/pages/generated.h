@@ -6,6 +6,8 @@
 // KIND       ARGUMENTS             becomes
 // question   -                     what the lesson asks
 // measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
+// claims     -                     a line: the claims that the lesson tests; on other pages the whole ledger
+// elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
 // lessons    -                     a table of all lessons

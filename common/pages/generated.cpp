@@ -230,7 +230,7 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   files.push_back({results_page, old_text(results_page),
                    whole_page("Results",
                               "Every published verdict, by machine. [method.md](method.md) says what the words mean; "
-                              "the files are in `results/`.",
+                              "the files are in `results/`. What they say of others' promises: [claims.md](claims.md).",
                               results_markdown(published, root))});
   return files;
 }

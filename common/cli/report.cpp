@@ -35,7 +35,8 @@ std::vector<LessonEntry> lesson_entries() {
       throw UsageError("lesson " + name + " is not built, so its row cannot be written; build with: ./tenfold setup");
   }
   for (const Lesson& lesson : lessons)
-    entries.push_back({lesson.name, lesson.title, lesson.question, lesson.workload, lesson.surveys_only()});
+    entries.push_back(
+        {lesson.name, lesson.title, lesson.question, lesson.workload, lesson.surveys_only(), lesson.core});
   return entries;
 }
 

@@ -4,13 +4,16 @@
 #include <sstream>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/pages/architecture.h"
 #include "common/pages/claims.h"
 #include "common/pages/excerpt.h"
 #include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
+#include "common/pages/lesson_map.h"
 #include "common/pages/line_diff.h"
 #include "common/pages/markdown.h"
+#include "common/pages/table.h"
 #include "common/result/code_hash.h"
 
 namespace tenfold {
@@ -106,9 +109,26 @@ std::string claims_part(const std::string& kind, const fs::path& page, const fs:
   return text;
 }
 
-std::string whole_page(const std::string& title, const std::string& intro, const std::string& body) {
-  return "# " + title + "\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n" + intro +
-         "\n\n" + body;
+/// The machine whose results stand in sentences; empty where none is named.
+std::string reference_machine(const fs::path& root) {
+  const fs::path file = root / "results" / "REFERENCE";
+  const std::string text = fs::exists(file) ? read_text(file) : "";
+  return text.substr(0, text.find('\n'));
+}
+
+std::string printed_block(const fs::path& root, const std::vector<Result>& published,
+                          const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2) throw std::invalid_argument("printed needs a lesson and a case");
+  const std::string name = joined({arguments.begin() + 1, arguments.end()}, " "), machine = reference_machine(root);
+  for (Result result : published) {
+    if (result.lesson != arguments[0] || result.machine.id != machine) continue;
+    std::erase_if(result.cases, [&](const CaseResult& c) { return c.name != name; });
+    if (result.cases.empty()) throw std::invalid_argument("printed: " + arguments[0] + " has no case '" + name + "'");
+    return "```text\n" + format_table(result) + "```\n";
+  }
+  if (!fs::is_directory(root / "lessons" / arguments[0]))
+    throw std::invalid_argument("printed: there is no lesson '" + arguments[0] + "'");
+  return "Not yet measured.\n";
 }
 
 }  // namespace
@@ -164,12 +184,16 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
           throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
         body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson),
                                  (root / "docs" / "method.md").lexically_relative(page.parent_path()).generic_string());
+      } else if (kind == "printed") {
+        body = printed_block(root, published, arguments);
       } else if (kind == "question") {
         body = question_of(page, lessons);
       } else if (kind == "claims" || kind == "elsewhere") {
         body = claims_part(kind, page, root, published);
       } else if (kind == "lessons") {
         body = lessons_markdown(lessons, published, page, root);
+      } else if (kind == "map") {
+        body = lesson_map_markdown(lessons, page, root);
       } else if (kind == "results") {
         body = results_markdown(published, root);
       } else if (kind == "kernels") {
@@ -179,7 +203,7 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
       } else {
         throw std::invalid_argument(
             "unknown kind '" + kind +
-            "' (question, measured, claims, elsewhere, code, diff, lessons, results, kernels, arrows)");
+            "' (question, measured, printed, claims, elsewhere, code, diff, lessons, map, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());
@@ -194,7 +218,7 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
 
 std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::vector<LessonEntry>& lessons) {
   const std::vector<Result> published = published_results(root);
-  const fs::path lessons_page = root / "docs" / "lessons.md", results_page = root / "docs" / "results.md";
+  const fs::path results_page = root / "docs" / "results.md";
   std::vector<fs::path> pages;
   std::error_code none;
   if (fs::exists(root / "README.md")) pages.push_back(root / "README.md");
@@ -202,14 +226,11 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
     if (fs::exists(entry.path() / "README.md")) pages.push_back(entry.path() / "README.md");
   }
   for (const auto& entry : fs::directory_iterator(root / "docs", none)) {
-    if (entry.path().extension() == ".md" && entry.path() != lessons_page && entry.path() != results_page)
-      pages.push_back(entry.path());
+    if (entry.path().extension() == ".md" && entry.path() != results_page) pages.push_back(entry.path());
   }
   std::sort(pages.begin(), pages.end());
 
-  const fs::path reference = root / "results" / "REFERENCE";
-  std::string machine = fs::exists(reference) ? read_text(reference) : "";
-  machine = machine.substr(0, machine.find('\n'));
+  const std::string machine = reference_machine(root);
   std::vector<GeneratedFile> files;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
@@ -221,17 +242,12 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
       throw FileError(page.string() + ": " + error.what());
     }
   }
-  const auto old_text = [](const fs::path& page) { return fs::exists(page) ? read_text(page) : std::string(); };
-  files.push_back({lessons_page, old_text(lessons_page),
-                   whole_page("Lessons",
-                              "Every lesson, what it asks, and the published verdict that stands for it. "
-                              "[method.md](method.md) says what the words mean.",
-                              lessons_markdown(lessons, published, lessons_page, root))});
-  files.push_back({results_page, old_text(results_page),
-                   whole_page("Results",
-                              "Every published verdict, by machine. [method.md](method.md) says what the words mean; "
-                              "the files are in `results/`. What they say of others' promises: [claims.md](claims.md).",
-                              results_markdown(published, root))});
+  files.push_back(
+      {results_page, fs::exists(results_page) ? read_text(results_page) : "",
+       "# Results\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n"
+       "Every published verdict, by machine. [method.md](method.md) says what the words mean; the files are "
+       "in `results/`. What they say of others' promises: [claims.md](claims.md).\n\n" +
+           results_markdown(published, root)});
   return files;
 }
 

@@ -6,11 +6,13 @@
 // KIND       ARGUMENTS             becomes
 // question   -                     what the lesson asks
 // measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
+// printed    LESSON CASE           what `./tenfold run` printed of one case on the machine of results/REFERENCE
 // claims     -                     a line: the claims that the lesson tests; on other pages the whole ledger
 // elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
-// lessons    -                     a table of all lessons
+// lessons    -                     a table of all lessons: what each asks and what was published
+// map        -                     a table of all lessons: what each needs, in what order and for how long
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel
 // arrows     -                     the picture of the table in docs/architecture.md
@@ -30,6 +32,7 @@ namespace tenfold {
 struct LessonEntry {
   std::string name, title, question, workload;
   bool survey = false;  ///< it compares nothing
+  bool core = false;    ///< on the tour's core path
 };
 
 struct GeneratedFile {
@@ -38,9 +41,9 @@ struct GeneratedFile {
   std::string text;
 };
 
-/// README.md, lessons/*/README.md and docs/*.md below `root` with every generated part filled anew, and the two pages
-/// that are generated whole, docs/lessons.md and docs/results.md. Writes nothing. Throws FileError naming file and
-/// line for an unknown kind, a marker without its partner, a missing file or symbol, or a damaged result.
+/// README.md, lessons/*/README.md and docs/*.md below `root` with every generated part filled anew, and the page that
+/// is generated whole, docs/results.md. Writes nothing. Throws FileError naming file and line for an unknown kind, a
+/// marker without its partner, a missing file or symbol, or a damaged result.
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 

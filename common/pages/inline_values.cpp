@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -82,9 +83,24 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     if (!peak) refuse(spec, "the published result has no such number");
     return {human_bytes(static_cast<double>(*peak)), static_cast<double>(*peak)};
   }
+  const std::map<std::string, double Split::*> parts = {{"data", &Split::data},
+                                                        {"host", &Split::host},
+                                                        {"device", &Split::device},
+                                                        {"copy", &Split::copy},
+                                                        {"communication", &Split::communication}};
+  if (const auto part = parts.find(wanted.what); part != parts.end()) {
+    if (!variant->split) refuse(spec, "the published result has no such number");
+    const Split& split = *variant->split;
+    const double step = split.data + split.host + split.device + split.copy + split.communication;
+    if (!(step > 0)) refuse(spec, "the published step took no time");
+    const double share = split.*part->second / step;
+    return {human_percent(share), share};
+  }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
-    refuse(spec, "'" + wanted.what + "' is none of speed, memory, peak, rate, predicted speed");
+    refuse(spec,
+           "'" + wanted.what +
+               "' is none of speed, memory, peak, rate, predicted speed, data, host, device, copy, communication");
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
   if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
   Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);

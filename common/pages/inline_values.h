@@ -20,6 +20,7 @@ namespace tenfold {
 ///   memory           ratio to the baseline
 ///   peak, rate       of the variant, the baseline's included: "10.2 MiB", "14.2 k"
 ///   predicted speed  ratio that was predicted
+///   data, host, device, copy, communication   that part of the variant's step, "53 %"; compared as a share, 0.53
 /// and a condition may follow: `< NUMBER`, `> NUMBER` (bytes, items/s), or of a verdict `is LABEL`, as in speed is
 /// SLOWER. A line that is indented by four spaces is an example, and stays as it is. Without a published result the
 /// text is

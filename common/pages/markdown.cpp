@@ -1,5 +1,6 @@
 #include "common/pages/markdown.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 
@@ -83,7 +84,10 @@ std::string markdown_table(const Rows& rows) {
 
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root) {
-  Rows rows = {{"", "lesson", "question", "on a CPU", "on a GPU"}};
+  const bool any_gpu = std::any_of(published.begin(), published.end(),
+                                   [](const Result& result) { return headline_of(result, /*gpu=*/true) != nullptr; });
+  Rows rows = {{"", "lesson", "question", "on a CPU"}};
+  if (any_gpu) rows[0].emplace_back("on a GPU");
   for (const LessonEntry& lesson : lessons) {
     const std::string link =
         (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
@@ -91,7 +95,8 @@ std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std:
       return lesson.survey ? std::string("counts, and times nothing") : newest_verdict(published, lesson.name, gpu);
     };
     rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")",
-                    markdown_cell(lesson.question), markdown_cell(verdict(false)), markdown_cell(verdict(true))});
+                    markdown_cell(lesson.question), markdown_cell(verdict(false))});
+    if (any_gpu) rows.back().push_back(markdown_cell(verdict(true)));
   }
   return rows.size() > 1 ? markdown_table(rows) : "No lesson is built.\n";
 }

@@ -21,7 +21,8 @@ bool is_on_gpu(const CaseResult& c);
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
                               const std::string& hash_now, const std::string& method);
 
-/// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU and on a GPU.
+/// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU and, once one is
+/// published, on a GPU.
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root);
 

@@ -328,7 +328,7 @@ TEST_F(Report, CheckNamesStaleFilesAndWriteMendsThem) {
   EXPECT_FALSE(fs::exists(root_ / "docs")) << "--check writes nothing";
   EXPECT_EQ(tenfold("report --write").code, 0);
   EXPECT_TRUE(has(read("README.md"), "Title of 10\\_one"));
-  EXPECT_TRUE(fs::exists(root_ / "docs" / "lessons.md"));
+  EXPECT_TRUE(fs::exists(root_ / "docs" / "results.md"));
   EXPECT_EQ(tenfold("report --check").code, 0);
 }
 

@@ -426,6 +426,27 @@ TEST(Roofline, PublishedFiguresFitEachOther) {
   EXPECT_TRUE(has(test::message_of<std::invalid_argument>([] { gpu_named("H999"); }), "there are: T4,"));
 }
 
+// A page that explains GPUs must not say other figures than the model computes with.
+TEST(Roofline, ThePageThatExplainsGpusHasTheSameFigures) {
+  const std::string page = read_text(test::source_folder() / "docs" / "a_gpu_in_ten_minutes.md");
+  const auto trimmed = [](double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+  };
+  size_t found = 0;
+  for (const GpuCeilings& gpu : known_gpus()) {
+    const std::string row = "| " + gpu.name + " | " + std::to_string(gpu.sms) + " | " + trimmed(gpu.clock_hz / 1e9) +
+                            " GHz | " + trimmed(gpu.flops_per_s / 1e12) + " | " +
+                            trimmed(gpu.tensor_flops_per_s / 1e12) + " | " + trimmed(gpu.dram_bytes_per_s / 1e9) +
+                            " GB/s | " + trimmed(std::round(gpu.tensor_flops_per_s / gpu.dram_bytes_per_s)) + " |";
+    if (!has(page, "| " + gpu.name + " |")) continue;
+    ++found;
+    EXPECT_TRUE(has(page, row)) << "docs/a_gpu_in_ten_minutes.md: expected the row " << row;
+  }
+  EXPECT_GE(found, 3U) << "GPUs of roofline.cpp in the page's table";
+}
+
 // --- pictures -----------------------------------------------------------------------------------------------------
 
 TEST(Picture, CoalescedLoadTouchesFourSectors) {

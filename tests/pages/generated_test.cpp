@@ -1,4 +1,5 @@
 #include "common/pages/generated.h"
+#include "common/pages/lesson_map.h"
 #include "common/pages/line_diff.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +92,8 @@ TEST_F(Generated, NothingMeasuredIsSaid) {
   const std::string root = page("README.md");
   EXPECT_TRUE(has(root,
                   "| 30 | [Gradient \\| accumulation](lessons/30_gradient_accumulation/README.md) | How much? | not "
-                  "yet measured | not yet "
-                  "measured |"));
+                  "yet measured |\n"))
+      << root;
   EXPECT_TRUE(has(root, "after\n"));
   EXPECT_FALSE(has(root, "stale text"));
 }
@@ -106,7 +107,57 @@ TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   EXPECT_TRUE(has(text, "On a GPU: not yet measured."));
   EXPECT_FALSE(has(text, "stale"));
   EXPECT_TRUE(has(page("docs/results.md"), "## 2x-sample-cpu"));
-  EXPECT_TRUE(has(page("docs/lessons.md"), "(../lessons/30_gradient_accumulation/README.md)"));
+  EXPECT_TRUE(has(page("README.md"), "| question | on a CPU |\n")) << "nobody needs a column that says nothing";
+}
+
+TEST_F(Generated, TheFirstResultOfAGpuBringsItsColumn) {
+  Result result = sample_result();
+  for (CaseResult& c : result.cases) c.device = "cuda";
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string root = page("README.md");
+  EXPECT_TRUE(has(root, "| question | on a CPU | on a GPU |\n")) << root;
+  EXPECT_TRUE(has(root, "| not yet measured | accumulate: speed SLOWER 0.80")) << root;
+}
+
+TEST(LessonMap, ReadsWhatAPageSays) {
+  const Preparation one = preparation_of(
+      "# 31\n\nBefore this: [30](../30_x/README.md), [docs/a.md](../../docs/a.md). 15 minutes to read; trains "
+      "nothing;\n"
+      "`./tenfold run 31` takes half a\nminute and needs no GPU; see [b](c). Difficulty: hard.\n\n## The idea\n");
+  EXPECT_EQ(one.before, (std::vector<std::string>{"[30](../30_x/README.md)", "[docs/a.md](../../docs/a.md)"}));
+  EXPECT_EQ(one.reading, "15 minutes");
+  EXPECT_EQ(one.running, "half a minute");
+  EXPECT_EQ(one.difficulty, "hard");
+}
+
+TEST_F(Generated, TheMapIsWhatThePagesSay) {
+  const auto with = [&](const std::string& paragraph) {
+    write("lessons/30_gradient_accumulation/README.md", "# 30\n\n" + paragraph + "\n\n## The idea\n");
+    write("docs/lessons.md", "mine\n<!-- tenfold:begin map -->\nstale\n<!-- tenfold:end -->\nmine, too\n");
+  };
+  const std::string runs = "10 minutes to read; `./tenfold run 30` takes 2 minutes and needs no GPU. ";
+  lessons_[0].core = true;
+  with("Before this: [00](../00_measuring/README.md). " + runs + "Difficulty: easy.");
+  EXPECT_EQ(page("docs/lessons.md"),
+            "mine\n<!-- tenfold:begin map -->\n"
+            "| | lesson | before it | to read | to run | difficulty | in `tour` |\n"
+            "|---|---|---|---:|---:|---|---|\n"
+            "| 30 | [Gradient \\| accumulation](../lessons/30_gradient_accumulation/README.md) | "
+            "[00](../lessons/00_measuring/README.md) | 10 minutes | 2 minutes | easy | yes |\n"
+            "<!-- tenfold:end -->\nmine, too\n");
+  lessons_[0].core = false;
+  with("Before this: none. " + runs + "Difficulty: easy.");
+  EXPECT_TRUE(has(page("docs/lessons.md"), " | - | 10 minutes | 2 minutes | easy | |\n")) << page("docs/lessons.md");
+  with("After this: nothing.");
+  EXPECT_TRUE(has(complaint(), "30_gradient_accumulation/README.md: has no line 'Before this: ...'")) << complaint();
+  with("Before this: none. " + runs + "Difficulty: mad.");
+  EXPECT_TRUE(has(complaint(), "does not say 'Difficulty: easy.'")) << complaint();
+  with("Before this: courage. " + runs + "Difficulty: easy.");
+  EXPECT_TRUE(has(complaint(), "does not say 'none.'")) << complaint();
+  with("Before this: none. `./tenfold run 30` takes 2 minutes. Difficulty: easy.");
+  EXPECT_TRUE(has(complaint(), "does not say '10 minutes to read'")) << complaint();
+  with("Before this: none. 10 minutes to read. Difficulty: easy.");
+  EXPECT_TRUE(has(complaint(), "takes half a minute'")) << complaint();
 }
 
 TEST_F(Generated, ASurveyHasItsNotesInATableOfTheirOwn) {
@@ -203,6 +254,31 @@ TEST_F(Generated, ATrainingHasATableOfItsOwn) {
   EXPECT_TRUE(has(all, "NOT WORSE +0.0003 [-0.0031, +0.0038]")) << all;
 }
 
+TEST_F(Generated, WhatARunPrintedIsOneCaseOfTheReferences) {
+  const auto with = [&](const std::string& arguments) {
+    write("docs/first.md", "<!-- tenfold:begin printed " + arguments + " -->\n<!-- tenfold:end -->\n");
+  };
+  with("30_gradient_accumulation R2 batch=4");
+  EXPECT_TRUE(has(page("docs/first.md"), "Not yet measured.")) << page("docs/first.md");
+  Result result = sample_result();
+  result.cases.push_back(result.cases[0]);
+  result.cases[1].name = "another";
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  EXPECT_TRUE(has(page("docs/first.md"), "Not yet measured.")) << "no machine is the reference";
+  write("results/REFERENCE", result.machine.id + "\n");
+  const std::string text = page("docs/first.md");
+  EXPECT_TRUE(has(text, "```text\n30_gradient_accumulation - ")) << text;
+  EXPECT_TRUE(has(text, "\nCase R2 batch=4: ")) << text;
+  EXPECT_TRUE(has(text, "  accumulate ")) << text;
+  EXPECT_FALSE(has(text, "Case another")) << text;
+  with("30_gradient_accumulation R9");
+  EXPECT_TRUE(has(complaint(), "has no case 'R9'")) << complaint();
+  with("99_none R9");
+  EXPECT_TRUE(has(complaint(), "there is no lesson '99_none'")) << complaint();
+  with("30_gradient_accumulation");
+  EXPECT_TRUE(has(complaint(), "needs a lesson and a case")) << complaint();
+}
+
 TEST_F(Generated, OtherCodeMakesARowStale) {
   publish(false);
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "stale"));
@@ -250,6 +326,10 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
     EXPECT_EQ(complaint(), "") << spec;
     EXPECT_EQ(line().find("-->x<!--"), std::string::npos) << line();
   }
+  with("R2 batch=4 | accumulate | device > 0.5");
+  EXPECT_TRUE(has(line(), " %<!-- / -->")) << line();
+  with("R2 batch=4 | accumulate | copy > 0.9");
+  EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten")) << complaint();
   with("R2 batch=4 | accumulate | speed > 1");
   EXPECT_TRUE(has(complaint(), "README.md: value R2 batch=4 | accumulate | speed > 1: it is 0.80")) << complaint();
   EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten"));

@@ -27,7 +27,12 @@ struct RunOptions {
 };
 int run_lessons(const RunOptions& options);
 
-int exercise(const std::string& lesson, bool reset, double limit_s);
+struct ExerciseOptions {
+  std::string exercise;  ///< name, number or a part of the name; empty lists all
+  bool reset = false, hint = false, solution = false;
+  double limit_s = 120;  ///< of the checks
+};
+int exercise(const ExerciseOptions& options);
 
 struct KernelOptions {
   std::string name;                ///< lists the kernels when empty

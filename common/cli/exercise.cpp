@@ -1,39 +1,20 @@
-// exercise: a starter to edit, a build, and the checks that pass or are left.
+// exercise: a task with a starter to edit, a build, the checks that pass or are left, and help for who is stuck.
 
 #include <algorithm>
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/result/result.h"
-
 #include "common/base/files.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
-#include "common/cli/lessons.h"
+#include "common/cli/exercise_task.h"
 #include "common/cli/paths.h"
+#include "common/pages/line_diff.h"
 
 namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Exercises are found in the sources: one can be done before its lesson is built.
-std::string resolve_exercise(const std::string& word) {
-  std::vector<std::string> names, found;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(source_folder() / "lessons", none)) {
-    if (fs::exists(entry.path() / "exercise" / "starter.h")) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    if (name == word || name.substr(0, 2) == word) return name;
-    if (!word.empty() && name.find(word) != std::string::npos) found.push_back(name);
-  }
-  if (found.size() == 1) return found.front();
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  throw UsageError("no exercise '" + word + "'; " + (all.empty() ? "there are none" : "there are: " + all));
-}
 
 /// Runs a step quietly; its output is shown when it fails.
 End quietly(const std::vector<std::string>& arguments, std::string& said, double limit_s = 0) {
@@ -99,14 +80,54 @@ Checks read_checks(const std::string& output, const std::string& end) {
   return checks;
 }
 
+int list_exercises() {
+  std::vector<std::vector<std::string>> rows = {{"exercise", "what", "difficulty", "minutes", ""}};
+  for (const Exercise& one : exercises()) {
+    const Task task = one.task();
+    const bool begun = fs::exists(source_folder() / "exercises" / one.name / "exercise.h");
+    rows.push_back({one.number(), task.title, task.difficulty, task.minutes, begun ? "begun" : ""});
+  }
+  if (rows.size() == 1) throw UsageError("there are no exercises in " + shown(source_folder() / "lessons"));
+  std::cout << format_columns(rows, "lllrl") << "\nBegin one with: ./tenfold exercise " << rows[1][0] << "\n";
+  return 0;
+}
+
+int print_hint(const Exercise& exercise) {
+  const std::string hint = exercise.task().hint;
+  if (hint.empty()) {
+    throw UsageError("exercise " + exercise.name + " has no second hint; its solution: ./tenfold exercise " +
+                     exercise.number() + " --solution");
+  }
+  std::cout << hint << "\n";
+  return 0;
+}
+
+int print_solution(const Exercise& exercise, const fs::path& own) {
+  const fs::path solution = exercise.given / "solution.h";
+  if (!fs::exists(solution)) throw UsageError("exercise " + exercise.name + " has no " + shown(solution));
+  std::cout << "A solution: " << shown(solution) << "\n";
+  if (fs::exists(own)) {
+    std::cout << "Compared with " << shown(own) << "; lines with - are yours, lines with + the solution's:\n\n"
+              << line_diff(read_text(own), read_text(solution));
+  }
+  return 0;
+}
+
 }  // namespace
 
-int exercise(const std::string& word, bool reset, double limit_s) {
-  const std::string name = resolve_exercise(word);
-  const fs::path given = source_folder() / "lessons" / name / "exercise";
+int exercise(const ExerciseOptions& options) {
+  if (options.exercise.empty()) {
+    if (options.reset || options.hint || options.solution)
+      throw UsageError("which exercise? e.g. ./tenfold exercise 30 --hint; without a flag all are listed");
+    return list_exercises();
+  }
+  const Exercise exercise = resolve_exercise(options.exercise);
+  const auto& [name, given] = exercise;
   const fs::path own = source_folder() / "exercises" / name / "exercise.h";
+  if (options.hint) return print_hint(exercise);
+  if (options.solution) return print_solution(exercise, own);
 
-  if (reset && fs::exists(own)) {
+  if (options.reset && fs::exists(own)) {
     fs::path aside;
     for (int i = 1; aside.empty() || fs::exists(aside); ++i)
       aside = own.parent_path() / ("exercise.before-reset-" + std::to_string(i) + ".h");
@@ -116,8 +137,11 @@ int exercise(const std::string& word, bool reset, double limit_s) {
   const bool first = !fs::exists(own);
   if (first) {
     write_atomically(own, read_text(given / "starter.h"));
-    if (fs::exists(given / "README.md")) std::cout << read_text(given / "README.md") << "\n";
-    std::cout << "Edit:  " << shown(own) << "\nCheck: ./tenfold exercise " << name.substr(0, 2) << "\n\n";
+    const std::string call = "./tenfold exercise " + exercise.number();
+    const std::string task = exercise.task().text;
+    if (!task.empty()) std::cout << task << "\n\n";
+    std::cout << "Edit:  " << shown(own) << "\nCheck: " << call << "\nStuck: " << call << " --hint, then " << call
+              << " --solution\n\n";
   }
 
   const std::string target = name + "_exercise";
@@ -142,9 +166,9 @@ int exercise(const std::string& word, bool reset, double limit_s) {
   said.clear();
   const fs::path program = build_folder() / "exercises" / target;
   std::cout << "checking ..." << std::endl;
-  const End end = quietly({program.string(), "--gtest_color=no"}, said, limit_s);
+  const End end = quietly({program.string(), "--gtest_color=no"}, said, options.limit_s);
   if (asked_to_stop()) return kInterrupted;
-  const std::string ended = end.timed_out     ? "stopped after " + human_number(limit_s) +
+  const std::string ended = end.timed_out     ? "stopped after " + human_number(options.limit_s) +
                                                     " s: which loop never ends, or who waits for what nobody does?"
                             : end.signal != 0 ? "the program ended here with " + signal_name(end.signal)
                                               : "the program ended here with exit code " + std::to_string(end.code);
@@ -158,7 +182,8 @@ int exercise(const std::string& word, bool reset, double limit_s) {
     return 0;
   }
   if (checks.failed.empty()) std::cout << said << "\nBefore its checks were done: " << ended << "\n";
-  std::cout << "\nEdit " << shown(own) << " and call again: ./tenfold exercise " << name.substr(0, 2) << "\n";
+  std::cout << "\nEdit " << shown(own) << " and call again: ./tenfold exercise " << exercise.number()
+            << "\nStuck? Call it with --hint, then with --solution.\n";
   return 1;
 }
 

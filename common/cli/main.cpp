@@ -105,15 +105,20 @@ int run(int argc, char** argv) {
   for (const tenfold::Flag& flag : tenfold::lesson_flags())
     tenfold::add_flag(*run_command, flag, lesson_flags)->group("Flags of the lessons");
 
-  std::string exercise_lesson;
-  bool exercise_reset = false;
+  tenfold::cli::ExerciseOptions exercise;
   tenfold::GivenFlags exercise_flags;
   auto* exercise_command = command("exercise",
-                                   "start or check a lesson's exercise\n"
-                                   "The first call copies a starter to exercises/NN_name/exercise.h; edit it and call "
+                                   "start or check an exercise; without a name: the list of them\n"
+                                   "The first call copies a starter to exercises/NAME/exercise.h; edit it and call "
                                    "again. Exit code 0 when every check passes.");
-  exercise_command->add_option("lesson", exercise_lesson, "e.g. 30")->required()->type_name("");
-  exercise_command->add_flag("--reset", exercise_reset, "start over; your file is moved aside, not deleted");
+  exercise_command->add_option("exercise", exercise.exercise, "e.g. 30, or map")->type_name("");
+  auto* reset =
+      exercise_command->add_flag("--reset", exercise.reset, "start over; your file is moved aside, not deleted");
+  auto* hint = exercise_command->add_flag("--hint", exercise.hint, "print a second hint, beyond those of the checks");
+  exercise_command->add_flag("--solution", exercise.solution, "print where a solution is, and how yours differs")
+      ->excludes(reset)
+      ->excludes(hint);
+  hint->excludes(reset);
   tenfold::add_flag(*exercise_command,
                     {.name = "--limit",
                      .value = "SECONDS",
@@ -279,8 +284,8 @@ int run(int argc, char** argv) {
     return tenfold::cli::run_lessons(run);
   }
   if (exercise_command->parsed()) {
-    const auto limit_s = static_cast<double>(tenfold::number_of(exercise_flags, "--limit", 120));
-    return tenfold::cli::exercise(exercise_lesson, exercise_reset, limit_s);
+    exercise.limit_s = static_cast<double>(tenfold::number_of(exercise_flags, "--limit", 120));
+    return tenfold::cli::exercise(exercise);
   }
   if (kernel_command->parsed()) {
     kernel.flags = tenfold::as_arguments(kernel_flags);

@@ -1,4 +1,4 @@
-// tour, run, list, exercise: lessons as processes, their progress, their ends, and what is kept of them.
+// tour, run, list: lessons as processes, their progress, their ends, and what is kept of them.
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -275,77 +275,6 @@ TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_TRUE(has(ran.err, "--json /proc/no.json: cannot be written")) << ran.err;
   EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
-}
-
-// A whole little project with the real CMake, Ninja and GoogleTest.
-class Exercise : public Sandbox {
- protected:
-  void SetUp() override {
-    if (!fs::exists(test::environment_program("ninja"))) GTEST_SKIP() << "no Ninja";
-    fs::create_directory_symlink(test::source_folder() / ".venv", root_ / ".venv");
-    write("lessons/30_x/exercise/README.md", "Make it add.\n");
-    write("lessons/30_x/exercise/starter.h", "inline int add(int a, int) { return a; }\n");
-    write("lessons/30_x/exercise/check.cpp",
-          "#include <gtest/gtest.h>\n#include EXERCISE\nTEST(Exercise, ZeroIsNothing) { EXPECT_EQ(add(2, 0), 2); }\n"
-          "TEST(Exercise, TwoNumbersAreAdded) { EXPECT_EQ(add(2, 3), 5) << \"hint: look at the second one\"; }\n");
-    write("CMakeLists.txt",
-          "cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(GTest "
-          "REQUIRED)\n"
-          "set(own ${PROJECT_SOURCE_DIR}/exercises/30_x/exercise.h)\nif(EXISTS ${own})\n"
-          "add_executable(30_x_exercise lessons/30_x/exercise/check.cpp)\ntarget_link_libraries(30_x_exercise "
-          "GTest::gtest_main)\n"
-          "target_compile_definitions(30_x_exercise PRIVATE \"EXERCISE=\\\"${own}\\\"\")\n"
-          "set_target_properties(30_x_exercise PROPERTIES RUNTIME_OUTPUT_DIRECTORY "
-          "${PROJECT_BINARY_DIR}/exercises)\nendif()\n");
-    const std::string cmake = test::environment_program("cmake");
-    ASSERT_EQ(std::system((cmake + " -S '" + root_.string() + "' -B '" + (root_ / "build").string() +
-                           "' -G Ninja -DCMAKE_MAKE_PROGRAM=" + test::environment_program("ninja").string() +
-                           " >/dev/null 2>&1")
-                              .c_str()),
-              0);
-  }
-};
-
-TEST_F(Exercise, FromStarterToSolution) {
-  const Ran first = tenfold("exercise 30");
-  EXPECT_EQ(first.code, 1) << first.err;
-  EXPECT_TRUE(has(first.out, "Make it add.")) << first.out;
-  EXPECT_TRUE(has(first.out, "exercises/30_x/exercise.h"));
-  EXPECT_TRUE(has(first.out, "1 of 2 checks pass")) << first.out;
-  EXPECT_TRUE(has(first.out, "passes  Zero is nothing")) << first.out;
-  EXPECT_TRUE(has(first.out, "left    Two numbers are added"));
-  EXPECT_TRUE(has(first.out, "hint: look at the second one"));
-
-  write("exercises/30_x/exercise.h", "inline int add(int a, int b) { return a + b; }\n");
-  const Ran solved = tenfold("exercise 30");
-  EXPECT_EQ(solved.code, 0) << solved.out;
-  EXPECT_TRUE(has(solved.out, "2 of 2 checks pass"));
-  EXPECT_FALSE(has(solved.out, "Make it add.")) << "the task is printed once";
-
-  write("exercises/30_x/exercise.h", "inline int add(int a, int b) { return a + }\n");
-  const Ran broken = tenfold("exercise 30");
-  EXPECT_EQ(broken.code, 1);
-  EXPECT_TRUE(has(broken.out, "does not compile")) << broken.out;
-
-  const Ran reset = tenfold("exercise 30 --reset");
-  EXPECT_EQ(reset.code, 1);
-  EXPECT_EQ(read("exercises/30_x/exercise.h"), read("lessons/30_x/exercise/starter.h"));
-  EXPECT_EQ(read("exercises/30_x/exercise.before-reset-1.h"), "inline int add(int a, int b) { return a + }\n");
-}
-
-TEST_F(Exercise, AnAnswerThatCrashesOrNeverEndsIsLeft) {
-  write("exercises/30_x/exercise.h",
-        "#include <cstdlib>\ninline int add(int a, int b) { return b == 0 ? a : (std::abort(), 0); }\n");
-  const Ran crashed = tenfold("exercise 30");
-  EXPECT_EQ(crashed.code, 1) << crashed.err;
-  EXPECT_TRUE(has(crashed.out, "1 of 2 checks pass")) << crashed.out;
-  EXPECT_TRUE(has(crashed.out, "left    Two numbers are added\n            the program ended here with SIGABRT"))
-      << crashed.out;
-
-  write("exercises/30_x/exercise.h", "#include <unistd.h>\ninline int add(int, int) { for (;;) pause(); }\n");
-  const Ran endless = tenfold("exercise 30 --limit 2");
-  EXPECT_EQ(endless.code, 1) << endless.err;
-  EXPECT_TRUE(has(endless.out, "stopped after 2 s: ")) << endless.out;
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/microscope/device.h"
+
+#include "tests/support/expect_clean.h"
+
 namespace {
 
 /// What the answer hands to fast_sine: the largest angle, and how often it calls.
@@ -52,6 +56,24 @@ TEST(Exercise47, OneFastSineOfASmallAngle) {
   for (int i = 0; i < kAngles; ++i) sine(angle(i, 10'000));
   EXPECT_EQ(calls, kAngles) << "hint: one call of fast_sine for each angle";
   EXPECT_LT(largest_angle, 3.15F) << "hint: rintf, not floorf, so that the rest is between -pi and pi";
+}
+
+TEST(Exercise47, TheKernelRacesOrFaultsNowhere) {
+  using namespace tenfold;
+  for (const int64_t n : {1, 31, 256, 1000}) {
+    simt::Device device;
+    const auto x = device.buffer<float>("x", n), out = device.buffer<float>("out", n);
+    for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(10 * i);
+    kernels::launch(&device, dim3(static_cast<unsigned>((n + 127) / 128)), dim3(128), 0, sines, out.data(), x.data(),
+                    n);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool right = std::abs(out[i] - std::sin(static_cast<double>(x[i]))) < 0x1p-20;
+      ASSERT_TRUE(right) << "hint: angle " << i << " of " << n << " is " << x[i] << ", and its sine came out as "
+                         << out[i] << " (nan: never written)";
+    }
+    test::expect_clean(device.report(), "each thread has an angle of its own");
+    if (HasFailure()) return;
+  }
 }
 
 }  // namespace

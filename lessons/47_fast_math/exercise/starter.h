@@ -9,3 +9,9 @@ __device__ inline float sine(float x) {
   // rounding error here: which floats have few enough bits?
   return fast_sine(x);
 }
+
+/// out[i] = sine(x[i]) for i < n. Launched with as many threads as cover n angles.
+static __global__ void sines(float* out, const float* x, int64_t n) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = sine(x[i]);
+}

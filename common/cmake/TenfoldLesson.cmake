@@ -4,13 +4,19 @@
 #   *.h                   the technique's headers
 #   other *.cpp           linked into the program and its tests
 #   *_test.cpp            GoogleTest tests of the technique
-#   exercise/check.cpp    built twice: with starter.h (must fail at a hint) and with solution.h (must pass)
+#   exercise/             TenfoldExercise.cmake says what it holds
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
 # DATA openclipart: it reads these images, which set-up fetches for it.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
   cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(TENFOLD_KERNELS_ONLY)
+    if(ARG_KERNELS)
+      tenfold_exercise(${name} ${CMAKE_CURRENT_SOURCE_DIR}/exercise KERNEL)
+    endif()
+    return()
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cpp)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/lesson.cpp ${tests})
@@ -58,42 +64,10 @@ function(tenfold_lesson)
   set_tests_properties(build_gpu80.${name} PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL TRUE)
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
-    foreach(version starter solution)
-      set(target ${name}_exercise_${version})
-      tenfold_exercise(${target} ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp ${CMAKE_CURRENT_SOURCE_DIR}/exercise/${version}.h)
-    endforeach()
-    # A starter that passes would teach nothing, and neither would one that fails without a hint.
-    add_test(NAME exercise.${name}.starter
-      COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/support/starter_fails.cmake $<TARGET_FILE:${name}_exercise_starter>)
-    add_test(NAME exercise.${name}.solution COMMAND ${name}_exercise_solution)
-    set_tests_properties(exercise.${name}.starter exercise.${name}.solution PROPERTIES LABELS lesson TIMEOUT 120)
-    # The reader's own copy, made by `tenfold exercise`.
-    set(own ${PROJECT_SOURCE_DIR}/exercises/${name}/exercise.h)
-    if(EXISTS ${own})
-      tenfold_exercise(${name}_exercise ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp ${own})
+    set(kernel)
+    if(ARG_KERNELS)
+      set(kernel KERNEL)
     endif()
-  endif()
-endfunction()
-
-# check.cpp includes EXERCISE, the header that holds the reader's answer.
-function(tenfold_exercise target check answer)
-  add_executable(${target} EXCLUDE_FROM_ALL ${check})
-  if(ARG_KERNELS)  # the answer is device code: compiled as the microscope's kernels are
-    target_link_libraries(${target} PRIVATE tenfold_kernels_microscope tenfold_flags tenfold_exercise_main)
-    target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-    target_compile_options(${target} PRIVATE ${TENFOLD_MICROSCOPE_FLAGS})
-    tenfold_counted(${target})
-  else()
-    target_link_libraries(${target} PRIVATE tenfold_harness tenfold_exercise_main)
-    tenfold_uses_torch(${target})
-  endif()
-  # The name alone, found through the include path: a whole path would make every clone compile it anew.
-  get_filename_component(folder ${answer} DIRECTORY)
-  get_filename_component(file ${answer} NAME)
-  target_include_directories(${target} PRIVATE ${folder})
-  target_compile_definitions(${target} PRIVATE "EXERCISE=\"${file}\"")
-  set_property(TARGET ${target} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/exercises)
-  if(NOT target MATCHES "_exercise$")
-    add_dependencies(tenfold_tests ${target})
+    tenfold_exercise(${name} ${CMAKE_CURRENT_SOURCE_DIR}/exercise ${kernel})
   endif()
 endfunction()

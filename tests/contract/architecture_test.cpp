@@ -26,7 +26,7 @@ std::string folder_of(const std::string& path) {
   const size_t first = path.find('/');
   const std::string top = path.substr(0, first);
   const bool test = path.ends_with("_test.cpp") || path.find("/exercise/") != std::string::npos;
-  if (top == "lessons" && test) return "tests";
+  if ((top == "lessons" && test) || path.starts_with("kernels/warm_ups/")) return "tests";
   return top == "common" ? path.substr(0, path.find('/', first + 1)) : top;
 }
 

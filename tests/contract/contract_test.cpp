@@ -109,19 +109,6 @@ TEST_P(EveryLesson, TheFirstScreenDecides) {
   EXPECT_LE(screen.size(), 20U) << "lines before the first heading";
 }
 
-// Tools and readers find a hint at the beginning of its line.
-TEST_P(EveryLesson, HintsBeginTheirLine) {
-  const std::string check = text_of(folder() / "exercise" / "check.cpp");
-  size_t hints = 0;
-  for (size_t at = check.find("hint:"); at != std::string::npos; at = check.find("hint:", at + 1)) {
-    const bool begins = check[at - 1] == '"' || check.substr(at - 2, 2) == "\\n";
-    EXPECT_TRUE(begins && check.substr(at, 6) == "hint: ")
-        << name() << ": " << check.substr(at - std::min<size_t>(at, 30), 60);
-    ++hints;
-  }
-  EXPECT_GT(hints, 0U) << "whoever fails a check wants to know where to look";
-}
-
 // What others copy is about the technique, and is read from top to bottom.
 TEST_P(EveryLesson, ReadsInTenMinutes) {
   const std::string program = text_of(folder() / "lesson.cpp");

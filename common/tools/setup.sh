@@ -169,6 +169,12 @@ python_requirements() {
 }
 
 install_python_packages() { install_pinned "$(python_requirements)"; }
+# Without LibTorch: tens of MB instead of gigabytes.
+kernel_requirements() {
+  grep -E '^(cmake|ninja)==' "$root/requirements.txt"
+  [ -n "$(toolkit)" ] || cat "$root/common/tools/requirements-kernels.txt"
+}
+install_kernel_packages() { install_pinned "$(kernel_requirements)"; }
 install_test_tools() { install_pinned "$(cat "$root/common/tools/requirements-test.txt")"; }
 
 install_pinned() {
@@ -273,6 +279,16 @@ configure() {
   (cd "$root" && "$root/.venv/bin/cmake" --preset "$preset" -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" "${arguments[@]}")
 }
 
+configure_kernels() {
+  local cuda headers
+  cuda=$(toolkit)
+  headers=$cuda/include
+  [ -n "$cuda" ] || headers=$("$root/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/nvidia/cu13/include
+  advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
+  (cd "$root" && "$root/.venv/bin/cmake" --preset kernels -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" -DTENFOLD_CUDA_HEADERS="$headers" \
+    -DCMAKE_CXX_COMPILER="$(choose_compiler)")
+}
+
 build_environment() {
   export CCACHE_DIR=$TENFOLD_CACHE/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
   export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
@@ -308,6 +324,31 @@ lessons_named() {
     done
     [ "${#found[@]}" != 1 ] || echo "${found[0]}"
   done
+}
+
+# The exercises that are kernels, without LibTorch, nvcc and data: in a build folder of their own, in minutes.
+set_up_kernels() {
+  preset=kernels build=$root/build/kernels targets=(tenfold-driver tenfold_exercise_main tenfold_microscope)
+  local pins
+  pins=$(kernel_requirements; python3 --version)
+  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_kernel_packages-*
+  once 1/4 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
+  once 2/4 "Python packages (CMake, Ninja, CUDA's headers)" install_kernel_packages "$pins"
+  build_environment
+  [ -e "$build/build.ninja" ] || rm -f "$stamps/configure_kernels"-*
+  once 3/4 "configure (kernels)" configure_kernels "$pins${CXX:-$(installed_clangs)}$(command -v mold || true)"
+  step 4/4 "build (${targets[*]})" build_targets 2
+}
+
+# Whether an exercise's name or number is a warm-up's, or that of a lesson that launches kernels.
+is_kernel_exercise() {
+  local lesson
+  [ -n "${1:-}" ] || return 1
+  for lesson in "$root"/kernels/warm_ups/*/; do
+    case "$(basename "$lesson")" in "$1" | "$1"_* | *"$1"*) return 0 ;; esac
+  done
+  lesson=$(lessons_named "$1")
+  [ -n "$lesson" ] && grep -qs KERNELS "$root/lessons/$lesson/CMakeLists.txt"
 }
 
 # set_up WHAT...: everything that WHAT needs, and no more: driver, core, lessons, bench, tests, or the targets of some

@@ -137,11 +137,9 @@ int exercise(const ExerciseOptions& options) {
   const bool first = !fs::exists(own);
   if (first) {
     write_atomically(own, read_text(given / "starter.h"));
-    const std::string call = "./tenfold exercise " + exercise.number();
     const std::string task = exercise.task().text;
     if (!task.empty()) std::cout << task << "\n\n";
-    std::cout << "Edit:  " << shown(own) << "\nCheck: " << call << "\nStuck: " << call << " --hint, then " << call
-              << " --solution\n\n";
+    std::cout << "Edit:  " << shown(own) << "\nCheck: ./tenfold exercise " << exercise.number() << "\n\n";
   }
 
   const std::string target = name + "_exercise";

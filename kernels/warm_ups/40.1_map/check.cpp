@@ -30,7 +30,7 @@ TEST(Exercise40_1, EveryValueIsScaled) {
   for (const int count : {1, 64, 100}) run(count);
 }
 
-TEST(Exercise40_1, AThreadDoesOneValue) {
+TEST(Exercise40_1, EachThreadDoesOneValue) {
   int64_t loads = 0, stores = 0;
   for (const simt::Access& access : run(64).accesses)
     (access.kind == simt::Kind::load ? loads : stores) += access.lanes;

@@ -45,7 +45,7 @@ TEST(Exercise40_3, NothingRacesOrFaults) {
   }
 }
 
-TEST(Exercise40_3, AWarpLiesAlongARow) {
+TEST(Exercise40_3, WarpsLieAlongRows) {
   for (const simt::Access& access : run(64, 96).accesses) {
     EXPECT_LE(access.sectors_per_request(), 4)
         << "line " << access.where.line << ", " << simt::name_of(access.kind) << " of " << access.buffer

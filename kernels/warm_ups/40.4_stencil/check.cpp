@@ -39,7 +39,7 @@ TEST(Exercise40_4, NothingRacesOrFaults) {
   }
 }
 
-TEST(Exercise40_4, ABlockLoadsItsValuesOnce) {
+TEST(Exercise40_4, EachBlockLoadsItsValuesOnce) {
   constexpr int64_t kCount = 1024, kBlocks = kCount / kThreads;
   int64_t loads = 0;
   for (const simt::Access& access : run(kCount).accesses) {

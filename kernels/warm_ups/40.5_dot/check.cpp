@@ -45,7 +45,7 @@ TEST(Exercise40_5, NothingRacesOrFaults) {
   }
 }
 
-TEST(Exercise40_5, ABlockDoesOneAtomic) {
+TEST(Exercise40_5, EachBlockDoesOneAtomic) {
   int64_t atomics = 0;
   for (const simt::Access& access : run(1000).accesses)
     atomics += access.space == simt::Space::global && access.kind == simt::Kind::atomic ? access.lanes : 0;

@@ -37,7 +37,7 @@ int taken_and_sent(PinnedPool& pool, HostStream& stream, const std::shared_ptr<G
   return buffer;
 }
 
-TEST(Exercise11, AFreeBufferIsUsedAgain) {
+TEST(Exercise11, FreeBuffersAreUsedAgain) {
   PinnedPool pool(4);
   for (int i = 0; i < 8; ++i) {
     const int buffer = pool.take();
@@ -56,7 +56,7 @@ TEST(Exercise11, WhatTheHostHoldsIsNotHandedOutTwice) {
   EXPECT_EQ(pool.take(), second) << "hint: this one was given back, the first one was not";
 }
 
-TEST(Exercise11, ABufferThatACopyReadsIsNotHandedOut) {
+TEST(Exercise11, BuffersThatCopiesReadAreNotHandedOut) {
   const auto gate = std::make_shared<Gate>();
   HostStream stream;
   PinnedPool pool(4);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -16,6 +17,7 @@ namespace {
 constexpr const char* kOpen = "<!-- value ";
 constexpr const char* kClose = " -->";
 constexpr const char* kEnd = "<!-- / -->";
+constexpr const char* kNote = "note ";
 
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(' ');
@@ -96,11 +98,23 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     const double share = split.*part->second / step;
     return {human_percent(share), share};
   }
+  if (wanted.what.starts_with(kNote)) {
+    const auto note = variant->notes.find(wanted.what.substr(std::string(kNote).size()));
+    if (note == variant->notes.end()) refuse(spec, "nothing of this name was noted");
+    return {note_text(note->second), note->second.value};
+  }
+  if (wanted.what == "deviation") {
+    if (!verdict || !verdict->agreement || !verdict->agreement->worst)
+      refuse(spec, "the published result has no such number");
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1e", *verdict->agreement->worst);
+    return {text, *verdict->agreement->worst};
+  }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
-    refuse(spec,
-           "'" + wanted.what +
-               "' is none of speed, memory, peak, rate, predicted speed, data, host, device, copy, communication");
+    refuse(spec, "'" + wanted.what +
+                     "' is none of speed, memory, peak, rate, predicted speed, deviation, data, host, device, copy, "
+                     "communication, note NAME");
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
   if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
   Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);

@@ -330,6 +330,16 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
   EXPECT_TRUE(has(line(), " %<!-- / -->")) << line();
   with("R2 batch=4 | accumulate | copy > 0.9");
   EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten")) << complaint();
+  with("R2 batch=4 | large batch | note wait < 0.01");
+  EXPECT_TRUE(has(line(), "-->1.20 ms<!-- / -->")) << line();
+  with("R2 batch=4 | zeroes every micro-batch | deviation > 0.01");
+  EXPECT_TRUE(has(line(), "-->3.0e-02<!-- / -->")) << line();
+  with("R2 batch=4 | large batch | note beauty");
+  EXPECT_TRUE(has(complaint(), "note beauty: nothing of this name was noted")) << complaint();
+  with("R2 batch=4 | large batch | note wait > 1");
+  EXPECT_TRUE(has(complaint(), "it is 1.20 ms now")) << complaint();
+  with("R2 batch=4 | on a GPU | deviation");
+  EXPECT_TRUE(has(complaint(), "has no such number")) << complaint();
   with("R2 batch=4 | accumulate | speed > 1");
   EXPECT_TRUE(has(complaint(), "README.md: value R2 batch=4 | accumulate | speed > 1: it is 0.80")) << complaint();
   EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten"));

@@ -1,51 +1,48 @@
 // Lesson 30 - Gradient accumulation
 // How much memory does a large batch need if it is processed in small micro-batches, and what does that cost?
-// Read accumulate() first: it is the technique. zero_every_micro_batch() is the same with one line in the wrong place.
+// Read accumulate() first: it is the technique. The two variants behind it are how it goes wrong. epoch.h has the
+// loader, and what a step of the harness is: an epoch, which in most cases has one update.
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
+#include "epoch.h"
 #include "prediction.h"
 
 namespace {
-using tenfold::GptTraining;
+using tenfold::GptEpochs;
+using tenfold::one_epoch;
 using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 
 /// Mean loss over the tokens of a batch; ids and targets are (B, T).
-Tensor batch_loss(GptTraining& training, const Tensor& ids, const Tensor& targets) {
+Tensor batch_loss(GptEpochs& training, const Tensor& ids, const Tensor& targets) {
   return training.model->loss(training.model->hidden(ids), targets);
-}
-
-int64_t micro_batches_of(const Trial& trial) {
-  const int64_t micro_batches = trial.get(tenfold::kMicroBatches);
-  const int64_t batch = trial.get(tenfold::gpt::kBatch);
-  TORCH_CHECK_VALUE(micro_batches > 0 && batch % micro_batches == 0, "micro_batches=", micro_batches,
-                    " does not divide batch=", batch);
-  return micro_batches;
 }
 
 /// Without the technique: the full batch at once.
 Step full_batch(const Trial& trial) {
-  auto training = std::make_shared<GptTraining>(trial);
+  auto training = std::make_shared<GptEpochs>(trial);
   auto update = [training] {
-    auto [ids, targets] = training->next_batch();  // (B, T) each
+    auto [ids, targets] = training->next_batch();  // (B, T) each; fewer rows at the end of an epoch
     training->optimizer->zero_grad();
     Tensor loss = batch_loss(*training, ids, targets);
     loss.backward();
     training->optimizer->step();
     return loss;
   };
-  return {training->tokens_per_step(), training->parameters(), update};
+  return one_epoch(training, update);
 }
 
 /// With it: backward() adds to the gradients, so a batch may be processed in micro-batches. The loss of each is a mean
-/// over its own tokens; divided by the number of micro-batches, their sum is the mean over all tokens.
+/// over its own tokens; divided by the number of micro-batches, their sum is the mean over all tokens. An epoch's last
+/// batch may have fewer of them: it is an update of its own, divided by its own number.
 Step accumulate(const Trial& trial) {
-  auto training = std::make_shared<GptTraining>(trial);
-  auto update = [training, micro_batches = micro_batches_of(trial)] {
-    auto [ids, targets] = training->next_batch();
-    const auto micro_ids = ids.chunk(micro_batches);  // (B / micro-batches, T) each
-    const auto micro_targets = targets.chunk(micro_batches);
+  auto training = std::make_shared<GptEpochs>(trial);
+  auto update = [training] {
+    auto [ids, targets] = training->next_batch();            // (B, T) each; fewer rows at the end of an epoch
+    const auto micro_ids = ids.split(training->micro_rows);  // (rows, T) each
+    const auto micro_targets = targets.split(training->micro_rows);
+    const auto micro_batches = static_cast<int64_t>(micro_ids.size());  // of this update: what is left, at the end
     Tensor total = torch::zeros({}, ids.options().dtype(torch::kFloat));
     training->optimizer->zero_grad();  // once per update
     for (int64_t i = 0; i < micro_batches; ++i) {
@@ -56,17 +53,18 @@ Step accumulate(const Trial& trial) {
     training->optimizer->step();
     return total;
   };
-  return {training->tokens_per_step(), training->parameters(), update};
+  return one_epoch(training, update);
 }
 
-/// The trap, as a widely read article prints it: gradients are cleared for every micro-batch, so the update sees only
+/// A trap, as a widely read article prints it: gradients are cleared for every micro-batch, so the update sees only
 /// those of the last, and nothing is divided.
 Step zero_every_micro_batch(const Trial& trial) {
-  auto training = std::make_shared<GptTraining>(trial);
-  auto update = [training, micro_batches = micro_batches_of(trial)] {
+  auto training = std::make_shared<GptEpochs>(trial);
+  auto update = [training] {
     auto [ids, targets] = training->next_batch();
-    const auto micro_ids = ids.chunk(micro_batches);
-    const auto micro_targets = targets.chunk(micro_batches);
+    const auto micro_ids = ids.split(training->micro_rows);
+    const auto micro_targets = targets.split(training->micro_rows);
+    const auto micro_batches = static_cast<int64_t>(micro_ids.size());
     Tensor total = torch::zeros({}, ids.options().dtype(torch::kFloat));
     for (int64_t i = 0; i < micro_batches; ++i) {
       training->optimizer->zero_grad();  // wrong: discards what the earlier micro-batches have added
@@ -77,7 +75,29 @@ Step zero_every_micro_batch(const Trial& trial) {
     training->optimizer->step();
     return total;
   };
-  return {training->tokens_per_step(), training->parameters(), update};
+  return one_epoch(training, update);
+}
+
+/// The trap that most loops have: every n-th micro-batch makes an update, and nothing else does. Those left over at the
+/// end of an epoch are neither applied nor cleared. They join the next epoch's first update, which is then too large.
+Step left_over_carried(const Trial& trial) {
+  auto training = std::make_shared<GptEpochs>(trial);
+  auto update = [training, micro_batches = training->micro_batches] {
+    auto [ids, targets] = training->next_batch();
+    const auto micro_ids = ids.split(training->micro_rows);
+    const auto micro_targets = targets.split(training->micro_rows);
+    Tensor total = torch::zeros({}, ids.options().dtype(torch::kFloat));
+    for (size_t i = 0; i < micro_ids.size(); ++i) {
+      Tensor loss = batch_loss(*training, micro_ids[i], micro_targets[i]);
+      (loss / micro_batches).backward();  // wrong at the end of an epoch: fewer are left
+      total += loss.detach() / static_cast<double>(micro_ids.size());
+      if ((static_cast<int64_t>(i) + 1) % micro_batches != 0) continue;  // wrong: those left over never get further
+      training->optimizer->step();
+      training->optimizer->zero_grad();
+    }
+    return total;
+  };
+  return one_epoch(training, update);
 }
 }  // namespace
 
@@ -89,14 +109,19 @@ int main(int argc, char** argv) {
               .question = "How much memory does a large batch need if it is processed in small micro-batches, and what "
                           "does that cost?",
               .workload = "gpt",
-              .version = 2,
+              .version = 3,
               .core = true,
-              .settings = gpt_settings({kMicroBatches}),
+              .settings = gpt_settings({kMicroBatches, kEpoch}),
               .baseline = {"full batch", full_batch},
               .most_bytes = gpt_most_bytes,
               .techniques = {{"accumulate", accumulate, predict_accumulate},
-                             {"zero every micro-batch", zero_every_micro_batch}},
+                             {"zero every micro-batch", zero_every_micro_batch},
+                             {"left-over carried", left_over_carried}},
               .cases = {{"gpt", {gpt::kBatch(16, 8, 16)}, {{"accumulate", SMALLER}, {"zero every micro-batch", TRAP}}},
+                        // An epoch of six micro-batches: an update of four, and one of the two that are left.
+                        {"end of epoch",
+                         {gpt::kBatch(16, 8, 16), kEpoch(6)},
+                         {{"accumulate", SMALLER}, {"left-over carried", TRAP}}},
                         {"model states",
                          {gpt::kBatch(4), gpt::kLength(16), gpt::kLayers(2), gpt::kWidth(256), gpt::kHeads(4)},
                          {{"accumulate", {SLOWER, LARGER}}}},

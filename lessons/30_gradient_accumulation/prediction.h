@@ -2,15 +2,15 @@
 // What gradient accumulation should do to a training step.
 
 #include "common/harness/lesson.h"
+#include "epoch.h"
 
 namespace tenfold {
-
-inline constexpr Setting<int64_t> kMicroBatches{"micro_batches", 4, "micro-batches that a batch is processed in"};
 
 /// Peak: gradients are alive during every forward pass but the first, so they count in full, like parameters and
 /// optimizer state. Of what forward and backward hold besides, one micro-batch's share remains.
 /// Speed: each further micro-batch dispatches every operator again, reads the parameters twice (forward and backward),
-/// writes gradients of its own, reads them and the sum so far, and writes the new sum.
+/// writes gradients of its own, reads them and the sum so far, and writes the new sum. An epoch has fewer of these
+/// further micro-batches than micro-batches: by one for each of its updates.
 inline Prediction predict_accumulate(const Counted& full_batch) {
   const int64_t micro_batches = full_batch.get(kMicroBatches);
   const auto activations = static_cast<double>(full_batch.peak_bytes - full_batch.state_bytes());
@@ -20,12 +20,14 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
   if (!full_batch.ceilings.contains("cpu_new_tensor_op_seconds") ||
       !full_batch.ceilings.contains("cpu_copy_bytes_per_s"))
     return prediction;
-  const double dispatch =
-      static_cast<double>(full_batch.whole.operators) * full_batch.ceiling("cpu_new_tensor_op_seconds");
+  const int64_t epoch = micro_batches_in_epoch(full_batch);
+  const int64_t updates = (epoch + micro_batches - 1) / micro_batches;
+  const double dispatch = static_cast<double>(full_batch.whole.operators) / static_cast<double>(updates) *
+                          full_batch.ceiling("cpu_new_tensor_op_seconds");
   const auto bytes = static_cast<double>(2 * full_batch.parameter_bytes + 4 * full_batch.gradient_bytes);
   const double added = dispatch + bytes / full_batch.ceiling("cpu_copy_bytes_per_s");
   prediction.speed_ratio =
-      full_batch.step_seconds / (full_batch.step_seconds + static_cast<double>(micro_batches - 1) * added);
+      full_batch.step_seconds / (full_batch.step_seconds + static_cast<double>(epoch - updates) * added);
   return prediction;
 }
 

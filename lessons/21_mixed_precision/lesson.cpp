@@ -1,13 +1,16 @@
 // Lesson 21 - Mixed precision
 // What do 16-bit activations and matmuls save, and what keeps the training right?
-// Read autocast.h and grad_scaler.h first: they are the technique. bf16_autocast() and fp16_with_scaler() use them.
+// Read autocast.h and grad_scaler.h first: they are the technique. bf16_autocast() and fp16_with_scaler() use them;
+// wrong_loops.h has the loops that go wrong.
 #include "common/harness/lesson.h"
 #include "autocast.h"
 #include "grad_scaler.h"
 #include "lost_gradients.h"
+#include "never_cleared.h"
 #include "prediction.h"
 #include "quality.h"
 #include "workload.h"
+#include "wrong_loops.h"
 
 namespace {
 using tenfold::Autocast;
@@ -70,6 +73,19 @@ Step fp16_with_scaler(const Trial& trial) {
   return {work.items, work.parameters, update};
 }
 
+/// In fp32 a scaler alone changes nothing, and the check is bit for bit. (A GPU adds in any order: there a smaller
+/// scale leaves more to see.)
+Step scaler_alone(const Trial& trial) { return scaled_fp32(trial, trial.get(kScale), /*clear=*/true); }
+
+/// The trap, as a widely read loop has it: without zero_grad(). The scaler divides what is left of the last update once
+/// more, and so nearly hides it.
+Step never_cleared_scaler(const Trial& trial) { return scaled_fp32(trial, trial.get(kScale), /*clear=*/false); }
+
+/// What 50 updates make of gradients that are never cleared. The last begins with a scale that overflows.
+void without_scaler(const Trial& trial) { tenfold::note_never_cleared(trial, {.scaler = false}, 50); }
+void with_scaler(const Trial& trial) { tenfold::note_never_cleared(trial, {}, 50); }
+void with_overflow(const Trial& trial) { tenfold::note_never_cleared(trial, {.scale = 0x1p30}, 50); }
+
 /// What fp16 is too coarse for, of real gradients.
 void lost_without_scale(const Trial& trial) { tenfold::note_lost_gradients(trial, /*scale=*/1); }
 void lost_with_scale(const Trial& trial) { tenfold::note_lost_gradients(trial, trial.get(kScale)); }
@@ -93,20 +109,6 @@ Step bf16_weights(const Trial& trial) {
   };
   return step;
 }
-
-/// The trap: the loss is scaled, and the optimizer gets the gradients as they are, 65536 times too large.
-Step never_unscaled(const Trial& trial) {
-  const Workload work = make_workload(trial);
-  auto scaler = std::make_shared<GradScaler>();
-  auto update = [work, scaler] {
-    work.optimizer->zero_grad();
-    Tensor loss = work.next_loss();
-    scaler->scale(loss).backward();
-    work.optimizer->step();  // wrong: scaler->step(*work.optimizer)
-    return loss;
-  };
-  return {work.items, work.parameters, update};
-}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
              {.title = "Mixed precision",
               .question = "What do 16-bit activations and matmuls save, and what keeps the training right?",
               .workload = "gpt",
-              .version = 2,
+              .version = 3,
               .core = true,
               .settings = gpt_settings({kModel, kScale, kUpdates}),
               .baseline = {"fp32", fp32},
@@ -129,13 +131,19 @@ int main(int argc, char** argv) {
               .techniques = {{"bf16 autocast", bf16_autocast, predict_16_bits, fewer_bits},
                              {"fp16 + scaler", fp16_with_scaler, predict_16_bits, fewer_bits},
                              {"TF32", tf32, predict_tf32, fewer_bits},
-                             {"never unscaled", never_unscaled}},
+                             {"never unscaled", never_unscaled},
+                             {"fp32 + scaler", scaler_alone},
+                             {"never cleared", never_cleared},
+                             {"never cleared, scaler", never_cleared_scaler}},
               .cases = {{"gpt",
                          {},
                          {{"bf16 autocast", SMALLER, Expect{FASTER, SMALLER}},
                           {"fp16 + scaler", {SLOWER, SMALLER}, Expect{FASTER, SMALLER}},
                           {"TF32", {}, Expect{FASTER, SAME_MEMORY}},
                           {"never unscaled", TRAP}}},
+                        {"scaler alone",
+                         {kScale(65536, 1024, 1024)},
+                         {{"fp32 + scaler", SAME_MEMORY}, {"never cleared", TRAP}, {"never cleared, scaler", TRAP}}},
                         {.name = "mlp",
                          .settings = {kModel("mlp")},
                          .expected = {{"fp16 + scaler", {SLOWER, LARGER}, Expect{SLOWER}}},
@@ -151,7 +159,13 @@ int main(int argc, char** argv) {
                                        ExpectTrained{NOT_WORSE, FASTER}},
                                       {"bf16 weights", to_the_end(bf16_weights), WORSE}},
                              .settings = small_model_and_updates()}},
-              .surveys = {{"gpt's gradients in fp16", lost}, {"mlp's gradients in fp16", lost, {kModel("mlp")}}},
+              .surveys = {{"gpt's gradients in fp16", lost},
+                          {"mlp's gradients in fp16", lost, {kModel("mlp")}},
+                          {"never cleared, 50 updates",
+                           {{"bf16, no scaler", without_scaler},
+                            {"fp16, scaler", with_scaler},
+                            {"fp16, scaler, one overflow", with_overflow}},
+                           small_model_and_updates()}},
               .headline = Headline{"gpt", "bf16 autocast"},
               .agreement = Agreement::exact_on_cpu()});
 }

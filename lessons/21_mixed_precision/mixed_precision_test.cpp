@@ -88,6 +88,26 @@ TEST(GradScaler, SkipsTheStepAndBacksOffThenGrows) {
   EXPECT_EQ(scaler.current_scale(), 8);
 }
 
+// What a training loop without zero_grad() meets: lesson 21 shows what becomes of it.
+TEST(GradScaler, GradientsThatAreNeverClearedComeBackAndInfinityStays) {
+  Plant plant;
+  GradScaler scaler;
+  const auto update = [&](const Tensor& input) {
+    scaler.scale((plant.weights * input).sum()).backward();
+    const bool stepped = scaler.step(plant.optimizer);
+    scaler.update();
+    return stepped;
+  };
+  const Tensor ones = torch::ones({kWidth});
+  EXPECT_TRUE(update(ones));
+  EXPECT_TRUE(update(ones));
+  EXPECT_TRUE(torch::equal(plant.weights.grad(), ones + 1.0 / 65536)) << "the first update's, divided once more";
+  EXPECT_FALSE(update(torch::full({kWidth}, kInfinity)));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(update(ones)) << "infinity divided is infinity";
+  plant.optimizer.zero_grad();
+  EXPECT_TRUE(update(ones));
+}
+
 TEST(GradScaler, OneBadOptimizerBacksOffForAll) {
   Plant good, bad;
   GradScaler scaler({.initial_scale = 8});

@@ -3,6 +3,7 @@
 #include "common/ranks/rank_threads.h"
 #include "ddp.h"
 #include "distributed_sampler.h"
+#include "metrics.h"
 #include "pytorch_reducer.h"
 
 #include <algorithm>
@@ -378,6 +379,35 @@ TEST(DistributedSampler, EveryRankDrawsEquallyManyAndTogetherAll) {
   }
   EXPECT_FALSE(torch::equal(tenfold::indices_of_rank(100, 0, 2, 5, 0), tenfold::indices_of_rank(100, 0, 2, 5, 1)));
   EXPECT_THROW(tenfold::indices_of_rank(2, 0, 3, 0, 0), c10::ValueError);
+}
+
+TEST(DistributedSampler, WhatIsFilledUpStandsLastAndIsKnown) {
+  for (const int64_t size : {7, 8, 9}) {
+    Tensors first_visits;
+    for (int rank = 0; rank < 3; ++rank) {
+      const Tensor own = tenfold::indices_of_rank(size, rank, 3, /*seed=*/5, /*epoch=*/0);
+      first_visits.push_back(own.narrow(0, 0, tenfold::samples_of_rank(size, rank, 3)));
+    }
+    const Tensor all = std::get<0>(torch::cat(first_visits).sort());
+    EXPECT_TRUE(torch::equal(all, torch::arange(size))) << size << " samples, each once";
+  }
+  EXPECT_THROW(tenfold::samples_of_rank(2, 0, 3), c10::ValueError);
+}
+
+TEST(Metrics, OnlySumsOfEachSampleOnceAreOneProcesses) {
+  using tenfold::Reduction;
+  const Tensor of_sample = torch::arange(1, 11, torch::kDouble).square();  // (10): on 4 ranks two are dealt out twice
+  const double one_process = of_sample.mean().item<double>();
+  on_ranks(4, [&](int rank, const Group& group) {
+    const auto reported = [&](Reduction how) { return tenfold::evaluated(of_sample, {rank, 4}, 2, how, *group); };
+    EXPECT_NEAR(reported(Reduction::each_once), one_process, 1e-12);
+    EXPECT_GT(std::abs(reported(Reduction::padding_counted) - one_process), 0.1);
+    EXPECT_GT(std::abs(reported(Reduction::mean_of_means) - one_process), 0.1);
+    // Where nothing is filled up and batches are equal, all three are the same.
+    const Tensor even = of_sample.narrow(0, 0, 8);
+    for (const Reduction how : {Reduction::mean_of_means, Reduction::padding_counted, Reduction::each_once})
+      EXPECT_NEAR(tenfold::evaluated(even, {rank, 4}, 2, how, *group), even.mean().item<double>(), 1e-12);
+  });
 }
 
 }  // namespace

@@ -23,4 +23,12 @@ inline torch::Tensor indices_of_rank(int64_t size, int rank, int world_size, uin
   return torch::cat({order, order.narrow(0, 0, each * world_size - size)}).slice(0, rank, torch::nullopt, world_size);
 }
 
+/// How many of these indices are the rank's first visits: what follows them is filled up, and another rank has it, too.
+/// A metric over all ranks counts no more than these.
+inline int64_t samples_of_rank(int64_t size, int rank, int world_size) {
+  TORCH_CHECK_VALUE(0 <= rank && rank < world_size && world_size <= size, "rank ", rank, " of ", world_size,
+                    " cannot share ", size, " samples");
+  return (size - rank + world_size - 1) / world_size;
+}
+
 }  // namespace tenfold

@@ -24,12 +24,15 @@ inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
 }
 
 /// Parameters and optimizer state are whole on every rank; what forward and backward hold besides them is divided by
-/// ranks and micro-batches. Gradients live during every forward pass but an update's first, and buckets take their size
-/// again: always when the exchange is overlapped, else one bucket at a time.
+/// ranks and micro-batches. In weak scaling it is not divided by ranks: there one process computes the same batches one
+/// after another, with gradients alive beside them. Gradients live during every forward pass but an update's first, and
+/// buckets take their size again: always when the exchange is overlapped, else one bucket at a time.
 inline int64_t peak_bytes_of(const Counted& one_process, Exchange exchange, int64_t micro_batches) {
   const int64_t gradients = one_process.gradient_bytes;
   const int64_t activations =
-      (one_process.peak_bytes - one_process.state_bytes()) / (one_process.ranks * micro_batches);
+      (weak_scaling(one_process) ? one_process.peak_bytes - one_process.resting_bytes
+                                 : (one_process.peak_bytes - one_process.state_bytes()) / one_process.ranks) /
+      micro_batches;
   const int64_t at_forward = activations + (micro_batches > 1 ? gradients : 0);
   int64_t at_exchange = gradients;
   if (exchange == Exchange::in_buckets) at_exchange += std::min(gradients, bucket_sizes(one_process).bucket_bytes);
@@ -37,17 +40,18 @@ inline int64_t peak_bytes_of(const Counted& one_process, Exchange exchange, int6
   return one_process.state_bytes() + buckets + std::max(at_forward, at_exchange);
 }
 
-/// Seconds of a rank's step with so many exchanges. Drawing the batch, dispatching operators and the optimizer's step
-/// stay whole, the rest is divided. An all-reduce takes the probed latency and its bytes' time (2 (N - 1) / N of them,
-/// as a ring sends them), a bucket's bytes are also copied in and out. Overlapped with backward(), two thirds of
-/// computing, only the bytes and each exchange's last latency are waited for.
+/// Seconds of a rank's step with so many exchanges. Dispatching a pass's operators and the optimizer's step stay whole,
+/// the rest is divided; in weak scaling one process makes a pass for each rank. An all-reduce takes the probed latency
+/// and its bytes' time (2 (N - 1) / N of them, as a ring sends them), a bucket's bytes are also copied in and out.
+/// Overlapped with backward(), two thirds of computing, only the bytes and each exchange's last latency are waited for.
 inline double step_seconds_of(const Counted& one_process, Exchange exchange, int64_t micro_batches, int64_t exchanges) {
   const double ranks = one_process.ranks;
   const double latency = (ranks - 1) * one_process.ceiling("cpu_all_reduce_seconds");
   const double dispatch = static_cast<double>(one_process.whole.operators) * one_process.ceiling("cpu_op_seconds");
-  const double whole = (one_process.share("data") + one_process.share("optimizer")) * one_process.step_seconds;
+  const double whole = one_process.share("optimizer") * one_process.step_seconds;
   const double divided = std::max(0.0, one_process.step_seconds - whole - dispatch) / ranks;
-  const double compute = divided + dispatch * static_cast<double>(micro_batches);
+  const double passes = weak_scaling(one_process) ? ranks : 1;
+  const double compute = divided + dispatch / passes * static_cast<double>(micro_batches);
 
   const auto least_waits = static_cast<double>(exchanges);
   double waits = least_waits * static_cast<double>(all_reduces_of(one_process, exchange));

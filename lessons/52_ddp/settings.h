@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
@@ -13,14 +14,35 @@ namespace tenfold {
 inline constexpr Setting<int64_t> kMicroBatches{"micro_batches", 1, "micro-batches of a rank's share of the batch"};
 /// Small models need small buckets, or there would be only one.
 inline constexpr Setting<int64_t> kBucketKib{"bucket_kib", {256, 25 << 10, 25 << 10}, "size of a gradient bucket, KiB"};
+/// Strong scaling: more ranks do the same work. Weak scaling: each rank does as much as one process did.
+inline constexpr Setting<std::string> kScaling{
+    "scaling", "strong", "whether the batch is that of all ranks together, or of each", {"strong", "weak"}};
 
-/// Throws c10::ValueError unless every rank's share of the batch divides into them.
-inline int64_t micro_batches_of(const Trial& trial) {
-  const int64_t micro_batches = trial.get(kMicroBatches);
-  const int64_t batch = trial.get(gpt::kBatch);
-  TORCH_CHECK_VALUE(micro_batches > 0 && batch % (trial.world_size * micro_batches) == 0, "batch=", batch,
-                    " is not divisible by ranks=", trial.world_size, " times micro_batches=", micro_batches);
-  return micro_batches;
+/// From a Trial or a Counted.
+template <class Source>
+bool weak_scaling(const Source& source) {
+  return source.get(kScaling) == "weak";
+}
+
+/// Sequences that a rank computes in an update. Throws c10::ValueError unless all ranks have equally many
+/// micro-batches.
+inline int64_t rows_of_rank(const Trial& trial) {
+  const int64_t batch = trial.get(gpt::kBatch), micro_batches = trial.get(kMicroBatches);
+  const int64_t parts = weak_scaling(trial) ? micro_batches : micro_batches * trial.world_size;
+  TORCH_CHECK_VALUE(micro_batches > 0 && batch % parts == 0, "batch=", batch, " is not divisible by ",
+                    weak_scaling(trial) ? "" : "ranks=" + std::to_string(trial.world_size) + " times ",
+                    "micro_batches=", micro_batches);
+  return weak_scaling(trial) ? batch : batch / trial.world_size;
+}
+
+/// Of all ranks together.
+inline int64_t tokens_of_update(const Trial& trial) {
+  return rows_of_rank(trial) * trial.world_size * trial.get(gpt::kLength);
+}
+
+/// One process computes the ranks' batches one after another where each rank has one, and gradients stay meanwhile.
+inline int64_t most_bytes(const Trial& trial) {
+  return gpt_most_bytes(trial) + (weak_scaling(trial) ? parameter_bytes(gpt_options(trial)) : 0);
 }
 
 /// From a Trial or a Counted. The first bucket has at most 1 MiB, so that communication begins soon after backward().

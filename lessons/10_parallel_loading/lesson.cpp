@@ -6,6 +6,7 @@
 #include "loader.h"
 #include "loading_workload.h"
 #include "prediction.h"
+#include "repeated_crops.h"
 
 #include <random>
 
@@ -80,6 +81,11 @@ Learned loader_seeds(const Trial& trial) {
 Learned workers_seed(const Trial& trial) {
   return train_to_the_end(trial, seeded_by_worker(clipart_samples(trial), trial.seed), options_of(trial, 2), update);
 }
+
+/// How often the same crop is drawn, and whether a second run draws it again.
+void crops_of_loader(const Trial& trial) { note_repeated_crops(trial, options_of(trial, 2)); }
+void crops_of_two(const Trial& trial) { note_repeated_crops(trial, options_of(trial, 2), seeded_by_worker); }
+void crops_of_four(const Trial& trial) { note_repeated_crops(trial, options_of(trial, 4), seeded_by_worker); }
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -96,7 +102,7 @@ int main(int argc, char** argv) {
       {.title = "Parallel loading",
        .question = "How much faster is training when threads read, decode and augment the next batches meanwhile?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = tenfold::loading_settings({loading::kUpdates}),
        .baseline = {"in the loop", in_the_loop},
@@ -116,5 +122,10 @@ int main(int argc, char** argv) {
                       .runs = {{"2 workers", loader_seeds}, {"seeded by worker", workers_seed, NOT_WORSE}},
                       .settings = {loading::kImages("jpeg"), clipart::kBatch(32, 64, 64), loading::kSide(32, 64, 64),
                                    tenfold::convnet::kLearningRate(0.003)}}},
+       .surveys = {{"repeated crops",
+                    {{"2 workers", crops_of_loader},
+                     {"2 workers, seeded by worker", crops_of_two},
+                     {"4 workers, seeded by worker", crops_of_four}},
+                    {loading::kImages("jpeg"), clipart::kBatch(8, 32, 32), loading::kSide(32, 64, 64)}}},
        .headline = tenfold::Headline{"convnet", "2 workers"}});
 }

@@ -107,7 +107,8 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     if (!verdict || !verdict->agreement || !verdict->agreement->worst)
       refuse(spec, "the published result has no such number");
     char text[32];
-    std::snprintf(text, sizeof text, "%.1e", *verdict->agreement->worst);
+    const double worst = *verdict->agreement->worst;
+    std::snprintf(text, sizeof text, worst < 0.001 ? "%.1e" : "%.2g", worst);
     return {text, *verdict->agreement->worst};
   }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);

@@ -21,7 +21,7 @@ namespace tenfold {
 ///   peak, rate       of the variant, the baseline's included: "10.2 MiB", "14.2 k"
 ///   predicted speed  ratio that was predicted
 ///   data, host, device, copy, communication   that part of the variant's step, "53 %"; compared as a share, 0.53
-///   deviation        of a technique from the baseline, as the agreement check found it, "5.0e-01"
+///   deviation        of a technique from the baseline, as the agreement check found it, "0.54", "1.1e-07"
 ///   note NAME        what a variant or a survey's look has noted under that name, with its unit, "8.10 %"
 /// and a condition may follow: `< NUMBER`, `> NUMBER` (bytes, items/s, a note's own unit), or of a verdict `is LABEL`,
 /// as in speed is SLOWER. A line that is indented by four spaces is an example, and stays as it is. Without a published

@@ -39,8 +39,8 @@ Step full_batch(const Trial& trial) {
 Step accumulate(const Trial& trial) {
   auto training = std::make_shared<GptEpochs>(trial);
   auto update = [training] {
-    auto [ids, targets] = training->next_batch();            // (B, T) each; fewer rows at the end of an epoch
-    const auto micro_ids = ids.split(training->micro_rows);  // (rows, T) each
+    auto [ids, targets] = training->next_batch();  // (B, T) each; fewer rows at the end of an epoch
+    const auto micro_ids = ids.split(training->micro_rows);
     const auto micro_targets = targets.split(training->micro_rows);
     const auto micro_batches = static_cast<int64_t>(micro_ids.size());  // of this update: what is left, at the end
     Tensor total = torch::zeros({}, ids.options().dtype(torch::kFloat));

@@ -14,25 +14,22 @@
 namespace {
 using tenfold::DistributedDataParallel;
 using tenfold::NoSync;
-using tenfold::RankTraining;
 using tenfold::Reduction;
 using tenfold::Shard;
 using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 
-/// Without the technique: rank 0 trains on the global batch, the others have nothing to do. In weak scaling that batch
-/// is one for each rank; they are computed one after another and make one update.
+/// Without the technique: rank 0 trains on the global batch, the others have nothing to do.
 Step one_process(const Trial& trial) {
-  const int64_t passes = tenfold::weak_scaling(trial) ? trial.world_size : 1;
-  auto training = std::make_shared<RankTraining>(trial, Shard{}, trial.get(tenfold::gpt::kBatch));
-  auto update = [training, passes, idle = trial.rank != 0] {
+  auto training = train_alone(trial);
+  auto update = [training, idle = trial.rank != 0] {
     if (idle) return Tensor();
-    Tensor total = torch::zeros({}, training->model->head->weight.options());
+    const auto parts = training->next_parts();  // one, but in weak scaling one for each rank
+    Tensor total = training->no_loss_yet();
     training->optimizer->zero_grad();
-    for (int64_t i = 0; i < passes; ++i) {
-      auto [ids, targets] = training->next_batch();
-      total += training->forward_backward(ids, targets, passes);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      total += training->forward_backward(parts[i]);
     }
     training->optimizer_step();
     return total;
@@ -43,18 +40,16 @@ Step one_process(const Trial& trial) {
 /// With it: each rank draws its own sequences, and all-reduces overlap with backward(). A rank's batch may be processed
 /// in micro-batches; under no_sync only the last one's backward() sends gradients, those of all of them.
 Step train_with_ddp(const Trial& trial, const Shard& shard, bool no_sync) {
-  auto training = std::make_shared<RankTraining>(trial, shard, rows_of_rank(trial));
+  auto training = train_part(trial, shard);  // (B / ranks, T), through the distributed sampler
   auto ddp = std::make_shared<DistributedDataParallel>(*training->model, trial.group, bucket_sizes(trial));
-  auto update = [training, ddp, micro_batches = trial.get(tenfold::kMicroBatches), no_sync] {
-    auto [ids, targets] = training->next_batch();  // (B / ranks, T) each, this rank's own
-    const auto micro_ids = ids.chunk(micro_batches);
-    const auto micro_targets = targets.chunk(micro_batches);
-    Tensor total = torch::zeros({}, training->model->head->weight.options());
+  auto update = [training, ddp, no_sync] {
+    const auto parts = training->next_parts();  // micro-batches
+    Tensor total = training->no_loss_yet();
     training->optimizer->zero_grad();
-    for (int64_t i = 0; i < micro_batches; ++i) {
+    for (size_t i = 0; i < parts.size(); ++i) {
       std::optional<NoSync> quiet;
-      if (no_sync && i + 1 < micro_batches) quiet.emplace(*ddp);
-      total += training->forward_backward(micro_ids[i], micro_targets[i], micro_batches);
+      if (no_sync && i + 1 < parts.size()) quiet.emplace(*ddp);
+      total += training->forward_backward(parts[i]);
       ddp->finish();  // waits for the all-reduces that backward() has started
     }
     training->optimizer_step();

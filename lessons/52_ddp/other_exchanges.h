@@ -18,7 +18,7 @@ namespace tenfold {
 
 /// A model that equals rank 0's, its optimizer, and this rank's batches.
 inline std::shared_ptr<RankTraining> replica(const Trial& trial) {
-  auto training = std::make_shared<RankTraining>(trial, own_shard(trial), rows_of_rank(trial));
+  auto training = std::make_shared<RankTraining>(trial, own_shard(trial), rows_of_rank(trial), /*parts=*/1);
   broadcast_from_rank_0(training->model->parameters(), *trial.group);
   return training;
 }
@@ -28,10 +28,10 @@ inline Step average_afterwards(
     const Trial& trial, const std::shared_ptr<RankTraining>& training, const std::function<void()>& average,
     const std::function<void()>& prepare = [] {}) {
   auto update = [training, average, prepare] {
-    auto [ids, targets] = training->next_batch();
+    const auto parts = training->next_parts();
     training->optimizer->zero_grad();
     prepare();
-    torch::Tensor loss = training->forward_backward(ids, targets);
+    torch::Tensor loss = training->forward_backward(parts[0]);
     average();
     training->optimizer_step();
     return loss;

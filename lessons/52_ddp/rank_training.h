@@ -6,6 +6,7 @@
 #include <ATen/record_function.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,35 +37,47 @@ struct Shard {
 };
 inline Shard own_shard(const Trial& trial) { return {trial.rank, trial.world_size}; }
 
+/// Ids and next ids, (rows, T) each.
+struct Sequences {
+  torch::Tensor ids, targets;
+};
+
 struct RankTraining : GptTraining {
-  /// Batches of `rows` sequences of `shard`. Ranks that shuffle with the trial's seed together draw what one process
-  /// with the whole draws.
-  RankTraining(const Trial& trial, const Shard& shard, int64_t rows)
+  /// Updates of `rows` sequences of `shard`, in equal parts. Ranks that shuffle with the trial's seed together draw
+  /// what one process with the whole draws.
+  RankTraining(const Trial& trial, const Shard& shard, int64_t rows, int64_t parts)
       : GptTraining(trial),
         sequences_{shakespeare_tokens(model->options.tokens, /*train=*/true), model->options.length},
         device_(trial.device),
         shard_(shard),
         rows_(rows),
+        parts_(parts),
         seed_(trial.seed) {
     set_epoch(0);
   }
 
-  /// Ids and next ids, (rows, T) each, on the trial's device. Region "data".
-  std::pair<torch::Tensor, torch::Tensor> next_batch() {
+  /// The next update's sequences, part by part, on the trial's device. Region "data".
+  std::vector<Sequences> next_parts() {
     RECORD_USER_SCOPE("data");
     if (at_ + rows_ > static_cast<int64_t>(epoch_order_.size())) set_epoch(epoch_ + 1);
     const auto numbers = torch::from_blob(epoch_order_.data() + at_, {rows_}, torch::kLong);
     at_ += rows_;
     const auto [ids, targets] = sequences_(numbers);
-    return {tensor_on(device_, ids), tensor_on(device_, targets)};
+    const auto parts_of_ids = tensor_on(device_, ids).chunk(parts_);
+    const auto parts_of_targets = tensor_on(device_, targets).chunk(parts_);
+    std::vector<Sequences> parts;
+    for (size_t i = 0; i < parts_of_ids.size(); ++i) parts.push_back({parts_of_ids[i], parts_of_targets[i]});
+    return parts;
   }
 
-  /// Forward and backward of one of `parts` equal parts of an update. Returns its share of the loss.
-  torch::Tensor forward_backward(const torch::Tensor& ids, const torch::Tensor& targets, int64_t parts = 1) {
-    torch::Tensor loss = model->loss(model->hidden(ids), targets) / parts;
+  /// Forward and backward of one of the update's parts. Returns its share of the update's loss.
+  torch::Tensor forward_backward(const Sequences& part) {
+    torch::Tensor loss = model->loss(model->hidden(part.ids), part.targets) / parts_;
     loss.backward();
     return loss.detach();
   }
+
+  torch::Tensor no_loss_yet() const { return torch::zeros({}, torch::dtype(torch::kFloat).device(device_)); }
 
   void optimizer_step() {
     RECORD_USER_SCOPE("optimizer");
@@ -84,10 +97,22 @@ struct RankTraining : GptTraining {
   TextSequences sequences_;
   torch::Device device_;
   Shard shard_;
-  int64_t rows_;
+  int64_t rows_, parts_;
   uint64_t seed_, epoch_ = 0;
   std::vector<int64_t> epoch_order_;
   int64_t at_ = 0;
 };
+
+/// One process that trains on the global batch, at once. In weak scaling this is a batch for each rank, which it
+/// processes one after another.
+inline std::shared_ptr<RankTraining> train_alone(const Trial& trial) {
+  return std::make_shared<RankTraining>(trial, Shard{}, rows_of_rank(trial) * trial.world_size,
+                                        weak_scaling(trial) ? trial.world_size : 1);
+}
+
+/// A rank that trains on its part of the global batch, in micro-batches.
+inline std::shared_ptr<RankTraining> train_part(const Trial& trial, const Shard& shard) {
+  return std::make_shared<RankTraining>(trial, shard, rows_of_rank(trial), trial.get(kMicroBatches));
+}
 
 }  // namespace tenfold

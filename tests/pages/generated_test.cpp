@@ -333,7 +333,9 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
   with("R2 batch=4 | large batch | note wait < 0.01");
   EXPECT_TRUE(has(line(), "-->1.20 ms<!-- / -->")) << line();
   with("R2 batch=4 | zeroes every micro-batch | deviation > 0.01");
-  EXPECT_TRUE(has(line(), "-->3.0e-02<!-- / -->")) << line();
+  EXPECT_TRUE(has(line(), "-->0.03<!-- / -->")) << line();
+  with("R2 batch=4 | accumulate | deviation < 0.001");
+  EXPECT_TRUE(has(line(), "-->2.1e-07<!-- / -->")) << line();
   with("R2 batch=4 | large batch | note beauty");
   EXPECT_TRUE(has(complaint(), "note beauty: nothing of this name was noted")) << complaint();
   with("R2 batch=4 | large batch | note wait > 1");

@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
                                {"c10d Reducer", {FASTER, SMALLER}}},
                   .mesh = {{"dp", 2}}},
                  {.name = "weak scaling",
-                  .settings = {gpt::kBatch(16, 8, 16), kScaling("weak")},
+                  .settings = {kScaling("weak")},
                   .expected = {{"overlapped", SAME_MEMORY}},
                   .mesh = {{"dp", 2}}},
                  {.name = "accumulate",

@@ -139,7 +139,7 @@ class LostRank : public testing::Test {
 
   /// Runs the lesson without a launcher; it must end with this code and one line that holds the text.
   void alone(const std::vector<std::pair<std::string, std::string>>& environment, int code, const std::string& text) {
-    Process run({kLesson, "--preset", "smoke"}, environment, folder_ / "log");
+    Process run({kLesson, "--preset", "smoke", "--case", "gpt"}, environment, folder_ / "log");
     EXPECT_EQ(run.wait(20s), code) << run.output();
     const auto lines = lines_of(run.output());
     ASSERT_EQ(lines.size(), 1u) << run.output();

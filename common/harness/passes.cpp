@@ -297,6 +297,8 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   for (int warm = 0; warm < 2; ++warm) step.update();
   synchronize(run.device);
   candidate.resting_bytes = live_bytes(run.device) - before;
+  candidate.result.timeline = memory_timeline(run.device, step, before);
+  synchronize(run.device);
   reset_peak(run.device);
   for (int measured = 0; measured < 2; ++measured) {
     run.groups.restart();  // the last step's requests stay: by then buckets are where they will be
@@ -305,7 +307,6 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   synchronize(run.device);
   std::map<std::string, int64_t> peak = peaks(run.device);
   for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;
-  candidate.result.timeline = memory_timeline(run.device, step, before);
   return peak;
 }
 

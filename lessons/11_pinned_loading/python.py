@@ -1,0 +1,26 @@
+"""Lesson 11 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
+
+# region pinned
+import torch
+from torch.utils.data import DataLoader
+
+
+def batches_on(device, dataset, **order):  # order: batch_size=64, shuffle=True
+    loader = DataLoader(dataset, **order, num_workers=1, persistent_workers=True,
+                        pin_memory=device.type == "cuda")  # the default is False
+    for batch in loader:
+        # From page-locked memory the host goes on at once. From ordinary memory, non_blocking=True is accepted and changes
+        # nothing for the step. Tensors that come back from the GPU are another matter: synchronise before they are read.
+        yield [tensor.to(device, non_blocking=True) for tensor in batch]
+# endregion
+
+
+TWINS = [{"case": "convnet", "technique": "prefetched", "settings": {"batch": 16, "channels": 4}}]
+
+
+def train(workloads, twin, settings, seed):
+    work = workloads.ConvNetTraining(settings, seed)
+    order = iter(lambda: work.batches.draw().tolist(), None)
+    dataset = torch.utils.data.TensorDataset(*workloads.fashion_mnist())
+    for images, labels in batches_on(torch.device("cpu"), dataset, batch_sampler=order):
+        yield work.update(workloads.normalise_images(images), labels)

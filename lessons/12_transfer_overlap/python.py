@@ -1,0 +1,42 @@
+"""Lesson 12 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
+
+# region prefetched
+import torch
+
+
+def prefetched(loader, device):  # a DataLoader with pin_memory=True: from ordinary memory no copy overlaps
+    stream = torch.cuda.Stream() if device.type == "cuda" else None  # torch.cuda.stream(None) does nothing
+    ready = None
+    for batch in loader:
+        if ready is not None and stream is not None:
+            torch.cuda.current_stream().wait_stream(stream)  # before the next copy is queued, or this waits for that too
+            for tensor in ready:  # allocated on the side stream: its memory must not be used again before it has been read
+                tensor.record_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            following = [tensor.to(device, non_blocking=True) for tensor in batch]
+        if ready is not None:
+            yield ready
+        ready = following
+    if stream is not None:
+        torch.cuda.current_stream().wait_stream(stream)
+    yield ready  # the last one
+# endregion
+
+
+TWINS = [{"case": "convnet", "technique": "prefetch to device", "settings": {"batch": 16, "channels": 4}}]
+
+
+def shuffled_batches(workloads, batch):
+    """Epochs of the images in one order, drawn by PyTorch's own generator after the model's parameters."""
+    images, labels = workloads.fashion_mnist()
+    order = torch.randperm(len(images))
+    while True:
+        for first in range(0, len(order) - batch + 1, batch):
+            picked = order[first:first + batch]
+            yield images[picked], labels[picked]
+
+
+def train(workloads, twin, settings, seed):
+    work = workloads.ConvNetTraining(settings, seed)
+    for images, labels in prefetched(shuffled_batches(workloads, settings["batch"]), torch.device("cpu")):
+        yield work.update(workloads.normalise_images(images), labels)

@@ -1,0 +1,119 @@
+"""Trains every lessons/*/python.py next to the lesson's C++ program and compares the losses.
+
+usage: twins.py DRIVER [LESSON...]   DRIVER: the tenfold-driver of a build with the lessons; LESSON: 30, or 30_gradient_accumulation
+
+Each python.py has
+  TWINS   what is compared, a list of {"case", "technique", "settings"}: the program runs this technique of this case with these
+          settings. "tolerance": relative, 1e-6 unless a "why" says why it has to be more
+  train   train(workloads, twin, settings, seed) yields the loss of one update after the other; settings are all that the program
+          read, seed is its seed
+The program writes the losses of its agreement pass; there must be as many from Python, and each must be the same.
+"""
+
+import contextlib
+import importlib.util
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+TOLERANCE = 1e-6
+
+try:
+    import torch
+except ImportError as error:
+    print(f"{error}; to fix: ./tenfold setup")
+    sys.exit(77)
+
+import workloads
+
+warnings.filterwarnings("ignore", message=".*(NumPy|not writable|pin_memory|worker processes).*")
+
+
+def load(path):
+    """A python.py as a module."""
+    spec = importlib.util.spec_from_file_location(f"twin_{path.parent.name}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_program(driver, lesson, twin, out):
+    """The case as the C++ program wrote it, and its variant."""
+    command = [driver, "run", lesson, "--preset", "smoke", "--rounds", "1", "--device", "cpu", "--out", out]
+    command += ["--case", twin["case"], "--only", twin["technique"]]
+    for name, value in twin["settings"].items():
+        command += ["--set", f"{name}={value}"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode == 77:
+        return None, None
+    if ran.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+    with open(pathlib.Path(out) / f"{lesson}.json") as file:
+        (case,) = json.load(file)["cases"]
+    for variant in case["variants"]:
+        if variant["name"] == twin["technique"]:
+            return (None, variant["reason"]) if variant["status"] == "skipped" else (case, variant)
+    raise RuntimeError(f"{lesson}: the program ran no '{twin['technique']}'")
+
+
+def disagreement(ours, theirs, tolerance):
+    """What is wrong with Python's losses, or nothing."""
+    if len(ours) != len(theirs):
+        return f"{len(theirs)} losses from Python, {len(ours)} from C++"
+    if not ours:
+        return "no losses"
+    worst = max(abs(a - b) / abs(a) for a, b in zip(ours, theirs))
+    if worst <= tolerance:  # NaN is not
+        return ""
+    return f"losses differ by {worst:.1e}, more than {tolerance:.0e}\n    C++    {ours}\n    Python {theirs}"
+
+
+def compare(driver, path, twin, out):
+    """One line about a twin, and whether it is right."""
+    lesson = path.parent.name
+    row = f"{lesson} | {twin['case']} | {twin['technique']}"
+    if ("tolerance" in twin) != ("why" in twin):
+        return f"{row}: a tolerance needs a 'why', and only a tolerance has one", False
+    case, variant = run_program(driver, lesson, twin, out)
+    if case is None:
+        return f"{row}: skipped, as the program is: {variant or 'it cannot run here'}", True
+    torch.set_num_threads(1)
+    begin = time.monotonic()
+    with contextlib.closing(load(path).train(workloads, twin, case["settings"], case["seed"])) as losses:
+        theirs = [float(loss) for loss in itertools.islice(losses, len(variant["losses"]))]
+    wrong = disagreement(variant["losses"], theirs, twin.get("tolerance", TOLERANCE))
+    return f"{row}: {wrong or f'the same {len(theirs)} losses'} ({time.monotonic() - begin:.1f} s)", not wrong
+
+
+def main(driver, *chosen):
+    paths = [path for path in sorted((ROOT / "lessons").glob("*/python.py"))
+             if not chosen or path.parent.name in chosen or path.parent.name[:2] in chosen]
+    if not paths:
+        print(f"{', '.join(chosen) or 'lessons'}: no lesson of this name has a python.py; leave the names out to run all")
+        return 2
+    os.environ.setdefault("TENFOLD_BUILD", str(pathlib.Path(driver).resolve().parent))
+    failed = 0
+    with tempfile.TemporaryDirectory() as out:
+        for path in paths:
+            for twin in load(path).TWINS:
+                line, right = compare(driver, path, twin, out)
+                print(line, flush=True)
+                failed += not right
+    print(f"{failed} differ" if failed else "all agree")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        print(f"usage: {sys.argv[0]} DRIVER [LESSON...]")
+        sys.exit(2)
+    sys.exit(main(*sys.argv[1:]))

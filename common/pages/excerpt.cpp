@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 #include <stdexcept>
 
 namespace tenfold {
@@ -175,6 +176,43 @@ std::string dedent(const std::string& text) {
   return out;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string trimmed(const std::string& line) {
+  const size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+size_t indentation(const std::string& line) { return std::min(line.find_first_not_of(' '), line.size()); }
+
+/// Lines [first, last) without blank ones at the ends.
+std::string joined_lines(const std::vector<std::string>& lines, size_t first, size_t last) {
+  while (first < last && trimmed(lines[first]).empty()) ++first;
+  while (last > first && trimmed(lines[last - 1]).empty()) --last;
+  std::string text;
+  for (size_t i = first; i < last; ++i) text += (i == first ? "" : "\n") + lines[i];
+  return dedent(text);
+}
+
+/// The line behind a definition's last: the first that is indented no further than its head and is neither blank, nor a
+/// comment, nor what closes the head.
+size_t python_end(const std::vector<std::string>& lines, size_t head) {
+  size_t end = head + 1;
+  for (size_t i = head + 1; i < lines.size(); ++i) {
+    const std::string text = trimmed(lines[i]);
+    if (text.empty() || text[0] == '#') continue;
+    const bool inside = indentation(lines[i]) > indentation(lines[head]) || text[0] == ')';
+    if (!inside) break;
+    end = i + 1;
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string cut_definition(const std::string& source, const std::string& symbol) {
@@ -194,6 +232,30 @@ std::string cut_definition(const std::string& source, const std::string& symbol)
     return dedent(source.substr(from, to - from));
   }
   throw std::invalid_argument("no definition of '" + symbol + "'");
+}
+
+std::string cut_python(const std::string& source, const std::string& name) {
+  const std::vector<std::string> lines = lines_of(source);
+  const auto find = [&](const std::string& text, size_t from) {
+    while (from < lines.size() && trimmed(lines[from]) != text) ++from;
+    return from;
+  };
+  if (const size_t begin = find("# region " + name, 0); begin < lines.size()) {
+    const size_t end = find("# endregion", begin);
+    if (end == lines.size()) throw std::invalid_argument("no '# endregion' behind '# region " + name + "'");
+    return joined_lines(lines, begin + 1, end);
+  }
+  for (size_t head = 0; head < lines.size(); ++head) {
+    const std::string text = trimmed(lines[head]);
+    const size_t after = text.starts_with("def ") ? 4 : text.starts_with("class ") ? 6 : 0;
+    if (after == 0 || text.compare(after, name.size(), name) != 0 || name.empty()) continue;
+    if (after + name.size() < text.size() && is_word(text[after + name.size()])) continue;
+    size_t first = head;
+    while (first > 0 && (trimmed(lines[first - 1]).starts_with("@") || trimmed(lines[first - 1]).starts_with("#")))
+      --first;
+    return joined_lines(lines, first, python_end(lines, head));
+  }
+  throw std::invalid_argument("no definition and no region of '" + name + "'");
 }
 
 }  // namespace tenfold

@@ -31,16 +31,19 @@ std::string name_in_tree(std::string name) {
   return name;
 }
 
+bool is_python(const std::string& file) { return file.ends_with(".py"); }
+
 /// The definitions of some symbols of a file, which is relative to the page.
 std::vector<std::string> definitions(const char* kind, const fs::path& page,
                                      const std::vector<std::string>& arguments) {
   const fs::path file = page.parent_path() / arguments[0];
   if (!fs::is_regular_file(file)) throw std::invalid_argument(std::string(kind) + ": there is no file " + arguments[0]);
   const std::string source = read_text(file);
+  const auto cut = is_python(arguments[0]) ? cut_python : cut_definition;
   std::vector<std::string> found;
   for (size_t i = 1; i < arguments.size(); ++i) {
     try {
-      found.push_back(cut_definition(source, arguments[i]));
+      found.push_back(cut(source, arguments[i]));
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(std::string(kind) + ": " + arguments[0] + " has " + error.what());
     }
@@ -52,9 +55,9 @@ std::string code_block(const fs::path& page, const std::vector<std::string>& arg
   if (arguments.size() < 2) throw std::invalid_argument("code needs a file and at least one symbol");
   const std::string file = name_in_tree(arguments[0]);
   const std::vector<std::string> found = definitions("code", page, arguments);
-  std::string code = "```cpp\n// " + file + "\n", names;
+  std::string code = (is_python(file) ? "```python\n# " : "```cpp\n// ") + file + "\n", names;
   for (size_t i = 0; i < found.size(); ++i) {
-    code += (i == 0 ? "" : "\n") + found[i] + "\n";
+    code += (i == 0 ? "" : is_python(file) ? "\n\n" : "\n") + found[i] + "\n";
     names += (i == 0 ? "" : ", ") + arguments[i + 1];
   }
   code += "```\n";

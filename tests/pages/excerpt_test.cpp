@@ -107,5 +107,65 @@ TEST(Excerpt, WhatIsOnlyDeclaredOrCalledIsMissing) {
     EXPECT_THROW(cut_definition(kSource, symbol), std::invalid_argument) << symbol;
 }
 
+constexpr const char* kPython = R"source("""A module."""
+
+# region shown
+import torch
+
+
+def update(model):
+    """def fake():"""
+    return model
+# endregion
+
+
+# Why it is cached.
+@functools.cache
+def tokens(
+    name,
+):
+    if name:
+
+        return 1
+    # at the end
+    return 2
+
+
+TOKENS = tokens("a")
+
+
+class Block:
+    def forward(self, x):  # (B, T)
+# a comment may stand anywhere
+        return x
+
+    def last(self):
+        return 0
+# region open
+)source";
+
+TEST(PythonExcerpt, ARegionWithoutItsMarkers) {
+  EXPECT_EQ(cut_python(kPython, "shown"),
+            "import torch\n\n\ndef update(model):\n    \"\"\"def fake():\"\"\"\n    return model");
+}
+
+TEST(PythonExcerpt, AFunctionWithDecoratorAndComment) {
+  EXPECT_EQ(cut_python(kPython, "tokens"),
+            "# Why it is cached.\n@functools.cache\ndef tokens(\n    name,\n):\n    if name:\n\n        return 1\n"
+            "    # at the end\n    return 2");
+}
+
+TEST(PythonExcerpt, AClassAndAMethodThatLosesItsIndentation) {
+  EXPECT_EQ(cut_python(kPython, "last"), "def last(self):\n    return 0");
+  const std::string block = cut_python(kPython, "Block");
+  EXPECT_TRUE(block.starts_with("class Block:\n    def forward")) << block;
+  EXPECT_TRUE(block.ends_with("return 0")) << block;
+}
+
+TEST(PythonExcerpt, WhatIsNotThereIsMissing) {
+  for (const char* name : {"TOKENS", "token", "show", "", "open"})
+    EXPECT_THROW(cut_python(kPython, name), std::invalid_argument) << name;
+}
+
 }  // namespace
 }  // namespace tenfold

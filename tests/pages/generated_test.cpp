@@ -2,6 +2,7 @@
 #include "common/pages/lesson_map.h"
 #include "common/pages/line_diff.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/base/files.h"
@@ -53,6 +54,17 @@ TEST_F(Generated, CodeIsCutFromTheSource) {
                   "before\n<!-- tenfold:begin code lesson.cpp technique -->\n```cpp\n// lesson.cpp\n/// Does it.\nint "
                   "technique(int a) {\n"
                   "  return a;\n}\n```\n<!-- tenfold:end -->\nbetween\n"));
+}
+
+TEST_F(Generated, PythonIsCutAsPython) {
+  write("lessons/30_gradient_accumulation/twin.py", "# region technique\nimport torch\n# endregion\n");
+  write("lessons/30_gradient_accumulation/README.md",
+        "<!-- tenfold:begin code twin.py technique -->\n<!-- tenfold:end -->\n");
+  EXPECT_EQ(page("lessons/30_gradient_accumulation/README.md"),
+            "<!-- tenfold:begin code twin.py technique -->\n```python\n# twin.py\nimport torch\n```\n"
+            "<!-- tenfold:end -->\n");
+  write("lessons/30_gradient_accumulation/twin.py", "# region technique\nimport torch\n");
+  EXPECT_THAT(complaint(), testing::HasSubstr("README.md:1: code: twin.py has no '# endregion'"));
 }
 
 TEST_F(Generated, AChangeIsShownAsOne) {

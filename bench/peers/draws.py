@@ -42,7 +42,7 @@ def epoch_order(size, seed, epoch):
 
 
 def batches_of_samples(size, batch, seed):
-    """Batch after batch of (epoch, sample), without an end; an epoch's last samples are left out if they fill no batch."""
+    """Batch after batch of (epoch, sample), without an end; what fills no batch is left out of its epoch."""
     for epoch in itertools.count():
         order = epoch_order(size, seed, epoch)
         for first in range(0, size - batch + 1, batch):

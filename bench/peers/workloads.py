@@ -1,12 +1,17 @@
 """The lessons' three workloads in PyTorch: convnet, gpt and mlp as common/models has them.
 
-Parameters are created in the same order, so that a seed gives the same weights; batches are drawn by generators of their own with
-the same seed, so that they are the same batches. `settings` is a mapping with the names that the lessons' settings have.
+Parameters are created in the same order, so that a seed gives the same weights; batches are drawn by generators of
+their own with the same seed, so that they are the same batches. `settings` is a mapping with the names that the
+lessons' settings have.
 """
 
 import functools
 import gzip
+import itertools
 import math
+import os
+import pathlib
+import subprocess
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +19,7 @@ from torch import nn
 
 import twin
 
-# --- gpt: common/models/gpt.cpp and token_stream.cpp ---------------------------------------------------------------------------
+# --- gpt: common/models/gpt.cpp and token_stream.cpp ----------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -76,8 +81,9 @@ class Gpt(nn.Module):
 def shakespeare_tokens(tokens):
     """The works to train on as one row of ids, an end mark behind each."""
     held_out = {"henry_v", "macbeth", "twelfth_night", "winters_tale"}
-    works = sorted((twin.data_folder() / "shakespeare").glob("*_gut.txt"), key=lambda path: path.name.removesuffix("_gut.txt"))
-    texts = [path.read_bytes() for path in works if path.name.removesuffix("_gut.txt") not in held_out]
+    folder = twin.data_folder() / "shakespeare"
+    files = {path.name.removesuffix("_gut.txt"): path for path in folder.glob("*_gut.txt")}
+    texts = [path.read_bytes() for name, path in sorted(files.items()) if name not in held_out]
     if tokens != "characters":
         raise ValueError(f"the twins have no tokenizer for tokens={tokens}; set tokens=characters")
     return torch.frombuffer(bytearray(b"".join(text + b"\0" for text in texts)), dtype=torch.uint8).long()
@@ -89,7 +95,8 @@ class GptTraining:
     def __init__(self, settings, seed):
         torch.manual_seed(seed)
         self.batch, self.length = settings["batch"], settings["length"]
-        self.model = Gpt(settings["layers"], settings["width"], settings["heads"], self.length, 128, settings["dropout"])
+        sizes = [settings[name] for name in ("layers", "width", "heads", "length")]
+        self.model = Gpt(*sizes, vocabulary=128, dropout=settings["dropout"])
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=settings["learning_rate"], momentum=0.9)
         self.text, self.order = shakespeare_tokens(settings["tokens"]), torch.Generator().manual_seed(seed)
 
@@ -100,7 +107,26 @@ class GptTraining:
         return self.text[places], self.text[places + 1]
 
 
-# --- convnet and mlp: common/models/{convnet,mlp,fashion_mnist}.cpp ---------------------------------------------------------------
+def like_libtorch(model):
+    """Lets each linear layer add its bias as an operator of its own, as LibTorch's does for inputs of three dimensions.
+    In 16 bits that rounds once more."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear) and layer.bias is not None:
+            layer.forward = lambda x, layer=layer: (x @ layer.weight.t()).add_(layer.bias)
+    return model
+
+
+def speeches(settings, seed):
+    """Step after step the texts that lesson 15 draws, as rows of ids; characters only."""
+    program = pathlib.Path(os.environ["TENFOLD_BUILD"]) / "tests" / "speech_batches"
+    for steps in itertools.accumulate(itertools.repeat(8)):
+        command = [program, *map(str, (settings["batch"], settings["length"], seed, steps))]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        for line in lines[-8:]:
+            yield [torch.tensor([int(number) for number in text.split()]) for text in line.split(";")]
+
+
+# --- convnet and mlp: common/models/{convnet,mlp,fashion_mnist}.cpp -------------------------------------------------
 
 
 class ConvNet(nn.Module):

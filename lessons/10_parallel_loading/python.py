@@ -11,9 +11,9 @@ def make_loader(dataset, **order):  # order: batch_size=32, shuffle=True, drop_l
         num_workers=2,  # processes, not threads; the default, 0, loads in the training loop
         prefetch_factor=2,  # batches that each worker has ready or is at work on: 2 x 2 here
         persistent_workers=True,  # else every epoch starts its workers again; the default is False
-        pin_memory=torch.cuda.is_available(),  # a thread of its own copies each batch once more, into page-locked memory
-        # Workers are seeded with base_seed + worker id: torch, random and NumPy's global generator. Generators of your own
-        # are copied into every worker and draw the same numbers there; seed those in worker_init_fn.
+        pin_memory=torch.cuda.is_available(),  # one more copy of each batch, by a thread of its own
+        # PyTorch seeds torch, random and NumPy's global generator in each worker. A generator of your own is copied
+        # into every worker and draws the same numbers in all of them: seed it in worker_init_fn.
         worker_init_fn=None)
 # endregion
 

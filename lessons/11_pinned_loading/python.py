@@ -9,8 +9,8 @@ def batches_on(device, dataset, **order):  # order: batch_size=64, shuffle=True
     loader = DataLoader(dataset, **order, num_workers=1, persistent_workers=True,
                         pin_memory=device.type == "cuda")  # the default is False
     for batch in loader:
-        # From page-locked memory the host goes on at once. From ordinary memory, non_blocking=True is accepted and changes
-        # nothing for the step. Tensors that come back from the GPU are another matter: synchronise before they are read.
+        # From page-locked memory the host goes on at once. From ordinary memory non_blocking=True is accepted, too, and
+        # the host waits. Back from the GPU it is dangerous: synchronise before the host reads what arrives.
         yield [tensor.to(device, non_blocking=True) for tensor in batch]
 # endregion
 

@@ -9,9 +9,9 @@ def prefetched(loader, device):  # a DataLoader with pin_memory=True: from ordin
     ready = None
     for batch in loader:
         if ready is not None and stream is not None:
-            torch.cuda.current_stream().wait_stream(stream)  # before the next copy is queued, or this waits for that too
-            for tensor in ready:  # allocated on the side stream: its memory must not be used again before it has been read
-                tensor.record_stream(torch.cuda.current_stream())
+            torch.cuda.current_stream().wait_stream(stream)  # before the next copy is queued
+            for tensor in ready:
+                tensor.record_stream(torch.cuda.current_stream())  # allocated on `stream`: keep it until it is read
         with torch.cuda.stream(stream):
             following = [tensor.to(device, non_blocking=True) for tensor in batch]
         if ready is not None:

@@ -4,8 +4,8 @@
 import torch
 
 
-def augment(images, top, left, flip, side, mean, deviation):  # (B, H, W, 3) bytes, anywhere; (B) each: one draw an image
-    # torchvision's transforms take a batch, too, but draw once for all of it: every image gets the same crop and flip.
+def augment(images, top, left, flip, side, mean, deviation):  # (B, H, W, 3) bytes; (B) each
+    # One draw for each image. torchvision's transforms take a batch, too, but draw once for all of it.
     steps = torch.arange(side, device=images.device)
     rows = top[:, None] + steps  # (B, S)
     columns = left[:, None] + torch.where(flip[:, None], side - 1 - steps, steps)  # (B, S)
@@ -32,4 +32,5 @@ def train(workloads, twin, settings, seed):
         images = torch.stack([torch.frombuffer(p, dtype=torch.uint8).view(stored, stored, 3) for p in pixels])
         views = [draws.random_view(stored, stored, side, draws.SampleRandom(seed, epoch, i)) for epoch, i in batch]
         top, left, flip = (torch.tensor(values) for values in zip(*views))
-        yield work.update(augment(images, top, left, flip, side, 0.5, 0.25), torch.tensor([labels[i] for _, i in batch]))
+        classes = torch.tensor([labels[i] for _, i in batch])
+        yield work.update(augment(images, top, left, flip, side, mean=0.5, deviation=0.25), classes)

@@ -37,6 +37,7 @@ TWINS = [{"case": "gpt", "technique": "bf16 autocast", "settings": SETTINGS},
 
 def train(workloads, twin, settings, seed):
     work = workloads.GptTraining(settings, seed)
+    workloads.like_libtorch(work.model)
     scaler = torch.amp.GradScaler("cpu", init_scale=settings.get("scale", 65536.0))
     while True:
         if twin["technique"] == "bf16 autocast":

@@ -8,8 +8,8 @@ from torch.utils.checkpoint import checkpoint
 
 def run_blocks(model, h):
     for block in model.blocks:  # keeps each block's input, (B, T, D), and runs the block again in backward()
-        # use_reentrant has no safe default: without it PyTorch warns and takes True, which ignores keyword arguments and
-        # gives no gradients when no input needs one. preserve_rng_state=True is the default: dropout repeats its mask.
+        # Say use_reentrant=False: without it PyTorch warns and takes True, which refuses keyword arguments and gives no
+        # gradients when no input needs one. preserve_rng_state=True is the default: dropout repeats its mask.
         h = checkpoint(block, h, use_reentrant=False)
     return h
 # endregion

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 def make_optimizer(parameters, technique):
     if technique == "loop":  # tensor by tensor; the default on the CPU
         return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, foreach=False)
-    if technique == "foreach":  # the default on CUDA: a few launches for all tensors, temporaries as large as the parameters
+    if technique == "foreach":  # the default on CUDA: few launches, temporaries as large as the parameters
         return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, foreach=True)
     # Never the default. CUDA and CPU; a GradScaler hands it the scale, so unscaling costs no pass of its own.
     return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, fused=True)

@@ -10,8 +10,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 def attention(q, k, v):  # (B, H, T, D) each
     # On CUDA the FlashAttention kernels take float16 and bfloat16, heads of at most 256, GPUs from sm_80 on, and no
-    # attn_mask: is_causal=True, not a mask that says the same. float32 or a mask: memory-efficient kernels. Where no fused
-    # kernel fits, MATH materialises the scores without a word; with FLASH_ATTENTION alone it is an error instead.
+    # attn_mask: is_causal=True, not a mask that says the same. With float32 or a mask PyTorch takes memory-efficient
+    # kernels; where none fits, MATH, which materialises the scores without a word. Here that is an error instead.
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 # endregion

@@ -1,12 +1,14 @@
 """Trains every lessons/*/python.py next to the lesson's C++ program and compares the losses.
 
-usage: twins.py DRIVER [LESSON...]   DRIVER: the tenfold-driver of a build with the lessons; LESSON: 30, or 30_gradient_accumulation
+usage: twins.py DRIVER [LESSON...]
+  DRIVER  the tenfold-driver of a build with the lessons
+  LESSON  30, or 30_gradient_accumulation; all that have a python.py when none is named
 
 Each python.py has
-  TWINS   what is compared, a list of {"case", "technique", "settings"}: the program runs this technique of this case with these
-          settings. "tolerance": relative, 1e-6 unless a "why" says why it has to be more
-  train   train(workloads, twin, settings, seed) yields the loss of one update after the other; settings are all that the program
-          read, seed is its seed
+  TWINS   what is compared, a list of {"case", "technique", "settings"}: the program runs this technique of this case
+          with these settings. A relative "tolerance" above 1e-6 needs a "why"
+  train   train(workloads, twin, settings, seed) yields the loss of one update after the other; settings are all that
+          the program read, seed is its seed
 The program writes the losses of its agreement pass; there must be as many from Python, and each must be the same.
 """
 
@@ -83,13 +85,19 @@ def compare(driver, path, twin, out):
     row = f"{lesson} | {twin['case']} | {twin['technique']}"
     if ("tolerance" in twin) != ("why" in twin):
         return f"{row}: a tolerance needs a 'why', and only a tolerance has one", False
-    case, variant = run_program(driver, lesson, twin, out)
+    try:
+        case, variant = run_program(driver, lesson, twin, out)
+    except RuntimeError as error:
+        return f"{row}: {error}", False
     if case is None:
         return f"{row}: skipped, as the program is: {variant or 'it cannot run here'}", True
     torch.set_num_threads(1)
     begin = time.monotonic()
-    with contextlib.closing(load(path).train(workloads, twin, case["settings"], case["seed"])) as losses:
-        theirs = [float(loss) for loss in itertools.islice(losses, len(variant["losses"]))]
+    try:
+        with contextlib.closing(load(path).train(workloads, twin, case["settings"], case["seed"])) as losses:
+            theirs = [float(loss) for loss in itertools.islice(losses, len(variant["losses"]))]
+    except (Exception, SystemExit) as error:  # the other twins are still to be compared
+        return f"{row}: {type(error).__name__}: {error}", False
     wrong = disagreement(variant["losses"], theirs, twin.get("tolerance", TOLERANCE))
     return f"{row}: {wrong or f'the same {len(theirs)} losses'} ({time.monotonic() - begin:.1f} s)", not wrong
 
@@ -98,7 +106,7 @@ def main(driver, *chosen):
     paths = [path for path in sorted((ROOT / "lessons").glob("*/python.py"))
              if not chosen or path.parent.name in chosen or path.parent.name[:2] in chosen]
     if not paths:
-        print(f"{', '.join(chosen) or 'lessons'}: no lesson of this name has a python.py; leave the names out to run all")
+        print(f"{', '.join(chosen) or 'lessons'}: no lesson of this name has a python.py; name none to run all")
         return 2
     os.environ.setdefault("TENFOLD_BUILD", str(pathlib.Path(driver).resolve().parent))
     failed = 0

@@ -109,6 +109,25 @@ TEST_P(EveryLesson, TheFirstScreenDecides) {
   EXPECT_LE(screen.size(), 20U) << "lines before the first heading";
 }
 
+// A twin that no page shows is read by nobody; one that the test does not train is only said to be the same.
+TEST_P(EveryLesson, ShowsItsTwin) {
+  const std::string readme = text_of(folder() / "README.md");
+  const std::string block = "<!-- tenfold:begin code python.py ";
+  if (!fs::exists(folder() / "python.py")) {
+    EXPECT_EQ(readme.find(block), std::string::npos) << name() << "/README.md shows a python.py that is not there";
+    return;
+  }
+  const size_t change = readme.find("\n## The change\n"), next = readme.find("\n## What it brings\n");
+  const size_t at = readme.find(block);
+  EXPECT_TRUE(change < at && at < next) << name() << "/README.md: at the end of The change stands no '" << block << "'";
+  const size_t title = readme.rfind("\n**In PyTorch", at);
+  EXPECT_TRUE(title != std::string::npos && change < title)
+      << name() << "/README.md: above the twin stands no line that begins with '**In PyTorch'";
+  const std::string twin = text_of(folder() / "python.py");
+  for (const char* part : {"\nTWINS = [", "\ndef train(workloads, twin, settings, seed):\n"})
+    EXPECT_NE(twin.find(part), std::string::npos) << name() << "/python.py has no " << part << ": see tests/parity";
+}
+
 // What others copy is about the technique, and is read from top to bottom.
 TEST_P(EveryLesson, ReadsInTenMinutes) {
   const std::string program = text_of(folder() / "lesson.cpp");

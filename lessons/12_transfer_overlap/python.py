@@ -1,25 +1,26 @@
 """Lesson 12 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
 # region prefetched
+import itertools
+
 import torch
 
 
 def prefetched(loader, device):  # a DataLoader with pin_memory=True: from ordinary memory no copy overlaps
     stream = torch.cuda.Stream() if device.type == "cuda" else None  # torch.cuda.stream(None) does nothing
     ready = None
-    for batch in loader:
+    for batch in itertools.chain(loader, [None]):  # once more at the end, for the last batch
         if ready is not None and stream is not None:
             torch.cuda.current_stream().wait_stream(stream)  # before the next copy is queued
             for tensor in ready:
                 tensor.record_stream(torch.cuda.current_stream())  # allocated on `stream`: keep it until it is read
-        with torch.cuda.stream(stream):
-            following = [tensor.to(device, non_blocking=True) for tensor in batch]
+        following = None
+        if batch is not None:
+            with torch.cuda.stream(stream):
+                following = [tensor.to(device, non_blocking=True) for tensor in batch]
         if ready is not None:
             yield ready
         ready = following
-    if stream is not None:
-        torch.cuda.current_stream().wait_stream(stream)
-    yield ready  # the last one
 # endregion
 
 

@@ -340,15 +340,13 @@ set_up_kernels() {
   step 4/4 "build (${targets[*]})" build_targets 2
 }
 
-# Whether an exercise's name or number is a warm-up's, or that of a lesson that launches kernels.
-is_kernel_exercise() {
+# Whether one of these words means a lesson that launches no kernels, whose exercise then needs LibTorch.
+needs_libtorch() {
   local lesson
-  [ -n "${1:-}" ] || return 1
-  for lesson in "$root"/kernels/warm_ups/*/; do
-    case "$(basename "$lesson")" in "$1" | "$1"_* | *"$1"*) return 0 ;; esac
+  for lesson in $(lessons_named "$@"); do
+    grep -qs KERNELS "$root/lessons/$lesson/CMakeLists.txt" || return 0
   done
-  lesson=$(lessons_named "$1")
-  [ -n "$lesson" ] && grep -qs KERNELS "$root/lessons/$lesson/CMakeLists.txt"
+  return 1
 }
 
 # set_up WHAT...: everything that WHAT needs, and no more: driver, core, lessons, bench, tests, or the targets of some

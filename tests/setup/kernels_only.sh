@@ -5,6 +5,18 @@ set -euo pipefail
 source=$1 build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+# What ./tenfold exercise waits for on a machine that is not set up.
+( root=$source
+  source "$source/common/tools/setup.sh"
+  for words in 30 "--hint 30" 52_ddp; do
+    needs_libtorch $words || { echo "FAIL: ./tenfold exercise $words is set up without LibTorch"; exit 1; }
+  done
+  for words in "" map 40.2 40 "46 --hint" 40.9; do
+    if needs_libtorch $words; then echo "FAIL: ./tenfold exercise $words waits for LibTorch"; exit 1; fi
+  done
+)
+
 source "$source/tests/contract/build_settings.sh"
 headers=$toolkit/include
 unset CUDA_HOME CUDA_PATH CUDACXX Torch_DIR

@@ -49,8 +49,8 @@ struct ReportOptions {
 };
 int report(const ReportOptions& options);
 
-/// Only results that were measured with this preset.
-int publish(const std::string& out, const std::string& preset);
+/// Only results that were measured with this preset; the lessons' own, or those of sweeps.
+int publish(const std::string& out, const std::string& preset, bool sweeps);
 int publish_bench(const std::string& out);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
@@ -72,6 +72,11 @@ int version();
 /// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, FileError on a bad
 /// one.
 std::vector<Result> read_results(const std::filesystem::path& path);
+
+/// Where, below a folder of results, those of sweeps lie, apart from the lessons' own; and a sweep's file there:
+/// "31_layers.json".
+inline const std::filesystem::path kSweepsFolder = "sweeps";
+std::string sweep_file(const std::string& lesson, const std::string& setting);
 
 /// <source>/out/<machine id>, unless `chosen` names another folder.
 std::filesystem::path out_folder(const std::string& chosen);

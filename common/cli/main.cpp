@@ -170,6 +170,12 @@ int run(int argc, char** argv) {
   publish_command
       ->add_flag("--bench", publish_reports, "the reports of ./tenfold bench instead of the lessons' results")
       ->excludes(preset);
+  bool publish_sweeps = false;
+  publish_command
+      ->add_flag("--sweep", publish_sweeps,
+                 "the sweeps in out/<machine>/sweeps instead, of 2 to 6 points each; their preset is quick, unless "
+                 "--preset says otherwise")
+      ->excludes("--bench");
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
@@ -296,7 +302,8 @@ int run(int argc, char** argv) {
   if (report_command->parsed()) return tenfold::cli::report(report);
   if (publish_command->parsed()) {
     if (publish_reports) return tenfold::cli::publish_bench(publish_out);
-    return tenfold::cli::publish(publish_out, tenfold::value_of(publish_flags, "--preset", "full"));
+    return tenfold::cli::publish(
+        publish_out, tenfold::value_of(publish_flags, "--preset", publish_sweeps ? "quick" : "full"), publish_sweeps);
   }
   if (reproduce_command->parsed()) return tenfold::cli::reproduce(reproduce_results, reproduce_out);
   if (compare_command->parsed())

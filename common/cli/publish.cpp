@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostSweepPoints = 6;  // of a curve on a page, each of which is measured for as long as a case
+
 /// The version that a lesson has by its own description; none when it is not built. Throws UsageError on a damaged one.
 std::optional<int> version_of(const std::string& lesson) {
   const fs::path file = build_folder() / "lessons" / (lesson + ".describe.json");
@@ -80,6 +82,25 @@ std::string objection_to_preset(const Result& result, const std::string& preset)
   return "";
 }
 
+/// Why a result does not belong where it lies, among the lessons' own or among sweeps; empty when it does.
+std::string objection_to_place(const Result& result, const std::string& file, bool sweeps) {
+  const auto swept = [](const CaseResult& c) { return c.sweep.has_value(); };
+  if (!sweeps) {
+    if (std::ranges::any_of(result.cases, swept)) return "holds points of a sweep; publish those with --sweep";
+    return file == result.lesson + ".json" ? "" : "holds lesson " + result.lesson;
+  }
+  if (result.cases.empty() || !std::ranges::all_of(result.cases, swept))
+    return "holds no sweep; measure one with: ./tenfold run " + result.lesson + " --sweep SETTING=A,B,C";
+  const std::string& setting = result.cases.front().sweep->setting;
+  if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return c.sweep->setting == setting; }))
+    return "sweeps more than one setting";
+  if (file != sweep_file(result.lesson, setting)) return "holds the sweep " + sweep_file(result.lesson, setting);
+  if (result.cases.size() < 2 || result.cases.size() > kMostSweepPoints)
+    return "has " + std::to_string(result.cases.size()) + (result.cases.size() == 1 ? " point" : " points") +
+           ", and a curve has 2 to " + std::to_string(kMostSweepPoints);
+  return "";
+}
+
 /// A line for each case with too few rounds or seeds for an interval; not for one in which nothing was timed.
 void warn_of_few_rounds(const Result& result) {
   for (const CaseResult& c : result.cases) {
@@ -122,21 +143,22 @@ void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path
 
 }  // namespace
 
-int publish(const std::string& out_option, const std::string& preset) {
-  const fs::path out = out_folder(out_option);
-  if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no results yet; measure with: tenfold tour");
+int publish(const std::string& out_option, const std::string& preset, bool sweeps) {
+  const fs::path out = sweeps ? out_folder(out_option) / kSweepsFolder : out_folder(out_option);
+  const std::string how = sweeps ? "./tenfold run LESSON --sweep SETTING=A,B,C" : "tenfold tour";
+  if (!fs::is_directory(out))
+    throw UsageError(shown(out) + ": there are no " + (sweeps ? "sweeps" : "results") + " yet; measure with: " + how);
   std::vector<std::pair<fs::path, Result>> results;
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json")
       results.emplace_back(entry.path(), read_result(entry.path()));
   }
-  if (results.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: tenfold tour");
+  if (results.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: " + how);
   std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const Result& first = results.front().second;
   for (const auto& [path, result] : results) {
-    if (path.filename() != result.lesson + ".json")
-      throw UsageError(shown(path) + ": holds lesson " + result.lesson + "; nothing was published");
-    std::string problem = objection(result, first, source_folder() / "lessons" / result.lesson);
+    std::string problem = objection_to_place(result, path.filename().string(), sweeps);
+    if (problem.empty()) problem = objection(result, first, source_folder() / "lessons" / result.lesson);
     if (problem.empty()) problem = objection_to_preset(result, preset);
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
   }
@@ -144,9 +166,9 @@ int publish(const std::string& out_option, const std::string& preset) {
   std::vector<std::pair<fs::path, std::string>> files;
   for (const auto& [path, result] : results) {
     warn_of_few_rounds(result);
-    files.emplace_back(path.filename(), read_text(path));
+    files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(), read_text(path));
   }
-  replace_in_results(origin_of(first), files, "result");
+  replace_in_results(origin_of(first), files, sweeps ? "sweep" : "result");
   return 0;
 }
 

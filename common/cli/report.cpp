@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
@@ -72,12 +73,24 @@ fs::path report_page(const fs::path& out, const std::string& chosen) {
 int report(const ReportOptions& options) {
   if (!options.write && !options.check) return page_for_this_machine(options.out);
   const std::vector<GeneratedFile> files = generate_documents(source_folder(), lesson_entries());
+  std::vector<PageFigure> to_draw;
+  for (const GeneratedFile& file : files) {
+    if (file.figure) to_draw.push_back(*file.figure);
+  }
+  std::map<fs::path, std::string> drawn;
+  if (options.write && !to_draw.empty())
+    drawn = draw_figures(to_draw, source_folder() / ".venv" / "bin" / "python",
+                         source_folder() / "common" / "tools" / "figures.py");
   int stale = 0;
   for (const GeneratedFile& file : files) {
-    if (file.text == file.old_text) continue;
+    if (!file.figure && file.text == file.old_text) continue;
     ++stale;
-    if (options.write) {
-      write_atomically(file.path, file.text);
+    if (options.write && !file.figure && file.text.empty()) {
+      fs::remove(file.path);
+      std::cout << "removed: " << shown(file.path) << "\n";
+    } else if (options.write) {
+      fs::create_directories(file.path.parent_path());
+      write_atomically(file.path, file.figure ? drawn.at(file.path) : file.text);
       std::cout << "rewritten: " << shown(file.path) << "\n";
     } else {
       std::cout << "stale: " << shown(file.path) << " (rewrite with: tenfold report --write)\n";

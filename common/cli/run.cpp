@@ -24,14 +24,18 @@ fs::path out_folder(const std::string& chosen) {
   return chosen.empty() ? source_folder() / "out" / fingerprint().id : fs::absolute(chosen);
 }
 
+std::string sweep_file(const std::string& lesson, const std::string& setting) {
+  return lesson.substr(0, 2) + "_" + setting + ".json";
+}
+
 std::vector<Result> read_results(const fs::path& path) {
   if (!fs::exists(path)) throw UsageError(path.string() + ": does not exist; name a result file or a folder of them");
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
     for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
       const std::string name = at->path().filename().string();
-      if (at->is_directory() && (name == "bench" || name == "compiler"))
-        at.disable_recursion_pending();  // reports of other kinds
+      if (at->is_directory() && (name == "bench" || name == "compiler" || name == kSweepsFolder))
+        at.disable_recursion_pending();  // reports of other kinds, and points that no lesson's row is compared with
       if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());
     }
     if (files.empty()) throw UsageError(path.string() + ": holds no result file (*.json)");
@@ -111,7 +115,8 @@ int run_lessons(const RunOptions& options) {
   std::vector<const Lesson*> chosen;
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
   const bool own_file = options.flags.contains("--describe") || options.flags.contains("--json");
-  const fs::path out = out_folder(options.out);
+  const std::string sweep = value_of(options.flags, "--sweep", "");
+  const fs::path out = sweep.empty() ? out_folder(options.out) : out_folder(options.out) / kSweepsFolder;
   if (!own_file) require_writable_folder(out);
 
   std::vector<int> codes;
@@ -119,7 +124,9 @@ int run_lessons(const RunOptions& options) {
   for (size_t i = 0; i < chosen.size() && !asked_to_stop(); ++i) {
     LessonStart start;
     start.flags = options.flags;
-    const fs::path file = out / (chosen[i]->name + ".json");
+    // What is no setting's name is refused by the lesson.
+    const std::string setting = fs::path(sweep.substr(0, sweep.find('='))).filename().string();
+    const fs::path file = out / (sweep.empty() ? chosen[i]->name + ".json" : sweep_file(chosen[i]->name, setting));
     if (!own_file) start.flags["--json"] = {file.string()};
     start.from = static_cast<double>(i) / static_cast<double>(chosen.size());
     start.to = static_cast<double>(i + 1) / static_cast<double>(chosen.size());

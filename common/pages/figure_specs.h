@@ -41,8 +41,8 @@ std::optional<Figure> split_figure(const CaseResult& c);
 std::optional<Figure> ratio_figure(const CaseResult& c);
 
 /// Speed with its interval and memory over the values of a swept setting, the predicted speed dashed, and the value
-/// from which the technique pays. `points` are the cases of a sweep; the technique is the one of this name, or the first
-/// that was timed. Nothing with fewer than two points.
+/// from which the technique pays. `points` are the cases of a sweep; the technique is the one of this name, or the
+/// first that was timed. Nothing with fewer than two points.
 std::optional<Figure> sweep_figure(const std::vector<CaseResult>& points, const std::string& technique = "");
 
 }  // namespace tenfold

@@ -1,6 +1,7 @@
 #include "common/pages/generated.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "common/base/files.h"
@@ -112,11 +113,23 @@ std::string claims_part(const std::string& kind, const fs::path& page, const fs:
   return text;
 }
 
-/// The machine whose results stand in sentences; empty where none is named.
-std::string reference_machine(const fs::path& root) {
-  const fs::path file = root / "results" / "REFERENCE";
-  const std::string text = fs::exists(file) ? read_text(file) : "";
-  return text.substr(0, text.find('\n'));
+/// What is to become of every figure that is there or that a page shows.
+void add_figures(std::vector<GeneratedFile>& files, const std::vector<PageFigure>& figures, const fs::path& root) {
+  std::map<fs::path, const PageFigure*> all;
+  std::error_code none;
+  for (const auto& lesson : fs::directory_iterator(root / "lessons", none)) {
+    for (const auto& entry : fs::directory_iterator(lesson.path() / "figures", none)) {
+      if (entry.path().extension() == ".svg") all[entry.path()] = nullptr;
+    }
+  }
+  for (const PageFigure& figure : figures) all[figure.file] = &figure;
+  for (const auto& [path, figure] : all) {
+    const std::string old = fs::exists(path) ? read_text(path) : "";
+    if (figure && is_drawn_as(old, figure->figure))
+      files.push_back({path, old, old});
+    else
+      files.push_back({path, old, "", figure ? std::optional(*figure) : std::nullopt});
+  }
 }
 
 std::string printed_block(const fs::path& root, const std::vector<Result>& published,
@@ -154,7 +167,8 @@ std::vector<Result> published_results(const fs::path& root) {
 }
 
 std::string fill_generated_parts(const std::string& text, const fs::path& page, const fs::path& root,
-                                 const std::vector<LessonEntry>& lessons, const std::vector<Result>& published) {
+                                 const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                                 std::vector<PageFigure>* figures) {
   std::string out;
   size_t from = 0;
   const auto line_of = [&](size_t at) {
@@ -187,6 +201,11 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
           throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
         body = measured_markdown(published, lesson, code_hash(root / "lessons" / lesson),
                                  (root / "docs" / "method.md").lexically_relative(page.parent_path()).generic_string());
+      } else if (kind == "figure") {
+        if (const auto figure = page_figure(page, arguments, root, published)) {
+          body = figure_markdown(*figure, page);
+          if (figures) figures->push_back(*figure);
+        }
       } else if (kind == "printed") {
         body = printed_block(root, published, arguments);
       } else if (kind == "question") {
@@ -206,7 +225,7 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
       } else {
         throw std::invalid_argument(
             "unknown kind '" + kind +
-            "' (question, measured, printed, claims, elsewhere, code, diff, lessons, map, results, kernels, arrows)");
+            "' (question, measured, figure, printed, claims, elsewhere, code, diff, lessons, map, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());
@@ -235,16 +254,18 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
 
   const std::string machine = reference_machine(root);
   std::vector<GeneratedFile> files;
+  std::vector<PageFigure> figures;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
     try {
-      files.push_back(
-          {page, text,
-           fill_inline_values(fill_generated_parts(text, page, root, lessons, published), page, published, machine)});
+      files.push_back({page, text,
+                       fill_inline_values(fill_generated_parts(text, page, root, lessons, published, &figures), page,
+                                          published, machine)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }
   }
+  add_figures(files, figures, root);
   files.push_back(
       {results_page, fs::exists(results_page) ? read_text(results_page) : "",
        "# Results\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n"

@@ -11,6 +11,7 @@
 // elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
+// figure     KIND ...              a figure of a published result: common/pages/figure.h
 // lessons    -                     a table of all lessons: what each asks and what was published
 // map        -                     a table of all lessons: what each needs, in what order and for how long
 // results    -                     every published verdict
@@ -20,10 +21,12 @@
 // and single numbers in sentences: common/pages/inline_values.h.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/pages/figure.h"
 #include "common/result/result.h"
 
 namespace tenfold {
@@ -37,22 +40,24 @@ struct LessonEntry {
 
 struct GeneratedFile {
   std::filesystem::path path;
-  std::string old_text;  ///< empty when the file does not exist
-  std::string text;
+  std::string old_text;                             ///< empty when the file does not exist
+  std::string text;                                 ///< empty when the file is to be removed, or drawn
+  std::optional<PageFigure> figure = std::nullopt;  ///< that the file is to be drawn from
 };
 
 /// README.md, lessons/*/README.md and docs/*.md below `root` with every generated part filled anew, and the page that
-/// is generated whole, docs/results.md. Writes nothing. Throws FileError naming file and line for an unknown kind, a
-/// marker without its partner, a missing file or symbol, or a damaged result.
+/// is generated whole, docs/results.md; and the figures: an old one that is still right as it is, another to be drawn,
+/// one that no page shows any more to be removed. Writes nothing. Throws FileError naming file and line for an unknown
+/// kind, a marker without its partner, a missing file or symbol, or a damaged result.
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 
-/// One page with its generated parts filled.
+/// One page with its generated parts filled; its figures are added to `figures`.
 std::string fill_generated_parts(const std::string& text, const std::filesystem::path& page,
                                  const std::filesystem::path& root, const std::vector<LessonEntry>& lessons,
-                                 const std::vector<Result>& published);
+                                 const std::vector<Result>& published, std::vector<PageFigure>* figures = nullptr);
 
-/// Every results/<machine>/<lesson>.json (not results/compiler) below `root`, by lesson, then machine.
+/// Every results/<machine>/<lesson>.json (not results/compiler, nor sweeps) below `root`, by lesson, then machine.
 std::vector<Result> published_results(const std::filesystem::path& root);
 
 }  // namespace tenfold

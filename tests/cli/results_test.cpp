@@ -144,6 +144,73 @@ TEST_F(Publish, NeedsTheBuiltLessonToKnowItsVersion) {
   refused("is not built here, so its version cannot be checked");
 }
 
+class PublishSweep : public Publish {
+ protected:
+  /// Lesson 11 at these many values of `layers`, measured with the preset that curves have.
+  Result swept(size_t points) const {
+    Result result = result_of("11_two");
+    const CaseResult one = result.cases[0];
+    result.cases.clear();
+    for (size_t i = 0; i < points; ++i) {
+      result.cases.push_back(one);
+      const auto layers = static_cast<int64_t>(i + 1);
+      result.cases.back().name = one.name + " layers=" + std::to_string(layers);
+      result.cases.back().sweep = SweepPoint{"layers", layers};
+    }
+    return result;
+  }
+  void put(const Result& result, const std::string& name = "11_layers.json") const {
+    write_result(root_ / "mine" / "sweeps" / name, result);
+  }
+};
+
+TEST_F(PublishSweep, GoesToAFolderOfItsOwn) {
+  put(swept(3));
+  const Ran ran = tenfold("publish --out mine --sweep");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "1 sweep of commit")) << ran.out;
+  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers.json"), read("mine/sweeps/11_layers.json"));
+  EXPECT_FALSE(fs::exists(root_ / "results/sample-machine/11_two.json")) << "the lessons' own results are not meant";
+  EXPECT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers.json"), read("mine/sweeps/11_layers.json")) << "both stay";
+}
+
+TEST_F(PublishSweep, RefusesWhatIsNoCurve) {
+  const auto refused_sweep = [&](const std::string& why, const std::string& file = "sweeps/11_layers.json") {
+    refused(why, file, "--sweep");
+  };
+  refused_sweep("there are no sweeps yet; measure with: ./tenfold run LESSON --sweep", "mine/sweeps");
+  put(result_of("11_two"));
+  refused_sweep("holds no sweep");
+  put(swept(1));
+  refused_sweep("has 1 point, and a curve has 2 to 6");
+  put(swept(7));
+  refused_sweep("has 7 points");
+  Result two = swept(2);
+  two.cases[1].sweep->setting = "batch";
+  put(two);
+  refused_sweep("sweeps more than one setting");
+  Result full = swept(2);
+  for (CaseResult& c : full.cases) c.preset = "full";
+  put(full);
+  refused_sweep("was measured with --preset full, and quick is wanted");
+  fs::remove(root_ / "mine/sweeps/11_layers.json");
+  put(swept(2), "11_width.json");
+  refused_sweep("holds the sweep 11_layers.json", "sweeps/11_width.json");
+  Result dirty = swept(2);
+  dirty.dirty = true;
+  fs::remove(root_ / "mine/sweeps/11_width.json");
+  put(dirty);
+  refused_sweep("uncommitted changes");
+}
+
+TEST_F(PublishSweep, IsNoLessonsOwnResult) {
+  Result sweep = swept(2);
+  for (CaseResult& c : sweep.cases) c.preset = "full";
+  Publish::put(sweep);
+  refused("holds points of a sweep; publish those with --sweep");
+}
+
 class PublishBench : public Sandbox {
  protected:
   /// A report as `./tenfold bench --peers` writes it.

@@ -112,8 +112,9 @@ TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
   for (const char* part : {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide",
                            "--seed 7", "--only packed, one mask"})
     EXPECT_TRUE(has(ran.out, part)) << part << ran.out;
-  EXPECT_TRUE(has(ran.out, "--json " + (out_ / "10_good.json").string()));
-  EXPECT_TRUE(fs::exists(out_ / "10_good.json"));
+  EXPECT_TRUE(has(ran.out, "--json " + (out_ / "sweeps" / "10_lr.json").string()));
+  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr.json"));
+  EXPECT_FALSE(fs::exists(out_ / "10_good.json")) << "a sweep is not the lesson's own result";
 }
 
 TEST_F(RunLessons, RunWithItsOwnJsonFileWritesNothingElse) {

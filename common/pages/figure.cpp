@@ -1,0 +1,181 @@
+#include "common/pages/figure.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/base/sha256.h"
+#include "common/base/text.h"
+#include "common/pages/markdown.h"
+#include "common/pages/table.h"
+#include "common/result/code_hash.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStamp = "<!-- tenfold figure ";
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+/// "large batch" is "large_batch" in a file's name.
+std::string file_part(std::string name) {
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
+/// A marker's words: "split large batch | overlapped".
+struct Wanted {
+  std::string kind, about, technique;
+};
+
+Wanted wanted_of(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) throw std::invalid_argument("figure needs a kind: memory, split, ratio or sweep");
+  const std::string rest = joined({arguments.begin() + 1, arguments.end()}, " ");
+  const size_t bar = rest.find('|');
+  Wanted wanted{arguments[0], trimmed(rest.substr(0, bar)),
+                bar == std::string::npos ? "" : trimmed(rest.substr(bar + 1))};
+  if (wanted.kind != "memory" && wanted.kind != "split" && wanted.kind != "ratio" && wanted.kind != "sweep")
+    throw std::invalid_argument("figure: unknown kind '" + wanted.kind + "' (memory, split, ratio, sweep)");
+  if (wanted.kind == "sweep" && wanted.about.empty()) throw std::invalid_argument("figure: sweep needs a setting");
+  return wanted;
+}
+
+const CaseResult& case_of(const Result& result, const std::string& name) {
+  for (const CaseResult& c : result.cases) {
+    if (name.empty() ? c.kind == "comparison" && (!result.headline || result.headline->case_name == c.name)
+                     : c.name == name)
+      return c;
+  }
+  throw std::invalid_argument("figure: the published result has no " +
+                              (name.empty() ? "case to show" : "case '" + name + "'"));
+}
+
+void require_technique(const CaseResult& c, const std::string& technique) {
+  if (!technique.empty() && !verdict_of(c, technique))
+    throw std::invalid_argument("figure: the published case has no technique '" + technique + "'");
+}
+
+std::optional<Figure> figure_of(const Wanted& wanted, const CaseResult& c) {
+  require_technique(c, wanted.technique);
+  if (wanted.kind == "memory") return memory_figure(c, wanted.technique);
+  return wanted.kind == "split" ? split_figure(c) : ratio_figure(c);
+}
+
+/// What a file was drawn from: all that may change it.
+std::string spec_hash(const Figure& figure) {
+  std::string text = figure.spec.dump() + "\n" + figure.alt;
+  for (const FigureColour& colour : figure_colours())
+    text += std::string("\n") + colour.plain + colour.on_light + colour.on_dark;
+  return sha256(text);
+}
+
+std::string stamp(const Figure& figure, const std::string& drawing) {
+  return kStamp + ("spec " + spec_hash(figure)) + " drawing " + sha256(drawing) + " -->\n";
+}
+
+/// Rules that give each colour its shade for a scheme.
+std::string scheme(const char* name, const char* FigureColour::* shade) {
+  std::string rules;
+  for (const FigureColour& colour : figure_colours()) {
+    if (std::string(colour.plain) == colour.*shade) continue;
+    for (const char* property : {"fill", "stroke"})
+      rules += std::string("[") + property + "=\"" + colour.plain + "\"]{" + property + ":" + colour.*shade + "}";
+  }
+  return std::string("@media (prefers-color-scheme:") + name + "){" + rules + "}";
+}
+
+}  // namespace
+
+std::string reference_machine(const fs::path& root) {
+  const fs::path file = root / "results" / "REFERENCE";
+  return fs::exists(file) ? first_line(read_text(file)) : "";
+}
+
+std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<std::string>& arguments,
+                                      const fs::path& root, const std::vector<Result>& published) {
+  const Wanted wanted = wanted_of(arguments);
+  const fs::path folder = page.parent_path();
+  const std::string lesson = folder.filename().string(), machine = reference_machine(root);
+  if (folder.parent_path().filename() != "lessons")
+    throw std::invalid_argument("figure: stands on lessons' pages only");
+  const auto named = [&](const std::string& about) {
+    return folder / "figures" /
+           (wanted.kind + "_" + file_part(about) + (wanted.technique.empty() ? "" : "_" + file_part(wanted.technique)) +
+            ".svg");
+  };
+  if (wanted.kind == "sweep") {
+    const fs::path file = root / "results" / machine / "sweeps" / (lesson.substr(0, 2) + "_" + wanted.about + ".json");
+    if (machine.empty() || !fs::exists(file)) return std::nullopt;
+    const Result sweep = read_result(file);
+    if (!sweep.cases.empty()) require_technique(sweep.cases.front(), wanted.technique);
+    const auto figure = sweep_figure(sweep.cases, wanted.technique);
+    if (!figure) return std::nullopt;
+    const bool stale = sweep.code_hash != code_hash(folder);
+    return PageFigure{named(wanted.about), *figure,
+                      "*" + markdown_cell(machine_text(sweep.machine)) + ", " + sweep.started_at.substr(0, 10) +
+                          (stale ? "; the lesson's code has changed since" : "") + ".*\n"};
+  }
+  for (const Result& result : published) {
+    if (result.lesson != lesson || result.machine.id != machine) continue;
+    const CaseResult& c = case_of(result, wanted.about);
+    if (const auto figure = figure_of(wanted, c)) return PageFigure{named(c.name), *figure, ""};
+  }
+  return std::nullopt;
+}
+
+std::string figure_markdown(const PageFigure& figure, const fs::path& page) {
+  return "![" + markdown_cell(figure.figure.alt) + "](" +
+         figure.file.lexically_relative(page.parent_path()).generic_string() + ")\n" +
+         (figure.remark.empty() ? "" : "\n" + figure.remark);
+}
+
+bool is_drawn_as(const std::string& svg, const Figure& figure) {
+  const size_t line = svg.find('\n');
+  return line != std::string::npos && svg.substr(0, line + 1) == stamp(figure, svg.substr(line + 1));
+}
+
+std::string finished_svg(const std::string& drawing, const Figure& figure) {
+  const size_t tag = drawing.find("<svg");
+  const size_t open = tag == std::string::npos ? tag : drawing.find('>', tag);
+  if (open == std::string::npos) throw std::invalid_argument("a figure's drawing is no SVG");
+  const std::string body = drawing.substr(tag, open + 1 - tag) + "<title>" + escape_html(figure.alt) +
+                           "</title><style>" + scheme("light", &FigureColour::on_light) +
+                           scheme("dark", &FigureColour::on_dark) + "</style>" + drawing.substr(open + 1) + "\n";
+  return stamp(figure, body) + body;
+}
+
+std::map<fs::path, std::string> draw_figures(const std::vector<PageFigure>& figures, const fs::path& python,
+                                             const fs::path& script) {
+  nlohmann::json specs = nlohmann::json::object();
+  for (const PageFigure& figure : figures) specs[figure.file.string()] = figure.figure.spec;
+  const fs::path wanted =
+      fs::temp_directory_path() / ("tenfold-figures-" + sha256(specs.dump()).substr(0, 16) + ".json");
+  write_atomically(wanted, specs.dump());
+  std::string drawn, said;
+  const End end = run_child(
+      {.arguments = {python.string(), script.string(), wanted.string()}, .environment = {}, .errors_from = ""},
+      {.output = [&](const std::string& text) { drawn += text; },
+       .line = [&](const std::string& line) { said = line; }});
+  fs::remove(wanted);
+  if (end.code != 0)
+    throw std::invalid_argument("figures cannot be drawn: " +
+                                (said.empty() ? "exit code " + std::to_string(end.code) : said));
+  std::map<fs::path, std::string> svgs;
+  try {
+    const nlohmann::json found = nlohmann::json::parse(drawn);
+    for (const PageFigure& figure : figures)
+      svgs[figure.file] = finished_svg(found.at(figure.file.string()).get<std::string>(), figure.figure);
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(script.string() + ": " + one_line(error.what()));
+  }
+  return svgs;
+}
+
+}  // namespace tenfold

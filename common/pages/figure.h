@@ -1,0 +1,49 @@
+#pragma once
+// Figures on the lessons' pages: which one a marker means, and the SVG file that GitHub shows.
+//
+//   <!-- tenfold:begin figure KIND [CASE [| TECHNIQUE]] -->    KIND is memory, split or ratio
+//   <!-- tenfold:begin figure sweep SETTING [| TECHNIQUE] -->
+//
+// becomes an image line, or nothing as long as the machine in results/REFERENCE has published no such result. Without
+// CASE it is the case of the lesson's headline. The file is figures/KIND_CASE.svg beside the page. It begins with a
+// stamp of its specification and of itself, so that checking it needs no renderer.
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/pages/figure_specs.h"
+
+namespace tenfold {
+
+struct PageFigure {
+  std::filesystem::path file;
+  Figure figure;
+  std::string remark;  ///< below it
+};
+
+/// Throws std::invalid_argument on a marker that means no figure.
+std::optional<PageFigure> page_figure(const std::filesystem::path& page, const std::vector<std::string>& arguments,
+                                      const std::filesystem::path& root, const std::vector<Result>& published);
+
+/// The machine whose results the pages speak of: the first line of results/REFERENCE.
+std::string reference_machine(const std::filesystem::path& root);
+
+/// The image line and the remark.
+std::string figure_markdown(const PageFigure& figure, const std::filesystem::path& page);
+
+/// Whether a committed file is what `figure` was drawn as, by its stamp.
+bool is_drawn_as(const std::string& svg, const Figure& figure);
+
+/// A drawing as it is committed: stamped, with its text for screen readers and the colours of both schemes.
+std::string finished_svg(const std::string& drawing, const Figure& figure);
+
+/// Draws with `python` and common/tools/figures.py, which needs vl-convert-python. Throws std::invalid_argument with
+/// what that said.
+std::map<std::filesystem::path, std::string> draw_figures(const std::vector<PageFigure>& figures,
+                                                          const std::filesystem::path& python,
+                                                          const std::filesystem::path& script);
+
+}  // namespace tenfold

@@ -190,8 +190,8 @@ std::optional<Figure> ratio_figure(const CaseResult& c) {
   };
   Json intervals = marks(out.intervals, {{"type", "rule"}, {"color", kBlue.plain}, {"strokeWidth", 4}}, x, rows_y);
   intervals["encoding"]["x2"] = {{"field", "x2"}};
-  Json labels = edge_text(out.labels, rows_y, "left", false);
-  labels["encoding"]["x"]["value"] = kPlot + 16;
+  Json labels = edge_text(out.labels, rows_y, "left", false), names = edge_text(out.names, rows_y, "left", true);
+  for (Json* beside : {&labels, &names}) (*beside)["encoding"]["x"]["value"] = kPlot + 16;
   spec["layer"] = {{{"data", rows({one})},
                     {"mark", {{"type", "rule"}, {"color", kInk.plain}, {"strokeWidth", 2}}},
                     {"encoding", {{"x", x}}}},
@@ -199,7 +199,7 @@ std::optional<Figure> ratio_figure(const CaseResult& c) {
                    marks(out.speeds, point("circle", kBlue, true), x, rows_y),
                    marks(out.memories, point("square", kPurple, true), x, rows_y),
                    marks(out.predictions, point("diamond", kOrange, false), x, rows_y),
-                   edge_text(out.names, rows_y, "left", true),
+                   names,
                    labels};
   return Figure{rounded(spec), "Against " + c.variants.front().name + " in case " + c.name + ", " + out.alt};
 }

@@ -70,7 +70,7 @@ std::optional<Figure> figure_of(const Wanted& wanted, const CaseResult& c) {
 
 /// What a file was drawn from: all that may change it.
 std::string spec_hash(const Figure& figure) {
-  std::string text = figure.spec.dump() + "\n" + figure.alt;
+  std::string text = std::string(kRenderer) + " " + kVegaLite + "\n" + figure.spec.dump() + "\n" + figure.alt;
   for (const FigureColour& colour : figure_colours())
     text += std::string("\n") + colour.plain + colour.on_light + colour.on_dark;
   return sha256(text);

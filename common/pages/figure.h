@@ -18,6 +18,9 @@
 
 namespace tenfold {
 
+/// What draws: as common/tools/requirements-test.txt and figures.py pin it, and a part of each stamp.
+inline constexpr const char *kRenderer = "vl-convert-python==1.9.0", *kVegaLite = "5.21";
+
 struct PageFigure {
   std::filesystem::path file;
   Figure figure;

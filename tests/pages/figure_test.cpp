@@ -189,6 +189,7 @@ TEST(FigureSpecs, ACrossoverNeedsBothSides) {
   EXPECT_TRUE(has(sweep_figure(swept({2, 1.25, 0.8, 0.5}).cases)->alt, "faster below about 2.83"));
   EXPECT_FALSE(has(sweep_figure(swept({0.5, 0.8, 0.9}).cases)->alt, "about"));
   EXPECT_FALSE(has(sweep_figure(swept({0.5, 0.8, 1.005}).cases)->alt, "about")) << "its interval holds 1";
+  EXPECT_FALSE(has(sweep_figure(swept({0.995, 1.3, 2}).cases)->alt, "about")) << "nothing is slower for certain";
   EXPECT_FALSE(sweep_figure(swept({0.5}).cases));
   EXPECT_FALSE(sweep_figure({}));
 }
@@ -210,6 +211,12 @@ TEST(FigureFile, ItsStampTellsWhatItWasDrawnFrom) {
   EXPECT_FALSE(is_drawn_as(edited, figure)) << "a drawing changed by hand";
   EXPECT_FALSE(is_drawn_as("", figure));
   EXPECT_THROW(finished_svg("no drawing", figure), std::invalid_argument);
+}
+
+TEST(FigureFile, ItsStampHasTheRendererThatIsPinned) {
+  const fs::path tools = test::source_folder() / "common" / "tools";
+  EXPECT_TRUE(has(read_text(tools / "requirements-test.txt"), std::string("\n") + kRenderer + "\n"));
+  EXPECT_TRUE(has(read_text(tools / "figures.py"), std::string("\nVEGA_LITE = \"") + kVegaLite + "\"\n"));
 }
 
 class FigureOnPage : public testing::Test {

@@ -223,9 +223,9 @@ std::string fill_generated_parts(const std::string& text, const fs::path& page, 
       } else if (kind == "arrows") {
         body = arrows_markdown(tree_folders(text));
       } else {
-        throw std::invalid_argument(
-            "unknown kind '" + kind +
-            "' (question, measured, figure, printed, claims, elsewhere, code, diff, lessons, map, results, kernels, arrows)");
+        throw std::invalid_argument("unknown kind '" + kind +
+                                    "' (question, measured, figure, printed, claims, elsewhere, code, diff, lessons, "
+                                    "map, results, kernels, arrows)");
       }
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());

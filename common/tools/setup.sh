@@ -371,7 +371,7 @@ set_up() {
   once 1/6 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
   once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
-  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow)" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert)" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   if [ -n "$data" ]; then
     [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*

@@ -52,11 +52,6 @@ struct GeneratedFile {
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 
-/// One page with its generated parts filled; its figures are added to `figures`.
-std::string fill_generated_parts(const std::string& text, const std::filesystem::path& page,
-                                 const std::filesystem::path& root, const std::vector<LessonEntry>& lessons,
-                                 const std::vector<Result>& published, std::vector<PageFigure>* figures = nullptr);
-
 /// Every results/<machine>/<lesson>.json (not results/compiler, nor sweeps) below `root`, by lesson, then machine.
 std::vector<Result> published_results(const std::filesystem::path& root);
 

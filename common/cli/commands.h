@@ -12,7 +12,7 @@
 namespace tenfold::cli {
 
 struct TourOptions {
-  bool all = false, json = false;
+  bool all = false, json = false, verbose = false;
   std::string preset = "quick", out;
   GivenFlags flags;  ///< of the lessons, handed on
 };

@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   for (const char* flag : {"--preset", "--size", "--device"})
     tenfold::add_flag(*tour_command, tenfold::lesson_flag(flag), tour_flags);
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
+  tour_command->add_flag("--verbose", tour.verbose, "every verdict instead of a headline for each lesson");
   tour_command->add_flag("--json", tour.json, "print one JSON object instead of the table");
 
   bool list_json = false;

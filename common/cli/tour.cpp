@@ -1,4 +1,4 @@
-// tour: probe, run the core lessons with live progress, print one table of verdicts, write the report.
+// tour: probe, run the core lessons with live progress, print a headline for each lesson, write the report.
 
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
+#include "common/pages/headlines.h"
 #include "common/pages/html_report.h"
 #include "common/pages/table.h"
 
@@ -19,6 +20,8 @@ namespace tenfold::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kWidth = 80;  ///< the same on a terminal and in a pipe
 
 struct Done {
   const Lesson* lesson = nullptr;
@@ -35,7 +38,7 @@ std::string short_reason(const Done& done) {
 
 /// Variants that did not run, each with its reason; repeated reasons once with all names.
 std::string skips_text(const std::vector<Result>& results,
-                       const std::vector<std::pair<std::string, std::string>>& not_run) {
+                       const std::vector<std::pair<std::string, std::string>>& not_run, size_t width) {
   std::vector<std::pair<std::string, std::string>> reasons;  // reason, who
   const auto add = [&](const std::string& reason, const std::string& who) {
     for (auto& [known, list] : reasons) {
@@ -57,7 +60,7 @@ std::string skips_text(const std::vector<Result>& results,
     }
   }
   std::string out = reasons.empty() ? "" : "\nNot run:\n";
-  for (const auto& [reason, who] : reasons) out += "  " + wrap_text(one_line(who + ": " + reason), 118, 6) + "\n";
+  for (const auto& [reason, who] : reasons) out += "  " + wrap_text(one_line(who + ": " + reason), width - 2, 6) + "\n";
   return out;
 }
 
@@ -186,10 +189,13 @@ int tour(const TourOptions& options) {
   if (options.json) {
     std::cout << as_json(all, results, options, page, stopped).dump(1) << "\n";
   } else {
-    std::cout << "\n" << format_summary(results) << skips_text(results, not_run) << "\n";
-    if (stopped) std::cout << "Interrupted: the table holds what was done.\n";
-    std::cout << "Results: " << shown(out) << "/*.json   Each lesson's own table: " << shown(out)
-              << "/*.log\nReport:  " << shown(page) << "\n";
+    std::cout << "\n"
+              << (options.verbose ? format_summary(results) : format_headlines(results, kWidth))
+              << skips_text(results, not_run, options.verbose ? 120 : kWidth) << "\n";
+    if (stopped) std::cout << "Interrupted: the lines above hold what was done.\n";
+    std::cout << "Results: " << shown(out) << "/*.json\nTables:  " << shown(out) << "/*.log\nReport:  " << shown(page)
+              << "\n";
+    if (!options.verbose) std::cout << "All verdicts: in the report, or here with --verbose\n";
   }
   return stopped ? kInterrupted : failed ? 1 : 0;
 }

@@ -9,8 +9,9 @@
 
 namespace tenfold {
 
-/// A self-contained page: inline CSS for light and dark, inline SVG bars with interval whiskers, no script and no
-/// request to anywhere. `not_run` names lessons without a result, each with the reason. Every text is escaped.
+/// A self-contained page from report_template.html: inline CSS for light, dark and paper, inline SVG, no request to
+/// anywhere. Its only script filters and sorts the verdicts; without it all of them are shown. `not_run` names lessons
+/// without a result, each with the reason. Every text is escaped.
 std::string html_report(const std::vector<Result>& results,
                         const std::vector<std::pair<std::string, std::string>>& not_run = {});
 

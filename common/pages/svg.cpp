@@ -51,6 +51,56 @@ std::string shorten(const std::string& name) {
 
 }  // namespace
 
+std::string interval_mark(const RatioBar& bar, double far) {
+  constexpr double kSmall = 230, kMiddle = 9;
+  const auto x = [&](double ratio) {
+    return std::clamp(kSmall / 2 + (kSmall / 2 - 6) * std::log(ratio) / std::log(far), 4.0, kSmall - 4);
+  };
+  const std::string words =
+      human_ratio(bar.ratio) + ", interval " + human_ratio(bar.low) + " to " + human_ratio(bar.high);
+  return "<svg class=\"interval\" viewBox=\"0 0 230 18\" role=\"img\" aria-label=\"" + words + "\"><title>" + words +
+         "</title>" + line(kSmall / 2, 0, kSmall / 2, 18, "axis") +
+         line(x(bar.low), kMiddle, x(bar.high), kMiddle, "whisker") + line(x(bar.low), 5, x(bar.low), 13, "whisker") +
+         line(x(bar.high), 5, x(bar.high), 13, "whisker") + "<circle" + attr("cx", x(bar.ratio)) + attr("cy", kMiddle) +
+         " r=\"4.5\" class=\"" + bar.kind + "\"/></svg>";
+}
+
+std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_per_s, double bytes_per_s) {
+  if (points.empty() || !(flops_per_s > 0) || !(bytes_per_s > 0)) return "";
+  const double ridge = flops_per_s / bytes_per_s;
+  double left = ridge / 2, right = ridge * 2, low = flops_per_s / 2, high = flops_per_s * 2;
+  for (const WorkPoint& point : points) {
+    left = std::min(left, point.intensity / 1.5), right = std::max(right, point.intensity * 1.5);
+    low = std::min(low, point.flops_per_s / 1.5), high = std::max(high, point.flops_per_s * 1.5);
+  }
+  constexpr double kLeft = 80, kRight = kWidth - 20, kTop = 14, kBottom = 330;
+  const auto x = [&](double v) { return kLeft + (kRight - kLeft) * std::log(v / left) / std::log(right / left); };
+  const auto y = [&](double v) { return kBottom - (kBottom - kTop) * std::log(v / low) / std::log(high / low); };
+  std::string out =
+      open(370, "roofline of " + std::to_string(points.size()) + " points; the table below has their numbers");
+  out += line(kLeft, kTop, kLeft, kBottom, "axis") + line(kLeft, kBottom, kRight, kBottom, "axis");
+  for (double v = std::pow(10, std::ceil(std::log10(left))); v <= right; v *= 10)
+    out +=
+        line(x(v), kBottom, x(v), kBottom + 5, "axis") + text_at(x(v), kBottom + 19, human_number(v), "middle", "dim");
+  for (double v = std::pow(10, std::ceil(std::log10(low))); v <= high; v *= 10)
+    out +=
+        line(kLeft - 5, y(v), kLeft, y(v), "axis") + text_at(kLeft - 8, y(v) + 4, human_number(v / 1e9), "end", "dim");
+  out += text_at(kRight, kBottom + 36, "FLOP per byte", "end", "dim") +
+         text_at(kLeft + 6, kTop + 8, "GFLOP/s", "start", "dim");
+  const double foot = std::max(left, low / bytes_per_s);  // where the slope enters the picture
+  if (foot < ridge) out += line(x(foot), y(foot * bytes_per_s), x(ridge), y(flops_per_s), "roof");
+  out += line(x(std::max(ridge, left)), y(flops_per_s), kRight, y(flops_per_s), "roof");
+  for (size_t i = 0; i < points.size(); ++i) {
+    const WorkPoint& point = points[i];
+    out += "<circle" + attr("cx", x(point.intensity)) + attr("cy", y(point.flops_per_s)) +
+           " r=\"4\" class=\"point\"><title>" +
+           escape_html(point.name + ": " + human_number(point.intensity) + " FLOP per byte, " +
+                       human_number(point.flops_per_s / 1e9) + " GFLOP/s") +
+           "</title></circle>" + text_at(x(point.intensity) + 6, y(point.flops_per_s) - 4, std::to_string(i + 1));
+  }
+  return out + "</svg>";
+}
+
 std::string ratio_chart(const std::vector<RatioBar>& bars) {
   if (bars.empty()) return "";
   double far = std::log(1.25);  // small differences must not fill the page

@@ -13,6 +13,8 @@ struct RatioBar {
   double ratio = 1, low = 1, high = 1;
   std::string kind;  ///< CSS class: "faster", "slower", "same" or "open"
 };
+/// A dot and its interval around 1, small enough for a table's cell. The axis reaches from 1/far to far.
+std::string interval_mark(const RatioBar& bar, double far);
 /// Horizontal bars from 1 on a logarithmic axis, each with its interval as a whisker and its ratio in words.
 std::string ratio_chart(const std::vector<RatioBar>& bars);
 
@@ -29,5 +31,12 @@ struct Line {
 };
 /// Lines over the step number, in classes line0, line1, ...; empty text when no line has two points.
 std::string line_chart(const std::vector<Line>& lines);
+
+struct WorkPoint {
+  std::string name;
+  double intensity = 0, flops_per_s = 0;  ///< operations for each byte; rate
+};
+/// Points under a roof of `bytes_per_s` and `flops_per_s`, both axes logarithmic; points carry their number from 1.
+std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_per_s, double bytes_per_s);
 
 }  // namespace tenfold

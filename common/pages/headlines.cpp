@@ -1,0 +1,76 @@
+#include "common/pages/headlines.h"
+
+#include "common/base/text.h"
+#include "common/pages/html_lesson.h"
+#include "common/pages/table.h"
+
+namespace tenfold {
+namespace {
+
+struct Chosen {
+  const CaseResult* c = nullptr;
+  const VariantResult* variant = nullptr;
+  const Verdict* verdict = nullptr;
+};
+
+/// The headline's verdict where the lesson names one that was measured; else the first that is meant to be right.
+Chosen headline_of(const Result& result) {
+  Chosen first;
+  for (const CaseResult& c : result.cases) {
+    if (c.kind == "survey") continue;
+    for (const Verdict& verdict : c.verdicts) {
+      const VariantResult* variant = variant_of(c, verdict.technique);
+      if (!variant) continue;
+      if (result.headline && result.headline->case_name == c.name && result.headline->technique == verdict.technique)
+        return {&c, variant, &verdict};
+      const bool meant = !variant->expected || variant->expected->kind == "technique";
+      if (meant && variant->status != "skipped" && !first.verdict) first = {&c, variant, &verdict};
+    }
+  }
+  return first;
+}
+
+std::string speed_of(const Verdict& verdict) {
+  return verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed);
+}
+
+}  // namespace
+
+std::string format_headlines(const std::vector<Result>& results, size_t width) {
+  std::string out, surprises, surveys;
+  for (const Result& result : results) {
+    const std::string title = result.lesson.substr(0, 2) + " " + result.title;
+    if (result.is_survey()) surveys += (surveys.empty() ? "" : ", ") + title;
+    if (const Chosen chosen = headline_of(result); chosen.verdict) {
+      const std::string memory = memory_text(chosen.verdict->memory);
+      out +=
+          wrap_text(one_line(title + ": " + chosen.verdict->technique + " (" + chosen.c->name + ")"), width, 4) + "\n";
+      out += "    " +
+             wrap_text(one_line("speed " + speed_of(*chosen.verdict) + (memory == "-" ? "" : "; memory " + memory)),
+                       width - 4, 4) +
+             "\n";
+    }
+    for (const CaseResult& c : result.cases) {
+      if (c.kind == "survey") continue;
+      for (const Verdict& verdict : c.verdicts) {
+        const VariantResult* variant = variant_of(c, verdict.technique);
+        if (!variant) continue;
+        const std::string expectation = expectation_text(*variant, verdict);
+        if (!is_surprise(expectation)) continue;
+        const std::string memory = memory_text(verdict.memory);
+        surprises += "  " +
+                     wrap_text(one_line(result.lesson.substr(0, 2) + " " + verdict.technique + " (" + c.name +
+                                        "): " + expectation + "; speed " + speed_of(verdict) +
+                                        (memory == "-" ? "" : ", memory " + memory)),
+                               width - 2, 6) +
+                     "\n";
+      }
+    }
+  }
+  if (!surveys.empty()) out += wrap_text(one_line("Counted, nothing timed: " + surveys), width, 4) + "\n";
+  if (out.empty()) return "";
+  return out + (surprises.empty() ? "\nNo surprise: nothing was decided against what the lessons state.\n"
+                                  : "\nAgainst what was stated before:\n" + surprises);
+}
+
+}  // namespace tenfold

@@ -1,0 +1,124 @@
+"""Opens a report in a real browser: filters and sorting work, the console stays silent, no request leaves the file.
+Usage: browser.py DRIVER RESULTS [SCREENSHOTS]. Exit code 77 where playwright or a browser is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+def skip(reason):
+    print("skipped: " + reason)
+    sys.exit(77)
+
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    skip("the Python package playwright is missing; set up with: ./tenfold test")
+
+
+def check(condition, message):
+    if not condition:
+        print("failed: " + message)
+        sys.exit(1)
+
+
+def shown(page):
+    return page.locator("#all-verdicts tbody tr:visible")
+
+
+def with_script(context, file, shots):
+    page = context.new_page()
+    problems, requests = [], []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(file.as_uri())
+    rows = page.locator("#all-verdicts tbody tr")
+    whole = rows.count()
+    check(whole > 20 and shown(page).count() == whole, "not all verdicts are shown at first")
+
+    label = page.eval_on_selector_all("#by-label option", "all => all.map(o => o.value).filter(v => v)")
+    check(sum(labelled(page, one) for one in label) == whole, "the labels do not add up to all verdicts")
+    page.select_option("#by-label", "FASTER")
+    fast = shown(page).count()
+    check(0 < fast < whole, "the filter by label changes nothing")
+    check(page.locator("#shown").inner_text() == f"{fast} of {whole} verdicts shown", "the count is not announced")
+    lesson = shown(page).first.get_attribute("data-lesson")
+    page.select_option("#by-lesson", lesson)
+    check(all(row.get_attribute("data-lesson") == lesson and row.get_attribute("data-label") == "FASTER"
+              for row in shown(page).all()), "two filters together let others through")
+    page.click("#filters button[type=reset]")
+    page.wait_for_function(f"document.getElementById('shown').textContent.startsWith('{whole} of')")
+    page.focus("#by-surprise")
+    page.keyboard.press("Space")
+    expected = page.locator("#all-verdicts tr[data-surprise='1']").count()
+    check(shown(page).count() == expected, "the filter for surprises is wrong")
+    page.keyboard.press("Space")
+
+    speed = page.locator("th[data-sort=ratio] button")
+    for direction, order in (("ascending", 1), ("descending", -1)):
+        speed.focus()
+        page.keyboard.press("Enter")
+        check(page.get_attribute("th[data-sort=ratio]", "aria-sort") == direction, "aria-sort does not say the order")
+        values = [row.get_attribute("data-ratio") for row in rows.all()]
+        numbers = [float(value) for value in values if value]
+        check(numbers == sorted(numbers, reverse=order < 0) and values[len(numbers):] == [""] * (whole - len(numbers)),
+              "sorted wrongly")
+    broken = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
+                           ".filter(h => !document.getElementById(h.slice(1)))")
+    check(broken == [], f"links lead nowhere: {broken}")
+    check(problems == [], f"the console says {problems}")
+    check(requests == [file.as_uri()], f"the page asks for {requests}")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    page.set_viewport_size({"width": 400, "height": 800})
+    check(page.evaluate(wide) <= 0, "at 400 pixels the page scrolls sideways")
+    if shots:
+        page.reload()
+        page.screenshot(path=shots / "narrow.png")
+        page.set_viewport_size({"width": 1200, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=shots / f"{scheme}.png")
+            page.locator("#roofline").scroll_into_view_if_needed()
+            page.screenshot(path=shots / f"{scheme}_full.png", full_page=True)
+        page.pdf(path=shots / "print.pdf", print_background=True)
+
+
+def labelled(page, label):
+    return page.locator(f"#all-verdicts tr[data-label='{label}']").count()
+
+
+def without_script(browser, file):
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(file.as_uri())
+    check(page.locator("#all-verdicts tbody tr:visible").count() > 20, "without scripts no verdicts are shown")
+    check(not page.locator("#filters").is_visible(), "without scripts there are filters that do nothing")
+
+
+def main():
+    driver, results = sys.argv[1:3]
+    shots = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        skip("no browser; install one with: sudo apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        for source in Path(results).glob("*.json"):
+            shutil.copy(source, folder)
+        subprocess.run([driver, "report", "--out", folder], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
+        file = Path(folder) / "report.html"
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            with_script(browser.new_context(viewport={"width": 1200, "height": 900}), file, shots)
+            without_script(browser, file)
+            browser.close()
+    print("the report works in " + chromium)
+
+
+main()

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "common/base/text.h"
 #include "common/pages/html_report.h"
@@ -56,13 +57,17 @@ std::string interval_mark(const RatioBar& bar, double far) {
   const auto x = [&](double ratio) {
     return std::clamp(kSmall / 2 + (kSmall / 2 - 6) * std::log(ratio) / std::log(far), 4.0, kSmall - 4);
   };
+  std::string mark =
+      "<circle" + attr("cx", x(bar.ratio)) + attr("cy", kMiddle) + " r=\"4\" class=\"" + bar.kind + "\"/>";
+  if (std::abs(std::log(bar.ratio)) > std::log(far))
+    mark = "<polygon points=\"" + std::string(bar.ratio > 1 ? "220,3 230,9 220,15" : "10,3 0,9 10,15") + "\" class=\"" +
+           bar.kind + "\"/>";
   const std::string words =
       human_ratio(bar.ratio) + ", interval " + human_ratio(bar.low) + " to " + human_ratio(bar.high);
   return "<svg class=\"interval\" viewBox=\"0 0 230 18\" role=\"img\" aria-label=\"" + words + "\"><title>" + words +
          "</title>" + line(kSmall / 2, 0, kSmall / 2, 18, "axis") +
          line(x(bar.low), kMiddle, x(bar.high), kMiddle, "whisker") + line(x(bar.low), 5, x(bar.low), 13, "whisker") +
-         line(x(bar.high), 5, x(bar.high), 13, "whisker") + "<circle" + attr("cx", x(bar.ratio)) + attr("cy", kMiddle) +
-         " r=\"4.5\" class=\"" + bar.kind + "\"/></svg>";
+         line(x(bar.high), 5, x(bar.high), 13, "whisker") + mark + "</svg>";
 }
 
 std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_per_s, double bytes_per_s) {
@@ -90,13 +95,22 @@ std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_pe
   const double foot = std::max(left, low / bytes_per_s);  // where the slope enters the picture
   if (foot < ridge) out += line(x(foot), y(foot * bytes_per_s), x(ridge), y(flops_per_s), "roof");
   out += line(x(std::max(ridge, left)), y(flops_per_s), kRight, y(flops_per_s), "roof");
+  std::vector<std::pair<double, double>> numbers;
   for (size_t i = 0; i < points.size(); ++i) {
     const WorkPoint& point = points[i];
     out += "<circle" + attr("cx", x(point.intensity)) + attr("cy", y(point.flops_per_s)) +
            " r=\"4\" class=\"point\"><title>" +
            escape_html(point.name + ": " + human_number(point.intensity) + " FLOP per byte, " +
                        human_number(point.flops_per_s / 1e9) + " GFLOP/s") +
-           "</title></circle>" + text_at(x(point.intensity) + 6, y(point.flops_per_s) - 4, std::to_string(i + 1));
+           "</title></circle>";
+    // A number that would cover another one is left to the table and to the point's own title.
+    const double from = x(point.intensity) + 6, base = y(point.flops_per_s) - 4;
+    if (std::any_of(numbers.begin(), numbers.end(), [&](const auto& other) {
+          return std::abs(other.first - from) < 18 && std::abs(other.second - base) < 12;
+        }))
+      continue;
+    numbers.emplace_back(from, base);
+    out += text_at(from, base, std::to_string(i + 1));
   }
   return out + "</svg>";
 }

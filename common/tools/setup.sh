@@ -175,7 +175,22 @@ kernel_requirements() {
   [ -n "$(toolkit)" ] || cat "$root/common/tools/requirements-kernels.txt"
 }
 install_kernel_packages() { install_pinned "$(kernel_requirements)"; }
-install_test_tools() { install_pinned "$(cat "$root/common/tools/requirements-test.txt")"; }
+install_test_tools() {
+  install_pinned "$(cat "$root/common/tools/requirements-test.txt")"
+  install_test_browser || echo "no browser: the test of the report is skipped; to run it: sudo apt-get install chromium"
+}
+
+# The report is tested in a real browser. Wanted, never required.
+install_test_browser() {
+  local privilege=""
+  ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null || return 0
+  command -v apt-get >/dev/null && [ -z "${TENFOLD_OFFLINE:-}" ] || return 1
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null && sudo -n true 2>/dev/null || return 1
+    privilege="sudo -n"
+  fi
+  $privilege env DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -q --no-install-recommends chromium
+}
 
 install_pinned() {
   local wanted venv
@@ -371,7 +386,7 @@ set_up() {
   once 1/6 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
   once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
-  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert)" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright) and a browser" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   if [ -n "$data" ]; then
     [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*

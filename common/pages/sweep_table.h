@@ -1,0 +1,19 @@
+#pragma once
+// Where techniques start to pay: the published sweeps of a machine in one table.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// Every results/<machine>/sweeps/*.json below `root`, by lesson. Throws FileError for a damaged one.
+std::vector<Result> published_sweeps(const std::filesystem::path& root, const std::string& machine);
+
+/// A row for each technique of each sweep: its speed and memory at both ends, and at which values it is FASTER or
+/// SMALLER. Empty without sweeps.
+std::string sweeps_markdown(const std::vector<Result>& sweeps);
+
+}  // namespace tenfold

@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/bench_report.h"
+#include "common/pages/sweep_table.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 
@@ -133,6 +134,13 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
       }
     }
     out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";
+    const std::string sweeps = sweeps_markdown(published_sweeps(root, id));
+    if (!sweeps.empty())
+      out +=
+          "### Where it starts to pay\n\nEach technique over one setting, from the first value to the last; FASTER and "
+          "SMALLER are the "
+          "verdicts at single values. The curves stand on the lessons' pages.\n\n" +
+          sweeps + "\n";
     const std::string peers = peer_ratios_markdown(read_bench_reports(root / "results" / id / "bench"));
     if (!peers.empty())
       out +=

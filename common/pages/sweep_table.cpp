@@ -60,8 +60,7 @@ std::vector<Result> published_sweeps(const fs::path& root, const std::string& ma
 }
 
 std::string sweeps_markdown(const std::vector<Result>& sweeps) {
-  std::vector<Row> rows = {
-      {"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};
+  std::vector<Row> rows = {{"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};
   for (const Result& sweep : sweeps) {
     if (sweep.cases.empty()) continue;
     for (const Verdict& verdict : sweep.cases.front().verdicts) {

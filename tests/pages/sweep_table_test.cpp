@@ -1,0 +1,58 @@
+// Where techniques start to pay, from published sweeps.
+#include "common/pages/sweep_table.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/files.h"
+
+#include "tests/support/sample.h"
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+Result swept(const std::vector<std::pair<int64_t, double>>& points) {
+  Result sweep = sample_result();
+  const CaseResult one = sweep.cases[0];
+  sweep.cases.clear();
+  for (const auto& [value, ratio] : points) {
+    CaseResult c = one;
+    c.sweep = SweepPoint{"length", value};
+    std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
+    c.verdicts[0].speed = {ratio > 1.05 ? "FASTER" : "SLOWER", ratio, ratio - 0.01, ratio + 0.01};
+    c.verdicts[0].memory = {value > 100 ? "SMALLER" : "SAME", value > 100 ? 0.5 : 1.0};
+    sweep.cases.push_back(c);
+  }
+  return sweep;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(SweepTable, SaysWhereATechniquePays) {
+  const std::string table = sweeps_markdown({swept({{8, 0.5}, {32, 1.1}, {128, 2.0}})});
+  EXPECT_TRUE(has(table, "| length 8, 32, 128 | 0.500x to 2.00x | 32, 128 | 1.00x to 0.500x | 128 |")) << table;
+}
+
+TEST(SweepTable, EverywhereAndNowhereAreWords) {
+  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 1.5}, {32, 1.1}})}), "| everywhere |"));
+  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 0.5}, {32, 0.9}})}), "| nowhere |"));
+}
+
+TEST(SweepTable, OnePointIsNoSweep) {
+  EXPECT_EQ(sweeps_markdown({swept({{8, 0.5}})}), "");
+  EXPECT_EQ(sweeps_markdown({}), "");
+}
+
+TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
+  const test::Scratch scratch;
+  const std::filesystem::path root = scratch.path();
+  std::filesystem::create_directories(root / "results" / "box" / "sweeps");
+  write_result(root / "results" / "box" / "sweeps" / "30_length.json", swept({{8, 0.5}, {32, 0.9}}));
+  EXPECT_EQ(published_sweeps(root, "box").size(), 1U);
+  EXPECT_TRUE(published_sweeps(root, "another").empty());
+  write_atomically(root / "results" / "box" / "sweeps" / "31_length.json", "{");
+  EXPECT_THROW(published_sweeps(root, "box"), FileError);
+}
+
+}  // namespace
+}  // namespace tenfold

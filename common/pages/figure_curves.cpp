@@ -310,8 +310,10 @@ std::optional<Figure> sweep_figure(const std::vector<CaseResult>& cases, const s
                       {"color", {{"field", "colour"}, {"type", "nominal"}, {"scale", nullptr}}},
                       {"text", {{"field", "text"}, {"type", "nominal"}}}}}});
   if (const auto crossing = crossover(points, log_axis); crossing && numbers) {
-    const std::string text =
-        std::string(crossing->second ? "faster above about " : "faster below about ") + human_number(crossing->first);
+    // Between two points the crossover is a guess: two digits are all it can be known to.
+    const double digit = std::pow(10, std::floor(std::log10(crossing->first)) - 1);
+    const std::string text = std::string(crossing->second ? "faster above about " : "faster below about ") +
+                             human_number(std::round(crossing->first / digit) * digit);
     alt += "; " + text;
     layers.push_back(
         {{"data", rows({{{"x", crossing->first}, {"text", text}}})},

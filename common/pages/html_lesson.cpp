@@ -119,7 +119,7 @@ std::string charts(const CaseResult& c) {
     }
   }
   std::vector<StackedBar> splits;
-  std::vector<Line> losses, qualities;
+  std::vector<Line> losses, qualities, memories;
   for (const VariantResult& variant : c.variants) {
     if (variant.split) {
       const Split& s = *variant.split;
@@ -127,6 +127,8 @@ std::string charts(const CaseResult& c) {
                         human_seconds(s.data + s.host + s.device + s.copy + s.communication),
                         {s.data, s.host, s.device, s.copy, s.communication}});
     }
+    if (variant.timeline)
+      memories.push_back({variant.name, {variant.timeline->bytes.begin(), variant.timeline->bytes.end()}});
     if (!variant.losses.empty()) losses.push_back({variant.name, variant.losses});
     if (variant.curves) qualities.push_back({variant.name, mean_curve(*variant.curves)});
   }
@@ -138,6 +140,13 @@ std::string charts(const CaseResult& c) {
   if (!splits.empty())
     out += "<h4>Where the time of one step goes</h4>" +
            stacked_chart(splits, {"waiting for data", "host", "device", "copies", "communication"});
+  const LineAxes step = {.what = "bytes alive over one step",
+                         .first = "first operator",
+                         .last = "last operator",
+                         .from_zero = true,
+                         .text_of = human_bytes};
+  if (const std::string chart = line_chart(memories, step); !chart.empty())
+    out += "<h4>Bytes alive over one step: the highest point is the peak</h4>" + chart;
   if (const std::string chart = line_chart(losses); !chart.empty())
     out += "<h4>Loss over the same steps: equal lines mean equal training</h4>" + chart;
   if (const std::string chart = line_chart(qualities); !chart.empty())

@@ -68,13 +68,19 @@ std::string code_block(const fs::path& page, const Arguments& arguments) {
          "\n</details>\n";
 }
 
-/// Without the comment above it, and without its name, which differs anyway.
+/// Without the comment above it, and without its name, which differs anyway; the signature on one line, because where
+/// its second line begins depends on the name.
 std::string body_of(const std::string& definition, const std::string& symbol) {
   std::istringstream in(definition);
   std::string out;
   for (std::string line; std::getline(in, line);) {
     if (out.empty() && line.starts_with("//")) continue;
     out += line + "\n";
+  }
+  size_t body = out.find(") {");
+  for (size_t at = out.find('\n', out.find('(')); body != std::string::npos && at < body; at = out.find('\n', at)) {
+    out.replace(at, out.find_first_not_of(" \n", at) - at, " ");
+    body = out.find(") {");
   }
   const size_t name = out.find(symbol);
   return name == std::string::npos ? out : out.replace(name, symbol.size(), "step");
@@ -106,10 +112,9 @@ std::string claims_part(const std::string& kind, const Page& page) {
     throw std::invalid_argument("elsewhere: this page is no lesson's");
   }
   const std::string lesson = page.path.parent_path().filename().string();
-  std::string text = kind == "claims" ? claims_line(ledger, lesson, page.published, "../../docs/claims.md")
-                                      : elsewhere_table(ledger, lesson);
-  if (text.empty()) throw std::invalid_argument(kind + ": docs/claims.json has no row for " + lesson);
-  return text;
+  // Nothing for a lesson without rows: a copied one has the comments and is a lesson all the same.
+  return kind == "claims" ? claims_line(ledger, lesson, page.published, "../../docs/claims.md")
+                          : elsewhere_table(ledger, lesson);
 }
 
 std::string printed_block(const fs::path& root, const std::vector<Result>& published, const Arguments& arguments) {

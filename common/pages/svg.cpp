@@ -181,7 +181,7 @@ std::string stacked_chart(const std::vector<StackedBar>& bars, const std::vector
   return out + "</svg>";
 }
 
-std::string line_chart(const std::vector<Line>& lines) {
+std::string line_chart(const std::vector<Line>& lines, const LineAxes& axes) {
   double low = 0, high = 0;
   size_t longest = 0;
   for (const Line& line : lines) {
@@ -192,22 +192,26 @@ std::string line_chart(const std::vector<Line>& lines) {
     }
   }
   if (longest < 2) return "";
+  if (axes.from_zero) low = std::min(low, 0.0);
   if (high - low < 1e-12) low -= 0.5, high += 0.5;
   const double left = 70, right = kWidth - kText, top = 8, bottom = 130, height = 152;
-  const auto x = [&](size_t i) {
-    return left + (right - left) * static_cast<double>(i) / static_cast<double>(longest - 1);
+  // Lines of other lengths end where the longest does: they are the same step, cut into fewer points.
+  const auto x = [&](size_t i, size_t points) {
+    return left + (right - left) * static_cast<double>(i) / static_cast<double>(std::max<size_t>(points, 2) - 1);
   };
+  const auto value_text = [&](double value) { return axes.text_of ? axes.text_of(value) : human_number(value); };
   const auto y = [&](double value) { return bottom - (bottom - top) * (value - low) / (high - low); };
-  std::string out = open(std::max(height, 20 + 18 * static_cast<double>(lines.size())), "loss over steps");
+  std::string out = open(std::max(height, 20 + 18 * static_cast<double>(lines.size())), axes.what);
   out += line(left, top, left, bottom, "axis") + line(left, bottom, right, bottom, "axis");
-  out += text_at(left - 6, top + 6, human_number(high), "end", "dim") +
-         text_at(left - 6, bottom, human_number(low), "end", "dim");
-  out += text_at(right, bottom + 16, "step " + std::to_string(longest), "end", "dim") +
-         text_at(left, bottom + 16, "step 1", "start", "dim");
+  out += text_at(left - 6, top + 6, value_text(high), "end", "dim") +
+         text_at(left - 6, bottom, value_text(low), "end", "dim");
+  out += text_at(right, bottom + 16, axes.last.empty() ? "step " + std::to_string(longest) : axes.last, "end", "dim") +
+         text_at(left, bottom + 16, axes.first, "start", "dim");
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string kind = "line" + std::to_string(i % 6);
     std::string points;
-    for (size_t j = 0; j < lines[i].values.size(); ++j) points += num(x(j)) + "," + num(y(lines[i].values[j])) + " ";
+    for (size_t j = 0; j < lines[i].values.size(); ++j)
+      points += num(x(j, lines[i].values.size())) + "," + num(y(lines[i].values[j])) + " ";
     out += "<polyline points=\"" + points + "\" class=\"" + kind + "\"><title>" + escape_html(lines[i].name) +
            "</title></polyline>";
     const double row = 14 + 18 * static_cast<double>(i);

@@ -29,8 +29,14 @@ struct Line {
   std::string name;
   std::vector<double> values;
 };
-/// Lines over the step number, in classes line0, line1, ...; empty text when no line has two points.
-std::string line_chart(const std::vector<Line>& lines);
+struct LineAxes {
+  std::string what = "loss over steps";            ///< for screen readers
+  std::string first = "step 1", last = "";         ///< below the ends; the last step's number when empty
+  bool from_zero = false;                          ///< else from the lowest value
+  std::string (*text_of)(double value) = nullptr;  ///< of the upright axis; human_number when null
+};
+/// Lines from left to right, in classes line0, line1, ...; empty text when no line has two points.
+std::string line_chart(const std::vector<Line>& lines, const LineAxes& axes = {});
 
 struct WorkPoint {
   std::string name;

@@ -32,9 +32,11 @@ Row row_of(const Result& sweep, const std::string& technique) {
   if (all.size() < 2) return {};
   const auto ends = [](const Row& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
   const CaseResult& c = sweep.cases.front();
+  // A point's name is the case's with the value behind it: "gpt length=8".
+  const std::string name = c.name.substr(0, c.name.rfind(" " + c.sweep->setting + "="));
   Row row = {sweep.lesson.substr(0, 2) + " " + sweep.title,
              technique,
-             c.name,
+             name,
              c.sweep->setting + " " + joined(all),
              ends(speeds),
              where(faster, all.size()),

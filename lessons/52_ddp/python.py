@@ -1,5 +1,7 @@
 """Lesson 52 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
+import itertools
+
 import torch
 
 # region ddp
@@ -7,12 +9,16 @@ import contextlib
 
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
-
-# Once: ddp = DistributedDataParallel(model), with buckets of bucket_cap_mb=25 by default; data through
-# DataLoader(dataset, batch, sampler=sampler) with sampler = DistributedSampler(dataset).
-# Each epoch: sampler.set_epoch(epoch), or all epochs have the same order.
+from torch.utils.data import DataLoader, DistributedSampler
 
 
+def own_share(dataset, rows, epoch, **sampler_options):  # rows: of this rank, the global batch divided by the ranks
+    sampler = DistributedSampler(dataset, **sampler_options)  # without it all ranks train on the same samples
+    sampler.set_epoch(epoch)  # or all epochs have the same order
+    return DataLoader(dataset, batch_size=rows, sampler=sampler)
+
+
+# Once: ddp = DistributedDataParallel(model), with buckets of bucket_cap_mb=25 by default.
 def update(ddp, optimizer, ids, targets, micro_batches):  # this rank's rows of the batch
     optimizer.zero_grad()
     total = 0.0
@@ -38,9 +44,12 @@ def run_rank(rank, ranks, folder, workloads, settings, seed):
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
     work = workloads.GptTraining(settings, seed)
     ddp = DistributedDataParallel(work.model, bucket_cap_mb=settings["bucket_kib"] / 1024)
+    length = work.length
+    rows = (len(work.text) - 1) // length  # sequences, one behind the other
+    dataset = torch.utils.data.TensorDataset(work.text[:rows * length].view(rows, length),
+                                             work.text[1:rows * length + 1].view(rows, length))
     losses = []
-    for _ in range(UPDATES):
-        ids, targets = (rows.chunk(ranks)[rank] for rows in work.next_batch())
+    for ids, targets in itertools.islice(own_share(dataset, settings["batch"] // ranks, epoch=0, seed=seed), UPDATES):
         losses.append(update(ddp, work.optimizer, ids, targets, settings["micro_batches"]))
     torch.save(losses, f"{folder}/{rank}.pt")
     torch.distributed.barrier()

@@ -78,6 +78,13 @@ TEST_F(Generated, AChangeIsShownAsOne) {
           "```diff\n // lesson.cpp, from plain() to better()\n int step(int a) {\n   a += 1;\n\n+  a *= 2;\n   return "
           "a;\n }\n```\n"))
       << page("lessons/30_gradient_accumulation/README.md");
+  // Where a signature breaks depends on the name, and is no change.
+  write(
+      "lessons/30_gradient_accumulation/lesson.cpp",
+      "int plain(int a,\n          int b) {\n  return a;\n}\nint better(int a,\n           int b) {\n  return b;\n}\n");
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"),
+                  " int step(int a, int b) {\n-  return a;\n+  return b;\n }\n"))
+      << page("lessons/30_gradient_accumulation/README.md");
   write("lessons/30_gradient_accumulation/README.md",
         "<!-- tenfold:begin diff lesson.cpp plain -->\n<!-- tenfold:end -->\n");
   EXPECT_TRUE(has(complaint(), "diff needs a file and two symbols"));

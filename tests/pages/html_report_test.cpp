@@ -132,6 +132,29 @@ TEST(RooflineChart, StaysInsideItsFrame) {
   EXPECT_EQ(roofline_chart({}, 1, 1), "");
 }
 
+TEST(HtmlReport, ShowsWhatIsAliveOverAStepWhereItIsKnown) {
+  Result result = sample_result();
+  const std::string heading = "Bytes alive over one step";
+  EXPECT_EQ(html_report({result}).find(heading), std::string::npos);
+  result.cases[0].variants[0].timeline = Timeline{{1 << 20, 3 << 20, 2 << 20}, {"forward", "forward", "backward"}};
+  result.cases[0].variants[1].timeline = Timeline{{1 << 20, 2 << 20}, {"forward", "backward"}};
+  const std::string page = html_report({result});
+  EXPECT_NE(page.find(heading), std::string::npos);
+  EXPECT_NE(page.find(">3.00 MiB<"), std::string::npos);
+  EXPECT_EQ(unbalanced(page), "");
+}
+
+TEST(LineChart, AShorterLineEndsWhereTheLongestDoes) {
+  const std::string chart = line_chart({{"many", {0, 1, 2, 3, 4}}, {"few", {0, 4}}}, {.from_zero = true});
+  std::vector<std::string> ends;
+  for (size_t at = chart.find("points=\""); at != std::string::npos; at = chart.find("points=\"", at + 1)) {
+    const std::string points = chart.substr(at + 8, chart.find('"', at + 8) - at - 8);
+    ends.push_back(points.substr(points.rfind(' ', points.size() - 2) + 1));
+  }
+  ASSERT_EQ(ends.size(), 2U) << chart;
+  EXPECT_EQ(ends[0], ends[1]) << chart;
+}
+
 TEST(HtmlReport, NothingMeasuredIsAPageToo) {
   const std::string page = html_report({}, {{"30_gradient_accumulation", "interrupted before it started"}});
   EXPECT_NE(page.find("interrupted before it started"), std::string::npos);

@@ -18,6 +18,7 @@ Result swept(const std::vector<std::pair<int64_t, double>>& points) {
   for (const auto& [value, ratio] : points) {
     CaseResult c = one;
     c.sweep = SweepPoint{"length", value};
+    c.name = "gpt length=" + std::to_string(value);
     std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
     c.verdicts[0].speed = {ratio > 1.05 ? "FASTER" : "SLOWER", ratio, ratio - 0.01, ratio + 0.01};
     c.verdicts[0].memory = {value > 100 ? "SMALLER" : "SAME", value > 100 ? 0.5 : 1.0};
@@ -30,7 +31,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST(SweepTable, SaysWhereATechniquePays) {
   const std::string table = sweeps_markdown({swept({{8, 0.5}, {32, 1.1}, {128, 2.0}})});
-  EXPECT_TRUE(has(table, "| length 8, 32, 128 | 0.500x to 2.00x | 32, 128 | 1.00x to 0.500x | 128 |")) << table;
+  EXPECT_TRUE(has(table, "| gpt | length 8, 32, 128 | 0.500x to 2.00x | 32, 128 | 1.00x to 0.500x | 128 |")) << table;
 }
 
 TEST(SweepTable, EverywhereAndNowhereAreWords) {

@@ -182,6 +182,20 @@ std::optional<std::pair<double, bool>> crossover(const std::vector<Point>& point
   return std::nullopt;
 }
 
+/// From which point on, or up to which, all intervals are above 1: between two points nothing was measured.
+std::string decided_text(const std::vector<Point>& points, bool rising) {
+  std::vector<const Point*> from_fast;
+  for (const Point& point : points) from_fast.push_back(&point);
+  if (rising) std::reverse(from_fast.begin(), from_fast.end());
+  const Point* last = nullptr;
+  for (const Point* point : from_fast) {
+    if (!point->low || *point->low <= 1) break;
+    last = point;
+  }
+  if (!last) return "crosses 1";
+  return (rising ? "faster from " : "faster up to ") + last->value;
+}
+
 struct Drawn {
   std::string name;
   FigureColour colour;
@@ -310,10 +324,7 @@ std::optional<Figure> sweep_figure(const std::vector<CaseResult>& cases, const s
                       {"color", {{"field", "colour"}, {"type", "nominal"}, {"scale", nullptr}}},
                       {"text", {{"field", "text"}, {"type", "nominal"}}}}}});
   if (const auto crossing = crossover(points, log_axis); crossing && numbers) {
-    // Between two points the crossover is a guess: two digits are all it can be known to.
-    const double digit = std::pow(10, std::floor(std::log10(crossing->first)) - 1);
-    const std::string text = std::string(crossing->second ? "faster above about " : "faster below about ") +
-                             human_number(std::round(crossing->first / digit) * digit);
+    const std::string text = decided_text(points, crossing->second);
     alt += "; " + text;
     layers.push_back(
         {{"data", rows({{{"x", crossing->first}, {"text", text}}})},

@@ -141,7 +141,7 @@ std::optional<Figure> split_figure(const CaseResult& c) {
   const Json y = row_axis(count);
   const Json x = quantity("x", {{"domain", {0, longest / seconds}}, {"nice", false}},
                           {{"title", unit + " in one step"}, {"tickCount", 6}, {"grid", false}});
-  Json spec = start("Where one step's time goes", "case " + c.name);
+  Json spec = start("Where one step's time goes", "case " + c.name + "; a separate pass, read the shares");
   spec["width"] = kFigureWidth, spec["height"] = 72 * count;
   spec["layer"] = {{{"data", rows(out.bars)},
                     {"mark", {{"type", "rect"}, {"x2Offset", -2}}},  // a gap between neighbours

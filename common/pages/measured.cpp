@@ -98,7 +98,8 @@ std::string split(const CaseResult& c) {
     rows.back().insert(rows.back().begin(), variant.name);
   }
   if (rows.size() == 1) return "";
-  return "\n<details><summary>Where the time goes</summary>\n\n" + table_of(rows) + "\n</details>\n";
+  return "\n<details><summary>Where the time goes (a few steps of a separate pass: read the shares)</summary>\n\n" +
+         table_of(rows) + "\n</details>\n";
 }
 
 std::string comparison(const CaseResult& c) {
@@ -266,6 +267,11 @@ std::string survey(const CaseResult& c) {
   return out + below(c);
 }
 
+constexpr const char* kHowToRead =
+    " Speed is the median of paired ratios with its 95 % interval, not the quotient of the two rates. Noise: two "
+    "identical "
+    "baselines get an interval, too; how far its farther end is from 1.";
+
 std::string heading(const Result& result, const std::string& hash_now, const std::string& method) {
   const bool stale = result.code_hash != hash_now;
   const std::string preset =
@@ -274,10 +280,8 @@ std::string heading(const Result& result, const std::string& hash_now, const std
          (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
          markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
          (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
-         ", version " + std::to_string(result.lesson_version) + preset +
-         ". Speed is the median of paired ratios with its 95 % interval, not the quotient of two rates; noise is the "
-         "same of two identical baselines. [All words](" +
-         method + ").\n";
+         ", version " + std::to_string(result.lesson_version) + preset + "." + (result.is_survey() ? "" : kHowToRead) +
+         " [All words](" + method + ").\n";
 }
 
 }  // namespace

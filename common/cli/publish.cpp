@@ -94,6 +94,9 @@ std::string objection_to_place(const Result& result, const std::string& file, bo
   const std::string& setting = result.cases.front().sweep->setting;
   if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return c.sweep->setting == setting; }))
     return "sweeps more than one setting";
+  const auto case_of = [&](const CaseResult& c) { return c.name.substr(0, c.name.rfind(" " + setting + "=")); };
+  if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return case_of(c) == case_of(result.cases[0]); }))
+    return "sweeps more than one case";
   if (file != sweep_file(result.lesson, setting)) return "holds the sweep " + sweep_file(result.lesson, setting);
   if (result.cases.size() < 2 || result.cases.size() > kMostSweepPoints)
     return "has " + std::to_string(result.cases.size()) + (result.cases.size() == 1 ? " point" : " points") +

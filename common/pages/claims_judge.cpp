@@ -65,6 +65,8 @@ const Note* note_of(const CaseResult& c, const std::string& variant, const std::
 }
 
 Finding judge_note(const Claim& claim, const ClaimTest& test, const CaseResult& c) {
+  const VariantResult* variant = variant_of(c, test.technique);
+  if (variant && variant->status == "skipped") return {Says::missing, "skipped"};
   const Note* note = note_of(c, test.technique, test.note);
   if (!note) return {Says::missing, "not noted"};
   if (test.against.empty()) {

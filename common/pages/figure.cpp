@@ -1,5 +1,7 @@
 #include "common/pages/figure.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <stdexcept>
@@ -114,6 +116,7 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
     const fs::path file = root / "results" / machine / "sweeps" / (lesson.substr(0, 2) + "_" + wanted.about + ".json");
     if (machine.empty() || !fs::exists(file)) return std::nullopt;
     const Result sweep = read_result(file);
+    if (sweep.lesson != lesson) return std::nullopt;  // of another with this number
     if (!sweep.cases.empty()) require_technique(sweep.cases.front(), wanted.technique);
     const auto figure = sweep_figure(sweep.cases, wanted.technique);
     if (!figure) return std::nullopt;
@@ -155,8 +158,7 @@ std::map<fs::path, std::string> draw_figures(const std::vector<PageFigure>& figu
                                              const fs::path& script) {
   nlohmann::json specs = nlohmann::json::object();
   for (const PageFigure& figure : figures) specs[figure.file.string()] = figure.figure.spec;
-  const fs::path wanted =
-      fs::temp_directory_path() / ("tenfold-figures-" + sha256(specs.dump()).substr(0, 16) + ".json");
+  const fs::path wanted = fs::temp_directory_path() / ("tenfold-figures-" + std::to_string(getpid()) + ".json");
   write_atomically(wanted, specs.dump());
   std::string drawn, said;
   const End end = run_child(

@@ -134,7 +134,7 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
       }
     }
     out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";
-    const std::string sweeps = sweeps_markdown(published_sweeps(root, id));
+    const std::string sweeps = sweeps_markdown(published_sweeps(root, id), root);
     if (!sweeps.empty())
       out +=
           "### Where it starts to pay\n\nEach technique over one setting, from the first value to the last; FASTER and "

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/markdown.h"
 #include "common/pages/table.h"
+#include "common/result/code_hash.h"
 
 namespace tenfold {
 namespace {
@@ -12,17 +14,36 @@ namespace {
 namespace fs = std::filesystem;
 using Row = std::vector<std::string>;
 
-/// "everywhere", "nowhere", or the values.
-std::string where(const Row& values, size_t points) {
+/// "everywhere", "nowhere", or the values; "-" where nothing was measured, "not decided" where no verdict was reached.
+std::string where(const Row& values, size_t decided, size_t points, bool measured) {
+  if (!measured) return "-";
+  if (decided == 0) return "not decided";
   if (values.empty()) return "nowhere";
   return values.size() == points ? "everywhere" : joined(values);
 }
 
-Row row_of(const Result& sweep, const std::string& technique) {
+bool is_decided(const std::string& label) {
+  return label == "FASTER" || label == "SLOWER" || label == "SAME" || label == "SMALLER" || label == "LARGER";
+}
+
+double number_of(const SettingValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
+  const auto* real = std::get_if<double>(&value);
+  return real ? *real : 0;  // words keep their order
+}
+
+Row row_of(const Result& sweep, const std::string& technique, bool stale) {
   Row all, faster, smaller, speeds, memories;
-  for (const CaseResult& c : sweep.cases) {
+  size_t speeds_decided = 0, memories_decided = 0;
+  std::vector<CaseResult> points = sweep.cases;
+  std::stable_sort(points.begin(), points.end(), [](const CaseResult& a, const CaseResult& b) {
+    return number_of(a.sweep->value) < number_of(b.sweep->value);
+  });
+  for (const CaseResult& c : points) {
     const Verdict* verdict = verdict_of(c, technique);
-    if (!verdict || !c.sweep) continue;
+    if (!verdict) continue;
+    speeds_decided += is_decided(verdict->speed.label) ? 1 : 0;
+    memories_decided += is_decided(verdict->memory.label) ? 1 : 0;
     all.push_back(to_string(c.sweep->value));
     if (verdict->speed.label == "FASTER") faster.push_back(all.back());
     if (verdict->memory.label == "SMALLER") smaller.push_back(all.back());
@@ -34,14 +55,14 @@ Row row_of(const Result& sweep, const std::string& technique) {
   const CaseResult& c = sweep.cases.front();
   // A point's name is the case's with the value behind it: "gpt length=8".
   const std::string name = c.name.substr(0, c.name.rfind(" " + c.sweep->setting + "="));
-  Row row = {sweep.lesson.substr(0, 2) + " " + sweep.title,
+  Row row = {sweep.lesson.substr(0, 2) + " " + sweep.title + (stale ? " (stale)" : ""),
              technique,
              name,
              c.sweep->setting + " " + joined(all),
              ends(speeds),
-             where(faster, all.size()),
+             where(faster, speeds_decided, all.size(), !speeds.empty()),
              ends(memories),
-             where(smaller, all.size())};
+             where(smaller, memories_decided, all.size(), !memories.empty())};
   for (std::string& cell : row) cell = markdown_cell(cell);
   return row;
 }
@@ -57,16 +78,22 @@ std::vector<Result> published_sweeps(const fs::path& root, const std::string& ma
   std::sort(files.begin(), files.end());
   std::vector<Result> sweeps;
   sweeps.reserve(files.size());
-  for (const fs::path& file : files) sweeps.push_back(read_result(file));
+  for (const fs::path& file : files) {
+    sweeps.push_back(read_result(file));
+    for (const CaseResult& c : sweeps.back().cases) {
+      if (!c.sweep) throw FileError(file.string() + ": case '" + c.name + "' is no point of a sweep");
+    }
+  }
   return sweeps;
 }
 
-std::string sweeps_markdown(const std::vector<Result>& sweeps) {
+std::string sweeps_markdown(const std::vector<Result>& sweeps, const fs::path& root) {
   std::vector<Row> rows = {{"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};
   for (const Result& sweep : sweeps) {
     if (sweep.cases.empty()) continue;
+    const bool stale = sweep.code_hash != code_hash(root / "lessons" / sweep.lesson);
     for (const Verdict& verdict : sweep.cases.front().verdicts) {
-      if (Row row = row_of(sweep, verdict.technique); !row.empty()) rows.push_back(std::move(row));
+      if (Row row = row_of(sweep, verdict.technique, stale); !row.empty()) rows.push_back(std::move(row));
     }
   }
   return rows.size() > 1 ? markdown_table(rows) : "";

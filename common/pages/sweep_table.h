@@ -9,11 +9,12 @@
 
 namespace tenfold {
 
-/// Every results/<machine>/sweeps/*.json below `root`, by lesson. Throws FileError for a damaged one.
+/// Every results/<machine>/sweeps/*.json below `root`, by lesson. Throws FileError for a damaged one, and
+/// for one that holds anything but points of a sweep.
 std::vector<Result> published_sweeps(const std::filesystem::path& root, const std::string& machine);
 
 /// A row for each technique of each sweep: its speed and memory at both ends, and at which values it is FASTER or
-/// SMALLER. Empty without sweeps.
-std::string sweeps_markdown(const std::vector<Result>& sweeps);
+/// SMALLER. Sweeps of lessons whose code in `root` has changed since are marked stale. Empty without sweeps.
+std::string sweeps_markdown(const std::vector<Result>& sweeps, const std::filesystem::path& root);
 
 }  // namespace tenfold

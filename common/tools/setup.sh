@@ -175,21 +175,25 @@ kernel_requirements() {
   [ -n "$(toolkit)" ] || cat "$root/common/tools/requirements-kernels.txt"
 }
 install_kernel_packages() { install_pinned "$(kernel_requirements)"; }
-install_test_tools() {
-  install_pinned "$(cat "$root/common/tools/requirements-test.txt")"
-  install_test_browser || echo "no browser: the test of the report is skipped; to run it: sudo apt-get install chromium"
-}
+install_test_tools() { install_pinned "$(cat "$root/common/tools/requirements-test.txt")"; }
 
-# The report is tested in a real browser. Wanted, never required.
+has_browser() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
+# The report is tested in a real browser. Wanted, never required: without one that test is skipped, and says so.
 install_test_browser() {
   local privilege=""
-  ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null || return 0
   command -v apt-get >/dev/null && [ -z "${TENFOLD_OFFLINE:-}" ] || return 1
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null && sudo -n true 2>/dev/null || return 1
     privilege="sudo -n"
   fi
-  $privilege env DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -q --no-install-recommends chromium
+  $privilege apt-get update -q
+  $privilege env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends chromium
+}
+want_test_browser() {
+  ! has_browser || return 0
+  say "[2/6] a browser, for the test of the report ..."
+  install_test_browser >"$log_dir/install_test_browser.log" 2>&1 ||
+    say "    none: that test is skipped; to run it: sudo apt-get install chromium"
 }
 
 install_pinned() {
@@ -386,7 +390,8 @@ set_up() {
   once 1/6 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
   once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
-  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright) and a browser" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright)" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  [ -z "$tools" ] || want_test_browser
   [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   if [ -n "$data" ]; then
     [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*

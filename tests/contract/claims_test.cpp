@@ -74,11 +74,14 @@ TEST(ClaimsLedger, PagesOfItsLessonsShowTheRows) {
     const auto of_lesson = [&](const auto& row) { return row.lesson == name; };
     const auto& claims = the_ledger().claims;
     const auto& elsewhere = the_ledger().elsewhere;
-    EXPECT_EQ(shows("claims"), std::any_of(claims.begin(), claims.end(), of_lesson))
-        << name << "/README.md: '<!-- tenfold:begin claims -->' after \"Before this:\" belongs there exactly when "
-        << "docs/claims.json has a claim for the lesson";
-    EXPECT_EQ(shows("elsewhere"), std::any_of(elsewhere.begin(), elsewhere.end(), of_lesson))
-        << name << "/README.md: '<!-- tenfold:begin elsewhere -->' at the end of What it brings";
+    // A copied lesson has the comments before it has rows: they stay empty.
+    if (std::any_of(claims.begin(), claims.end(), of_lesson))
+      EXPECT_TRUE(shows("claims")) << name
+                                   << "/README.md: '<!-- tenfold:begin claims -->' after \"Before this:\", since "
+                                   << "docs/claims.json has a claim for the lesson";
+    if (std::any_of(elsewhere.begin(), elsewhere.end(), of_lesson))
+      EXPECT_TRUE(shows("elsewhere")) << name
+                                      << "/README.md: '<!-- tenfold:begin elsewhere -->' at the end of What it brings";
   }
   EXPECT_NE(test::read_text(kSource / "docs/claims.md").find("<!-- tenfold:begin claims -->"), std::string::npos);
 }

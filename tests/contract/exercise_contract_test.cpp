@@ -70,7 +70,7 @@ TEST_P(EveryExercise, HintsBeginTheirLine) {
   const std::string check = read("check.cpp");
   size_t hints = 0;
   for (size_t at = check.find("hint:"); at != std::string::npos; at = check.find("hint:", at + 1)) {
-    const bool begins = check[at - 1] == '"' || check.substr(at - 2, 2) == "\\n";
+    const bool begins = at > 1 && (check[at - 1] == '"' || check.substr(at - 2, 2) == "\\n");
     EXPECT_TRUE(begins && check.substr(at, 6) == "hint: ")
         << name() << ": " << check.substr(at - std::min<size_t>(at, 30), 60);
     ++hints;

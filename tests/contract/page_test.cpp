@@ -99,8 +99,7 @@ TEST_P(EveryPage, LetsTheReaderGuessAndSaysHowToRead) {
   EXPECT_TRUE(has(sections["Try it"], "./tenfold exercise ")) << "the exercise";
 }
 
-INSTANTIATE_TEST_SUITE_P(Lessons, EveryPage, testing::ValuesIn(pages()), [](const auto& page) {
-  return "L" + page.param.parent_path().filename().string().substr(0, 2);
-});
+INSTANTIATE_TEST_SUITE_P(Lessons, EveryPage, testing::ValuesIn(pages()),
+                         [](const auto& page) { return "L" + page.param.parent_path().filename().string(); });
 
 }  // namespace

@@ -27,21 +27,34 @@ Result swept(const std::vector<std::pair<int64_t, double>>& points) {
   return sweep;
 }
 
+const std::filesystem::path kNowhere = "/nowhere";  // no lesson has the code that was measured
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SweepTable, SaysWhereATechniquePays) {
-  const std::string table = sweeps_markdown({swept({{8, 0.5}, {32, 1.1}, {128, 2.0}})});
+  const std::string table = sweeps_markdown({swept({{32, 1.1}, {8, 0.5}, {128, 2.0}})}, kNowhere);
   EXPECT_TRUE(has(table, "| gpt | length 8, 32, 128 | 0.500x to 2.00x | 32, 128 | 1.00x to 0.500x | 128 |")) << table;
 }
 
 TEST(SweepTable, EverywhereAndNowhereAreWords) {
-  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 1.5}, {32, 1.1}})}), "| everywhere |"));
-  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 0.5}, {32, 0.9}})}), "| nowhere |"));
+  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 1.5}, {32, 1.1}})}, kNowhere), "| everywhere |"));
+  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 0.5}, {32, 0.9}})}, kNowhere), "| nowhere |"));
+}
+
+TEST(SweepTable, WhatWasNotDecidedIsNotNowhere) {
+  Result sweep = swept({{8, 1.02}, {32, 1.03}});
+  for (CaseResult& c : sweep.cases) {
+    c.verdicts[0].speed.label = "AMBIGUOUS";
+    c.verdicts[0].memory = {};
+  }
+  const std::string table = sweeps_markdown({sweep}, kNowhere);
+  EXPECT_TRUE(has(table, "| 1.02x to 1.03x | not decided | - | - |")) << table;
+  EXPECT_TRUE(has(table, "(stale)")) << table;
 }
 
 TEST(SweepTable, OnePointIsNoSweep) {
-  EXPECT_EQ(sweeps_markdown({swept({{8, 0.5}})}), "");
-  EXPECT_EQ(sweeps_markdown({}), "");
+  EXPECT_EQ(sweeps_markdown({swept({{8, 0.5}})}, kNowhere), "");
+  EXPECT_EQ(sweeps_markdown({}, kNowhere), "");
 }
 
 TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
@@ -53,6 +66,8 @@ TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
   EXPECT_TRUE(published_sweeps(root, "another").empty());
   write_atomically(root / "results" / "box" / "sweeps" / "31_length.json", "{");
   EXPECT_THROW(published_sweeps(root, "box"), FileError);
+  write_result(root / "results" / "box" / "sweeps" / "31_length.json", sample_result());
+  EXPECT_THROW(published_sweeps(root, "box"), FileError) << "no points of a sweep";
 }
 
 }  // namespace

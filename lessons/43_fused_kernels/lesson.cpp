@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   return run(
       argc, argv,
       {.title = "Fused kernels",
-       .question = "How much of a training step is memory traffic of small operators that a fused kernel saves?",
+       .question = "How much slower and larger is a training step whose small operators are not fused?",
        .workload = "gpt",
        .version = 2,
        .core = true,

@@ -14,16 +14,16 @@ run_bench() {
       -h|--help)
         echo "usage: ./tenfold bench [--peers] [NAME...]; NAME: ${known[*]:-none}"
         return 0 ;;
-      -*) usage_error "bench: $1 is no option" "./tenfold bench [--peers] [NAME...]" ;;
+      -*) refuse "bench: $1 is no option" "./tenfold bench [--peers] [NAME...]" ;;
       *)
         name=${1%_bench}
-        [[ " ${known[*]:-} " == *" $name "* ]] || usage_error "bench: there is no benchmark $1" "name some of: ${known[*]:-none}"
+        [[ " ${known[*]:-} " == *" $name "* ]] || refuse "bench: there is no benchmark $1" "name some of: ${known[*]:-none}"
         names+=("$name") ;;
     esac
     shift
   done
   for name in ${names[@]+"${names[@]}"}; do
-    [ -z "$peers" ] || [ -e "$root/bench/peers/$name.py" ] || usage_error "bench: $name has no Python twin" "leave out --peers"
+    [ -z "$peers" ] || [ -e "$root/bench/peers/$name.py" ] || refuse "bench: $name has no Python twin" "leave out --peers"
   done
   [ ${#names[@]} -gt 0 ] || names=(${known[@]+"${known[@]}"})
 
@@ -50,9 +50,4 @@ run_bench() {
     [ "$status" = 77 ] || [ "$status" = 0 ] || worst=$status
   done
   return "$worst"
-}
-
-usage_error() {
-  say "tenfold: $1; to fix: $2"
-  exit 2
 }

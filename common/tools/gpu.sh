@@ -3,12 +3,6 @@
 
 pack_limit_mib=60
 
-# Bad input: one line, exit code 2.
-refuse() {
-  say "tenfold: $1; to fix: $2"
-  exit 2
-}
-
 # --- gpu-pack ----------------------------------------------------------------------------------------------------
 gpu_pack_usage() {
   cat <<TEXT

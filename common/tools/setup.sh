@@ -11,6 +11,12 @@ fail() {
   exit 3
 }
 
+# The same for a word that nobody knows: exit code 2.
+refuse() {
+  say "tenfold: $1; to fix: $2"
+  exit 2
+}
+
 on_terminal() { [ -t 2 ] && [ -z "${CI:-}" ]; }
 
 # step NUMBER TITLE FUNCTION [PATIENCE]: run FUNCTION with its output in a log, showing its last line (or a line each 30 s in a
@@ -343,6 +349,20 @@ lessons_named() {
     done
     [ "${#found[@]}" != 1 ] || echo "${found[0]}"
   done
+}
+
+setup_usage() {
+  cat <<'TEXT'
+usage: ./tenfold setup [WHAT]
+  lessons    every lesson: all that ./tenfold tour --all needs (without WHAT, too)
+  core       the lessons of ./tenfold tour
+  kernels    the exercises that are kernels: neither LibTorch nor data
+  driver     only what reads results and lists lessons
+  bench      the benchmarks
+  tests      everything, and what the tests need
+  NAME       one lesson, by number or name
+Every other command sets up by itself what it needs; this does it before.
+TEXT
 }
 
 # The exercises that are kernels, without LibTorch, nvcc and data: in a build folder of their own, in minutes.

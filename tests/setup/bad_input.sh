@@ -31,12 +31,15 @@ expect "no network during set-up" 3 'tenfold: "Python packages.*failed; to fix: 
 check "a failed step leaves no stamp" "! ls '$work/tree/build/setup' 2>/dev/null | grep -q install_python_packages"
 
 # What can be answered without a set-up is.
-for command in "" --help help "bench --help" "test --help"; do
+for command in "" --help help "bench --help" "test --help" "setup --help"; do
   output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold $command 2>&1); status=$?
   expect "./tenfold $command before any set-up" 0 '/tenfold '
 done
 output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold bench nosuch 2>&1); status=$?
 expect "an unknown benchmark before any set-up" 2 'there is no benchmark nosuch; to fix: '
+
+output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup nosuch 2>&1); status=$?
+expect "setting up what there is not" 2 "there is no 'nosuch'; to fix: "
 
 fetch "$work/none"
 expect "no network for the data" 1 'tenfold-advice: put .* or unset TENFOLD_OFFLINE'

@@ -22,7 +22,11 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -Xclang -include -Xclang CMakeFiles/tenfold_pch.dir/cmake_pch.hxx -x c++-header)
   set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
   # The header names the files that it was made of. Through /proc/self/cwd, Ninja's folder, they are the own clone's in each.
-  set_target_properties(tenfold_pch PROPERTIES CXX_COMPILER_LAUNCHER "env;PWD=/proc/self/cwd;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  # Not in a packed tree: its libraries lie in it, Ninja would read /proc/self/cwd/../../third_party as /proc/third_party, and
+  # everything would be built again by every call.
+  if(NOT IS_DIRECTORY ${TENFOLD_THIRD_PARTY})
+    set_target_properties(tenfold_pch PROPERTIES CXX_COMPILER_LAUNCHER "env;PWD=/proc/self/cwd;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
 endif()
 
 # tenfold_uses_torch(TARGET): links LibTorch and shares the precompiled header.

@@ -5,9 +5,12 @@ import torch
 from torch.utils.data import DataLoader
 
 
-def batches_on(device, dataset, **order):  # order: batch_size=64, shuffle=True
-    loader = DataLoader(dataset, **order, num_workers=1, persistent_workers=True,
-                        pin_memory=device.type == "cuda")  # the default is False
+def loader_of(dataset, device, **order):  # made once, or its workers start again in each epoch. order: batch_size=64, ...
+    return DataLoader(dataset, **order, num_workers=1, persistent_workers=True,
+                      pin_memory=device.type == "cuda")  # the default is False
+
+
+def batches_on(device, loader):
     for batch in loader:
         # From page-locked memory the host goes on at once. From ordinary memory non_blocking=True is accepted, too, and
         # the host waits. Back from the GPU it is dangerous: synchronise before the host reads what arrives.
@@ -22,5 +25,6 @@ def train(workloads, twin, settings, seed):
     work = workloads.ConvNetTraining(settings, seed)
     order = iter(lambda: work.batches.draw().tolist(), None)
     dataset = torch.utils.data.TensorDataset(*workloads.fashion_mnist())
-    for images, labels in batches_on(torch.device("cpu"), dataset, batch_sampler=order):
+    cpu = torch.device("cpu")
+    for images, labels in batches_on(cpu, loader_of(dataset, cpu, batch_sampler=order)):
         yield work.update(workloads.normalise_images(images), labels)

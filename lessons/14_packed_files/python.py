@@ -9,14 +9,17 @@ from torch.utils.data import Dataset
 
 class PackedImages(Dataset):
     def __init__(self, path, offsets, labels, shape, transform):  # shape: (H, W, 3), of every image
-        with open(path, "rb") as file:  # mapped, not read; workers that are forked share the pages
-            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.path, self.bytes = path, None
         self.offsets, self.labels, self.shape, self.transform = offsets, labels, shape, transform
 
     def __len__(self):
         return len(self.offsets)
 
-    def __getitem__(self, i):  # frombuffer copies nothing: do not write to it. A slice of self.bytes would be a copy
+    def __getitem__(self, i):
+        if self.bytes is None:  # mapped, not read, by each worker: a map cannot be sent to one that is not forked
+            with open(self.path, "rb") as file:
+                self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # frombuffer copies nothing: do not write to it. A slice of self.bytes would be a copy.
         size = self.shape[0] * self.shape[1] * self.shape[2]
         image = torch.frombuffer(self.bytes, dtype=torch.uint8, count=size, offset=self.offsets[i]).view(self.shape)
         return self.transform(image, i), self.labels[i]

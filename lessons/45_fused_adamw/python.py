@@ -10,7 +10,8 @@ def make_optimizer(parameters, technique):
         return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, foreach=False)
     if technique == "foreach":  # the default on CUDA: few launches, temporaries as large as the parameters
         return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, foreach=True)
-    # Never the default. CUDA and CPU; a GradScaler hands it the scale, so unscaling costs no pass of its own.
+    # Never the default. CUDA and CPU. A GradScaler hands it the scale and the infinity flag as tensors: the host does not
+    # wait for the flag. The check for infinities still reads all gradients.
     return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2, fused=True)
 # endregion
 

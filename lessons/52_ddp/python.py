@@ -12,14 +12,20 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 
-def own_share(dataset, rows, epoch, **sampler_options):  # rows: of this rank, the global batch divided by the ranks
-    sampler = DistributedSampler(dataset, **sampler_options)  # without it all ranks train on the same samples
-    sampler.set_epoch(epoch)  # or all epochs have the same order
+def own_share(dataset, rows, **sampler_options):  # rows: of this rank, the global batch divided by the ranks
+    sampler = DistributedSampler(dataset, **sampler_options)  # without it every rank reads the whole data set
     return DataLoader(dataset, batch_size=rows, sampler=sampler)
 
 
-# Once: ddp = DistributedDataParallel(model), with buckets of bucket_cap_mb=25 by default.
+def batches(loader, epochs):
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)  # or all epochs have the same order
+        yield from loader
+
+
+# Once: ddp = DistributedDataParallel(model), with buckets of bucket_cap_mb=25 by default (the first has 1 MiB).
 def update(ddp, optimizer, ids, targets, micro_batches):  # this rank's rows of the batch
+    assert len(ids) % micro_batches == 0  # chunk() may return fewer parts: then no backward() would be synchronised
     optimizer.zero_grad()
     total = 0.0
     for i, (x, y) in enumerate(zip(ids.chunk(micro_batches), targets.chunk(micro_batches))):
@@ -49,7 +55,8 @@ def run_rank(rank, ranks, folder, workloads, settings, seed):
     dataset = torch.utils.data.TensorDataset(work.text[:rows * length].view(rows, length),
                                              work.text[1:rows * length + 1].view(rows, length))
     losses = []
-    for ids, targets in itertools.islice(own_share(dataset, settings["batch"] // ranks, epoch=0, seed=seed), UPDATES):
+    loader = own_share(dataset, settings["batch"] // ranks, seed=seed)
+    for ids, targets in itertools.islice(batches(loader, epochs=1), UPDATES):
         losses.append(update(ddp, work.optimizer, ids, targets, settings["micro_batches"]))
     torch.save(losses, f"{folder}/{rank}.pt")
     torch.distributed.barrier()

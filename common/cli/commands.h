@@ -84,4 +84,7 @@ std::filesystem::path out_folder(const std::string& chosen);
 /// out/report.html; in the chosen folder when there is one.
 std::filesystem::path report_page(const std::filesystem::path& out, const std::string& chosen);
 
+/// Sweeps for the report: those below `out`, and of those published for `machine` the others. Throws FileError.
+std::vector<Result> report_sweeps(const std::filesystem::path& out, const std::string& machine);
+
 }  // namespace tenfold::cli

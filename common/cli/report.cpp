@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
 #include "common/pages/generated.h"
 #include "common/pages/html_report.h"
+#include "common/pages/sweep_table.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"
@@ -59,7 +61,7 @@ int page_for_this_machine(const std::string& out_option) {
     if (!there) not_run.emplace_back(lesson.name, "not measured yet; run: ./tenfold run " + lesson.number());
   }
   const fs::path page = report_page(out, out_option);
-  write_atomically(page, html_report(results, not_run));
+  write_atomically(page, html_report(results, not_run, report_sweeps(out, results.front().machine.id)));
   std::cout << shown(page) << "\n";
   return 0;
 }
@@ -68,6 +70,23 @@ int page_for_this_machine(const std::string& out_option) {
 
 fs::path report_page(const fs::path& out, const std::string& chosen) {
   return (chosen.empty() ? out.parent_path() : out) / "report.html";
+}
+
+std::vector<Result> report_sweeps(const fs::path& out, const std::string& machine) {
+  std::vector<Result> sweeps = sweeps_in(out / kSweepsFolder);
+  const auto names = [](const Result& sweep) {
+    std::set<std::string> all;  // the points of one sweep have the case and the setting in their names
+    for (const CaseResult& c : sweep.cases) all.insert(c.sweep->setting + " " + c.name.substr(0, c.name.rfind(' ')));
+    return std::pair(sweep.lesson, all);
+  };
+  const size_t local = sweeps.size();
+  for (Result& published : published_sweeps(source_folder(), machine)) {
+    const auto end = sweeps.begin() + static_cast<std::ptrdiff_t>(local);
+    if (std::none_of(sweeps.begin(), end, [&](const Result& own) { return names(own) == names(published); }))
+      sweeps.push_back(std::move(published));
+  }
+  std::stable_sort(sweeps.begin(), sweeps.end(), [](const Result& a, const Result& b) { return a.lesson < b.lesson; });
+  return sweeps;
 }
 
 int report(const ReportOptions& options) {

@@ -181,10 +181,16 @@ int tour(const TourOptions& options) {
                 (done.end.problem.empty() ? "" : "; log: " + shown(start.output_file)));
     all.push_back(std::move(done));
   }
+  std::vector<Result> sweeps;
+  try {
+    sweeps = report_sweeps(out, results.empty() ? "" : results.front().machine.id);
+  } catch (const FileError& error) {
+    display.say("no sweeps in the report: " + one_line(error.what()));
+  }
   display.clear();
 
   const fs::path page = report_page(out, options.out);
-  write_atomically(page, html_report(results, not_run));
+  write_atomically(page, html_report(results, not_run, sweeps));
   const bool stopped = asked_to_stop();
   if (options.json) {
     std::cout << as_json(all, results, options, page, stopped).dump(1) << "\n";

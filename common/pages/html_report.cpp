@@ -7,7 +7,9 @@
 #include <set>
 
 #include "common/base/text.h"
+#include "common/pages/html_kernels.h"
 #include "common/pages/html_lesson.h"
+#include "common/pages/html_sweeps.h"
 #include "common/pages/report_template.h"
 #include "common/pages/svg.h"
 #include "common/pages/table.h"
@@ -262,7 +264,8 @@ std::string filled(const std::string& text, const std::map<std::string, std::str
 // Charts are our own SVG and not Vega's: they are there without scripts and on paper, a tour needs neither Python nor a
 // bundle of a megabyte that set-up would have to fetch, and a row of the table and its interval cannot come apart.
 std::string html_report(const std::vector<Result>& results,
-                        const std::vector<std::pair<std::string, std::string>>& not_run) {
+                        const std::vector<std::pair<std::string, std::string>>& not_run,
+                        const std::vector<Result>& sweeps) {
   const std::vector<Row> rows = rows_of(results);
   std::string lessons, lesson_options, label_options, absent;
   for (const Result& result : results) lessons += lesson_section(result);
@@ -286,6 +289,8 @@ std::string html_report(const std::vector<Result>& results,
                                   {"verdicts", all_verdicts(rows)},
                                   {"not_run", absent},
                                   {"roofline", roofline(results)},
+                                  {"sweeps", sweeps_section(sweeps, results)},
+                                  {"kernels", kernels_section(results)},
                                   {"lessons", lessons}});
 }
 

@@ -148,14 +148,6 @@ std::string training(const CaseResult& c) {
   return caption(c, metric_text(c)) + table_of(rows) + below(c);
 }
 
-/// "reduce.cuh:31 global load" is "global load, worst line": a look has many lines, and their numbers change with every
-/// edit of the kernel. `./tenfold kernel` shows them line by line.
-std::string without_line(const std::string& thing) {
-  static const std::regex line(R"(^\S+\.cuh:\d+ (.+)$)");
-  std::smatch match;
-  return std::regex_match(thing, match, line) ? match[1].str() + ", worst line" : thing;
-}
-
 /// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
 /// unit.
 std::string common_unit(const CaseResult& c, const std::string& thing) {
@@ -285,6 +277,12 @@ std::string heading(const Result& result, const std::string& hash_now, const std
 }
 
 }  // namespace
+
+std::string without_line(const std::string& thing) {
+  static const std::regex line(R"(^\S+\.cuh:\d+ (.+)$)");
+  std::smatch match;
+  return std::regex_match(thing, match, line) ? match[1].str() + ", worst line" : thing;
+}
 
 bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 

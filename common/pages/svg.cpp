@@ -147,6 +147,48 @@ std::string ratio_chart(const std::vector<RatioBar>& bars) {
   return out + "</svg>";
 }
 
+std::string ratio_curve(const std::vector<CurvePoint>& points, const CurveAxes& axes) {
+  if (points.size() < 2) return "";
+  constexpr double kAll = 440, kLeft = 50, kRight = kAll - 22, kTop = 10, kBottom = 172, kHeight = 212;
+  const auto place = [&](double at) { return axes.is_log ? std::log(at) : at; };
+  const double first = place(points.front().at), last = std::max(place(points.back().at), first + 1e-9);
+  const auto x = [&](double at) { return kLeft + 14 + (kRight - kLeft - 14) * (place(at) - first) / (last - first); };
+  const auto y = [&](double ratio) {
+    return kBottom - (kBottom - kTop) * std::log(ratio / axes.low) / std::log(axes.high / axes.low);
+  };
+  std::string out = "<svg class=\"curve\" viewBox=\"0 0 " + num(kAll) + " " + num(kHeight) +
+                    "\" role=\"img\" aria-label=\"" + escape_html(axes.what) + "\">";
+  out += line(kLeft, kTop, kLeft, kBottom, "axis") + line(kLeft, kBottom, kRight, kBottom, "axis") +
+         line(kLeft, y(1), kRight, y(1), "unit") + text_at(kLeft - 8, y(1) + 4, "1x", "end");
+  double above = -1;  // rounded ticks may be equal, or beyond the axis
+  for (const double tick : axes.ticks) {
+    if (tick < axes.low || tick > axes.high || std::abs(y(tick) - y(1)) < 13 || std::abs(y(tick) - above) < 13)
+      continue;
+    above = y(tick);
+    out += line(kLeft - 4, y(tick), kLeft, y(tick), "axis") +
+           text_at(kLeft - 8, y(tick) + 4, human_number(tick) + "x", "end", "dim");
+  }
+  std::string corners, marks;
+  double free = 0;  // names stand right of here
+  for (const CurvePoint& point : points) {
+    const double at = x(point.at);
+    corners += num(at) + "," + num(y(point.ratio)) + " ";
+    marks += line(at, y(point.low), at, y(point.high), "whisker") +
+             line(at - 4, y(point.low), at + 4, y(point.low), "whisker") +
+             line(at - 4, y(point.high), at + 4, y(point.high), "whisker") + "<circle" + attr("cx", at) +
+             attr("cy", y(point.ratio)) + " r=\"4.5\" class=\"" + point.kind + "\"><title>" +
+             escape_html(axes.setting + " " + point.value + ": " + human_ratio(point.ratio, point.low, point.high)) +
+             "</title></circle>";
+    out += line(at, kBottom, at, kBottom + 4, "axis");
+    const double half = 3.8 * static_cast<double>(display_width(point.value));
+    if (at - half < free) continue;
+    free = at + half + 8;
+    out += text_at(at, kBottom + 18, point.value, "middle", "dim");
+  }
+  return out + "<polyline points=\"" + corners + "\" class=\"curve\"/>" + marks +
+         text_at(kRight, kBottom + 36, axes.setting, "end", "dim") + "</svg>";
+}
+
 std::string stacked_chart(const std::vector<StackedBar>& bars, const std::vector<std::string>& labels) {
   double longest = 0;
   for (const StackedBar& bar : bars) {

@@ -18,6 +18,22 @@ std::string interval_mark(const RatioBar& bar, double far);
 /// Horizontal bars from 1 on a logarithmic axis, each with its interval as a whisker and its ratio in words.
 std::string ratio_chart(const std::vector<RatioBar>& bars);
 
+/// A point of a sweep: where it stands on the axis, and what was typed there.
+struct CurvePoint {
+  std::string value;
+  double at = 0, ratio = 1, low = 1, high = 1;
+  std::string kind;  ///< as of RatioBar
+};
+struct CurveAxes {
+  std::string what, setting;  ///< for screen readers; below the axis
+  bool is_log = false;        ///< the setting's axis; that of ratios always is
+  double low = 1, high = 1;   ///< ends of the axis of ratios
+  std::vector<double> ticks;  ///< on it; 1 has a line of its own
+};
+/// Ratios over a setting, from the lowest `at` to the highest, with intervals and the line at 1x. Names of points that
+/// would cover each other are left out. Empty text with fewer than two points.
+std::string ratio_curve(const std::vector<CurvePoint>& points, const CurveAxes& axes);
+
 struct StackedBar {
   std::string name, total;
   std::vector<double> parts;  ///< one per label

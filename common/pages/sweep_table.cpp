@@ -69,10 +69,10 @@ Row row_of(const Result& sweep, const std::string& technique, bool stale) {
 
 }  // namespace
 
-std::vector<Result> published_sweeps(const fs::path& root, const std::string& machine) {
+std::vector<Result> sweeps_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(root / "results" / machine / "sweeps", none)) {
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -85,6 +85,10 @@ std::vector<Result> published_sweeps(const fs::path& root, const std::string& ma
     }
   }
   return sweeps;
+}
+
+std::vector<Result> published_sweeps(const fs::path& root, const std::string& machine) {
+  return sweeps_in(root / "results" / machine / "sweeps");
 }
 
 std::string sweeps_markdown(const std::vector<Result>& sweeps, const fs::path& root) {

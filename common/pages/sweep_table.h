@@ -9,8 +9,11 @@
 
 namespace tenfold {
 
-/// Every results/<machine>/sweeps/*.json below `root`, by lesson. Throws FileError for a damaged one, and
-/// for one that holds anything but points of a sweep.
+/// Every .json in `folder`, by name; none where there is no such folder. Throws FileError for a damaged one, and for
+/// one that holds anything but points of a sweep.
+std::vector<Result> sweeps_in(const std::filesystem::path& folder);
+
+/// Those in results/<machine>/sweeps below `root`.
 std::vector<Result> published_sweeps(const std::filesystem::path& root, const std::string& machine);
 
 /// A row for each technique of each sweep: its speed and memory at both ends, and at which values it is FASTER or

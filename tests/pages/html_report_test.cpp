@@ -103,7 +103,19 @@ TEST(HtmlReport, EscapesEveryText) {
     c.verdicts[i].technique = c.variants[i + 1].name;
     if (c.verdicts[i].agreement) c.verdicts[i].agreement->rule = evil;
   }
-  const std::string page = html_report({result}, {{evil, evil}});
+  Result sweep = result, kernels = result;
+  for (int64_t point : {1, 2}) {
+    CaseResult swept = c;
+    swept.sweep = SweepPoint{evil, evil + std::to_string(point)};
+    swept.name = evil + " " + evil + "=" + std::to_string(point);
+    for (Verdict& verdict : swept.verdicts) verdict.speed = {evil, 1, 0.9, 1.1};
+    sweep.cases.push_back(swept);
+  }
+  kernels.lesson = "40" + evil;
+  kernels.cases[0].kind = "survey";
+  const std::string page = html_report({result, kernels}, {{evil, evil}}, {sweep});
+  EXPECT_NE(page.find("<table class=\"counts\">"), std::string::npos);
+  EXPECT_NE(page.find("<svg class=\"curve\""), std::string::npos);
   EXPECT_EQ(count(page, "<script"), 1u);  // the page's own
   EXPECT_EQ(page.find(evil), std::string::npos);
   EXPECT_GT(count(page, "&lt;script&gt;&quot;&#39;&amp;"), 20u);
@@ -153,6 +165,112 @@ TEST(LineChart, AShorterLineEndsWhereTheLongestDoes) {
   }
   ASSERT_EQ(ends.size(), 2U) << chart;
   EXPECT_EQ(ends[0], ends[1]) << chart;
+}
+
+/// Points of a sweep of `length`, each with this ratio and an interval of 0.05 to both sides.
+Result swept(const std::vector<std::pair<int64_t, double>>& points) {
+  Result sweep = sample_result();
+  const CaseResult one = sweep.cases[0];
+  sweep.cases.clear();
+  for (const auto& [value, ratio] : points) {
+    CaseResult c = one;
+    c.sweep = SweepPoint{"length", value};
+    c.name = "gpt length=" + std::to_string(value);
+    std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
+    c.verdicts[0].speed = {ratio > 1 ? "FASTER" : "SLOWER", ratio, ratio - 0.05, ratio + 0.05};
+    sweep.cases.push_back(c);
+  }
+  return sweep;
+}
+
+std::vector<double> numbers_of(const std::string& svg, const std::string& name) {
+  std::vector<double> values;
+  for (size_t at = svg.find(name); at != std::string::npos; at = svg.find(name, at + 1))
+    values.push_back(std::stod(svg.substr(at + name.size())));
+  return values;
+}
+
+TEST(RatioCurve, StaysInsideItsFrameAndAFasterPointIsHigher) {
+  const CurveAxes axes = {
+      .what = "w", .setting = "length", .is_log = true, .low = 0.01, .high = 100, .ticks = {0.1, 10, 10, 120}};
+  const std::string curve =
+      ratio_curve({{"1", 1, 0.02, 0.011, 0.5, "slower"}, {"4096", 4096, 50, 1, 99, "faster"}}, axes);
+  for (const char* name : {" x=\"", " x1=\"", " x2=\"", " cx=\""}) {
+    for (const double x : numbers_of(curve, name)) EXPECT_TRUE(x >= 0 && x <= 440) << curve;
+  }
+  for (const char* name : {" y=\"", " y1=\"", " y2=\"", " cy=\""}) {
+    for (const double y : numbers_of(curve, name)) EXPECT_TRUE(y >= 0 && y <= 212) << curve;
+  }
+  const std::vector<double> xs = numbers_of(curve, " cx=\""), ys = numbers_of(curve, " cy=\"");
+  ASSERT_EQ(ys.size(), 2u);
+  EXPECT_LT(xs[0], xs[1]);
+  EXPECT_GT(ys[0], ys[1]);
+  EXPECT_EQ(count(curve, "class=\"unit\""), 1u) << "the line at 1x";
+  EXPECT_EQ(count(curve, ">1x<"), 1u);
+  EXPECT_EQ(count(curve, ">10x<") + count(curve, ">10.0x<"), 1u) << "a tick is drawn once";
+  EXPECT_EQ(count(curve, ">120x<"), 0u);
+  EXPECT_EQ(count(curve, "class=\"whisker\""), 6u) << "a bar with two ends for each interval";
+  EXPECT_EQ(ratio_curve({{"1", 1, 2, 1, 3, "open"}}, axes), "");
+}
+
+TEST(RatioCurve, NamesOfPointsDoNotCoverEachOther) {
+  const std::string curve =
+      ratio_curve({{"1000", 1000, 2, 1, 3, "open"}, {"1001", 1001, 2, 1, 3, "open"}, {"2000", 2000, 2, 1, 3, "open"}},
+                  {.setting = "s", .low = 0.5, .high = 4});
+  EXPECT_EQ(count(curve, ">1000<") + count(curve, ">2000<"), 2u);
+  EXPECT_EQ(count(curve, ">1001<"), 0u);
+}
+
+TEST(HtmlReport, SweepsAreCurvesWithTheirNumbersBelow) {
+  const std::string none = html_report({sample_result()});
+  EXPECT_NE(none.find("No sweep was measured"), std::string::npos);
+  const std::string page = html_report({sample_result()}, {}, {swept({{32, 1.5}, {8, 0.5}, {128, 2}})});
+  EXPECT_EQ(count(page, "<svg class=\"curve\""), 1u);
+  const size_t low = page.find("<th scope=\"row\" class=\"n\">8</th>"), high = page.find(">128</th>");
+  EXPECT_TRUE(low < high && high != std::string::npos) << "points are not in order of the setting";
+  EXPECT_NE(page.find("FASTER 1.50x <span class=\"whole\">[1.45, 1.55]</span>", low), std::string::npos);
+  EXPECT_EQ(page.find("measured with other code"), std::string::npos);
+  EXPECT_EQ(unbalanced(page), "");
+}
+
+TEST(HtmlReport, ASweepOfOtherCodeSaysSo) {
+  Result sweep = swept({{8, 0.5}, {32, 1.5}});
+  sweep.code_hash = std::string(64, 'c');
+  EXPECT_NE(html_report({sample_result()}, {}, {sweep}).find("measured with other code"), std::string::npos);
+}
+
+TEST(HtmlReport, APointWithoutARatioIsInTheTableAlone) {
+  Result sweep = swept({{8, 0.5}, {32, 1.5}, {64, 2}});
+  sweep.cases[1].verdicts[0].speed = {"INVALID", {}, {}, {}};
+  const std::string page = html_report({}, {}, {sweep});
+  const size_t figure = page.find("<figure>");
+  EXPECT_EQ(count(page.substr(figure), "<circle"), 2u);
+  EXPECT_NE(page.find("INVALID", figure), std::string::npos);
+  EXPECT_EQ(page.find("href=\"#30_gradient_accumulation\"", figure), std::string::npos) << "a link to no section";
+}
+
+TEST(HtmlReport, RungsOfAKernelStandBelowEachOther) {
+  Result result = sample_result();
+  result.lesson = "43_fused", result.title = "Fused";
+  CaseResult& c = result.cases[0];
+  c.kind = "survey", c.verdicts.clear();
+  c.variants.resize(2);
+  c.variants[0].name = "eager", c.variants[1].name = "ours";
+  c.variants[0].notes = {{"softmax", {32, "bytes/element"}}};
+  c.variants[1].notes = {{"softmax, rung 0", {128, "bytes/element"}},
+                         {"softmax, rung 1", {8, "bytes/element"}},
+                         {"a.cuh:1 global load", {4, "sectors/request"}},
+                         {"a.cuh:9 global load", {32, "sectors/request"}},
+                         {"modelled on an H100, not measured", {2e-7, "s"}}};
+  const std::string page = html_report({result});
+  const std::string table = page.substr(page.find("<table class=\"counts\">"), 3000);
+  for (const char* part : {">softmax, bytes/element</th>", ">eager</th>", ">ours, rung 0</th>", ">ours, rung 1</th>",
+                           ">128</td>", ">global load, worst line, sectors/request</th>", ">32</td>", ">200 ns</td>"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << " in " << table;
+  }
+  EXPECT_EQ(unbalanced(page), "");
+  result.lesson = "10_other";  // surveys of other chapters count no kernel
+  EXPECT_EQ(count(html_report({result}), "<table class=\"counts\">"), 0u);
 }
 
 TEST(HtmlReport, NothingMeasuredIsAPageToo) {

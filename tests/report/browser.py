@@ -1,6 +1,7 @@
 """Opens a report in a real browser: filters and sorting work, the console stays silent, no request leaves the file.
 Usage: browser.py DRIVER RESULTS [SCREENSHOTS]. Exit code 77 where playwright or a browser is missing."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -33,7 +34,7 @@ def shown(page):
     return page.locator("#all-verdicts tbody tr:visible")
 
 
-def with_script(context, file, shots):
+def with_script(context, file, sweeps, shots):
     page = context.new_page()
     problems, requests = [], []
     page.on("console", lambda message: problems.append(message.text))
@@ -74,6 +75,7 @@ def with_script(context, file, shots):
     broken = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
                            ".filter(h => !document.getElementById(h.slice(1)))")
     check(broken == [], f"links lead nowhere: {broken}")
+    sweeps_and_kernels(page, sweeps)
     check(problems == [], f"the console says {problems}")
     check(requests == [file.as_uri()], f"the page asks for {requests}")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -82,13 +84,49 @@ def with_script(context, file, shots):
     if shots:
         page.reload()
         page.screenshot(path=shots / "narrow.png")
+        for part in ("sweeps", "kernels"):
+            page.evaluate(f"document.getElementById('{part}').scrollIntoView()")
+            page.screenshot(path=shots / f"narrow_{part}.png")
         page.set_viewport_size({"width": 1200, "height": 900})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.screenshot(path=shots / f"{scheme}.png")
             page.locator("#roofline").scroll_into_view_if_needed()
             page.screenshot(path=shots / f"{scheme}_full.png", full_page=True)
+            for part in ("sweeps", "kernels"):
+                page.evaluate(f"document.getElementById('{part}').scrollIntoView()")
+                page.screenshot(path=shots / f"{scheme}_{part}.png")
+        page.emulate_media(media="print", color_scheme="dark")
+        page.set_viewport_size({"width": 720, "height": 1000})
+        for part in ("sweeps", "kernels"):
+            page.evaluate(f"document.getElementById('{part}').scrollIntoView()")
+            page.screenshot(path=shots / f"print_{part}.png")
         page.pdf(path=shots / "print.pdf", print_background=True)
+
+
+def sweeps_and_kernels(page, sweeps):
+    """A picture stands next to the numbers that it shows; tables that scroll can be reached with the keyboard."""
+    check(page.locator("figure").count() == sweeps > 0, f"{page.locator('figure').count()} of {sweeps} sweeps are shown")
+    for figure in page.locator("figure").all():
+        name = figure.locator("figcaption b").inner_text()
+        dots = figure.locator("svg.curve circle")
+        ratios = figure.locator("tbody td:nth-child(2)").all_inner_texts()
+        check(dots.count() == sum("x [" in ratio for ratio in ratios) >= 2, f"{name}: not a dot for each ratio")
+        check(figure.locator("svg.curve line.unit").count() == 1, f"{name}: there is no line at 1x")
+        middle = figure.locator("svg.curve line.unit").bounding_box()["y"]
+        for dot, ratio in zip(dots.all(), (ratio for ratio in ratios if "x [" in ratio)):
+            box, value = dot.bounding_box(), float(ratio.split("x [")[0].split()[-1])
+            above = box["y"] + box["height"] / 2 < middle
+            check(above == (value > 1) or abs(value - 1) < 0.01, f"{name}: {ratio} is on the wrong side of 1x")
+            check(ratio.split()[-3].removesuffix("x") in dot.locator("title").text_content(),
+                  f"{name}: the hint of a dot is not its row's: {ratio}")
+        check(figure.locator("svg.curve").get_attribute("role") == "img", f"{name}: no picture to a screen reader")
+    tables = page.locator(".wide:has(> table.counts)")
+    lessons = {link.get_attribute("href") for link in tables.locator("caption a").all()}
+    check({"#40_coalescing", "#41_shared_memory", "#42_gemm_ladder"} <= lessons, f"kernels are missing: {lessons}")
+    for table in tables.all():
+        table.focus()
+        check(table.evaluate("all => all === document.activeElement"), "a wide table cannot be scrolled by keyboard")
 
 
 def labelled(page, label):
@@ -111,11 +149,17 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for source in Path(results).glob("*.json"):
             shutil.copy(source, folder)
+        # Published sweeps are shown as they are; one that also lies among the results is shown once.
+        published = sorted(Path(results).glob("sweeps/*.json"))
+        sweeps = sum(len(json.loads(source.read_text())["cases"][0]["verdicts"]) for source in published)
+        (Path(folder) / "sweeps").mkdir()
+        for source in published[:1]:
+            shutil.copy(source, Path(folder) / "sweeps")
         subprocess.run([driver, "report", "--out", folder], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
         file = Path(folder) / "report.html"
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-            with_script(browser.new_context(viewport={"width": 1200, "height": 900}), file, shots)
+            with_script(browser.new_context(viewport={"width": 1200, "height": 900}), file, sweeps, shots)
             without_script(browser, file)
             browser.close()
     print("the report works in " + chromium)

@@ -16,7 +16,7 @@ namespace {
 /// "LayerNorm, rung 2" is ("rung 2", "LayerNorm"), "rung 0, T = 64: requests" is ("rung 0", "T = 64: requests"): rungs
 /// stand below each other, and next to what other variants noted of the same thing.
 std::pair<std::string, std::string> split_rung(const std::string& thing) {
-  static const std::regex last(R"(^(.+), (rung \d+)$)"), first(R"(^(rung \d+), (.+)$)");
+  static const std::regex last(R"(^(.+), (rung \d+[^,]*)$)"), first(R"(^(rung \d+[^,]*), (.+)$)");
   std::smatch match;
   if (std::regex_match(thing, match, last)) return {match[2], match[1]};
   if (std::regex_match(thing, match, first)) return {match[1], match[2]};
@@ -65,6 +65,11 @@ struct Counts {
   }
 };
 
+/// A heading that may break after "wavefronts/": these words decide how wide a column is.
+std::string breakable(const std::string& text) {
+  return std::regex_replace(escape_html(text), std::regex("/"), "/<wbr>");
+}
+
 std::string table(const Result& result, const CaseResult& c) {
   const Counts counts(c);
   if (counts.rows.empty()) return "";
@@ -75,7 +80,7 @@ std::string table(const Result& result, const CaseResult& c) {
                     "<br>" + escape_html(settings_text(c)) +
                     "</caption><thead><tr><th scope=\"col\">kernel or rung</th>";
   for (const std::string& column : counts.columns)
-    out += "<th scope=\"col\" class=\"n\">" + escape_html(counts.heading(column)) + "</th>";
+    out += "<th scope=\"col\" class=\"n\">" + breakable(counts.heading(column)) + "</th>";
   out += "</tr></thead><tbody>";
   for (const std::string& row : counts.rows) {
     out += "<tr><th scope=\"row\">" + escape_html(row) + "</th>";

@@ -81,6 +81,13 @@ def with_script(context, file, sweeps, shots):
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     page.set_viewport_size({"width": 400, "height": 800})
     check(page.evaluate(wide) <= 0, "at 400 pixels the page scrolls sideways")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 with margins of 1 cm
+    for table in page.locator("figure table, table.counts").all():
+        box = table.bounding_box()
+        check(box["x"] + box["width"] <= 718, f"on paper a table is cut off: {table.locator('caption').inner_text()}")
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 400, "height": 800})
     if shots:
         page.reload()
         page.screenshot(path=shots / "narrow.png")

@@ -156,6 +156,13 @@ std::string format_columns(const std::vector<std::vector<std::string>>& rows, co
   return out;
 }
 
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlank);
+  return first == std::string_view::npos ? std::string()
+                                         : std::string(text.substr(first, text.find_last_not_of(kBlank) - first + 1));
+}
+
 std::string joined(const std::vector<std::string>& words, const std::string& separator) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenfold {
@@ -29,6 +30,9 @@ std::string one_line(const std::string& text);
 /// heading. A first cell that is too wide gets a line of its own.
 std::string format_columns(const std::vector<std::vector<std::string>>& rows, const std::string& alignment,
                            size_t width = 120, size_t indent = 2);
+
+/// Without spaces, tabs and line breaks at both ends.
+std::string trimmed(std::string_view text);
 
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& words, const std::string& separator = ", ");

@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFold = "<details><summary>Second hint</summary>";
 
-std::string trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of("\n");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of("\n") - first + 1);
-}
-
 }  // namespace
 
 Task task_of(const std::string& readme) {

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "common/base/text.h"
+
 namespace tenfold {
 namespace {
 
@@ -13,10 +15,7 @@ constexpr const char* kHead = "| folder | holds | includes | LibTorch |";
 std::vector<std::string> cells_of(const std::string& row) {
   std::vector<std::string> cells;
   std::istringstream text(row.substr(1));
-  for (std::string cell; std::getline(text, cell, '|');) {
-    const size_t first = cell.find_first_not_of(' ');
-    cells.push_back(first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
-  }
+  for (std::string cell; std::getline(text, cell, '|');) cells.push_back(trimmed(cell));
   return cells;
 }
 

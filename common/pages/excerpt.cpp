@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "common/base/text.h"
+
 namespace tenfold {
 namespace {
 
@@ -181,11 +183,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-std::string trimmed(const std::string& line) {
-  const size_t first = line.find_first_not_of(" \t\r");
-  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
 size_t indentation(const std::string& line) { return std::min(line.find_first_not_of(' '), line.size()); }

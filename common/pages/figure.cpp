@@ -21,11 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStamp = "<!-- tenfold figure ";
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
 /// "large batch" is "large_batch" in a file's name.
 std::string file_part(std::string name) {
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

@@ -19,11 +19,6 @@ constexpr const char* kClose = " -->";
 constexpr const char* kEnd = "<!-- / -->";
 constexpr const char* kNote = "note ";
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
 [[noreturn]] void refuse(const std::string& spec, const std::string& what) {
   throw std::invalid_argument("value " + spec + ": " + what);
 }

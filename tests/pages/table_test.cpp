@@ -180,6 +180,13 @@ TEST(Humanize, TextKeepsItsWidth) {
   EXPECT_EQ(one_line(" a\n\tb\x1b c \n"), "a b c");
 }
 
+TEST(Humanize, TrimmedTextHasNoBlankEnds) {
+  EXPECT_EQ(trimmed(" \t two words \r\n"), "two words");
+  EXPECT_EQ(trimmed("as it is"), "as it is");
+  EXPECT_EQ(trimmed("\n\t "), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(Humanize, NearestWord) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(nearest("tuor", {"tour", "run"}), "tour");

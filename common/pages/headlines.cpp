@@ -2,22 +2,22 @@
 
 #include "common/base/text.h"
 #include "common/pages/html_lesson.h"
+#include "common/pages/markdown.h"
 #include "common/pages/table.h"
 
 namespace tenfold {
 namespace {
 
-struct Chosen {
-  const CaseResult* c = nullptr;
-  const VariantResult* variant = nullptr;
-  const Verdict* verdict = nullptr;
-};
+std::string speed_of(const Verdict& verdict) {
+  return verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed);
+}
 
-/// The headline's verdict where the lesson names one that was measured; else the first that is meant to be right.
-Chosen headline_of(const Result& result) {
-  Chosen first;
+}  // namespace
+
+HeadlineVerdict headline_of(const Result& result, std::optional<bool> gpu) {
+  HeadlineVerdict first;
   for (const CaseResult& c : result.cases) {
-    if (c.kind == "survey") continue;
+    if (c.kind == "survey" || (gpu && is_on_gpu(c) != *gpu)) continue;
     for (const Verdict& verdict : c.verdicts) {
       const VariantResult* variant = variant_of(c, verdict.technique);
       if (!variant) continue;
@@ -30,23 +30,17 @@ Chosen headline_of(const Result& result) {
   return first;
 }
 
-std::string speed_of(const Verdict& verdict) {
-  return verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed);
-}
-
-}  // namespace
-
 std::string format_headlines(const std::vector<Result>& results, size_t width) {
   std::string out, surprises, surveys;
   for (const Result& result : results) {
     const std::string title = result.lesson.substr(0, 2) + " " + result.title;
     if (result.is_survey()) surveys += (surveys.empty() ? "" : ", ") + title;
-    if (const Chosen chosen = headline_of(result); chosen.verdict) {
-      const std::string memory = memory_text(chosen.verdict->memory);
-      out +=
-          wrap_text(one_line(title + ": " + chosen.verdict->technique + " (" + chosen.c->name + ")"), width, 4) + "\n";
+    if (const HeadlineVerdict headline = headline_of(result); headline.verdict) {
+      const std::string memory = memory_text(headline.verdict->memory);
+      out += wrap_text(one_line(title + ": " + headline.verdict->technique + " (" + headline.c->name + ")"), width, 4) +
+             "\n";
       out += "    " +
-             wrap_text(one_line("speed " + speed_of(*chosen.verdict) + (memory == "-" ? "" : "; memory " + memory)),
+             wrap_text(one_line("speed " + speed_of(*headline.verdict) + (memory == "-" ? "" : "; memory " + memory)),
                        width - 4, 4) +
              "\n";
     }

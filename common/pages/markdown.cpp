@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/bench_report.h"
+#include "common/pages/headlines.h"
 #include "common/pages/sweep_table.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
@@ -15,27 +16,13 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// What stands for the lesson: its headline's verdict, else the first.
-const Verdict* headline_of(const Result& result, bool gpu) {
-  const Verdict* first = nullptr;
-  for (const CaseResult& c : result.cases) {
-    if (is_on_gpu(c) != gpu) continue;
-    for (const Verdict& verdict : c.verdicts) {
-      if (result.headline && c.name == result.headline->case_name && verdict.technique == result.headline->technique)
-        return &verdict;
-      if (!first) first = &verdict;
-    }
-  }
-  return first;
-}
-
 /// Of the lesson's newest result on this kind of device.
 std::string newest_verdict(const std::vector<Result>& published, const std::string& lesson, bool gpu) {
   const Result* newest = nullptr;
   const Verdict* found = nullptr;
   for (const Result& result : published) {
     if (result.lesson != lesson || (newest && result.started_at <= newest->started_at)) continue;
-    if (const Verdict* verdict = headline_of(result, gpu)) newest = &result, found = verdict;
+    if (const Verdict* verdict = headline_of(result, gpu).verdict) newest = &result, found = verdict;
   }
   if (!found) return "not yet measured";
   if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
@@ -85,8 +72,9 @@ std::string markdown_table(const Rows& rows) {
 
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::filesystem::path& page, const std::filesystem::path& root) {
-  const bool any_gpu = std::any_of(published.begin(), published.end(),
-                                   [](const Result& result) { return headline_of(result, /*gpu=*/true) != nullptr; });
+  const bool any_gpu = std::any_of(published.begin(), published.end(), [](const Result& result) {
+    return headline_of(result, /*gpu=*/true).verdict != nullptr;
+  });
   Rows rows = {{"", "lesson", "question", "on a CPU"}};
   if (any_gpu) rows[0].emplace_back("on a GPU");
   for (const LessonEntry& lesson : lessons) {

@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
+#include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
 
 namespace tenfold::cli {
@@ -24,22 +25,6 @@ std::map<std::string, LessonParts> known_lessons() {
   for (const Lesson& lesson : find_lessons())
     lessons[lesson.name] = described_parts(build_folder() / "lessons" / (lesson.name + ".describe.json"));
   return lessons;
-}
-
-/// The lesson meant by its name, its number or a part of its name. Nothing runs, so it need not be built.
-std::string lesson_named(const std::map<std::string, LessonParts>& lessons, const std::string& word) {
-  std::vector<std::string> found, names;
-  for (const auto& [name, parts] : lessons) {
-    if (name == word || name.substr(0, 2) == word) return name;
-    if (name.find(word) != std::string::npos) found.push_back(name);
-    names.push_back(name);
-  }
-  if (found.size() == 1) return found.front();
-  if (found.size() > 1)
-    throw UsageError("'" + word + "' means several lessons: " + joined(found) + "; give the number");
-  const std::string guess = nearest(word, names);
-  throw UsageError("unknown lesson '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (all lessons: tenfold list)");
 }
 
 void require_machine(const std::vector<Result>& results, const std::string& machine) {
@@ -57,7 +42,10 @@ int claims(const ClaimsOptions& options) {
   const std::map<std::string, LessonParts> lessons = known_lessons();
   const Ledger ledger = read_ledger(file);
   check_names(ledger, shown(file), lessons);
-  const std::string lesson = options.lesson.empty() ? "" : lesson_named(lessons, options.lesson);
+  // Nothing runs, so the lesson need not be built.
+  std::vector<std::string> names;
+  for (const auto& [name, parts] : lessons) names.push_back(name);
+  const std::string lesson = options.lesson.empty() ? "" : name_meant("lesson", names, options.lesson, "tenfold list");
   const std::vector<Result> results =
       options.results.empty() ? published_results(source_folder()) : read_results(options.results);
   if (!options.machine.empty()) require_machine(results, options.machine);

@@ -6,6 +6,7 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
 
 namespace tenfold::cli {
@@ -58,15 +59,11 @@ std::vector<Exercise> exercises() {
 }
 
 Exercise resolve_exercise(const std::string& word) {
-  std::vector<Exercise> found;
+  const std::vector<Exercise> all = exercises();
   std::vector<std::string> names;
-  for (const Exercise& one : exercises()) {
-    names.push_back(one.name);
-    if (one.name == word || one.number() == word) return one;
-    if (!word.empty() && one.name.find(word) != std::string::npos) found.push_back(one);
-  }
-  if (found.size() == 1) return found.front();
-  throw UsageError("no exercise '" + word + "'; " + (names.empty() ? "there are none" : "there are: " + joined(names)));
+  for (const Exercise& exercise : all) names.push_back(exercise.name);
+  const std::string meant = name_meant("exercise", names, word, "tenfold exercise");
+  return *std::ranges::find(all, meant, &Exercise::name);
 }
 
 }  // namespace tenfold::cli

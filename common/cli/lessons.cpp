@@ -8,6 +8,7 @@
 #include "common/result/result.h"
 
 #include "common/base/files.h"
+#include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
 
 namespace tenfold::cli {
@@ -85,32 +86,17 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
   if (lessons.empty())
     throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
                      "; build with: ./tenfold setup");
-  std::vector<const Lesson*> found;
-  for (const Lesson& lesson : lessons) {
-    if (lesson.name == word || lesson.number() == word) return lesson;
-    if (!word.empty() && lesson.name.find(word) != std::string::npos) found.push_back(&lesson);
-  }
-  if (found.size() == 1) return *found.front();
-  if (found.size() > 1) {
-    std::string names;
-    for (const Lesson* lesson : found) names += (names.empty() ? "" : ", ") + lesson->name;
-    throw UsageError("'" + word + "' means several lessons: " + names + "; give the number");
-  }
-  for (const std::string& name : unbuilt_lessons()) {
-    if (name == word || name.substr(0, 2) == word || (word.size() > 2 && name.find(word) != std::string::npos))
-      throw UsageError(name + " is not built here; build and run it with: ./tenfold run " + name.substr(0, 2));
-  }
   std::vector<std::string> names;
-  for (const Lesson& lesson : lessons) {
-    names.push_back(lesson.name);
-    names.push_back(lesson.name.substr(3));
+  for (const Lesson& lesson : lessons) names.push_back(lesson.name);
+  if (matching_names(names, word).empty()) {
+    const std::vector<std::string> unbuilt = unbuilt_lessons();
+    if (const auto found = matching_names(unbuilt, word); found.size() == 1)
+      throw UsageError(found[0] + " is not built here; build and run it with: ./tenfold run " +
+                       number_of_name(found[0]));
+    names.insert(names.end(), unbuilt.begin(), unbuilt.end());  // one of them may be what was mistyped
   }
-  std::string guess = nearest(word, names);
-  for (const Lesson& lesson : lessons) {
-    if (lesson.name.substr(3) == guess) guess = lesson.name;
-  }
-  throw UsageError("unknown lesson '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (all lessons: tenfold list)");
+  const std::string meant = name_meant("lesson", names, word, "tenfold list");
+  return *std::ranges::find(lessons, meant, &Lesson::name);
 }
 
 }  // namespace tenfold::cli

@@ -51,7 +51,10 @@ TEST_F(BadInput, Lessons) {
   refused("run ac", {"means several lessons", "30_gradient_accumulation", "31_activation_checkpointing"});
   refused("run", {"lesson is required"});
   refused("run 30 99", {"unknown lesson '99'"});
-  refused("exercise 30", {"no exercise '30'"});
+  write("lessons/45_fused_adamw/lesson.cpp", "");
+  refused("run adamw", {"45_fused_adamw is not built here", "./tenfold run 45"});
+  refused("run fused_adam2", {"did you mean '45_fused_adamw'?"});
+  refused("exercise 30", {"unknown exercise '30'", "tenfold exercise"});
 }
 
 TEST_F(BadInput, Flags) {

@@ -107,14 +107,16 @@ TEST_F(Exercise, AreListedWithTheirDifficulty) {
 }
 
 TEST_F(Exercise, BadInputIsOneLine) {
-  for (const auto& [arguments, said] :
-       std::vector<std::pair<std::string, std::string>>{{"exercise 31", "no exercise '31'; there are: 30_x, 40.1_map"},
-                                                        {"exercise map --hint", "has no second hint"},
-                                                        {"exercise map --solution", "40.1_map/solution.h"},
-                                                        {"exercise --hint", "which exercise?"},
-                                                        {"exercise 30 --hint --solution", "--hint"},
-                                                        {"exercise 30 --reset --hint", "--hint"},
-                                                        {"exercise 30 --hnt", "did you mean '--hint'?"}}) {
+  for (const auto& [arguments, said] : std::vector<std::pair<std::string, std::string>>{
+           {"exercise 31", "unknown exercise '31'; did you mean '30_x'?"},
+           {"exercise mpa", "did you mean '40.1_map'? (all exercises: tenfold exercise)"},
+           {"exercise _", "means several exercises: 30_x, 40.1_map"},
+           {"exercise map --hint", "has no second hint"},
+           {"exercise map --solution", "40.1_map/solution.h"},
+           {"exercise --hint", "which exercise?"},
+           {"exercise 30 --hint --solution", "--hint"},
+           {"exercise 30 --reset --hint", "--hint"},
+           {"exercise 30 --hnt", "did you mean '--hint'?"}}) {
     const Ran ran = tenfold(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << ran.err;
     EXPECT_EQ(ran.out, "") << arguments;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -167,6 +168,11 @@ std::string joined(const std::vector<std::string>& words, const std::string& sep
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
   return text;
+}
+
+std::string file_part(std::string name) {
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -37,6 +37,9 @@ std::string trimmed(std::string_view text);
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& words, const std::string& separator = ", ");
 
+/// A name as a part of a file's name, letters and digits kept: "large batch" becomes "large_batch".
+std::string file_part(std::string name);
+
 /// What stands before the first line break.
 std::string first_line(const std::string& text);
 

@@ -73,10 +73,8 @@ int version();
 /// one.
 std::vector<Result> read_results(const std::filesystem::path& path);
 
-/// Where, below a folder of results, those of sweeps lie, apart from the lessons' own; and a sweep's file there:
-/// "31_layers.json".
+/// Where, below a folder of results, those of sweeps lie, apart from the lessons' own.
 inline const std::filesystem::path kSweepsFolder = "sweeps";
-std::string sweep_file(const std::string& lesson, const std::string& setting);
 
 /// <source>/out/<machine id>, unless `chosen` names another folder.
 std::filesystem::path out_folder(const std::string& chosen);

@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/bench_report.h"
+#include "common/pages/sweep_table.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
 
@@ -94,10 +95,11 @@ std::string objection_to_place(const Result& result, const std::string& file, bo
   const std::string& setting = result.cases.front().sweep->setting;
   if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return c.sweep->setting == setting; }))
     return "sweeps more than one setting";
-  const auto case_of = [&](const CaseResult& c) { return c.name.substr(0, c.name.rfind(" " + setting + "=")); };
-  if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return case_of(c) == case_of(result.cases[0]); }))
+  const std::string swept_name = swept_case(result.cases.front());
+  if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return swept_case(c) == swept_name; }))
     return "sweeps more than one case";
-  if (file != sweep_file(result.lesson, setting)) return "holds the sweep " + sweep_file(result.lesson, setting);
+  if (const std::string name = sweep_file(result.lesson, setting, swept_name); file != name)
+    return "holds the sweep " + name;
   if (result.cases.size() < 2 || result.cases.size() > kMostSweepPoints)
     return "has " + std::to_string(result.cases.size()) + (result.cases.size() == 1 ? " point" : " points") +
            ", and a curve has 2 to " + std::to_string(kMostSweepPoints);

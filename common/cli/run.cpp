@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
+#include "common/pages/sweep_table.h"
 #include "common/result/code_hash.h"
 
 #include "common/base/files.h"
@@ -22,10 +23,6 @@ namespace fs = std::filesystem;
 fs::path out_folder(const std::string& chosen) {
   // The shell's current folder, not the checkout, is what a relative name means to the one who typed it.
   return chosen.empty() ? source_folder() / "out" / fingerprint().id : fs::absolute(chosen);
-}
-
-std::string sweep_file(const std::string& lesson, const std::string& setting) {
-  return lesson.substr(0, 2) + "_" + setting + ".json";
 }
 
 std::vector<Result> read_results(const fs::path& path) {
@@ -110,6 +107,16 @@ int list(bool json) {
   return 0;
 }
 
+namespace {
+
+/// The file that a sweep goes to. What is no setting's or case's name is refused by the lesson.
+std::string sweep_of(const Lesson& lesson, const GivenFlags& flags) {
+  const std::string sweep = value_of(flags, "--sweep", "");
+  return sweep_file(lesson.name, sweep.substr(0, sweep.find('=')), swept_part(lesson, flags));
+}
+
+}  // namespace
+
 int run_lessons(const RunOptions& options) {
   const std::vector<Lesson> lessons = find_lessons();
   std::vector<const Lesson*> chosen;
@@ -124,10 +131,11 @@ int run_lessons(const RunOptions& options) {
   for (size_t i = 0; i < chosen.size() && !asked_to_stop(); ++i) {
     LessonStart start;
     start.flags = options.flags;
-    // What is no setting's name is refused by the lesson.
-    const std::string setting = fs::path(sweep.substr(0, sweep.find('='))).filename().string();
-    const fs::path file = out / (sweep.empty() ? chosen[i]->name + ".json" : sweep_file(chosen[i]->name, setting));
-    if (!own_file) start.flags["--json"] = {file.string()};
+    fs::path file;
+    if (!own_file) {
+      file = out / (sweep.empty() ? chosen[i]->name + ".json" : sweep_of(*chosen[i], options.flags));
+      start.flags["--json"] = {file.string()};
+    }
     start.from = static_cast<double>(i) / static_cast<double>(chosen.size());
     start.to = static_cast<double>(i + 1) / static_cast<double>(chosen.size());
     start.label = chosen[i]->name + ": ";

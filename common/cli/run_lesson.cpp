@@ -215,23 +215,45 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
   return result;
 }
 
+/// A sweep varies one case, as the program chooses it.
+const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
+  const auto swept = std::ranges::find(chosen, false, &LessonPart::survey);
+  return swept == chosen.end() ? chosen.front() : *swept;
+}
+
+/// Those that --case names, all when it names none.
+std::vector<LessonPart> chosen_parts(const Lesson& lesson, const std::vector<std::string>& named) {
+  std::vector<LessonPart> chosen = lesson.parts();
+  if (!named.empty()) {
+    std::erase_if(chosen,
+                  [&](const LessonPart& part) { return std::ranges::find(named, part.name) == named.end(); });
+  }
+  return chosen;
+}
+
 }  // namespace
+
+std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<std::string> named = values_of(flags, "--case");
+  const std::vector<LessonPart> chosen = chosen_parts(lesson, named);
+  if (chosen.empty()) return joined(named, " ");
+  const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
+  if (launched() && !alike)
+    throw UsageError("--sweep within a launcher: the cases of " + lesson.name +
+                     " need different numbers of ranks; name the one to sweep with --case");
+  return swept_among(chosen).name;
+}
 
 std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
   const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> chosen;
-  size_t known = 0;
-  for (const LessonPart& one : lesson.parts()) {
-    const auto asked = std::count(named.begin(), named.end(), one.name);
-    known += static_cast<size_t>(asked);
-    if (named.empty() || asked > 0) chosen.push_back(one);
-  }
+  std::vector<LessonPart> chosen = chosen_parts(lesson, named);
+  const std::vector<LessonPart> all = lesson.parts();
+  const bool all_known = std::ranges::all_of(
+      named, [&](const std::string& name) { return std::ranges::find(all, name, &LessonPart::name) != all.end(); });
   // What the program refuses or only describes, it does so alone.
-  if (chosen.empty() || known < named.size() || flags.contains("--describe")) return {{.flags = flags}};
+  if (chosen.empty() || !all_known || flags.contains("--describe")) return {{.flags = flags}};
   if (flags.contains("--sweep")) {
-    // A sweep varies one case, as the program chooses it: the first of those chosen that is no survey.
-    const auto swept = std::find_if(chosen.begin(), chosen.end(), [](const LessonPart& one) { return !one.survey; });
-    chosen = {swept == chosen.end() ? chosen.front() : *swept};
+    chosen = {swept_among(chosen)};
   }
   GivenFlags shared = flags;
   shared.erase("--case");

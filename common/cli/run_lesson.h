@@ -38,6 +38,11 @@ struct RanksStart {
 /// single one gets the flags unchanged; of several, each gets its own cases by --case and no --json.
 std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
 
+/// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case
+/// names none of the lesson's, what it names. Throws UsageError within a launcher that may have started a case's ranks
+/// or another's.
+std::string swept_part(const Lesson& lesson, const GivenFlags& flags);
+
 /// Results of several starts as one: cases in the lesson's order, under the flags that were given.
 Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags);
 

@@ -11,6 +11,7 @@
 #include "common/base/sha256.h"
 #include "common/base/text.h"
 #include "common/pages/markdown.h"
+#include "common/pages/sweep_table.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 
@@ -20,12 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStamp = "<!-- tenfold figure ";
-
-/// "large batch" is "large_batch" in a file's name.
-std::string file_part(std::string name) {
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
 
 /// A marker's words: "split large batch | overlapped".
 struct Wanted {
@@ -63,6 +58,25 @@ std::optional<Figure> figure_of(const Wanted& wanted, const CaseResult& c) {
   require_technique(c, wanted.technique);
   if (wanted.kind == "memory") return memory_figure(c, wanted.technique);
   return wanted.kind == "split" ? split_figure(c) : ratio_figure(c);
+}
+
+/// The lesson's sweep that is meant by "length", or by "length model states" where several cases were swept over it.
+std::optional<Result> sweep_of(const std::string& about, const std::vector<Result>& sweeps, const std::string& lesson) {
+  const size_t space = about.find(' ');
+  const std::string setting = about.substr(0, space);
+  const std::string case_name = space == std::string::npos ? "" : trimmed(about.substr(space));
+  std::optional<Result> found;
+  for (const Result& sweep : sweeps) {
+    if (sweep.lesson != lesson || sweep.cases.empty()) continue;
+    const CaseResult& point = sweep.cases.front();
+    if (point.sweep->setting != setting || (!case_name.empty() && swept_case(point) != case_name)) continue;
+    if (found)
+      throw std::invalid_argument("figure: there are sweeps of " + setting + " over the cases " +
+                                  swept_case(found->cases.front()) + " and " + swept_case(point) +
+                                  "; name one: figure sweep " + setting + " " + swept_case(point));
+    found = sweep;
+  }
+  return found;
 }
 
 /// What a file was drawn from: all that may change it.
@@ -108,16 +122,15 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
             ".svg");
   };
   if (wanted.kind == "sweep") {
-    const fs::path file = root / "results" / machine / "sweeps" / (lesson.substr(0, 2) + "_" + wanted.about + ".json");
-    if (machine.empty() || !fs::exists(file)) return std::nullopt;
-    const Result sweep = read_result(file);
-    if (sweep.lesson != lesson) return std::nullopt;  // of another with this number
-    if (!sweep.cases.empty()) require_technique(sweep.cases.front(), wanted.technique);
-    const auto figure = sweep_figure(sweep.cases, wanted.technique);
+    if (machine.empty()) return std::nullopt;
+    const std::optional<Result> sweep = sweep_of(wanted.about, published_sweeps(root, machine), lesson);
+    if (!sweep) return std::nullopt;
+    require_technique(sweep->cases.front(), wanted.technique);
+    const auto figure = sweep_figure(sweep->cases, wanted.technique);
     if (!figure) return std::nullopt;
-    const bool stale = sweep.code_hash != code_hash(folder);
+    const bool stale = sweep->code_hash != code_hash(folder);
     return PageFigure{named(wanted.about), *figure,
-                      "*" + markdown_cell(machine_text(sweep.machine)) + ", " + sweep.started_at.substr(0, 10) +
+                      "*" + markdown_cell(machine_text(sweep->machine)) + ", " + sweep->started_at.substr(0, 10) +
                           (stale ? "; the lesson's code has changed since" : "") + ".*\n"};
   }
   for (const Result& result : published) {

@@ -2,11 +2,12 @@
 // Figures on the lessons' pages: which one a marker means, and the SVG file that GitHub shows.
 //
 //   <!-- tenfold:begin figure KIND [CASE [| TECHNIQUE]] -->    KIND is memory, split or ratio
-//   <!-- tenfold:begin figure sweep SETTING [| TECHNIQUE] -->
+//   <!-- tenfold:begin figure sweep SETTING [CASE] [| TECHNIQUE] -->
 //
 // becomes an image line, or nothing as long as the machine in results/REFERENCE has published no such result. Without
-// CASE it is the case of the lesson's headline. The file is figures/KIND_CASE.svg beside the page. It begins with a
-// stamp of its specification and of itself, so that checking it needs no renderer.
+// CASE it is the case of the lesson's headline, or the one that was swept over SETTING. The file is
+// figures/KIND_CASE.svg beside the page. It begins with a stamp of its specification and of itself, so that checking it
+// needs no renderer.
 
 #include <filesystem>
 #include <map>

@@ -53,11 +53,9 @@ Row row_of(const Result& sweep, const std::string& technique, bool stale) {
   if (all.size() < 2) return {};
   const auto ends = [](const Row& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
   const CaseResult& c = sweep.cases.front();
-  // A point's name is the case's with the value behind it: "gpt length=8".
-  const std::string name = c.name.substr(0, c.name.rfind(" " + c.sweep->setting + "="));
   Row row = {sweep.lesson.substr(0, 2) + " " + sweep.title + (stale ? " (stale)" : ""),
              technique,
-             name,
+             swept_case(c),
              c.sweep->setting + " " + joined(all),
              ends(speeds),
              where(faster, speeds_decided, all.size(), !speeds.empty()),
@@ -68,6 +66,14 @@ Row row_of(const Result& sweep, const std::string& technique, bool stale) {
 }
 
 }  // namespace
+
+std::string sweep_file(const std::string& lesson, const std::string& setting, const std::string& case_name) {
+  return lesson.substr(0, 2) + "_" + file_part(setting) + "_" + file_part(case_name) + ".json";
+}
+
+std::string swept_case(const CaseResult& point) {
+  return point.name.substr(0, point.name.rfind(" " + point.sweep.value().setting + "="));
+}
 
 std::vector<Result> sweeps_in(const fs::path& folder) {
   std::vector<fs::path> files;

@@ -159,7 +159,7 @@ class PublishSweep : public Publish {
     }
     return result;
   }
-  void put(const Result& result, const std::string& name = "11_layers.json") const {
+  void put(const Result& result, const std::string& name = "11_layers_R2_batch_4.json") const {
     write_result(root_ / "mine" / "sweeps" / name, result);
   }
 };
@@ -169,14 +169,26 @@ TEST_F(PublishSweep, GoesToAFolderOfItsOwn) {
   const Ran ran = tenfold("publish --out mine --sweep");
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(has(ran.out, "1 sweep of commit")) << ran.out;
-  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers.json"), read("mine/sweeps/11_layers.json"));
+  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers_R2_batch_4.json"), read("mine/sweeps/11_layers_R2_batch_4.json"));
   EXPECT_FALSE(fs::exists(root_ / "results/sample-machine/11_two.json")) << "the lessons' own results are not meant";
   EXPECT_EQ(tenfold("publish --out mine").code, 0);
-  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers.json"), read("mine/sweeps/11_layers.json")) << "both stay";
+  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers_R2_batch_4.json"), read("mine/sweeps/11_layers_R2_batch_4.json")) << "both stay";
+}
+
+TEST_F(PublishSweep, OfTwoCasesOverOneSetting) {
+  put(swept(3));
+  Result other = swept(2);
+  for (CaseResult& c : other.cases) c.name.replace(0, 2, "R3");
+  put(other, "11_layers_R3_batch_4.json");
+  const Ran ran = tenfold("publish --out mine --sweep");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "2 sweeps of commit")) << ran.out;
+  EXPECT_EQ(read("results/sample-machine/sweeps/11_layers_R3_batch_4.json"),
+            read("mine/sweeps/11_layers_R3_batch_4.json"));
 }
 
 TEST_F(PublishSweep, RefusesWhatIsNoCurve) {
-  const auto refused_sweep = [&](const std::string& why, const std::string& file = "sweeps/11_layers.json") {
+  const auto refused_sweep = [&](const std::string& why, const std::string& file = "sweeps/11_layers_R2_batch_4.json") {
     refused(why, file, "--sweep");
   };
   refused_sweep("there are no sweeps yet; measure with: ./tenfold run LESSON --sweep", "mine/sweeps");
@@ -190,16 +202,20 @@ TEST_F(PublishSweep, RefusesWhatIsNoCurve) {
   two.cases[1].sweep->setting = "batch";
   put(two);
   refused_sweep("sweeps more than one setting");
+  two = swept(2);
+  two.cases[1].name = "another layers=2";
+  put(two);
+  refused_sweep("sweeps more than one case");
   Result full = swept(2);
   for (CaseResult& c : full.cases) c.preset = "full";
   put(full);
   refused_sweep("was measured with --preset full, and quick is wanted");
-  fs::remove(root_ / "mine/sweeps/11_layers.json");
-  put(swept(2), "11_width.json");
-  refused_sweep("holds the sweep 11_layers.json", "sweeps/11_width.json");
+  fs::remove(root_ / "mine/sweeps/11_layers_R2_batch_4.json");
+  put(swept(2), "11_width_R2_batch_4.json");
+  refused_sweep("holds the sweep 11_layers_R2_batch_4.json", "sweeps/11_width_R2_batch_4.json");
   Result dirty = swept(2);
   dirty.dirty = true;
-  fs::remove(root_ / "mine/sweeps/11_width.json");
+  fs::remove(root_ / "mine/sweeps/11_width_R2_batch_4.json");
   put(dirty);
   refused_sweep("uncommitted changes");
 }

@@ -112,9 +112,21 @@ TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
   for (const char* part : {"--preset smoke", "--set batch=4 --set layers=2", "--sweep lr=0.1,0.2", "--case R2 wide",
                            "--seed 7", "--only packed, one mask"})
     EXPECT_TRUE(has(ran.out, part)) << part << ran.out;
-  EXPECT_TRUE(has(ran.out, "--json " + (out_ / "sweeps" / "10_lr.json").string()));
-  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr.json"));
+  EXPECT_TRUE(has(ran.out, "--json " + (out_ / "sweeps" / "10_lr_R2_wide.json").string()));
+  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_R2_wide.json"));
   EXPECT_FALSE(fs::exists(out_ / "10_good.json")) << "a sweep is not the lesson's own result";
+  EXPECT_EQ(tenfold("run good --preset smoke --sweep lr=0.1,0.2").code, 0);
+  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_R2.json")) << "the first case is swept unless another is named";
+  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_R2_wide.json")) << "and another case's sweep stays";
+}
+
+TEST_F(RunLessons, ASweepWithinALauncherNamesItsCase) {
+  add_lesson("10_ranks", "hand_out", {1, 2});
+  const Ran ran = tenfold("run 10 --sweep lr=0.1,0.2", "RANK=0");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "name the one to sweep with --case")) << ran.err;
+  EXPECT_EQ(tenfold("run 10 --sweep lr=0.1,0.2 --case 'on 2'", "RANK=0").code, 0);
+  EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_on_2.json"));
 }
 
 TEST_F(RunLessons, RunWithItsOwnJsonFileWritesNothingElse) {

@@ -275,12 +275,25 @@ TEST_F(FigureOnPage, AnImageIsDrawnOnceAndRemovedWhenNoPageShowsIt) {
 }
 
 TEST_F(FigureOnPage, ASweepComesFromItsOwnFolder) {
-  publish(swept({0.5, 0.8, 1.25, 2}), "sweeps/30_layers.json");
+  publish(swept({0.5, 0.8, 1.25, 2}), "sweeps/30_layers_R2.json");
   marker("sweep layers");
   const auto all = files();
   EXPECT_TRUE(all.at(folder_ + "/figures/sweep_layers.svg").figure);
   EXPECT_TRUE(has(all.at(folder_ + "/README.md").text, "the lesson's code has changed since"));
   EXPECT_FALSE(has(all.at("docs/results.md").text, "layers=")) << "no row of its own";
+}
+
+TEST_F(FigureOnPage, ASweepOfOneOfTwoCasesIsNamed) {
+  publish(swept({0.5, 0.8, 1.25, 2}), "sweeps/30_layers_R2.json");
+  Result other = swept({0.5, 0.8, 1.25, 2});
+  for (CaseResult& c : other.cases) c.name.replace(0, 2, "R3 wide");
+  publish(other, "sweeps/30_layers_R3_wide.json");
+  marker("sweep layers");
+  EXPECT_TRUE(has(complaint(), "there are sweeps of layers over the cases R2 and R3 wide")) << complaint();
+  marker("sweep layers R3 wide");
+  EXPECT_TRUE(files().at(folder_ + "/figures/sweep_layers_R3_wide.svg").figure);
+  marker("sweep layers R4");
+  EXPECT_FALSE(has(files().at(folder_ + "/README.md").text, ".svg")) << "nothing was published of it";
 }
 
 TEST_F(FigureOnPage, AMarkerThatMeansNothingIsRefused) {

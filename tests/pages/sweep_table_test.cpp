@@ -61,12 +61,14 @@ TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
   const test::Scratch scratch;
   const std::filesystem::path root = scratch.path();
   std::filesystem::create_directories(root / "results" / "box" / "sweeps");
-  write_result(root / "results" / "box" / "sweeps" / "30_length.json", swept({{8, 0.5}, {32, 0.9}}));
+  write_result(root / "results" / "box" / "sweeps" / "30_length_gpt.json", swept({{8, 0.5}, {32, 0.9}}));
   EXPECT_EQ(published_sweeps(root, "box").size(), 1U);
+  EXPECT_EQ(sweep_file("30_gradient_accumulation", "length", "model states"), "30_length_model_states.json");
+  EXPECT_EQ(swept_case(swept({{8, 0.5}}).cases[0]), "gpt");
   EXPECT_TRUE(published_sweeps(root, "another").empty());
-  write_atomically(root / "results" / "box" / "sweeps" / "31_length.json", "{");
+  write_atomically(root / "results" / "box" / "sweeps" / "31_length_gpt.json", "{");
   EXPECT_THROW(published_sweeps(root, "box"), FileError);
-  write_result(root / "results" / "box" / "sweeps" / "31_length.json", sample_result());
+  write_result(root / "results" / "box" / "sweeps" / "31_length_gpt.json", sample_result());
   EXPECT_THROW(published_sweeps(root, "box"), FileError) << "no points of a sweep";
 }
 

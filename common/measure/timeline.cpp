@@ -22,16 +22,24 @@ constexpr std::array kNamed = {"data", "copy", "communication", "recompute", "op
 /// Records no graph and is not in backward: a checkpointed forward, or the optimizer.
 constexpr std::string_view kNoGraph = "no graph";
 
+/// A named region from its begin to its end; other regions, of other threads too, may begin and end in between.
+struct Named : at::ObserverContext {
+  explicit Named(std::string_view region) : name(region) {}
+  std::string_view name;
+};
+
 struct Pass {
   torch::Device device;
-  std::mutex mutex;  // autograd may call from a thread of its own
-  std::vector<std::string_view> named;
+  std::mutex mutex;                 // autograd may call from a thread of its own
+  std::vector<const Named*> named;  // those that have begun and not ended, in this order
   std::vector<std::pair<int64_t, std::string_view>> points;
 };
-Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on autograd's own thread
+// Not thread-local: backward() of a CUDA model runs on autograd's own thread. It is set before the step, whose start
+// hands work to that thread, and cleared after backward() has waited for it, so it needs no lock of its own.
+Pass* pass = nullptr;
 
 std::string_view region() {
-  if (!pass->named.empty()) return pass->named.back();
+  if (!pass->named.empty()) return pass->named.back()->name;
   if (torch::autograd::get_current_graph_task_id() != -1) return "backward";
   return at::GradMode::is_enabled() ? "forward" : kNoGraph;
 }
@@ -52,15 +60,18 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
   if (pass == nullptr) return nullptr;
   const std::scoped_lock lock(pass->mutex);
   note();
-  if (const char* name = named_region(fn)) pass->named.emplace_back(name);
-  return nullptr;
+  const char* name = named_region(fn);
+  if (name == nullptr) return nullptr;
+  auto named = std::make_unique<Named>(name);
+  pass->named.push_back(named.get());
+  return named;
 }
 
-void end(const at::RecordFunction& fn, at::ObserverContext*) {
+void end(const at::RecordFunction&, at::ObserverContext* context) {
   if (pass == nullptr) return;
   const std::scoped_lock lock(pass->mutex);
   note();
-  if (named_region(fn) != nullptr && !pass->named.empty()) pass->named.pop_back();
+  if (context != nullptr) std::erase(pass->named, context);
 }
 
 }  // namespace

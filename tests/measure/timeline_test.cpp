@@ -61,6 +61,24 @@ TEST(Timeline, RegionsComeInTheirOrder) {
       << "the last operator, detach(), is outside no_grad";
 }
 
+TEST(Timeline, ARegionEndsItselfAndNoOther) {
+  const tenfold::CountCpuMemory counting;
+  const tenfold::Step step{.items = 1, .update = [] {
+                             at::RecordFunction first(at::RecordScope::USER_SCOPE);
+                             at::RecordFunction second(at::RecordScope::USER_SCOPE);
+                             first.before("data");
+                             second.before("copy");
+                             first.end();
+                             Tensor copied = torch::ones({16});
+                             second.end();
+                             return copied.sum();
+                           }};
+  const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, step, 0);
+  std::vector<std::string> order = timeline.region;
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+  EXPECT_EQ(order, (std::vector<std::string>{"forward", "data", "copy", "forward"}));
+}
+
 TEST(Timeline, ManyOperatorsBecomeAFewPointsAndKeepThePeak) {
   const tenfold::CountCpuMemory counting;
   const int64_t before = tenfold::live_bytes(torch::kCPU);

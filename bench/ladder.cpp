@@ -31,8 +31,7 @@ struct Flags {
   std::string report;
 };
 
-/// Nothing after --help, which it has printed. Throws UsageError, or std::invalid_argument for a file that cannot be
-/// written.
+/// Nothing after --help, which it has printed. Throws UsageError.
 std::optional<Flags> parse(int argc, char** argv) {
   Flags flags;
   std::string format, least;

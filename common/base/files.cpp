@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/flags.h"
 #include "common/base/text.h"
 
 namespace tenfold {
@@ -74,7 +75,7 @@ void write_atomically(const fs::path& path, const std::string& text) {
 
 void require_writable(const fs::path& file, const std::string& what, const std::string& advice) {
   const std::string why = objection(file);
-  if (!why.empty()) throw std::invalid_argument(one_line(what + ": cannot be written: " + why + "; " + advice));
+  if (!why.empty()) throw UsageError(one_line(what + ": cannot be written: " + why + "; " + advice));
 }
 
 fs::path cache_folder() {

@@ -19,7 +19,7 @@ std::string read_text(const std::filesystem::path& path);
 /// when the disk is full; the old file then stays as it was.
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 
-/// Throws std::invalid_argument, "WHAT: cannot be written: why; ADVICE", unless write_atomically could write `file`
+/// Throws UsageError (flags.h), "WHAT: cannot be written: why; ADVICE", unless write_atomically could write `file`
 /// now. It is tried with a file beside it, or in the nearest folder above that exists; nothing of that stays and
 /// nothing else is touched.
 void require_writable(const std::filesystem::path& file, const std::string& what, const std::string& advice);

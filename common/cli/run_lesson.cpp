@@ -225,8 +225,7 @@ const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
 std::vector<LessonPart> chosen_parts(const Lesson& lesson, const std::vector<std::string>& named) {
   std::vector<LessonPart> chosen = lesson.parts();
   if (!named.empty()) {
-    std::erase_if(chosen,
-                  [&](const LessonPart& part) { return std::ranges::find(named, part.name) == named.end(); });
+    std::erase_if(chosen, [&](const LessonPart& part) { return std::ranges::find(named, part.name) == named.end(); });
   }
   return chosen;
 }
@@ -301,11 +300,7 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   if (starts.size() == 1) return run_start(lesson, starts[0], {start}, sink.file, display);
 
   const std::string json = value_of(start.flags, "--json", "");
-  try {
-    if (!json.empty()) require_writable(json, "--json " + json, "name another file");
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  if (!json.empty()) require_writable(json, "--json " + json, "name another file");
   const TemporaryFolder folder;
   const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
                                        [](size_t sum, const RanksStart& one) { return sum + one.parts; });

@@ -209,7 +209,7 @@ std::string unwritable_file(const Options& options, int rank) {
     // The traces' names begin with FILE, so they lie in its folder.
     if (!options.trace.empty())
       require_writable(options.trace + ".json", "--trace " + options.trace, "name another file");
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     return error.what();
   }
   return "";

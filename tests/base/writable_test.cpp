@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "common/base/files.h"
+#include "common/base/flags.h"
 #include "common/result/result.h"
 
 #include "tests/support/support.h"
@@ -22,7 +23,7 @@ class Writable : public testing::Test {
 
   std::string complaint(const fs::path& file) const {
     const auto before = snapshot();
-    const std::string said = test::message_of<std::invalid_argument>([&] { require_writable(file, "WHAT", "ADVICE"); });
+    const std::string said = test::message_of<UsageError>([&] { require_writable(file, "WHAT", "ADVICE"); });
     EXPECT_EQ(snapshot(), before) << file << ": something was left behind";
     return said;
   }

@@ -142,7 +142,11 @@ int run_lessons(const RunOptions& options) {
     const LessonEnd end = run_lesson(*chosen[i], start, display);
     display.clear();
     if (!end.problem.empty() && end.code != kBadUsage) display.say("tenfold: " + chosen[i]->name + ": " + end.problem);
-    if (end.code == kNothingRan) display.say(chosen[i]->name + ": " + meaning_of(end.code));
+    const bool nothing_to_build = value_of(options.flags, "--preset", "") == "build" && chosen[i]->cases.empty();
+    if (end.code == kNothingRan)
+      display.say(chosen[i]->name + ": " +
+                  (nothing_to_build ? "--preset build only builds the variants of cases, and this lesson has none"
+                                    : meaning_of(end.code)));
     if (!own_file && fs::exists(file) && (end.code == 0 || end.code == 1 || end.code == kInterrupted))
       display.say("result: " + shown(file));
     codes.push_back(end.code);

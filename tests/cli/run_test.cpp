@@ -129,6 +129,15 @@ TEST_F(RunLessons, ASweepWithinALauncherNamesItsCase) {
   EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_on_2.json"));
 }
 
+TEST_F(RunLessons, APresetThatRunsNothingOfALessonSaysSo) {
+  add_lesson("10_counts", "exit 77", {});
+  const Ran ran = tenfold("run 10 --preset build");
+  EXPECT_EQ(ran.code, 77) << "skipped, as a program that cannot run here";
+  EXPECT_TRUE(has(ran.out + ran.err, "10_counts: --preset build only builds the variants of cases")) << ran.out;
+  EXPECT_FALSE(has(ran.out + ran.err, "on this machine")) << "no other machine would run it";
+  EXPECT_TRUE(has(tenfold("run 10").err, "nothing of it can run on this machine"));
+}
+
 TEST_F(RunLessons, RunWithItsOwnJsonFileWritesNothingElse) {
   add_lesson("10_good", "hand_out");
   EXPECT_EQ(tenfold("run 10 --json own.json").code, 0);

@@ -1,6 +1,5 @@
 // The part of a lesson's page that says what was measured.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <regex>
 #include <set>
@@ -43,16 +42,6 @@ std::string caption(const CaseResult& c, const std::string& more = "") {
   return "**" + markdown_cell(c.name) + "**: " + joined(parts, "; ") + ".\n\n";
 }
 
-bool has_word(const std::string& text, const std::string& word) {
-  if (word.empty()) return true;
-  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
-  }
-  return false;
-}
-
 /// Variants that could not run here, together where the reason is the same; and what the others noted.
 std::string below(const CaseResult& c) {
   std::map<std::string, std::string> skipped;
@@ -67,9 +56,7 @@ std::string below(const CaseResult& c) {
   std::string noted;
   for (const VariantResult& variant : c.variants) {
     Row notes;
-    for (const auto& [name, note] : variant.notes)
-      notes.push_back(
-          markdown_cell(name + " " + (has_word(name, note.unit) ? human_number(note.value) : note_text(note))));
+    for (const auto& [name, note] : variant.notes) notes.push_back(markdown_cell(name + " " + note_text(name, note)));
     for (const std::string& text : request_texts(variant)) notes.push_back(markdown_cell(text));
     if (!notes.empty())
       noted += (noted.empty() ? "" : ". ") + ("*" + markdown_cell(variant.name) + "*: " + joined(notes));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -130,7 +131,7 @@ std::string quality_and_notes(const CaseResult& c, const VariantResult& variant)
   }
   if (variant.curves) add("trained in " + training_time_text(c, variant));
   for (const std::string& text : request_texts(variant)) add(text);
-  for (const auto& [name, note] : variant.notes) add(name + " " + note_text(note));
+  for (const auto& [name, note] : variant.notes) add(name + " " + note_text(name, note));
   for (const auto& [name, value] : variant.environment) {
     // What all variants share tells them apart in nothing; the file keeps it.
     const bool shared = std::all_of(c.variants.begin(), c.variants.end(), [&](const VariantResult& other) {
@@ -158,7 +159,7 @@ std::string survey_rows(const CaseResult& c) {
     if (const double rate = items_per_second(variant); rate > 0) rows.push_back({"    items/s", human_number(rate)});
     if (const auto peak = variant.peak()) rows.push_back({"    peak", human_bytes(static_cast<double>(*peak))});
     for (const auto& [name, values] : variant.quality) rows.push_back({"    " + name, quality_text(values)});
-    for (const auto& [name, note] : variant.notes) rows.push_back({"    " + name, note_text(note)});
+    for (const auto& [name, note] : variant.notes) rows.push_back({"    " + name, note_text(name, note)});
     if (!variant.reason.empty()) rows.push_back({variant.reason});
   }
   return format_columns(rows, "lr", kWidth);
@@ -184,6 +185,21 @@ std::string note_text(const Note& note) {
   if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
   if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
   return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
+}
+
+std::string note_text(const std::string& name, const Note& note) {
+  const std::string text = note_text(note), unit = " " + note.unit;
+  return has_word(name, note.unit) && text.ends_with(unit) ? text.substr(0, text.size() - unit.size()) : text;
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  if (word.empty()) return true;
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
+  }
+  return false;
 }
 
 std::string speed_text(const SpeedResult& speed) {

@@ -180,6 +180,15 @@ TEST(Humanize, TextKeepsItsWidth) {
   EXPECT_EQ(one_line(" a\n\tb\x1b c \n"), "a b c");
 }
 
+TEST(Humanize, ANoteSaysItsUnitOnce) {
+  EXPECT_EQ(note_text("images", Note{256, "images"}), "256");
+  EXPECT_EQ(note_text("repeated images", Note{3, "images"}), "3");
+  EXPECT_EQ(note_text("reimages", Note{3, "images"}), "3 images") << "a part of a word is not the unit";
+  EXPECT_EQ(note_text("hidden", Note{87, "%"}), "87 %");
+  EXPECT_EQ(note_text("bytes sent", Note{2048, "bytes"}), "2.00 KiB") << "the scale is no repetition";
+  EXPECT_EQ(note_text("calls", Note{5, ""}), "5");
+}
+
 TEST(Humanize, TrimmedTextHasNoBlankEnds) {
   EXPECT_EQ(trimmed(" \t two words \r\n"), "two words");
   EXPECT_EQ(trimmed("as it is"), "as it is");

@@ -115,7 +115,7 @@ std::string to_string(ClaimVerdict verdict) {
 
 ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results) {
   ClaimOutcome outcome;
-  std::map<Says, std::vector<std::string>> said;
+  std::map<Says, std::vector<std::string>> findings;
   for (const ClaimTest& test : claim.tests) {
     bool found = false;
     for (const Result& result : results) {
@@ -123,16 +123,16 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
         if (result.lesson != claim.lesson || c.name != test.case_name || c.sweep || (claim.gpu && !is_on_gpu(c)))
           continue;
         const Finding finding = judge_test(claim, test, c);
-        said[finding.says].push_back(test_name(claim, test, &c) + ": " + finding.text);
+        findings[finding.says].push_back(test_name(claim, test, &c) + ": " + finding.text);
         found = true;
       }
     }
-    if (!found && !claim.gpu) said[Says::missing].push_back(test_name(claim, test, nullptr) + ": not run");
+    if (!found && !claim.gpu) findings[Says::missing].push_back(test_name(claim, test, nullptr) + ": not run");
   }
-  const bool holds = !said[Says::holds].empty(), fails = !said[Says::fails].empty();
-  const auto list = [&](Says says) { return joined(said[says], "; "); };
+  const bool holds = !findings[Says::holds].empty(), fails = !findings[Says::fails].empty();
+  const auto list = [&](Says says) { return joined(findings[says], "; "); };
   const auto beside = [&](const std::string& decided) {
-    return decided + (said[Says::nothing].empty() ? "" : "; not decided in " + list(Says::nothing));
+    return decided + (findings[Says::nothing].empty() ? "" : "; not decided in " + list(Says::nothing));
   };
   if (holds && fails) {
     outcome.verdict = ClaimVerdict::depends;
@@ -140,10 +140,10 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
   } else if (holds || fails) {
     outcome.verdict = holds ? ClaimVerdict::holds : ClaimVerdict::does_not_hold;
     outcome.why = beside(list(holds ? Says::holds : Says::fails));
-  } else if (!said[Says::nothing].empty()) {
+  } else if (!findings[Says::nothing].empty()) {
     outcome.why = "not decided in " + list(Says::nothing);
   } else {
-    outcome.why = claim.gpu && said[Says::missing].empty() ? "needs a GPU" : list(Says::missing);
+    outcome.why = claim.gpu && findings[Says::missing].empty() ? "needs a GPU" : list(Says::missing);
   }
   return outcome;
 }

@@ -168,15 +168,15 @@ std::map<fs::path, std::string> draw_figures(const std::vector<PageFigure>& figu
   for (const PageFigure& figure : figures) specs[figure.file.string()] = figure.figure.spec;
   const fs::path wanted = fs::temp_directory_path() / ("tenfold-figures-" + std::to_string(getpid()) + ".json");
   write_atomically(wanted, specs.dump());
-  std::string drawn, said;
+  std::string drawn, last_error;
   const End end = run_child(
       {.arguments = {python.string(), script.string(), wanted.string()}, .environment = {}, .errors_from = ""},
       {.output = [&](const std::string& text) { drawn += text; },
-       .line = [&](const std::string& line) { said = line; }});
+       .line = [&](const std::string& line) { last_error = line; }});
   fs::remove(wanted);
   if (end.code != 0)
     throw std::invalid_argument("figures cannot be drawn: " +
-                                (said.empty() ? "exit code " + std::to_string(end.code) : said));
+                                (last_error.empty() ? "exit code " + std::to_string(end.code) : last_error));
   std::map<fs::path, std::string> svgs;
   try {
     const nlohmann::json found = nlohmann::json::parse(drawn);

@@ -44,7 +44,7 @@ void add_split(SplitRows& out, const VariantResult& variant, double longest, dou
   const auto row = static_cast<double>(out.names.size());
   const double sum = total(*variant.split);
   double at = 0;
-  std::string beside, said;
+  std::string beside, shares;
   for (const Part& part : kParts) {
     const double seconds = (*variant.split).*part.seconds;
     if (!(seconds > 0)) continue;
@@ -59,12 +59,12 @@ void add_split(SplitRows& out, const VariantResult& variant, double longest, dou
     } else if (seconds >= 0.01 * sum) {
       beside += (beside.empty() ? ": " : ", ") + text;
     }
-    if (seconds >= 0.01 * sum) said += (said.empty() ? "" : ", ") + text;
+    if (seconds >= 0.01 * sum) shares += (shares.empty() ? "" : ", ") + text;
     at += seconds;
   }
   out.names.push_back({{"y", row + 0.24}, {"text", variant.name}});
   out.totals.push_back({{"y", row + 0.24}, {"text", human_seconds(sum) + beside}});
-  out.alt += (out.alt.empty() ? "" : "; ") + variant.name + " " + human_seconds(sum) + " (" + said + ")";
+  out.alt += (out.alt.empty() ? "" : "; ") + variant.name + " " + human_seconds(sum) + " (" + shares + ")";
 }
 
 /// Text at the figure's left or right edge.

@@ -19,9 +19,9 @@ using Rows = std::vector<Row>;
 std::string table_of(const Rows& rows) {
   Rows kept(rows.size());
   for (size_t column = 0; column < rows.front().size(); ++column) {
-    const bool said = std::any_of(rows.begin() + 1, rows.end(),
-                                  [&](const Row& row) { return !row[column].empty() && row[column] != "-"; });
-    if (!said && column > 0) continue;
+    const bool filled = std::any_of(rows.begin() + 1, rows.end(),
+                                    [&](const Row& row) { return !row[column].empty() && row[column] != "-"; });
+    if (!filled && column > 0) continue;
     for (size_t i = 0; i < rows.size(); ++i) kept[i].push_back(markdown_cell(rows[i][column]));
   }
   return markdown_table(kept);

@@ -12,10 +12,10 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
-using Row = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 /// "everywhere", "nowhere", or the values; "-" where nothing was measured, "not decided" where no verdict was reached.
-std::string where(const Row& values, size_t decided, size_t points, bool measured) {
+std::string where(const Texts& values, size_t decided, size_t points, bool measured) {
   if (!measured) return "-";
   if (decided == 0) return "not decided";
   if (values.empty()) return "nowhere";
@@ -32,8 +32,8 @@ double number_of(const SettingValue& value) {
   return real ? *real : 0;  // words keep their order
 }
 
-Row row_of(const Result& sweep, const std::string& technique, bool stale) {
-  Row all, faster, smaller, speeds, memories;
+Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
+  Texts swept, faster, smaller, speeds, memories;
   size_t speeds_decided = 0, memories_decided = 0;
   std::vector<CaseResult> points = sweep.cases;
   std::stable_sort(points.begin(), points.end(), [](const CaseResult& a, const CaseResult& b) {
@@ -44,23 +44,23 @@ Row row_of(const Result& sweep, const std::string& technique, bool stale) {
     if (!verdict) continue;
     speeds_decided += is_decided(verdict->speed.label) ? 1 : 0;
     memories_decided += is_decided(verdict->memory.label) ? 1 : 0;
-    all.push_back(to_string(c.sweep->value));
-    if (verdict->speed.label == "FASTER") faster.push_back(all.back());
-    if (verdict->memory.label == "SMALLER") smaller.push_back(all.back());
+    swept.push_back(to_string(c.sweep->value));
+    if (verdict->speed.label == "FASTER") faster.push_back(swept.back());
+    if (verdict->memory.label == "SMALLER") smaller.push_back(swept.back());
     if (verdict->speed.ratio) speeds.push_back(human_ratio(*verdict->speed.ratio));
     if (verdict->memory.ratio) memories.push_back(human_ratio(*verdict->memory.ratio));
   }
-  if (all.size() < 2) return {};
-  const auto ends = [](const Row& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
+  if (swept.size() < 2) return {};
+  const auto ends = [](const Texts& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
   const CaseResult& c = sweep.cases.front();
-  Row row = {sweep.lesson.substr(0, 2) + " " + sweep.title + (stale ? " (stale)" : ""),
-             technique,
-             swept_case(c),
-             c.sweep->setting + " " + joined(all),
-             ends(speeds),
-             where(faster, speeds_decided, all.size(), !speeds.empty()),
-             ends(memories),
-             where(smaller, memories_decided, all.size(), !memories.empty())};
+  Texts row = {sweep.lesson.substr(0, 2) + " " + sweep.title + (stale ? " (stale)" : ""),
+               technique,
+               swept_case(c),
+               c.sweep->setting + " " + joined(swept),
+               ends(speeds),
+               where(faster, speeds_decided, swept.size(), !speeds.empty()),
+               ends(memories),
+               where(smaller, memories_decided, swept.size(), !memories.empty())};
   for (std::string& cell : row) cell = markdown_cell(cell);
   return row;
 }
@@ -98,12 +98,12 @@ std::vector<Result> published_sweeps(const fs::path& root, const std::string& ma
 }
 
 std::string sweeps_markdown(const std::vector<Result>& sweeps, const fs::path& root) {
-  std::vector<Row> rows = {{"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};
+  std::vector<Texts> rows = {{"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};
   for (const Result& sweep : sweeps) {
     if (sweep.cases.empty()) continue;
     const bool stale = sweep.code_hash != code_hash(root / "lessons" / sweep.lesson);
     for (const Verdict& verdict : sweep.cases.front().verdicts) {
-      if (Row row = row_of(sweep, verdict.technique, stale); !row.empty()) rows.push_back(std::move(row));
+      if (Texts row = row_of(sweep, verdict.technique, stale); !row.empty()) rows.push_back(std::move(row));
     }
   }
   return rows.size() > 1 ? markdown_table(rows) : "";

@@ -35,16 +35,15 @@ double number_of(const SettingValue& value) {
 Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
   Texts swept, faster, smaller, speeds, memories;
   size_t speeds_decided = 0, memories_decided = 0;
-  std::vector<CaseResult> points = sweep.cases;
-  std::stable_sort(points.begin(), points.end(), [](const CaseResult& a, const CaseResult& b) {
-    return number_of(a.sweep->value) < number_of(b.sweep->value);
-  });
-  for (const CaseResult& c : points) {
-    const Verdict* verdict = verdict_of(c, technique);
+  std::vector<const CaseResult*> points;
+  for (const CaseResult& c : sweep.cases) points.push_back(&c);
+  std::ranges::stable_sort(points, {}, [](const CaseResult* c) { return number_of(c->sweep->value); });
+  for (const CaseResult* c : points) {
+    const Verdict* verdict = verdict_of(*c, technique);
     if (!verdict) continue;
     speeds_decided += is_decided(verdict->speed.label) ? 1 : 0;
     memories_decided += is_decided(verdict->memory.label) ? 1 : 0;
-    swept.push_back(to_string(c.sweep->value));
+    swept.push_back(to_string(c->sweep->value));
     if (verdict->speed.label == "FASTER") faster.push_back(swept.back());
     if (verdict->memory.label == "SMALLER") smaller.push_back(swept.back());
     if (verdict->speed.ratio) speeds.push_back(human_ratio(*verdict->speed.ratio));

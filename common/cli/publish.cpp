@@ -8,7 +8,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/bench_report.h"
-#include "common/pages/sweep_table.h"
+#include "common/pages/sweeps.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
 

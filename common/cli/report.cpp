@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <set>
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
 #include "common/pages/generated.h"
 #include "common/pages/html_report.h"
-#include "common/pages/sweep_table.h"
+#include "common/pages/sweeps.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"
@@ -74,15 +73,14 @@ fs::path report_page(const fs::path& out, const std::string& chosen) {
 
 std::vector<Result> report_sweeps(const fs::path& out, const std::string& machine) {
   std::vector<Result> sweeps = sweeps_in(out / kSweepsFolder);
-  const auto names = [](const Result& sweep) {
-    std::set<std::string> all;  // the points of one sweep have the case and the setting in their names
-    for (const CaseResult& c : sweep.cases) all.insert(c.sweep->setting + " " + c.name.substr(0, c.name.rfind(' ')));
-    return std::pair(sweep.lesson, all);
+  const auto file_of = [](const Result& sweep) {
+    return sweep.cases.empty() ? ""
+                               : sweep_file(sweep.lesson, sweep.cases[0].sweep->setting, swept_case(sweep.cases[0]));
   };
   const size_t local = sweeps.size();
   for (Result& published : published_sweeps(source_folder(), machine)) {
     const auto end = sweeps.begin() + static_cast<std::ptrdiff_t>(local);
-    if (std::none_of(sweeps.begin(), end, [&](const Result& own) { return names(own) == names(published); }))
+    if (std::none_of(sweeps.begin(), end, [&](const Result& own) { return file_of(own) == file_of(published); }))
       sweeps.push_back(std::move(published));
   }
   std::stable_sort(sweeps.begin(), sweeps.end(), [](const Result& a, const Result& b) { return a.lesson < b.lesson; });

@@ -11,7 +11,7 @@
 #include "common/base/sha256.h"
 #include "common/base/text.h"
 #include "common/pages/markdown.h"
-#include "common/pages/sweep_table.h"
+#include "common/pages/sweeps.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 

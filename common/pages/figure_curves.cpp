@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "common/pages/figure_specs.h"
 #include "common/pages/figure_style.h"
+#include "common/pages/sweeps.h"
 
 namespace tenfold {
 namespace {
@@ -129,12 +130,6 @@ struct Point {
   double number = 0;
   std::optional<double> speed, low, high, memory, predicted;
 };
-
-std::optional<double> number_of(const SettingValue& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  return std::nullopt;
-}
 
 std::string swept_technique(const std::vector<CaseResult>& points, const std::string& wanted) {
   for (const CaseResult& c : points) {

@@ -163,7 +163,7 @@ std::string notes(const CaseResult& c) {
     for (const auto& [name, values] : variant.quality) {
       if (!c.metric || name != c.metric->name) add(name, quality_text(values));
     }
-    for (const auto& [name, note] : variant.notes) add(name, note_text(note));
+    for (const auto& [name, note] : variant.notes) add(name, note_text(name, note));
     for (const auto& [collective, bytes] : variant.sent_bytes) {
       add("asked of " + collective + " in one step", human_bytes(static_cast<double>(bytes)));
     }

@@ -8,6 +8,7 @@
 #include "common/pages/bench_report.h"
 #include "common/pages/headlines.h"
 #include "common/pages/sweep_table.h"
+#include "common/pages/sweeps.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 

@@ -1,10 +1,8 @@
 #include "common/pages/sweep_table.h"
 
-#include <algorithm>
-
-#include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/markdown.h"
+#include "common/pages/sweeps.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 
@@ -26,19 +24,10 @@ bool is_decided(const std::string& label) {
   return label == "FASTER" || label == "SLOWER" || label == "SAME" || label == "SMALLER" || label == "LARGER";
 }
 
-double number_of(const SettingValue& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
-  const auto* real = std::get_if<double>(&value);
-  return real ? *real : 0;  // words keep their order
-}
-
 Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
   Texts swept, faster, smaller, speeds, memories;
   size_t speeds_decided = 0, memories_decided = 0;
-  std::vector<const CaseResult*> points;
-  for (const CaseResult& c : sweep.cases) points.push_back(&c);
-  std::ranges::stable_sort(points, {}, [](const CaseResult* c) { return number_of(c->sweep->value); });
-  for (const CaseResult* c : points) {
+  for (const CaseResult* c : points_of(sweep)) {
     const Verdict* verdict = verdict_of(*c, technique);
     if (!verdict) continue;
     speeds_decided += is_decided(verdict->speed.label) ? 1 : 0;
@@ -65,36 +54,6 @@ Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
 }
 
 }  // namespace
-
-std::string sweep_file(const std::string& lesson, const std::string& setting, const std::string& case_name) {
-  return lesson.substr(0, 2) + "_" + file_part(setting) + "_" + file_part(case_name) + ".json";
-}
-
-std::string swept_case(const CaseResult& point) {
-  return point.name.substr(0, point.name.rfind(" " + point.sweep.value().setting + "="));
-}
-
-std::vector<Result> sweeps_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<Result> sweeps;
-  sweeps.reserve(files.size());
-  for (const fs::path& file : files) {
-    sweeps.push_back(read_result(file));
-    for (const CaseResult& c : sweeps.back().cases) {
-      if (!c.sweep) throw FileError(file.string() + ": case '" + c.name + "' is no point of a sweep");
-    }
-  }
-  return sweeps;
-}
-
-std::vector<Result> published_sweeps(const fs::path& root, const std::string& machine) {
-  return sweeps_in(root / "results" / machine / "sweeps");
-}
 
 std::string sweeps_markdown(const std::vector<Result>& sweeps, const fs::path& root) {
   std::vector<Texts> rows = {{"lesson", "technique", "case", "setting", "speed", "FASTER at", "memory", "SMALLER at"}};

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/files.h"
-
+#include "common/pages/sweeps.h"
 #include "tests/support/sample.h"
 #include "tests/support/support.h"
 

@@ -1,0 +1,32 @@
+#pragma once
+// Results of one case measured at several values of one setting: their files, and their points in order.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// A sweep's file in a folder of sweeps: "30_length_model_states.json". Several cases may be swept over one setting.
+std::string sweep_file(const std::string& lesson, const std::string& setting, const std::string& case_name);
+
+/// The case that a point of a sweep varies: "model states" of "model states length=8".
+std::string swept_case(const CaseResult& point);
+
+/// Every .json in `folder`, by name; none where there is no such folder. Throws FileError for a damaged one, and for
+/// one that holds anything but points of a sweep.
+std::vector<Result> sweeps_in(const std::filesystem::path& folder);
+
+/// Those in results/<machine>/sweeps below `root`.
+std::vector<Result> published_sweeps(const std::filesystem::path& root, const std::string& machine);
+
+/// The value as a number; none of a word or a flag.
+std::optional<double> number_of(const SettingValue& value);
+
+/// The points, lowest value first; words keep the order in which they were swept.
+std::vector<const CaseResult*> points_of(const Result& sweep);
+
+}  // namespace tenfold

@@ -16,10 +16,10 @@ std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
 bool is_on_gpu(const CaseResult& c);
 
 /// What each machine measured of one lesson, a table for each case under what it ran; "not yet measured" for the GPU,
-/// or for all, where there is nothing. A result whose code is not `hash_now` is marked stale. `method` is the way from
-/// the page to docs/method.md.
+/// or for all, where there is nothing. A result whose code is not `hash_now` is marked stale. `docs` is the way from
+/// the page to the folder docs.
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
-                              const std::string& hash_now, const std::string& method);
+                              const std::string& hash_now, const std::string& docs);
 
 /// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU and, once one is
 /// published, on a GPU.

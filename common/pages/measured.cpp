@@ -248,10 +248,9 @@ std::string survey(const CaseResult& c) {
 
 constexpr const char* kHowToRead =
     " Speed is the median of paired ratios with its 95 % interval, not the quotient of the two rates. Noise: two "
-    "identical "
-    "baselines get an interval, too; how far its farther end is from 1.";
+    "identical baselines get an interval, too; how far its farther end is from 1.";
 
-std::string heading(const Result& result, const std::string& hash_now, const std::string& method) {
+std::string heading(const Result& result, const std::string& hash_now, const std::string& docs) {
   const bool stale = result.code_hash != hash_now;
   const std::string preset =
       result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
@@ -260,7 +259,7 @@ std::string heading(const Result& result, const std::string& hash_now, const std
          markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
          (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
          ", version " + std::to_string(result.lesson_version) + preset + "." + (result.is_survey() ? "" : kHowToRead) +
-         " [All words](" + method + ").\n";
+         " [The words](" + docs + "/glossary.md), [the method](" + docs + "/method.md).\n";
 }
 
 }  // namespace
@@ -274,14 +273,14 @@ std::string without_line(const std::string& thing) {
 bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
 std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
-                              const std::string& hash_now, const std::string& method) {
+                              const std::string& hash_now, const std::string& docs) {
   const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
       {"comparison", comparison}, {"training", training}, {"survey", survey}};
   std::string out;
   bool gpu = false;
   for (const Result& result : published) {
     if (result.lesson != lesson) continue;
-    out += heading(result, hash_now, method);
+    out += heading(result, hash_now, docs);
     for (const auto& [kind, text_of] : parts) {
       for (const CaseResult& c : result.cases) {
         gpu = gpu || is_on_gpu(c);

@@ -135,8 +135,8 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   const std::string lesson = arguments.empty() ? page.path.parent_path().filename().string() : arguments[0];
   if (!fs::is_directory(page.root / "lessons" / lesson))
     throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
-  const fs::path method = (page.root / "docs" / "method.md").lexically_relative(page.path.parent_path());
-  return measured_markdown(page.published, lesson, code_hash(page.root / "lessons" / lesson), method.generic_string());
+  const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
+  return measured_markdown(page.published, lesson, code_hash(page.root / "lessons" / lesson), docs.generic_string());
 }
 
 std::string figure_part(const Page& page, const Arguments& arguments) {

@@ -97,7 +97,7 @@ void write_pictures(const std::filesystem::path& folder, const KernelPage& page,
     const std::string number = (i + 1 < 10 ? "0" : "") + std::to_string(i + 1);
     const std::string title = page.name + ", rung " + rung + " " + page.rungs[static_cast<size_t>(result.rung)].name +
                               ": " + what + (access.buffer.empty() ? "" : " of '" + access.buffer + "'") + " at " +
-                              text_of(access.where);
+                              short_text_of(access.where);
     const std::string file =
         page.name + "_rung" + rung + "_" + number + "_" + name_of(access.space) + "_" + name_of(access.kind) + ".svg";
     write_atomically(folder / file, picture(access, title, source_line(access.where)));

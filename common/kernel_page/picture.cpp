@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "common/base/text.h"
@@ -12,21 +13,26 @@
 namespace tenfold::simt {
 namespace {
 
-constexpr double kLeft = 70, kTop = 76, kRow = 13, kRight = 24, kJump = 7, kLeastWidth = 700;
-constexpr int kLanes = 32, kBanks = 32, kSector = 32, kWord = 4;
+// A page shows a picture 400 pixels wide at least: 14 of these 480 units are then 11.7 pixels, letters one can read.
+constexpr double kWidth = 480, kMargin = 10, kLeft = 48, kRight = 14, kRow = 9, kLine = 19;
+constexpr double kMostColumn = 48, kMostJump = 7;
+constexpr double kBold = 9.5, kPlain = 8.4;  // pixels for a letter, as in a wide font
+constexpr int kLanes = 32, kBanks = 32, kSector = 32, kWord = 4, kNumberedLanes = 4;
 
-// Every rule begins with .access, so that a picture inside a page changes nothing around it.
+// Every rule begins with .access, so that a picture inside a page changes nothing around it. What colours say, outlines
+// say too: a conflict is hollow, a lane that is off is struck through.
 constexpr const char* kStyle =
-    ".access .bg{fill:#fff}.access text{fill:#1f2328;font-size:11px}.access .title{font-size:14px;font-weight:600}"
-    ".access .code{font-family:ui-monospace,monospace;fill:#57606a}.access .dim{fill:#6e7781}.access "
-    ".small{font-size:9px}"
-    ".access .column{fill:#f3f5f7;stroke:#d0d7de}.access .row{stroke:#d0d7de;stroke-width:.5}"
-    ".access .touched{fill:#b6d4fe}.access .bytes{fill:#0a58ca}.access .conflict{fill:#ffd0b0}"
-    ".access .conflict-bytes{fill:#bc4c00}.access .jump{stroke:#8c959f;stroke-dasharray:3 3}"
+    ".access .bg{fill:#fff}.access text{fill:#1f2328;font-size:14px}.access .title{font-size:15px;font-weight:600}"
+    ".access .code{font-family:ui-monospace,monospace;fill:#57606a}.access .dim{fill:#57606a}"
+    ".access .column{fill:#f3f5f7;stroke:#848d97}.access .row{stroke:#d0d7de;stroke-width:.5}"
+    ".access .touched{fill:#b6d4fe;stroke:#0a58ca;stroke-width:.7}.access .bytes{fill:#0a58ca}"
+    ".access .conflict{fill:#ffd0b0;stroke:#bc4c00}.access .conflict-bytes{fill:none;stroke:#bc4c00;stroke-width:1.5}"
+    ".access .jump{stroke:#848d97;stroke-dasharray:3 3}.access .off{stroke:#848d97}"
     "@media (prefers-color-scheme:dark){.access .bg{fill:#0d1117}.access text{fill:#e6edf3}.access .code{fill:#9198a1}"
-    ".access .dim{fill:#9198a1}.access .column{fill:#161b22;stroke:#30363d}.access .row{stroke:#30363d}"
-    ".access .touched{fill:#1c3d6e}.access .bytes{fill:#6cb0ff}.access .conflict{fill:#5c2d0e}"
-    ".access .conflict-bytes{fill:#ff9b57}.access .jump{stroke:#6e7681}}";
+    ".access .dim{fill:#9198a1}.access .column{fill:#161b22;stroke:#6e7681}.access .row{stroke:#30363d}"
+    ".access .touched{fill:#1c3d6e;stroke:#6cb0ff}.access .bytes{fill:#6cb0ff}.access "
+    ".conflict{fill:#5c2d0e;stroke:#ff9b57}"
+    ".access .conflict-bytes{fill:none;stroke:#ff9b57}.access .jump{stroke:#6e7681}.access .off{stroke:#6e7681}}";
 
 std::string num(double value) {
   std::array<char, 32> text{};
@@ -64,6 +70,16 @@ std::string fitted(const std::string& text, double pixels, double advance) {
     if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && ++seen + 3 > most) break;
   }
   return text.substr(0, end) + "...";
+}
+
+/// Lines below one another, broken where they reach the margin. `y` is the first one's baseline, then the next one's.
+std::string paragraph(double& y, const std::string& text, const char* kind, double advance) {
+  const double pixels = kWidth - 2 * kMargin;
+  std::istringstream lines(wrap_text(text, static_cast<size_t>(pixels / advance)));
+  std::string out;
+  for (std::string next; std::getline(lines, next); y += kLine)
+    out += text_at(kMargin, y, fitted(next, pixels, advance), kind);
+  return out;
 }
 
 /// The part of a lane's bytes that lies in one column.
@@ -123,6 +139,26 @@ std::string plural(int64_t count, const std::string& word) {
   return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
+/// Digits of the largest offset.
+size_t longest_number(const std::vector<int64_t>& columns) {
+  return columns.empty() ? 0 : std::to_string(columns.back() * kSector).size();
+}
+
+/// Numbers below the columns, banks upright and offsets turned; as many as keep a distance.
+std::string column_numbers(const std::vector<int64_t>& columns, const std::map<int64_t, double>& at, double width,
+                           double bottom, bool shared) {
+  std::string out;
+  double free_from = 0;
+  for (const int64_t column : columns) {
+    const double middle = at.at(column) + width / 2;
+    if (middle < free_from) continue;
+    free_from = middle + (shared ? 40 : 17);
+    out += shared ? text_at(middle, bottom + 17, std::to_string(column), "", "middle")
+                  : turned(middle + 5, bottom + 6, std::to_string(column * kSector), "", "end");
+  }
+  return out;
+}
+
 }  // namespace
 
 int64_t sectors_of_example(const Access& access) { return static_cast<int64_t>(sectors_touched(access).size()); }
@@ -142,21 +178,21 @@ std::string picture(const Access& access, const std::string& title, const std::s
       std::count_if(access.example.begin(), access.example.end(), [](int64_t offset) { return offset >= 0; });
 
   // Where each column stands; one that does not follow on the one before keeps a distance.
-  const double width = std::clamp(640.0 / std::max<double>(1, static_cast<double>(columns.size())), 11.0, 48.0);
+  const auto follows = [&](size_t i) { return i == 0 || columns[i] == columns[i - 1] + 1; };
+  int64_t gaps = 0;
+  for (size_t i = 0; i < columns.size(); ++i) gaps += follows(i) ? 0 : 1;
+  const double room = kWidth - kLeft - kRight, pitch = room / std::max<double>(1, static_cast<double>(columns.size()));
+  const double gap = std::min(kMostJump, 0.3 * pitch);
+  const double width = std::min(kMostColumn, pitch - gap * static_cast<double>(gaps) * pitch / room);
   std::map<int64_t, double> at;
   std::vector<double> jumps;
   double x = kLeft;
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (i > 0 && columns[i] != columns[i - 1] + 1) jumps.push_back(x + kJump / 2), x += kJump;
+    if (!follows(i)) jumps.push_back(x + gap / 2), x += gap;
     at[columns[i]] = x;
     x += width;
   }
-  const double grid_right = x, grid_bottom = kTop + kLanes * kRow;
-  size_t longest = 1;
-  for (const int64_t column : columns)
-    longest = std::max(longest, std::to_string(shared ? column : column * kSector).size());
-  const double label_height = shared ? 16 : 6.0 * static_cast<double>(longest) + 8;
-  const double all_width = std::max(kLeastWidth, grid_right + kRight), all_height = grid_bottom + label_height + 46;
+  const double grid_right = x;
 
   const int64_t least = std::max<int64_t>(1, (static_cast<int64_t>(active) * access.bytes + kSector - 1) / kSector);
   const std::string count =
@@ -166,46 +202,52 @@ std::string picture(const Access& access, const std::string& title, const std::s
                    plural(static_cast<int64_t>(columns.size()), "sector") + "; side by side they would touch " +
                    std::to_string(least);
 
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"access\" width=\"" + num(all_width) +
-                    "\" height=\"" + num(all_height) + "\" viewBox=\"0 0 " + num(all_width) + " " + num(all_height) +
-                    "\" font-family=\"system-ui,sans-serif\" role=\"img\" aria-label=\"" +
-                    escape_html(title + "; " + count) + "\">\n";
-  out += "<title>" + escape_html(title) + "</title>\n<style>" + kStyle + "</style>\n";
-  out += rect(0, 0, all_width, all_height, "bg");
-  out += text_at(14, 22, fitted(title, all_width - 28, 7.6), "title");
-  out += text_at(14, 41, fitted(code, all_width - 28, 6.8), "code");
-  out += text_at(14, 60, fitted(count, all_width - 28, 6.2), "dim");
+  double y = 24;
+  std::string body = paragraph(y, title, "title", kBold);
+  body += paragraph(y, code, "code", kPlain);
+  body += paragraph(y, count, "dim", kPlain);
+  const double top = y - 6, bottom = top + kLanes * kRow;
 
-  for (const int64_t column : columns) out += rect(at[column], kTop, width, kLanes * kRow, "column");
+  for (const int64_t column : columns) body += rect(at[column], top, width, kLanes * kRow, "column");
   for (const Cell& cell : cells) {
-    const double y = kTop + cell.lane * kRow;
-    out += rect(at[cell.column] + 0.5, y + 0.5, width - 1, kRow - 1, cell.conflict ? "touched conflict" : "touched");
-    out +=
-        rect(at[cell.column] + 0.5 + cell.from * (width - 1), y + 1.5,
-             std::max((cell.to - cell.from) * (width - 1), 1.0), kRow - 3, cell.conflict ? "conflict-bytes" : "bytes");
+    const double row = top + cell.lane * kRow;
+    body += rect(at[cell.column] + 0.5, row + 0.5, width - 1, kRow - 1, cell.conflict ? "touched conflict" : "touched");
+    body +=
+        rect(at[cell.column] + 0.5 + cell.from * (width - 1), row + 1.5,
+             std::max((cell.to - cell.from) * (width - 1), 1.5), kRow - 3, cell.conflict ? "conflict-bytes" : "bytes");
   }
-  for (const double jump : jumps) out += line(jump, kTop - 4, jump, grid_bottom + 4, "jump");
+  for (const double jump : jumps) body += line(jump, top - 4, jump, bottom + 4, "jump");
   for (int lane = 0; lane < kLanes; ++lane) {
-    const double y = kTop + lane * kRow;
-    if (lane > 0) out += line(kLeft, y, grid_right, y, "row");
-    const bool off = access.example[static_cast<size_t>(lane)] < 0;
-    out += text_at(kLeft - 6, y + 10, (off ? "off " : "") + std::to_string(lane), off ? "lane dim small" : "lane small",
-                   "end");
+    const double row = top + lane * kRow;
+    if (lane > 0) body += line(kLeft, row, grid_right, row, "row");
+    if (access.example[static_cast<size_t>(lane)] < 0)
+      body += line(kLeft - 4, row + kRow / 2, std::max(grid_right, kLeft + kMostColumn), row + kRow / 2, "off");
+    if (lane % kNumberedLanes == 0) body += text_at(kLeft - 6, row + 9, std::to_string(lane), "lane", "end");
   }
-  for (const int64_t column : columns) {
-    const double middle = at[column] + width / 2;
-    out += shared ? text_at(middle, grid_bottom + 12, std::to_string(column), "small", "middle")
-                  : turned(middle + 3, grid_bottom + 5, std::to_string(column * kSector), "small", "end");
-  }
-  out += turned(20, kTop + kLanes * kRow / 2, "lane of the warp", "dim", "middle");
+  body += turned(16, top + kLanes * kRow / 2, "lane of the warp", "dim", "middle");
+  body += column_numbers(columns, at, width, bottom, shared);
+
+  y = bottom + (shared ? 0 : 9.0 * static_cast<double>(longest_number(columns))) + 40;
   const std::string place = access.buffer.empty() ? "memory" : "buffer '" + access.buffer + "'";
-  std::string axis = shared ? "bank of shared memory (4 bytes wide)" : "32-byte sector, by its byte offset in " + place;
-  out += text_at(kLeft, grid_bottom + label_height + 18, axis, "dim");
-  std::string legend = "strong colour: the lane's own bytes";
-  if (!jumps.empty()) legend += "; dashes: the address jumps";
-  if (ways > 1) legend += "; orange: lanes want other words of this bank too, so it passes more than once";
-  out += text_at(kLeft, grid_bottom + label_height + 35, legend, "dim");
-  return out + "</svg>\n";
+  body += paragraph(y,
+                    shared ? "columns: banks of shared memory (4 bytes wide)"
+                           : "columns: 32-byte sectors, by their byte offset in " + place,
+                    "dim", kPlain);
+  std::vector<std::string> legend;
+  if (std::ranges::any_of(cells, [](const Cell& cell) { return !cell.conflict; }))
+    legend.emplace_back("filled: the lane's own bytes");
+  if (!shared) legend.emplace_back("pale: the rest of the sector, which moves with them");
+  if (!jumps.empty()) legend.emplace_back("dashes: the address jumps");
+  if (active < kLanes) legend.emplace_back("struck through: the lane takes no part");
+  if (ways > 1) legend.emplace_back("hollow: lanes want other words of this bank too, so it passes more than once");
+  for (const std::string& entry : legend) body += paragraph(y, entry, "dim", kPlain);
+
+  const double height = y - kLine + kMargin;
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"access\" width=\"" + num(kWidth) + "\" height=\"" +
+         num(height) + "\" viewBox=\"0 0 " + num(kWidth) + " " + num(height) +
+         "\" font-family=\"system-ui,sans-serif\" role=\"img\" aria-label=\"" + escape_html(title + "; " + count) +
+         "\">\n<title>" + escape_html(title) + "</title>\n<style>" + kStyle + "</style>\n" +
+         rect(0, 0, kWidth, height, "bg") + body + "</svg>\n";
 }
 
 }  // namespace tenfold::simt

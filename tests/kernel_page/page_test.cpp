@@ -1,6 +1,7 @@
 // The page of a kernel: tables, JSON, pictures and the model, on reports made by hand; and its flags.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
@@ -456,7 +457,8 @@ TEST(Picture, CoalescedLoadTouchesFourSectors) {
   EXPECT_EQ(sectors_of_example(access), 4);
   EXPECT_EQ(count_of(svg, "class=\"column\""), 4u);
   EXPECT_EQ(count_of(svg, "class=\"touched\""), 32u);
-  EXPECT_EQ(count_of(svg, "class=\"lane "), 32u);
+  EXPECT_EQ(count_of(svg, "class=\"lane\""), 8u) << "every fourth lane has its number";
+  EXPECT_EQ(count_of(svg, "class=\"off\""), 0u);
   EXPECT_EQ(count_of(svg, "class=\"jump\""), 0u);
   EXPECT_TRUE(has(svg, ">256<") && has(svg, ">352<")) << "columns carry their byte offsets";
   EXPECT_TRUE(has(svg, "touch 4 sectors; side by side they would touch 4"));
@@ -478,8 +480,8 @@ TEST(Picture, StridedStoreTouchesASectorForEachLaneAndMarksTheJumps) {
 TEST(Picture, LanesThatTakeNoPartAreOff) {
   const std::string svg = picture(global_access(2, Kind::load, "in", 1, 2, lanes(0, 4, 12)), "t", "");
   EXPECT_EQ(count_of(svg, "class=\"touched\""), 12u);
-  EXPECT_EQ(count_of(svg, "class=\"lane "), 32u);
-  EXPECT_EQ(count_of(svg, ">off "), 20u);
+  EXPECT_EQ(count_of(svg, "class=\"off\""), 20u);
+  EXPECT_TRUE(has(svg, "struck through: the lane takes no part"));
   EXPECT_TRUE(has(svg, "12 lanes of 4 B touch 2 sectors; side by side they would touch 2"));
   EXPECT_TRUE(well_formed(picture(global_access(2, Kind::load, "in", 0, 0, lanes(0, 4, 0)), "t", "")));
 }
@@ -492,12 +494,16 @@ TEST(Picture, AnUnalignedWideLaneLiesInTwoSectors) {
   EXPECT_EQ(sectors_of_example(access), 2);
 }
 
-TEST(Picture, BankConflictsAreColoured) {
+TEST(Picture, BankConflictsAreColouredAndHollow) {
   const std::string column = picture(shared_access(4, 1, 32, 32, lanes(0, 128)), "t", "");
   EXPECT_TRUE(well_formed(column));
   EXPECT_EQ(count_of(column, "class=\"column\""), 32u);
   EXPECT_EQ(count_of(column, "class=\"touched conflict\""), 32u);
   EXPECT_EQ(count_of(column, "class=\"touched\""), 0u);
+  EXPECT_EQ(count_of(column, "class=\"conflict-bytes\""), 32u);
+  EXPECT_TRUE(has(column, ".conflict-bytes{fill:none")) << "not by colour alone";
+  EXPECT_TRUE(has(column, "hollow: ")) << column;
+  EXPECT_FALSE(has(column, "filled: ")) << "the legend names what is drawn";
   EXPECT_TRUE(has(column, "32 words in the worst bank"));
 
   const std::string padded = picture(shared_access(4, 1, 1, 1, lanes(0, 132)), "t", "");
@@ -515,6 +521,48 @@ TEST(Picture, WideSharedAccessesConflictWithinTheirPassOnly) {
   EXPECT_TRUE(has(svg, "no bank conflict"));
   access.example = lanes(0, 32);
   EXPECT_TRUE(has(picture(access, "t", ""), "2 words in the worst bank"));
+}
+
+/// The numbers that follow `before` in an SVG.
+std::vector<double> numbers_after(const std::string& svg, const std::string& before) {
+  std::vector<double> found;
+  for (size_t at = svg.find(before); at != std::string::npos; at = svg.find(before, at + 1))
+    found.push_back(std::stod(svg.substr(at + before.size())));
+  return found;
+}
+
+// Pages show pictures 400 pixels wide: letters of 11 pixels, and nothing that is cut off.
+TEST(Picture, CanBeReadAt400Pixels) {
+  Access wide = global_access(2, Kind::load, "a_buffer_with_a_long_name", 1, 64, lanes(24, 4096));
+  wide.bytes = 16;  // in two sectors each: no request touches more
+  const std::string words(300, 'w'), sentence = "a kernel of many words, rung 3 of a long name: global load at x.cuh:1";
+  const std::vector<std::string> pictures = {
+      picture(wide, sentence, "out[column * rows + row] = tile[threadIdx.x][threadIdx.y + i] + a * b[threadIdx.x];"),
+      picture(wide, words, words), picture(shared_access(4, 1, 32, 32, lanes(0, 128)), sentence, ""),
+      picture(global_access(2, Kind::load, "in", 1, 2, lanes(0, 4, 12)), "t", "")};
+  EXPECT_EQ(sectors_of_example(wide), 64);
+  for (const std::string& svg : pictures) {
+    EXPECT_TRUE(well_formed(svg));
+    const double width = numbers_after(svg, "viewBox=\"0 0 ").at(0);
+    const std::vector<double> sizes = numbers_after(svg, "font-size:");
+    ASSERT_FALSE(sizes.empty());
+    EXPECT_GE(std::ranges::min(sizes) * 400 / width, 11);
+    const std::vector<double> x = numbers_after(svg, "<rect x=\""), wide_by = numbers_after(svg, "\" width=\"");
+    ASSERT_EQ(wide_by.size(), x.size() + 1) << "one for the picture itself, before all others";
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_GT(wide_by[i + 1], 0);
+      EXPECT_LE(x[i] + wide_by[i + 1], width);
+    }
+    // Columns keep their order, and no number stands on its neighbour.
+    const std::vector<double> turned = numbers_after(svg, "rotate(-90 ");
+    for (size_t i = 2; i < turned.size(); ++i) EXPECT_GE(turned[i] - turned[i - 1], 15);
+    std::istringstream lines(svg.substr(svg.find("class=\"bg\"")));
+    for (std::string line; std::getline(lines, line);) {
+      if (has(line, "class=\"title\"") || has(line, "class=\"code\"")) EXPECT_LE(line.size(), 150u) << line;
+    }
+  }
+  EXPECT_TRUE(has(pictures[1], "www...</text>")) << "what has no space is cut where the margin is";
+  EXPECT_EQ(count_of(pictures[0], "class=\"title\""), 2u) << "a long title goes on in the next line";
 }
 
 // --- the program --------------------------------------------------------------------------------------------------

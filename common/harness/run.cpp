@@ -161,9 +161,9 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
                      (others.empty() ? "" : ": " + joined(others)) + " runs with so many; ./tenfold run " + name +
                      " starts as many as each needs");
   }
-  catch_interrupts();
   World world = connect(
       ranks, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
+  catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag
   DeviceChoice choice;
   try {
     choice = chosen_device(options.device, world);

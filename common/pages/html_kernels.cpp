@@ -102,14 +102,16 @@ std::string kernels_section(const std::vector<Result>& results) {
   }
   if (tables.empty())
     return "<p class=\"dim\">No lesson about kernels was measured. Count one's accesses with: ./tenfold run 40</p>";
-  return "<p>The kernels ran unchanged on the CPU, where each access of each thread is counted; instructions are "
-         "those of the compiled machine code. No number here is a GPU's measured time. A request of a warp that reads "
-         "neighbouring floats costs 4 sectors of 32 bytes, the worst one 32. "
-         "A request to shared memory takes one wavefront without bank conflicts, and up to 32 with them. Where a "
-         "kernel "
-         "has several loads or stores, the worst line counts. What is <em>modelled</em> is a lower bound from these "
-         "counts and the documented rates of that GPU. To see each access as a picture: <code>./tenfold kernel "
-         "transpose --rung 0 --pictures out/pictures</code>.</p>" +
+  return "<p>The kernels ran unchanged on the CPU, where each access of each thread is counted; instructions are those "
+         "of "
+         "the compiled machine code. No number here is a GPU's measured time. A request of a warp that reads "
+         "neighbouring "
+         "floats costs 4 sectors of 32 bytes, the worst one 32. A request to shared memory takes one wavefront without "
+         "bank conflicts, and up to 32 with them. Where a kernel has several loads or stores, the worst line counts. "
+         "What "
+         "is <em>modelled</em> is a lower bound from these counts and the documented rates of that GPU. To see each "
+         "access "
+         "as a picture: <code>./tenfold kernel transpose --rung 0 --pictures out/pictures</code>.</p>" +
          tables;
 }
 

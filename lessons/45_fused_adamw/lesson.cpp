@@ -55,7 +55,7 @@ MakeUpdate update_of(const Trial& trial, void (*update)(AdamWState&, const kerne
   };
 }
 
-/// LibTorch's AdamW: ten operators for each tensor.
+/// LibTorch's AdamW: nine operators for each tensor.
 Step loop(const Trial& trial) { return train(trial, update_of<torch::optim::AdamW>(trial)); }
 
 /// The same operators, each for all tensors at once.

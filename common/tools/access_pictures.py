@@ -13,19 +13,21 @@ import subprocess
 import sys
 import tempfile
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "figures" / "access"
+ROOT = pathlib.Path(__file__).resolve().parents[2]  # pictures show the source line, whose path begins there
+FOLDER = ROOT / "docs" / "figures" / "access"
 
 
 def main() -> int:
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"]):
         print(__doc__, file=sys.stderr)
         return 2
-    pages, write = pathlib.Path(sys.argv[1]) / "kernels", sys.argv[2:] == ["--write"]
+    pages, write = pathlib.Path(sys.argv[1]).resolve() / "kernels", sys.argv[2:] == ["--write"]
     wanted = sorted(FOLDER.glob("*.svg"))
     drawn: dict[str, str] = {}
     for kernel, rung in sorted({tuple(re.match(r"(\w+)_rung(\d+)_", file.name).groups()) for file in wanted}):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([pages / kernel, "--rung", rung, "--pictures", folder], check=True, capture_output=True)
+            subprocess.run([pages / kernel, "--rung", rung, "--pictures", folder], check=True, capture_output=True,
+                           cwd=ROOT)
             drawn |= {file.name: file.read_text() for file in pathlib.Path(folder).iterdir()}
     wrong = 0
     for file in wanted:

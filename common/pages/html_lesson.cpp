@@ -184,8 +184,8 @@ std::string agreement_list(const CaseResult& c) {
 }  // namespace
 
 std::string lesson_section(const Result& result) {
-  std::string out = "<section><h3 id=\"" + escape_html(result.lesson) + "\">" +
-                    escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</h3><p class=\"dim\">" +
+  std::string out = "<details class=\"lesson\" id=\"" + escape_html(result.lesson) + "\"><summary><h3>" +
+                    escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</h3></summary><p class=\"dim\">" +
                     escape_html(result.lesson + ", measured " + result.started_at +
                                 (result.commit.empty() ? "" : ", commit " + result.commit.substr(0, 10)) +
                                 (result.dirty ? " with changes" : "")) +
@@ -202,7 +202,7 @@ std::string lesson_section(const Result& result) {
     out += "<h4>Case " + escape_html(c.name) + "</h4><p class=\"dim\">" + escape_html(about) + "</p>" +
            variant_table(c) + charts(c) + agreement_list(c) + notes(c);
   }
-  return out + "</section>";
+  return out + "</details>";
 }
 
 }  // namespace tenfold

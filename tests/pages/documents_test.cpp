@@ -75,6 +75,16 @@ std::set<std::string> anchors(const fs::path& page) {
   return found;
 }
 
+TEST(Documents, NoNumberTearsItsParagraphApart) {
+  for (const fs::path& page : pages()) {
+    for (const std::string& line : lines_of(page)) {
+      const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+      EXPECT_FALSE(line.substr(begin).starts_with("<!-- value "))
+          << page << ": a comment at the beginning of a line ends the paragraph; move a word before it: " << line;
+    }
+  }
+}
+
 TEST(Documents, LinksLeadSomewhere) {
   size_t links = 0;
   for (const fs::path& page : pages()) {

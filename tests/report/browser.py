@@ -75,6 +75,15 @@ def with_script(context, file, sweeps, shots):
     broken = page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href'))"
                            ".filter(h => !document.getElementById(h.slice(1)))")
     check(broken == [], f"links lead nowhere: {broken}")
+    link = page.locator("#all-verdicts a").first
+    wanted = f"details[id='{link.get_attribute('href')[1:]}']"
+    lesson = page.locator(wanted)
+    check(lesson.get_attribute("open") is None, "a lesson is open before anybody asked for it")
+    link.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{wanted}[open]", timeout=2000)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    check(page.locator("details.lesson:not([open])").count() == 0, "on paper a lesson would be closed")
     sweeps_and_kernels(page, sweeps)
     check(problems == [], f"the console says {problems}")
     check(requests == [file.as_uri()], f"the page asks for {requests}")

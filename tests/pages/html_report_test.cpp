@@ -169,22 +169,6 @@ TEST(LineChart, AShorterLineEndsWhereTheLongestDoes) {
   EXPECT_EQ(ends[0], ends[1]) << chart;
 }
 
-/// Points of a sweep of `length`, each with this ratio and an interval of 0.05 to both sides.
-Result swept(const std::vector<std::pair<int64_t, double>>& points) {
-  Result sweep = sample_result();
-  const CaseResult one = sweep.cases[0];
-  sweep.cases.clear();
-  for (const auto& [value, ratio] : points) {
-    CaseResult c = one;
-    c.sweep = SweepPoint{"length", value};
-    c.name = "gpt length=" + std::to_string(value);
-    std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
-    c.verdicts[0].speed = {ratio > 1 ? "FASTER" : "SLOWER", ratio, ratio - 0.05, ratio + 0.05};
-    sweep.cases.push_back(c);
-  }
-  return sweep;
-}
-
 std::vector<double> numbers_of(const std::string& svg, const std::string& name) {
   std::vector<double> values;
   for (size_t at = svg.find(name); at != std::string::npos; at = svg.find(name, at + 1))
@@ -226,7 +210,7 @@ TEST(RatioCurve, NamesOfPointsDoNotCoverEachOther) {
 TEST(HtmlReport, SweepsAreCurvesWithTheirNumbersBelow) {
   const std::string none = html_report({sample_result()});
   EXPECT_NE(none.find("No sweep was measured"), std::string::npos);
-  const std::string page = html_report({sample_result()}, {}, {swept({{32, 1.5}, {8, 0.5}, {128, 2}})});
+  const std::string page = html_report({sample_result()}, {}, {sample_sweep({{32, 1.5}, {8, 0.5}, {128, 2}})});
   EXPECT_EQ(count(page, "<svg class=\"curve\""), 1u);
   const size_t low = page.find("<th scope=\"row\" class=\"n\">8</th>"), high = page.find(">128</th>");
   EXPECT_TRUE(low < high && high != std::string::npos) << "points are not in order of the setting";
@@ -236,13 +220,13 @@ TEST(HtmlReport, SweepsAreCurvesWithTheirNumbersBelow) {
 }
 
 TEST(HtmlReport, ASweepOfOtherCodeSaysSo) {
-  Result sweep = swept({{8, 0.5}, {32, 1.5}});
+  Result sweep = sample_sweep({{8, 0.5}, {32, 1.5}});
   sweep.code_hash = std::string(64, 'c');
   EXPECT_NE(html_report({sample_result()}, {}, {sweep}).find("measured with other code"), std::string::npos);
 }
 
 TEST(HtmlReport, APointWithoutARatioIsInTheTableAlone) {
-  Result sweep = swept({{8, 0.5}, {32, 1.5}, {64, 2}});
+  Result sweep = sample_sweep({{8, 0.5}, {32, 1.5}, {64, 2}});
   sweep.cases[1].verdicts[0].speed = {"INVALID", {}, {}, {}};
   const std::string page = html_report({}, {}, {sweep});
   const size_t figure = page.find("<figure>");

@@ -11,38 +11,22 @@
 namespace tenfold {
 namespace {
 
-Result swept(const std::vector<std::pair<int64_t, double>>& points) {
-  Result sweep = sample_result();
-  const CaseResult one = sweep.cases[0];
-  sweep.cases.clear();
-  for (const auto& [value, ratio] : points) {
-    CaseResult c = one;
-    c.sweep = SweepPoint{"length", value};
-    c.name = "gpt length=" + std::to_string(value);
-    std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
-    c.verdicts[0].speed = {ratio > 1.05 ? "FASTER" : "SLOWER", ratio, ratio - 0.01, ratio + 0.01};
-    c.verdicts[0].memory = {value > 100 ? "SMALLER" : "SAME", value > 100 ? 0.5 : 1.0};
-    sweep.cases.push_back(c);
-  }
-  return sweep;
-}
-
 const std::filesystem::path kNowhere = "/nowhere";  // no lesson has the code that was measured
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SweepTable, SaysWhereATechniquePays) {
-  const std::string table = sweeps_markdown({swept({{32, 1.1}, {8, 0.5}, {128, 2.0}})}, kNowhere);
+  const std::string table = sweeps_markdown({sample_sweep({{32, 1.1}, {8, 0.5}, {128, 2.0}})}, kNowhere);
   EXPECT_TRUE(has(table, "| gpt | length 8, 32, 128 | 0.500x to 2.00x | 32, 128 | 1.00x to 0.500x | 128 |")) << table;
 }
 
 TEST(SweepTable, EverywhereAndNowhereAreWords) {
-  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 1.5}, {32, 1.1}})}, kNowhere), "| everywhere |"));
-  EXPECT_TRUE(has(sweeps_markdown({swept({{8, 0.5}, {32, 0.9}})}, kNowhere), "| nowhere |"));
+  EXPECT_TRUE(has(sweeps_markdown({sample_sweep({{8, 1.5}, {32, 1.1}})}, kNowhere), "| everywhere |"));
+  EXPECT_TRUE(has(sweeps_markdown({sample_sweep({{8, 0.5}, {32, 0.9}})}, kNowhere), "| nowhere |"));
 }
 
 TEST(SweepTable, WhatWasNotDecidedIsNotNowhere) {
-  Result sweep = swept({{8, 1.02}, {32, 1.03}});
+  Result sweep = sample_sweep({{8, 1.02}, {32, 1.03}});
   for (CaseResult& c : sweep.cases) {
     c.verdicts[0].speed.label = "AMBIGUOUS";
     c.verdicts[0].memory = {};
@@ -53,7 +37,7 @@ TEST(SweepTable, WhatWasNotDecidedIsNotNowhere) {
 }
 
 TEST(SweepTable, OnePointIsNoSweep) {
-  EXPECT_EQ(sweeps_markdown({swept({{8, 0.5}})}, kNowhere), "");
+  EXPECT_EQ(sweeps_markdown({sample_sweep({{8, 0.5}})}, kNowhere), "");
   EXPECT_EQ(sweeps_markdown({}, kNowhere), "");
 }
 
@@ -61,10 +45,10 @@ TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
   const test::Scratch scratch;
   const std::filesystem::path root = scratch.path();
   std::filesystem::create_directories(root / "results" / "box" / "sweeps");
-  write_result(root / "results" / "box" / "sweeps" / "30_length_gpt.json", swept({{8, 0.5}, {32, 0.9}}));
+  write_result(root / "results" / "box" / "sweeps" / "30_length_gpt.json", sample_sweep({{8, 0.5}, {32, 0.9}}));
   EXPECT_EQ(published_sweeps(root, "box").size(), 1U);
   EXPECT_EQ(sweep_file("30_gradient_accumulation", "length", "model states"), "30_length_model_states.json");
-  EXPECT_EQ(swept_case(swept({{8, 0.5}}).cases[0]), "gpt");
+  EXPECT_EQ(swept_case(sample_sweep({{8, 0.5}}).cases[0]), "gpt");
   EXPECT_TRUE(published_sweeps(root, "another").empty());
   write_atomically(root / "results" / "box" / "sweeps" / "31_length_gpt.json", "{");
   EXPECT_THROW(published_sweeps(root, "box"), FileError);

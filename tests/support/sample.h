@@ -138,4 +138,22 @@ inline Result sample_training() {
   return result;
 }
 
+/// A sweep of `length` by a value and a ratio for each point, with an interval of 0.05 to both sides; memory falls to
+/// half from 100 on.
+inline Result sample_sweep(const std::vector<std::pair<int64_t, double>>& points) {
+  Result sweep = sample_result();
+  const CaseResult one = sweep.cases[0];
+  sweep.cases.clear();
+  for (const auto& [value, ratio] : points) {
+    CaseResult c = one;
+    c.sweep = SweepPoint{"length", value};
+    c.name = "gpt length=" + std::to_string(value);
+    std::erase_if(c.verdicts, [](const Verdict& verdict) { return verdict.technique != "accumulate"; });
+    c.verdicts[0].speed = {ratio > 1 ? "FASTER" : "SLOWER", ratio, ratio - 0.05, ratio + 0.05};
+    c.verdicts[0].memory = {value > 100 ? "SMALLER" : "SAME", value > 100 ? 0.5 : 1.0};
+    sweep.cases.push_back(c);
+  }
+  return sweep;
+}
+
 }  // namespace tenfold

@@ -43,7 +43,7 @@ TEST(SweepTable, OnePointIsNoSweep) {
 
 TEST(SweepTable, FilesAreReadByMachineAndDamagedOnesNamed) {
   const test::Scratch scratch;
-  const std::filesystem::path root = scratch.path();
+  const std::filesystem::path& root = scratch.path();
   std::filesystem::create_directories(root / "results" / "box" / "sweeps");
   write_result(root / "results" / "box" / "sweeps" / "30_length_gpt.json", sample_sweep({{8, 0.5}, {32, 0.9}}));
   EXPECT_EQ(published_sweeps(root, "box").size(), 1U);

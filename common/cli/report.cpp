@@ -83,7 +83,7 @@ std::vector<Result> report_sweeps(const fs::path& out, const std::string& machin
     if (std::none_of(sweeps.begin(), end, [&](const Result& own) { return file_of(own) == file_of(published); }))
       sweeps.push_back(std::move(published));
   }
-  std::stable_sort(sweeps.begin(), sweeps.end(), [](const Result& a, const Result& b) { return a.lesson < b.lesson; });
+  std::sort(sweeps.begin(), sweeps.end(), [&](const Result& a, const Result& b) { return file_of(a) < file_of(b); });
   return sweeps;
 }
 

@@ -279,8 +279,12 @@ Result merged(const Lesson& lesson, const std::vector<Result>& results, const Gi
     return std::find_if(parts.begin(), parts.end(), [&](const LessonPart& one) { return one.name == c.name; }) -
            parts.begin();
   };
-  std::stable_sort(all.cases.begin(), all.cases.end(),
-                   [&](const CaseResult& a, const CaseResult& b) { return place(a) < place(b); });
+  std::vector<std::pair<std::ptrdiff_t, size_t>> order;  // points of a sweep, which are no parts, stay as they were
+  for (size_t i = 0; i < all.cases.size(); ++i) order.emplace_back(place(all.cases[i]), i);
+  std::sort(order.begin(), order.end());
+  std::vector<CaseResult> sorted;
+  for (const auto& [part, i] : order) sorted.push_back(std::move(all.cases[i]));
+  all.cases = std::move(sorted);
   return all;
 }
 

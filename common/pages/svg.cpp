@@ -50,6 +50,15 @@ std::string shorten(const std::string& name) {
   return name.substr(0, end) + "...";
 }
 
+/// Those from `least` to `most`.
+std::vector<double> powers_of_ten(double least, double most) {
+  std::vector<double> powers;
+  const auto last = static_cast<int>(std::floor(std::log10(most)));
+  for (auto exponent = static_cast<int>(std::ceil(std::log10(least))); exponent <= last; ++exponent)
+    powers.push_back(std::pow(10, exponent));
+  return powers;
+}
+
 }  // namespace
 
 std::string interval_mark(const RatioBar& bar, double far) {
@@ -84,10 +93,10 @@ std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_pe
   std::string out =
       open(370, "roofline of " + std::to_string(points.size()) + " points; the table below has their numbers");
   out += line(kLeft, kTop, kLeft, kBottom, "axis") + line(kLeft, kBottom, kRight, kBottom, "axis");
-  for (double v = std::pow(10, std::ceil(std::log10(left))); v <= right; v *= 10)
+  for (const double v : powers_of_ten(left, right))
     out +=
         line(x(v), kBottom, x(v), kBottom + 5, "axis") + text_at(x(v), kBottom + 19, human_number(v), "middle", "dim");
-  for (double v = std::pow(10, std::ceil(std::log10(low))); v <= high; v *= 10)
+  for (const double v : powers_of_ten(low, high))
     out +=
         line(kLeft - 5, y(v), kLeft, y(v), "axis") + text_at(kLeft - 8, y(v) + 4, human_number(v / 1e9), "end", "dim");
   out += text_at(kRight, kBottom + 36, "FLOP per byte", "end", "dim") +

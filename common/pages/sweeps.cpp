@@ -1,6 +1,7 @@
 #include "common/pages/sweeps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/files.h"
 #include "common/base/text.h"
@@ -48,7 +49,9 @@ std::optional<double> number_of(const SettingValue& value) {
 std::vector<const CaseResult*> points_of(const Result& sweep) {
   std::vector<const CaseResult*> points;
   for (const CaseResult& c : sweep.cases) points.push_back(&c);
-  std::ranges::stable_sort(points, {}, [](const CaseResult* c) { return number_of(c->sweep.value().value); });
+  // Equal ones in their order in the sweep.
+  const auto key = [](const CaseResult* c) { return std::pair(number_of(c->sweep.value().value), c); };
+  std::sort(points.begin(), points.end(), [&](const CaseResult* a, const CaseResult* b) { return key(a) < key(b); });
   return points;
 }
 

@@ -28,11 +28,17 @@ struct Named : at::ObserverContext {
   std::string_view name;
 };
 
+struct Point {
+  int64_t bytes, gradients;
+  std::string_view region;
+};
+
 struct Pass {
   torch::Device device;
   std::mutex mutex;                 // autograd may call from a thread of its own
   std::vector<const Named*> named;  // those that have begun and not ended, in this order
-  std::vector<std::pair<int64_t, std::string_view>> points;
+  std::vector<Point> points;
+  const Parameters* parameters;
 };
 // Not thread-local: backward() of a CUDA model runs on autograd's own thread. It is set before the step, whose start
 // hands work to that thread, and cleared after backward() has waited for it, so it needs no lock of its own.
@@ -49,11 +55,21 @@ const char* named_region(const at::RecordFunction& fn) {
   return fn.scope() == at::RecordScope::USER_SCOPE && found != kNamed.end() ? *found : nullptr;
 }
 
+int64_t gradient_bytes(const Parameters& parameters) {
+  int64_t bytes = 0;
+  for (const auto& parameter : parameters) {
+    const torch::Tensor& gradient = parameter.value().grad();
+    if (gradient.defined()) bytes += static_cast<int64_t>(gradient.nbytes());
+  }
+  return bytes;
+}
+
 /// The highest since the last point, which an operator's working memory may be.
 void note() {
-  pass->points.emplace_back(std::max(peak_bytes(pass->device), live_bytes(pass->device)), region());
+  const int64_t gradients = gradient_bytes(*pass->parameters), live = live_bytes(pass->device);
+  pass->points.push_back({std::max(peak_bytes(pass->device), live), gradients, region()});
   reset_peak(pass->device);
-  pass->points.emplace_back(live_bytes(pass->device), region());
+  pass->points.push_back({live, gradients, region()});
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
@@ -77,7 +93,12 @@ void end(const at::RecordFunction&, at::ObserverContext* context) {
 }  // namespace
 
 Timeline memory_timeline(torch::Device device, const Step& step, int64_t before) {
-  Pass current{.device = device, .mutex = {}, .named = {}, .points = {}};
+  Pass current{.device = device, .mutex = {}, .named = {}, .points = {}, .parameters = &step.parameters};
+  Timeline timeline;
+  if (!step.parameters.is_empty()) {
+    timeline.states = live_bytes(device) - before - gradient_bytes(step.parameters);
+    timeline.gradients.emplace();
+  }
   {
     const Observe observe(
         pass, current,
@@ -91,17 +112,17 @@ Timeline memory_timeline(torch::Device device, const Step& step, int64_t before)
   // What runs without a graph after the last backward is the optimizer; before it a graph is still to be walked.
   bool backward_follows = false;
   for (auto point = current.points.rbegin(); point != current.points.rend(); ++point) {
-    backward_follows = backward_follows || point->second == "backward";
-    if (point->second == kNoGraph) point->second = backward_follows ? "forward" : "optimizer";
+    backward_follows = backward_follows || point->region == "backward";
+    if (point->region == kNoGraph) point->region = backward_follows ? "forward" : "optimizer";
   }
-  Timeline timeline;
   const size_t count = current.points.size(), shown = std::min(count, kMostTimelinePoints);
   for (size_t i = 0; i < shown; ++i) {
     const auto from = current.points.begin() + static_cast<std::ptrdiff_t>(i * count / shown);
     const auto to = current.points.begin() + static_cast<std::ptrdiff_t>((i + 1) * count / shown);
-    const auto highest = std::max_element(from, to, [](const auto& a, const auto& b) { return a.first < b.first; });
-    timeline.bytes.push_back(highest->first - before);
-    timeline.region.emplace_back(highest->second);
+    const auto highest = std::max_element(from, to, [](const Point& a, const Point& b) { return a.bytes < b.bytes; });
+    timeline.bytes.push_back(highest->bytes - before);
+    timeline.region.emplace_back(highest->region);
+    if (timeline.gradients) timeline.gradients->push_back(highest->gradients);
   }
   return timeline;
 }

@@ -12,7 +12,8 @@ struct Step;
 inline constexpr size_t kMostTimelinePoints = 200;
 
 /// Trains one update and notes the bytes of live tensors at each operator, less `before`. Points that lie close
-/// together become one, their highest, so that the timeline has the step's peak. Its region is the innermost named one
+/// together become one, their highest, so that the timeline has the step's peak. Where `step` names
+/// its parameters, with each the bytes of their gradients. Its region is the innermost named one
 /// of data, copy, communication, recompute and optimizer; outside them forward, backward (while autograd's engine
 /// runs), or optimizer (what records no graph after the last backward). Not for timed code. Resets the allocator's
 /// peak.

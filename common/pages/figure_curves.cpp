@@ -78,6 +78,19 @@ std::vector<Json> region_names(const std::vector<Run>& runs, double points, doub
   return names;
 }
 
+/// What stays, and the gradients on top of it, below the step's own bytes; empty where they are not told apart.
+std::vector<Json> bands_of(const Timeline& timeline, double points, double scale) {
+  std::vector<Json> bands;
+  if (!timeline.gradients || !timeline.states) return bands;
+  for (size_t i = 0; i < timeline.gradients->size(); ++i) {
+    const double at = static_cast<double>(i) / points, states = static_cast<double>(*timeline.states) / scale;
+    const double gradients = static_cast<double>((*timeline.gradients)[i]) / scale;
+    bands.push_back({{"x", at}, {"y", 0}, {"y2", states}, {"run", 0}, {"colour", kInk.plain}});
+    bands.push_back({{"x", at}, {"y", states}, {"y2", states + gradients}, {"run", 1}, {"colour", kOlive.plain}});
+  }
+  return bands;
+}
+
 Json panel(const VariantResult& variant, double most, const std::string& about) {
   const auto [unit, bytes] = byte_unit(most);
   const Timeline& timeline = *variant.timeline;
@@ -105,7 +118,7 @@ Json panel(const VariantResult& variant, double most, const std::string& about) 
   const Json colour = {{"field", "colour"}, {"type", "nominal"}, {"scale", nullptr}};
   const auto at =
       static_cast<size_t>(std::max_element(timeline.bytes.begin(), timeline.bytes.end()) - timeline.bytes.begin());
-  return {
+  Json made = {
       {"title", {{"text", about}, {"fontSize", kFigureText}, {"offset", 6}, {"frame", "group"}}},
       {"width", kPlotWidth},
       {"height", 200},
@@ -122,6 +135,17 @@ Json panel(const VariantResult& variant, double most, const std::string& about) 
         {{"data", rows(region_names(runs, points, 1.34 * most / scale, 0.15 * most / scale))},
          {"mark", text_mark("center", kInk, true)},
          {"encoding", {{"x", x}, {"y", y}, {"color", colour}, {"text", {{"field", "text"}, {"type", "nominal"}}}}}}}}};
+  if (const std::vector<Json> bands = bands_of(timeline, points, scale); !bands.empty()) {
+    made["layer"].insert(made["layer"].begin() + 1, Json{{"data", rows(bands)},
+                                                         {"mark", {{"type", "area"}, {"line", false}}},
+                                                         {"encoding",
+                                                          {{"x", x},
+                                                           {"y", unstacked},
+                                                           {"y2", {{"field", "y2"}}},
+                                                           {"color", colour},
+                                                           {"detail", {{"field", "run"}}}}}});
+  }
+  return made;
 }
 
 /// A technique over a sweep, point by point.
@@ -226,7 +250,10 @@ std::optional<Figure> memory_figure(const CaseResult& c, const std::string& tech
   };
   const double most = std::max(most_of(baseline), most_of(*chosen));
   Json spec =
-      start("Memory over one step, case " + c.name, "left to right in the step's order; dashed: the higher peak");
+      start("Memory over one step, case " + c.name,
+            baseline.timeline->gradients
+                ? "from below: parameters and optimizer state, gradients, all else by pass; dashed: the higher peak"
+                : "left to right in the step's order; dashed: the higher peak");
   spec["vconcat"] = {panel(baseline, most, about(baseline)), panel(*chosen, most, about(*chosen))};
   spec["spacing"] = 18;
   const auto alt_of = [&](const VariantResult& variant) {

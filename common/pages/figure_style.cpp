@@ -12,7 +12,7 @@ namespace tenfold {
 
 std::vector<FigureColour> figure_colours() {
   using namespace figure;
-  return {kInk, kBlue, kOrange, kPurple, kTeal, kPink};
+  return {kInk, kBlue, kOrange, kPurple, kTeal, kPink, kOlive};
 }
 
 namespace figure {

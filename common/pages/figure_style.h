@@ -18,6 +18,7 @@ inline constexpr FigureColour kOrange{"#b4591a", "#b4591a", "#c96f30"};
 inline constexpr FigureColour kPurple{"#8a63c9", "#8a63c9", "#9a76d6"};
 inline constexpr FigureColour kTeal{"#1f7f86", "#1f7f86", "#2b959d"};
 inline constexpr FigureColour kPink{"#b8418a", "#b8418a", "#cb5a9e"};
+inline constexpr FigureColour kOlive{"#7a7a1f", "#7a7a1f", "#8f8f2e"};
 
 /// A unit for values up to `most`: "MiB" and the bytes in one, or "ms" and the seconds.
 std::pair<std::string, double> byte_unit(double most);

@@ -38,6 +38,10 @@ struct Split {
 struct Timeline {
   std::vector<int64_t> bytes;
   std::vector<std::string> region;
+  /// Of a step that names its parameters: of the bytes at each point those of gradients, and of all of them those that
+  /// stay besides gradients, parameters and optimizer state.
+  std::optional<std::vector<int64_t>> gradients = std::nullopt;
+  std::optional<int64_t> states = std::nullopt;
 };
 
 struct Predicted {

@@ -33,7 +33,9 @@ void fields(auto& visit, Blocks& v) {
   visit("steps", v.steps), visit("items", v.items), visit("build", v.build), visit("position", v.position);
   visit("wall_ns", v.wall_ns), visit("processor_ns", v.processor_ns), visit("device_ns", v.device_ns);
 }
-void fields(auto& visit, Timeline& v) { visit("bytes", v.bytes), visit("region", v.region); }
+void fields(auto& visit, Timeline& v) {
+  visit("bytes", v.bytes), visit("region", v.region), visit("gradients", v.gradients), visit("states", v.states);
+}
 void fields(auto& visit, SweepPoint& v) { visit("setting", v.setting), visit("value", v.value); }
 void fields(auto& visit, Budget& v) { visit("bytes", v.bytes), visit("setting", v.setting); }
 void fields(auto& visit, Headline& v) { visit("case", v.case_name), visit("technique", v.technique); }

@@ -51,6 +51,27 @@ TEST(Timeline, ItsHighestPointIsThePeak) {
   EXPECT_NEAR(above.bytes.back(), 0, kRounding);
 }
 
+TEST(Timeline, GradientsAndWhatStaysAreToldApart) {
+  const tenfold::CountCpuMemory counting;
+  const int64_t before = tenfold::live_bytes(torch::kCPU);
+  const Tensor weight = torch::ones({kMiB}).requires_grad_();  // 4 MiB
+  tenfold::Step step = small_step(weight);
+  step.parameters.insert("weight", weight);
+  for (int warm = 0; warm < 2; ++warm) step.update();
+  const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, step, before);
+  EXPECT_FALSE(tenfold::memory_timeline(torch::kCPU, small_step(weight), before).gradients) << "no parameters named";
+  ASSERT_TRUE(timeline.states && timeline.gradients);
+  EXPECT_NEAR(*timeline.states, 4 * kMiB, kRounding) << "the weight";
+  const std::vector<int64_t>& gradients = *timeline.gradients;
+  ASSERT_EQ(gradients.size(), timeline.bytes.size());
+  for (size_t i = 0; i < timeline.region.size(); ++i) {
+    if (i > 0 && timeline.region[i] == "forward" && timeline.region[i - 1] == "forward" && gradients[i - 1] == 0)
+      EXPECT_EQ(gradients[i], 0) << "freed before forward";
+    if (timeline.region[i] == "optimizer") EXPECT_EQ(gradients[i], 4 * kMiB);
+    EXPECT_LE(*timeline.states + gradients[i], timeline.bytes[i] + kRounding);
+  }
+}
+
 TEST(Timeline, RegionsComeInTheirOrder) {
   const tenfold::CountCpuMemory counting;
   const Tensor weight = torch::ones({kMiB}).requires_grad_();

@@ -98,9 +98,20 @@ std::vector<Json> rows_with(const Json& spec, const std::string& field) {
   return found;
 }
 
+/// With 1 MiB of gradients on 3 MiB that stay.
+CaseResult told_apart() {
+  CaseResult told = remembered();
+  for (VariantResult& variant : told.variants) {
+    if (!variant.timeline) continue;
+    variant.timeline->gradients.emplace(variant.timeline->bytes.size(), 1 << 20);
+    variant.timeline->states = 3 << 20;
+  }
+  return told;
+}
+
 std::vector<Figure> all_figures() {
-  return {*memory_figure(remembered()), *split_figure(remembered()), *ratio_figure(remembered()),
-          *sweep_figure(swept({0.7, 0.9, 1.2, 1.5}).cases)};
+  return {*memory_figure(remembered()), *memory_figure(told_apart()), *split_figure(remembered()),
+          *ratio_figure(remembered()), *sweep_figure(swept({0.7, 0.9, 1.2, 1.5}).cases)};
 }
 
 TEST(FigureSpecs, EveryColourIsSeenOnBothPages) {
@@ -178,6 +189,19 @@ TEST(FigureSpecs, MemoryIsShownWhenBothWereLookedAt) {
   half.variants[0].timeline.reset();
   EXPECT_FALSE(memory_figure(half));
   EXPECT_FALSE(memory_figure(remembered(), "zeroes every micro-batch"));
+}
+
+TEST(FigureSpecs, MemoryShowsGradientsAndWhatStaysWhereTheyAreToldApart) {
+  const auto with = memory_figure(told_apart()), without = memory_figure(remembered());
+  ASSERT_TRUE(with && without);
+  for (size_t panel = 0; panel < 2; ++panel) {
+    EXPECT_EQ(with->spec["vconcat"][panel]["layer"].size(), without->spec["vconcat"][panel]["layer"].size() + 1);
+    const Json band = rows_with(with->spec["vconcat"][panel], "y2").back();
+    EXPECT_EQ(band["y"], 3) << "MiB that stay";
+    EXPECT_EQ(band["y2"], 4) << "gradients on top";
+  }
+  EXPECT_TRUE(has(with->spec.dump(), "parameters and optimizer state"));
+  EXPECT_FALSE(has(without->spec.dump(), "parameters and optimizer state"));
 }
 
 TEST(FigureSpecs, ACrossoverNeedsBothSides) {

@@ -173,7 +173,7 @@ TEST(ResultFile, OptionalPartsSurvive) {
   c.sweep = SweepPoint{"length", int64_t{64}};
   c.budget = Budget{1 << 30, "batch"};
   c.variants[1].budget_value = int64_t{32};
-  c.variants[1].timeline = Timeline{{1, 5, 3}, {"", "forward", ""}};
+  c.variants[1].timeline = Timeline{{1, 5, 3}, {"", "forward", ""}, std::vector<int64_t>{0, 0, 1}, 1};
   c.verdicts[0].quality = QualityResult{"NOT WORSE", 0.1, -0.2, 0.4, 1, 6, 6};
   const std::string text = format_result(result);
   EXPECT_EQ(format_result(parse_result(text, "file.json")), text);

@@ -1,0 +1,25 @@
+#pragma once
+// What two lines of a training loop should add to its peak.
+
+#include <algorithm>
+
+#include "common/harness/lesson.h"
+#include "common/models/gpt_memory.h"
+
+namespace tenfold {
+
+/// Gradients that are only set to zero are there at every moment: also at the loss, where a lean step has none yet, and
+/// in the last block's backward, where it has the head's.
+inline Prediction keeps_gradients(const Counted& lean) {
+  const GptBytes bytes(lean);
+  const int64_t kept = bytes.resting + 16 * bytes.rows + bytes.stream + bytes.blocks * bytes.block_kept;
+  return {.peak_bytes = std::max({lean.peak_bytes, kept + bytes.head_most(), kept + bytes.block_working})};
+}
+
+/// One more array of tokens x vocabulary, from one step's forward to the next one's.
+inline Prediction holds_logits(const Counted& lean) {
+  const GptBytes bytes(lean);
+  return {.peak_bytes = lean.peak_bytes + bytes.head_kept - bytes.stream - 8 * bytes.rows};
+}
+
+}  // namespace tenfold

@@ -39,7 +39,7 @@ std::string caption(const CaseResult& c, const std::string& more = "") {
   Row parts = {markdown_cell(settings_text(c, own)), c.ranks > 1 ? std::to_string(c.ranks) + " ranks" : "",
                rounds_text(c), c.noise ? "noise " + human_percent(*c.noise) : "", markdown_cell(more)};
   std::erase(parts, "");
-  return "**" + markdown_cell(c.name) + "**: " + joined(parts, "; ") + ".\n\n";
+  return "**" + markdown_cell(c.name) + (parts.empty() ? "**" : "**: ") + joined(parts, "; ") + ".\n\n";
 }
 
 /// Variants that could not run here, together where the reason is the same; and what the others noted.

@@ -192,6 +192,19 @@ TEST_F(Generated, ASurveyHasItsNotesInATableOfTheirOwn) {
   EXPECT_LT(text.find("\n**R2 batch=4**: "), text.find("\n**counted**: ")) << "what compares nothing comes last";
 }
 
+TEST_F(Generated, ASurveyWithoutSettingsHasItsNameAlone) {
+  Result result = sample_result();
+  CaseResult counted = result.cases[0];
+  counted.name = "counted", counted.kind = "survey", counted.settings.clear(), counted.verdicts.clear();
+  VariantResult look;
+  look.name = "a look", look.notes = {{"bytes", {64, "bytes"}}};
+  counted.variants = {look}, counted.noise.reset();
+  result.cases = {counted};
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text, "\n**counted**.\n")) << text;
+}
+
 TEST_F(Generated, EachCaseSaysWhatItRanAndHowNoisyItWas) {
   publish(true);
   const std::string text = page("lessons/30_gradient_accumulation/README.md");

@@ -142,7 +142,8 @@ Elsewhere parse_elsewhere(const Json& json, const std::string& name) {
   row.done();
   if (!one.url.starts_with("https://"))
     throw std::invalid_argument(name + ": url '" + one.url + "': expected https://");
-  static const std::regex day("20[0-9]{2}-[01][0-9]-[0-3][0-9]"), date("20[0-9]{2}(-[01][0-9](-[0-3][0-9])?)?|undated");
+  static const std::regex day("20[0-9]{2}-[01][0-9]-[0-3][0-9]"),
+      date("(19|20)[0-9]{2}(-[01][0-9](-[0-3][0-9])?)?|undated");
   if (!std::regex_match(one.checked, day))
     throw std::invalid_argument(name + ": checked '" + one.checked + "': expected YYYY-MM-DD");
   if (!std::regex_match(one.date, date))

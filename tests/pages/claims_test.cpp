@@ -204,6 +204,9 @@ TEST(Claims, MistakesNameTheRow) {
             "claims.json: claim 'one': test 1: field 'technique' is missing");
   EXPECT_EQ(replaced(R"("2026-11-23")", R"("today")"),
             "claims.json: published 'p': checked 'today': expected YYYY-MM-DD");
+  EXPECT_EQ(replaced(R"("date": "2024")", R"("date": "1998")"), "") << "papers are older than this century";
+  EXPECT_EQ(replaced(R"("date": "2024")", R"("date": "98")"),
+            "claims.json: published 'p': date '98': expected YYYY, YYYY-MM, YYYY-MM-DD or undated");
   EXPECT_EQ(replaced("https://", "see "), "claims.json: published 'p': url 'see example.org': expected https://");
   EXPECT_EQ(replaced(R"("id": "p")", R"("id": "one")"), "claims.json: published 'one': this id is there twice");
   EXPECT_EQ(replaced(R"("It is so.")", "7"), "claims.json: claim 'one': claim: expected a line of text");

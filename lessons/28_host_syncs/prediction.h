@@ -1,0 +1,65 @@
+#pragma once
+// What waiting, and gradients that stay, should cost a training step.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/harness/lesson.h"
+#include "logged_training.h"
+
+namespace tenfold {
+
+/// Without a wait the host queues work while the device does what was queued before: a step takes the longer of the
+/// host's time and the device's.
+///
+/// A wait in each step drains the queue. The host makes the next batch while the device has nothing to do; then both
+/// work again, the host a little ahead. With h and k the host's and the device's time of a step, and d the host's for
+/// the batch, a step of max(h, k) becomes d + max(h - d, k), and two launches: that of the copy which is waited for,
+/// and that of the operator which ends the device's idleness. Where the host is the slower one (h = max(h, k)), k is
+/// not known, and only the launches are predicted. On a CPU the host does the work itself: there is nothing to wait
+/// for.
+inline Prediction waits_every_step(const Counted& baseline) {
+  Prediction prediction{.peak_bytes = baseline.peak_bytes};
+  if (baseline.device.is_cpu()) {
+    prediction.speed_ratio = 1;
+    return prediction;
+  }
+  if (!baseline.ceilings.contains("cuda_launch_seconds")) return prediction;
+  const double step = baseline.step_seconds;
+  const double host = baseline.region("loss").host_seconds + baseline.region("optimizer").host_seconds;
+  const double batch = baseline.region("data").host_seconds;
+  const double device = host < step ? step : 0;
+  const double idle = std::max(step, batch + std::max(host - batch, device)) - step;
+  prediction.speed_ratio = step / (step + idle + 2 * baseline.ceiling("cuda_launch_seconds"));
+  return prediction;
+}
+
+/// The same; but formatting a line is work that no count of the baseline tells, and where nobody waits it is all.
+inline Prediction prints_every_step(const Counted& baseline) {
+  Prediction prediction = waits_every_step(baseline);
+  if (baseline.device.is_cpu()) prediction.speed_ratio.reset();
+  return prediction;
+}
+
+/// A few operators on one number; the host goes on.
+inline Prediction never_waits(const Counted& baseline) { return {.speed_ratio = 1, .peak_bytes = baseline.peak_bytes}; }
+
+/// Gradients are alive while the loss and the new gradients are computed. Each tensor of them costs two more
+/// operators, one that writes zeros and one that adds; they move four times its bytes: a write, two reads, a write.
+inline Prediction keeps_gradients(const Counted& baseline) {
+  Prediction prediction;
+  prediction.peak_bytes =
+      std::max(baseline.peak_bytes, baseline.resting_bytes + baseline.region("loss").largest_peak_bytes);
+  const bool cpu = baseline.device.is_cpu();
+  const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
+  const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
+  if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
+  const double dispatch = 2 * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
+  const double moving = 4 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling(copies);
+  // On a GPU the host launches while the device moves.
+  const double added = cpu ? dispatch + moving : std::max(dispatch, moving);
+  prediction.speed_ratio = baseline.step_seconds / (baseline.step_seconds + added);
+  return prediction;
+}
+
+}  // namespace tenfold

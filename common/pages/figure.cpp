@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <stdexcept>
 
 #include "common/base/files.h"
@@ -28,13 +29,15 @@ struct Wanted {
 };
 
 Wanted wanted_of(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) throw std::invalid_argument("figure needs a kind: memory, split, ratio or sweep");
+  if (arguments.empty()) throw std::invalid_argument("figure needs a kind: memory, split, ratio, sweep or roofline");
   const std::string rest = joined({arguments.begin() + 1, arguments.end()}, " ");
   const size_t bar = rest.find('|');
   Wanted wanted{arguments[0], trimmed(rest.substr(0, bar)),
                 bar == std::string::npos ? "" : trimmed(rest.substr(bar + 1))};
-  if (wanted.kind != "memory" && wanted.kind != "split" && wanted.kind != "ratio" && wanted.kind != "sweep")
-    throw std::invalid_argument("figure: unknown kind '" + wanted.kind + "' (memory, split, ratio, sweep)");
+  const std::set<std::string> kinds = {"memory", "split", "ratio", "sweep", "roofline"};
+  if (!kinds.contains(wanted.kind))
+    throw std::invalid_argument("figure: unknown kind '" + wanted.kind + "' (" + joined({kinds.begin(), kinds.end()}) +
+                                ")");
   if (wanted.kind == "sweep" && wanted.about.empty()) throw std::invalid_argument("figure: sweep needs a setting");
   return wanted;
 }
@@ -132,6 +135,15 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
     return PageFigure{named(wanted.about), *figure,
                       "*" + markdown_cell(machine_text(sweep->machine)) + ", " + sweep->started_at.substr(0, 10) +
                           (stale ? "; the lesson's code has changed since" : "") + ".*\n"};
+  }
+  if (wanted.kind == "roofline") {
+    std::vector<Result> here = machine.empty() ? std::vector<Result>() : published_sweeps(root, machine);
+    std::erase_if(here, [&](const Result& sweep) { return sweep.lesson != lesson; });
+    for (const Result& result : published) {
+      if (result.machine.id == machine) here.push_back(result);
+    }
+    const auto figure = roofline_figure(here, lesson);
+    return figure ? std::optional(PageFigure{folder / "figures" / "roofline.svg", *figure, ""}) : std::nullopt;
   }
   for (const Result& result : published) {
     if (result.lesson != lesson || result.machine.id != machine) continue;

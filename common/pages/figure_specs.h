@@ -45,4 +45,8 @@ std::optional<Figure> ratio_figure(const CaseResult& c);
 /// first that was timed. Nothing with fewer than two points.
 std::optional<Figure> sweep_figure(const std::vector<CaseResult>& points, const std::string& technique = "");
 
+/// The machine's roofline with the steps of all results under it, those of `lesson` marked. The results are of one
+/// machine. Nothing where its ceilings were not measured, or no step's arithmetic is known.
+std::optional<Figure> roofline_figure(const std::vector<Result>& results, const std::string& lesson);
+
 }  // namespace tenfold

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "common/base/text.h"
@@ -13,6 +12,7 @@
 #include "common/pages/report_template.h"
 #include "common/pages/svg.h"
 #include "common/pages/table.h"
+#include "common/pages/work_points.h"
 
 namespace tenfold {
 namespace {
@@ -187,49 +187,17 @@ std::string all_verdicts(const std::vector<Row>& rows) {
   return out + "</tbody></table></div>";
 }
 
-/// Seconds of one step over all blocks; 0 without any.
-double step_seconds(const VariantResult& variant) {
-  double ns = 0, steps = 0;
-  for (const Blocks& blocks : variant.blocks) {
-    const std::vector<int64_t>& times = blocks.ns(blocks.device_ns.empty() ? Clock::wall : Clock::device);
-    ns = std::accumulate(times.begin(), times.end(), ns);
-    steps += static_cast<double>(blocks.steps) * static_cast<double>(times.size());
-  }
-  return steps > 0 ? 1e-9 * ns / steps : 0;
-}
-
-/// Baselines only: their work is counted. One rank and one thread, which is what the ceilings of a CPU were measured
-/// with; several ranks have no roof of their own in a result file.
+/// One rank and one thread, which is what the ceilings of a CPU were measured with; several ranks have no roof of their
+/// own in a result file.
 std::string roofline(const std::vector<Result>& results) {
-  std::vector<WorkPoint> points;
-  size_t left_out = 0;
-  double flops = 0, bytes = 0;
-  for (const Result& result : results) {
-    for (const CaseResult& c : result.cases) {
-      if (c.kind != "comparison" || c.variants.empty()) continue;
-      const VariantResult& baseline = c.variants.front();
-      const auto work = baseline.counted.find("flops"), moved = baseline.counted.find("operator_bytes");
-      const auto roof = result.machine.ceilings.find("cpu_flops_per_s"),
-                 slope = result.machine.ceilings.find("cpu_copy_bytes_per_s");
-      const double seconds = step_seconds(baseline);
-      if (work == baseline.counted.end() || moved == baseline.counted.end() || !(work->second > 0) ||
-          !(moved->second > 0) || !(seconds > 0) || c.device != "cpu" || c.ranks > 1 || c.threads > 1 ||
-          roof == result.machine.ceilings.end() || slope == result.machine.ceilings.end() ||
-          result.machine.id != results.front().machine.id) {
-        ++left_out;
-        continue;
-      }
-      flops = roof->second, bytes = slope->second;
-      points.push_back({title_of(result) + ", " + c.name + ", " + baseline.name, work->second / moved->second,
-                        work->second / seconds});
-    }
-  }
+  const auto [points, left_out] = work_points(results);
+  const auto roof = results.empty() ? std::nullopt : work_roof(results.front().machine);
   const std::string missing =
       left_out == 0 ? ""
                     : " " + std::to_string(left_out) + (left_out == 1 ? " case is" : " cases are") +
                           " not shown: their files lack counted work, times or ceilings, or they ran on a GPU, on "
                           "several ranks or on several threads.";
-  if (points.empty()) return "<p class=\"dim\">No case can be shown." + missing + "</p>";
+  if (points.empty() || !roof) return "<p class=\"dim\">No case can be shown." + missing + "</p>";
   std::string rows;
   for (size_t i = 0; i < points.size(); ++i)
     rows += "<tr>" + cell(std::to_string(i + 1), "n") + cell(points[i].name) +
@@ -238,8 +206,10 @@ std::string roofline(const std::vector<Result>& results) {
   return "<p>Each point is the baseline's step of a case: its counted arithmetic over the bytes that its operators "
          "read "
          "and write, and the rate it reached. The line is the machine's measured copy rate, then its measured rate of "
-         "matmuls. Operators find inputs in the caches, so a point may lie above the slope." +
-         missing + "</p><div class=\"wide\">" + roofline_chart(points, flops, bytes) +
+         "matmuls, both on one core. Operators find inputs in the caches, so a point may lie above the slope. A lesson "
+         "whose variants note their own intensity is shown with all of them; those on several cores may lie above the "
+         "roof." +
+         missing + "</p><div class=\"wide\">" + roofline_chart(points, roof->flops_per_s, roof->bytes_per_s) +
          "</div><div class=\"wide\"><table><caption>The points of the roofline</caption><thead><tr>"
          "<th scope=\"col\" class=\"n\">point</th><th scope=\"col\">lesson, case, baseline</th>"
          "<th scope=\"col\" class=\"n\">FLOP per byte</th><th scope=\"col\" "

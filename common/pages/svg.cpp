@@ -50,7 +50,8 @@ std::string shorten(const std::string& name) {
   return name.substr(0, end) + "...";
 }
 
-/// Those from `least` to `most`.
+}  // namespace
+
 std::vector<double> powers_of_ten(double least, double most) {
   std::vector<double> powers;
   const auto last = static_cast<int>(std::floor(std::log10(most)));
@@ -58,8 +59,6 @@ std::vector<double> powers_of_ten(double least, double most) {
     powers.push_back(std::pow(10, exponent));
   return powers;
 }
-
-}  // namespace
 
 std::string interval_mark(const RatioBar& bar, double far) {
   constexpr double kSmall = 230, kMiddle = 9;

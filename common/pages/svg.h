@@ -58,6 +58,9 @@ struct WorkPoint {
   std::string name;
   double intensity = 0, flops_per_s = 0;  ///< operations for each byte; rate
 };
+/// Those from `least` to `most`.
+std::vector<double> powers_of_ten(double least, double most);
+
 /// Points under a roof of `bytes_per_s` and `flops_per_s`, both axes logarithmic; points carry their number from 1.
 std::string roofline_chart(const std::vector<WorkPoint>& points, double flops_per_s, double bytes_per_s);
 

@@ -9,6 +9,8 @@
 
 #include "common/base/files.h"
 #include "common/pages/generated.h"
+#include "common/pages/table.h"
+#include "common/pages/work_points.h"
 
 #include "tests/support/sample.h"
 #include "tests/support/support.h"
@@ -109,9 +111,28 @@ CaseResult told_apart() {
   return told;
 }
 
+/// A lesson with counted work, and one whose variants note their own intensity, under known ceilings.
+std::vector<Result> under_a_roof() {
+  Result counted = sample_result(), noted = sample_result();
+  // 10 steps of 1000 items in 0.1 s: a step is 10 ms, 100,000 items/s.
+  counted.cases[0].variants[0].counted = {{"flops", 2e8}, {"operator_bytes", 1e8}};
+  noted.lesson = "02_roofline", noted.title = "Roofline";
+  for (size_t i = 0; i < 2; ++i) noted.cases[0].variants[i].notes["arithmetic intensity"] = {8, "FLOP per byte"};
+  for (Result* result : {&counted, &noted})
+    result->machine.ceilings = {{"cpu_copy_bytes_per_s", 1e10},
+                                {"cpu_flops_per_s", 1e11},
+                                {"cpu_all_cores_copy_bytes_per_s", 2e10},
+                                {"cpu_all_cores_flops_per_s", 2e11}};
+  return {counted, noted};
+}
+
 std::vector<Figure> all_figures() {
-  return {*memory_figure(remembered()), *memory_figure(told_apart()), *split_figure(remembered()),
-          *ratio_figure(remembered()), *sweep_figure(swept({0.7, 0.9, 1.2, 1.5}).cases)};
+  return {*memory_figure(remembered()),
+          *memory_figure(told_apart()),
+          *split_figure(remembered()),
+          *ratio_figure(remembered()),
+          *sweep_figure(swept({0.7, 0.9, 1.2, 1.5}).cases),
+          *roofline_figure(under_a_roof(), "02_roofline")};
 }
 
 TEST(FigureSpecs, EveryColourIsSeenOnBothPages) {
@@ -217,6 +238,44 @@ TEST(FigureSpecs, ACrossoverNeedsBothSides) {
   EXPECT_FALSE(sweep_figure({}));
 }
 
+TEST(WorkPoints, CountedStepsAndNotedOnes) {
+  std::vector<Result> results = under_a_roof();
+  const WorkPoints found = work_points(results);
+  ASSERT_EQ(found.points.size(), 3U);
+  EXPECT_EQ(found.left_out, 0U);
+  EXPECT_EQ(found.points[0].name, "30 Gradient accumulation, R2 batch=4, large batch");
+  EXPECT_DOUBLE_EQ(found.points[0].intensity, 2);
+  EXPECT_NEAR(found.points[0].flops_per_s / 2e10, 1, 0.01);
+  EXPECT_EQ(found.points[2].name, "02 Roofline, R2 batch=4, accumulate");
+  EXPECT_DOUBLE_EQ(found.points[2].intensity, 8);
+  EXPECT_DOUBLE_EQ(found.points[2].flops_per_s, items_per_second(results[1].cases[0].variants[1]));
+  results[0].cases[0].device = "cuda";
+  results[1].cases[0].ranks = 2;
+  EXPECT_TRUE(work_points(results).points.empty());
+  EXPECT_EQ(work_points(results).left_out, 2U);
+}
+
+TEST(FigureSpecs, TheRooflineHasBothRoofsAndEveryStep) {
+  std::vector<Result> results = under_a_roof();
+  const Figure figure = *roofline_figure(results, "02_roofline");
+  std::string texts;
+  for (const Json& row : rows_with(figure.spec, "text")) texts += row["text"].get<std::string>() + ";";
+  EXPECT_EQ(texts, "one core;all cores;30;");
+  const auto rows = rows_with(figure.spec, "x");
+  const auto stands = [&](double x, double y) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Json& row) {
+      return std::abs(row["x"].get<double>() - x) < 1e-6 && std::abs(row["y"].get<double>() / y - 1) < 0.01;
+    });
+  };
+  EXPECT_TRUE(stands(10, 100)) << "the ridge point of one core";
+  EXPECT_TRUE(stands(10, 200)) << "the ridge point of all cores";
+  EXPECT_TRUE(stands(2, 20)) << "the counted step";
+  EXPECT_TRUE(has(figure.alt, "at most 100 GFLOP/s and copies 10 GB/s; 1 step of other lessons: 20")) << figure.alt;
+  for (Result& result : results) result.machine.ceilings.clear();
+  EXPECT_FALSE(roofline_figure(results, "02_roofline"));
+  EXPECT_FALSE(roofline_figure({}, "02_roofline"));
+}
+
 TEST(FigureFile, ItsStampTellsWhatItWasDrawnFrom) {
   const Figure figure = *split_figure(remembered());
   const std::string svg = finished_svg("<svg width=\"9\"><text fill=\"#757d87\">a</text></svg>", figure);
@@ -318,6 +377,18 @@ TEST_F(FigureOnPage, ASweepOfOneOfTwoCasesIsNamed) {
   EXPECT_TRUE(files().at(folder_ + "/figures/sweep_layers_R3_wide.svg").figure);
   marker("sweep layers R4");
   EXPECT_FALSE(has(files().at(folder_ + "/README.md").text, ".svg")) << "nothing was published of it";
+}
+
+TEST_F(FigureOnPage, ARooflineHasTheStepsOfAllLessons) {
+  const std::vector<Result> results = under_a_roof();
+  publish(results[1], "02_roofline.json");
+  marker("roofline");
+  const auto page = [&] { return files().at(folder_ + "/README.md").text; };
+  EXPECT_TRUE(has(page(), "; 2 steps of other lessons: ")) << page();
+  EXPECT_FALSE(has(page(), "this lesson's")) << page();
+  publish(results[0], "30_gradient_accumulation.json");
+  EXPECT_TRUE(has(page(), "; this lesson's variants: ")) << page();
+  EXPECT_TRUE(files().at(folder_ + "/figures/roofline.svg").figure);
 }
 
 TEST_F(FigureOnPage, AMarkerThatMeansNothingIsRefused) {

@@ -32,7 +32,7 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_for(const Trial& trial, const
 /// One step of a GPT, watched. Two steps before it make what stays: optimizer state, and gradients to free.
 MemoryOfStep gpt_by_kind(const Trial& trial) {
   MemoryKinds watch(trial.device);
-  GptTraining work(trial, tenfold::gpt_options(trial.size));
+  GptTraining work(trial);
   const auto optimizer = optimizer_for(trial, work.model->parameters());
   for (int step = 0;; ++step) {
     watch.begin_step(work.model->parameters());
@@ -110,7 +110,7 @@ using Watched = MemoryOfStep (*)(const Trial&);
 using Formula = MemoryMoment (*)(const Trial&);
 
 MemoryMoment gpt_formula(const Trial& trial) {
-  return tenfold::gpt_peak(tenfold::gpt_options(trial.size), trial.get(tenfold::kOptimizer));
+  return tenfold::gpt_peak(gpt_options(trial), trial.get(tenfold::kOptimizer));
 }
 MemoryMoment convnet_formula(const Trial& trial) {
   return tenfold::convnet_peak(tenfold::convnet_of(trial.size), tenfold::convnet::kBatch.value.at(trial.size),

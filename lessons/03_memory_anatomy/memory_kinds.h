@@ -60,6 +60,7 @@ struct MemoryOfStep {
 /// two steps, so that the optimizer has its state; then, for one step:
 ///
 ///   watch.begin_step(model->parameters());  // next comes the batch
+///   optimizer.zero_grad();                  // behind begin_step(), which learns what the gradients are
 ///   watch.begin(Pass::forward);
 ///   Tensor loss = ...;
 ///   watch.begin(Pass::backward);            // forward and backward again for each micro-batch
@@ -69,7 +70,8 @@ struct MemoryOfStep {
 ///   MemoryOfStep step = watch.end_step();
 ///
 /// Bytes are those that were asked for on a CPU; on CUDA those of the caching allocator's blocks, multiples of 512.
-/// It costs a lock for each block: not for timed code. While LibTorch's profiler records, one of the two sees nothing.
+/// It costs a lock for each block: not for timed code. It must not overlap LibTorch's profiler on a
+/// thread, which takes the same place: destroy it before the profiler is enabled, make one after it is disabled.
 class MemoryKinds {
  public:
   explicit MemoryKinds(torch::Device device)
@@ -128,21 +130,27 @@ class MemoryKinds {
 
   /// What the allocator has reported.
   struct Blocks : c10::MemoryReportingInfoBase {
-    explicit Blocks(torch::Device device) : device_type(device.type()) {}
+    explicit Blocks(torch::Device watched) : device(watched) {}
 
     bool memoryProfilingEnabled() const override { return true; }
     void reportMemoryUsage(void* address, int64_t bytes, size_t, size_t, c10::Device where) override {
-      if (where.type() != device_type || bytes == 0) return;
+      if (where.type() != device.type() || (device.has_index() && where.index() != device.index()) || bytes == 0)
+        return;
       const std::scoped_lock lock(mutex);
+      end(address);  // also when it is handed out again: a thread that nobody watches has freed it
       if (bytes > 0) {
         alive[address] = all.size();
         all.push_back({.bytes = bytes, .born_in = now});
         events.push_back({all.size() - 1, false, now});
-      } else if (const auto found = alive.find(address); found != alive.end()) {
-        all[found->second].is_freed = true;
-        events.push_back({found->second, true, now});
-        alive.erase(found);
       }
+    }
+
+    void end(const void* address) {
+      const auto found = alive.find(address);
+      if (found == alive.end()) return;
+      all[found->second].is_freed = true;
+      events.push_back({found->second, true, now});
+      alive.erase(found);
     }
 
     void forget_the_dead() {
@@ -156,7 +164,7 @@ class MemoryKinds {
       events.clear();
     }
 
-    c10::DeviceType device_type;
+    torch::Device device;
     std::mutex mutex;  // backward() of a CUDA model runs on a thread of autograd's
     std::vector<Block> all;
     std::map<const void*, size_t> alive;  ///< by address: index into `all`

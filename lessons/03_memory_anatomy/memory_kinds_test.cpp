@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "by_formula.h"
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
@@ -63,7 +66,29 @@ TEST(MemoryKinds, MicroBatchesKeepTheirActivationsInTurn) {
   EXPECT_EQ(step.end().of(MemoryKind::gradients), 16 * kKiB);
 }
 
-TEST(MemoryKinds, NothingIsNegativeAndTheSumIsWhatTheAllocatorCounts) {
+TEST(MemoryKinds, NothingIsNegative) {
+  for (const bool set_to_none : {true, false}) {
+    for (const MemoryMoment& moment : linear_step(set_to_none, 2).moments) {
+      for (const int64_t bytes : moment.bytes) EXPECT_GE(bytes, 0);
+    }
+  }
+}
+
+TEST(MemoryKinds, WhatAnotherThreadHasFreedEndsWhenItsAddressIsUsedAgain) {
+  MemoryKinds watch(torch::kCPU);
+  watch.begin_step({});
+  constexpr int64_t kOdd = 5 * kKiB + 64;  // a size of its own, so that malloc hands the same memory out again
+  Tensor block = torch::empty({kOdd}, torch::kByte);
+  const void* address = block.data_ptr();
+  std::thread([&block] { block.reset(); }).join();  // there nobody watches
+  std::vector<Tensor> tries;
+  while (tries.size() < 100 && (tries.empty() || tries.back().data_ptr() != address))
+    tries.push_back(torch::empty({kOdd}, torch::kByte));
+  if (tries.back().data_ptr() != address) GTEST_SKIP() << "the allocator did not hand the address out again";
+  EXPECT_EQ(watch.end_step().end().total(), static_cast<int64_t>(tries.size()) * kOdd) << "counted twice";
+}
+
+TEST(MemoryKinds, AnotherAllocatorReportsNothing) {
   const CountCpuMemory counting;  // counts malloc's sizes; the watch sees nothing behind it
   MemoryKinds watch(torch::kCPU);
   watch.begin_step({});

@@ -20,7 +20,7 @@ inline int64_t resident_bytes() {
 
 /// Two steps of the GPT.
 inline void train_a_little(const Trial& trial) {
-  GptTraining work(trial, gpt_options(trial.size));
+  GptTraining work(trial);
   for (int step = 0; step < 2; ++step) {
     auto [ids, targets] = work.next_batch();
     work.optimizer->zero_grad();
@@ -35,7 +35,7 @@ inline void process_totals(const Trial& trial) {
   train_a_little(trial);
   trial.note("resident before", static_cast<double>(before), "bytes");
   trial.note("resident after two steps", static_cast<double>(resident_bytes()), "bytes");
-  trial.note("formula's peak", static_cast<double>(step_peak_bytes(gpt_options(trial.size))), "bytes");
+  trial.note("formula's peak", static_cast<double>(step_peak_bytes(gpt_options(trial))), "bytes");
   trial.note("this machine", static_cast<double>(device_memory_bytes(torch::kCPU)), "bytes");
 }
 

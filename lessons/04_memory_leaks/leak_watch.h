@@ -73,8 +73,9 @@ struct LeakWatchOptions {
 ///
 /// It watches the thread that made it and those of its backward(), on a CPU without what was allocated before, on CUDA
 /// in the blocks of the caching allocator, never its cache. A block that another thread frees counts until its address
-/// is used again. While LibTorch's profiler records it sees nothing: make a new one after that. Destroy several in
-/// reverse order. A block costs a lock and an entry in a hash table.
+/// is used again. It must not overlap LibTorch's profiler on a thread, which takes the same place: destroy it before
+/// the profiler is enabled, make one after it is disabled. step() and the destructor run on the thread that made it;
+/// destroy several in reverse order. A block costs a lock and an entry in a hash table.
 class LeakWatch {
  public:
   explicit LeakWatch(torch::Device device, const LeakWatchOptions& options = {})

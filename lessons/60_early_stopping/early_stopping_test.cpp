@@ -113,8 +113,8 @@ Trial small_trial(const std::map<std::string, SettingValue>& more = {}) { return
 
 Learned trained(const Trial& trial, const StopRule& rule) {
   torch::manual_seed(3);  // the model's first weights
-  MeanOverSeeds mean;
-  return train_until(trial, rule, mean);
+  RunMeans means;
+  return train_until(trial, rule, means);
 }
 
 TEST(StoppedTraining, EndsWhenTheRuleSays) {

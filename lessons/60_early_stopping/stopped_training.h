@@ -46,9 +46,14 @@ class MeanOverSeeds {
   double sum_ = 0;
 };
 
+/// What a run notes: means over its seeds.
+struct RunMeans {
+  MeanOverSeeds trained, best_found;
+};
+
 /// Trains until the rule says stop, or to the end. What is compared is the loss on images that neither the weights nor
 /// the stop were chosen on; measuring it stops the clock. The rule's own checks do not: they are what it costs.
-inline Learned train_until(const Trial& trial, const StopRule& rule, MeanOverSeeds& updates_of_seeds) {
+inline Learned train_until(const Trial& trial, const StopRule& rule, RunMeans& means) {
   constexpr int64_t kUnseen = 512, kEvaluations = 5;  // of a training that nothing stops
   const int64_t updates = checked(trial, kUpdates, int64_t{1} << 30);
   const int64_t every = rule.every > 0 ? rule.every : checked(trial, kEvery, int64_t{1} << 30);
@@ -73,17 +78,22 @@ inline Learned train_until(const Trial& trial, const StopRule& rule, MeanOverSee
       clock.evaluate([&] { return mean_loss(work.model, unseen, trial.device); });
   }
   const double part = 100 * static_cast<double>(update) / static_cast<double>(updates);
-  trial.note("trained", updates_of_seeds.add(trial.seed, part), "% of the updates");
-  if (stopping) trial.note("best weights", static_cast<double>(stopping->best_bytes()), "bytes");
+  trial.note("trained", means.trained.add(trial.seed, part), "% of the updates");
+  if (stopping) {
+    trial.note("best weights", static_cast<double>(stopping->best_bytes()), "bytes");
+    const auto best = static_cast<double>(stopping->best_check() * every);
+    trial.note("best found at", means.best_found.add(trial.seed, 100 * best / static_cast<double>(updates)),
+               "% of the updates");
+  }
   return clock.learned();
 }
 
 /// A run of a training. Patience 0 stands for the setting's.
 inline std::function<Learned(const Trial&)> run_until(StopRule rule) {
-  return [rule, mean = std::make_shared<MeanOverSeeds>()](const Trial& trial) {
+  return [rule, means = std::make_shared<RunMeans>()](const Trial& trial) {
     StopRule chosen = rule;
     if (chosen.patience == 0) chosen.patience = trial.get(kPatience);
-    return train_until(trial, chosen, *mean);
+    return train_until(trial, chosen, *means);
   };
 }
 

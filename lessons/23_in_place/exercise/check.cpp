@@ -15,7 +15,7 @@ using torch::Tensor;
 constexpr int64_t kRows = 4096, kWidth = 64;
 constexpr double kTensor = 4 * kRows * kWidth;  // bytes
 
-/// The five operators, each with a result of its own.
+/// The seven operators, each with a result of its own.
 Tensor reference(const Tensor& x, const Tensor& w1, const Tensor& w2, const Tensor& w3) {
   const Tensor value = torch::leaky_relu(torch::mm(x, w1), 0.1);
   return x + torch::mm(value * torch::sigmoid(torch::mm(x, w2)), w3);

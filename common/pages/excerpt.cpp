@@ -110,9 +110,21 @@ size_t function_end(const std::string& mask, size_t paren) {
   return std::string::npos;
 }
 
+/// A type without what stands in its angle brackets: std::function<void(int)> is a type, and no call.
+std::string without_arguments(const std::string& type) {
+  std::string out;
+  int depth = 0;
+  for (const char c : type) {
+    if (c == '>' && depth > 0) --depth;
+    if (depth == 0) out += c;
+    if (c == '<') ++depth;
+  }
+  return out;
+}
+
 /// The end of the definition of the name at [at, after), or npos when this is only a use of it.
 size_t definition_end(const std::string& mask, size_t start, size_t at, size_t after) {
-  const std::string before = mask.substr(start, at - start);
+  const std::string before = without_arguments(mask.substr(start, at - start));
   size_t next = after;
   while (next < mask.size() && is_space(mask[next])) ++next;
   if (next >= mask.size()) return std::string::npos;

@@ -29,7 +29,8 @@ inline double intensity(int64_t updates) { return 2.0 * static_cast<double>(upda
 
 inline int64_t most_bytes(const Trial& trial) {
   if (trial.get(kWork) == "mlp") return step_peak_bytes(mlp_options(trial), trial.get(mlp::kBatch));
-  return 2 * 4 * trial.get(kWeights);
+  constexpr int64_t kScalars = 1024;  // the loss and what it is made of
+  return 2 * 4 * trial.get(kWeights) + kScalars;
 }
 
 /// What a core computes and moves in a second, and all cores together.

@@ -96,6 +96,11 @@ TEST(Excerpt, TypesConstantsAndLambdas) {
   EXPECT_NE(cut_definition(kSource, "Widget").find("std::vector<int> list_;\n};"), std::string::npos);
 }
 
+TEST(Excerpt, AFunctionThatReturnsAFunction) {
+  const std::string source = "int f(int a);\nstd::function<void(const T&)> log_of(int n) {\n  return f;\n}\n";
+  EXPECT_EQ(cut_definition(source, "log_of"), "std::function<void(const T&)> log_of(int n) {\n  return f;\n}");
+}
+
 TEST(Excerpt, AKernelWithLaunchBounds) {
   const std::string kernel =
       "/// Fast.\nstatic __global__ void __launch_bounds__(256, 2) fast(float* out) {\n  out[0] = 1;\n}";

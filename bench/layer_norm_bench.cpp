@@ -45,37 +45,36 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor grad_in = torch::empty_like(in), grad_weight = torch::empty_like(weight),
                grad_bias = torch::empty_like(bias);
   const Tensor workspace = place.normal({kernels::layer_norm_workspace_bytes(rows, columns) / 4});
-  return {
+  Ladder ladder{
       .name = ladder_name("LayerNorm backward", type, {rows, columns}),
       .bytes = 3.0 * static_cast<double>(in.nbytes()),
       .expected = gradients(reference::layer_norm(wide[0], wide[1], wide[2], kEpsilon), wide, grad.to(torch::kDouble)),
       .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-      .contestants = {{"ATen",
-                       [=, mean = mean, rstd = rstd] {
+      .contestants = {{"ATen", [=, mean = mean, rstd = rstd] {
                          const auto [dx, dw, db] = at::native_layer_norm_backward(grad, in, {columns}, mean, rstd,
                                                                                   weight, bias, {true, true, true});
                          return std::vector{dx, dw, db};
-                       }},
-                      {"ours", [=] {
-                         launch_where_they_are({{"grad_in", grad_in},
-                                                {"grad_weight", grad_weight},
-                                                {"grad_bias", grad_bias},
-                                                {"workspace", workspace},
-                                                {"grad_out", grad},
-                                                {"in", in},
-                                                {"mean", mean_of},
-                                                {"rstd", rstd_of},
-                                                {"weight", weight}},
-                                               [&](auto stream, auto value) {
-                                                 using T = decltype(value);
-                                                 kernels::layer_norm_backward(
-                                                     stream, data_of<T>(grad_in), data_of<T>(grad_weight),
-                                                     data_of<T>(grad_bias), data_of<float>(workspace), data_of<T>(grad),
-                                                     data_of<T>(in), data_of<float>(mean_of), data_of<float>(rstd_of),
-                                                     data_of<T>(weight), rows, columns);
-                                               });
-                         return std::vector{grad_in, grad_weight, grad_bias};
                        }}}};
+  add_rungs(ladder, kernels::kNormBackwardRungs, [=](int rung) {
+    launch_where_they_are({{"grad_in", grad_in},
+                           {"grad_weight", grad_weight},
+                           {"grad_bias", grad_bias},
+                           {"workspace", workspace},
+                           {"grad_out", grad},
+                           {"in", in},
+                           {"mean", mean_of},
+                           {"rstd", rstd_of},
+                           {"weight", weight}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::layer_norm_backward(
+                                stream, data_of<T>(grad_in), data_of<T>(grad_weight), data_of<T>(grad_bias),
+                                data_of<float>(workspace), data_of<T>(grad), data_of<T>(in), data_of<float>(mean_of),
+                                data_of<float>(rstd_of), data_of<T>(weight), rows, columns, rung);
+                          });
+    return std::vector{grad_in, grad_weight, grad_bias};
+  });
+  return ladder;
 }
 }  // namespace
 

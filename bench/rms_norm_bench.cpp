@@ -43,28 +43,28 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor rstd = torch::rsqrt(in.detach().to(torch::kFloat).square().mean(-1) + kEpsilon);
   const Tensor grad_in = torch::empty_like(in).detach(), grad_weight = torch::empty_like(weight).detach();
   const Tensor workspace = place.normal({kernels::rms_norm_workspace_bytes(rows, columns) / 4});
-  return {.name = ladder_name("RMSNorm backward", type, {rows, columns}),
-          .bytes = 3.0 * static_cast<double>(in.nbytes()),
-          .expected = gradients(reference::rms_norm(x, w, kEpsilon), {x, w}, grad.to(torch::kDouble)),
-          .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-          .contestants = {{"ATen", [=] { return gradients(of_aten, {in, weight}, grad); }},
-                          {"ours", [=] {
-                             launch_where_they_are({{"grad_in", grad_in},
-                                                    {"grad_weight", grad_weight},
-                                                    {"workspace", workspace},
-                                                    {"grad_out", grad},
-                                                    {"in", in},
-                                                    {"rstd", rstd},
-                                                    {"weight", weight}},
-                                                   [&](auto stream, auto value) {
-                                                     using T = decltype(value);
-                                                     kernels::rms_norm_backward(
-                                                         stream, data_of<T>(grad_in), data_of<T>(grad_weight),
-                                                         data_of<float>(workspace), data_of<T>(grad), data_of<T>(in),
-                                                         data_of<float>(rstd), data_of<T>(weight), rows, columns);
-                                                   });
-                             return std::vector{grad_in, grad_weight};
-                           }}}};
+  Ladder ladder{.name = ladder_name("RMSNorm backward", type, {rows, columns}),
+                .bytes = 3.0 * static_cast<double>(in.nbytes()),
+                .expected = gradients(reference::rms_norm(x, w, kEpsilon), {x, w}, grad.to(torch::kDouble)),
+                .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
+                .contestants = {{"ATen", [=] { return gradients(of_aten, {in, weight}, grad); }}}};
+  add_rungs(ladder, kernels::kNormBackwardRungs, [=](int rung) {
+    launch_where_they_are({{"grad_in", grad_in},
+                           {"grad_weight", grad_weight},
+                           {"workspace", workspace},
+                           {"grad_out", grad},
+                           {"in", in},
+                           {"rstd", rstd},
+                           {"weight", weight}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::rms_norm_backward(stream, data_of<T>(grad_in), data_of<T>(grad_weight),
+                                                       data_of<float>(workspace), data_of<T>(grad), data_of<T>(in),
+                                                       data_of<float>(rstd), data_of<T>(weight), rows, columns, rung);
+                          });
+    return std::vector{grad_in, grad_weight};
+  });
+  return ladder;
 }
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <stdexcept>
 
-#include "common/kernel_page/roofline.h"
 #include "common/result/statistics.h"
 
 #ifdef TENFOLD_WITH_CUDA
@@ -98,7 +97,7 @@ void note_time(const Trial& trial, const MakeKernel& make) {
 #endif
 }
 
-void note_accesses(const Trial& trial, const simt::Report& report, double flops) {
+void note_accesses(const Trial& trial, const simt::Report& report) {
   struct Cost {
     double requests = 0, passes = 0;
     bool global = true;
@@ -116,7 +115,6 @@ void note_accesses(const Trial& trial, const simt::Report& report, double flops)
     trial.note(line, cost.passes / cost.requests, cost.global ? "sectors/request" : "wavefronts/request");
   trial.note("bytes moved / bytes asked for",
              32.0 * static_cast<double>(report.sectors()) / static_cast<double>(report.bytes_asked()), "x");
-  trial.note("modelled on an H100, not measured", simt::roofline(simt::gpu_named("H100"), report, flops).seconds, "s");
 }
 
 }  // namespace tenfold

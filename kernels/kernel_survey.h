@@ -100,7 +100,7 @@ simt::Report count_and_time(const Trial& trial, const Make& make, const Sizes& c
 }
 
 /// Notes for every source line what one request of a warp costs: "transpose.cuh:29 global store", in sectors of 32
-/// bytes or in wavefronts of shared memory; besides, bytes moved over bytes asked for and the modelled time on an H100.
-void note_accesses(const Trial& trial, const simt::Report& report, double flops = 0);
+/// bytes or in wavefronts of shared memory; besides, bytes moved over bytes asked for.
+void note_accesses(const Trial& trial, const simt::Report& report);
 
 }  // namespace tenfold

@@ -1,16 +1,18 @@
 #pragma once
 // All inline PTX of the kernels: tensor cores (mma.sync), matrix loads from shared memory (ldmatrix), asynchronous
-// copies from global to shared memory (cp.async). Each instruction is one function, for nvcc the instruction itself and
-// for the microscope a body on the host, so that a kernel on tensor cores is tested without a GPU.
+// copies from global to shared memory (cp.async), powers of two (ex2). Each instruction is one function, for nvcc the
+// instruction itself and for the microscope a body on the host, so that a kernel on tensor cores is tested without a
+// GPU.
 //
 // Source of every layout: NVIDIA, "PTX ISA", release 9.0, sections "Matrix Fragments for mma.m16n8k16", "Matrix
 // Fragments for mma.m16n8k8", "ldmatrix" and "cp.async".
 //
-// mma.sync of bf16, tf32 and of 16-deep fp16, and cp.async, are there from compute capability 8.0 on. A kernel that
-// uses them still compiles for 7.5, where they trap; its launcher calls require_ampere first.
+// mma.sync of bf16 and tf32, and cp.async, are there from compute capability 8.0 on. A kernel that uses them still
+// compiles for 7.5, where they trap; its launcher calls require_ampere first. fp16 has a path for 7.5.
 
 #include "launch.cuh"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -38,6 +40,18 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 #endif
+
+/// 2 to the power of x, in one instruction: within two units in the last place; results below 2^-126 become 0.
+__device__ __forceinline__ float exp2_approx(float x) {
+#ifndef __CUDACC__
+  const float power = std::exp2(x);
+  return power < 0x1p-126F ? 0 : power;
+#else
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#endif
+}
 
 /// Two floats rounded to T (__half or __nv_bfloat16) in one register, as mma takes two neighbours: the first in the
 /// lower half.
@@ -83,7 +97,17 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
   }
 #else
-  __trap();
+  if constexpr (kHalf) {  // Turing's instruction is 8 deep: each half of the depth by itself
+    const auto half = [](float (&to)[4], uint32_t a0, uint32_t a1, uint32_t b0, const float (&from)[4]) {
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
+                   : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                   : "r"(a0), "r"(a1), "r"(b0), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]));
+    };
+    half(d, a[0], a[1], b[0], c);
+    half(d, a[2], a[3], b[1], d);
+  } else {
+    __trap();
+  }
 #endif
 }
 

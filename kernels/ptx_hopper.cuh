@@ -11,10 +11,9 @@
 
 namespace tenfold::kernels {
 
-// --- barriers in shared memory
-// ------------------------------------------------------------------------------------------ A barrier completes a
-// phase when `arrivals` threads have come and the bytes that were announced have landed. Phases have parity 0, 1, 0,
-// ...; a wait for the parity of the phase before the first one returns at once.
+// --- barriers in shared memory ---------------------------------------------------------------------------------------
+// A barrier completes a phase when `arrivals` threads have come and the bytes that were announced have landed. Phases
+// have parity 0, 1, 0, ...; a wait for the parity of the phase before the first one returns at once.
 
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
@@ -45,8 +44,7 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       : "memory");
 }
 
-// --- TMA
-// ----------------------------------------------------------------------------------------------------------------
+// --- TMA -------------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -62,8 +60,7 @@ __device__ __forceinline__ void tma_load(void* shared, const CUtensorMap* map, u
       : "memory");
 }
 
-// --- wgmma: the four warps of a warpgroup together, both operands in shared memory
-// ------------------------------------------
+// --- wgmma: the four warps of a warpgroup together, both operands in shared memory -----------------------------------
 
 /// Before the first wgmma, and whenever registers of the sum were touched since.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -1,9 +1,11 @@
 #pragma once
 // Which rungs the current GPU can run. Tests and benches ask before they launch, and name what they leave out.
 
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <string>
+#include <type_traits>
 
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
@@ -21,18 +23,20 @@ inline int compute_capability() {
   return 10 * major + minor;
 }
 
-/// Rungs 0 to this - 1 of hgemm run on the current GPU: all on Hopper, all but wgmma's from 8.0 on, else CUDA cores'.
-inline int hgemm_rungs_here() {
-  static_assert(kHgemmHopperRung == kHgemmRungs, "the last one");
+/// Rungs 0 to this - 1 of hgemm run on the current GPU: all on Hopper, all but its own from 8.0 on; on Turing those of
+/// CUDA cores and, for __half, the two that need nothing newer.
+template <class T>
+int hgemm_rungs_here() {
   const int capability = compute_capability();
-  if (capability < 80) return 1;
-  return capability == 90 ? kHgemmRungs + 1 : kHgemmRungs;
+  if (capability == 90) return kHgemmAllRungs;
+  if (capability >= 80) return kHgemmRungs;
+  return capability == 75 && std::is_same_v<T, __half> ? 3 : 1;
 }
 
-/// The same for attention: its last rung for T is on tensor cores, from 8.0 on, where T has 16 bits.
+/// The same for attention: its last rungs for 16 bits are on tensor cores, from 8.0 on.
 template <class T>
 int flash_attention_rungs_here() {
-  return kFlashAttentionRungs<T> - (sizeof(T) == 2 && compute_capability() < 80 ? 1 : 0);
+  return compute_capability() < 80 ? kFlashAttentionRungs<float> : kFlashAttentionRungs<T>;
 }
 template <class T>
 int flash_attention_backward_rungs_here() {

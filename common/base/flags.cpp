@@ -125,7 +125,6 @@ std::vector<Flag> kernel_flags() {
        .help = "sizes instead of the kernel's own, e.g. rows=256,columns=300"},
       json_flag(),
       {.name = "--pictures", .value = "DIR", .help = "write a picture of each access, an SVG, to this folder"},
-      {.name = "--gpu", .value = "NAME", .help = "whose published ceilings the modelled time uses (H100 unless given)"},
       {.name = "--no-races", .value = "", .help = "skip the search for races: faster"},
       describe_flag(),
   };

@@ -23,7 +23,8 @@ End quietly(const std::vector<std::string>& arguments, std::string& said, double
 }
 
 struct Checks {
-  std::vector<std::string> passed, failed;
+  std::vector<std::string> failed;
+  std::vector<std::pair<std::string, std::string>> passed;  ///< with its lines that begin with "note: "
   std::string hints;
 };
 
@@ -54,7 +55,7 @@ std::pair<std::string, std::string> state_of_check(const std::string& line) {
 Checks read_checks(const std::string& output, const std::string& end) {
   Checks checks;
   std::istringstream lines(output);
-  std::string name, message;
+  std::string name, message, notes;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
     const auto [state, check] = state_of_check(line);
@@ -63,14 +64,16 @@ Checks read_checks(const std::string& output, const std::string& end) {
       inside = state == "RUN";
       if (inside) {
         message.clear();
+        notes.clear();
       } else if (state == "OK") {
-        checks.passed.push_back(name);
+        checks.passed.emplace_back(name, notes);
       } else {
         checks.failed.push_back(name);
         checks.hints += "  left    " + name + "\n" + message;
       }
     } else if (inside && !line.empty()) {
       message += "            " + line + "\n";
+      if (line.starts_with("note: ")) notes += "            " + line + "\n";
     }
   }
   if (inside) {
@@ -173,7 +176,7 @@ int exercise(const ExerciseOptions& options) {
   const Checks checks = read_checks(said, ended);
   const size_t count = checks.passed.size() + checks.failed.size();
   std::cout << "\n" << name << ": " << checks.passed.size() << " of " << count << " checks pass\n";
-  for (const std::string& passed : checks.passed) std::cout << "  passes  " << passed << "\n";
+  for (const auto& [passed, notes] : checks.passed) std::cout << "  passes  " << passed << "\n" << notes;
   std::cout << checks.hints;
   if (end.code == 0 && checks.failed.empty() && count > 0) {
     std::cout << "\nAll of it works. A solution to compare with: " << shown(given / "solution.h") << "\n";

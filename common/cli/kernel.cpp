@@ -9,6 +9,7 @@
 #include "common/base/process.h"
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
+#include "common/pages/kernel_times.h"
 
 namespace tenfold::cli {
 namespace {
@@ -49,6 +50,16 @@ int list_kernels(const std::vector<std::string>& names) {
   return 0;
 }
 
+/// What a GPU would make of it: of the whole ladder, or of the rung that was asked for.
+std::string modelled(const KernelOptions& options) {
+  const fs::path root = source_folder();
+  if (!fs::exists(kernel_times_file(root))) return "";
+  const auto given = [&](const char* flag) { return std::find(options.flags.begin(), options.flags.end(), flag); };
+  if (options.flags.empty()) return "\n" + kernel_times_text(root, options.name);
+  if (given("--rung") == options.flags.end() || given("--describe") != options.flags.end()) return "";
+  return "\n" + kernel_bounds_text(root, options.name, *(given("--rung") + 1));
+}
+
 }  // namespace
 
 int kernel(const KernelOptions& options) {
@@ -70,6 +81,7 @@ int kernel(const KernelOptions& options) {
   const End end = run_child(command, {[](const std::string& text) { std::cout << text << std::flush; },
                                       [](const std::string& line) { std::cerr << "tenfold: " << line << "\n"; }});
   if (asked_to_stop()) return kInterrupted;
+  if (end.code == 0) std::cout << modelled(options);
   if (end.signal != 0)
     std::cerr << "tenfold: kernel " << options.name << " crashed with " << signal_name(end.signal) << "\n";
   return end.code;

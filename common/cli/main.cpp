@@ -146,7 +146,8 @@ int run(int argc, char** argv) {
   auto* report_command =
       command("report", "write out/report.html from the results of this machine; or the tables in the documentation");
   auto* write = report_command->add_flag(
-      "--write", report.write, "rewrite every generated part of README.md, lessons/*/README.md and docs/*.md");
+      "--write", report.write,
+      "rewrite every generated part of README.md, lessons/*/README.md, kernels/*/README.md and docs/*.md");
   report_command
       ->add_flag("--check", report.check, "name each file whose generated part is stale; exit code 1 if there is one")
       ->excludes(write);

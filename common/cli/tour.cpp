@@ -8,6 +8,7 @@
 #include "common/machine/fingerprint.h"
 #include "common/pages/headlines.h"
 #include "common/pages/html_report.h"
+#include "common/pages/prediction_errors.h"
 #include "common/pages/table.h"
 
 #include "common/base/files.h"
@@ -101,6 +102,12 @@ nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<R
       }
     }
   }
+  for (const PredictionErrors& errors : prediction_errors(results))
+    json["predictions"][errors.of] = {{"count", errors.count},
+                                      {"median_error", errors.median},
+                                      {"off", errors.off},
+                                      {"worst_error", errors.worst},
+                                      {"worst", errors.where}};
   return json;
 }
 

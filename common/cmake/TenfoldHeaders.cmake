@@ -2,9 +2,11 @@
 # and when it is installed.
 #   lessons/NN_x/ANY.h         <tenfold/NAME.h>, where its first line is: // installs as <tenfold/NAME.h>
 #   kernels/NAME/NAME.h        <tenfold/kernels/NAME.h>, and NAME_torch.h beside it
+#   kernels/NAME.h             <tenfold/kernels/NAME.h>, of those in tenfold_kernel_headers, which several of them share
 #   common/microscope/NAME.h   <tenfold/microscope/NAME.h>, of those in tenfold_microscope_headers
 
 set(tenfold_microscope_headers device.h report.h)
+set(tenfold_kernel_headers norm_backward.h)
 
 # tenfold_headers(ROOT KIND OUT): the headers of a kind (techniques, kernels, kernels_torch, microscope) as a list of
 # PATH=NAME, both relative: lessons/52_ddp/ddp.h=ddp.h.
@@ -41,6 +43,11 @@ function(tenfold_headers root kind out)
         list(APPEND found kernels/${folder}/${folder}${suffix}.h=kernels/${folder}${suffix}.h)
       endif()
     endforeach()
+    if(kind STREQUAL kernels)
+      foreach(name IN LISTS tenfold_kernel_headers)
+        list(APPEND found kernels/${name}=kernels/${name})
+      endforeach()
+    endif()
   endif()
   set(${out} ${found} PARENT_SCOPE)
 endfunction()

@@ -1,7 +1,7 @@
 # How kernels are compiled for the microscope. -fsanitize=thread makes the compiler call the engine at every access; the
 # engine, not ThreadSanitizer, is linked. -O1 merges no accesses; without the two -fno options a float4 load would count as
-# four.
-set(TENFOLD_MICROSCOPE_FLAGS -O1 -g -fsanitize=thread -fno-tree-sra -fno-ipa-sra -Wno-unknown-pragmas -Wno-tsan -Wno-restrict -Wno-unused-function)
+# four. -fsanitize-coverage has it called at every basic block, too: how often each line runs.
+set(TENFOLD_MICROSCOPE_FLAGS -O1 -g -fsanitize=thread -fsanitize-coverage=trace-pc -fno-tree-sra -fno-ipa-sra -Wno-unknown-pragmas -Wno-tsan -Wno-restrict -Wno-unused-function)
 if(TENFOLD_SANITIZE)
   # AddressSanitizer and the access hooks exclude each other: here the kernels are checked and nothing is counted.
   set(TENFOLD_MICROSCOPE_FLAGS -O1 -g -Wno-unknown-pragmas -Wno-unused-function)

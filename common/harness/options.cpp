@@ -93,7 +93,7 @@ Preset preset_named(const std::string& name) {
             .block_seconds = 0.01,
             .updates = 4,
             .seeds = 12,
-            .training_seconds = 60};
+            .training_seconds = 600};
   }
   throw UsageError("--preset " + name + ": expected build, smoke, quick or full");
 }

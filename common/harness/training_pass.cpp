@@ -13,13 +13,17 @@ bool is_finite(const Curve& curve) {
 
 }  // namespace
 
+bool wants_seed(const Preset& preset, int seeds, double spent) {
+  constexpr double kMuchLonger = 4;
+  if (seeds == 0 || seeds >= preset.seeds) return seeds < preset.seeds;
+  if (seeds >= kFewestSeeds) return spent * (seeds + 1) / seeds <= preset.training_seconds;
+  return spent * kFewestSeeds / seeds <= kMuchLonger * preset.training_seconds;
+}
+
 bool TrainingPass::wants_seed() const {
   if (!run_.candidates.front().ok()) return false;
   if (run_.options.rounds) return seeds_ < *run_.options.rounds;
-  const Preset& preset = run_.options.preset;
-  if (seeds_ >= preset.seeds || seeds_ < kFewestSeeds) return seeds_ < preset.seeds;
-  const double spent = seconds_since(begin_);
-  return spent * (seeds_ + 1) / seeds_ <= preset.training_seconds;
+  return tenfold::wants_seed(run_.options.preset, seeds_, seconds_since(begin_));
 }
 
 Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {

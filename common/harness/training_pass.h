@@ -7,14 +7,18 @@
 
 namespace tenfold {
 
+/// Whether one more seed is trained after `seeds` that took `spent` seconds. Beyond kFewestSeeds only if it should end
+/// within the preset's time. A training whose fewest seeds would take several times as long as that is left to a longer
+/// preset: one seed shows that it runs, and there is no verdict. What came out so far has no say.
+bool wants_seed(const Preset& preset, int seeds, double spent);
+
 /// The only pass of a training. Within a seed all variants train one after the other, in an order that is drawn, and
 /// reversed for the next seed: what moves the machine for longer than a training moves all of them.
 class TrainingPass {
  public:
   explicit TrainingPass(CaseRun& run) : run_(run) {}
 
-  /// --rounds says how many seeds; else the preset does, and beyond kFewestSeeds one is begun only if it should end
-  /// within the preset's time. What came out so far has no say.
+  /// --rounds says how many seeds; else the preset does.
   bool wants_seed() const;
   /// Trains every variant with the next seed. A variant that fails is out; the baseline's failure ends the pass.
   void train_seed();

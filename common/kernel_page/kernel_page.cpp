@@ -14,7 +14,6 @@
 #include "common/base/text.h"
 #include "common/kernel_page/picture.h"
 #include "common/kernel_page/report_text.h"
-#include "common/kernel_page/roofline.h"
 #include "common/result/result.h"
 
 namespace tenfold::simt {
@@ -23,7 +22,7 @@ namespace {
 constexpr int kBadResult = 1, kBadUsage = 2;
 
 struct PageOptions {
-  std::string rung, shape, json, pictures, gpu;
+  std::string rung, shape, json, pictures;
   bool no_races = false, describe = false;
 };
 
@@ -49,7 +48,6 @@ std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) 
                      .shape = value_of(given, "--shape", ""),
                      .json = value_of(given, "--json", ""),
                      .pictures = value_of(given, "--pictures", ""),
-                     .gpu = value_of(given, "--gpu", "H100"),
                      .no_races = given.contains("--no-races"),
                      .describe = given.contains("--describe")};
 }
@@ -111,7 +109,6 @@ int run_page(int argc, char** argv, const KernelPage& page) {
     std::cout << format_description(page);
     return 0;
   }
-  const GpuCeilings& gpu = gpu_named(options->gpu);
   const std::vector<int> rungs = rungs_of(*options, page);
   const Shape shape = shape_of(*options, page);
   if (!options->json.empty()) require_writable(options->json, "--json " + options->json, "name another file");
@@ -125,14 +122,13 @@ int run_page(int argc, char** argv, const KernelPage& page) {
     RungResult result{.rung = rung};
     result.run = page.run(device, shape, rung);
     result.report = device.report();
-    result.modelled = roofline(gpu, result.report, result.run.flops);
     results.push_back(std::move(result));
   }
   if (options->rung.empty()) {
-    std::cout << format_ladder(page, shape, results, gpu) << "\nOne rung in detail: ./tenfold kernel " << page.name
+    std::cout << format_ladder(page, shape, results) << "\nOne rung in detail: ./tenfold kernel " << page.name
               << " --rung 0\n";
   } else {
-    for (const RungResult& result : results) std::cout << format_rung(page, shape, result, gpu);
+    for (const RungResult& result : results) std::cout << format_rung(page, shape, result);
   }
   if (options->no_races) std::cout << "Races were not looked for (--no-races).\n";
   if (!options->json.empty()) write_atomically(options->json, format_json(page, shape, results));

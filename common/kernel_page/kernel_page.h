@@ -59,8 +59,7 @@ std::vector<double> wide(const Buffer<T>& buffer) {
 }
 
 /// The main() of a kernel's page. Flags: --rung N (all of them without), --shape rows=256,columns=300, --json FILE,
-/// --pictures DIR, --no-races, --gpu NAME (whose ceilings the modelled time uses), --describe. Exit codes: 0; 1 a wrong
-/// result, a race or a fault; 2 bad usage.
+/// --pictures DIR, --no-races, --describe. Exit codes: 0; 1 a wrong result, a race or a fault; 2 bad usage.
 int show(int argc, char** argv, const KernelPage& page);
 
 }  // namespace tenfold::simt

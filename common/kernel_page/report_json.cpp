@@ -61,23 +61,6 @@ Json json_of(const Report& report) {
   return json;
 }
 
-Json json_of(const Roofline& modelled) {
-  Json json = {{"gpu", modelled.gpu},
-               {"measured", false},
-               {"seconds", modelled.seconds},
-               {"bound", modelled.bound},
-               {"flop_per_dram_byte", modelled.intensity},
-               {"parts", Json::array()}};
-  for (const RooflinePart& part : modelled.parts) {
-    json["parts"].push_back({{"name", part.name},
-                             {"unit", part.unit},
-                             {"amount", part.amount},
-                             {"ceiling_per_s", part.ceiling},
-                             {"seconds", part.seconds}});
-  }
-  return json;
-}
-
 }  // namespace
 
 std::string format_json(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results) {
@@ -99,8 +82,7 @@ std::string format_json(const KernelPage& page, const Shape& shape, const std::v
                              {"worst_error", result.run.worst_error},
                              {"flops", result.run.flops},
                              {"least_bytes", result.run.least_bytes},
-                             {"report", json_of(result.report)},
-                             {"modelled", json_of(result.modelled)}});
+                             {"report", json_of(result.report)}});
   }
   return json.dump(1) + "\n";  // dump() writes an infinity or NaN as null
 }

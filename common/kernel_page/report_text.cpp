@@ -17,7 +17,6 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kWidth = 120;
-constexpr const char* kNotModelled = "Latency, occupancy, launch cost, cache hits and queues of atomics are left out";
 
 std::string fixed(double value, int digits = 2) {
   std::array<char, 64> text{};
@@ -117,37 +116,6 @@ Rows access_rows(const Report& report) {
   return rows;
 }
 
-/// A ceiling with a T where human_number ends at G: "3.35 TB/s".
-std::string rate_text(double per_s, const std::string& unit) {
-  return (per_s >= 9.995e11 ? human_number(per_s / 1e12) + " T" : human_number(per_s)) + unit + "/s";
-}
-
-std::string model_sentence(const Roofline& modelled, const GpuCeilings& gpu) {
-  std::string text =
-      "Modelled, never measured: with published ceilings the kernel takes at least the longest of these, " +
-      human_seconds(modelled.seconds) + ", bound by " + modelled.bound + ". " + kNotModelled +
-      "; the parts count as if they overlapped.";
-  text += gpu.l2_bytes_per_clock > 0
-              ? " L2's ceiling: " + gpu.l2_source + "."
-              : " L2 is left out: there is no published bandwidth for this GPU, so uncoalesced requests cost nothing "
-                "here.";
-  return text;
-}
-
-std::string format_model(const Roofline& modelled, const GpuCeilings& gpu) {
-  Rows rows = {{"modelled on " + gpu.name, "work", "ceiling", "time"}};
-  for (const RooflinePart& part : modelled.parts) {
-    const bool bytes = part.unit == "bytes";
-    rows.push_back({part.name, bytes ? human_bytes(part.amount) : human_number(part.amount) + " " + part.unit,
-                    rate_text(part.ceiling, bytes                 ? "B"
-                                            : part.unit == "flop" ? "flop"
-                                                                  : " " + part.unit),
-                    human_seconds(part.seconds) + (part.name == modelled.bound ? " *" : "  ")});
-  }
-  return format_columns(rows, "lrrr", kWidth) + "  " + wrap_text("* " + model_sentence(modelled, gpu), kWidth - 4, 2) +
-         "\n";
-}
-
 /// What a mean request of one space and kind moves, and in brackets what it need not exceed; "-" when there is none.
 std::string per_request(const Report& report, Space space, std::optional<Kind> kind) {
   int64_t requests = 0;
@@ -184,7 +152,7 @@ double ideal_sectors_per_request(const Access& access) {
   return std::max(1.0, static_cast<double>(access.bytes_asked()) / 32 / static_cast<double>(access.requests));
 }
 
-std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result, const GpuCeilings& gpu) {
+std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result) {
   const Report& report = result.report;
   const Rung& rung = page.rungs[static_cast<size_t>(result.rung)];
   std::string out = page.name + ": " + page.title + "\n";
@@ -221,39 +189,34 @@ std::string format_rung(const KernelPage& page, const Shape& shape, const RungRe
   const auto dram = static_cast<double>(report.unique_bytes_read + report.unique_bytes_written);
   const auto ratio = [](double a, double b) { return b > 0 ? human_ratio(a / b) : std::string("-"); };
   out += format_columns(
-             {{"global memory", "bytes", ""},
-              {"asked for", human_bytes(asked), "by the lanes"},
-              {"moved", human_bytes(moved), "sectors of all requests; " + ratio(moved, asked) + " what was asked for"},
-              {"DRAM", human_bytes(dram),
-               "each touched sector once; the operation needs at least " +
-                   human_bytes(static_cast<double>(result.run.least_bytes)) + " (" +
-                   ratio(dram, static_cast<double>(result.run.least_bytes)) + ")"},
-              {"arithmetic", human_number(result.run.flops) + " flop",
-               "intensity " + human_number(result.modelled.intensity) + " flop for each DRAM byte"}},
-             "lrl", kWidth) +
-         "\n";
-  return out + format_model(result.modelled, gpu);
+      {{"global memory", "bytes", ""},
+       {"asked for", human_bytes(asked), "by the lanes"},
+       {"moved", human_bytes(moved), "sectors of all requests; " + ratio(moved, asked) + " what was asked for"},
+       {"DRAM", human_bytes(dram),
+        "each touched sector once; the operation needs at least " +
+            human_bytes(static_cast<double>(result.run.least_bytes)) + " (" +
+            ratio(dram, static_cast<double>(result.run.least_bytes)) + ")"},
+       {"arithmetic", human_number(result.run.flops) + " flop",
+        "intensity " + human_number(dram > 0 ? result.run.flops / dram : 0) + " flop for each DRAM byte"}},
+      "lrl", kWidth);
+  return out;
 }
 
-std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results,
-                          const GpuCeilings& gpu) {
+std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results) {
   std::string out = page.name + ": " + page.title + "\nshape: " + shape_text(page, shape) + "\n\n";
   const bool atomics = std::any_of(results.begin(), results.end(), [](const RungResult& result) {
     return per_request(result.report, Space::global, Kind::atomic) != "-";
   });
-  Rows rows = {{"rung", "result", "load", "store", "atomic", "shared", "moved", "of least", "modelled", "bound by"}};
+  Rows rows = {{"rung", "result", "load", "store", "atomic", "shared", "moved", "of least"}};
   for (const RungResult& result : results) {
     const Report& report = result.report;
     const double moved = static_cast<double>(report.sectors()) * 32,
                  least = static_cast<double>(result.run.least_bytes);
     const Rung& rung = page.rungs[static_cast<size_t>(result.rung)];
-    // "shared memory" is "shared" here: the table is wide enough.
     rows.push_back({std::to_string(result.rung) + " " + rung.name, result_text(result),
                     per_request(report, Space::global, Kind::load), per_request(report, Space::global, Kind::store),
                     per_request(report, Space::global, Kind::atomic), per_request(report, Space::shared, std::nullopt),
-                    human_bytes(moved), least > 0 ? human_ratio(moved / least) : "-",
-                    human_seconds(result.modelled.seconds),
-                    result.modelled.bound.substr(0, result.modelled.bound.find(' '))});
+                    human_bytes(moved), least > 0 ? human_ratio(moved / least) : "-"});
     rows.push_back({rung.idea});
   }
   if (!atomics) {
@@ -261,7 +224,7 @@ std::string format_ladder(const KernelPage& page, const Shape& shape, const std:
       if (row.size() > 1) row.erase(row.begin() + 4);
     }
   }
-  out += format_columns(rows, atomics ? "llrrrrrrrl" : "llrrrrrrl", kWidth);
+  out += format_columns(rows, atomics ? "llrrrrrr" : "llrrrrr", kWidth);
   out +=
       "  " +
       wrap_text(
@@ -272,12 +235,6 @@ std::string format_ladder(const KernelPage& page, const Shape& shape, const std:
               "without conflicts. moved: sectors of all requests; of least: beside what the operation needs.",
           kWidth - 4, 2) +
       "\n";
-  std::string sentence = "Modelled on " + gpu.name + ", never measured: the longest of what DRAM, " +
-                         (gpu.l2_bytes_per_clock > 0 ? "L2, " : "") +
-                         "shared memory and arithmetic take at their published ceilings. " + kNotModelled;
-  sentence += gpu.l2_bytes_per_clock > 0 ? "; L2's ceiling: " + gpu.l2_source + "."
-                                         : ", and so is L2, which has no published bandwidth for this GPU.";
-  out += "  " + wrap_text(sentence, kWidth - 4, 2) + "\n";
   for (const RungResult& result : results) {
     const std::string problems = format_problems(result.report);
     if (!problems.empty()) out += "\nrung " + std::to_string(result.rung) + ":\n" + problems;

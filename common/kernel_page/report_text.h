@@ -2,7 +2,6 @@
 // What the microscope saw, as tables for a terminal and as JSON.
 
 #include "common/kernel_page/kernel_page.h"
-#include "common/kernel_page/roofline.h"
 
 #include <string>
 #include <vector>
@@ -16,7 +15,6 @@ struct RungResult {
   int rung = 0;  ///< index in KernelPage::rungs
   PageRun run;
   Report report;
-  Roofline modelled;
 
   bool right() const { return run.worst_error <= 1; }  ///< NaN is wrong
   bool good() const { return right() && report.clean(); }
@@ -30,14 +28,13 @@ std::string source_line(const Where& where);
 double ideal_sectors_per_request(const Access& access);
 
 /// Everything about one rung, at most 120 columns wide.
-std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result, const GpuCeilings& gpu);
+std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result);
 
 /// One line for each rung, so that the ladder reads as a table; races and faults below it.
-std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results,
-                          const GpuCeilings& gpu);
+std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results);
 
-/// {schema, kernel, title, shape{}, rungs[{rung, name, idea, result, worst_error, flops, least_bytes, report{},
-/// modelled{}}]}. An infinity or NaN is null. The microscope's own seconds are left out: the same source gives the same
+/// {schema, kernel, title, shape{}, rungs[{rung, name, idea, result, worst_error, flops, least_bytes,
+/// report{}}]}. An infinity or NaN is null. The microscope's own seconds are left out: the same source gives the same
 /// file.
 std::string format_json(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results);
 

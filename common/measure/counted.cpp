@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -80,6 +81,15 @@ struct Pass {
   int in_product = 0;   // operators that are open and whose arithmetic is known: what they call is part of it
 };
 Pass* pass = nullptr;  // not thread-local: backward() of a CUDA model runs on autograd's own thread
+std::mutex guard;      // of the pointer and of what it points to
+
+// What a callback finds: the pass, locked while the callback lasts. None between passes, and for the region that a
+// collective opens by itself: it ends on a thread of the transport, maybe after the step.
+struct Found {
+  explicit Found(const at::RecordFunction& fn) : lock(guard), none(pass == nullptr || fn.isAsync()) {}
+  std::scoped_lock<std::mutex> lock;
+  bool none;
+};
 
 struct Nothing final : at::ObserverContext {};
 struct OperatorWork final : at::ObserverContext {
@@ -116,7 +126,8 @@ void add_to_regions(double flops, double bytes, int64_t operators) {
 }
 
 std::unique_ptr<at::ObserverContext> operator_begin(const at::RecordFunction& fn) {
-  if (pass == nullptr) return std::make_unique<Nothing>();
+  const Found found(fn);
+  if (found.none) return std::make_unique<Nothing>();
   auto work = std::make_unique<OperatorWork>();
   work->outermost = pass->depth++ == 0;
   if (work->outermost) {
@@ -133,7 +144,8 @@ std::unique_ptr<at::ObserverContext> operator_begin(const at::RecordFunction& fn
 }
 
 void operator_end(const at::RecordFunction& fn, at::ObserverContext* context) {
-  if (pass == nullptr) return;
+  const Found found(fn);
+  if (found.none) return;
   --pass->depth;
   if (auto* work = dynamic_cast<OperatorWork*>(context)) {
     if (work->product) --pass->in_product;
@@ -151,7 +163,8 @@ void note_peak() {
 }
 
 std::unique_ptr<at::ObserverContext> memory_begin(const at::RecordFunction& fn) {
-  if (pass != nullptr) {
+  const Found found(fn);
+  if (!found.none) {
     note_peak();
     pass->open.push_back({fn.name(), live_bytes(pass->device)});
     reset_peak(pass->device);
@@ -159,8 +172,9 @@ std::unique_ptr<at::ObserverContext> memory_begin(const at::RecordFunction& fn) 
   return std::make_unique<Nothing>();
 }
 
-void memory_end(const at::RecordFunction&, at::ObserverContext*) {
-  if (pass == nullptr || pass->open.empty()) return;
+void memory_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  const Found found(fn);
+  if (found.none || pass->open.empty()) return;
   note_peak();
   const Pass::Open open = std::move(pass->open.back());
   pass->open.pop_back();
@@ -176,21 +190,25 @@ void memory_end(const at::RecordFunction&, at::ObserverContext*) {
 }
 
 std::unique_ptr<at::ObserverContext> name_begin(const at::RecordFunction& fn) {
-  if (pass != nullptr) pass->open.push_back({fn.name()});
+  const Found found(fn);
+  if (!found.none) pass->open.push_back({fn.name()});
   return std::make_unique<Nothing>();
 }
 
-void name_end(const at::RecordFunction&, at::ObserverContext*) {
-  if (pass != nullptr && !pass->open.empty()) pass->open.pop_back();
+void name_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  const Found found(fn);
+  if (!found.none && !pass->open.empty()) pass->open.pop_back();
 }
 
 std::unique_ptr<at::ObserverContext> time_begin(const at::RecordFunction& fn) {
-  if (pass != nullptr) pass->open.push_back({fn.name(), 0, 0, mark(pass->device)});
+  const Found found(fn);
+  if (!found.none) pass->open.push_back({fn.name(), 0, 0, mark(pass->device)});
   return std::make_unique<Nothing>();
 }
 
-void time_end(const at::RecordFunction&, at::ObserverContext*) {
-  if (pass == nullptr || pass->open.empty()) return;
+void time_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  const Found found(fn);
+  if (found.none || pass->open.empty()) return;
   Pass::Open open = std::move(pass->open.back());
   pass->open.pop_back();
   pass->timed.push_back({std::move(open.name), std::move(open.begin), mark(pass->device)});
@@ -246,7 +264,7 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   {
     Pass memory{device, &counted, {}};
     reset_peak(device);
-    const Observe observe(pass, memory, {scope_callback(memory_begin, memory_end)});
+    const Observe observe(pass, memory, {scope_callback(memory_begin, memory_end)}, &guard);
     step.update();
     note_peak();
     counted.peak_bytes = memory.highest - before;
@@ -260,7 +278,8 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
                                .needsInputs(true)
                                .needsOutputs(true)
                                .scopes({at::RecordScope::FUNCTION}),
-                           scope_callback(name_begin, name_end)});
+                           scope_callback(name_begin, name_end)},
+                          &guard);
     step.update();
   }
   // A GPU that has nothing to do yet would wait for the first batch; in the middle of a training it has the step
@@ -281,7 +300,7 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   keep_busy();
   {
     // Without the operator observer, which would lengthen regions with many operators.
-    const Observe observe(pass, time, {scope_callback(time_begin, time_end)});
+    const Observe observe(pass, time, {scope_callback(time_begin, time_end)}, &guard);
     counted.whole.seconds = seconds_of_steps();
   }
   counted.whole.calls = 1;

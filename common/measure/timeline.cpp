@@ -35,14 +35,13 @@ struct Point {
 
 struct Pass {
   torch::Device device;
-  std::mutex mutex;                 // autograd may call from a thread of its own
   std::vector<const Named*> named;  // those that have begun and not ended, in this order
   std::vector<Point> points;
   const Parameters* parameters;
 };
-// Not thread-local: backward() of a CUDA model runs on autograd's own thread. It is set before the step, whose start
-// hands work to that thread, and cleared after backward() has waited for it, so it needs no lock of its own.
+// Not thread-local: backward() of a CUDA model runs on autograd's own thread, collectives on their transport's.
 Pass* pass = nullptr;
+std::mutex guard;  // of the pointer and of what it points to
 
 std::string_view region() {
   if (!pass->named.empty()) return pass->named.back()->name;
@@ -73,8 +72,8 @@ void note() {
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
-  if (pass == nullptr) return nullptr;
-  const std::scoped_lock lock(pass->mutex);
+  const std::scoped_lock lock(guard);
+  if (pass == nullptr || fn.isAsync()) return nullptr;
   note();
   const char* name = named_region(fn);
   if (name == nullptr) return nullptr;
@@ -83,9 +82,9 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
   return named;
 }
 
-void end(const at::RecordFunction&, at::ObserverContext* context) {
-  if (pass == nullptr) return;
-  const std::scoped_lock lock(pass->mutex);
+void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  const std::scoped_lock lock(guard);
+  if (pass == nullptr || fn.isAsync()) return;
   note();
   if (context != nullptr) std::erase(pass->named, context);
 }
@@ -93,7 +92,7 @@ void end(const at::RecordFunction&, at::ObserverContext* context) {
 }  // namespace
 
 Timeline memory_timeline(torch::Device device, const Step& step, int64_t before) {
-  Pass current{.device = device, .mutex = {}, .named = {}, .points = {}, .parameters = &step.parameters};
+  Pass current{.device = device, .named = {}, .points = {}, .parameters = &step.parameters};
   Timeline timeline;
   if (!step.parameters.is_empty()) {
     timeline.states = live_bytes(device) - before - gradient_bytes(step.parameters);
@@ -103,10 +102,11 @@ Timeline memory_timeline(torch::Device device, const Step& step, int64_t before)
     const Observe observe(
         pass, current,
         {at::RecordFunctionCallback(begin, end)
-             .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION})});
+             .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE, at::RecordScope::BACKWARD_FUNCTION})},
+        &guard);
     reset_peak(device);
     step.update();
-    const std::scoped_lock lock(current.mutex);
+    const std::scoped_lock lock(guard);
     note();
   }
   // What runs without a graph after the last backward is the optimizer; before it a graph is still to be walked.

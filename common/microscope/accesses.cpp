@@ -34,13 +34,14 @@ Region* region_of(uintptr_t address) {
 namespace {
 
 Site& site_of(uint64_t key, uintptr_t pc, Kind kind, int bytes) {
+  key |= static_cast<uint64_t>(engine.kernel & 0xff) << 56;  // helpers that are called are code of several kernels
   Site*& cached = engine.site_cache[(key ^ key >> 12) % engine.site_cache.size()];
   if (cached != nullptr && cached->key == key) return *cached;
   auto& state = *engine.state;
   Site*& known = state.site_of[key];
   if (known == nullptr) {
     Site site;
-    site.key = key, site.pc = pc, site.kind = kind, site.bytes = bytes;
+    site.key = key, site.pc = pc, site.kernel = engine.kernel, site.kind = kind, site.bytes = bytes;
     site.index = static_cast<uint16_t>(state.sites.size());
     known = &state.sites.emplace_back(std::move(site));
   }
@@ -56,9 +57,9 @@ Sums& sums_of(Site& site, int region) {
   return site.sums.back();
 }
 
-/// 32-byte sectors that the lanes touch; each is also marked in the buffer's map.
-int sectors_of(const Slot& slot, int bytes, const Region& region, const Sparse<uint64_t>& touched) {
-  std::array<uint64_t, 64> found;
+/// 32-byte sectors that the lanes touch, in ascending order; each is also marked in the buffer's map.
+int sectors_of(const Slot& slot, int bytes, const Region& region, const Sparse<uint64_t>& touched,
+               std::array<uint64_t, 64>& found) {
   int count = 0;
   for (uint32_t lanes = slot.mask; lanes != 0; lanes &= lanes - 1) {
     const uintptr_t address = slot.address[std::countr_zero(lanes)];
@@ -112,9 +113,12 @@ void count_slot(Site& site, const Slot& slot) {
   ++sums.requests;
   sums.lanes += lanes;
   if (region.space == Space::global) {
-    sums.sectors +=
-        sectors_of(slot, site.bytes, region, site.kind == Kind::store ? region.sectors_written : region.sectors_read);
-    if (site.kind == Kind::atomic) sectors_of(slot, site.bytes, region, region.sectors_written);
+    std::array<uint64_t, 64> found;
+    const int count = sectors_of(slot, site.bytes, region,
+                                 site.kind == Kind::store ? region.sectors_written : region.sectors_read, found);
+    sums.sectors += count;
+    if (site.kind == Kind::atomic) sectors_of(slot, site.bytes, region, region.sectors_written, found);
+    if (engine.state->options.reuse) note_request(region, found.data(), count, site.kind);
   } else {
     wavefronts_of(slot, site.bytes, sums);
   }
@@ -129,11 +133,21 @@ void count_slot(Site& site, const Slot& slot) {
 }  // namespace
 
 void flush_warp() {
+  if (engine.state->options.reuse) {
+    // Loads of several lines in one loop come in turn, not one line after the other.
+    std::vector<std::tuple<uint64_t, Site*, uint32_t>> order;
+    for (Site* site : engine.touched) {
+      for (uint32_t i = 0; i < site->used; ++i) order.emplace_back(site->slots[i].order, site, i);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [began, site, i] : order) count_slot(*site, site->slots[i]);
+  }
   for (Site* site : engine.touched) {
-    for (uint32_t i = 0; i < site->used; ++i) count_slot(*site, site->slots[i]);
+    for (uint32_t i = 0; i < site->used && !engine.state->options.reuse; ++i) count_slot(*site, site->slots[i]);
     site->used = 0;
   }
   engine.touched.clear();
+  flush_blocks();
 }
 
 bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc) {
@@ -173,6 +187,7 @@ Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, 
     if (at == site.slots.size()) site.slots.emplace_back();
     site.slots[at].mask = 0;
     site.slots[at].region = region.index;
+    site.slots[at].order = ++engine.slots;
     ++site.used;
   }
   const int lane = engine.current->number % 32;
@@ -211,14 +226,15 @@ inline void hook(const void* address, int bytes, Kind kind, void* pc) {
   tenfold::simt::count_access(reinterpret_cast<uintptr_t>(address), bytes, kind, static_cast<uint64_t>(at) << 8, at);
 }
 
-// A struct copy: as many of the widest accesses that its size and alignment allow, as nvcc makes them.
+// A struct copy in the widest accesses that the type's alignment allows, as nvcc makes them. Only size and address are
+// known here: a size is a multiple of the alignment, so 12 bytes are three words, wherever they lie.
 void hook_range(const void* address, size_t bytes, Kind kind, void* pc) {
   if (!engine.active) return;
   const auto at = reinterpret_cast<uintptr_t>(pc);
   auto from = reinterpret_cast<uintptr_t>(address);
+  size_t width = 16;
+  while (bytes % width != 0 || from % width != 0) width /= 2;
   for (uint64_t part = 0; bytes != 0; ++part) {
-    size_t width = 16;
-    while (width > bytes || from % width != 0) width /= 2;
     tenfold::simt::count_access(from, static_cast<int>(width), kind, static_cast<uint64_t>(at) << 8 | (part & 255), at);
     from += width, bytes -= width;
   }

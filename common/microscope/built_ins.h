@@ -73,8 +73,9 @@ void commit_copies();
 /// Moves the data of the thread's committed groups, except for the `newest`.
 void wait_for_copies(int newest);
 
-/// One CUDA thread: `enter(call)` runs the kernel with its arguments.
-void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (*enter)(const void*), const void* call);
+/// One CUDA thread: `enter(call)` runs `kernel` with its arguments.
+void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const void* kernel,
+              void (*enter)(const void*), const void* call);
 
 template <class T>
 constexpr Number number_of() {
@@ -275,7 +276,7 @@ void launch(Stream device, dim3 grid, dim3 block, size_t shared_bytes, void (*ke
   };
   const Call call{kernel, {static_cast<Parameters>(arguments)...}};
   simt::run_grid(
-      *device, grid, block, shared_bytes,
+      *device, grid, block, shared_bytes, reinterpret_cast<const void*>(kernel),
       [](const void* c) { std::apply(static_cast<const Call*>(c)->kernel, static_cast<const Call*>(c)->arguments); },
       &call);
 }

@@ -87,16 +87,15 @@ std::shared_ptr<void> Device::adopt(const std::string& name, void* data, size_t 
           }};
 }
 
-Report Device::report() const {
-  Report report = state_->totals;
+std::vector<Access> merged_accesses(const Device::State& state, int kernel) {
   // Unrolled copies of one line are one access to the reader.
   std::map<std::tuple<Where, Space, Kind, int, std::string>, Access> merged;
-  for (const Site& site : state_->sites) {
-    if (site.sums.empty()) continue;
+  for (const Site& site : state.sites) {
+    if (site.sums.empty() || (kernel >= 0 && site.kernel != kernel)) continue;
     const Where where = where_is(site.pc);
     for (const Sums& sums : site.sums) {
       const bool shared = sums.region < 0;
-      const std::string buffer = shared ? "" : state_->all_regions[static_cast<size_t>(sums.region)]->name;
+      const std::string buffer = shared ? "" : state.all_regions[static_cast<size_t>(sums.region)]->name;
       const auto [found, fresh] =
           merged.try_emplace({where, shared ? Space::shared : Space::global, site.kind, site.bytes, buffer});
       Access& access = found->second;
@@ -104,7 +103,7 @@ Report Device::report() const {
         access.where = where, access.space = shared ? Space::shared : Space::global, access.kind = site.kind;
         access.bytes = site.bytes, access.buffer = buffer, access.example = sums.example;
         if (sums.region == kStaticShared) {
-          for (int64_t& offset : access.example) offset -= offset >= 0 ? state_->shared_begin : 0;
+          for (int64_t& offset : access.example) offset -= offset >= 0 ? state.shared_begin : 0;
         }
       }
       access.requests += sums.requests, access.lanes += sums.lanes, access.sectors += sums.sectors;
@@ -112,7 +111,15 @@ Report Device::report() const {
       access.worst_ways = std::max(access.worst_ways, sums.worst_ways);
     }
   }
-  for (auto& [key, access] : merged) report.accesses.push_back(std::move(access));
+  std::vector<Access> all;
+  for (auto& [key, access] : merged) all.push_back(std::move(access));
+  return all;
+}
+
+Report Device::report() const {
+  Report report = state_->totals;
+  report.accesses = merged_accesses(*state_, -1);
+  report.kernels = kernel_counts(*state_);
   std::map<std::tuple<Where, Where, Space, std::string>, Race> races;
   for (const auto& [key, race] : state_->races) {
     const auto [found, fresh] = races.try_emplace({race.first, race.second, race.space, race.buffer}, race);
@@ -130,6 +137,11 @@ Report Device::report() const {
 void Device::reset() {
   state_->sites.clear();
   state_->site_of.clear();
+  state_->kernels.clear();
+  state_->kernel_of.clear();
+  state_->blocks.clear();
+  state_->block_of.clear();
+  state_->operations.clear();
   state_->races.clear();
   state_->faults.clear();
   state_->totals = {};

@@ -13,7 +13,11 @@ namespace tenfold::simt {
 
 struct Options {
   bool count = true;  ///< sectors, wavefronts, examples
-  bool races = true;  ///< happens-before check: slower, and up to twelve times the buffers' memory
+  bool lines =
+      false;  ///< executions of every line: Report::kernels; for kernels compiled with -fsanitize-coverage=trace-pc
+  bool reuse = false;  ///< what caches would see: KernelCounts::touches, reads_again
+  int64_t sample = 0;  ///< 0: every block of a launch runs; else at most so many, spread over the grid
+  bool races = true;   ///< happens-before check: slower, and up to twelve times the buffers' memory
 };
 
 class Device;

@@ -5,13 +5,16 @@
 
 #include "common/microscope/fiber.h"
 #include "common/microscope/mapped_memory.h"
+#include "common/microscope/reuse.h"
 
 #include <deque>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -78,6 +81,7 @@ struct Region {
 struct Slot {
   uint32_t mask = 0;
   int region = 0;
+  uint64_t order = 0;  // of the slots of a warp
   uintptr_t address[32];
 };
 
@@ -93,6 +97,7 @@ struct Sums {
 struct Site {
   uint64_t key = 0;
   uintptr_t pc = 0;
+  int kernel = 0;
   Kind kind = Kind::load;
   int bytes = 4;
   uint16_t index = 0;
@@ -101,6 +106,24 @@ struct Site {
   uint32_t used = 0;  // slots in use since the last flush
   std::vector<Slot> slots;
   std::vector<Sums> sums;
+};
+
+/// A basic block of a kernel, known by the address behind the call that the compiler put at its beginning.
+struct Block {
+  uintptr_t pc = 0;
+  int kernel = 0;
+  uint64_t turn = 0;  // the lane's turn in which `next` counts
+  int64_t next = 0;   // times that the lane has come here in it
+  int64_t used = 0;   // most times that a lane has come here since the last flush
+  int64_t issues = 0, lanes = 0;
+};
+
+/// What a warp or a block does together at one place.
+struct OperationCount {
+  uintptr_t pc = 0;
+  const char* name = "";  // a literal
+  int kernel = 0;
+  int64_t count = 0;
 };
 
 /// A cp.async between its start and its wait.
@@ -161,6 +184,11 @@ struct Device::State {
   std::vector<std::shared_ptr<Region>> all_regions;  // by index, kept for the report
   std::deque<Site> sites;
   std::unordered_map<uint64_t, Site*> site_of;
+  std::vector<KernelCounts> kernels;
+  std::unordered_map<const void*, int> kernel_of;  // index in `kernels`
+  std::deque<Block> blocks;
+  std::unordered_map<uint64_t, Block*> block_of;
+  std::deque<OperationCount> operations;
   std::map<RaceKey, Race> races;
   std::map<std::pair<FaultKind, uintptr_t>, Fault> faults;
   Report totals;
@@ -168,6 +196,20 @@ struct Device::State {
   // Lowest static shared byte that a kernel touched: on a GPU it is byte 0, here it lies anywhere in the library's
   // memory.
   int64_t shared_begin = std::numeric_limits<int64_t>::max();
+};
+
+/// A warp's load or store of global memory, with its sectors in ascending order.
+struct Request {
+  int region = 0;
+  Kind kind = Kind::load;
+  std::vector<uint64_t> sectors;  // addresses / 32
+};
+
+/// Of the block that runs.
+struct Reuse {
+  std::vector<std::vector<Request>> waiting;  // of each warp, since the last barrier
+  StackDistance lines;
+  std::unordered_set<uint64_t> read, written;  // sectors
 };
 
 /// The launch that is running. One per process: the hooks have no other way to find it.
@@ -179,7 +221,13 @@ struct Engine {
   Region *last = nullptr, *last_but_one = nullptr;  // that were found: most kernels go to and fro between two
   std::array<Site*, 4096> site_cache{};
   std::vector<Site*> touched;
+  std::array<Block*, 4096> block_cache{};
+  std::vector<Block*> touched_blocks;
+  std::array<OperationCount*, 256> operation_cache{};
+  int kernel = 0;  // that runs, index in State::kernels
+  Reuse reuse;
   uint64_t turn = 0;
+  uint64_t slots = 0;  // begun so far
 
   dim3 grid, block;
   Index block_index{};
@@ -236,6 +284,24 @@ bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc)
 void require_aligned(uintptr_t address, int bytes, uintptr_t pc);
 /// Adds the lane to the request that it belongs to.
 Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
+// reuse.cpp
+void note_request(const Region& region, const uint64_t* sectors, int count, Kind kind);
+/// At a barrier, and at the block's end: the warps' requests so far, one of each in turn.
+void end_of_phase();
+void end_of_block();
+// executions.cpp
+/// A lane enters a basic block.
+void count_block(uintptr_t pc);
+void flush_blocks();
+/// `name` is a literal.
+void count_operation(uintptr_t pc, const char* name);
+/// Index in State::kernels of the one that begins to run.
+int begin_kernel(const void* function, dim3 block, size_t shared_bytes);
+/// State::kernels with what the sites, operations and blocks add up to.
+std::vector<KernelCounts> kernel_counts(const Device::State& state);
+// device.cpp
+/// Accesses of the sites of one kernel, or of all for -1, by line.
+std::vector<Access> merged_accesses(const Device::State& state, int kernel);
 // races.cpp
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
 void publish_and_learn(uintptr_t address);
@@ -251,6 +317,8 @@ void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
 /// Completes every warp operation whose lanes have all come; `lanes` are the warp's threads, null where the block has
 /// none. True when a lane can go on.
 bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp);
+/// "shuffle", "vote", "mma": shuffles of all kinds are one.
+const char* name_of(WarpOp op);
 /// "0x0000ffff", with zeros in front as a mask needs them; an address has 16 digits.
 std::string hex(uint64_t value, int digits = 8);
 // tensor_cores.cpp
@@ -274,5 +342,9 @@ struct CatchWildPointers {
 // source_lines.cpp
 /// The line that the call returning to `pc` stands on.
 Where where_is(uintptr_t pc);
+/// The lines of the calls that the compiler replaced by that line, from the inside out.
+std::string inlined_into(uintptr_t pc);
+/// The mangled name of the function at `pc`; empty where it is not known.
+std::string symbol_at(uintptr_t pc);
 
 }  // namespace tenfold::simt

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,50 @@ struct Access {
   int64_t bytes_moved() const { return sectors * 32; }
 };
 
+/// How often one source line of a kernel was entered: as an instruction would be issued, once for all lanes of a warp
+/// that come together.
+struct LineCount {
+  Where where;
+  int64_t issues = 0;
+  int64_t lanes = 0;  ///< over all issues; 32 * issues when no lane is masked
+};
+
+/// What a warp or a block did together on one line: "shuffle", "vote", "barrier", "mma", ...
+struct Operation {
+  Where where;
+  std::string name;
+  int64_t count = 0;
+};
+
+constexpr int64_t kCacheLine = 128;  ///< bytes, of four sectors
+constexpr size_t kReuseBuckets = 44;
+/// What bucket i of KernelCounts::reads_again holds lies below so many bytes: 1 KiB, 1.5 KiB, 2 KiB, 3 KiB, ...
+int64_t reuse_bytes(size_t bucket);
+
+/// What blocks touch of one buffer, in sectors of 32 bytes. Of each block by itself: two blocks that read the same
+/// count twice.
+struct Touches {
+  int64_t bytes = 0;        ///< of the buffer
+  int64_t first_reads = 0;  ///< sectors that a block had not read before
+  int64_t stores = 0;       ///< sectors of all stores and atomics
+  int64_t written = 0;      ///< sectors that a block had not written before
+};
+
+/// All launches of one kernel.
+struct KernelCounts {
+  std::string symbol;  ///< mangled; empty where it is not known
+  int64_t launches = 0, blocks = 0, warps = 0;
+  int64_t threads_of_block = 0, shared_bytes = 0;  ///< of the last launch; dynamic
+  std::vector<Access> accesses;                    ///< as Report::accesses
+  std::vector<Operation> operations;               ///< by line and name
+  std::vector<LineCount> lines;                    ///< by line; empty unless Options::lines
+  int64_t grid_blocks = 0;                         ///< of all launches, with those that Options::sample left out
+  // Empty unless Options::reuse:
+  std::map<std::string, Touches> touches;            ///< by buffer
+  std::array<int64_t, kReuseBuckets> reads_again{};  ///< sectors read again, by the bytes touched in between
+  int64_t lines_touched = 0;                         ///< by loads: a request's different lines
+};
+
 struct ThreadId {
   std::array<uint32_t, 3> block{}, thread{};
 };
@@ -79,6 +124,7 @@ struct Report {
   std::vector<Access> accesses;  ///< by file, line, space and kind
   std::vector<Race> races;
   std::vector<Fault> faults;
+  std::vector<KernelCounts> kernels;  ///< in the order of their first launch
   int64_t launches = 0, blocks = 0, threads = 0;
   int64_t barriers = 0;           ///< __syncthreads of a block, not of a thread
   int64_t warp_operations = 0;    ///< shuffles, votes, __syncwarp: of a warp

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -98,7 +99,9 @@ bool next_phase() {
   }
   engine.barrier_result = std::exchange(engine.barrier_predicates, 0);
   ++engine.barrier;
+  if (engine.state->options.reuse) end_of_phase();
   ++engine.state->totals.barriers;
+  count_operation(waiting->pc, "barrier");
   return true;
 }
 
@@ -130,6 +133,10 @@ void run_block() {
   do {
     for (size_t warp = 0; warp < engine.warps.size() && !engine.lost; ++warp) run_warp(warp);
   } while (next_phase());
+  if (state.options.reuse) {
+    end_of_phase();
+    end_of_block();
+  }
 }
 
 /// Where this core's copy of the kernel library's `__shared__` arrays lies: the thread-local storage of the library
@@ -168,10 +175,16 @@ std::string text_of(dim3 d) {
   return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
 }
 
+/// The i-th of few: spread over the grid by the golden section, so that no row or column of it is met again and again.
+uint64_t sampled_block(uint64_t i, uint64_t blocks) {
+  const double place = 0.5 + static_cast<double>(i) * 0.6180339887498949;
+  return static_cast<uint64_t>((place - std::floor(place)) * static_cast<double>(blocks));
+}
+
 }  // namespace
 
-void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (*enter)(const void*),
-              const void* call) {
+void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const void* kernel,
+              void (*enter)(const void*), const void* call) {
   constexpr size_t kMostShared = 227 * 1024;  // Hopper's, the largest there is
   const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
   require(threads >= 1 && threads <= 1024 && block.z <= 64,
@@ -188,6 +201,9 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   const auto begin = std::chrono::steady_clock::now();
   engine.state = &state;
   engine.site_cache.fill(nullptr);
+  engine.block_cache.fill(nullptr);
+  engine.operation_cache.fill(nullptr);
+  engine.kernel = begin_kernel(kernel, block, shared_bytes);
   engine.last = engine.last_but_one = nullptr;
   engine.lost = false;
   engine.grid = grid, engine.block = block;
@@ -215,11 +231,15 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   engine.touched_shared_low = fixed.low,
   engine.touched_shared_high = fixed.high;  // the last launch may have used all of it
 
-  for (engine.block_index.z = 0; engine.block_index.z < grid.z && !engine.lost; ++engine.block_index.z) {
-    for (engine.block_index.y = 0; engine.block_index.y < grid.y && !engine.lost; ++engine.block_index.y) {
-      for (engine.block_index.x = 0; engine.block_index.x < grid.x && !engine.lost; ++engine.block_index.x) run_block();
-    }
+  const uint64_t running = state.options.sample == 0 ? blocks : std::min<uint64_t>(blocks, state.options.sample);
+  for (uint64_t i = 0; i < running && !engine.lost; ++i) {
+    const uint64_t number = running == blocks ? i : sampled_block(i, blocks);
+    engine.block_index.x = static_cast<uint32_t>(number % grid.x);
+    engine.block_index.y = static_cast<uint32_t>(number / grid.x % grid.y);
+    engine.block_index.z = static_cast<uint32_t>(number / grid.x / grid.y);
+    run_block();
   }
+  state.kernels[static_cast<size_t>(engine.kernel)].grid_blocks += static_cast<int64_t>(blocks);
 
   if (engine.lost) {  // fibers are left in the middle of a thread: their stacks go, the kernel's locals need no
                       // destructor
@@ -229,6 +249,8 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, void (
   const int64_t started = int64_t{state.blocks_started} + 1 - engine.first_block;
   ++state.totals.launches;
   state.totals.blocks += started;
+  state.kernels[static_cast<size_t>(engine.kernel)].blocks += started;
+  state.kernels[static_cast<size_t>(engine.kernel)].warps += started * static_cast<int64_t>(engine.warps.size());
   state.totals.threads += started * static_cast<int64_t>(threads);
   state.totals.largest_shared_bytes = std::max(state.totals.largest_shared_bytes, static_cast<int64_t>(shared_bytes));
   state.totals.seconds += seconds_since(begin);

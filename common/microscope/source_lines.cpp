@@ -30,6 +30,7 @@ std::string below_checkout(const std::string& as_compiled) {
 
 struct Search {
   Where innermost, kernel;
+  std::string outside;  // of the kernel's line: the lines that it is inlined into
 };
 
 int note_frame(void* data, uintptr_t /*pc*/, const char* file, int line, const char* /*function*/) {
@@ -37,6 +38,7 @@ int note_frame(void* data, uintptr_t /*pc*/, const char* file, int line, const c
   if (file == nullptr) return 0;
   const Where where{below_checkout(file), line};
   if (search.innermost.file.empty()) search.innermost = where;
+  if (!search.kernel.file.empty()) search.outside += text_of(where) + " ";
   // Frames come from the inside out; what a header of CUDA's or ours does for the kernel is the kernel's line.
   const bool built_in = where.file.starts_with("common/microscope/") ||
                         where.file.find("/include/") != std::string::npos ||
@@ -61,7 +63,31 @@ Where where_is(uintptr_t pc) {
   return found->second;
 }
 
+std::string inlined_into(uintptr_t pc) {
+  static backtrace_state* const state = backtrace_create_state(nullptr, 1, ignore_error, nullptr);
+  Search search;
+  if (state != nullptr) backtrace_pcinfo(state, pc - 1, note_frame, ignore_error, &search);
+  return search.outside;
+}
+
+std::string symbol_at(uintptr_t pc) {
+  static backtrace_state* const state = backtrace_create_state(nullptr, 1, ignore_error, nullptr);
+  std::string symbol;
+  if (state != nullptr) {
+    backtrace_syminfo(
+        state, pc,
+        [](void* data, uintptr_t, const char* name, uintptr_t, uintptr_t) {
+          if (name != nullptr) *static_cast<std::string*>(data) = name;
+        },
+        ignore_error, &symbol);
+  }
+  return symbol;
+}
+
 #else
+
+std::string inlined_into(uintptr_t /*pc*/) { return ""; }
+std::string symbol_at(uintptr_t /*pc*/) { return ""; }
 
 Where where_is(uintptr_t pc) { return {"address", static_cast<int>(pc & 0x7fffffff)}; }
 

@@ -95,6 +95,30 @@ void exchange(const std::array<Thread*, 32>& lanes, uint32_t group) {
 
 }  // namespace
 
+const char* name_of(WarpOp op) {
+  switch (op) {
+    case WarpOp::shuffle:
+    case WarpOp::shuffle_up:
+    case WarpOp::shuffle_down:
+    case WarpOp::shuffle_xor:
+      return "shuffle";
+    case WarpOp::sync:
+      return "warp barrier";
+    case WarpOp::match_any:
+      return "match";
+    case WarpOp::add:
+    case WarpOp::min:
+    case WarpOp::max:
+      return "reduction";
+    case WarpOp::load_matrices:
+      return "ldmatrix";
+    case WarpOp::multiply:
+      return "mma";
+    default:
+      return "vote";
+  }
+}
+
 bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp) {
   bool progress = false;
   uint32_t live = 0;
@@ -120,10 +144,12 @@ bool complete_warp_operations(const std::array<Thread*, 32>& lanes, Warp& warp) 
     if ((here & wanted) != wanted) continue;
     if (thread->op == WarpOp::load_matrices || thread->op == WarpOp::multiply) {
       complete_matrix_operation(lanes, wanted);
+      count_operation(thread->pc, name_of(thread->op));
     } else {
       exchange(lanes, wanted);
       if (thread->op == WarpOp::sync) synchronise_lanes(warp, wanted, live);
       ++engine.state->totals.warp_operations;
+      count_operation(thread->pc, name_of(thread->op));
     }
     for (size_t other = 0; other < 32; ++other) {
       if ((wanted >> other & 1) != 0) lanes[other]->at = Thread::At::running;

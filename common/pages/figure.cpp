@@ -11,6 +11,7 @@
 #include "common/base/process.h"
 #include "common/base/sha256.h"
 #include "common/base/text.h"
+#include "common/pages/lever_table.h"
 #include "common/pages/markdown.h"
 #include "common/pages/sweeps.h"
 #include "common/pages/table.h"
@@ -29,16 +30,19 @@ struct Wanted {
 };
 
 Wanted wanted_of(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) throw std::invalid_argument("figure needs a kind: memory, split, ratio, sweep or roofline");
+  if (arguments.empty())
+    throw std::invalid_argument("figure needs a kind: memory, split, ratio, notes, sweep, roofline or waterfall");
   const std::string rest = joined({arguments.begin() + 1, arguments.end()}, " ");
   const size_t bar = rest.find('|');
   Wanted wanted{arguments[0], trimmed(rest.substr(0, bar)),
                 bar == std::string::npos ? "" : trimmed(rest.substr(bar + 1))};
-  const std::set<std::string> kinds = {"memory", "split", "ratio", "sweep", "roofline"};
+  const std::set<std::string> kinds = {"memory", "split", "ratio", "notes", "sweep", "roofline", "waterfall"};
   if (!kinds.contains(wanted.kind))
     throw std::invalid_argument("figure: unknown kind '" + wanted.kind + "' (" + joined({kinds.begin(), kinds.end()}) +
                                 ")");
   if (wanted.kind == "sweep" && wanted.about.empty()) throw std::invalid_argument("figure: sweep needs a setting");
+  if (wanted.kind == "notes" && (wanted.about.empty() || wanted.technique.empty()))
+    throw std::invalid_argument("figure: notes needs a survey and what to show of it: notes SURVEY | NOTE");
   return wanted;
 }
 
@@ -57,8 +61,15 @@ void require_technique(const CaseResult& c, const std::string& technique) {
     throw std::invalid_argument("figure: the published case has no technique '" + technique + "'");
 }
 
-std::optional<Figure> figure_of(const Wanted& wanted, const CaseResult& c) {
+std::optional<Figure> figure_of(const Wanted& wanted, const Result& result, const CaseResult& c) {
+  if (wanted.kind == "notes") {
+    const auto figure = notes_figure(c, wanted.technique);
+    if (!figure)
+      throw std::invalid_argument("figure: survey '" + c.name + "' has no look and no note '" + wanted.technique + "'");
+    return figure;
+  }
   require_technique(c, wanted.technique);
+  if (wanted.kind == "waterfall") return waterfall_figure(c, training_of(result, c.name));
   if (wanted.kind == "memory") return memory_figure(c, wanted.technique);
   return wanted.kind == "split" ? split_figure(c) : ratio_figure(c);
 }
@@ -148,7 +159,7 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
   for (const Result& result : published) {
     if (result.lesson != lesson || result.machine.id != machine) continue;
     const CaseResult& c = case_of(result, wanted.about);
-    if (const auto figure = figure_of(wanted, c)) return PageFigure{named(c.name), *figure, ""};
+    if (const auto figure = figure_of(wanted, result, c)) return PageFigure{named(c.name), *figure, ""};
   }
   return std::nullopt;
 }

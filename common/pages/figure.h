@@ -1,7 +1,8 @@
 #pragma once
 // Figures on the lessons' pages: which one a marker means, and the SVG file that GitHub shows.
 //
-//   <!-- tenfold:begin figure KIND [CASE [| TECHNIQUE]] -->    KIND is memory, split or ratio
+//   <!-- tenfold:begin figure KIND [CASE [| TECHNIQUE]] -->    KIND is memory, split, ratio, waterfall
+//   <!-- tenfold:begin figure notes SURVEY | NOTE -->          or | LOOK
 //   <!-- tenfold:begin figure sweep SETTING [CASE] [| TECHNIQUE] -->
 //
 // becomes an image line, or nothing as long as the machine in results/REFERENCE has published no such result. Without

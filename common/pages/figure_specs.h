@@ -40,6 +40,14 @@ std::optional<Figure> split_figure(const CaseResult& c);
 /// technique has a ratio.
 std::optional<Figure> ratio_figure(const CaseResult& c);
 
+/// What a survey counted or timed, a bar each: the note `what` of every look that has it, or, where `what` is a look,
+/// its notes of the unit that most of them have. Nothing where there is neither.
+std::optional<Figure> notes_figure(const CaseResult& survey, const std::string& what);
+
+/// What each lever of a stack brings, a bar from what those below it reached: common/result/lever_gains.h. Nothing
+/// where the case has no such stack.
+std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* training);
+
 /// Speed with its interval and memory over the values of a swept setting, the predicted speed dashed, and the value
 /// from which the technique pays. `points` are the cases of a sweep; the technique is the one of this name, or the
 /// first that was timed. Nothing with fewer than two points.

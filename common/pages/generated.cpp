@@ -98,8 +98,10 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   std::vector<fs::path> pages;
   std::error_code none;
   if (fs::exists(root / "README.md")) pages.push_back(root / "README.md");
-  for (const auto& entry : fs::directory_iterator(root / "lessons", none)) {
-    if (fs::exists(entry.path() / "README.md")) pages.push_back(entry.path() / "README.md");
+  for (const char* folder : {"lessons", "kernels"}) {
+    for (const auto& entry : fs::directory_iterator(root / folder, none)) {
+      if (fs::exists(entry.path() / "README.md")) pages.push_back(entry.path() / "README.md");
+    }
   }
   for (const auto& entry : fs::directory_iterator(root / "docs", none)) {
     if (entry.path().extension() == ".md" && entry.path() != results_page) pages.push_back(entry.path());

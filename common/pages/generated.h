@@ -11,6 +11,7 @@
 // elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
+// levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figure.h
 // lessons    -                     a table of all lessons: what each asks and what was published
 // map        -                     a table of all lessons: what each needs, in what order and for how long

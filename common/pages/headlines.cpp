@@ -3,6 +3,7 @@
 #include "common/base/text.h"
 #include "common/pages/html_lesson.h"
 #include "common/pages/markdown.h"
+#include "common/pages/prediction_errors.h"
 #include "common/pages/table.h"
 
 namespace tenfold {
@@ -63,8 +64,12 @@ std::string format_headlines(const std::vector<Result>& results, size_t width) {
   }
   if (!surveys.empty()) out += wrap_text(one_line("Counted, nothing timed: " + surveys), width, 4) + "\n";
   if (out.empty()) return "";
-  return out + (surprises.empty() ? "\nNo surprise: nothing was decided against what the lessons state.\n"
-                                  : "\nAgainst what was stated before:\n" + surprises);
+  out += surprises.empty() ? "\nNo surprise: nothing was decided against what the lessons state.\n"
+                           : "\nAgainst what was stated before:\n" + surprises;
+  std::string predictions;
+  for (const PredictionErrors& errors : prediction_errors(results))
+    predictions += "  " + wrap_text(one_line(errors.of + ": " + prediction_errors_text(errors)), width - 2, 6) + "\n";
+  return out + (predictions.empty() ? "" : "\nPredictions against what was measured:\n" + predictions);
 }
 
 }  // namespace tenfold

@@ -22,7 +22,8 @@ struct HeadlineVerdict {
 HeadlineVerdict headline_of(const Result& result, std::optional<bool> gpu = std::nullopt);
 
 /// One row for each lesson with a verdict: that of its headline, or of its first technique that is no trap. Then each
-/// surprise, trap that was not caught and failure, with its case. No line is wider than `width` unless a word is.
+/// surprise, trap that was not caught and failure, with its case, and how far predictions were off. No line is wider
+/// than `width` unless a word is.
 std::string format_headlines(const std::vector<Result>& results, size_t width = 80);
 
 }  // namespace tenfold

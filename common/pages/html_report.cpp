@@ -9,6 +9,7 @@
 #include "common/pages/html_kernels.h"
 #include "common/pages/html_lesson.h"
 #include "common/pages/html_sweeps.h"
+#include "common/pages/prediction_errors.h"
 #include "common/pages/report_template.h"
 #include "common/pages/svg.h"
 #include "common/pages/table.h"
@@ -59,8 +60,8 @@ std::string what_was_measured(const std::vector<Result>& results) {
                      ". Each GPU training technique was measured without and with it, on the same work.");
 }
 
-/// The largest decided gain of speed, the largest saving of memory, and the surprises.
-std::string notable(const std::vector<Row>& rows) {
+/// The largest decided gain of speed, the largest saving of memory, the surprises, and what predictions were worth.
+std::string notable(const std::vector<Row>& rows, const std::vector<Result>& results) {
   const Row *fastest = nullptr, *smallest = nullptr;
   std::vector<const Row*> surprises;
   for (const Row& row : rows) {
@@ -91,6 +92,9 @@ std::string notable(const std::vector<Row>& rows) {
   out += "<li>Against what was stated before<b class=\"" + std::string(surprises.empty() ? "same" : "surprise") +
          "\">" + (surprises.empty() ? "no" : std::to_string(surprises.size())) +
          (surprises.size() == 1 ? " surprise" : " surprises") + "</b>" + list + "</li>";
+  for (const PredictionErrors& errors : prediction_errors(results))
+    out += "<li>Predictions of " + errors.of + "<b>" + median_text(errors) + "</b>" +
+           escape_html(prediction_errors_text(errors)) + "</li>";
   return out + "</ul>";
 }
 
@@ -252,7 +256,7 @@ std::string html_report(const std::vector<Result>& results,
     absent += "<li><b>" + escape_html(lesson) + "</b>: " + escape_html(reason) + "</li>";
   if (!absent.empty()) absent = "<h3>Not run</h3><ul>" + absent + "</ul>";
   return filled(kReportTemplate, {{"sentence", what_was_measured(results)},
-                                  {"notable", rows.empty() ? "" : notable(rows)},
+                                  {"notable", rows.empty() ? "" : notable(rows, results)},
                                   {"machine", machine_card(results)},
                                   {"lesson_options", lesson_options},
                                   {"label_options", label_options},

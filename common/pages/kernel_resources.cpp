@@ -15,25 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As kernel_resources.py computes it.
-std::string sources_hash(const fs::path& kernels, const std::string& kernel) {
-  std::vector<fs::path> own, shared;
-  const auto collect = [](const fs::path& folder, std::vector<fs::path>& files) {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none)) {
-      if (entry.path().extension().string().starts_with(".cu")) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  };
-  collect(kernels / kernel, own);
-  collect(kernels, shared);
-  std::string all;
-  for (const auto* files : {&own, &shared}) {
-    for (const fs::path& file : *files) all += file.filename().string() + "\n" + read_text(file);
-  }
-  return sha256(all);
-}
-
 /// The machines whose published benchmark has timed the kernel; "not yet" when there is none. A file of Google
 /// Benchmark that names no benchmark is no run.
 std::string machines_that_ran(const fs::path& results, const std::string& kernel) {
@@ -60,6 +41,25 @@ std::string cell(const nlohmann::ordered_json& on) {
 
 }  // namespace
 
+std::string kernel_sources_hash(const fs::path& root, const std::string& kernel) {
+  const fs::path kernels = root / "kernels";
+  std::vector<fs::path> own, shared;
+  const auto collect = [](const fs::path& folder, std::vector<fs::path>& files) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      if (entry.path().extension().string().starts_with(".cu")) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  };
+  collect(kernels / kernel, own);
+  collect(kernels, shared);
+  std::string all;
+  for (const auto* files : {&own, &shared}) {
+    for (const fs::path& file : *files) all += file.filename().string() + "\n" + read_text(file);
+  }
+  return sha256(all);
+}
+
 std::string kernel_resources_markdown(const fs::path& root) {
   const fs::path file = root / "results" / "compiler" / "kernel_resources.json";
   if (!fs::exists(file)) throw FileError(file.string() + " is missing; write it with common/tools/kernel_resources.py");
@@ -73,7 +73,7 @@ std::string kernel_resources_markdown(const fs::path& root) {
     for (const auto& kernel : json.at("kernels")) {
       const std::string name = kernel.at("kernel");
       const std::string ran = machines_that_ran(root / "results", name);
-      const bool stale = kernel.at("sources") != sources_hash(root / "kernels", name);
+      const bool stale = kernel.at("sources") != kernel_sources_hash(root, name);
       for (const auto& [function, by_arch] : kernel.at("functions").items()) {
         std::vector<std::string> row = {name + (stale ? " *stale*" : ""), "`" + function + "`"};
         for (const auto& arch : architectures) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");

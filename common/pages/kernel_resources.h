@@ -6,6 +6,9 @@
 
 namespace tenfold {
 
+/// Over the files that decide what the compiler makes of a kernel, as kernel_resources.py computes it.
+std::string kernel_sources_hash(const std::filesystem::path& root, const std::string& kernel);
+
 /// One row per `__global__` function with a column per architecture: registers, static shared memory, spills where
 /// there are any; and the machines on which the kernel was timed, by results/MACHINE/bench/KERNEL.json, what `./tenfold
 /// bench KERNEL` writes on a GPU. A kernel whose sources have changed since is marked stale. `root` is the checkout.

@@ -13,7 +13,9 @@
 #include "common/pages/excerpt.h"
 #include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
+#include "common/pages/kernel_times.h"
 #include "common/pages/lesson_map.h"
+#include "common/pages/lever_table.h"
 #include "common/pages/line_diff.h"
 #include "common/pages/markdown.h"
 #include "common/pages/table.h"
@@ -139,6 +141,11 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   return measured_markdown(page.published, lesson, code_hash(page.root / "lessons" / lesson), docs.generic_string());
 }
 
+std::string levers_part(const Page& page, const Arguments& words) {
+  const std::string lesson = page.path.parent_path().filename().string();
+  return levers_markdown(page.published, reference_machine(page.root), lesson, joined(words, " "));
+}
+
 std::string figure_part(const Page& page, const Arguments& arguments) {
   const auto figure = page_figure(page.path, arguments, page.root, page.published);
   if (!figure) return "";
@@ -152,6 +159,7 @@ const std::map<std::string, Part>& parts() {
   static const std::map<std::string, Part> all = {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
+      {"levers", levers_part},
       {"figure", figure_part},
       {"printed",
        [](const Page& page, const Arguments& words) { return printed_block(page.root, page.published, words); }},
@@ -167,6 +175,16 @@ const std::map<std::string, Part>& parts() {
        [](const Page& page, const Arguments&) { return lesson_map_markdown(page.lessons, page.path, page.root); }},
       {"results", [](const Page& page, const Arguments&) { return results_markdown(page.published, page.root); }},
       {"kernels", [](const Page& page, const Arguments&) { return kernel_resources_markdown(page.root); }},
+      {"modelled",
+       [](const Page& page, const Arguments& words) {
+         return kernel_times_markdown(page.root, words.empty() ? "" : words[0]);
+       }},
+      {"ladder",
+       [](const Page& page, const Arguments& words) {
+         if (words.size() != 1)
+           throw std::invalid_argument("a ladder has one name: of a file in docs/published_ladders");
+         return published_ladder_markdown(page.root, words[0]);
+       }},
       {"arrows", [](const Page& page, const Arguments&) { return arrows_markdown(tree_folders(page.text)); }},
   };
   return all;

@@ -233,6 +233,9 @@ std::string time_to_quality_text(const Verdict& verdict) {
   if (verdict.quality->reached < verdict.quality->seeds)
     return "reached by " + std::to_string(verdict.quality->reached) + " of " + std::to_string(verdict.quality->seeds) +
            " seeds";
+  if (verdict.quality->at_once > 0)
+    return "UNDECIDED: in " + std::to_string(verdict.quality->at_once) + " of " +
+           std::to_string(verdict.quality->seeds) + " seeds the baseline is there at its first evaluation";
   return speed_text(verdict.speed);
 }
 

@@ -36,7 +36,8 @@ void judge_training(const CaseResult& c, const VariantResult& technique, Verdict
                      .difference = quality.difference.middle,
                      .margin = quality.margin,
                      .seeds = seeds_of(c),
-                     .reached = time.reached};
+                     .reached = time.reached,
+                     .at_once = time.at_once};
   if (quality.difference.coverage > 0) {
     verdict.quality->low = quality.difference.low;
     verdict.quality->high = quality.difference.high;

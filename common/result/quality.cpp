@@ -80,6 +80,8 @@ TimeToQuality judge_time_to_quality(const std::vector<Curve>& baseline, const st
   for (size_t i = 0; i < baseline.size(); ++i) {
     if (baseline[i].quality.empty()) throw std::invalid_argument("judge_time_to_quality: a curve without evaluations");
     const double target = baseline[i].quality.back() + (better == Better::lower ? margin : -margin);
+    const double first = baseline[i].quality.front();
+    result.at_once += better == Better::lower ? first <= target : first >= target;
     const std::optional<double> theirs = seconds_to(baseline[i], target, better, clock),
                                 own = seconds_to(technique[i], target, better, clock);
     if (!own) continue;
@@ -88,7 +90,7 @@ TimeToQuality judge_time_to_quality(const std::vector<Curve>& baseline, const st
       throw std::invalid_argument("judge_time_to_quality: an evaluation before any training");
     ratios.push_back(*theirs / *own);
   }
-  if (ratios.size() < baseline.size()) return result;
+  if (ratios.size() < baseline.size() || result.at_once > 0) return result;
   result.ratio = ratios.size() == 1 ? Interval{ratios[0], ratios[0], ratios[0], 0} : student_interval(ratios);
   if (static_cast<int>(ratios.size()) >= kFewestSeeds) result.label = speed_label(*result.ratio);
   return result;

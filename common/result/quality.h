@@ -63,12 +63,14 @@ struct TimeToQuality {
   Speed label = Speed::undecided;
   std::optional<Interval> ratio;  ///< baseline's seconds over the technique's; coverage 0 with one seed
   int reached = 0;                ///< seeds in which the technique got there
+  int at_once = 0;                ///< seeds in which the baseline was there at its first evaluation
 };
 
 /// Time to an equal quality: the target of a seed is the baseline's final quality in that seed, less strict by
 /// `margin` (in the metric's unit). The ratio is the geometric mean over the seeds with Student's interval; its label
 /// as of any speed. A technique that does not get there in every seed has no ratio and is UNDECIDED, since a mean over
-/// the seeds that went well would flatter it. Throws std::invalid_argument on unequal or no seeds.
+/// the seeds that went well would flatter it; nor has one whose baseline is there at the first evaluation: trainings
+/// that short cannot tell the two apart. Throws std::invalid_argument on unequal or no seeds.
 TimeToQuality judge_time_to_quality(const std::vector<Curve>& baseline, const std::vector<Curve>& technique,
                                     Better better, double margin, Clock clock);
 

@@ -110,6 +110,7 @@ struct QualityResult {
   std::optional<double> difference, low, high;  ///< the interval from two seeds on
   std::optional<double> margin;
   int seeds = 0, reached = 0;  ///< in how many of them it reached the baseline's final quality, within the margin
+  int at_once = 0;             ///< in how many the baseline itself did at its first evaluation: no time can be told
 };
 /// Whether what was stated came true; absent for what was not stated, or not decided.
 struct AsExpected {

@@ -74,7 +74,7 @@ void fields(auto& visit, SpeedResult& v) {
 void fields(auto& visit, MemoryResult& v) { visit("label", v.label), visit("ratio", v.ratio); }
 void fields(auto& visit, QualityResult& v) {
   visit("label", v.label), visit("difference", v.difference), visit("low", v.low), visit("high", v.high);
-  visit("margin", v.margin), visit("seeds", v.seeds), visit("reached", v.reached);
+  visit("margin", v.margin), visit("seeds", v.seeds), visit("reached", v.reached), visit("at_once", v.at_once);
 }
 void fields(auto& visit, AsExpected& v) {
   visit("speed", v.speed), visit("memory", v.memory), visit("quality", v.quality), visit("caught", v.caught),

@@ -5,6 +5,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "common/result/rate_ratio.h"
+
 namespace tenfold {
 namespace {
 
@@ -97,6 +99,14 @@ SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, con
   const bool moved = verdict.equal.low > 1 + kClear || verdict.equal.high < 1 - kClear;
   verdict.label = moved ? Speed::ambiguous : speed_label(verdict.ratio);
   return verdict;
+}
+
+Interval rate_ratio(const Blocks& before, const Blocks& after, Clock clock) {
+  if (before.size() != after.size() || before.ns(clock).size() != after.ns(clock).size())
+    throw std::invalid_argument("rate_ratio: unequal numbers of rounds");
+  std::vector<double> quotients;
+  for (size_t i = 0; i < after.ns(clock).size(); ++i) quotients.push_back(after.rate(i, clock) / before.rate(i, clock));
+  return ratio_interval(quotients, after.build, 1);
 }
 
 MemoryVerdict judge_memory(std::optional<int64_t> baseline_bytes, std::optional<int64_t> technique_bytes) {

@@ -14,6 +14,17 @@ dim3 forward_grid(int64_t rows, int64_t columns, int columns_per_thread) {
   return {blocks_for(columns, kTileColumns * columns_per_thread), std::min(blocks_for(rows, 4 * kTileRows), 65535U)};
 }
 
+template <Gelu form, bool kShort, class T, class Stream>
+void forward_packets(Stream stream, T* out, const T* in, const T* bias, int64_t rows, int64_t columns) {
+  if (packets_fit<T>(columns, {out, in, bias})) {
+    const dim3 grid = forward_grid(rows, columns, kPacket<T>);
+    launch(stream, grid, kBlock, 0, bias_gelu_packets<T, kPacket<T>, form, kShort>, out, in, bias, rows, columns);
+  } else {
+    launch(stream, forward_grid(rows, columns, 1), kBlock, 0, bias_gelu_packets<T, 1, form, kShort>, out, in, bias,
+           rows, columns);
+  }
+}
+
 template <Gelu form, class T, class Stream>
 void forward(Stream stream, T* out, const T* in, const T* bias, int64_t rows, int64_t columns, int rung) {
   if (rung == 0) {
@@ -22,12 +33,10 @@ void forward(Stream stream, T* out, const T* in, const T* bias, int64_t rows, in
     launch(stream, grid, kBlock, 0, gelu_in_place<T, form>, out, rows, columns);
   } else if (rung == 1) {
     launch(stream, forward_grid(rows, columns, 1), kBlock, 0, bias_gelu_fused<T, form>, out, in, bias, rows, columns);
-  } else if (packets_fit<T>(columns, {out, in, bias})) {
-    const dim3 grid = forward_grid(rows, columns, kPacket<T>);
-    launch(stream, grid, kBlock, 0, bias_gelu_packets<T, kPacket<T>, form>, out, in, bias, rows, columns);
+  } else if (rung == 2) {
+    forward_packets<form, false>(stream, out, in, bias, rows, columns);
   } else {
-    launch(stream, forward_grid(rows, columns, 1), kBlock, 0, bias_gelu_packets<T, 1, form>, out, in, bias, rows,
-           columns);
+    forward_packets<form, true>(stream, out, in, bias, rows, columns);
   }
 }
 

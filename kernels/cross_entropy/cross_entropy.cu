@@ -1,11 +1,14 @@
 #include "cross_entropy.h"
 
 #include "cross_entropy.cuh"
+#include "kernels/shared_memory.cuh"
 
 namespace tenfold::kernels {
 namespace {
 
 constexpr unsigned kThreads = 128;  // rung 0
+
+constexpr int64_t kOwnShared = 1024;  // what the sums over a block take beside the row
 
 /// Threads of the one block that counts the targets and adds the losses.
 unsigned threads_for_sums(int64_t rows) { return rows < 1024 ? 32 * blocks_for(rows, 32) : 1024; }
@@ -25,12 +28,19 @@ void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t
     launch(stream, blocks, kThreads, 0, cross_entropy_backward<T>, logits, targets, counted, rows, classes,
            ignore_index);
   } else {
-    const bool packets = rung == 2 && packets_fit<T>(classes, {logits});
-    const auto kernel = rung == 1 ? cross_entropy_online<T>
-                        : packets ? cross_entropy_vectorised<T, kPacket<T>>
-                                  : cross_entropy_vectorised<T, 1>;
-    launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), 0, kernel, logits, losses, targets, counted,
-           classes, ignore_index);
+    const bool packets = rung >= 3 && packets_fit<T>(classes, {logits});
+    const int64_t row_bytes = classes * static_cast<int64_t>(sizeof(T));
+    if (rung == 4 && packets && row_bytes + kOwnShared <= most_shared_bytes()) {
+      launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), static_cast<size_t>(row_bytes),
+             cross_entropy_held<T, kPacket<T>>, logits, losses, targets, counted, classes, ignore_index);
+    } else {
+      const auto kernel = rung == 1   ? cross_entropy_one_kernel<T>
+                          : rung == 2 ? cross_entropy_online<T>
+                          : packets   ? cross_entropy_vectorised<T, kPacket<T>>
+                                      : cross_entropy_vectorised<T, 1>;
+      launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), 0, kernel, logits, losses, targets, counted,
+             classes, ignore_index);
+    }
   }
   launch(stream, 1U, threads_for_sums(rows), 0, mean_loss, mean, losses, counted, rows);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Three ways to the cross-entropy of a row and its gradient. Row-major (rows, classes); see cross_entropy.h.
+// Five ways to the cross-entropy of a row and its gradient. Row-major (rows, classes); see cross_entropy.h.
 
 #include "kernels/online_softmax.cuh"
 #include "kernels/rows.cuh"
@@ -72,8 +72,36 @@ static __global__ void cross_entropy_backward(T* __restrict__ logits, const int6
 }
 
 /// Rung 1: loss and gradient in one kernel, a block per row. What forward has found is still there when the gradient
-/// needs it; lanes read neighbours; and online, one pass finds the largest value and the sum together. The logits are
-/// read twice, the second time mostly from a cache, and written once.
+/// needs it, and lanes read neighbours. The logits are read three times, mostly from a cache, and written once.
+template <class T>
+static __global__ void cross_entropy_one_kernel(T* __restrict__ logits, float* __restrict__ losses,
+                                                const int64_t* __restrict__ targets,
+                                                const int64_t* __restrict__ counted, int64_t classes,
+                                                int64_t ignore_index) {
+  const int64_t row = blockIdx.x;
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  logits += row * classes;
+  if (!of_row.valid) {  // the whole block
+    if (threadIdx.x == 0) losses[row] = of_row.scale;
+    for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) logits[c] = from_float<T>(of_row.scale);
+    return;
+  }
+  // Before the barriers below, because after them another thread overwrites it.
+  const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
+  float largest = -INFINITY, sum = 0;
+  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) largest = fmaxf(largest, to_float(logits[c]));
+  largest = combine_block(largest, Larger());
+  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) sum += expf(to_float(logits[c]) - largest);
+  sum = combine_block(sum, Add());
+  if (threadIdx.x == 0) losses[row] = loss_of(target_logit, largest, sum);
+  const float inverse = 1 / sum;
+  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
+    const float probability = expf(to_float(logits[c]) - largest) * inverse;
+    logits[c] = from_float<T>((probability - (c == of_row.target ? 1.0F : 0.0F)) * of_row.scale);
+  }
+}
+
+/// Rung 2: online. One pass finds the largest value and the sum together: two reads instead of three.
 template <class T>
 static __global__ void cross_entropy_online(T* __restrict__ logits, float* __restrict__ losses,
                                             const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
@@ -91,7 +119,7 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
   LargestAndSum found{-INFINITY, 0};
   for (int64_t c = threadIdx.x; c < classes; c += blockDim.x)
     found = JoinLargestAndSum()(found, {to_float(logits[c]), 1.0F});
-  found = combine_block(found, JoinLargestAndSum());
+  found = join_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
   const float inverse = 1 / found.sum;
   for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
@@ -100,8 +128,37 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
   }
 }
 
-/// Rung 2: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
-/// more bytes in flight. The sum is rescaled once per packet instead of once per value.
+/// The same value in all of a row, for one that does not count.
+template <class T, int N>
+__device__ inline void fill_row(Packet<T, N>* packets, int64_t count, float value) {
+  Packet<T, N> same;
+#pragma unroll
+  for (int i = 0; i < N; ++i) same.values[i] = from_float<T>(value);
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) packets[p] = same;
+}
+
+/// A packet of logits becomes the gradient: exp(logit - largest) / sum * scale, and less `scale` at the target, if it
+/// is the packet's element `at`.
+template <class T, int N>
+__device__ inline Packet<T, N> gradient_of(const Packet<T, N>& packet, LargestAndSum found, float scale, int64_t at) {
+  const float factor = scale / found.sum;
+  float gradients[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) gradients[i] = exp_below(to_float(packet.values[i]), found.largest) * factor;
+  if (at >= 0 && at < N) {  // one packet of the row
+#pragma unroll
+    for (int i = 0; i < N; ++i) gradients[i] -= i == at ? scale : 0.0F;
+  }
+  Packet<T, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i) result.values[i] = from_float<T>(gradients[i]);
+  return result;
+}
+
+inline constexpr int kLoadsInFlight = 4;  // of a thread, where a loop would wait for each
+
+/// Rung 3: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
+/// four of them in flight. The sum is rescaled once per packet instead of once per value.
 template <class T, int N>
 static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses,
                                                 const int64_t* __restrict__ targets,
@@ -113,29 +170,66 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   auto* packets = packets_of<N>(logits);
   if (!of_row.valid) {
     if (threadIdx.x == 0) losses[row] = of_row.scale;
-    Packet<T, N> same;
-#pragma unroll
-    for (int i = 0; i < N; ++i) same.values[i] = from_float<T>(of_row.scale);
-    for (int64_t p = threadIdx.x; p < count; p += blockDim.x) packets[p] = same;
+    fill_row(packets, count, of_row.scale);
     return;
   }
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   LargestAndSum found{-INFINITY, 0};
+#pragma unroll kLoadsInFlight
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
     found = join_packet(found, packet);
   }
-  found = combine_block(found, JoinLargestAndSum());
+  found = join_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
-  const float inverse = 1 / found.sum;
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
-    Packet<T, N> packet = packets[p];
+  int64_t p = threadIdx.x;
+  for (; p + (kLoadsInFlight - 1) * int64_t{blockDim.x} < count; p += kLoadsInFlight * int64_t{blockDim.x}) {
+    Packet<T, N> some[kLoadsInFlight];  // a store may not be moved before a load of what might be the same place
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float probability = expf(to_float(packet.values[i]) - found.largest) * inverse;
-      packet.values[i] = from_float<T>((probability - (p * N + i == of_row.target ? 1.0F : 0.0F)) * of_row.scale);
+    for (int i = 0; i < kLoadsInFlight; ++i) some[i] = packets[p + i * int64_t{blockDim.x}];
+#pragma unroll
+    for (int i = 0; i < kLoadsInFlight; ++i) {
+      const int64_t place = p + i * int64_t{blockDim.x};
+      packets[place] = gradient_of(some[i], found, of_row.scale, of_row.target - place * N);
     }
-    packets[p] = packet;
+  }
+  for (; p < count; p += blockDim.x) {
+    const Packet<T, N> packet = packets[p];
+    packets[p] = gradient_of(packet, found, of_row.scale, of_row.target - p * N);
+  }
+}
+
+/// Rung 4: the row stays in shared memory between the passes, so that DRAM is asked for it once on every GPU. Rung 3
+/// has two rows of 50,304 bfloat16 under way on each SM: an H100's 50 MB of L2 hold them, an A6000's 6 MB do not, and
+/// rows are read twice there.
+template <class T, int N>
+static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses,
+                                          const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
+                                          int64_t classes, int64_t ignore_index) {
+  const int64_t row = blockIdx.x, count = classes / N;
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  logits += row * classes;
+  auto* packets = packets_of<N>(logits);
+  if (!of_row.valid) {
+    if (threadIdx.x == 0) losses[row] = of_row.scale;
+    fill_row(packets, count, of_row.scale);
+    return;
+  }
+  const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
+  auto* held = dynamic_shared<Packet<T, N>>();  // each thread reads what it wrote itself
+  LargestAndSum found{-INFINITY, 0};
+#pragma unroll kLoadsInFlight
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> packet = packets[p];
+    held[p] = packet;
+    found = join_packet(found, packet);
+  }
+  found = join_block(found, JoinLargestAndSum());
+  if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
+#pragma unroll kLoadsInFlight
+  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+    const Packet<T, N> packet = held[p];
+    packets[p] = gradient_of(packet, found, of_row.scale, of_row.target - p * N);
   }
 }
 

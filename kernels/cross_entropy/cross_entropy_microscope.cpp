@@ -42,9 +42,10 @@ int main(int argc, char** argv) {
       .shape = {{"rows", 32}, {"classes", 2048}},
       .rungs = {{"two kernels",
                  "Forward and backward apart, one thread per row: five reads of the logits, a sector for each lane."},
-                {"one kernel",
-                 "A block does one row, online: loss and gradient from two reads and one write of neighbours."},
-                {"vectorised", "A thread moves 16 bytes per access and rescales its sum once per packet."}},
+                {"one kernel", "A block does one row: loss and gradient from three reads and one write of neighbours."},
+                {"online", "One pass finds the largest logit and the sum together: two reads."},
+                {"vectorised", "A thread moves 16 bytes per access and rescales its sum once per packet."},
+                {"row held", "The row stays in shared memory between the passes: memory is asked for it once."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

@@ -8,11 +8,10 @@ namespace tenfold::kernels {
 inline constexpr int kEmbeddingRungs = 3;
 
 /// out (tokens, width) = row ids[t] of weight (vocabulary, width) for each token t; all row-major. T is float, __half
-/// or
-/// __nv_bfloat16 and values are copied as they are. An id below 0 or not below `vocabulary` reads nothing: its row of
-/// `out` becomes NaN, which no loss survives unseen. Rungs: 0 a thread per token, 1 a block per token, 2 with 16-byte
-/// accesses where the rows allow them. `out` must not overlap `weight`. Throws std::invalid_argument for a size below
-/// 1, more than 2^31 - 1 tokens or an unknown rung.
+/// or __nv_bfloat16 and values are copied as they are. An id below 0 or not below `vocabulary` reads nothing: its row
+/// of `out` becomes NaN, which no loss survives unseen. Rungs: 0 a thread per token, 1 a block per token, 2 with
+/// 16-byte accesses where the rows allow them. `out` must not overlap `weight`. Throws std::invalid_argument for a size
+/// below 1, more than 2^31 - 1 tokens or an unknown rung.
 template <class T, class Stream>
 void embedding(Stream stream, T* out, const T* weight, const int64_t* ids, int64_t tokens, int64_t width,
                int64_t vocabulary, int rung = kEmbeddingRungs - 1);

@@ -5,15 +5,17 @@
 
 namespace tenfold::kernels {
 
-/// What rung 0 and rung 1 compute with:
+// clang-format off
+/// What rung 0 and rung 1 compute with; u = sqrt(2 / pi) (x + 0.044715 x^3):
 ///                 rung 0                          rung 1
 /// copy            x                               x
 /// exponential     expf(x)                         __expf(x)
 /// sine            sinf(x)                         __sinf(x)
 /// sigmoid         1 / (1 + expf(-x))              __fdividef(1, 1 + __expf(-x))
-/// gelu            x / 2 (1 + tanhf(u))            __fdividef(x, 1 + __expf(-2 u))     u = sqrt(2 / pi) (x + 0.044715
-/// x^3) inverse_root    1 / sqrtf(x)                    rsqrtf(x) The two columns are equal, but for rounding: (1 +
-/// tanh u) / 2 is the sigmoid of 2 u.
+/// gelu            x / 2 (1 + tanhf(u))            __fdividef(x, 1 + __expf(-2 u))
+/// inverse_root    1 / sqrtf(x)                    rsqrtf(x)
+/// The two columns are equal, but for rounding: (1 + tanh u) / 2 is the sigmoid of 2 u.
+// clang-format on
 enum class MathFunction { copy, exponential, sine, sigmoid, gelu, inverse_root };
 inline constexpr int kMathFunctions = 6;
 

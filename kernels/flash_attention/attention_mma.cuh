@@ -10,21 +10,38 @@
 
 namespace tenfold::kernels {
 
-/// Values from one row of a tile to the next: 16 bytes more than a row has, so that the eight rows of 16 bytes that
-/// ldmatrix reads at a time lie in different banks.
+inline constexpr int kMmaThreads = 128;  // of a block: four warps
+
+/// Where 8 values of a tile with D values in a row lie: each row's are in an order of its own, exchanged by an
+/// exclusive or, so that the eight rows of 16 bytes that ldmatrix reads at a time lie in different banks. Padding the
+/// rows would do, too, but with D = 128 an SM of an A100 would then have room for one block instead of two. `row` from
+/// the tile's beginning or from any multiple of 8 rows behind it.
 template <int D>
-inline constexpr int kMmaStride = D + 8;
+__device__ inline int mma_place(int row, int eight) {
+  const int order = D >= 64 ? row % 8 : row / 2 % 4;
+  return row * D + (eight ^ order) * 8;
+}
 
 /// Starts copies of rows first to first + kRows - 1 of a (count, D) matrix to shared memory; 0 for rows that are not
 /// there. Where the matrix does not begin at 16 bytes, which an asynchronous copy wants, values are copied one by one.
 template <int kRows, int D, class T>
 __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count, bool packets) {
-  constexpr int kEights = D / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kEights; i += static_cast<int>(blockDim.x)) {
-    const int row = i / kEights, column = i % kEights * 8;
+  constexpr int kEights = D / 8, kRowsAtOnce = kMmaThreads / kEights;
+  static_assert(kRows % kRowsAtOnce == 0 && kRowsAtOnce % 8 == 0);
+  const int eight = static_cast<int>(threadIdx.x) % kEights, begin = static_cast<int>(threadIdx.x) / kEights;
+  if (packets && first + kRows <= count) {
+    // One address each way; the rest are distances that the compiler knows.
+    T* to = tile + mma_place<D>(begin, eight);
+    const T* from = matrix + static_cast<int64_t>(first + begin) * D + eight * 8;
+#pragma unroll
+    for (int row = 0; row < kRows; row += kRowsAtOnce) cp_async<16>(to + row * D, from + row * D);
+    return;
+  }
+#pragma unroll 1
+  for (int row = begin; row < kRows; row += kRowsAtOnce) {
     const bool there = first + row < count;
-    T* to = tile + row * kMmaStride<D> + column;
-    const T* from = matrix + static_cast<int64_t>(there ? first + row : 0) * D + column;
+    T* to = tile + mma_place<D>(row, eight);
+    const T* from = matrix + static_cast<int64_t>(there ? first + row : 0) * D + eight * 8;
     if (packets) {
       cp_async<16>(to, from, there ? 16 : 0);
     } else {
@@ -38,8 +55,7 @@ __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count,
 template <int D, int kTiles, class T>
 __device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, const T* columns) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const T* from_rows = rows + lane % 16 * kMmaStride<D> + lane / 16 * 8;
-  const T* from_columns = columns + (lane % 8 + lane / 16 * 8) * kMmaStride<D> + lane / 8 % 2 * 8;
+  const int row = lane % 16, row_eight = lane / 16, column = lane % 8 + lane / 16 * 8, column_eight = lane / 8 % 2;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -48,10 +64,10 @@ __device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, con
 #pragma unroll
   for (int d = 0; d < D; d += 16) {
     uint32_t a[4], b[4];
-    ldmatrix_x4(a, from_rows + d);
+    ldmatrix_x4(a, rows + mma_place<D>(row, d / 8 + row_eight));
 #pragma unroll
     for (int n = 0; n < kTiles; n += 2) {
-      ldmatrix_x4(b, from_columns + 8 * n * kMmaStride<D> + d);  // 16 columns, 16 deep
+      ldmatrix_x4(b, columns + 8 * n * D + mma_place<D>(column, d / 8 + column_eight));  // 16 columns, 16 deep
       mma_m16n8k16<T>(products[n], a, {b[0], b[1]}, products[n]);
       mma_m16n8k16<T>(products[n + 1], a, {b[2], b[3]}, products[n + 1]);
     }
@@ -63,7 +79,6 @@ __device__ inline void mma_dots(float (&products)[kTiles][4], const T* rows, con
 template <int D, int kTiles, class T>
 __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[kTiles][4], const T* tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const T* from = tile + lane % 16 * kMmaStride<D> + lane / 16 * 8;
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     const uint32_t a[4] = {register_of<T>(weights[n][0], weights[n][1]), register_of<T>(weights[n][2], weights[n][3]),
@@ -72,7 +87,7 @@ __device__ inline void mma_add(float (&sums)[D / 8][4], const float (&weights)[k
 #pragma unroll
     for (int d = 0; d < D / 8; d += 2) {
       uint32_t b[4];
-      ldmatrix_x4_trans(b, from + 8 * n * kMmaStride<D> + 8 * d);  // 16 deep, 16 columns
+      ldmatrix_x4_trans(b, tile + 8 * n * D + mma_place<D>(lane % 16, d + lane / 16));  // 16 deep, 16 columns
       mma_m16n8k16<T>(sums[d], a, {b[0], b[1]}, sums[d]);
       mma_m16n8k16<T>(sums[d + 1], a, {b[2], b[3]}, sums[d + 1]);
     }
@@ -86,12 +101,12 @@ template <int D, class T>
 __device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8][4], float upper, float lower,
                                  int first, int count, bool packets) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  uint32_t* words = reinterpret_cast<uint32_t*>(stage + lane / 4 * kMmaStride<D>) + lane % 4;
   __syncwarp();  // the other lanes may still read these rows
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
-    words[4 * n] = register_of<T>(sums[n][0] * upper, sums[n][1] * upper);
-    words[4 * n + 8 * kMmaStride<D> / 2] = register_of<T>(sums[n][2] * lower, sums[n][3] * lower);
+    uint32_t* words = reinterpret_cast<uint32_t*>(stage + mma_place<D>(lane / 4, n)) + lane % 4;
+    words[0] = register_of<T>(sums[n][0] * upper, sums[n][1] * upper);
+    words[8 * D / 2] = register_of<T>(sums[n][2] * lower, sums[n][3] * lower);
   }
   __syncwarp();
   constexpr int kEights = D / 8;
@@ -99,7 +114,7 @@ __device__ inline void mma_store(T* matrix, T* stage, const float (&sums)[D / 8]
   for (int i = lane; i < 16 * kEights; i += 32) {
     const int row = i / kEights, column = i % kEights;
     if (first + row >= count) continue;
-    const Packet<T, 8> eight = packets_of<8>(stage + row * kMmaStride<D>)[column];
+    const Packet<T, 8> eight = *packets_of<8>(stage + mma_place<D>(row, column));
     const int64_t to = static_cast<int64_t>(first + row) * kEights + column;
     if (packets) {
       packets_of<8>(matrix)[to] = eight;

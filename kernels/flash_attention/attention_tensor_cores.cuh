@@ -7,52 +7,59 @@
 
 namespace tenfold::kernels {
 
-inline constexpr int kMmaRows = 64;  // of a block: four warps
+inline constexpr int kMmaRows = 64;  // of a block: 16 for each warp
 inline constexpr int kMmaKeys = 64;  // of a tile in the forward pass
 inline constexpr int kMmaStep =
     32;  // rows that stream past in a backward pass: two sums of (16, D) leave no registers for more
 
-/// Values of dynamic shared memory: q, and two tiles of k and of v; two tiles that stay, and two each of two that
-/// stream past.
+/// Values of dynamic shared memory: q, and a tile of k and of v, or two each; two tiles that stay, and two each of two
+/// that stream past.
+template <int D, bool kAhead>
+inline constexpr int kMmaForwardValues = (kMmaRows + (kAhead ? 4 : 2) * kMmaKeys) * D;
 template <int D>
-inline constexpr int kMmaForwardValues = (kMmaRows + 4 * kMmaKeys) * kMmaStride<D>;
-template <int D>
-inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * kMmaStride<D>;
+inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * D;
 
 /// Rung 3: the same loop on tensor cores. A warp makes 16 x 64 scores and 16 x D results with mma.sync; ldmatrix brings
-/// the operands from tiles of 16-bit values, half the bytes. While a tile is worked on, the next one is on its way to
-/// the other half of shared memory past the registers (cp.async), so that one barrier for each tile is enough.
-template <class T, int D>
-static __global__ void __launch_bounds__(2 * kMmaRows, 2)
+/// the operands from tiles of 16-bit values, half the bytes. A tile is copied past the registers (cp.async), and the
+/// block waits for it.
+///
+/// Rung 4, `kAhead`: while a tile is worked on, the next one is on its way to the other half of shared memory. Nobody
+/// waits, and one barrier for each tile is enough, instead of two.
+template <class T, int D, bool kAhead>
+static __global__ void __launch_bounds__(kMmaThreads, 2)
     attention_tensor_cores(T* out, float* logsumexp, AttentionInput<T> in) {
-  constexpr int kTile = kMmaKeys * kMmaStride<D>, kTiles = kMmaKeys / 8;
-  T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kMmaRows * kMmaStride<D>, *v_tiles = k_tiles + 2 * kTile;
+  constexpr int kTile = kMmaKeys * D, kTiles = kMmaKeys / 8;
+  T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kMmaRows * D, *v_tiles = k_tiles + (kAhead ? 2 : 1) * kTile;
   const int tiles = (in.queries + kMmaRows - 1) / kMmaRows;
   const int64_t head = blockIdx.x / tiles;
-  const int first_query = static_cast<int>(blockIdx.x % tiles) * kMmaRows;
+  // Under a causal mask the last queries see most keys: the longest work first, so that none is left over at the end.
+  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * kMmaRows;
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, lane = static_cast<int>(threadIdx.x % 32);
   const int query = first_query + warp_row + lane / 4;  // and the eighth from there
   const T *k = of_head<D>(in.k, head, in.keys), *v = of_head<D>(in.v, head, in.keys);
   const float scale = in.scale * kLog2E;
   copy_tile<kMmaRows, D>(q_tile, of_head<D>(in.q, head, in.queries), first_query, in.queries, in.packets);
-  copy_tile<kMmaKeys, D>(k_tiles, k, 0, in.keys, in.packets);
-  copy_tile<kMmaKeys, D>(v_tiles, v, 0, in.keys, in.packets);
-  cp_async_commit();
+  const auto start = [&](int half, int first) {
+    copy_tile<kMmaKeys, D>(k_tiles + half * kTile, k, first, in.keys, in.packets);
+    copy_tile<kMmaKeys, D>(v_tiles + half * kTile, v, first, in.keys, in.packets);
+    cp_async_commit();
+  };
+  if constexpr (kAhead) start(0, 0);
 
   float sums[D / 8][4] = {};
   float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};  // total: of this lane's columns only, until the end
   const int end = keys_seen(in, first_query + kMmaRows);
   int now = 0;
   for (int first = 0; first < end; first += kMmaKeys) {
-    cp_async_wait<0>();
-    __syncthreads();  // this tile is there for all, and nobody reads the one before it any more
-    if (first + kMmaKeys < end) {
-      copy_tile<kMmaKeys, D>(k_tiles + (1 - now) * kTile, k, first + kMmaKeys, in.keys, in.packets);
-      copy_tile<kMmaKeys, D>(v_tiles + (1 - now) * kTile, v, first + kMmaKeys, in.keys, in.packets);
-      cp_async_commit();
+    if constexpr (!kAhead) {
+      __syncthreads();  // nobody reads the last tile any more
+      start(0, first);
     }
+    cp_async_wait<0>();
+    __syncthreads();  // this tile is there for all; ahead, nobody reads the one before it any more either
+    if (kAhead && first + kMmaKeys < end) start(1 - now, first + kMmaKeys);
     float scores[kTiles][4];
-    mma_dots<D>(scores, q_tile + warp_row * kMmaStride<D>, k_tiles + now * kTile);
+    mma_dots<D>(scores, q_tile + warp_row * D, k_tiles + now * kTile);
     if (first + kMmaKeys > in.keys || (in.causal && first + kMmaKeys > first_query)) {  // else all of the tile is seen
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -68,25 +75,28 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
       most = combine_quad(most, Larger());  // finite: every query sees key 0, which is in the first tile
-      const float shrink = exp2f((largest[half] - most) * scale), shift = most * scale;
-      largest[half] = most;
-      total[half] *= shrink;
+      if (__any_sync(0xffffffffU, most > largest[half])) {  // else the factor is 1 in all of the warp's rows
+        const float shrink = exp2_approx((largest[half] - most) * scale);
+        total[half] *= shrink;
 #pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-        sums[n][2 * half] *= shrink;
-        sums[n][2 * half + 1] *= shrink;
+        for (int n = 0; n < D / 8; ++n) {
+          sums[n][2 * half] *= shrink;
+          sums[n][2 * half + 1] *= shrink;
+        }
       }
+      const float shift = most * scale;
+      largest[half] = most;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
         for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          scores[n][i] = exp2f(scores[n][i] * scale - shift);
+          scores[n][i] = exp2_approx(scores[n][i] * scale - shift);
           total[half] += scores[n][i];
         }
       }
     }
     mma_add<D>(sums, scores, v_tiles + now * kTile);
-    now = 1 - now;
+    if (kAhead) now = 1 - now;
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -95,18 +105,18 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     if (lane % 4 == 0 && row < in.queries)
       logsumexp[head * in.queries + row] = (largest[half] * scale + log2f(total[half])) * kLn2;
   }
-  mma_store<D>(of_head<D>(out, head, in.queries), q_tile + warp_row * kMmaStride<D>, sums, 1 / total[0], 1 / total[1],
+  mma_store<D>(of_head<D>(out, head, in.queries), q_tile + warp_row * D, sums, 1 / total[0], 1 / total[1],
                first_query + warp_row, in.queries, in.packets);
 }
 
 /// attention_gradient_keys() on tensor cores: a block has 64 keys, a warp 16 of them, and 32 queries at a time stream
 /// past.
 template <class T, int D>
-static __global__ void __launch_bounds__(2 * kMmaRows, 2)
+static __global__ void __launch_bounds__(kMmaThreads, 2)
     attention_gradient_keys_tensor_cores(T* grad_k, T* grad_v, AttentionInput<T> in, AttentionGradient<T> from) {
-  constexpr int kTile = kMmaStep * kMmaStride<D>, kTiles = kMmaStep / 8;
-  T *k_tile = dynamic_shared<T>(), *v_tile = k_tile + kMmaRows * kMmaStride<D>;
-  T *q_tiles = v_tile + kMmaRows * kMmaStride<D>, *grad_tiles = q_tiles + 2 * kTile;
+  constexpr int kTile = kMmaStep * D, kTiles = kMmaStep / 8;
+  T *k_tile = dynamic_shared<T>(), *v_tile = k_tile + kMmaRows * D;
+  T *q_tiles = v_tile + kMmaRows * D, *grad_tiles = q_tiles + 2 * kTile;
   const int tiles = (in.keys + kMmaRows - 1) / kMmaRows;
   const int64_t head = blockIdx.x / tiles;
   const int first_key = static_cast<int>(blockIdx.x % tiles) * kMmaRows;
@@ -134,8 +144,8 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
       cp_async_commit();
     }
     float p[kTiles][4], ds[kTiles][4];
-    mma_dots<D>(p, k_tile + warp_row * kMmaStride<D>, q_tiles + now * kTile);
-    mma_dots<D>(ds, v_tile + warp_row * kMmaStride<D>, grad_tiles + now * kTile);
+    mma_dots<D>(p, k_tile + warp_row * D, q_tiles + now * kTile);
+    mma_dots<D>(ds, v_tile + warp_row * D, grad_tiles + now * kTile);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -154,19 +164,19 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     mma_add<D>(k_sums, ds, q_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * kMmaStride<D>, k_sums, in.scale, in.scale,
+  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * D, k_sums, in.scale, in.scale,
                first_key + warp_row, in.keys, in.packets);
-  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * kMmaStride<D>, v_sums, 1, 1, first_key + warp_row,
-               in.keys, in.packets);
+  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * D, v_sums, 1, 1, first_key + warp_row, in.keys,
+               in.packets);
 }
 
 /// attention_gradient_queries() on tensor cores: a block has 64 queries, and 32 keys at a time stream past.
 template <class T, int D>
-static __global__ void __launch_bounds__(2 * kMmaRows, 2)
+static __global__ void __launch_bounds__(kMmaThreads, 2)
     attention_gradient_queries_tensor_cores(T* grad_q, AttentionInput<T> in, AttentionGradient<T> from) {
-  constexpr int kTile = kMmaStep * kMmaStride<D>, kTiles = kMmaStep / 8;
-  T *q_tile = dynamic_shared<T>(), *grad_tile = q_tile + kMmaRows * kMmaStride<D>;
-  T *k_tiles = grad_tile + kMmaRows * kMmaStride<D>, *v_tiles = k_tiles + 2 * kTile;
+  constexpr int kTile = kMmaStep * D, kTiles = kMmaStep / 8;
+  T *q_tile = dynamic_shared<T>(), *grad_tile = q_tile + kMmaRows * D;
+  T *k_tiles = grad_tile + kMmaRows * D, *v_tiles = k_tiles + 2 * kTile;
   const int tiles = (in.queries + kMmaRows - 1) / kMmaRows;
   const int64_t head = blockIdx.x / tiles;
   const int first_query = static_cast<int>(blockIdx.x % tiles) * kMmaRows;
@@ -198,8 +208,8 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
       cp_async_commit();
     }
     float p[kTiles][4], ds[kTiles][4];
-    mma_dots<D>(p, q_tile + warp_row * kMmaStride<D>, k_tiles + now * kTile);
-    mma_dots<D>(ds, grad_tile + warp_row * kMmaStride<D>, v_tiles + now * kTile);
+    mma_dots<D>(p, q_tile + warp_row * D, k_tiles + now * kTile);
+    mma_dots<D>(ds, grad_tile + warp_row * D, v_tiles + now * kTile);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -212,7 +222,7 @@ static __global__ void __launch_bounds__(2 * kMmaRows, 2)
     mma_add<D>(sums, ds, k_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * kMmaStride<D>, sums, in.scale, in.scale,
+  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * D, sums, in.scale, in.scale,
                first_query + warp_row, in.queries, in.packets);
 }
 

@@ -80,11 +80,10 @@ __device__ inline void load_tile(float* tile, const T* matrix, int first, int co
   }
 }
 
-// --- products in registers
-// ----------------------------------------------------------------------------------------------------- A warp works on
-// 16 rows, each lane on four of them: row lane / 8 and every fourth from there. Where there are columns of scores, a
-// lane has column lane % 8 and every eighth from there; where there are columns of a result, four neighbours and every
-// 32nd.
+// --- products in registers -------------------------------------------------------------------------------------------
+// A warp works on 16 rows, each lane on four of them: row lane / 8 and every fourth from there. Where there are columns
+// of scores, a lane has column lane % 8 and every eighth from there; where there are columns of a result, four
+// neighbours and every 32nd.
 
 inline constexpr int kWarpRows = 16;
 

@@ -93,10 +93,13 @@ void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, 
              attention_registers<T, kD>, out, logsumexp, in);
     }
     if constexpr (sizeof(T) == 2) {
-      if (rung == 3) {
+      if (rung >= 3) {
         require_ampere(name);
-        launch(stream, grid(name, s, tiles_of(s.queries, kMmaRows)), 2 * kMmaRows, kMmaForwardValues<kD> * sizeof(T),
-               attention_tensor_cores<T, kD>, out, logsumexp, in);
+        const bool ahead = rung == 4;
+        const int values = ahead ? kMmaForwardValues<kD, true> : kMmaForwardValues<kD, false>;
+        launch(stream, grid(name, s, tiles_of(s.queries, kMmaRows)), kMmaThreads,
+               static_cast<size_t>(values) * sizeof(T),
+               ahead ? attention_tensor_cores<T, kD, true> : attention_tensor_cores<T, kD, false>, out, logsumexp, in);
       }
     }
   });
@@ -122,9 +125,9 @@ void flash_attention_backward(Stream stream, T* grad_q, T* grad_k, T* grad_v, fl
     if constexpr (sizeof(T) == 2) {
       if (rung == 1) {
         constexpr size_t kShared = kMmaGradientValues<kD> * sizeof(T);
-        launch(stream, key_blocks, 2 * kMmaRows, kShared, attention_gradient_keys_tensor_cores<T, kD>, grad_k, grad_v,
+        launch(stream, key_blocks, kMmaThreads, kShared, attention_gradient_keys_tensor_cores<T, kD>, grad_k, grad_v,
                in, from);
-        launch(stream, query_blocks, 2 * kMmaRows, kShared, attention_gradient_queries_tensor_cores<T, kD>, grad_q, in,
+        launch(stream, query_blocks, kMmaThreads, kShared, attention_gradient_queries_tensor_cores<T, kD>, grad_q, in,
                from);
         return;
       }

@@ -6,10 +6,10 @@
 
 namespace tenfold::kernels {
 
-// --- rung 0: materialised
-// ----------------------------------------------------------------------------------------------------- Three kernels,
-// as a formula in a framework runs: every score goes to memory, and comes back twice for the softmax and once for the
-// product. The matrices of scores are heads * queries * keys floats: with twice the length, four times the memory.
+// --- rung 0: materialised --------------------------------------------------------------------------------------------
+// Three kernels, as a formula in a framework runs: every score goes to memory, and comes back twice for the softmax and
+// once for the product. The matrices of scores are heads * queries * keys floats: with twice the length, four times the
+// memory.
 
 inline constexpr int kScoreTile = 32;
 
@@ -78,8 +78,7 @@ static __global__ void attention_product(T* out, const float* weights, Attention
   if (query < in.queries) out[(head * in.queries + query) * head_dim + column] = from_float<T>(sum);
 }
 
-// --- rung 1: online
-// -----------------------------------------------------------------------------------------------------------
+// --- rung 1: online --------------------------------------------------------------------------------------------------
 
 inline constexpr int kOnlineRows = 32, kOnlineKeys = 32, kOnlineLanes = 4;
 
@@ -142,8 +141,7 @@ static __global__ void __launch_bounds__(kOnlineRows* kOnlineLanes, 4)
   for (int i = 0; i < kFours; ++i) store_four(out, row + i * kOnlineLanes, times(sum[i], 1 / total), in.packets);
 }
 
-// --- rung 2: tiles in registers
-// -----------------------------------------------------------------------------------------------
+// --- rung 2: tiles in registers --------------------------------------------------------------------------------------
 
 inline constexpr int kQueryRows = 64;  // of a block of rung 2: four warps
 

@@ -16,25 +16,24 @@ struct AttentionShape {
 /// The head dimensions that are compiled.
 constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 || head_dim == 64 || head_dim == 128; }
 
-/// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; the last of each is for
-/// tensor cores, which take no float.
+/// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; those for tensor cores
+/// take no float: the last two of forward, the last one of backward.
 template <class T>
-inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 4 : 3;
+inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 5 : 3;
 template <class T>
 inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 
 /// out = softmax(q k^T / sqrt(head_dim)) v for each head, the softmax over the keys that a query sees; and logsumexp
 /// (batch, heads, queries): the logarithm of the sum of exp(score) of each query, natural, which backward needs. T is
-/// float, __half or
-/// __nv_bfloat16; sums are float's. head_dim is 32, 64 or 128.
+/// float, __half or __nv_bfloat16; sums are float's. head_dim is 32, 64 or 128.
 /// Rungs: 0 materialised: scores to memory, softmax, product (three kernels); 1 online softmax, keys and values in
-/// tiles of shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores (not
-/// float; needs compute capability 8.0). `workspace` has flash_attention_workspace_bytes() and may be null where that
-/// is 0. No two arrays may overlap. Throws std::invalid_argument, before any launch, for a size below 1 or too large
-/// for a grid, another head_dim, a workspace that is missing, or an unknown rung; std::runtime_error on a GPU that a
-/// rung does not run on. Sources: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018
-/// (arXiv:1805.02867); Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022 (arXiv:2205.14135); Dao,
-/// "FlashAttention-2", 2023 (arXiv:2307.08691).
+/// tiles of shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores, 4
+/// the next tile copied meanwhile (both not float, and compute capability 8.0). `workspace` has
+/// flash_attention_workspace_bytes() and may be null where that is 0. No two arrays may overlap. Throws
+/// std::invalid_argument, before any launch, for a size below 1 or too large for a grid, another head_dim, a workspace
+/// that is missing, or an unknown rung; std::runtime_error on a GPU that a rung does not run on. Sources: Milakov and
+/// Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867); Dao, Fu, Ermon, Rudra and Re,
+/// "FlashAttention", 2022 (arXiv:2205.14135); Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
 template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& shape, int rung = kFlashAttentionRungs<T> - 1);

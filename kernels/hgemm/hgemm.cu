@@ -3,6 +3,9 @@
 #include "hgemm.cuh"
 #include "hgemm_pipeline.cuh"
 
+#ifdef __CUDACC__
+#include "kernels/rungs_here.h"
+#endif
 #ifdef TENFOLD_HOPPER
 #include "hgemm_sm90.h"
 #endif
@@ -15,13 +18,39 @@ namespace tenfold::kernels {
 namespace {
 
 template <class T, class AnyStream>
-void on_hopper(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k) {
+void on_hopper(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
 #if defined(TENFOLD_HOPPER) && defined(__CUDACC__)
-  hgemm_hopper(stream, c, a, b, m, n, k);
+  hgemm_hopper(stream, c, a, b, m, n, k, rung);
 #elif defined(__CUDACC__)
-  throw std::runtime_error("hgemm: rung 5 was not built; build for compute capability 9.0");
+  throw std::runtime_error("hgemm: Hopper's rungs were not built; build for compute capability 9.0");
 #else
-  throw std::runtime_error("hgemm: rung 5 cannot run under the microscope, which has no wgmma and no TMA");
+  throw std::runtime_error("hgemm: Hopper's rungs cannot run under the microscope, which has no wgmma and no TMA");
+#endif
+}
+
+/// The rung that kHgemmFastest means here.
+template <class T>
+int fastest_rung() {
+#ifdef __CUDACC__
+  const int last = hgemm_rungs_here<T>() - 1;
+#ifndef TENFOLD_HOPPER
+  return last < kHgemmRungs ? last : kHgemmRungs - 1;
+#else
+  return last;
+#endif
+#else
+  return kHgemmRungs - 1;
+#endif
+}
+
+/// Throws std::runtime_error, one line, where the current GPU cannot run the rung.
+template <class T>
+void require_gpu_of(int rung) {
+#ifdef __CUDACC__
+  if (rung < hgemm_rungs_here<T>() || rung >= kHgemmRungs) return;  // Hopper's rungs look for themselves
+  throw std::runtime_error("hgemm: rung " + std::to_string(rung) + ": " + reason_not_here());
+#else
+  static_cast<void>(rung);
 #endif
 }
 
@@ -38,11 +67,12 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
   check_size("m", m);
   check_size("n", n);
   check_size("k", k);
-  if (rung < 0 || rung > kHgemmHopperRung) {
+  if (rung < kHgemmFastest || rung >= kHgemmAllRungs) {
     throw std::invalid_argument("hgemm: rung " + std::to_string(rung) + " is not in 0 .. " +
-                                std::to_string(kHgemmHopperRung));
+                                std::to_string(kHgemmAllRungs - 1));
   }
-  if (rung > 0) require_ampere("hgemm");
+  if (rung == kHgemmFastest) rung = fastest_rung<T>();
+  require_gpu_of<T>(rung);
 
   const auto start = [&](int rows, int columns, int stages, auto* kernel) {
     const int64_t tiles = (m + rows - 1) / rows * ((n + columns - 1) / columns);
@@ -51,6 +81,7 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
     launch(stream, dim3(static_cast<unsigned>(tiles)), dim3(256), shared_bytes, kernel, c, a, b, m, n, k);
   };
   const bool vectors = packets_fit<T>(k, {a}) && packets_fit<T>(n, {b, c});
+  if (rung >= kHgemmRungs && vectors) return on_hopper(stream, c, a, b, m, n, k, rung);
   switch (rung) {
     case 0:
       return start(128, 128, 0, vectors ? hgemm_cuda_cores<T, true> : hgemm_cuda_cores<T, false>);
@@ -60,9 +91,6 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
       return start(128, 128, 1, vectors ? hgemm_ldmatrix<T, true> : hgemm_ldmatrix<T, false>);
     case 3:
       return start(128, 128, kHgemmStages, vectors ? hgemm_cp_async<T, true> : hgemm_cp_async<T, false>);
-    case kHgemmHopperRung:
-      if (vectors) return on_hopper(stream, c, a, b, m, n, k);
-      [[fallthrough]];
     default:
       return start(128, 256, kHgemmStages, vectors ? hgemm_large_tile<T, true> : hgemm_large_tile<T, false>);
   }

@@ -1,5 +1,5 @@
-// Rung 5 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles it for
-// nothing else.
+// Rungs 5 to 7 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles
+// it for nothing else.
 
 #include "hgemm_sm90.h"
 #include "hgemm_tile.cuh"
@@ -10,20 +10,82 @@
 
 namespace tenfold::kernels {
 
+/// The block's tiles of A and B, which begin where 1024 divides: the swizzle looks at addresses.
+__device__ inline unsigned char* hopper_stages() {
+  unsigned char* const begin = dynamic_shared<unsigned char>();
+  return begin + (1024 - shared_address(begin) % 1024) % 1024;
+}
+
+/// One thread starts the copies of a stage's tiles of A and B, step `step` of the depth, of which `full` is told.
+__device__ inline void hopper_load(unsigned char* stage, uint64_t* full, const CUtensorMap* a_map,
+                                   const CUtensorMap* b_map, HgemmTile tile, int step) {
+  mbarrier_arrive_expect(full, kHopperBytesOfA + kHopperBytesOfB);
+  tma_load(stage, a_map, full, step * kHopperDepth, tile.row * kHopperRows);
+#pragma unroll
+  for (int box = 0; box < kHopperColumns / kHopperBoxWidth; ++box) {
+    tma_load(stage + kHopperBytesOfA + box * kHopperBoxBytesOfB, b_map, full,
+             tile.column * kHopperColumns + box * kHopperBoxWidth, step * kHopperDepth);
+  }
+}
+
+/// A warpgroup starts the products of its 64 rows with a stage's tiles, as a group of its own.
+template <class T>
+__device__ __forceinline__ void hopper_multiply(float (&sum)[32][4], uint32_t stage, int group, bool add) {
+  wgmma_fence();
+#pragma unroll
+  for (int part = 0; part < kHopperDepth / 16; ++part) {
+    wgmma_m64n256k16<T>(sum, hopper_descriptor_a(stage, group, part),
+                        hopper_descriptor_b(stage + kHopperBytesOfA, part), add || part != 0);
+  }
+  wgmma_commit();
+}
+
 /// Rung 5: what Hopper has for this. TMA copies a whole box of A or B at the word of one thread, which neither computes
 /// addresses nor holds data in registers, and tells a barrier in shared memory of every byte that has landed. wgmma
-/// multiplies 64 x 16 by 16 x 256 elements straight from shared memory: no fragments, no ldmatrix. So the work is split
-/// by kind: of three warpgroups one only starts copies, four tiles ahead and on into the block's next tile of C, and
-/// gives its registers to the other two, which only multiply, 64 rows of C each. There are as many blocks as
-/// multiprocessors, and each walks over tiles of C.
+/// multiplies 64 x 16 by 16 x 256 elements straight from shared memory: no fragments, no ldmatrix. Two warpgroups
+/// multiply, 64 rows of C each. Everybody waits for the copies, and the copies wait for everybody.
+template <class T>
+static __global__ void __launch_bounds__(256, 1)
+    hgemm_wgmma_waiting(T* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                        int m, int n, int k) {
+  __shared__ uint64_t full;
+  unsigned char* const stage = hopper_stages();
+  const HgemmTile tile = hgemm_tile(static_cast<int>(blockIdx.x), (m + kHopperRows - 1) / kHopperRows,
+                                    (n + kHopperColumns - 1) / kHopperColumns);
+  const int steps = (k + kHopperDepth - 1) / kHopperDepth;
+  if (threadIdx.x == 0) {
+    tma_prefetch(&a_map);
+    tma_prefetch(&b_map);
+    mbarrier_init(&full, 1);
+    mbarrier_init_fence();
+  }
+  __syncthreads();
+
+  const int group = threadIdx.x / 128, warp = threadIdx.x % 128 / 32;
+  float sum[1][kHopperColumns / 8][4];
+  for (int step = 0; step < steps; ++step) {
+    if (threadIdx.x == 0) hopper_load(stage, &full, &a_map, &b_map, tile, step);
+    mbarrier_wait(&full, step % 2);
+    hopper_multiply<T>(sum[0], shared_address(stage), group, step != 0);
+    wgmma_wait<0>();
+    wgmma_settle(sum[0]);
+    __syncthreads();  // both have read the tiles, which the next copies overwrite
+  }
+  hgemm_store<true>(c, m, n, tile.row * kHopperRows + group * 64 + warp * 16, tile.column * kHopperColumns, sum);
+}
+
+/// Rung 6: the work is split by kind. A third warpgroup only starts copies, four tiles ahead, and gives its registers
+/// to the other two, which only multiply. They wait for tiles that are mostly there, and say when one is read.
+///
+/// Rung 7: the same kernel with as many blocks as multiprocessors, each of which walks over tiles of C: the copies for
+/// the next tile are on their way while the results of this one are stored.
 template <class T>
 static __global__ void __launch_bounds__(384, 1)
     hgemm_wgmma(T* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map, int m,
                 int n, int k) {
   constexpr uint32_t kStage = kHopperBytesOfA + kHopperBytesOfB;
   __shared__ uint64_t full[kHopperStages], empty[kHopperStages];
-  unsigned char* const begin = dynamic_shared<unsigned char>();
-  unsigned char* const stages = begin + (1024 - shared_address(begin) % 1024) % 1024;  // the swizzle looks at addresses
+  unsigned char* const stages = hopper_stages();
   const int row_tiles = (m + kHopperRows - 1) / kHopperRows, column_tiles = (n + kHopperColumns - 1) / kHopperColumns;
   const int steps = (k + kHopperDepth - 1) / kHopperDepth;
   if (threadIdx.x == 0) {
@@ -47,17 +109,10 @@ static __global__ void __launch_bounds__(384, 1)
     give_registers<40>();
     if (threadIdx.x != 0) return;
     for (int tile = blockIdx.x; tile < row_tiles * column_tiles; tile += gridDim.x) {
-      const auto [row_tile, column_tile] = hgemm_tile(tile, row_tiles, column_tiles);
       for (int step = 0; step < steps; ++step, next_stage()) {
-        unsigned char* const a_tile = stages + stage * kStage;
         mbarrier_wait(&empty[stage], parity ^ 1);
-        mbarrier_arrive_expect(&full[stage], kStage);
-        tma_load(a_tile, &a_map, &full[stage], step * kHopperDepth, row_tile * kHopperRows);
-#pragma unroll
-        for (int box = 0; box < kHopperColumns / kHopperBoxWidth; ++box) {
-          tma_load(a_tile + kHopperBytesOfA + box * kHopperBoxBytesOfB, &b_map, &full[stage],
-                   column_tile * kHopperColumns + box * kHopperBoxWidth, step * kHopperDepth);
-        }
+        hopper_load(stages + stage * kStage, &full[stage], &a_map, &b_map, hgemm_tile(tile, row_tiles, column_tiles),
+                    step);
       }
     }
     return;
@@ -71,14 +126,7 @@ static __global__ void __launch_bounds__(384, 1)
     int last = 0;
     for (int step = 0; step < steps; ++step) {
       mbarrier_wait(&full[stage], parity);
-      const uint32_t a_tile = shared_address(stages) + stage * kStage;
-      wgmma_fence();
-#pragma unroll
-      for (int part = 0; part < kHopperDepth / 16; ++part) {
-        wgmma_m64n256k16<T>(sum[0], hopper_descriptor_a(a_tile, group, part),
-                            hopper_descriptor_b(a_tile + kHopperBytesOfA, part), step + part != 0);
-      }
-      wgmma_commit();
+      hopper_multiply<T>(sum[0], shared_address(stages) + stage * kStage, group, step != 0);
       wgmma_wait<1>();  // the step before is done with its stage
       if (step != 0 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[last]);
       last = stage;
@@ -117,24 +165,26 @@ CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
 }
 
 template <class T>
-void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k) {
+void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
   int device = 0, major = 0, minor = 0, multiprocessors = 0;
   check_launch(cudaGetDevice(&device));
   check_launch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   check_launch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
   check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  if (major != 9 || minor != 0)
-    throw std::runtime_error("hgemm: rung 5 needs a GPU of compute capability 9.0 (Hopper)");
+  const std::string name = "hgemm: rung " + std::to_string(rung);
+  if (major != 9 || minor != 0) throw std::runtime_error(name + " needs a GPU of compute capability 9.0 (Hopper)");
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
-  if (tiles > 1 << 30) throw std::invalid_argument("hgemm: C has more tiles than rung 5 can count");
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, multiprocessors));
-  const size_t shared_bytes = kHopperStages * size_t{kHopperBytesOfA + kHopperBytesOfB} + 1024;
-  launch(stream, dim3(blocks), dim3(384), shared_bytes, hgemm_wgmma<T>, c, hopper_map(a, hopper_tensor_a(m, k)),
-         hopper_map(b, hopper_tensor_b(k, n)), static_cast<int>(m), static_cast<int>(n), static_cast<int>(k));
+  if (tiles > 1 << 30) throw std::invalid_argument("hgemm: C has more tiles than " + name + " can count");
+  const int64_t blocks = rung == 7 ? std::min<int64_t>(tiles, multiprocessors) : tiles;
+  const size_t stages = rung == 5 ? 1 : kHopperStages;
+  launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(rung == 5 ? 256 : 384),
+         stages * (kHopperBytesOfA + kHopperBytesOfB) + 1024, rung == 5 ? hgemm_wgmma_waiting<T> : hgemm_wgmma<T>, c,
+         hopper_map(a, hopper_tensor_a(m, k)), hopper_map(b, hopper_tensor_b(k, n)), static_cast<int>(m),
+         static_cast<int>(n), static_cast<int>(k));
 }
 
-template void hgemm_hopper(cudaStream_t, __half*, const __half*, const __half*, int64_t, int64_t, int64_t);
+template void hgemm_hopper(cudaStream_t, __half*, const __half*, const __half*, int64_t, int64_t, int64_t, int);
 template void hgemm_hopper(cudaStream_t, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
-                           int64_t);
+                           int64_t, int);
 
 }  // namespace tenfold::kernels

@@ -1,5 +1,5 @@
 #pragma once
-// The launcher of rung 5 of hgemm, which hgemm() calls: see hgemm.h.
+// The launcher of Hopper's rungs of hgemm, which hgemm() calls: see hgemm.h.
 
 #include <cuda_runtime_api.h>
 
@@ -7,9 +7,9 @@
 
 namespace tenfold::kernels {
 
-/// C (m, n) = A (m, k) * B (k, n). k and n must be divisible by 8 and the pointers by 16. Throws std::runtime_error
-/// where the GPU is not of compute capability 9.0.
+/// C (m, n) = A (m, k) * B (k, n) by rung 5, 6 or 7. k and n must be divisible by 8 and the pointers by 16. Throws
+/// std::runtime_error where the GPU is not of compute capability 9.0.
 template <class T>
-void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k);
+void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung);
 
 }  // namespace tenfold::kernels

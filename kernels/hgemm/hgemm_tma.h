@@ -1,5 +1,5 @@
 #pragma once
-// The arithmetic of the Hopper rung that needs no GPU: what TMA is told of A and B, how a tile then lies in shared
+// The arithmetic of Hopper's rungs that needs no GPU: what TMA is told of A and B, how a tile then lies in shared
 // memory, and what wgmma is told of it. Plain C++, so that a test can hold the three against each other.
 //
 // Sources: NVIDIA, "CUDA Driver API", "Tensor Map Object Management"; NVIDIA, "PTX ISA", release 9.0, "Asynchronous

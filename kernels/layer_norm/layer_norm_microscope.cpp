@@ -42,7 +42,9 @@ int main(int argc, char** argv) {
             "A block does one row: lanes read neighbours, and the sums meet in a tree in shared memory."},
            {"one pass",
             "Welford's update and shuffles find mean and variance in one pass with two barriers instead of twenty."},
-           {"vectorised", "A thread moves 16 bytes per access and divides once for four values."}},
+           {"vectorised", "A thread moves 16 bytes per access and divides once for four values."},
+           {"held",
+            "The row stays in registers: one read, and two plain sums in place of mean and variance together."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

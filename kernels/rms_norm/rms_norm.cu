@@ -2,22 +2,12 @@
 
 #include "rms_norm.cuh"
 
+#include "kernels/norm_backward.cuh"
+
 namespace tenfold::kernels {
 namespace {
 
 constexpr unsigned kThreads = 128;  // rungs 0 and 1
-
-template <class T, int N, class Stream>
-void backward_by(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in,
-                 const float* rstd, const T* weight, int64_t rows, int64_t columns) {
-  launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, rms_norm_input_gradient<T, N>, grad_in,
-         grad_out, in, rstd, weight, columns);
-  const int64_t parts = rms_norm_parts(rows);
-  const dim3 block(kTileColumns, kTileRows);
-  const dim3 tiles(blocks_for(columns, kTileColumns * N), static_cast<unsigned>(parts));
-  launch(stream, tiles, block, 0, rms_norm_weight_gradient_parts<T, N>, workspace, grad_out, in, rstd, rows, columns);
-  launch(stream, blocks_for(columns, kTileColumns), block, 0, add_parts<T>, grad_weight, workspace, parts, columns);
-}
 
 }  // namespace
 
@@ -42,11 +32,9 @@ void rms_norm(Stream stream, T* out, float* rstd, const T* in, const T* weight, 
 
 template <class T, class Stream>
 void rms_norm_backward(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in,
-                       const float* rstd, const T* weight, int64_t rows, int64_t columns) {
-  check_rows("rms_norm_backward", rows, columns);
-  const bool fit = packets_fit<T>(columns, {grad_in, grad_out, in, weight});
-  const auto backward = fit ? backward_by<T, kPacket<T>, Stream> : backward_by<T, 1, Stream>;
-  backward(stream, grad_in, grad_weight, workspace, grad_out, in, rstd, weight, rows, columns);
+                       const float* rstd, const T* weight, int64_t rows, int64_t columns, int rung) {
+  norm_backward<false>("rms_norm_backward", stream, grad_in, grad_weight, static_cast<T*>(nullptr), workspace, grad_out,
+                       in, static_cast<const float*>(nullptr), rstd, weight, rows, columns, rung);
 }
 
 template void rms_norm(Stream, float*, float*, const float*, const float*, int64_t, int64_t, float, int);
@@ -54,10 +42,10 @@ template void rms_norm(Stream, __half*, float*, const __half*, const __half*, in
 template void rms_norm(Stream, __nv_bfloat16*, float*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
                        float, int);
 template void rms_norm_backward(Stream, float*, float*, float*, const float*, const float*, const float*, const float*,
-                                int64_t, int64_t);
+                                int64_t, int64_t, int);
 template void rms_norm_backward(Stream, __half*, __half*, float*, const __half*, const __half*, const float*,
-                                const __half*, int64_t, int64_t);
+                                const __half*, int64_t, int64_t, int);
 template void rms_norm_backward(Stream, __nv_bfloat16*, __nv_bfloat16*, float*, const __nv_bfloat16*,
-                                const __nv_bfloat16*, const float*, const __nv_bfloat16*, int64_t, int64_t);
+                                const __nv_bfloat16*, const float*, const __nv_bfloat16*, int64_t, int64_t, int);
 
 }  // namespace tenfold::kernels

@@ -1,7 +1,6 @@
 #pragma once
-// Three ways to divide a row by its root mean square, and the gradients. Row-major (rows, columns); see rms_norm.h.
+// Three ways to divide a row by its root mean square. Row-major (rows, columns); see rms_norm.h.
 
-#include "kernels/column_sums.cuh"
 #include "kernels/rows.cuh"
 
 namespace tenfold::kernels {
@@ -74,63 +73,6 @@ static __global__ void rms_norm_packets(T* __restrict__ out, float* __restrict__
     to[p] = x;
   }
   if (threadIdx.x == 0) rstd_out[row] = rstd;
-}
-
-/// grad_in, a block per row. With n = in * rstd and g = grad_out * weight it is rstd * (g - n * mean of g * n): the
-/// mean first, then the result, which reads from a cache.
-template <class T, int N>
-static __global__ void rms_norm_input_gradient(T* __restrict__ grad_in, const T* __restrict__ grad_out,
-                                               const T* __restrict__ in, const float* __restrict__ rstd_in,
-                                               const T* __restrict__ weight, int64_t columns) {
-  const int64_t row = blockIdx.x;
-  const float rstd = rstd_in[row];
-  const auto *grads = packets_of<N>(grad_out + row * columns), *from = packets_of<N>(in + row * columns),
-             *weights = packets_of<N>(weight);
-  auto* to = packets_of<N>(grad_in + row * columns);
-  const int64_t count = columns / N;
-  float sum = 0;
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
-    const Packet<T, N> g = grads[p];
-    const Packet<T, N> x = from[p];
-    const Packet<T, N> w = weights[p];
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += to_float(g.values[i]) * to_float(w.values[i]) * (to_float(x.values[i]) * rstd);
-  }
-  const float mean = combine_block(sum, Add()) / static_cast<float>(columns);
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
-    const Packet<T, N> g = grads[p];
-    const Packet<T, N> x = from[p];
-    const Packet<T, N> w = weights[p];
-    Packet<T, N> result;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      result.values[i] =
-          from_float<T>(rstd * (to_float(g.values[i]) * to_float(w.values[i]) - to_float(x.values[i]) * rstd * mean));
-    }
-    to[p] = result;
-  }
-}
-
-/// Stage one of grad_weight (column_sums.cuh): each thread keeps the sums of N columns in registers.
-template <class T, int N>
-static __global__ void rms_norm_weight_gradient_parts(float* __restrict__ parts, const T* __restrict__ grad_out,
-                                                      const T* __restrict__ in, const float* __restrict__ rstd,
-                                                      int64_t rows, int64_t columns) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileColumns * N;
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kTileColumns + threadIdx.x,
-                count = columns / N;  // of packets in a row
-  const auto *grads = packets_of<N>(grad_out), *from = packets_of<N>(in);
-  float sums[N] = {};
-  if (place < count) {
-    for (int64_t row = blockIdx.y * kTileRows + threadIdx.y; row < rows; row += gridDim.y * kTileRows) {
-      const Packet<T, N> g = grads[row * count + place];
-      const Packet<T, N> x = from[row * count + place];
-      const float row_rstd = rstd[row];
-#pragma unroll
-      for (int i = 0; i < N; ++i) sums[i] += to_float(g.values[i]) * (to_float(x.values[i]) * row_rstd);
-    }
-  }
-  store_column_sums(parts + blockIdx.y * columns + first, sums, columns - first);
 }
 
 }  // namespace tenfold::kernels

@@ -1,8 +1,9 @@
 #pragma once
 // Root-mean-square normalisation over the rows of a matrix, forward and backward.
 
-#include <algorithm>
 #include <cstdint>
+
+#include "kernels/norm_backward.h"
 
 namespace tenfold::kernels {
 
@@ -19,20 +20,18 @@ template <class T, class Stream>
 void rms_norm(Stream stream, T* out, float* rstd, const T* in, const T* weight, int64_t rows, int64_t columns,
               float epsilon = 1e-5F, int rung = kRmsNormRungs - 1);
 
-/// Into how many parts rms_norm_backward() cuts the rows for its column sums: at least 32 rows each, at most 128 parts.
-inline int64_t rms_norm_parts(int64_t rows) { return std::min<int64_t>((rows + 31) / 32, 128); }
-
 /// Size of rms_norm_backward()'s workspace: a float sum for each part and column.
 inline int64_t rms_norm_workspace_bytes(int64_t rows, int64_t columns) {
-  return rms_norm_parts(rows) * columns * static_cast<int64_t>(sizeof(float));
+  return norm_parts(rows) * columns * static_cast<int64_t>(sizeof(float));
 }
 
 /// The gradients: grad_in (rows, columns) and grad_weight (columns), from grad_out and in (rows, columns), rstd (rows)
 /// as rms_norm() wrote it, and weight (columns). `workspace` has rms_norm_workspace_bytes(); what it holds before does
-/// not matter. No atomics: the same inputs give the same bits every time. Outputs must not overlap inputs. Throws as
-/// rms_norm() does.
+/// not matter. No atomics: the same inputs give the same bits every time. Rungs as those of layer_norm_backward().
+/// Outputs must not overlap inputs. Throws as rms_norm() does.
 template <class T, class Stream>
 void rms_norm_backward(Stream stream, T* grad_in, T* grad_weight, float* workspace, const T* grad_out, const T* in,
-                       const float* rstd, const T* weight, int64_t rows, int64_t columns);
+                       const float* rstd, const T* weight, int64_t rows, int64_t columns,
+                       int rung = kNormBackwardRungs - 1);
 
 }  // namespace tenfold::kernels

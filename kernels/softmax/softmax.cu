@@ -8,10 +8,10 @@ namespace {
 constexpr unsigned kThreads = 128;  // rungs 0 to 2
 
 template <class T, int N, class Stream>
-void softmax_block_per_row(Stream stream, T* out, const T* in, int64_t rows, int64_t columns) {
+void softmax_block_per_row(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, bool hold) {
   const unsigned threads = threads_for_row(columns);
-  const bool fits = columns <= static_cast<int64_t>(threads) * kSoftmaxHeld;
-  launch(stream, static_cast<unsigned>(rows), threads, 0, fits ? softmax_held<T, N> : softmax_streamed<T, N>, out, in,
+  const bool held = hold && columns <= static_cast<int64_t>(threads) * kSoftmaxHeld;
+  launch(stream, static_cast<unsigned>(rows), threads, 0, held ? softmax_held<T, N> : softmax_streamed<T, N>, out, in,
          columns);
 }
 
@@ -27,11 +27,11 @@ void softmax(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, 
     launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_warp_per_row<T>, out, in, rows, columns);
   if (rung == 2)
     launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, softmax_online<T>, out, in, rows, columns);
-  if (rung == 3) {
+  if (rung >= 3) {
     if (packets_fit<T>(columns, {out, in})) {
-      softmax_block_per_row<T, kPacket<T>>(stream, out, in, rows, columns);
+      softmax_block_per_row<T, kPacket<T>>(stream, out, in, rows, columns, rung == 4);
     } else {
-      softmax_block_per_row<T, 1>(stream, out, in, rows, columns);
+      softmax_block_per_row<T, 1>(stream, out, in, rows, columns, rung == 4);
     }
   }
 }

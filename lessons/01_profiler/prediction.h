@@ -1,12 +1,12 @@
 #pragma once
 // What a profiler should cost: the events that it records, times what one event costs on operators that do nothing.
 
-#include <algorithm>
 #include <vector>
 
 #include "common/base/seconds_since.h"
 #include "common/harness/lesson.h"
 #include "common/measure/clock.h"
+#include "common/result/statistics.h"
 #include "profiled_training.h"
 #include "step_profiler.h"
 #include "trace_file.h"
@@ -39,9 +39,9 @@ struct PriceOfProfile {
 };
 inline PriceOfProfile price_of_profile(torch::Device device, ProfileOptions options) {
   constexpr int64_t kSums = 2000;
-  const torch::Tensor one = torch::ones({1}, device);
+  const torch::Tensor number = torch::ones({1}, device);
   const auto sums = [&] {
-    for (int64_t i = 0; i < kSums; ++i) one.add(one);
+    for (int64_t i = 0; i < kSums; ++i) number.add(number);
   };
   std::vector<double> alone, empty, events;
   for (int round = 0; round < 5; ++round) {
@@ -50,8 +50,7 @@ inline PriceOfProfile price_of_profile(torch::Device device, ProfileOptions opti
     const Profiled full = profile(device, options, 1, sums);
     events.push_back((full.seconds - alone.back() - empty.back()) / static_cast<double>(full.events));
   }
-  for (auto* seconds : {&empty, &events}) std::sort(seconds->begin(), seconds->end());
-  return {empty[2], events[2]};
+  return {median(empty), median(events)};
 }
 
 /// Events of one update: those of an MLP with as many layers. Its width does not matter, nor does its batch.

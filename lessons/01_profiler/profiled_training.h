@@ -52,14 +52,14 @@ inline torch::Tensor labelled_update(MlpTraining& work) {
 /// Labels in it: one for each linear layer and each ReLU between them, and three around them.
 inline int64_t labels_of_update(int64_t layers) { return 2 * layers - 1 + 3; }
 
-/// A window of updates as a step; its loss is that of the last update. `one` trains one update.
+/// A window of updates as a step; its loss is that of the last update. `update_once` trains one update.
 inline Step window_of(const Trial& trial, const std::shared_ptr<MlpTraining>& work,
-                      const std::function<torch::Tensor()>& one) {
+                      const std::function<torch::Tensor()>& update_once) {
   const int64_t window = trial.get(kWindow);
   TORCH_CHECK_VALUE(window > 0, "window=", window, " must be 1 or more");
-  return {.items = window * work->batches.batch(), .parameters = work->parameters(), .update = [one, window] {
+  return {.items = window * work->batches.batch(), .parameters = work->parameters(), .update = [update_once, window] {
             torch::Tensor loss;
-            for (int64_t i = 0; i < window; ++i) loss = one();
+            for (int64_t i = 0; i < window; ++i) loss = update_once();
             return loss;
           }};
 }

@@ -77,6 +77,9 @@ inline double covered_us(const std::vector<TraceEvent>& events, const TraceEvent
   return sum;
 }
 
+/// A step that waits longer than this part of its time is input-bound.
+inline constexpr double kInputBoundShare = 0.5;
+
 /// What a trace says of its recorded steps.
 struct TraceSummary {
   double step_us = 0, data_us = 0;       ///< means over the steps
@@ -86,10 +89,11 @@ struct TraceSummary {
 
   /// Of the middle step: one that was interrupted does not decide.
   double data_share() const { return data_shares[data_shares.size() / 2]; }
-  /// More than half of the step: then loading decides the speed even where it overlaps with all the rest.
-  bool input_bound() const { return data_share() > 0.5; }
-  /// How much faster a step is at best when its batch is loaded meanwhile (lesson 10): the longer of both parts
-  /// remains.
+  /// More than half of the step: then one loader decides the speed even where it overlaps with all the rest. Of a
+  /// CPU's trace; on a GPU the host's time is not the step's.
+  bool input_bound() const { return data_share() > kInputBoundShare; }
+  /// How much faster a step is at best when one worker loads its batch meanwhile: the longer of both parts remains. W
+  /// workers on cores of their own: 1 / max(share / W, 1 - share) (lesson 10).
   double best_speed_up() const { return 1 / std::max(data_share(), 1 - data_share()); }
 };
 

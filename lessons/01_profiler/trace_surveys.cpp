@@ -8,6 +8,7 @@
 
 #include "common/measure/clock.h"
 #include "common/models/mlp.h"
+#include "common/result/statistics.h"
 #include "profiled_training.h"
 #include "trace_file.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 using torch::Tensor;
 namespace profiler = torch::autograd::profiler;
-
-double median_of(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 /// Seconds of the parts of one profile of `updates` updates, and what it left.
 struct ProfileParts {
@@ -62,10 +58,10 @@ void note_price(const Trial& trial, ProfileOptions options) {
     all.push_back(added(with) / static_cast<double>(kUpdates));
     of_none.push_back(added(with) / added(none));
   }
-  trial.note("update, recorded / alone", median_of(recorded), "x");
-  trial.note("stopping and saving / update", median_of(stopped), "x");
-  trial.note("added to an update", 1e3 * median_of(all), "ms");
-  trial.note("added / added without options", median_of(of_none), "x");
+  trial.note("update, recorded / alone", median(recorded), "x");
+  trial.note("stopping and saving / update", median(stopped), "x");
+  trial.note("added to an update", 1e3 * median(all), "ms");
+  trial.note("added / added without options", median(of_none), "x");
   trial.note("events of an update", static_cast<double>(with.events) / kUpdates, "events");
   trial.note("trace of an update", static_cast<double>(with.bytes) / kUpdates, "bytes");
 }
@@ -92,7 +88,7 @@ double label_ns(int64_t labels) {
 void note_unheard(const Trial& trial) {
   std::vector<double> nanoseconds;
   for (int round = 0; round < 9; ++round) nanoseconds.push_back(label_ns(20'000));
-  trial.note("label", median_of(nanoseconds), "ns");
+  trial.note("label", median(nanoseconds), "ns");
 }
 
 void note_heard(const Trial& trial, profiler::ProfilerState listener) {
@@ -105,7 +101,7 @@ void note_heard(const Trial& trial, profiler::ProfilerState listener) {
     nanoseconds.push_back(label_ns(2'000));
     profiler::disableProfiler();
   }
-  trial.note("label", median_of(nanoseconds), "ns");
+  trial.note("label", median(nanoseconds), "ns");
 }
 
 /// Images (B, 1, 28, 28), each turned by an angle of its own.
@@ -127,12 +123,12 @@ void note_reading(const Trial& trial, bool rotated) {
   const std::string name = rotated ? "rotated_in_the_loop.json" : "images_as_they_are.json";
   const std::string path = keep.empty() ? file.path() : (std::filesystem::path(keep) / name).string();
   const TraceSummary found = summarise(trace_of_training(trial, rotated, path));
-  const auto waiting =
-      std::count_if(found.data_shares.begin(), found.data_shares.end(), [](double share) { return share > 0.5; });
+  const auto waiting = std::count_if(found.data_shares.begin(), found.data_shares.end(),
+                                     [](double share) { return share > kInputBoundShare; });
   trial.note("recorded step", found.step_us / 1e3, "ms");
   trial.note("of it waiting for data", 100 * found.data_share(), "%");
   trial.note("input-bound steps", static_cast<double>(waiting), "of " + std::to_string(found.data_shares.size()));
-  trial.note("speed at best, loaded meanwhile", found.best_speed_up(), "x");
+  trial.note("speed at best with one worker", found.best_speed_up(), "x");
   trial.note("threads that ran operators", static_cast<double>(found.cpu_threads.size()), "threads");
 }
 

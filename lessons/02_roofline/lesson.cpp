@@ -63,7 +63,8 @@ Step train_weights(const Trial& trial, int64_t threads, UpdateWeights update) {
           .update = step};
 }
 
-/// The case's work on so many threads. What is said to ATen is this variant's alone: the harness keeps it apart.
+/// The case's work on so many threads. The number of ATen's threads is this variant's alone: the harness restores it
+/// between blocks.
 Step train(const Trial& trial, int64_t threads, UpdateWeights update) {
   if (trial.get(kWork) == "weights") return train_weights(trial, threads, update);
   at::set_num_threads(static_cast<int>(threads));

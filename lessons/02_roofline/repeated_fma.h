@@ -126,8 +126,8 @@ inline WaysToUpdate ways_to_update() {
   return {4, scalar_portable, simd_portable, one_chain_portable, forgotten};
 }
 
-/// The same on several threads of PyTorch's pool, which wait asleep: each takes its share of the weights, in whole
-/// blocks. (at::parallel_for() would run on one thread in a program that is not compiled with OpenMP.)
+/// The same on several threads of PyTorch's inter-op pool, which wait asleep: each takes its share of the weights, in
+/// whole blocks. (at::parallel_for() uses the intra-op pool, and one thread in a program not compiled with OpenMP.)
 inline void update_on_threads(int64_t threads, UpdateWeights update, float* out, const float* in, int64_t weights,
                               Updates updates) {
   constexpr int64_t kBlock = kChains * 16;  // what the widest vector code takes at a time

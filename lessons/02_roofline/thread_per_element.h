@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/kernel_page/roofline.h"
+#include "common/kernel_page/gpu_ceilings.h"
 #include "kernels/kernel_survey.h"
 #include "kernels/repeated_fma/repeated_fma.h"
 
@@ -16,15 +16,12 @@ inline constexpr Setting<int64_t> kCountedFloats{"counted_floats", 2048, "weight
 inline constexpr Setting<int64_t> kTimedFloats{
     "timed_floats", {int64_t{1} << 25, int64_t{1} << 26, int64_t{1} << 28}, "weights on a GPU, and in the model"};
 
-/// Notes what an H100 needs for each resource at the least, for `timed` weights: `report` counted `counted` of them.
-inline void note_roofline(const Trial& trial, const simt::Report& report, double flops, double counted, double timed) {
+/// Notes both roofs of an H100 for a kernel of so many FLOP and bytes: how long each takes for it at the least.
+inline void note_roofs(const Trial& trial, double flops, double bytes) {
   const simt::GpuCeilings& h100 = simt::gpu_named("H100");
-  const simt::Roofline model = simt::roofline(h100, report, flops);
-  trial.note("arithmetic intensity", model.intensity, "FLOP per byte");
-  for (const simt::RooflinePart& part : model.parts) {
-    if (part.name == "DRAM" || part.name == "arithmetic")
-      trial.note("modelled on an H100, not measured: " + part.name, part.seconds * timed / counted, "s");
-  }
+  trial.note("arithmetic intensity", flops / bytes, "FLOP per byte");
+  trial.note("modelled on an H100, not measured: DRAM", bytes / h100.dram_bytes_per_s, "s");
+  trial.note("modelled on an H100, not measured: arithmetic", flops / h100.flops_per_s, "s");
 }
 
 /// A GPU starts one thread for each weight, which loads it, updates it in a register and stores it.
@@ -50,8 +47,9 @@ inline Look thread_per_element(int64_t updates) {
     };
     const int64_t counted = trial.get(kCountedFloats), timed = trial.get(kTimedFloats);
     const simt::Report report = count_and_time(trial, run, counted, timed);
-    note_roofline(trial, report, 2.0 * static_cast<double>(updates * counted), static_cast<double>(counted),
-                  static_cast<double>(timed));
+    const auto of_weight =
+        static_cast<double>(report.unique_bytes_read + report.unique_bytes_written) / static_cast<double>(counted);
+    note_roofs(trial, 2.0 * static_cast<double>(updates * timed), of_weight * static_cast<double>(timed));
   };
   return {std::to_string(updates) + (updates == 1 ? " update" : " updates"), note};
 }

@@ -5,10 +5,8 @@
 #include "loading_workload.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -19,20 +17,27 @@ namespace tenfold {
 using Seeding = std::function<Dataset(Dataset, uint64_t seed)>;
 
 /// The first random number that each image of an epoch gets: two images with the same one get the same crop, in parts
-/// of their height and width, and both are mirrored or neither.
+/// of their height and width, and both are mirrored or neither. It is a field more of the batch, since workers already
+/// draw for the next epoch when this one ends.
 inline std::vector<uint64_t> numbers_drawn(const Dataset& images, const LoaderOptions& options,
                                            const Seeding& seeding = nullptr) {
-  auto drawn = std::make_shared<std::vector<std::atomic<uint64_t>>>(static_cast<size_t>(images.size));
+  const size_t drawn = images.fields.size();
   Dataset watched = images;
+  watched.fields.push_back({{}, torch::kLong});
   watched.load = [load = images.load, drawn](int64_t i, SampleRandom& random, const Row& row) {
     SampleRandom copy = random;
-    uint64_t none = 0;
-    (*drawn)[static_cast<size_t>(i)].compare_exchange_strong(none, copy());  // workers go on to the next epoch
+    row.field<int64_t>(drawn)[0] = static_cast<int64_t>(copy());
     load(i, random, row);
   };
+  std::vector<uint64_t> numbers(static_cast<size_t>(images.size));
   Loader loader(seeding ? seeding(watched, options.seed) : watched, options);
-  while (loader.next() != nullptr) continue;
-  return {drawn->begin(), drawn->end()};
+  while (const Batch* batch = loader.next()) {
+    for (int64_t row = 0; row < batch->rows(); ++row) {
+      numbers[static_cast<size_t>(batch->samples[static_cast<size_t>(row)])] =
+          static_cast<uint64_t>(batch->fields[drawn][row].item<int64_t>());
+    }
+  }
+  return numbers;
 }
 
 /// Numbers that stand in the list a second time or more often.

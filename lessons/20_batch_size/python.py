@@ -4,12 +4,13 @@
 import torch
 
 
-def largest_batch(limit, try_batch):  # try_batch(n) trains two updates of a copy: the first has no optimizer state yet
+def largest_batch(limit, try_batch):  # try_batch(n) builds a model and trains two updates: the first has no optimizer state
     fits, too_many, failed = 0, limit + 1, False
     while too_many - fits > 1:
         n = (fits + too_many) // 2 if failed else min(max(1, 2 * fits), limit)  # double, then bisect
         try:
-            try_batch(n)
+            with torch.random.fork_rng():  # the search draws random numbers; the training after it shall not see that
+                try_batch(n)
             fits = n
         except torch.OutOfMemoryError:  # alone: RuntimeError, its base, is also every wrong shape
             too_many, failed = n, True

@@ -1,6 +1,6 @@
 #pragma once
-// Does a larger batch train as well? The same images, in the same number of passes, with the same learning rate: only
-// the batch differs, and with it the number of updates.
+// Does a larger batch train as well? The same images, in the same number of passes, with the same learning rate or
+// one that grows with the batch: only the batch differs, and with it the number of updates.
 
 #include <torch/torch.h>
 
@@ -25,11 +25,13 @@ inline double held_out_loss(const Trial& trial, const FashionTraining& training)
   return torch::cross_entropy_loss(training.forward(images), labels).item<double>();
 }
 
-/// Trains with this batch until it has seen the setting's number of images.
-inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch) {
-  return [batch](const Trial& trial) {
+/// Trains with this batch, and with so many times the learning rate, until it has seen the setting's number of images.
+inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, double times_rate = 1) {
+  return [batch, times_rate](const Trial& trial) {
     constexpr int64_t kEvaluations = 4;
     FashionTraining training(trial);
+    auto& options = training.optimizer->param_groups().front().options();
+    options.set_lr(times_rate * options.get_lr());
     FashionBatches batches(trial, batch);
     const int64_t updates = trial.get(kImages) / batch;
     TORCH_CHECK_VALUE(updates > 0, "images=", trial.get(kImages), " are fewer than one batch of ", batch);

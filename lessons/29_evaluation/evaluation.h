@@ -65,9 +65,9 @@ struct Evaluated {
   std::function<Batch()> next_batch;
   /// Mean over a batch's targets, with the model in the mode that it is in.
   std::function<torch::Tensor(const torch::Tensor& inputs, const torch::Tensor& targets)> loss;
-  torch::Tensor inputs, targets;      ///< held out, on the device: (N, T) ids, or (N, 1, 28, 28) images and (N) labels
-  int64_t rows = 0, larger_rows = 0;  ///< of an evaluation batch
-  int64_t items = 0;                  ///< tokens or images of a step: those trained on and those evaluated
+  torch::Tensor inputs, targets;  ///< held out, on the device: (N, T) ids, or (N, 1, 28, 28) images and (N) labels
+  int64_t batch_rows = 0, larger_batch_rows = 0;
+  int64_t items = 0;  ///< tokens or images of a step: those trained on and those evaluated
 
   /// One update. Its gradients stay in .grad(), and alive while the model is evaluated, as in most training loops.
   void train_one_batch() {
@@ -151,8 +151,8 @@ inline std::shared_ptr<Evaluated> make_evaluated(const Trial& trial) {
   for (const Setting<int64_t>& setting : {kEvaluationBatch, kLargerBatch, kHeldOut})
     TORCH_CHECK_VALUE(trial.get(setting) >= 1, setting.name, "=", trial.get(setting), " must be 1 or more");
   auto work = std::make_shared<Evaluated>();
-  work->rows = trial.get(kEvaluationBatch);
-  work->larger_rows = trial.get(kLargerBatch);
+  work->batch_rows = trial.get(kEvaluationBatch);
+  work->larger_batch_rows = trial.get(kLargerBatch);
   (trial.get(kModel) == "gpt" ? evaluate_gpt : evaluate_convnet)(*work, trial);
   return work;
 }

@@ -1,12 +1,14 @@
 // The metric of a held-out set, and what an evaluation may and may not change.
 #include <gtest/gtest.h>
 
+#include "eval_mode.h"
 #include "evaluation.h"
 
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -90,14 +92,32 @@ TEST(Evaluation, NeitherParametersNorGradientsChange) {
     for (const Tensor& parameter : work->model->parameters()) gradients.push_back(parameter.grad().clone());
     {
       const torch::NoGradGuard no_graph;
-      work->model->eval();
+      const EvalMode eval(*work->model);
       mean_loss(*work, 4);
-      work->model->train();
     }
     EXPECT_EQ(changed_since(before, work->state), std::vector<std::string>{}) << model;
     size_t i = 0;
     for (const Tensor& parameter : work->model->parameters()) EXPECT_TRUE(parameter.grad().equal(gradients.at(i++)));
   }
+}
+
+TEST(EvalMode, EveryModuleGetsItsOwnModeBack) {
+  NormalisedConvNet model(ConvNetOptions{});
+  model->norm2->eval();  // frozen, as for fine-tuning
+  try {
+    const EvalMode eval(*model);
+    for (const auto& module : model->modules()) EXPECT_FALSE(module->is_training()) << module->name();
+    throw std::runtime_error("out of memory");
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "out of memory");
+  }
+  EXPECT_TRUE(model->is_training() && model->norm1->is_training() && model->net->conv1->is_training());
+  EXPECT_FALSE(model->norm2->is_training());
+  {
+    const EvalMode outer(*model);
+    const EvalMode inner(*model);
+  }
+  EXPECT_TRUE(model->is_training());
 }
 
 // What makes the lesson's trap a trap: no_grad alone does not protect the model.

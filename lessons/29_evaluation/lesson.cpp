@@ -3,10 +3,13 @@
 // Read with_graph() and no_grad() first: one line is the technique. mean_loss() in evaluation.h is the metric that both
 // compute. The last two variants are how an evaluation goes wrong: quickly, and with a number that looks right.
 #include "common/harness/lesson.h"
+#include "eval_mode.h"
 #include "evaluation.h"
 #include "prediction.h"
+#include "rates.h"
 
 namespace {
+using tenfold::EvalMode;
 using tenfold::Evaluated;
 using tenfold::mean_loss;
 using tenfold::Step;
@@ -17,19 +20,15 @@ using torch::Tensor;
 /// Without the technique: no backward pass will follow, but forward() records a graph for one, and keeps its
 /// activations until the batch's loss is gone.
 Tensor with_graph(Evaluated& work) {
-  work.model->eval();
-  Tensor mean = mean_loss(work, work.rows);
-  work.model->train();
-  return mean;
+  const EvalMode eval(*work.model);
+  return mean_loss(work, work.batch_rows);
 }
 
 /// With it: nothing is recorded, so each activation is freed as soon as the next operators have read it.
 Tensor no_grad(Evaluated& work) {
   const torch::NoGradGuard no_graph;
-  work.model->eval();  // besides: no_grad changes neither dropout nor batch normalisation
-  Tensor mean = mean_loss(work, work.rows);
-  work.model->train();
-  return mean;
+  const EvalMode eval(*work.model);  // besides: no_grad changes neither dropout nor batch normalisation
+  return mean_loss(work, work.batch_rows);
 }
 
 /// Stricter: tensors made here have no version counter either, and autograd refuses them for good.
@@ -37,9 +36,8 @@ Tensor inference_mode(Evaluated& work) {
   Tensor mean;
   {
     const c10::InferenceMode no_graph;
-    work.model->eval();
-    mean = mean_loss(work, work.rows);
-    work.model->train();
+    const EvalMode eval(*work.model);
+    mean = mean_loss(work, work.batch_rows);
   }
   return mean.clone();  // made outside: an ordinary tensor again
 }
@@ -47,27 +45,24 @@ Tensor inference_mode(Evaluated& work) {
 /// What the freed memory is for: fewer, larger batches.
 Tensor no_grad_larger_batch(Evaluated& work) {
   const torch::NoGradGuard no_graph;
-  work.model->eval();
-  Tensor mean = mean_loss(work, work.larger_rows);
-  work.model->train();
-  return mean;
+  const EvalMode eval(*work.model);
+  return mean_loss(work, work.larger_batch_rows);
 }
 
 /// A trap: eval() is forgotten. Dropout drops, so another model is evaluated; batch normalisation uses each batch's
 /// statistics, and adds those of the held-out set to the running ones.
 Tensor train_mode(Evaluated& work) {
   const torch::NoGradGuard no_graph;
-  return mean_loss(work, work.rows);
+  return mean_loss(work, work.batch_rows);
 }
 
 /// A trap: the mean of the batches' means. The last batch is smaller, and weighs as much as a full one.
 Tensor mean_of_means(Evaluated& work) {
   const torch::NoGradGuard no_graph;
-  work.model->eval();
-  const auto batches = work.batches(work.rows);
+  const EvalMode eval(*work.model);
+  const auto batches = work.batches(work.batch_rows);
   Tensor sum = torch::zeros({}, work.targets.options().dtype(torch::kFloat));
   for (const auto& [inputs, targets] : batches) sum += work.loss(inputs, targets);
-  work.model->train();
   return sum / static_cast<int64_t>(batches.size());
 }
 
@@ -80,13 +75,13 @@ Variant evaluating(const std::string& name, Tensor (*evaluate)(Evaluated&)) {
 int main(int argc, char** argv) {
   using namespace tenfold;
   using namespace tenfold::expect;
-  Variant without_graph = evaluating("no_grad", no_grad);
-  without_graph.predict = predict_no_grad;
-  Variant inference = evaluating("inference_mode", inference_mode);
-  inference.predict = predict_no_grad;
-  Variant larger = evaluating("no_grad, larger batch", no_grad_larger_batch);
-  larger.predict = predict_larger_batch;
-  larger.agreement = Agreement::within(1e-5, "products of larger matrices, the same sums in another order");
+  Variant by_no_grad = evaluating("no_grad", no_grad);
+  by_no_grad.predict = predict_no_grad;
+  Variant by_inference_mode = evaluating("inference_mode", inference_mode);
+  by_inference_mode.predict = predict_no_grad;
+  Variant by_larger_batch = evaluating("no_grad, larger batch", no_grad_larger_batch);
+  by_larger_batch.predict = predict_larger_batch;
+  by_larger_batch.agreement = Agreement::within(1e-5, "products of larger matrices, the same sums in another order");
   return run(argc, argv,
              {.title = "Evaluation",
               .question = "What does evaluating a model cost, and what do no_grad, inference_mode, eval() and larger "
@@ -95,7 +90,7 @@ int main(int argc, char** argv) {
               .settings = gpt_settings({kModel, kEvaluationBatch, kLargerBatch, kHeldOut}),
               .baseline = evaluating("with a graph", with_graph),
               .most_bytes = evaluation_most_bytes,
-              .techniques = {without_graph, inference, larger, evaluating("train mode", train_mode),
+              .techniques = {by_no_grad, by_inference_mode, by_larger_batch, evaluating("train mode", train_mode),
                              evaluating("mean of means", mean_of_means)},
               .cases = {{"gpt",
                          {},
@@ -119,5 +114,9 @@ int main(int argc, char** argv) {
                          .settings = {gpt::kBatch(1), kEvaluationBatch(4), kHeldOut(65)},
                          .expected = {{"no_grad", {}}},
                          .budget = SameBudget{{12 << 20, int64_t{9} << 29, int64_t{24} << 30}, "evaluation_batch"}}},
+              .surveys = {{"a larger batch", {{"gpt", note_rates}}, {kHeldOut(64)}},
+                          {"a larger batch, convnet",
+                           {{"convnet", note_rates}},
+                           {kModel("convnet"), kEvaluationBatch(128, 2048, 8192), kHeldOut(1024, 8192, 8192)}}},
               .headline = Headline{"gpt", "no_grad"}});
 }

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 
 def evaluate(model, batches):
-    was_training = model.training
+    modes = {module: module.training for module in model.modules()}
     model.eval()  # dropout off, BatchNorm reads its running statistics; inference_mode() changes neither
     total, count = 0.0, 0
     with torch.inference_mode():  # or no_grad(), where a result goes on into training; both record no graph
@@ -14,7 +14,8 @@ def evaluate(model, batches):
             # The default reduction="mean" is a mean over this batch; targets of ignore_index=-100 are in neither.
             total += F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), reduction="sum")
             count += targets.numel()  # with padding: (targets != -100).sum()
-    model.train(was_training)
+    for module, training in modes.items():
+        module.training = training  # not train(): a frozen BatchNorm stays in eval()
     return total.item() / count  # one .item() at the end: in the loop it would make the host wait for every batch
 # endregion
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/harness/lesson.h"
-#include "common/kernel_page/roofline.h"
 #include "kernels/kernel_survey.h"
 #include "kernels/sgemm/sgemm.h"
 
@@ -53,9 +52,6 @@ void note_counts(const Trial& trial, const simt::Report& report, double fmas) {
   trial.note("loads and stores per multiply-add of a warp", requests / (fmas / 32), "requests");
   trial.note("barriers per block", static_cast<double>(report.barriers) / static_cast<double>(report.blocks),
              "barriers");
-  const simt::Roofline model = simt::roofline(simt::gpu_named("H100"), report, 2 * fmas);
-  for (const simt::RooflinePart& part : model.parts)
-    trial.note("modelled on an H100, not measured: " + part.name, part.seconds, "s");
 }
 
 /// torch::mm in float32: with TF32 it would compute something else.

@@ -7,8 +7,9 @@
 #include <iterator>
 #include <string>
 
-#include "common/kernel_page/roofline.h"
+#include "common/kernel_page/gpu_ceilings.h"
 #include "common/measure/trial.h"
+#include "common/microscope/report.h"
 #include "kernels/fast_math/fast_math_error.h"
 #include "kernels/fast_math/sass_instructions.h"
 

@@ -24,7 +24,8 @@ class Exercise : public Sandbox {
     write("kernels/warm_ups/40.1_map/starter.h", "");
     write("lessons/30_x/exercise/starter.h", "inline int add(int a, int) { return a; }\n");
     write("lessons/30_x/exercise/check.cpp",
-          "#include <gtest/gtest.h>\n#include EXERCISE\nTEST(Exercise, ZeroIsNothing) { EXPECT_EQ(add(2, 0), 2); }\n"
+          "#include <gtest/gtest.h>\n#include <iostream>\n#include EXERCISE\nTEST(Exercise, ZeroIsNothing) { std::cout "
+          "<< \"two\\nnote: 2 + 0 is 2\\n\"; EXPECT_EQ(add(2, 0), 2); }\n"
           "TEST(Exercise, TwoNumbersAreAdded) { EXPECT_EQ(add(2, 3), 5) << \"hint: look at the second one\"; }\n");
     write("CMakeLists.txt",
           "cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(GTest "
@@ -52,7 +53,8 @@ TEST_F(Exercise, FromStarterToSolution) {
   EXPECT_FALSE(has(first.out, "Return a + b.") || has(first.out, "details")) << "the second hint waits to be asked for";
   EXPECT_TRUE(has(first.out, "exercises/30_x/exercise.h"));
   EXPECT_TRUE(has(first.out, "1 of 2 checks pass")) << first.out;
-  EXPECT_TRUE(has(first.out, "passes  Zero is nothing")) << first.out;
+  EXPECT_TRUE(has(first.out, "passes  Zero is nothing\n            note: 2 + 0 is 2\n  left"))
+      << "only notes of what passes: " << first.out;
   EXPECT_TRUE(has(first.out, "left    Two numbers are added"));
   EXPECT_TRUE(has(first.out, "hint: look at the second one"));
   EXPECT_TRUE(has(first.out, "Stuck? Call it with --hint, then with --solution.\n"));

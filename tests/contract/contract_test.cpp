@@ -65,7 +65,8 @@ class EveryLesson : public testing::TestWithParam<fs::path> {
 TEST_P(EveryLesson, HasItsFiles) {
   EXPECT_TRUE(std::regex_match(name(), std::regex("[0-9]{2}_[a-z0-9_]+"))) << name();
   const std::string cmake = text_of(folder() / "CMakeLists.txt");
-  EXPECT_TRUE(std::regex_match(cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(THREADS ?)?(DATA [a-z]+)?\)\n)")))
+  EXPECT_TRUE(std::regex_match(
+      cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(THREADS ?)?(DATA [a-z]+ ?)?(USES [a-z0-9_/.]+)?\)\n)")))
       << "the folder is the registration: nothing else belongs there: " << cmake;
   for (const char* file : {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h",
                            "exercise/check.cpp"}) {

@@ -7,7 +7,7 @@ program=$1 torchrun=$2
 ranks=$("$program" --describe | sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' | sort -n | tail -n 1)
 ranks=${ranks:-1}
 if [ "$ranks" -gt 1 ]; then
-  command=("$torchrun" --nproc_per_node "$ranks" --no-python "$program")
+  command=("$torchrun" --standalone --nproc_per_node "$ranks" --no-python "$program")
 else
   command=("$program")
 fi

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "common/harness/training_pass.h"
 #include "common/measure/training_clock.h"
 #include "common/result/judge.h"
 
@@ -287,6 +288,17 @@ TEST(TrainingClock, KnowsThreadsThatWorkForIt) {
   other.join();
   clock.evaluate([] { return 0.0; });
   EXPECT_FALSE(clock.learned().one_thread);
+}
+
+TEST(Training, OneFarTooLongForAPresetEndsAfterASeed) {
+  const tenfold::Preset quick = tenfold::preset_named("quick"), full = tenfold::preset_named("full");
+  EXPECT_TRUE(wants_seed(quick, 0, 0));
+  EXPECT_TRUE(wants_seed(quick, 1, 5)) << "six take 30 s";
+  EXPECT_FALSE(wants_seed(quick, 1, 20)) << "six take two minutes";
+  EXPECT_FALSE(wants_seed(quick, 6, 5));
+  EXPECT_TRUE(wants_seed(full, 1, 20));
+  EXPECT_TRUE(wants_seed(full, 11, 220));
+  EXPECT_FALSE(wants_seed(full, 6, 540)) << "the seventh would end after the preset's time";
 }
 
 }  // namespace

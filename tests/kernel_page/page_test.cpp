@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iomanip>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -15,10 +16,11 @@
 #include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/base/text.h"
+#include "common/kernel_page/gpu_ceilings.h"
 #include "common/kernel_page/kernel_page.h"
 #include "common/kernel_page/picture.h"
 #include "common/kernel_page/report_text.h"
-#include "common/kernel_page/roofline.h"
+#include "kernels/hgemm/hgemm_tma.h"
 
 #include "tests/support/support.h"
 
@@ -113,9 +115,7 @@ KernelPage sample_page() {
 }
 
 RungResult sample_result(int rung = 0) {
-  RungResult result{.rung = rung, .run = {0.25, 1048576, 8388608}, .report = naive_report()};
-  result.modelled = roofline(gpu_named("A100"), result.report, result.run.flops);
-  return result;
+  return {.rung = rung, .run = {0.25, 1048576, 8388608}, .report = naive_report()};
 }
 
 Race sample_race() {
@@ -175,7 +175,7 @@ std::vector<std::string> row_of(const std::string& table, const std::string& fir
 }
 
 TEST_F(Page, ARungShowsEachAccessWithItsNumbersAndItsSource) {
-  const std::string text = format_rung(sample_page(), {}, sample_result(), gpu_named("A100"));
+  const std::string text = format_rung(sample_page(), {}, sample_result());
   using Cells = std::vector<std::string>;
   EXPECT_EQ(row_of(text, "flip.cuh:2", "global"),
             (Cells{"flip.cuh:2", "global load", "in", "4", "32,768", "32.0", "4.00 (4.00)", "-", "-"}))
@@ -198,28 +198,13 @@ TEST_F(Page, ARungShowsEachAccessWithItsNumbersAndItsSource) {
   expect_width(text);
 }
 
-TEST_F(Page, EveryTimeIsCalledModelled) {
-  for (const GpuCeilings& gpu : known_gpus()) {
-    RungResult result = sample_result();
-    result.modelled = roofline(gpu, result.report, result.run.flops);
-    for (const std::string& text :
-         {format_rung(sample_page(), {}, result, gpu), format_ladder(sample_page(), {}, {result}, gpu)}) {
-      EXPECT_TRUE(has(text, "odelled")) << text;
-      EXPECT_TRUE(has(text, "never measured")) << text;
-      EXPECT_EQ(has(one_line(text), "L2's ceiling: " + gpu.l2_source), gpu.l2_bytes_per_clock > 0) << text;
-      expect_width(text);
-    }
-  }
-}
-
 TEST_F(Page, RacesAndFaultsNameBothLines) {
   RungResult result = sample_result();
   result.report.races = {sample_race()};
   const Fault fault{FaultKind::out_of_bounds, {"kernels/flip/flip.cuh", 2}, "reads 4 bytes behind the end of 'in'.", 3};
   result.report.faults.push_back(fault);
   EXPECT_FALSE(result.good());
-  for (const std::string& text : {format_rung(sample_page(), {}, result, gpu_named("H100")),
-                                  format_ladder(sample_page(), {}, {result}, gpu_named("H100"))}) {
+  for (const std::string& text : {format_rung(sample_page(), {}, result), format_ladder(sample_page(), {}, {result})}) {
     const std::string line = one_line(text);
     EXPECT_TRUE(has(line, "RACE: store at flip.cuh:3 and load at flip.cuh:4 touch the same word of shared memory"))
         << text;
@@ -235,19 +220,18 @@ TEST_F(Page, TheLadderHasALineForEachRung) {
   RungResult tiled = sample_result(1);
   tiled.report.accesses[1].sectors = 131072;
   tiled.report.accesses[2].wavefronts = 1000;
-  tiled.modelled = roofline(gpu_named("A100"), tiled.report, tiled.run.flops);
-  const std::string text = format_ladder(sample_page(), {{"rows", 7}}, {sample_result(), tiled}, gpu_named("A100"));
+  const std::string text = format_ladder(sample_page(), {{"rows", 7}}, {sample_result(), tiled});
   using Cells = std::vector<std::string>;
-  EXPECT_EQ(row_of(text, "0 naive", "right"), (Cells{"0 naive", "right", "4.00 (4.00)", "32.00 (4.00)", "32.00 (1.00)",
-                                                     "36.0 MiB", "4.50x", "5.23 us", "L2"}))
+  EXPECT_EQ(row_of(text, "0 naive", "right"),
+            (Cells{"0 naive", "right", "4.00 (4.00)", "32.00 (4.00)", "32.00 (1.00)", "36.0 MiB", "4.50x"}))
       << text;
-  EXPECT_EQ(row_of(text, "1 tiled", "right"), (Cells{"1 tiled", "right", "4.00 (4.00)", "4.00 (4.00)", "1.00 (1.00)",
-                                                     "8.00 MiB", "1.00x", "4.11 us", "DRAM"}))
+  EXPECT_EQ(row_of(text, "1 tiled", "right"),
+            (Cells{"1 tiled", "right", "4.00 (4.00)", "4.00 (4.00)", "1.00 (1.00)", "8.00 MiB", "1.00x"}))
       << text;
   EXPECT_TRUE(has(text, "rows=7, columns=1000")) << text;
   EXPECT_FALSE(has(text, " atomic ") || has(text, "atomic:")) << text;
   tiled.report.accesses[1].kind = Kind::atomic;
-  const std::string with_atomics = format_ladder(sample_page(), {}, {sample_result(), tiled}, gpu_named("A100"));
+  const std::string with_atomics = format_ladder(sample_page(), {}, {sample_result(), tiled});
   EXPECT_EQ(row_of(with_atomics, "1 tiled", "right")[4], "4.00 (4.00)") << with_atomics;
   EXPECT_TRUE(has(with_atomics, " atomic ")) << with_atomics;
   expect_width(text);
@@ -259,8 +243,8 @@ TEST_F(Page, AWrongResultStandsOut) {
     RungResult result = sample_result();
     result.run.worst_error = error;
     EXPECT_FALSE(result.good());
-    EXPECT_TRUE(has(format_rung(sample_page(), {}, result, gpu_named("H100")), "result: WRONG"));
-    EXPECT_TRUE(has(format_ladder(sample_page(), {}, {result}, gpu_named("H100")), "WRONG, largest error"));
+    EXPECT_TRUE(has(format_rung(sample_page(), {}, result), "result: WRONG"));
+    EXPECT_TRUE(has(format_ladder(sample_page(), {}, {result}), "WRONG, largest error"));
     const std::string json = format_json(sample_page(), {}, {result});
     EXPECT_EQ(nlohmann::json::parse(json)["rungs"][0]["worst_error"].is_null(), !std::isfinite(error)) << json;
   }
@@ -271,14 +255,14 @@ TEST_F(Page, ACopyThatHasNotLandedIsNamed) {
   result.report.races = {sample_race()};
   result.report.races[0].in_flight = true;
   result.report.matrix_multiplies = 1;
-  const std::string text = one_line(format_rung(sample_page(), {}, result, gpu_named("H100")));
+  const std::string text = one_line(format_rung(sample_page(), {}, result));
   EXPECT_TRUE(has(text,
                   "RACE: the asynchronous copy that begins at flip.cuh:3 may not have landed when load at flip.cuh:4 "
                   "touches the same "
                   "word of shared memory; 7 times"))
       << text;
   EXPECT_TRUE(has(text, "1 mma, ")) << text;
-  EXPECT_FALSE(has(one_line(format_rung(sample_page(), {}, sample_result(1), gpu_named("H100"))), "mma"));
+  EXPECT_FALSE(has(one_line(format_rung(sample_page(), {}, sample_result(1))), "mma"));
 }
 
 TEST_F(Page, IdealSectors) {
@@ -354,63 +338,11 @@ TEST_F(Page, JsonKeepsEveryField) {
   EXPECT_EQ(race["count"], 7);
   EXPECT_EQ(race["in_flight"], false);
   EXPECT_EQ(report["faults"].at(0)["kind"], "deadlock");
-  EXPECT_EQ(rung["modelled"]["gpu"], "A100");
-  EXPECT_EQ(rung["modelled"]["measured"], false);
-  EXPECT_EQ(rung["modelled"]["bound"], "L2");
-  EXPECT_EQ(rung["modelled"]["parts"].size(), 4u);
 }
 
-// --- the model ----------------------------------------------------------------------------------------------------
+// --- what GPUs can do --------------------------------------------------------------------------------------------
 
-TEST(Roofline, TheSlowestPartIsTheBound) {
-  const GpuCeilings gpu{.key = "G",
-                        .name = "a GPU of round numbers",
-                        .sms = 10,
-                        .clock_hz = 1e9,
-                        .flops_per_s = 1e12,
-                        .dram_bytes_per_s = 1e11,
-                        .l2_bytes_per_clock = 1000,
-                        .l2_source = "nobody"};
-  Report report;
-  report.accesses = {global_access(1, Kind::load, "in", 1000, 32000, lanes(0, 128)),
-                     shared_access(2, 1000, 5000, 5, lanes(0, 4))};
-  report.unique_bytes_read = 100000, report.unique_bytes_written = 60000;
-  Roofline model = roofline(gpu, report, 1000);
-  ASSERT_EQ(model.parts.size(), 4u);
-  EXPECT_DOUBLE_EQ(model.parts[0].seconds, 1.6e-6);    // 160,000 B at 100 GB/s
-  EXPECT_DOUBLE_EQ(model.parts[1].seconds, 1.024e-6);  // 32,000 sectors of 32 B at 1 TB/s
-  EXPECT_DOUBLE_EQ(model.parts[2].seconds, 5e-7);      // 5,000 wavefronts, 10 in a nanosecond
-  EXPECT_DOUBLE_EQ(model.parts[3].seconds, 1e-9);      // 1,000 flop at 1 Tflop/s
-  EXPECT_EQ(model.bound, "DRAM");
-  EXPECT_DOUBLE_EQ(model.seconds, 1.6e-6);
-  EXPECT_DOUBLE_EQ(model.intensity, 1000.0 / 160000);
-
-  report.accesses[0].sectors = 64000;
-  EXPECT_EQ(roofline(gpu, report, 1000).bound, "L2");
-  report.accesses[1].wavefronts = 50000;
-  EXPECT_EQ(roofline(gpu, report, 1000).bound, "shared memory");
-  EXPECT_EQ(roofline(gpu, report, 1e7).bound, "arithmetic");
-
-  // What tensor cores did is not done a second time on CUDA cores; partial tiles make it more than the formula says.
-  GpuCeilings with_tensor_cores = gpu;
-  with_tensor_cores.tensor_flops_per_s = 1e13;
-  report.tensor_flops = 6'000'000;
-  model = roofline(with_tensor_cores, report, 1e7);
-  ASSERT_EQ(model.parts.size(), 5u);
-  EXPECT_EQ(model.parts[3].amount, 4e6);
-  EXPECT_DOUBLE_EQ(model.parts[4].seconds, 6e-7);
-  EXPECT_EQ(model.parts[4].name, "tensor cores");
-  EXPECT_EQ(roofline(with_tensor_cores, report, 5e6).parts[3].amount, 0);
-  report.tensor_flops = 0;
-
-  GpuCeilings without = gpu;
-  without.l2_bytes_per_clock = 0;
-  model = roofline(without, report, 0);
-  EXPECT_EQ(model.parts.size(), 3u);
-  EXPECT_EQ(roofline(gpu, Report(), 0).intensity, 0) << "nothing ran: no division by zero";
-}
-
-TEST(Roofline, PublishedFiguresFitEachOther) {
+TEST(GpuCeilings, PublishedFiguresFitEachOther) {
   ASSERT_GE(known_gpus().size(), 4u);
   for (const GpuCeilings& gpu : known_gpus()) {
     const double lanes_per_clock = gpu.flops_per_s / (2 * gpu.sms * gpu.clock_hz);  // 64 or 128 float32 units in an SM
@@ -428,7 +360,7 @@ TEST(Roofline, PublishedFiguresFitEachOther) {
 }
 
 // A page that explains GPUs must not say other figures than the model computes with.
-TEST(Roofline, ThePageThatExplainsGpusHasTheSameFigures) {
+TEST(GpuCeilings, ThePageThatExplainsGpusHasTheSameFigures) {
   const std::string page = read_text(test::source_folder() / "docs" / "a_gpu_in_ten_minutes.md");
   const auto trimmed = [](double value) {
     std::ostringstream text;
@@ -445,7 +377,25 @@ TEST(Roofline, ThePageThatExplainsGpusHasTheSameFigures) {
     ++found;
     EXPECT_TRUE(has(page, row)) << "docs/a_gpu_in_ten_minutes.md: expected the row " << row;
   }
-  EXPECT_GE(found, 3U) << "GPUs of roofline.cpp in the page's table";
+  EXPECT_GE(found, 3U) << "GPUs of gpu_ceilings.cpp in the page's table";
+}
+
+TEST(GpuCeilings, HoppersRungsByFormulaAreAsTheirPageSays) {
+  const GpuCeilings& h100 = gpu_named("H100");
+  constexpr double kSide = 8192, kFlops = 2 * kSide * kSide * kSide;
+  const double stages = kSide / kernels::kHopperRows * kSide / kernels::kHopperColumns * kSide / kernels::kHopperDepth;
+  const double products = kFlops / h100.tensor_flops_per_s,
+               copies = stages * (kernels::kHopperBytesOfA + kernels::kHopperBytesOfB) / h100.l2_bytes_per_s(),
+               shared = stages * (kernels::kHopperBytesOfA + kernels::kHopperBytesOfB / 2.0) / h100.l2_bytes_per_s();
+  const std::string page = read_text(test::source_folder() / "kernels" / "hgemm" / "README.md");
+  const auto says = [&](double value, int digits, const std::string& unit) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(digits) << value << " " << unit;
+    EXPECT_TRUE(has(page, text.str())) << text.str();
+  };
+  for (const double seconds : {products, copies, shared}) says(seconds * 1e3, 2, "ms");
+  says(kFlops / (products + copies) / 1e12, 0, "TFLOP/s");
+  says(kFlops / copies / 1e12, 0, "TFLOP/s");
 }
 
 // --- pictures -----------------------------------------------------------------------------------------------------
@@ -572,11 +522,9 @@ TEST_F(Page, TheProgramRunsOneRungOrAll) {
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_TRUE(has(all.out, "0 naive") && has(all.out, "1 tiled")) << all.out;
   for (const std::string rung : {"1", "tiled"}) {
-    const Ran one = run({"--rung", rung, "--shape", "columns=3", "--gpu", "t4"});
+    const Ran one = run({"--rung", rung, "--shape", "columns=3"});
     EXPECT_EQ(one.code, 0) << one.err;
-    EXPECT_TRUE(has(one.out, "rung 1 of 0 to 1, tiled") && has(one.out, "rows=1024, columns=3") &&
-                has(one.out, "NVIDIA T4"))
-        << one.out;
+    EXPECT_TRUE(has(one.out, "rung 1 of 0 to 1, tiled") && has(one.out, "rows=1024, columns=3")) << one.out;
   }
 }
 
@@ -642,7 +590,6 @@ TEST_F(Page, BadFlagsAreOneLine) {
       {{"--shape", "rows=0"}, "rows must be a whole number from 1"},
       {{"--shape", "rows=2.5"}, "rows must be a whole number from 1"},
       {{"--shape", "rows=99999999999999999999"}, "rows must be a whole number from 1"},
-      {{"--gpu", "H999"}, "--gpu H999: no such GPU in the table"},
       {{"--rnug", "1"}, "see --help"},
   };
   for (const auto& [flags, said] : cases) {

@@ -44,7 +44,7 @@ struct Inputs {
 template <class T>
 class FlashAttention : public KernelTest {
  protected:
-  static constexpr int kTensorCores = 3, kBackwardTensorCores = 1;  // the rungs that round weights to T
+  static constexpr int kTensorCores = 3, kBackwardTensorCores = 1;  // from these rungs on weights are rounded to T
   static constexpr kernels::Rounding weights_of(bool tensor_cores) {
     return tensor_cores ? rounding_of<T>() : kernels::kFloatRounding;
   }
@@ -76,7 +76,7 @@ class FlashAttention : public KernelTest {
   void expect_forward(const AttentionShape& s, int rung, uint64_t seed, float scale = 1, int64_t shift = 0) {
     const Inputs<T> in(s, seed, scale);
     const auto expected =
-        kernels::flash_attention_reference(in.wide(), s, rounding_of<T>(), weights_of(rung == kTensorCores));
+        kernels::flash_attention_reference(in.wide(), s, rounding_of<T>(), weights_of(rung >= kTensorCores));
     const Forward found = forward(in, s, rung, shift);
     expect_all(found.out, expected.out, text_of(s, rung));
     expect_all(found.logsumexp, expected.logsumexp, text_of(s, rung) + " logsumexp");
@@ -160,8 +160,8 @@ TYPED_TEST(FlashAttention, ScoresThatGrowFromKeyToKey) {
   in.k = Values<TypeParam>(k);
   in.v = Values<TypeParam>(v);
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) {
-    const auto expected =
-        kernels::flash_attention_reference(in.wide(), shape, rounding_of<TypeParam>(), this->weights_of(rung == 3));
+    const auto expected = kernels::flash_attention_reference(in.wide(), shape, rounding_of<TypeParam>(),
+                                                             this->weights_of(rung >= this->kTensorCores));
     expect_all(this->forward(in, shape, rung).out, expected.out, text_of(shape, rung));
   }
   skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
@@ -352,7 +352,7 @@ TEST_F(FlashAttentionUnderTheMicroscope, OnlyTheMaterialisedRungTouchesMemoryFor
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 0)), least + 8 * n * n);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 1)), least);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 2)), least);
-    EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, 3)), 8 * n * kWidth + 4 * n);
+    for (const int rung : {3, 4}) EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, rung)), 8 * n * kWidth + 4 * n);
     // Eight arrays, and a number of each query: logsumexp read, dots written and read.
     EXPECT_EQ(dram_bytes(backward_report<float>(n, 0)), 32 * n * kWidth + 12 * n);
     EXPECT_EQ(dram_bytes(backward_report<__half>(n, 1)), 16 * n * kWidth + 12 * n);
@@ -366,7 +366,8 @@ TEST_F(FlashAttentionUnderTheMicroscope, ALargerTileOfQueriesReadsKeysLessOften)
     EXPECT_EQ(moved(forward_report<float>(n, 0)), pairs * (kWidth / 2 + 16) + 4 * n * kWidth + 32 * n);
     EXPECT_EQ(moved(forward_report<float>(n, 1)), pairs * kWidth / 4 + 8 * n * kWidth + 4 * n);
     EXPECT_EQ(moved(forward_report<float>(n, 2)), pairs * kWidth / 8 + 8 * n * kWidth + 8 * n);
-    EXPECT_EQ(moved(forward_report<__half>(n, 3)), pairs * kWidth / 16 + 4 * n * kWidth + 4 * n);
+    for (const int rung : {3, 4})
+      EXPECT_EQ(moved(forward_report<__half>(n, rung)), pairs * kWidth / 16 + 4 * n * kWidth + 4 * n);
   }
 }
 
@@ -384,6 +385,7 @@ TEST_F(FlashAttentionUnderTheMicroscope, NoRungHasABankConflict) {
   for (int rung = 0; rung < 3; ++rung)
     expect_no_conflicts(forward_report<float>(128, rung), "rung " + std::to_string(rung));
   expect_no_conflicts(forward_report<__half>(128, 3), "tensor cores");
+  expect_no_conflicts(forward_report<__half>(128, 4), "copies ahead");
   expect_no_conflicts(backward_report<float>(64, 0), "backward");
   expect_no_conflicts(backward_report<__half>(64, 1), "backward on tensor cores");
 }
@@ -408,12 +410,13 @@ TEST_F(FlashAttentionUnderTheMicroscope, RegistersAndTensorCoresNeedFewerSharedL
 TEST_F(FlashAttentionUnderTheMicroscope, TwoTilesInSharedMemoryNeedOneBarrierForEach) {
   constexpr int64_t kLength = 256, kBlocks = kLength / 64;
   EXPECT_EQ(forward_report<float>(kLength, 2).barriers, kBlocks * kLength / 32 * 2);
-  EXPECT_EQ(forward_report<__half>(kLength, 3).barriers, kBlocks * kLength / 64);
+  EXPECT_EQ(forward_report<__half>(kLength, 3).barriers, kBlocks * kLength / 64 * 2);
+  EXPECT_EQ(forward_report<__half>(kLength, 4).barriers, kBlocks * kLength / 64);
 }
 
 TEST_F(FlashAttentionUnderTheMicroscope, EveryLoadAndStoreOfMatricesIs16Bytes) {
-  for (const Report& report :
-       {forward_report<float>(128, 1), forward_report<float>(128, 2), forward_report<__half>(128, 3)}) {
+  for (const Report& report : {forward_report<float>(128, 1), forward_report<float>(128, 2),
+                               forward_report<__half>(128, 3), forward_report<__half>(128, 4)}) {
     int64_t matrices = 0;
     for (const Access& access : report.accesses) {
       if (access.space != Space::global || access.buffer == "logsumexp") continue;

@@ -12,7 +12,7 @@ namespace tenfold::test {
 namespace {
 
 using kernels::hgemm;
-using kernels::kHgemmHopperRung;
+using kernels::kHgemmAllRungs;
 using kernels::kHgemmRungs;
 
 struct Size {
@@ -56,11 +56,11 @@ using HgemmTypes = testing::Types<__half, __nv_bfloat16>;
 TYPED_TEST_SUITE(Hgemm, HgemmTypes);
 
 TYPED_TEST(Hgemm, EveryRungMatchesFloat64) {
-  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
+  for (int rung = 0; rung < hgemm_rungs<TypeParam>(); ++rung) {
     for (const Size size : kSizes)
       this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), rung);
   }
-  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
+  skip_missing_rungs(hgemm_rungs<TypeParam>(), kHgemmRungs);
 }
 
 // Sums of thousands that end near 0, and a sum beyond what 11 bits hold: float32 must hold them until the end.
@@ -69,17 +69,17 @@ TYPED_TEST(Hgemm, SumsAreFloat32) {
   std::vector<float> a(kSize.m * kSize.k, 1), b(kSize.k * kSize.n, 1);
   for (size_t i = 0; i < a.size(); i += 2) a[i] = -1;
   a[1] = 0.5F;
-  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
+  for (int rung = 0; rung < hgemm_rungs<TypeParam>(); ++rung) {
     this->expect_product(kSize, a, b, rung);
     this->expect_product(kSize, std::vector<float>(a.size(), 1), b, rung);
   }
-  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
+  skip_missing_rungs(hgemm_rungs<TypeParam>(), kHgemmRungs);
 }
 
 // Views into larger tensors begin anywhere: packets must give way, and what lies around C must stay.
 TYPED_TEST(Hgemm, TakesPointersThatAreNotAlignedAndStaysInsideC) {
   constexpr Size kSize{72, 136, 40};
-  for (int rung = 0; rung < hgemm_rungs(); ++rung) {
+  for (int rung = 0; rung < hgemm_rungs<TypeParam>(); ++rung) {
     for (int shifted = 0; shifted < 3; ++shifted) {
       SCOPED_TRACE("rung " + std::to_string(rung) + ", shifted by one element: " + "abc"[shifted]);
       const int a_shift = shifted == 0, b_shift = shifted == 1, c_shift = shifted == 2;
@@ -102,7 +102,13 @@ TYPED_TEST(Hgemm, TakesPointersThatAreNotAlignedAndStaysInsideC) {
       for (size_t i = after.size() - kBehind; i < after.size(); ++i) ASSERT_TRUE(std::isnan(after[i])) << "behind C";
     }
   }
-  skip_missing_rungs(hgemm_rungs(), kHgemmRungs);
+  skip_missing_rungs(hgemm_rungs<TypeParam>(), kHgemmRungs);
+}
+
+TYPED_TEST(Hgemm, WithoutARungTheFastestOneRuns) {
+  constexpr Size kSize{72, 136, 40};
+  this->expect_product(kSize, normal_values(kSize.m * kSize.k, 5), normal_values(kSize.k * kSize.n, 6),
+                       kernels::kHgemmFastest);
 }
 
 TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
@@ -114,8 +120,8 @@ TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
   EXPECT_THROW(call(1, -1, 1, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 0, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, (int64_t{1} << 30) + 1, 0), std::invalid_argument);
-  EXPECT_THROW(call(1, 1, 1, -1), std::invalid_argument);
-  EXPECT_THROW(call(1, 1, 1, kHgemmHopperRung + 1), std::invalid_argument);
+  EXPECT_THROW(call(1, 1, 1, -2), std::invalid_argument);
+  EXPECT_THROW(call(1, 1, 1, kHgemmAllRungs), std::invalid_argument);
   try {
     call(1, 0, 1, 0);
     FAIL() << "n = 0 was taken";
@@ -127,14 +133,15 @@ TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
 
 #ifdef TENFOLD_TEST_ON_GPU
 
-TYPED_TEST(Hgemm, TheHopperRungMatchesFloat64) {
-  if (kernels::hgemm_rungs_here() <= kHgemmHopperRung) GTEST_SKIP() << "not a Hopper GPU";
-  for (const Size size : kSizes)
-    this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), kHgemmHopperRung);
+TYPED_TEST(Hgemm, HoppersRungsMatchFloat64) {
+  if (kernels::hgemm_rungs_here<TypeParam>() <= kHgemmRungs) GTEST_SKIP() << "not a Hopper GPU";
   // More tiles than multiprocessors, and more steps than stages.
   constexpr Size kLarge{2176, 4104, 520};
-  this->expect_product(kLarge, normal_values(kLarge.m * kLarge.k, 3), normal_values(kLarge.k * kLarge.n, 4),
-                       kHgemmHopperRung);
+  for (int rung = kHgemmRungs; rung < kHgemmAllRungs; ++rung) {
+    for (const Size size : kSizes)
+      this->expect_product(size, normal_values(size.m * size.k, 1), normal_values(size.k * size.n, 2), rung);
+    this->expect_product(kLarge, normal_values(kLarge.m * kLarge.k, 3), normal_values(kLarge.k * kLarge.n, 4), rung);
+  }
 }
 
 TYPED_TEST(Hgemm, MoreResultsThanAnIntCounts) {
@@ -146,7 +153,7 @@ TYPED_TEST(Hgemm, MoreResultsThanAnIntCounts) {
              b = this->template zeros<TypeParam>(kSize.k * kSize.n), c = this->template poisoned<TypeParam>(kResults);
   a.put((kSize.m - 1) * kSize.k, TypeParam(2.0F));
   b.put(kSize.n - 1, TypeParam(3.0F));
-  const int rungs = kernels::hgemm_rungs_here();
+  const int rungs = kernels::hgemm_rungs_here<TypeParam>();
   for (int rung = 0; rung < rungs; ++rung) {
     DeviceValues<TypeParam>::ok(cudaMemset(c.data(), 0xff, c.bytes()));
     hgemm(this->stream(), c.data(), a.data(), b.data(), kSize.m, kSize.n, kSize.k, rung);
@@ -161,9 +168,10 @@ TYPED_TEST(Hgemm, MoreResultsThanAnIntCounts) {
 
 #else
 
-TYPED_TEST(Hgemm, TheHopperRungSaysThatItCannotRunHere) {
+TYPED_TEST(Hgemm, HoppersRungsSayThatTheyCannotRunHere) {
   const auto c = this->template poisoned<TypeParam>(64, "c");
-  EXPECT_THROW(hgemm(this->stream(), c.data(), c.data(), c.data(), 8, 8, 8, kHgemmHopperRung), std::runtime_error);
+  for (int rung = kHgemmRungs; rung < kHgemmAllRungs; ++rung)
+    EXPECT_THROW(hgemm(this->stream(), c.data(), c.data(), c.data(), 8, 8, 8, rung), std::runtime_error);
   EXPECT_TRUE(std::isnan(widened(c.host())[0])) << "something ran";
 }
 

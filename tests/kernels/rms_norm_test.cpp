@@ -32,8 +32,8 @@ class RmsNorm : public KernelTest {
   }
 
   /// The gradients, twice, checked against float64 and against each other; `skip` values lie before each array.
-  void expect_backward(int64_t rows, int64_t columns, int64_t skip = 0) {
-    const std::string what = text_of_case(rows, columns, 0) + " skip " + std::to_string(skip);
+  void expect_backward(int64_t rows, int64_t columns, int rung, int64_t skip = 0) {
+    const std::string what = text_of_case(rows, columns, rung) + " skip " + std::to_string(skip);
     const Values<T> in(scaled_values(rows * columns, 162, 2, 1)), g(normal_values(rows * columns, 163)),
         weight(normal_values(columns, 164));
     const auto forward = kernels::rms_norm_reference(in.wide, weight.wide, rows, columns, kEpsilon, rounding_of<T>());
@@ -52,7 +52,7 @@ class RmsNorm : public KernelTest {
           this->template poisoned<float>(kernels::rms_norm_workspace_bytes(rows, columns) / 4, "workspace");
       kernels::rms_norm_backward(this->stream(), grad_in.data() + skip, grad_weight.data(), workspace.data(),
                                  grad_out.data() + skip, x.data() + skip, rstd_in.data(), w.data() + skip, rows,
-                                 columns);
+                                 columns, rung);
       this->expect_clean();
       auto result = grad_in.host();
       result.erase(result.begin(), result.begin() + skip);
@@ -86,11 +86,11 @@ TYPED_TEST(RmsNorm, TheMeanCountsAndZerosStayZero) {  // unlike layer normalisat
 }
 
 TYPED_TEST(RmsNorm, BackwardMatchesFloat64AndRepeatsItsBits) {
-  for (const auto& [rows, columns] : kShapes) this->expect_backward(rows, columns);
-  this->expect_backward(300, 40);   // several parts of the rows
-  this->expect_backward(4200, 3);   // as many as there can be
-  this->expect_backward(70, 264);   // more than one tile of packets, the last partial
-  this->expect_backward(5, 64, 1);  // arrays that begin between packets
+  for (int rung = 0; rung < kernels::kNormBackwardRungs; ++rung) {
+    for (const auto& [rows, columns] : kShapes) this->expect_backward(rows, columns, rung);
+    for (const auto& [rows, columns, skip] : kNormBackwardShapes) this->expect_backward(rows, columns, rung, skip);
+  }
+  this->expect_backward(8500, 3, 1);  // as many parts as there can be, and rows left for a second round
 }
 
 TEST(RmsNormReference, BackwardIsTheSlopeOfForward) {
@@ -143,7 +143,7 @@ TEST_F(RmsNormOfFloat, RefusesWhatCannotBe) {
 #ifdef TENFOLD_COUNTED
 
 TEST_F(RmsNormOfFloat, EachRungAsksForLess) {
-  const int64_t rows = 32, columns = 256, bytes = rows * columns * 4;
+  const int64_t rows = 32, columns = 1024, bytes = rows * columns * 4;
   const auto x = copied(normal_values(rows * columns, 172)), w = copied(normal_values(columns, 173), "weight");
   const auto out = poisoned<float>(rows * columns), rstd = poisoned<float>(rows, "rstd");
   const double sectors[] = {32, 4, 16};  // 16 sectors: 32 lanes with 16 bytes each

@@ -134,4 +134,19 @@ inline int worst_ways(const simt::Report& report) {
 
 #endif
 
+/// What the norms' backward pass has ways of its own for; `skip` values lie before each array, so that it begins
+/// between packets.
+struct NormBackwardShape {
+  int64_t rows, columns, skip;
+};
+inline constexpr NormBackwardShape kNormBackwardShapes[] = {
+    {300, 40, 0},   // several parts of the rows
+    {70, 264, 0},   // more than one tile of packets, the last partial
+    {37, 768, 0},   // four rows of threads side by side, the last of them without a row
+    {5, 1600, 0},   // two
+    {3, 8192, 0},   // the widest row that is held
+    {2, 8200, 0},   // wider
+    {5, 64, 1},     // single values
+    {2, 4095, 1}};  // the widest row of them that is held
+
 }  // namespace tenfold::test

@@ -16,7 +16,10 @@ namespace tenfold::test {
 
 #ifdef TENFOLD_TEST_ON_GPU
 
-inline int hgemm_rungs() { return std::min(kernels::hgemm_rungs_here(), kernels::kHgemmRungs); }
+template <class T>
+int hgemm_rungs() {
+  return std::min(kernels::hgemm_rungs_here<T>(), kernels::kHgemmRungs);
+}
 template <class T>
 int attention_rungs() {
   return kernels::flash_attention_rungs_here<T>();
@@ -33,7 +36,10 @@ inline void skip_missing_rungs(int here, int all) {
 
 #else
 
-inline int hgemm_rungs() { return kernels::kHgemmRungs; }
+template <class T>
+int hgemm_rungs() {
+  return kernels::kHgemmRungs;
+}
 template <class T>
 int attention_rungs() {
   return kernels::kFlashAttentionRungs<T>;

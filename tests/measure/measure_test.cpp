@@ -253,6 +253,30 @@ TEST(Counted, BytesOfRegions) {
   EXPECT_THROW(counted.region("nowhere"), std::invalid_argument);
 }
 
+// As c10d does it: the region of a collective begins where it is asked for and ends on a thread of the transport.
+TEST(Counted, ACollectivesOwnRegionIsNotOneOfTheStep) {
+  std::vector<torch::Tensor> kept;
+  const auto counted = tenfold::count_step(torch::kCPU, [&] {
+    return tenfold::Step{1, tenfold::Parameters(), [&] {
+                           auto collective = std::make_shared<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+                           if (collective->isActive()) {
+                             collective->_setAsync();
+                             collective->before("all_reduce");
+                           }
+                           {
+                             RECORD_USER_SCOPE("keeps");
+                             std::thread([&] { collective->end(); }).join();
+                             kept.assign(1, torch::ones({1 << 18}));  // 1 MiB
+                           }
+                           kept.clear();
+                           return torch::zeros({});
+                         }};
+  });
+  EXPECT_FALSE(counted.regions.contains("all_reduce"));
+  EXPECT_EQ(counted.region("keeps").calls, 1);
+  EXPECT_NEAR(counted.region("keeps").retained_bytes, kMiB, 1 << 13);
+}
+
 TEST(Counted, OperationsOfRegions) {
   const auto counted = tenfold::count_step(torch::kCPU, known_step);
   EXPECT_EQ(counted.region("product").flops, 2.0 * 64 * 32 * 16);

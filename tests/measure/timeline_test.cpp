@@ -2,6 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
@@ -70,6 +76,45 @@ TEST(Timeline, GradientsAndWhatStaysAreToldApart) {
     if (timeline.region[i] == "optimizer") EXPECT_EQ(gradients[i], 4 * kMiB);
     EXPECT_LE(*timeline.states + gradients[i], timeline.bytes[i] + kRounding);
   }
+}
+
+// A step waits for a collective's result; the collective's own region ends a little later, on the transport's thread.
+TEST(Timeline, ARegionMayEndOnAnotherThreadAfterTheStep) {
+  std::mutex mutex;
+  std::condition_variable ready;
+  std::deque<std::shared_ptr<at::RecordFunction>> ended;  // an empty one says that no more come
+  std::thread transport([&] {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      ready.wait(lock, [&] { return !ended.empty(); });
+      const auto collective = ended.front();
+      ended.pop_front();
+      lock.unlock();
+      if (!collective) return;
+      collective->end();
+    }
+  });
+  const auto hand_over = [&](std::shared_ptr<at::RecordFunction> collective) {
+    const std::scoped_lock lock(mutex);
+    ended.push_back(std::move(collective));
+    ready.notify_one();
+  };
+  const tenfold::CountCpuMemory counting;
+  const tenfold::Step step{.items = 1, .update = [&] {
+                             auto collective = std::make_shared<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+                             if (collective->isActive()) {
+                               collective->_setAsync();
+                               collective->before("all_reduce");
+                             }
+                             hand_over(std::move(collective));
+                             return torch::zeros({});
+                           }};
+  for (int i = 0; i < 20000; ++i) {
+    const tenfold::Timeline timeline = tenfold::memory_timeline(torch::kCPU, step, 0);
+    ASSERT_EQ(std::count(timeline.region.begin(), timeline.region.end(), "all_reduce"), 0);
+  }
+  hand_over(nullptr);
+  transport.join();
 }
 
 TEST(Timeline, RegionsComeInTheirOrder) {

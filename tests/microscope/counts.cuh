@@ -61,6 +61,12 @@ static __global__ void as_ldg(float4* out, const float4* in, int64_t) {
 static __global__ void as_double(double* out, const double* in, int64_t) {
   out[threadIdx.x] = in[threadIdx.x];  // @double
 }
+struct ThreeFloats {
+  float a, b, c;
+};
+static __global__ void as_three_floats(ThreeFloats* out, const ThreeFloats* in, int64_t) {
+  out[threadIdx.x] = in[threadIdx.x];  // @three_floats
+}
 
 /// Writes 1024 floats of shared memory side by side and reads with a stride of n.
 static __global__ void shared_strided(float* out, const float*, int64_t n) {

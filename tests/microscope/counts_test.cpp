@@ -155,6 +155,19 @@ TEST_F(Counts, EveryWidthIsOneAccess) {
   expect_clean();
 }
 
+// A structure is aligned as its widest member: twelve bytes are three words also where they begin at a multiple of 8.
+TEST_F(Counts, AStructOfThreeFloatsIsThreeWords) {
+  run_kernel(&device_, "as_three_floats", {}, out_.data(), in_.data());
+  for (const Access& access : device_.report().accesses) {
+    EXPECT_EQ(access.bytes, 4);
+    EXPECT_EQ(access.requests, 3);
+    EXPECT_EQ(access.sectors, 3 * 12);
+  }
+  EXPECT_EQ(device_.report().accesses.size(), 2U);
+  for (int64_t i = 0; i < 96; ++i) EXPECT_EQ(out_[i], in_[i]);
+  expect_clean();
+}
+
 TEST_F(Counts, BankConflicts) {
   struct Expected {
     int64_t stride;

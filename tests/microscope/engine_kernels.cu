@@ -50,9 +50,10 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"ragged_loop", ragged_loop}, Named{"two_buffers", two_buffers}, Named{"as_float2", as_float2},
       Named{"as_float4", as_float4}, Named{"as_half", as_half}, Named{"as_eight_halves", as_eight_halves},
       Named{"as_bfloat16", as_bfloat16}, Named{"as_ldg", as_ldg}, Named{"as_double", as_double},
-      Named{"shared_strided", shared_strided}, Named{"shared_wide", shared_wide},
-      Named{"shared_float4_column", shared_float4_column}, Named{"shared_half", shared_half},
-      Named{"count_atomics", count_atomics}, Named{"far_end", far_end}, Named{"unique", unique},
+      Named{"as_three_floats", as_three_floats}, Named{"shared_strided", shared_strided},
+      Named{"shared_wide", shared_wide}, Named{"shared_float4_column", shared_float4_column},
+      Named{"shared_half", shared_half}, Named{"count_atomics", count_atomics}, Named{"far_end", far_end},
+      Named{"unique", unique},
       // faults.cuh
       Named{"missing_barrier", missing_barrier}, Named{"with_barrier", with_barrier},
       Named{"missing_second_barrier", missing_second_barrier}, Named{"double_buffer", double_buffer},

@@ -9,16 +9,14 @@ using kernels::cp_async;
 using kernels::cp_async_commit;
 using kernels::cp_async_wait;
 
-// --- registers
-// ---------------------------------------------------------------------------------------------------------
+// --- registers -------------------------------------------------------------------------------------------------------
 /// out[i] has the bits of elements 2i and 2i + 1.
 template <class T>
 static __global__ void register_of_two(float* out, const float* in, int64_t) {
   out[threadIdx.x] = __uint_as_float(kernels::register_of<T>(in[2 * threadIdx.x], in[2 * threadIdx.x + 1]));
 }
 
-// --- mma
-// ---------------------------------------------------------------------------------------------------------------
+// --- mma -------------------------------------------------------------------------------------------------------------
 /// Two neighbours of a row, or with `step` of a column, in one register.
 template <class T>
 __device__ inline uint32_t two(const T* first, int step = 1) {
@@ -100,8 +98,7 @@ static __global__ void mma_in_branches(float* out, const float*, int64_t) {
   out[threadIdx.x] = d[0];
 }
 
-// --- ldmatrix
-// ----------------------------------------------------------------------------------------------------------
+// --- ldmatrix --------------------------------------------------------------------------------------------------------
 /// 32 rows of 8 elements in scattered places; out[4 * lane + m] are the registers. n: 0 x4, 1 x4.trans, 2 x2, 3
 /// x2.trans.
 static __global__ void ldmatrix_registers(uint32_t* out, const uint16_t* in, int64_t n) {
@@ -166,8 +163,7 @@ static __global__ void ldmatrix_global(uint32_t* out, const uint16_t* in, int64_
   out[threadIdx.x] = registers[0];
 }
 
-// --- cp.async
-// ----------------------------------------------------------------------------------------------------------
+// --- cp.async --------------------------------------------------------------------------------------------------------
 /// Turns 128 values around by way of shared memory. What is missing, by n: 0 nothing, 1 the wait, 2 the barrier, 3 the
 /// commit.
 static __global__ void copy_reverse(float* out, const float* in, int64_t n) {

@@ -126,13 +126,35 @@ std::vector<Result> under_a_roof() {
   return {counted, noted};
 }
 
+CaseResult surveyed() {
+  CaseResult survey;
+  survey.name = "waiting", survey.kind = "survey";
+  VariantResult never, always;
+  never.name = "never", always.name = "always";
+  never.notes = {{"waits", {0, "a step"}}};
+  always.notes = {{"waits", {3, "a step"}}, {"batch 1", {20, "images/s"}}, {"batch 2", {40, "images/s"}}};
+  survey.variants = {never, always};
+  return survey;
+}
+
 std::vector<Figure> all_figures() {
   return {*memory_figure(remembered()),
           *memory_figure(told_apart()),
           *split_figure(remembered()),
           *ratio_figure(remembered()),
           *sweep_figure(swept({0.7, 0.9, 1.2, 1.5}).cases),
+          *notes_figure(surveyed(), "waits"),
           *roofline_figure(under_a_roof(), "02_roofline")};
+}
+
+TEST(FigureSpecs, NotesAreBarsOfLooksOrOfOneLook) {
+  const Figure waits = *notes_figure(surveyed(), "waits");
+  EXPECT_EQ(waits.alt, "waits (a step) in survey waiting: never 0; always 3");
+  ASSERT_EQ(rows_with(waits.spec, "x2").size(), 2);
+  EXPECT_EQ(rows_with(waits.spec, "x2")[1]["x2"], 3);
+  const Figure look = *notes_figure(surveyed(), "always");
+  EXPECT_EQ(look.alt, "always (images/s) in survey waiting: batch 1 20; batch 2 40") << "the unit that most have";
+  EXPECT_FALSE(notes_figure(surveyed(), "nothing"));
 }
 
 TEST(FigureSpecs, EveryColourIsSeenOnBothPages) {
@@ -397,6 +419,8 @@ TEST_F(FigureOnPage, AMarkerThatMeansNothingIsRefused) {
                                        {"", "figure needs a kind"},
                                        {"split nowhere", "has no case 'nowhere'"},
                                        {"memory R2 batch=4 | magic", "has no technique 'magic'"},
+                                       {"notes", "notes needs a survey"},
+                                       {"notes R2 batch=4 | magic", "has no look and no note 'magic'"},
                                        {"sweep", "sweep needs a setting"}}) {
     marker(arguments);
     EXPECT_TRUE(has(complaint(), why)) << arguments << ": " << complaint();

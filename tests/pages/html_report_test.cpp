@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "common/base/text.h"
 #include "common/pages/headlines.h"
+#include "common/pages/prediction_errors.h"
 #include "common/pages/svg.h"
 
 #include "tests/support/sample.h"
@@ -291,6 +293,33 @@ TEST(Headlines, OneForEachLessonAndTheSurprisesInEightyColumns) {
     from = end + 1;
   }
   EXPECT_EQ(format_headlines({}), "");
+}
+
+TEST(PredictionErrors, HalfAndTwiceAsFastAreEquallyFarOff) {
+  Result result = sample_result();
+  CaseResult& c = result.cases[0];
+  const Verdict one = c.verdicts.at(0);
+  c.verdicts.assign(4, one);
+  for (Verdict& verdict : c.verdicts) verdict.prediction_error.clear();
+  c.verdicts[0].prediction_error = {{"speed", std::log(1.10)}, {"peak", -0.01}};
+  c.verdicts[1].prediction_error = {{"speed", std::log(0.5)}};
+  c.verdicts[2].prediction_error = {{"speed", std::log(1.02)}};
+  const std::vector<PredictionErrors> errors = prediction_errors({result});
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0].count, 3u);
+  EXPECT_NEAR(errors[0].median, 0.10, 1e-12);
+  EXPECT_NEAR(errors[0].worst, -0.5, 1e-12) << "half as fast is 100 % off, more than 10 %";
+  EXPECT_EQ(errors[0].off, 1u);
+  EXPECT_EQ(errors[1].count, 1u);
+  EXPECT_NEAR(errors[1].median, 0.01, 1e-12);
+  const std::string text = format_headlines({result});
+  EXPECT_NE(text.find("speed: 3 predicted, half within 10 %, 1 off by more than 25 %; worst -50 %"), std::string::npos)
+      << text;
+  EXPECT_NE(html_report({result}).find("Predictions of peak memory<b>half within 1.0 %"), std::string::npos);
+  c.verdicts.assign(1, one);
+  c.verdicts[0].prediction_error.clear();
+  EXPECT_TRUE(prediction_errors({result}).empty());
+  EXPECT_EQ(format_headlines({result}).find("Predictions"), std::string::npos);
 }
 
 TEST(HtmlReport, ASurveyHasNoVerdicts) {

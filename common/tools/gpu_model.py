@@ -1,0 +1,233 @@
+"""How long a GPU takes for a kernel at the least, and what holds it up: a bound for each resource, the longest of them counts.
+
+What goes in: what the microscope counted of some blocks (kernel_counts), how often each basic block of the machine code runs
+(machine_code.solve), registers and shared memory (ptxas), and what is published of the GPU. No number is fitted to a kernel.
+"""
+
+import collections
+import dataclasses
+import math
+import re
+
+ARITHMETIC_CLOCKS = 4  # from one arithmetic instruction to the next that needs it: Jia et al., arXiv:1804.06826, table 4.1
+SCHEDULERS = 4  # of an SM; each issues one instruction of a warp in a clock
+# Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide. Arithmetic on floats
+# follows from the GPU's rate.
+PIPES = {
+    "special": (16, {"MUFU", "F2F", "F2I", "I2F", "FRND", "POPC"}),
+    "integers": (64, {"IMAD", "IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "LEA.HI", "F2FP", "VIADD"}),
+    "shuffles": (32, {"SHFL"}),
+}
+FLOATS = {"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FADD2", "FFMA2"}
+MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
+WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
+                  "WARPSYNC", "MEMBAR", "ERRBAR", "CCTL", "ISETP", "FSETP", "PLOP3", "VOTEU", "UISETP"}
+VARIABLE = {"MUFU", "SHFL", "F2F", "F2I", "I2F", "HMMA", "VOTE", "S2R", "POPC"}  # take as long as shared memory, about
+
+
+@dataclasses.dataclass
+class Occupancy:
+    blocks: int  # of an SM
+    limit: str  # what allows no more
+
+
+def occupancy(gpu, threads, registers, shared):
+    """CUDA's own rule (cuda_occupancy.h): registers go to warps in 256s, shared memory to blocks with 1 KiB of the system's own from 8.0
+    on, in 128s (256s before)."""
+    warps = math.ceil(threads / 32)
+    of_warp = math.ceil(registers * 32 / 256) * 256
+    old = gpu["capability"].startswith("7.")
+    unit, own = (256, 0) if old else (128, 1024)
+    of_block = math.ceil((shared + own) / unit) * unit
+    limits = {
+        "threads": gpu["most_threads"] // (warps * 32),
+        "blocks": gpu["most_blocks"],
+        "registers": 65536 // of_warp // warps if of_warp else 1 << 30,
+        "shared memory": gpu["shared_bytes"] // of_block if of_block else 1 << 30,
+    }
+    limit = min(limits, key=lambda name: limits[name])
+    return Occupancy(limits[limit], limit)
+
+
+def registers_of(text):
+    """Numbers of the 32-bit registers that an operand names; .64 names two."""
+    found = []
+    for number, wide in re.findall(r"\bR(\d+)(\.64)?", text):
+        found += [int(number)] + ([int(number) + 1] if wide else [])
+    return found
+
+
+def dataflow(instruction):
+    """(registers written, registers read) of one instruction."""
+    operands = [part.strip() for part in instruction.operands.split(",")]
+    name, kind = instruction.name, instruction.kind
+    if kind in WRITES_NOTHING:
+        return [], registers_of(instruction.operands)
+    at = next((i for i, part in enumerate(operands) if re.match(r"R\d+", part)), None)
+    if at is None:
+        return [], registers_of(instruction.operands)
+    first = registers_of(operands[at])[0]
+    many = 1
+    if kind in ("LDG", "LD", "LDS", "LDL"):
+        many = max(1, instruction.width // 4)
+    elif kind == "LDSM":
+        many = int(name.rsplit(".", 1)[1]) if name.rsplit(".", 1)[1].isdigit() else 4
+    elif ".WIDE" in name:
+        many = 2
+    read = []
+    for i, part in enumerate(operands):
+        if i == at:
+            continue
+        of_part = registers_of(part)
+        if kind == "HMMA" and of_part:
+            wide = {at + 1: 4 if "16816" in name or "1688.F32.TF32" in name else 2, at + 2: 2 if "16816" in name else 1, at + 3: 4}.get(i, 1)
+            of_part = [of_part[0] + j for j in range(wide)]
+        read += of_part
+    if kind == "HMMA":
+        many = 4 if ".F32" in name else 2
+    return [first + j for j in range(many)], read
+
+
+class Warp:
+    """One warp by itself: each instruction waits for its operands, so that loads that need nothing of each other overlap."""
+
+    def __init__(self, gpu, load_latency):
+        self.gpu, self.load_latency = gpu, load_latency
+        self.clock, self.ready, self.copies = 0, {}, 0
+
+    def run(self, block):
+        for instruction in block.instructions:
+            kind = instruction.kind
+            written, read = dataflow(instruction)
+            at = max([self.clock + 1] + [self.ready.get(register, 0) for register in read + written])
+            if kind in ("LDGDEPBAR", "DEPBAR"):
+                at = max(at, self.copies)
+            self.clock = at
+            latency = self.latency(kind)
+            if kind == "LDGSTS":
+                self.copies = at + self.load_latency
+            for register in written:
+                self.ready[register] = at + latency
+
+    def latency(self, kind):
+        if kind in ("LDG", "LD", "ATOMG", "ATOM"):
+            return self.load_latency
+        if kind in MEMORY or kind in VARIABLE:
+            return self.gpu["shared_latency"]
+        return ARITHMETIC_CLOCKS
+
+
+def clocks_of_warp(blocks, executions, gpu, load_latency):
+    """Of a warp by itself. Each block is run behind the one that most often comes before it: itself in a loop of one block."""
+    before = {}
+    for i, block in enumerate(blocks):
+        for to in set(block.to):
+            if executions[i] > 0 and (to not in before or min(executions[i], executions[to]) >= min(executions[before[to]], executions[to])):
+                if to != i and to in before and before[to] == to:
+                    continue  # a loop of one block follows itself
+                before[to] = i
+    total = 0
+    for i, block in enumerate(blocks):
+        if executions[i] <= 0:
+            continue
+        warp = Warp(gpu, load_latency)
+        if i in before:
+            warp.run(blocks[before[i]])
+        began = warp.clock
+        warp.run(block)
+        total += executions[i] * (warp.clock - began)
+    return total
+
+
+def reads_by_level(counts, gpu, resident):
+    """Sectors that one block reads from L1, L2 and DRAM. A block has its share of the caches: what the others touch in between is as
+    much again for each."""
+    shared = resident * (counts["shared_bytes"] + counts["static_shared_bytes"] + 1024)
+    l1 = max(0, gpu["l1_bytes"] - shared) / resident
+    l2 = gpu["l2_bytes"] / (resident * gpu["sms"])
+    first = sum(touches["first_reads"] for touches in counts["touches"].values())
+    levels = collections.Counter()
+    for distance, sectors in counts["reads_again"]:
+        levels["L1" if distance <= l1 else "L2" if distance <= l2 else "DRAM"] += sectors
+    return first / counts["blocks"], {level: sectors / counts["blocks"] for level, sectors in levels.items()}
+
+
+@dataclasses.dataclass
+class Launch:
+    """One kernel's launches at a shape, on one GPU."""
+    symbol: str
+    bounds: dict  # {resource: seconds}
+    least_seconds: float  # that DRAM's bytes alone take, each read once
+    occupancy: Occupancy
+    registers: int
+    instructions: float  # of a block
+    grid: int  # blocks of all launches
+    dram_bytes: float
+
+    @property
+    def bound(self):
+        return max(self.bounds, key=lambda name: self.bounds[name])
+
+    @property
+    def seconds(self):
+        return self.bounds[self.bound]
+
+
+class DoesNotFit(Exception):
+    """The launcher would take another kernel there."""
+
+
+def launch_on(gpu, counts, blocks, executions, registers):
+    grid, ran = counts["grid_blocks"], counts["blocks"]
+    warps = counts["threads_of_block"] / 32
+    here = occupancy(gpu, counts["threads_of_block"], registers, counts["shared_bytes"] + counts["static_shared_bytes"])
+    if here.blocks < 1:
+        raise DoesNotFit(f"no room for a block of {counts['symbol']} on an SM: {here.limit}")
+    resident = max(1, min(here.blocks, math.ceil(grid / counts["launches"] / gpu["sms"])))
+    clock, sms = gpu["clock_hz"], gpu["sms"]
+    # Every SM gets whole blocks: the last round may leave most of them idle.
+    of_sm = counts["launches"] * math.ceil(grid / counts["launches"] / sms)
+
+    issued = collections.Counter()
+    for block, times in zip(blocks, executions):
+        for instruction in block.instructions:
+            issued[instruction.kind] += times
+    instructions = sum(issued.values()) * warps  # of a block
+    first, again = reads_by_level(counts, gpu, resident)
+    stores = sum(touches["stores"] for touches in counts["touches"].values()) / ran
+    reads = first + sum(again.values())
+
+    bounds = {"issue": of_sm * instructions / SCHEDULERS / clock}
+    floats = gpu["flops_per_s"] / 2 / sms / clock
+    bounds["FP32"] = of_sm * warps * sum(issued[kind] for kind in FLOATS) * 32 / floats / clock
+    for name, (threads, kinds) in PIPES.items():
+        bounds[name] = of_sm * warps * sum(issued[kind] for kind in kinds) * 32 / threads / clock
+    tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
+    bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
+    # Global loads pass the same way as shared ones: a line of 128 bytes, or 128 bytes of lanes, in a clock.
+    shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
+    lines = max(counts["lines_touched"], sum(access["sectors"] for access in counts["accesses"] if access["space"] == "global"
+                                              and access["kind"] == "load") / 4)
+    bounds["L1/shared"] = of_sm * (shared + lines + stores * ran / 4) / ran / gpu["wavefronts_per_clock"] / clock
+    beyond_l1 = first + again.get("L2", 0) + again.get("DRAM", 0) + stores
+    if gpu["l2_bytes_per_s"] > 0:
+        bounds["L2"] = grid * beyond_l1 * 32 / gpu["l2_bytes_per_s"]
+    dram = least = 0
+    for touches in counts["touches"].values():
+        for sectors in (touches["first_reads"], touches["written"]):
+            least += min(touches["bytes"], sectors * 32 / ran * grid)
+    dram = least + grid * again.get("DRAM", 0) * 32
+    bounds["DRAM"] = dram / gpu["dram_bytes_per_s"]
+    # A warp by itself: loads that nothing overlaps with. The mean latency of the kernel's loads.
+    latency = gpu["l1_latency"] if reads == 0 else (again.get("L1", 0) * gpu["l1_latency"] + again.get("L2", 0) * gpu["l2_latency"] +
+                                                    (first + again.get("DRAM", 0)) * gpu["dram_latency"]) / reads
+    alone = clocks_of_warp(blocks, executions, gpu, latency)
+    rounds = counts["launches"] * math.ceil(grid / counts["launches"] / (sms * resident))
+    bounds["latency"] = rounds * alone / clock
+    return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram)
+
+
+def flops_of(instruction):
+    if instruction.kind != "HMMA":
+        return 0
+    return 2 * 16 * 8 * (16 if "16816" in instruction.name else 8)

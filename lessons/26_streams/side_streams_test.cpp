@@ -1,0 +1,105 @@
+// The order that fork_join() promises, on threads: work that meets, fails, or must not have begun.
+#include "side_streams.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/support/support.h"
+
+namespace {
+
+using tenfold::fork_join;
+using tenfold::SideThreads;
+using namespace std::chrono_literals;
+
+TEST(ForkJoin, DoesEveryBranchOnceOnItsStream) {
+  for (const size_t sides : {0U, 1U, 3U}) {
+    SideThreads streams(sides);
+    std::array<std::atomic<int>, 7> times{};
+    std::array<std::thread::id, 7> threads;
+    fork_join(streams, times.size(), [&](size_t i) {
+      ++times[i];
+      threads[i] = std::this_thread::get_id();
+    });
+    for (size_t i = 0; i < times.size(); ++i) {
+      EXPECT_EQ(times[i], 1) << "branch " << i << " with " << sides << " side streams";
+      EXPECT_EQ(threads[i], threads[i % (sides + 1)]) << "branch " << i;
+    }
+    EXPECT_EQ(threads[0], std::this_thread::get_id());
+    EXPECT_EQ(std::set(threads.begin(), threads.end()).size(), sides + 1);
+  }
+}
+
+// Each waits until the other has begun: one after the other neither would see it.
+TEST(ForkJoin, BranchesRunAtTheSameTime) {
+  SideThreads streams(1);
+  std::array<std::promise<void>, 2> begun;
+  std::array<bool, 2> met{};
+  fork_join(streams, 2, [&](size_t i) {
+    begun[i].set_value();
+    met[i] = begun[1 - i].get_future().wait_for(5s) == std::future_status::ready;
+  });
+  EXPECT_TRUE(met[0] && met[1]);
+}
+
+TEST(ForkJoin, TheCallerFindsAllBranchesDone) {
+  SideThreads streams(3);
+  for (int round = 0; round < 20; ++round) {
+    std::array<int, 8> written{};  // not atomic: ThreadSanitizer sees a join that does not wait
+    fork_join(streams, written.size(), [&](size_t i) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
+      written[i] = round + 1;
+    });
+    for (const int value : written) EXPECT_EQ(value, round + 1);
+  }
+}
+
+TEST(ForkJoin, AnErrorIsThrownOnAfterAllBranches) {
+  for (const size_t failing : {0U, 1U}) {
+    SideThreads streams(2);
+    std::atomic<int> done = 0;
+    const auto all = [&] {
+      fork_join(streams, 3, [&](size_t i) {
+        if (i == failing) throw std::runtime_error("branch " + std::to_string(i));
+        std::this_thread::sleep_for(20ms);
+        ++done;
+      });
+    };
+    EXPECT_EQ(tenfold::test::message_of<std::runtime_error>(all), "branch " + std::to_string(failing));
+    EXPECT_EQ(done, 2) << "branches that use the caller's variables have ended";
+  }
+}
+
+TEST(SideThreads, HoldTheirWorkUntilTheyAreLetGo) {
+  SideThreads streams(2);
+  std::atomic<int> begun = 0;
+  streams.hold();
+  for (size_t i = 0; i < 2; ++i) streams.run(i, [&] { ++begun; });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(begun, 0);
+  streams.let_go();
+  for (size_t i = 0; i < 2; ++i) streams.caller_waits(i);
+  EXPECT_EQ(begun, 2);
+}
+
+TEST(SideThreads, HaveTheCallersIntraOpThreads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  SideThreads streams(1);
+  int inside = 0;
+  streams.run(0, [&] { inside = at::get_num_threads(); });
+  streams.caller_waits(0);
+  EXPECT_EQ(inside, 1);
+  at::set_num_threads(before);
+}
+
+TEST(SideStreams, AreRefusedWhereThereAreNone) { EXPECT_THROW(tenfold::side_streams(torch::kMeta, 1), c10::Error); }
+
+}  // namespace

@@ -1,0 +1,121 @@
+// Lesson 90 - Tenfold
+// Ten times faster, by six ways and four more: what does each bring, in this order, and on top of all others?
+// Read levers.h first: the order. trainer.h is the training loop with all levers in it; pictures.h and texts.h are the
+// two pipelines.
+#include "common/harness/lesson.h"
+#include "levers.h"
+#include "pictures.h"
+#include "prediction.h"
+#include "texts.h"
+#include "to_the_end.h"
+
+namespace {
+using namespace tenfold;
+
+/// One step of the pipeline that the case names. `last` is the lever that a variant is about.
+Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
+  const bool pictures = trial.get(kData) == "pictures";
+  if (trial.get(kOneGpu) != 0 && !trial.device.is_cuda())
+    trial.skip("needs a CUDA device: without one two ranks are two cores");
+  if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
+  if (last != nullptr && last->why_no_texts != nullptr && !pictures) trial.skip(last->why_no_texts);
+  if (last != nullptr && last->pulled == &Levers::ranks && !trial.group) trial.skip("needs two ranks");
+  return pictures ? picture_step(trial, levers) : text_step(trial, levers);
+}
+
+/// As it is written first: loaded in the loop, one process, 32 bits, validated as it is trained.
+Step naive(const Trial& trial) { return step_with(trial, {}, nullptr); }
+
+/// An update's: the graph of validation is smaller, and made after the update's is freed.
+int64_t most_bytes(const Trial& trial) {
+  if (trial.get(kData) == "pictures")
+    return step_peak_bytes(picture_model(trial.size), trial.get(kBatch), trial.device);
+  GptOptions options = gpt_options(trial.size);
+  options.batch = trial.get(kBatch);
+  return step_peak_bytes(options);
+}
+
+/// The trap: a script's batch size is that of one process, and with two ranks an update sees twice as many images. More
+/// images a second, and another training.
+Step batch_each(const Trial& trial) {
+  if (trial.get(kData) != "pictures") trial.skip("as in case convnet");
+  Levers levers = stack_of(2);
+  levers.batch_each = true;
+  return picture_step(trial, levers);
+}
+
+/// The levers one on top of the other, "+ workers" to "+ no waiting"; then all of them but one.
+std::vector<Variant> all_stacks() {
+  const Agreement order = Agreement::within(1e-4, "sums in another order");
+  const Agreement bits = Agreement::within(8e-3, "products of numbers with 8 bits");
+  std::vector<Variant> stacks;
+  const auto add = [&](const std::string& name, const Levers& levers, const Lever& lever) {
+    stacks.push_back({name, [levers, &lever](const Trial& trial) { return step_with(trial, levers, &lever); },
+                      by_parts(levers), levers.sixteen_bits ? bits : order});
+  };
+  for (size_t i = 0; i < kLevers.size(); ++i) add(std::string("+ ") + kLevers[i].name, stack_of(i + 1), kLevers[i]);
+  for (size_t i = 0; i + 1 < kLevers.size(); ++i) {
+    if (kLevers[i].pulled != nullptr) add(std::string("all but ") + kLevers[i].name, all_but(kLevers[i]), kLevers[i]);
+  }
+  stacks.push_back({"ranks, a batch each", batch_each});
+  return stacks;
+}
+
+/// What each lever brings depends on the machine; but files that must be decoded are loaded better by threads.
+std::vector<Expectation> expected_of_pictures() {
+  std::vector<Expectation> expected;
+  for (const Variant& stack : all_stacks()) expected.push_back({stack.name, {}});
+  expected.front().expect = expect::FASTER;
+  expected.back().expect = expect::TRAP;
+  return expected;
+}
+
+/// What a single process can pull.
+Levers all_alone() {
+  Levers levers = stack_of(kLevers.size());
+  levers.ranks = false;
+  return levers;
+}
+
+std::vector<Run> runs_of(Learned (*train)(const Trial&, const Way&)) {
+  const auto run = [train](const Way& way) { return [train, way](const Trial& trial) { return train(trial, way); }; };
+  return {{"naive", run({})},
+          {"16 bits", run({.levers = {.sixteen_bits = true}}), expect::Quality::not_worse},
+          {"early stopping", run({.stops = true}), expect::Quality::not_worse},
+          {"all, one process", run({.levers = all_alone(), .stops = true}), expect::Quality::not_worse}};
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tenfold::expect;
+  const Metric unseen{.name = "loss on unseen data", .margin = 0.05, .relative = true};
+  return run(argc, argv,
+             {.title = "Tenfold",
+              .question = "Ten times faster, by six ways and four more: what does each bring?",
+              .workload = "convnet",
+              .settings = {kData, kBatch, kWorkers, kValidated, kOneGpu, kUpdates, kPatience},
+              .baseline = {"naive", naive},
+              .most_bytes = most_bytes,
+              .techniques = all_stacks(),
+              .cases = {{.name = "convnet",
+                         .settings = {kData("pictures")},
+                         .expected = expected_of_pictures(),
+                         .mesh = {{"dp", 2}}},
+                        {.name = "gpt",
+                         .settings = {kData("texts"), kBatch(8, 8, 32), kValidated(2, 2, 8)},
+                         .workload = "gpt",
+                         .mesh = {{"dp", 2}}},
+                        // Two ranks on a machine with one GPU would leave it idle.
+                        {.name = "convnet, one GPU", .settings = {kData("pictures"), kOneGpu(1)}},
+                        {.name = "gpt, one GPU",
+                         .settings = {kData("texts"), kOneGpu(1), kBatch(8, 8, 32), kValidated(2, 2, 8)},
+                         .workload = "gpt"}},
+              .trainings = {{.name = "convnet to the end", .metric = unseen, .runs = runs_of(train_pictures)},
+                            {.name = "gpt to the end",
+                             .metric = unseen,
+                             .runs = runs_of(train_texts),
+                             .settings = {kBatch(8, 8, 32), kValidated(2, 2, 8), kUpdates(64, 2000, 5000)},
+                             .workload = "gpt"}},
+              .headline = Headline{"convnet", "+ no waiting"},
+              .agreement = Agreement::within(1e-4, "sums in another order")});
+}

@@ -9,6 +9,7 @@
 // Row kernels take bfloat16, the type in which instructions weigh most beside bytes; matrices and AdamW take floats.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -217,7 +218,24 @@ void count_embedding(Device& device, const Shape& shape, int rung) {
   const auto out = device.buffer<Half>("out", tokens * width);
   const auto ids = device.buffer<int64_t>("ids", tokens);
   for (int64_t token = 0; token < tokens; ++token) ids[token] = token * 7919 % vocabulary;
-  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);
+  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary,
+            std::min(rung, kEmbeddingRungs - 1));  // the last one is the backward pass's
+}
+
+/// Ids as words are: id k about twice as often as id 2 k.
+void count_embedding_backward(Device& device, const Shape& shape, int rung) {
+  const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
+  const auto grad_weight = device.buffer<float>("grad_weight", vocabulary * width);
+  const auto grad_out = normal<float>(device, "grad_out", tokens * width);
+  const auto workspace = device.buffer<float>("workspace", embedding_workspace_bytes(tokens, width) / 4);
+  const auto ids = device.buffer<int64_t>("ids", tokens), order = device.buffer<int64_t>("order", tokens);
+  for (int64_t place = 0; place < tokens; ++place) {
+    const double share = (static_cast<double>(place) + 0.5) / static_cast<double>(tokens);
+    ids[place] = static_cast<int64_t>(std::pow(static_cast<double>(vocabulary), share)) - 1;
+    order[place] = place * 7919 % tokens;
+  }
+  embedding_backward(&device, grad_weight.data(), workspace.data(), grad_out.data(), ids.data(), order.data(), tokens,
+                     width, vocabulary, rung);
 }
 
 /// Sequences of half the length, so that packing leaves half of it away.
@@ -237,6 +255,7 @@ const std::map<std::string, void (*)(Device&, const Shape&, int)> kKernels = {
     {"bias_gelu_backward", count_bias_gelu_backward},
     {"cross_entropy", count_cross_entropy},
     {"embedding", count_embedding},
+    {"embedding_backward", count_embedding_backward},
     {"flash_attention", count_flash_attention},
     {"flash_attention_backward", count_flash_attention_backward},
     {"hgemm", count_hgemm},

@@ -117,8 +117,8 @@ template <int N>
 inline constexpr int kNormHeld = N == 1 ? 8 : 16;
 inline constexpr unsigned kNormThreads = 512;
 
-/// Block of rung 1: whole warps across the columns, and for short rows up to 8 rows side by side, 256 threads at least
-/// wherever that fits.
+/// Block of rung 1: whole warps across the columns, and for short rows up to 8 rows side by side, of 256 threads
+/// together at most.
 template <int N>
 inline dim3 norm_block(int64_t columns) {
   constexpr int kOfWarp = 32 * kNormHeld<N>;

@@ -9,7 +9,7 @@ namespace tenfold::kernels {
 inline constexpr int kNormBackwardRungs = 2;
 
 /// Into how many parts the backward pass cuts the rows for its column sums: at least 32 rows each, at most 256 parts,
-/// about two for each multiprocessor of a large GPU.
+/// which is two for each multiprocessor of a large GPU, as many as its registers hold of rows of 4096 values.
 inline int64_t norm_parts(int64_t rows) { return std::min<int64_t>((rows + 31) / 32, 256); }
 
 }  // namespace tenfold::kernels

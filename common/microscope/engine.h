@@ -209,7 +209,8 @@ struct Request {
 struct Reuse {
   std::vector<std::vector<Request>> waiting;  // of each warp, since the last barrier
   StackDistance lines;
-  std::unordered_set<uint64_t> read, written;  // sectors
+  std::unordered_map<uint64_t, std::array<int64_t, 4>> gaps;  // see reuse.cpp; of each line, for its sectors
+  std::unordered_set<uint64_t> read, written;                 // sectors
 };
 
 /// The launch that is running. One per process: the hooks have no other way to find it.

@@ -3,7 +3,7 @@
 #include "common/microscope/reuse.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 
 #include "common/microscope/engine.h"
 
@@ -66,6 +66,10 @@ int64_t reuse_bytes(size_t bucket) {
   return bucket % 2 == 0 ? power : power + power / 2;
 }
 
+/// A line that comes back brings only the sector that is asked for. So a sector is still there if its line has not been
+/// lost since the sector's own last touch: what counts is the longest of the line's distances since then.
+using Gaps = std::array<int64_t, 4>;
+
 /// Keeps the request for the end of the phase. A store goes through to L2, and no read before it is nearer for it.
 void note_request(const Region& region, const uint64_t* sectors, int count, Kind kind) {
   Reuse& reuse = engine.reuse;
@@ -87,7 +91,7 @@ void end_of_phase() {
       touches.bytes = static_cast<int64_t>(engine.state->all_regions[static_cast<size_t>(request.region)]->high -
                                            engine.state->all_regions[static_cast<size_t>(request.region)]->low);
       uint64_t line = ~uint64_t{0};
-      int64_t distance = 0;
+      Gaps* gaps = nullptr;
       for (const uint64_t sector : request.sectors) {
         if (request.kind != Kind::load) {
           touches.written += reuse.written.insert(sector).second;
@@ -96,14 +100,17 @@ void end_of_phase() {
         if (request.kind == Kind::store) continue;
         if (sector / 4 != line) {
           line = sector / 4;
-          distance = reuse.lines.touch(line);
+          const int64_t distance = reuse.lines.touch(line);
+          gaps = &reuse.gaps[line];
+          for (int64_t& gap : *gaps) gap = std::max(gap, distance);
           ++kernel.lines_touched;
         }
         if (reuse.read.insert(sector).second) {
           ++touches.first_reads;
         } else {
-          ++kernel.reads_again[bucket_of(distance)];
+          ++kernel.reads_again[bucket_of((*gaps)[sector % 4])];
         }
+        (*gaps)[sector % 4] = 0;
       }
     }
   }
@@ -112,6 +119,7 @@ void end_of_phase() {
 
 void end_of_block() {
   engine.reuse.lines.clear();
+  engine.reuse.gaps.clear();
   engine.reuse.read.clear();
   engine.reuse.written.clear();
 }

@@ -1,6 +1,7 @@
 #include "common/pages/kernel_resources.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The machines whose published benchmark has timed the kernel; "not yet" when there is none. A file of Google
-/// Benchmark that names no benchmark is no run.
+/// The machines whose published benchmark has timed the kernel; empty when there is none. A file of Google Benchmark
+/// that names no benchmark is no run.
 std::string machines_that_ran(const fs::path& results, const std::string& kernel) {
   std::string machines;
   std::vector<fs::path> folders;
@@ -29,7 +30,7 @@ std::string machines_that_ran(const fs::path& results, const std::string& kernel
     if (nlohmann::json::parse(read_text(file)).at("benchmarks").empty()) continue;
     machines += (machines.empty() ? "" : ", ") + folder.filename().string();
   }
-  return machines.empty() ? "not yet" : machines;
+  return machines;
 }
 
 std::string cell(const nlohmann::ordered_json& on) {
@@ -69,21 +70,26 @@ std::string kernel_resources_markdown(const fs::path& root) {
     std::vector<std::vector<std::string>> rows = {{"kernel", "function"}};
     const auto architectures = json.at("architectures").get<std::vector<std::string>>();
     rows[0].insert(rows[0].end(), architectures.begin(), architectures.end());
-    rows[0].emplace_back("run on a GPU");
+    std::map<std::string, std::string> ran;  // by kernel; a column of its own as soon as one of them has
     for (const auto& kernel : json.at("kernels")) {
       const std::string name = kernel.at("kernel");
-      const std::string ran = machines_that_ran(root / "results", name);
+      if (const std::string machines = machines_that_ran(root / "results", name); !machines.empty())
+        ran[name] = machines;
+    }
+    if (!ran.empty()) rows[0].emplace_back("run on a GPU");
+    for (const auto& kernel : json.at("kernels")) {
+      const std::string name = kernel.at("kernel");
       const bool stale = kernel.at("sources") != kernel_sources_hash(root, name);
       for (const auto& [function, by_arch] : kernel.at("functions").items()) {
         std::vector<std::string> row = {name + (stale ? " *stale*" : ""), "`" + function + "`"};
         for (const auto& arch : architectures) row.push_back(by_arch.contains(arch) ? cell(by_arch.at(arch)) : "-");
-        row.push_back(ran);
+        if (!ran.empty()) row.push_back(ran.contains(name) ? ran.at(name) : "not yet");
         rows.push_back(row);
       }
     }
     return "nvcc " + json.at("nvcc").get<std::string>() + ", " + json.at("date").get<std::string>() +
-           ". Registers per thread, static shared memory per block, spills where there are any.\n\n" +
-           markdown_table(rows);
+           ". Registers per thread, static shared memory per block, spills where there are any." +
+           (ran.empty() ? " No kernel was timed on a GPU yet." : "") + "\n\n" + markdown_table(rows);
   } catch (const nlohmann::json::exception& error) {
     throw FileError(file.string() + " or a file in results/*/bench is damaged: " + error.what());
   }

@@ -82,6 +82,11 @@ std::string title_of(const Json& kernel) {
   return title;
 }
 
+/// "bfloat16, rows=8192,columns=8192"
+std::string shape_of(const Json& kernel) {
+  return kernel.at("type").get<std::string>() + ", " + kernel.at("shape").get<std::string>();
+}
+
 bool is_stale(const fs::path& root, const Json& kernel) {
   return kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>());
 }
@@ -97,8 +102,9 @@ std::string bounds_table(const Json& json, const Json& kernel, const Json& rung)
   }
   std::vector<std::string> bounds;
   for (const auto& [bound, weight] : weights) bounds.push_back(bound);
-  std::stable_sort(bounds.begin(), bounds.end(),
-                   [&](const std::string& a, const std::string& b) { return weights[a] > weights[b]; });
+  std::sort(bounds.begin(), bounds.end(), [&](const std::string& a, const std::string& b) {
+    return weights[a] != weights[b] ? weights[a] > weights[b] : a < b;
+  });
   for (const std::string& bound : bounds) {
     std::vector<std::string> row = {bound};
     for (const auto& [gpu, on] : rung.at("gpus").items()) {
@@ -116,7 +122,7 @@ std::string bounds_table(const Json& json, const Json& kernel, const Json& rung)
   add("instructions", [](const Json& on) { return human_number(on.at("instructions")); });
   add("registers of a thread", [](const Json& on) { return std::to_string(on.at("registers").get<int>()); });
   add("blocks on an SM", [](const Json& on) { return std::to_string(on.at("blocks_on_sm").get<int>()); });
-  const std::string what = "At " + kernel.at("shape").get<std::string>() + ", " + json.at("date").get<std::string>() +
+  const std::string what = "At " + shape_of(kernel) + ", " + json.at("date").get<std::string>() +
                            ", never measured. * holds the rung up: to be faster, it has to need less of that. "
                            "docs/kernel_time.md says how it is made.";
   return format_columns(rows, "l" + std::string(rows[0].size() - 1, 'r'), kWidth) + "  " +
@@ -137,20 +143,21 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
     const std::string modelled = "*Modelled*, " + json.at("date").get<std::string>(),
                       meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
     Rows all = head;
-    std::string text;
+    std::string text, shapes;
     for (const Json& kernel : json.at("kernels")) {
       if (name.empty()) {
         add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares);
+        shapes += (shapes.empty() ? "\nShapes: " : "; ") + title_of(kernel) + " " + shape_of(kernel);
       } else if (kernel.at("kernel") == name) {
         Rows rows = head;
         add_rungs(rows, kernel, gpus, "", Columns::work_and_shares);
-        const std::string shape = kernel.at("shape"), title = title_of(kernel);
-        text += (text.empty() ? "" : "\n") + modelled + ", " + (title == name ? "" : title + ", ") + shape + meaning +
-                markdown_table(rows);
+        const std::string title = title_of(kernel);
+        text += (text.empty() ? "" : "\n") + modelled + ", " + (title == name ? "" : title + ", ") + shape_of(kernel) +
+                meaning + markdown_table(rows);
       }
     }
     if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
-    return name.empty() ? modelled + meaning + markdown_table(all) : text;
+    return name.empty() ? modelled + meaning + markdown_table(all) + shapes + ".\n" : text;
   });
 }
 
@@ -165,7 +172,7 @@ std::string kernel_times_text(const fs::path& root, const std::string& name) {
       rows[0].insert(rows[0].end(), gpus.begin(), gpus.end());
       add_rungs(rows, kernel, gpus, "", Columns::shares);
       tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth);
-      shape = kernel.at("shape");
+      shape = shape_of(kernel);
       if (is_stale(root, kernel)) stale += " " + kernel.at("operation").get<std::string>();
     }
     if (tables.empty()) return tables;
@@ -211,15 +218,19 @@ LadderAgreement ladder_agreement(const std::vector<double>& published, const std
       disagree += (real > 1 && ours < 1) || (real < 1 && ours > 1);
     }
   }
-  return {pairs == 0 ? 0 : static_cast<double>(agree - disagree) / pairs, median(factors),
-          *std::max_element(factors.begin(), factors.end())};
+  return {.pairs = pairs,
+          .agree = agree,
+          .disagree = disagree,
+          .tau = pairs == 0 ? 0 : static_cast<double>(agree - disagree) / pairs,
+          .median_factor = median(factors),
+          .worst_factor = *std::max_element(factors.begin(), factors.end())};
 }
 
 std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
   return with_times(root, [&](const Json& json) {
     const Json ladder = Json::parse(read_text(root / "docs" / "published_ladders" / (name + ".json")));
     const std::string gpu = ladder.at("gpu");
-    Rows rows = {{"published", "our rung", "published time", "modelled time", "modelled / published"}};
+    Rows rows = {{"published", "our rung", "time at the published rate", "modelled time", "modelled / published"}};
     std::vector<double> published, modelled;
     for (const Json& kernel : json.at("kernels")) {
       if (kernel.at("operation") != ladder.at("kernel")) continue;
@@ -239,7 +250,10 @@ std::string published_ladder_markdown(const fs::path& root, const std::string& n
     const LadderAgreement agreement = ladder_agreement(published, modelled);
     return markdown_table(rows) + "\nPublished: [" + ladder.at("source").get<std::string>() + "](" +
            ladder.at("url").get<std::string>() + "), " + ladder.at("date").get<std::string>() + ", on an " + gpu +
-           ". Kendall's tau " + human_number(agreement.tau) + "; off by a factor of " +
+           ". Of " + std::to_string(agreement.pairs) + " pairs of kernels that are more than 15 % apart, " +
+           std::to_string(agreement.agree) + " stand in the published order, " + std::to_string(agreement.disagree) +
+           " in the other, " + std::to_string(agreement.pairs - agreement.agree - agreement.disagree) +
+           " tied: Kendall's tau " + human_number(agreement.tau) + ". Times are off by a factor of " +
            human_number(agreement.median_factor) + " in the median, " + human_number(agreement.worst_factor) +
            " at worst.\n";
   });

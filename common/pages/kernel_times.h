@@ -28,6 +28,7 @@ std::string kernel_bounds_text(const std::filesystem::path& root, const std::str
 /// which pairs that were published within 15 % of each other do not count and equal modelled times are no agreement;
 /// and how far the modelled times are off, as the larger over the smaller.
 struct LadderAgreement {
+  int pairs = 0, agree = 0, disagree = 0;
   double tau = 0;
   double median_factor = 1, worst_factor = 1;
 };

@@ -29,13 +29,14 @@ import machine_code
 root = pathlib.Path(__file__).resolve().parents[2]
 
 
-# What is modelled: at the shapes of bench/, where every GPU has room for them. Row kernels in bfloat16, matrices and AdamW in float.
+# What is modelled: at the shapes of bench/, where every GPU has room for them. What takes the most memory in training is in 16 bits.
 SHAPES = {
     "adamw": "count=124475904",
     "bias_gelu": "rows=8192,columns=8192",
     "bias_gelu_backward": "rows=8192,columns=8192",
     "cross_entropy": "rows=8192,classes=50304",
     "embedding": "tokens=32768,width=4096,vocabulary=50304",
+    "embedding_backward": "tokens=32768,width=1024,vocabulary=50304",
     "flash_attention": "batch=8,heads=16,queries=2048,keys=2048,head_dim=128,causal=1",
     "flash_attention_backward": "batch=8,heads=16,queries=2048,keys=2048,head_dim=128,causal=1",
     "hgemm": "m=4096,n=4096,k=4096",
@@ -50,9 +51,11 @@ SHAPES = {
     "softmax": "rows=8192,columns=8192",
     "transpose": "rows=8192,columns=8192",
 }
+FLOAT = {"adamw", "embedding_backward", "reduction", "sgemm", "transpose"}  # of float, the others of bfloat16
 # Rungs of backward passes; a kernel's page says those of its forward pass.
 BACKWARD = {
     "bias_gelu_backward": ["vectorised"],
+    "embedding_backward": ["atomics", "runs", "vectorised", "chunks"],
     "flash_attention_backward": ["CUDA cores", "tensor cores"],
     "layer_norm_backward": ["two kernels", "one kernel"],
     "rms_norm_backward": ["two kernels", "one kernel"],
@@ -64,7 +67,7 @@ ARITHMETIC = {
     "hgemm": (lambda s: 2 * s["m"] * s["n"] * s["k"], "tensor_flops_per_s"),
     "sgemm": (lambda s: 2 * s["m"] * s["n"] * s["k"], "flops_per_s"),
 }
-SAMPLES = {"flash_attention": 64, "flash_attention_backward": 64}  # blocks that the microscope runs where they differ, as under a causal mask
+SAMPLES = {"embedding_backward": 0, "flash_attention": 64, "flash_attention_backward": 64}  # blocks that the microscope runs where they differ, as under a causal mask; 0: all
 
 
 def folder_of(operation):
@@ -182,7 +185,7 @@ def modelled(tools, kernel, shape, sample):
         flops, rate = ARITHMETIC[kernel]
         sides = {name: int(value) for name, value in (pair.split("=") for pair in shape.split(","))}
         least = {key: max(seconds, flops(sides) / tools.gpus[key][rate]) for key, seconds in least.items()}
-    return {"kernel": folder_of(kernel), "operation": kernel, "sources": kernel_resources.sources_hash(folder_of(kernel)), "shape": shape, "least_seconds": least, "rungs": rungs}
+    return {"kernel": folder_of(kernel), "operation": kernel, "sources": kernel_resources.sources_hash(folder_of(kernel)), "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
 
 
 def write(tools, kernels, sample):

@@ -85,7 +85,7 @@ static __global__ void bias_gelu_fused(T* __restrict__ out, const T* __restrict_
 
 /// Rung 2: N columns per thread, 16 bytes at a time: the same sectors in a quarter of the requests (an eighth for
 /// halves), with more of them in flight. Rung 3, `kShort`: the same bytes, but less than half the instructions for each
-/// value of bfloat16, which on an H100 take longer than the bytes.
+/// value of bfloat16, which on an H200 take longer than the bytes.
 template <class T, int N, Gelu form, bool kShort>
 static __global__ void bias_gelu_packets(T* __restrict__ out, const T* __restrict__ in, const T* __restrict__ bias,
                                          int64_t rows, int64_t columns) {

@@ -15,7 +15,8 @@ enum class Gelu { exact, tanh };
 /// out = gelu(in + bias); `out` and `in` are (rows, columns), row-major, `bias` (columns). T is float, __half or
 /// __nv_bfloat16 and the arithmetic is float's. Rungs: 0 two kernels, one adds and one applies GELU, with the sum
 /// rounded to T and kept in `out` between them; 1 fused; 2 fused with 16-byte accesses where the rows allow them; 3
-/// `tanh` by one power of two and one division, within a few units in the last place; `exact` as in rung 2. `out`
+/// `tanh` by one power of two and one division, off by a few units of the last place of |x| at most; `exact` as in
+/// rung 2. `out`
 /// must not overlap an input. Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an unknown
 /// rung. Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016 (arXiv:1606.08415).
 template <class T, class Stream>

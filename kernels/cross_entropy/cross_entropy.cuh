@@ -9,15 +9,15 @@ namespace tenfold::kernels {
 /// What every rung must know of a row before it touches a logit.
 struct RowTarget {
   int64_t target;
-  float scale;  ///< 1 / counted rows; 0 for a row that does not count; NaN for a target that is no class
+  float scale;  ///< gradient_scale / counted rows; 0 for a row that does not count; NaN for a target that is no class
   bool counts;  ///< false: loss and gradient are 0, whatever the logits are
   bool valid;   ///< the target is a class
 };
 __device__ inline RowTarget row_target(const int64_t* targets, const int64_t* counted, int64_t row, int64_t classes,
-                                       int64_t ignore_index) {
+                                       int64_t ignore_index, float gradient_scale) {
   const int64_t target = targets[row];
   const bool counts = target != ignore_index, valid = target >= 0 && target < classes;
-  const float scale = !counts ? 0.0F : valid ? 1 / static_cast<float>(*counted) : NAN;
+  const float scale = !counts ? 0.0F : valid ? gradient_scale / static_cast<float>(*counted) : NAN;
   return {target, scale, counts, counts && valid};
 }
 
@@ -31,10 +31,11 @@ __device__ inline float loss_of(float target_logit, float largest, float sum) {
 template <class T>
 static __global__ void cross_entropy_forward(float* __restrict__ losses, const T* __restrict__ logits,
                                              const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
-                                             int64_t rows, int64_t classes, int64_t ignore_index) {
+                                             int64_t rows, int64_t classes, int64_t ignore_index,
+                                             float gradient_scale) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   if (!of_row.valid) {
     losses[row] = of_row.scale;  // 0 or NaN
     return;
@@ -52,10 +53,10 @@ static __global__ void cross_entropy_forward(float* __restrict__ losses, const T
 template <class T>
 static __global__ void cross_entropy_backward(T* __restrict__ logits, const int64_t* __restrict__ targets,
                                               const int64_t* __restrict__ counted, int64_t rows, int64_t classes,
-                                              int64_t ignore_index) {
+                                              int64_t ignore_index, float gradient_scale) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= rows) return;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
   if (!of_row.valid) {
     for (int64_t c = 0; c < classes; ++c) logits[c] = from_float<T>(of_row.scale);
@@ -77,9 +78,9 @@ template <class T>
 static __global__ void cross_entropy_one_kernel(T* __restrict__ logits, float* __restrict__ losses,
                                                 const int64_t* __restrict__ targets,
                                                 const int64_t* __restrict__ counted, int64_t classes,
-                                                int64_t ignore_index) {
+                                                int64_t ignore_index, float gradient_scale) {
   const int64_t row = blockIdx.x;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
   if (!of_row.valid) {  // the whole block
     if (threadIdx.x == 0) losses[row] = of_row.scale;
@@ -105,9 +106,9 @@ static __global__ void cross_entropy_one_kernel(T* __restrict__ logits, float* _
 template <class T>
 static __global__ void cross_entropy_online(T* __restrict__ logits, float* __restrict__ losses,
                                             const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
-                                            int64_t classes, int64_t ignore_index) {
+                                            int64_t classes, int64_t ignore_index, float gradient_scale) {
   const int64_t row = blockIdx.x;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
   if (!of_row.valid) {  // the whole block
     if (threadIdx.x == 0) losses[row] = of_row.scale;
@@ -163,9 +164,9 @@ template <class T, int N>
 static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses,
                                                 const int64_t* __restrict__ targets,
                                                 const int64_t* __restrict__ counted, int64_t classes,
-                                                int64_t ignore_index) {
+                                                int64_t ignore_index, float gradient_scale) {
   const int64_t row = blockIdx.x, count = classes / N;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
   auto* packets = packets_of<N>(logits);
   if (!of_row.valid) {
@@ -205,9 +206,9 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
 template <class T, int N>
 static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses,
                                           const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
-                                          int64_t classes, int64_t ignore_index) {
+                                          int64_t classes, int64_t ignore_index, float gradient_scale) {
   const int64_t row = blockIdx.x, count = classes / N;
-  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index);
+  const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
   auto* packets = packets_of<N>(logits);
   if (!of_row.valid) {

@@ -1,6 +1,7 @@
 #pragma once
-// Three ways to gather rows of a table, and three to add gradients back to them. All row-major; see embedding.h.
+// Three ways to gather rows of a table, and four to add gradients back to them. All row-major; see embedding.h.
 
+#include "embedding.h"
 #include "kernels/column_sums.cuh"
 #include "kernels/rows.cuh"
 
@@ -120,6 +121,119 @@ static __global__ void embedding_gradient_packets(T* grad_weight, const T* __res
       }
     }
     store_column_sums(grad_weight + id * width + first * N, sums, width - first * N);
+  }
+}
+
+/// Sums of a packet of columns, added to a row of the table and rounded once.
+template <class T, int N>
+__device__ inline void add_to_row(Packet<T, N>* row, int64_t column, const float (&sums)[N]) {
+  Packet<T, N> values = row[column];
+#pragma unroll
+  for (int i = 0; i < N; ++i) values.values[i] = from_float<T>(to_float(values.values[i]) + sums[i]);
+  row[column] = values;
+}
+
+/// The same sums, in float, to or from a chunk's row of the workspace: 16 bytes at a time.
+template <int N>
+__device__ inline void store_sums(float* row, int64_t column, const float (&sums)[N]) {
+  constexpr int kWide = N < 4 ? N : 4;
+#pragma unroll
+  for (int i = 0; i < N; i += kWide) {
+    Packet<float, kWide> some;
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) some.values[j] = sums[i + j];
+    packets_of<kWide>(row)[(column * N + i) / kWide] = some;
+  }
+}
+template <int N>
+__device__ inline void add_sums(float (&sums)[N], const float* row, int64_t column) {
+  constexpr int kWide = N < 4 ? N : 4;
+#pragma unroll
+  for (int i = 0; i < N; i += kWide) {
+    const Packet<float, kWide> some = packets_of<kWide>(row)[(column * N + i) / kWide];
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) sums[i + j] += some.values[j];
+  }
+}
+
+/// Where the run of equal ids ends that has begun at or before `begin`: by steps that double and then halve, so that
+/// the loads that wait for each other are as the logarithm of its length.
+__device__ inline int64_t end_of_run(const int64_t* ids, int64_t begin, int64_t tokens) {
+  const int64_t id = ids[begin];
+  int64_t last = begin, step = 1;
+  for (; last + step < tokens && ids[last + step] == id; step *= 2) last += step;
+  for (; step > 0; step /= 2) {
+    if (last + step < tokens && ids[last + step] == id) last += step;
+  }
+  return last + 1;
+}
+
+inline constexpr int kRowsInFlight = 8;  // of a thread, where a loop would wait for each
+
+/// Backward, rung 3, first of two kernels: a block adds up kEmbeddingChunk places, whatever their ids: every block has
+/// as much to do as the others, none leaves at once, and a thread has eight rows on their way. A run of equal ids that
+/// lies within the chunk goes to the table. What a run from before has here goes to the chunk's first row of `parts`
+/// (chunks, 2, width), what begins here and goes on to the second.
+template <class T, int N>
+static __global__ void embedding_gradient_chunks(T* grad_weight, float* __restrict__ parts,
+                                                 const T* __restrict__ grad_out, const int64_t* __restrict__ ids,
+                                                 const int64_t* __restrict__ order, int64_t tokens, int64_t width,
+                                                 int64_t vocabulary) {
+  const int64_t begin = blockIdx.x * kEmbeddingChunk,
+                end = begin + kEmbeddingChunk < tokens ? begin + kEmbeddingChunk : tokens;
+  const int64_t count = width / N;  // of packets in a row
+  const auto* grads = packets_of<N>(grad_out);
+  for (int64_t column = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x; column < count;
+       column += gridDim.y * blockDim.x) {
+    bool begins_here = begin == 0 || ids[begin - 1] != ids[begin];
+    float sums[N] = {};
+    for (int64_t first = begin; first < end; first += kRowsInFlight) {
+      Packet<T, N> some[kRowsInFlight];
+#pragma unroll
+      for (int k = 0; k < kRowsInFlight; ++k) {
+        if (first + k < end) some[k] = grads[token_at(order, first + k) * count + column];
+      }
+#pragma unroll
+      for (int k = 0; k < kRowsInFlight; ++k) {
+        const int64_t place = first + k;
+        if (place >= end) break;
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] += to_float(some[k].values[i]);
+        const int64_t id = ids[place];
+        const bool ends_here = place + 1 == tokens || ids[place + 1] != id;
+        if (!ends_here && place + 1 < end) continue;
+        if (!begins_here || !ends_here) {
+          store_sums(parts + (2 * int64_t{blockIdx.x} + (begins_here ? 1 : 0)) * width, column, sums);
+        } else if (id >= 0 && id < vocabulary) {
+          add_to_row(packets_of<N>(grad_weight) + id * count, column, sums);
+        }
+        begins_here = true;
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] = 0;
+      }
+    }
+  }
+}
+
+/// Backward, rung 3, second kernel: a block per chunk; where a run begins that goes on to the next chunks, it joins
+/// their parts, always in the same order.
+template <class T, int N>
+static __global__ void embedding_gradient_joins(T* grad_weight, const float* __restrict__ parts,
+                                                const int64_t* __restrict__ ids, int64_t tokens, int64_t width,
+                                                int64_t vocabulary) {
+  const int64_t chunk = blockIdx.x, begin = chunk * kEmbeddingChunk, next = begin + kEmbeddingChunk;
+  if (next >= tokens) return;
+  const int64_t id = ids[next];
+  const bool comes_from_before = begin > 0 && ids[begin - 1] == id;
+  if (ids[next - 1] != id || comes_from_before || id < 0 || id >= vocabulary) return;
+  const int64_t last = (end_of_run(ids, next, tokens) - 1) / kEmbeddingChunk, count = width / N;
+  for (int64_t column = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x; column < count;
+       column += gridDim.y * blockDim.x) {
+    float sums[N] = {};
+    add_sums(sums, parts + (2 * chunk + 1) * width, column);
+#pragma unroll 4
+    for (int64_t other = chunk + 1; other <= last; ++other) add_sums(sums, parts + 2 * other * width, column);
+    add_to_row(packets_of<N>(grad_weight) + id * count, column, sums);
   }
 }
 

@@ -18,6 +18,7 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
              out = device.buffer<float>("out", tokens * width);
   const auto grad_weight = device.buffer<float>("grad_weight", vocabulary * width);
   const auto grad_out = device.buffer<float>("grad_out", tokens * width);
+  const auto workspace = device.buffer<float>("workspace", embedding_workspace_bytes(tokens, width) / 4);
   const auto ids = device.buffer<int64_t>("ids", tokens), order = device.buffer<int64_t>("order", tokens);
   const auto sorted_ids = device.buffer<int64_t>("sorted_ids", tokens);
   tenfold::simt::fill_normal(46, {weight, grad_weight, grad_out});
@@ -31,9 +32,10 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   std::copy(sorted.order.begin(), sorted.order.end(), order.begin());
   const auto before = wide(grad_weight);
 
-  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);
-  embedding_backward(&device, grad_weight.data(), grad_out.data(), sorted_ids.data(), order.data(), tokens, width,
-                     vocabulary, rung);
+  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary,
+            std::min(rung, kEmbeddingRungs - 1));
+  embedding_backward(&device, grad_weight.data(), workspace.data(), grad_out.data(), sorted_ids.data(), order.data(),
+                     tokens, width, vocabulary, rung);
 
   const auto expected = embedding_reference(wide(weight), known, width, vocabulary);
   const auto gradient = embedding_backward_reference(before, wide(grad_out), known, width, vocabulary, kFloatRounding);
@@ -58,7 +60,9 @@ int main(int argc, char** argv) {
                 {"runs",
                  "A block copies a row; of tokens sorted by id, a block adds up each run: no atomics, the same bits "
                  "always."},
-                {"vectorised", "16 bytes per access, and eight rows of a run at once."}},
+                {"vectorised", "16 bytes per access, and eight rows of a run at once."},
+                {"chunks",
+                 "The copy as before; a block adds up 32 places of the sorted ids, whatever runs they hold."}},
       .run = run};
   return tenfold::simt::show(argc, argv, page);
 }

@@ -34,14 +34,20 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const Tensor ids = context->get_saved_variables()[0].view(-1), grad = gradients[0].contiguous();
     const int64_t vocabulary = context->saved_data["vocabulary"].toInt(), width = grad.size(-1);
     const Tensor grad_weight = torch::zeros({vocabulary, width}, grad.options());
+    const Tensor workspace =
+        torch::empty({kernels::embedding_workspace_bytes(ids.numel(), width) / 4}, grad.options().dtype(torch::kFloat));
     const auto [sorted_ids, order] = torch::sort(ids, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-    launch_where_they_are(
-        {{"grad_out", grad}, {"sorted_ids", sorted_ids}, {"order", order}, {"grad_weight", grad_weight}},
-        [&, sorted_ids = sorted_ids, order = order](auto stream, auto value) {
-          using T = decltype(value);
-          kernels::embedding_backward(stream, data_of<T>(grad_weight), data_of<T>(grad), data_of<int64_t>(sorted_ids),
-                                      data_of<int64_t>(order), ids.numel(), width, vocabulary);
-        });
+    launch_where_they_are({{"grad_out", grad},
+                           {"sorted_ids", sorted_ids},
+                           {"order", order},
+                           {"grad_weight", grad_weight},
+                           {"workspace", workspace}},
+                          [&, sorted_ids = sorted_ids, order = order](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::embedding_backward(stream, data_of<T>(grad_weight), data_of<float>(workspace),
+                                                        data_of<T>(grad), data_of<int64_t>(sorted_ids),
+                                                        data_of<int64_t>(order), ids.numel(), width, vocabulary);
+                          });
     return {grad_weight, Tensor()};
   }
 };

@@ -32,6 +32,15 @@ std::vector<int64_t> random_ids(int64_t tokens, int64_t vocabulary, uint64_t see
   return ids;
 }
 
+/// Three ids: a few places, all but the last few, the rest. Their runs begin and end within chunks of 32, at their
+/// edges, and go over many.
+std::vector<int64_t> runs_across_chunks(int64_t tokens) {
+  std::vector<int64_t> ids(static_cast<size_t>(tokens), 1);
+  std::fill(ids.begin(), ids.begin() + tokens % 32 + 3, 0);
+  std::fill(ids.end() - (tokens % 64 == 0 ? 32 : 2), ids.end(), 2);
+  return ids;
+}
+
 template <class T>
 class Embedding : public KernelTest {
  protected:
@@ -57,8 +66,10 @@ class Embedding : public KernelTest {
     const auto grad_weight = shifted(before.given), grad_out = shifted(g.given);
     const kernels::SortedIds sorted(ids);
     const auto tokens = this->copied(sorted.ids, "ids"), order = this->copied(sorted.order, "order");
-    kernels::embedding_backward(this->stream(), grad_weight.data() + skip, grad_out.data() + skip, tokens.data(),
-                                order.data(), s.tokens, s.width, s.vocabulary, rung);
+    const auto parts =
+        this->template poisoned<float>(kernels::embedding_workspace_bytes(s.tokens, s.width) / 4, "workspace");
+    kernels::embedding_backward(this->stream(), grad_weight.data() + skip, parts.data(), grad_out.data() + skip,
+                                tokens.data(), order.data(), s.tokens, s.width, s.vocabulary, rung);
     this->expect_clean();
     const auto result = widened(grad_weight.host());
     return {result.begin() + skip, result.end()};
@@ -102,7 +113,9 @@ TYPED_TEST(Embedding, BackwardMatchesFloat64AndRepeatsItsBits) {
       this->expect_backward(shape, random_ids(shape.tokens, shape.vocabulary, 194), rung);
     this->expect_backward({3, 2077, 2}, {1, 0, 1}, rung);  // more column tiles than blocks side by side
     this->expect_backward({50, 40, 9}, std::vector<int64_t>(50, 4), rung);  // one run of all tokens
-    this->expect_backward({16, 64, 6}, random_ids(16, 6, 195), rung, 1);    // arrays that begin between packets
+    for (const int64_t tokens : {32, 64, 65}) this->expect_backward({tokens, 8, 3}, runs_across_chunks(tokens), rung);
+    this->expect_backward({400, 16, 3}, runs_across_chunks(400), rung);
+    this->expect_backward({16, 64, 6}, random_ids(16, 6, 195), rung, 1);  // arrays that begin between packets
   }
 }
 
@@ -129,8 +142,9 @@ TEST_F(EmbeddingOfFloat, WithoutAnOrderPlacesAreTokens) {  // rung 0 takes the i
         rung == 0 ? std::vector<int64_t>{3, 0, 2, 2, 0, 3} : std::vector<int64_t>{0, 0, 2, 2, 2, 3};
     const auto grad_weight = copied(before.given, "grad_weight"), grad_out = copied(g.given, "grad_out");
     const auto ids = copied(of_tokens, "ids");
-    kernels::embedding_backward(stream(), grad_weight.data(), grad_out.data(), ids.data(), nullptr, s.tokens, s.width,
-                                s.vocabulary, rung);
+    const auto parts = poisoned<float>(kernels::embedding_workspace_bytes(s.tokens, s.width) / 4, "workspace");
+    kernels::embedding_backward(stream(), grad_weight.data(), parts.data(), grad_out.data(), ids.data(), nullptr,
+                                s.tokens, s.width, s.vocabulary, rung);
     expect_clean();
     const auto expected = kernels::embedding_backward_reference(before.wide, g.wide, of_tokens, s.width, s.vocabulary,
                                                                 kernels::kFloatRounding);
@@ -160,8 +174,8 @@ TEST_F(EmbeddingOfFloat, RefusesWhatCannotBe) {
     kernels::embedding(stream(), x.data(), x.data() + 1, ids.data(), tokens, width, vocabulary, rung);
   };
   const auto backward = [&](int64_t tokens, int64_t width, int64_t vocabulary, int rung) {
-    kernels::embedding_backward(stream(), x.data(), x.data() + 1, ids.data(), ids.data(), tokens, width, vocabulary,
-                                rung);
+    kernels::embedding_backward(stream(), x.data(), x.data() + 2, x.data() + 1, ids.data(), ids.data(), tokens, width,
+                                vocabulary, rung);
   };
   EXPECT_THROW(forward(0, 1, 1, 0), std::invalid_argument);
   EXPECT_THROW(forward(1, 0, 1, 0), std::invalid_argument);
@@ -171,8 +185,9 @@ TEST_F(EmbeddingOfFloat, RefusesWhatCannotBe) {
   EXPECT_THROW(forward(1, 1, 1, kEmbeddingRungs), std::invalid_argument);
   EXPECT_THROW(backward(0, 1, 1, 1), std::invalid_argument);
   EXPECT_THROW(backward(1, 1, 1, kEmbeddingBackwardRungs), std::invalid_argument);
-  EXPECT_THROW(kernels::embedding_backward(stream(), half.data(), half.data() + 1, ids.data(), ids.data(), 1, 1, 1, 0),
-               std::invalid_argument);
+  EXPECT_THROW(
+      kernels::embedding_backward(stream(), half.data(), x.data(), half.data() + 1, ids.data(), ids.data(), 1, 1, 1, 0),
+      std::invalid_argument);
 }
 
 #ifdef TENFOLD_COUNTED
@@ -201,19 +216,22 @@ TEST_F(EmbeddingOfFloat, SortedTokensNeedNoAtomicsAndWriteEachRowOnce) {
   const auto g = copied(normal_values(tokens * width, 199), "grad_out");
   const auto grad_weight = copied(std::vector<float>(static_cast<size_t>(vocabulary * width)), "grad_weight");
   std::vector<int64_t> some;
-  for (int64_t i = 0; i < tokens; ++i) some.push_back(i * 3 % used);
+  for (int64_t i = 0; i < tokens; ++i) some.push_back(i * 7 % used);
   const kernels::SortedIds sorted(some);
   const auto ids = copied(sorted.ids, "ids"), order = copied(sorted.order, "order");
+  const auto parts = poisoned<float>(kernels::embedding_workspace_bytes(tokens, width) / 4, "workspace");
   for (int rung = 0; rung < kEmbeddingBackwardRungs; ++rung) {
     device_.reset();
-    kernels::embedding_backward(stream(), grad_weight.data(), g.data(), ids.data(), order.data(), tokens, width,
-                                vocabulary, rung);
+    kernels::embedding_backward(stream(), grad_weight.data(), parts.data(), g.data(), ids.data(), order.data(), tokens,
+                                width, vocabulary, rung);
     const auto report = device_.report();
     EXPECT_TRUE(report.clean()) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::load, "grad_out"), tokens * row) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::atomic, "grad_weight"), rung == 0 ? tokens * row : 0) << "rung " << rung;
     EXPECT_EQ(bytes_asked(report, simt::Kind::store, "grad_weight"), rung == 0 ? 0 : used * row) << "rung " << rung;
-    EXPECT_EQ(widest(report, simt::Kind::load, "grad_out").bytes, rung == 2 ? 16 : 4) << "rung " << rung;
+    // Of the ten runs of six or seven places one goes over the edge between the two chunks: two parts.
+    EXPECT_EQ(bytes_asked(report, simt::Kind::store, "workspace"), rung == 3 ? 2 * row : 0) << "rung " << rung;
+    EXPECT_EQ(widest(report, simt::Kind::load, "grad_out").bytes, rung >= 2 ? 16 : 4) << "rung " << rung;
     EXPECT_LE(worst_ways(report), 1) << "rung " << rung;
   }
 }
@@ -224,7 +242,8 @@ TEST_F(EmbeddingOfFloat,
   const auto g = copied(normal_values(3 * width, 200), "grad_out");
   const auto grad_weight = copied(std::vector<float>(static_cast<size_t>(2 * width)), "grad_weight");
   const auto ids = copied<int64_t>({1, 0, 1}, "ids");
-  kernels::embedding_backward(stream(), grad_weight.data(), g.data(), ids.data(), nullptr, 3, width, 2, 2);
+  kernels::embedding_backward(stream(), grad_weight.data(), static_cast<float*>(nullptr), g.data(), ids.data(), nullptr,
+                              3, width, 2, 2);
   EXPECT_FALSE(device_.report().races.empty());
 }
 

@@ -314,6 +314,23 @@ TEST(FusedTorch, CrossEntropyInPlaceLeavesTheGradientInTheLogits) {
   EXPECT_TRUE(torch::equal(again.grad(), 2 * once));
 }
 
+// Of 256 rows a probability of 1e-4 has the gradient 4e-7, which half knows in steps of 6e-8; and a large loss scale is
+// itself infinite in half.
+TEST(FusedTorch, CrossEntropyOfHalvesKeepsSmallGradientsUnderALossScale) {
+  const Tensor x = torch::randn({256, 264}) * 4, targets = torch::randint(264, {256}, torch::kLong);
+  for (const double scale : {0x1p16, 0x1p25}) {
+    const Tensor half = x.to(torch::kHalf).requires_grad_(), wide = half.detach().to(torch::kDouble).requires_grad_();
+    (fused::cross_entropy(half, targets) * scale).backward();
+    (fused::reference::cross_entropy(wide, targets) * scale).backward();
+    const Tensor finite = wide.grad().abs() < 6e4, off = (half.grad().to(torch::kDouble) - wide.grad()).abs();
+    EXPECT_GT(finite.sum().item<int64_t>(), 256 * 260);
+    // Rounded twice; and what was stored in steps of 6e-8 is multiplied by scale / 256.
+    const Tensor bound = wide.grad().abs() * 0x1p-9 + 0x1p-25 * scale / 256 + 0x1p-24;
+    EXPECT_TRUE((off <= bound).logical_or(finite.logical_not()).all().item<bool>())
+        << (off / bound).max().item<double>() << " times the bound, scale " << scale;
+  }
+}
+
 TEST(FusedTorch, EmbeddingMarksIdsThatAreNone) {
   const Tensor weight = torch::randn({4, 3}).requires_grad_(), ids = torch::tensor({1, -1, 4, 1}, torch::kLong);
   const Tensor out = fused::embedding(weight, ids);

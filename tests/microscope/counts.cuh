@@ -26,6 +26,13 @@ static __global__ void masked(float* out, const float* in, int64_t n) {
   if ((n >> threadIdx.x % 32 & 1) != 0) out[threadIdx.x] = in[threadIdx.x];  // @masked
 }
 
+/// A value of each of n sectors, one after the other, and then once more.
+static __global__ void sectors_twice(float* out, const float* in, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < 2 * n; ++i) sum += in[i % n * 8];
+  out[threadIdx.x] = sum;
+}
+
 /// Lane i reads i + 1 values.
 static __global__ void ragged_loop(float* out, const float* in, int64_t) {
   float sum = 0;

@@ -71,6 +71,16 @@ TEST_F(Executions, TheSecondWarpFindsWhatTheFirstHasRead) {
   EXPECT_EQ(counts.lines_touched, 2);
 }
 
+// When a line comes back for its first sector, the other three are not there yet.
+TEST_F(Executions, ASectorIsLostWithItsLine) {
+  const KernelCounts counts = of("sectors_twice", {}, 512, {.reuse = true});
+  EXPECT_EQ(counts.touches.at("in").first_reads, 512);
+  for (size_t i = 0; i < counts.reads_again.size(); ++i) {
+    const bool holds_all = simt::reuse_bytes(i) > 127 * 128 && (i == 0 || simt::reuse_bytes(i - 1) <= 127 * 128);
+    EXPECT_EQ(counts.reads_again[i], holds_all ? 512 : 0) << simt::reuse_bytes(i) << " bytes";
+  }
+}
+
 TEST_F(Executions, SectorsAreCountedOnceForABlock) {
   const KernelCounts counts = of("ragged_loop", {}, 0, {.reuse = true});
   EXPECT_EQ(counts.touches.at("in").first_reads, 8 * (4 + 3 + 2 + 1)) << "of row i the lanes from i on";

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "common/base/sha256.h"
 #include "common/result/result.h"
 
@@ -23,13 +25,13 @@ class KernelTimes : public testing::Test {
         root() / "results/compiler/kernel_times.json",
         R"({"schema": "tenfold.kernel_times/1", "date": "2026-01-02", "gpus": {"T4": "a T4", "H100": "an H100"},
       "kernels": [{"kernel": "copy", "operation": "copy", "sources": ")" +
-            sources + R"(", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
+            sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
         {"name": "slow", "gpus": {"T4": {"seconds": 4e-3, "bound": "issue"}}},
         {"name": "fast", "gpus": {"T4": {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3, "issue": 5e-4},
           "instructions": 3000, "dram_bytes": 2048, "registers": 50, "blocks_on_sm": 1}, "H100": {"seconds": 2e-4, "bound": "L2", "bounds": {"DRAM": 1e-4, "L2": 2e-4},
           "instructions": 2000, "dram_bytes": 1024, "registers": 40, "blocks_on_sm": 2}}}]},
         {"kernel": "copy", "operation": "copy_backward", "sources": ")" +
-            sources + R"(", "shape": "count=8", "least_seconds": {"T4": 1e-3}, "rungs": [
+            sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3}, "rungs": [
         {"name": "back", "gpus": {"T4": {"seconds": 2e-3, "bound": "L2"}}}]}]})");
   }
 
@@ -42,7 +44,8 @@ TEST_F(KernelTimes, ARowForEachRung) {
   EXPECT_NE(all.find("| copy | 0 slow | 25 %, issue | - |"), std::string::npos) << all;
   EXPECT_NE(all.find("| copy | 1 fast | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << all;
   EXPECT_NE(all.find("| copy backward | 0 back | 50 %, L2 | - |"), std::string::npos) << all;
-  EXPECT_NE(one.find("copy backward, count=8"), std::string::npos) << one;
+  EXPECT_NE(all.find("Shapes: copy float, count=8; copy backward float, count=8."), std::string::npos) << all;
+  EXPECT_NE(one.find("copy backward, float, count=8"), std::string::npos) << one;
   EXPECT_NE(one.find("| 0 back | - | - | 50 %, L2 | - |"), std::string::npos) << one;
   EXPECT_NE(one.find("| 1 fast | 2000 | 1.00 KiB | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << one;
   EXPECT_NE(one.find("count=8"), std::string::npos) << one;
@@ -84,7 +87,9 @@ TEST(Ladder, OrderAndFactors) {
   EXPECT_EQ(same.median_factor, 2);
   EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
   EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
-  EXPECT_NEAR(ladder_agreement({4, 2, 1}, {4, 2, 2}).tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
+  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
+  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
+  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
   EXPECT_EQ(ladder_agreement({4, 2, 1}, {2, 2, 3}).worst_factor, 3);
 }
 

@@ -67,7 +67,8 @@ class KernelMemory {
 /// A launch on either kind of stream, from a lambda that takes both: [=](auto stream) { ... }.
 struct KernelLaunch {
   template <class Launch>
-  KernelLaunch(Launch launch) : under_microscope(launch), on_gpu(launch) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor,performance-unnecessary-value-param): both keep a copy
+  KernelLaunch(Launch launch) : under_microscope(launch), on_gpu(launch) {}
   std::function<void(simt::Device*)> under_microscope;
   std::function<void(CUstream_st*)> on_gpu;
 };

@@ -226,21 +226,27 @@ size_t python_end(const std::vector<std::string>& lines, size_t head) {
 
 std::string cut_definition(const std::string& source, const std::string& symbol) {
   const std::string mask = without_text(source);
+  std::string found;
+  size_t deepest = std::string::npos;  // that a definition may stand in to be taken instead of `found`
   for (size_t at = mask.find(symbol); at != std::string::npos && !symbol.empty(); at = mask.find(symbol, at + 1)) {
     const size_t after = at + symbol.size();
     if ((at > 0 && is_word(mask[at - 1])) || (after < mask.size() && is_word(mask[after]))) continue;
     const size_t start = statement_start(mask, at);
     const size_t end = definition_end(mask, start, at, after);
     if (end == std::string::npos || end == 0) continue;
+    const size_t line = start == 0 ? 0 : source.rfind('\n', start - 1) + 1;  // npos + 1 is 0
+    if (start - line >= deepest) continue;
+    deepest = start - line;
     const size_t from = with_comment(source, start);
     size_t to = end;
     const size_t line_end = std::min(source.find('\n', end), source.size());
     if (source.find_first_not_of(" \t", end) < line_end &&
         source.compare(source.find_first_not_of(" \t", end), 2, "//") == 0)
       to = line_end;
-    return dedent(source.substr(from, to - from));
+    found = dedent(source.substr(from, to - from));
   }
-  throw std::invalid_argument("no definition of '" + symbol + "'");
+  if (found.empty()) throw std::invalid_argument("no definition of '" + symbol + "'");
+  return found;
 }
 
 std::string cut_python(const std::string& source, const std::string& name) {

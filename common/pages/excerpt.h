@@ -8,7 +8,8 @@ namespace tenfold {
 
 /// The definition of the function, struct, class, enum or constant `symbol` with the comment and template line directly
 /// above it, its indentation removed. Comments, strings and raw strings do not mislead the brace matching. Calls and
-/// declarations are passed over; of overloads the first is taken; "Type::member" finds an out-of-class definition.
+/// declarations are passed over; of several the least indented is taken, so that a local variable does not hide a
+/// function, and of overloads the first; "Type::member" finds an out-of-class definition.
 /// Throws std::invalid_argument when there is no such definition.
 std::string cut_definition(const std::string& source, const std::string& symbol);
 

@@ -83,7 +83,8 @@ inline int64_t count_right(Program& program, const torch::Tensor& images, const 
   return right;
 }
 
-/// The mean loss of the held-out batches.
+/// The mean loss of the held-out batches. This model has no layer with a mode: one with dropout or batch norm needs
+/// eval() before and train() after it (lesson 29).
 inline torch::Tensor validate(Program& program, const Planted& planted) {
   RECORD_USER_SCOPE("validation");
   const torch::AutoGradMode gradients(planted.f);

@@ -5,7 +5,7 @@ import torch
 
 
 def two_forwards(model, halves, streams):  # streams: two torch.cuda.Stream(); (None, None) on a CPU, which has none
-    outputs = []
+    outputs = []  # one model on two streams: no batch norm, no autocast; two modules, each its stream, are the better use
     for half, stream in zip(halves, streams):
         if stream is not None:
             stream.wait_stream(torch.cuda.current_stream())  # fork: until the half is there

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 
 
 # region pipeline
-def train_one(model, optimizer, ids, targets, sixteen_bits=False):  # one process; targets of padding are -100
-    optimizer.zero_grad()
+def train_one(model, optimizer, ids, targets, sixteen_bits=False):  # targets of padding are -100
+    optimizer.zero_grad()  # one process; with ranks: loss * ranks * own_tokens / all_tokens, as DDP averages the ranks' means
     with torch.autocast(ids.device.type, torch.bfloat16, enabled=sixteen_bits):
         loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
     loss.backward()

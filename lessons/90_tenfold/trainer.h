@@ -77,7 +77,8 @@ class Trainer {
     log(validation_, validation_loss(from, from + rows_));
   }
 
-  /// Mean loss over rows [from, to) of the held-out data.
+  /// Mean loss over rows [from, to) of the held-out data. These models have no layer with a mode: one with dropout or
+  /// batch norm needs eval() before and train() after it (lesson 29).
   torch::Tensor validation_loss(int64_t from, int64_t to) const {
     std::optional<torch::NoGradGuard> no_graph;
     if (levers_.without_graph) no_graph.emplace();

@@ -101,6 +101,13 @@ TEST(Excerpt, AFunctionThatReturnsAFunction) {
   EXPECT_EQ(cut_definition(source, "log_of"), "std::function<void(const T&)> log_of(int n) {\n  return f;\n}");
 }
 
+TEST(Excerpt, AFunctionAndNotTheLocalVariableOfItsName) {
+  EXPECT_EQ(
+      cut_definition("int sides() {\n  const int streams = 2;\n  return streams;\n}\n\nint streams() { return 3; }\n",
+                     "streams"),
+      "int streams() { return 3; }");
+}
+
 TEST(Excerpt, AKernelWithLaunchBounds) {
   const std::string kernel =
       "/// Fast.\nstatic __global__ void __launch_bounds__(256, 2) fast(float* out) {\n  out[0] = 1;\n}";

@@ -30,6 +30,11 @@ def check(condition, message):
         sys.exit(1)
 
 
+def attribute_of_all(rows, name):
+    """One question for all rows: hundreds of questions, one for each, take a minute."""
+    return rows.evaluate_all("(all, name) => all.map(one => one.getAttribute(name))", name)
+
+
 def shown(page):
     return page.locator("#all-verdicts tbody tr:visible")
 
@@ -53,8 +58,8 @@ def with_script(context, file, sweeps, shots):
     check(page.locator("#shown").inner_text() == f"{fast} of {whole} verdicts shown", "the count is not announced")
     lesson = shown(page).first.get_attribute("data-lesson")
     page.select_option("#by-lesson", lesson)
-    check(all(row.get_attribute("data-lesson") == lesson and row.get_attribute("data-label") == "FASTER"
-              for row in shown(page).all()), "two filters together let others through")
+    check(set(attribute_of_all(shown(page), "data-lesson")) == {lesson} and
+          set(attribute_of_all(shown(page), "data-label")) == {"FASTER"}, "two filters together let others through")
     page.click("#filters button[type=reset]")
     page.wait_for_function(f"document.getElementById('shown').textContent.startsWith('{whole} of')")
     page.focus("#by-surprise")
@@ -68,7 +73,7 @@ def with_script(context, file, sweeps, shots):
         speed.focus()
         page.keyboard.press("Enter")
         check(page.get_attribute("th[data-sort=ratio]", "aria-sort") == direction, "aria-sort does not say the order")
-        values = [row.get_attribute("data-ratio") for row in rows.all()]
+        values = attribute_of_all(rows, "data-ratio")
         numbers = [float(value) for value in values if value]
         check(numbers == sorted(numbers, reverse=order < 0) and values[len(numbers):] == [""] * (whole - len(numbers)),
               "sorted wrongly")
@@ -92,9 +97,9 @@ def with_script(context, file, sweeps, shots):
     check(page.evaluate(wide) <= 0, "at 400 pixels the page scrolls sideways")
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 718, "height": 1000})  # A4 with margins of 1 cm
-    for table in page.locator("figure table, table.counts").all():
-        box = table.bounding_box()
-        check(box["x"] + box["width"] <= 718, f"on paper a table is cut off: {table.locator('caption').inner_text()}")
+    cut_off = page.locator("figure table, table.counts").evaluate_all(
+        "all => all.filter(table => table.getBoundingClientRect().right > 718).map(table => table.caption.innerText)")
+    check(cut_off == [], f"on paper tables are cut off: {cut_off}")
     page.emulate_media(media="screen")
     page.set_viewport_size({"width": 400, "height": 800})
     if shots:
@@ -129,16 +134,18 @@ def sweeps_and_kernels(page, sweeps):
         ratios = figure.locator("tbody td:nth-child(2)").all_inner_texts()
         check(dots.count() == sum("x [" in ratio for ratio in ratios) >= 2, f"{name}: not a dot for each ratio")
         check(figure.locator("svg.curve line.unit").count() == 1, f"{name}: there is no line at 1x")
-        middle = figure.locator("svg.curve line.unit").bounding_box()["y"]
-        for dot, ratio in zip(dots.all(), (ratio for ratio in ratios if "x [" in ratio)):
-            box, value = dot.bounding_box(), float(ratio.split("x [")[0].split()[-1])
-            above = box["y"] + box["height"] / 2 < middle
-            check(above == (value > 1) or abs(value - 1) < 0.01, f"{name}: {ratio} is on the wrong side of 1x")
-            check(ratio.split()[-3].removesuffix("x") in dot.locator("title").text_content(),
-                  f"{name}: the hint of a dot is not its row's: {ratio}")
+        middle = figure.locator("svg.curve line.unit").evaluate("line => line.getBoundingClientRect().y")
+        drawn = dots.evaluate_all("""all => all.map(dot => {
+            const box = dot.getBoundingClientRect();
+            return [box.y + box.height / 2, dot.querySelector('title').textContent];
+        })""")
+        for (y, hint), ratio in zip(drawn, (ratio for ratio in ratios if "x [" in ratio)):
+            value = float(ratio.split("x [")[0].split()[-1])
+            check((y < middle) == (value > 1) or abs(value - 1) < 0.01, f"{name}: {ratio} is on the wrong side of 1x")
+            check(ratio.split()[-3].removesuffix("x") in hint, f"{name}: the hint of a dot is not its row's: {ratio}")
         check(figure.locator("svg.curve").get_attribute("role") == "img", f"{name}: no picture to a screen reader")
     tables = page.locator(".wide:has(> table.counts)")
-    lessons = {link.get_attribute("href") for link in tables.locator("caption a").all()}
+    lessons = set(attribute_of_all(tables.locator("caption a"), "href"))
     check({"#40_coalescing", "#41_shared_memory", "#42_gemm_ladder"} <= lessons, f"kernels are missing: {lessons}")
     for table in tables.all():
         table.focus()

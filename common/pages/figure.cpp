@@ -13,6 +13,7 @@
 #include "common/base/text.h"
 #include "common/pages/lever_table.h"
 #include "common/pages/markdown.h"
+#include "common/pages/references.h"
 #include "common/pages/sweeps.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
@@ -93,6 +94,20 @@ std::optional<Result> sweep_of(const std::string& about, const std::vector<Resul
   return found;
 }
 
+/// The sweep that a page shows: of the machine that results/REFERENCE prefers, one of the code as it stands before one
+/// of older code.
+std::optional<Result> sweep_of_reference(const std::string& about, const fs::path& root, const std::string& lesson,
+                                         const std::string& hash_now) {
+  std::vector<Result> sweeps;
+  for (const std::string& machine : reference_machines(root)) {
+    if (auto sweep = sweep_of(about, published_sweeps(root, machine), lesson)) sweeps.push_back(std::move(*sweep));
+  }
+  std::vector<const Result*> in_order;
+  for (const Result& sweep : sweeps) in_order.push_back(&sweep);
+  const Result* chosen = reference_of(in_order, hash_now);
+  return chosen ? std::optional(*chosen) : std::nullopt;
+}
+
 /// What a file was drawn from: all that may change it.
 std::string spec_hash(const Figure& figure) {
   std::string text = std::string(kRenderer) + " " + kVegaLite + "\n" + figure.spec.dump() + "\n" + figure.alt;
@@ -118,16 +133,13 @@ std::string scheme(const char* name, const char* FigureColour::* shade) {
 
 }  // namespace
 
-std::string reference_machine(const fs::path& root) {
-  const fs::path file = root / "results" / "REFERENCE";
-  return fs::exists(file) ? first_line(read_text(file)) : "";
-}
-
 std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<std::string>& arguments,
-                                      const fs::path& root, const std::vector<Result>& published) {
+                                      const fs::path& root, const std::vector<Result>& published,
+                                      const std::vector<Result>& references) {
   const Wanted wanted = wanted_of(arguments);
   const fs::path folder = page.parent_path();
-  const std::string lesson = folder.filename().string(), machine = reference_machine(root);
+  const std::string lesson = folder.filename().string();
+  const Result* reference = result_of(references, lesson);
   if (folder.parent_path().filename() != "lessons")
     throw std::invalid_argument("figure: stands on lessons' pages only");
   const auto named = [&](const std::string& about) {
@@ -136,19 +148,21 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
             ".svg");
   };
   if (wanted.kind == "sweep") {
-    if (machine.empty()) return std::nullopt;
-    const std::optional<Result> sweep = sweep_of(wanted.about, published_sweeps(root, machine), lesson);
+    const std::string hash_now = code_hash(folder);
+    const std::optional<Result> sweep = sweep_of_reference(wanted.about, root, lesson, hash_now);
     if (!sweep) return std::nullopt;
     require_technique(sweep->cases.front(), wanted.technique);
     const auto figure = sweep_figure(sweep->cases, wanted.technique);
     if (!figure) return std::nullopt;
-    const bool stale = sweep->code_hash != code_hash(folder);
     return PageFigure{named(wanted.about), *figure,
                       "*" + markdown_cell(machine_text(sweep->machine)) + ", " + sweep->started_at.substr(0, 10) +
-                          (stale ? "; the lesson's code has changed since" : "") + ".*\n"};
+                          (sweep->code_hash == hash_now ? "" : "; the lesson's code has changed since") + ".*\n"};
   }
-  if (wanted.kind == "roofline") {
-    std::vector<Result> here = machine.empty() ? std::vector<Result>() : published_sweeps(root, machine);
+  if (wanted.kind == "roofline") {  // of one machine: points of another would lie below other roofs
+    const std::vector<std::string> machines = reference_machines(root);
+    if (machines.empty()) return std::nullopt;
+    const std::string machine = reference ? reference->machine.id : machines.front();
+    std::vector<Result> here = published_sweeps(root, machine);
     std::erase_if(here, [&](const Result& sweep) { return sweep.lesson != lesson; });
     for (const Result& result : published) {
       if (result.machine.id == machine) here.push_back(result);
@@ -156,12 +170,10 @@ std::optional<PageFigure> page_figure(const fs::path& page, const std::vector<st
     const auto figure = roofline_figure(here, lesson);
     return figure ? std::optional(PageFigure{folder / "figures" / "roofline.svg", *figure, ""}) : std::nullopt;
   }
-  for (const Result& result : published) {
-    if (result.lesson != lesson || result.machine.id != machine) continue;
-    const CaseResult& c = case_of(result, wanted.about);
-    if (const auto figure = figure_of(wanted, result, c)) return PageFigure{named(c.name), *figure, ""};
-  }
-  return std::nullopt;
+  if (!reference) return std::nullopt;
+  const CaseResult& c = case_of(*reference, wanted.about);
+  const auto figure = figure_of(wanted, *reference, c);
+  return figure ? std::optional(PageFigure{named(c.name), *figure, ""}) : std::nullopt;
 }
 
 std::string figure_markdown(const PageFigure& figure, const fs::path& page) {

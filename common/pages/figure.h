@@ -5,7 +5,7 @@
 //   <!-- tenfold:begin figure notes SURVEY | NOTE -->          or | LOOK
 //   <!-- tenfold:begin figure sweep SETTING [CASE] [| TECHNIQUE] -->
 //
-// becomes an image line, or nothing as long as the machine in results/REFERENCE has published no such result. Without
+// becomes an image line, or nothing as long as no machine in results/REFERENCE has published such a result. Without
 // CASE it is the case of the lesson's headline, or the one that was swept over SETTING. The file is
 // figures/KIND_CASE.svg beside the page. It begins with a stamp of its specification and of itself, so that checking it
 // needs no renderer.
@@ -29,12 +29,11 @@ struct PageFigure {
   std::string remark;  ///< below it
 };
 
-/// Throws std::invalid_argument on a marker that means no figure.
+/// From what is `published`, of which `references` are the results that pages speak of (references.h). Throws
+/// std::invalid_argument on a marker that means no figure.
 std::optional<PageFigure> page_figure(const std::filesystem::path& page, const std::vector<std::string>& arguments,
-                                      const std::filesystem::path& root, const std::vector<Result>& published);
-
-/// The machine whose results the pages speak of: the first line of results/REFERENCE.
-std::string reference_machine(const std::filesystem::path& root);
+                                      const std::filesystem::path& root, const std::vector<Result>& published,
+                                      const std::vector<Result>& references);
 
 /// The image line and the remark.
 std::string figure_markdown(const PageFigure& figure, const std::filesystem::path& page);

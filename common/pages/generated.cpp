@@ -8,6 +8,7 @@
 #include "common/pages/inline_values.h"
 #include "common/pages/markdown.h"
 #include "common/pages/page_parts.h"
+#include "common/pages/references.h"
 
 namespace tenfold {
 namespace {
@@ -108,15 +109,16 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   }
   std::sort(pages.begin(), pages.end());
 
-  const std::string machine = reference_machine(root);
+  const std::vector<Result> references = reference_results(root, published);
   std::vector<GeneratedFile> files;
   std::vector<PageFigure> figures;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
     try {
-      files.push_back({page, text,
-                       fill_inline_values(fill_generated_parts({page, text, root, lessons, published, figures}), page,
-                                          published, machine)});
+      files.push_back(
+          {page, text,
+           fill_inline_values(fill_generated_parts({page, text, root, lessons, published, references, figures}), page,
+                              references)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }

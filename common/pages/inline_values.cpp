@@ -137,11 +137,10 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     refuse(spec, "it is " + value.text + " now; the sentence wants to be rewritten");
 }
 
-std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& published,
-                    const std::string& machine) {
+std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references) {
   const Wanted wanted = parsed(spec, page);
-  for (const Result& result : published) {
-    if (result.machine.id != machine || !result.lesson.starts_with(wanted.lesson)) continue;
+  for (const Result& result : references) {
+    if (!result.lesson.starts_with(wanted.lesson)) continue;
     for (const CaseResult& c : result.cases) {
       if (c.name != wanted.case_name) continue;
       const Value value = value_of(c, wanted, spec);
@@ -156,7 +155,7 @@ std::string text_of(const std::string& spec, const std::filesystem::path& page, 
 }  // namespace
 
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& published, const std::string& machine) {
+                               const std::vector<Result>& references) {
   std::string out;
   size_t from = 0;
   for (size_t begin = text.find(kOpen); begin != std::string::npos; begin = text.find(kOpen, from)) {
@@ -173,7 +172,7 @@ std::string fill_inline_values(const std::string& text, const std::filesystem::p
       throw std::invalid_argument(text.substr(begin, 60) + ": is not closed by " + kEnd + " in its line");
     const size_t behind = close + std::string(kClose).size();
     out += text.substr(from, behind - from) +
-           text_of(trimmed(text.substr(specified, close - specified)), page, published, machine) + kEnd;
+           text_of(trimmed(text.substr(specified, close - specified)), page, references) + kEnd;
     from = end + std::string(kEnd).size();
   }
   return out + text.substr(from);

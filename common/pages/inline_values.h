@@ -3,8 +3,8 @@
 //
 //   memory falls to <!-- value gpt | accumulate | memory < 0.5 -->0.357x<!-- / -->
 //
-// Between the two comments stands what the machine of results/REFERENCE measured; `report --write` puts it there. The
-// condition holds the sentence: `report --check` fails when a newer publication breaks it.
+// Between the two comments stands what the lesson's machine of results/REFERENCE measured; `report --write` puts it
+// there. The condition holds the sentence: `report --check` fails when a newer publication breaks it.
 
 #include <filesystem>
 #include <string>
@@ -29,6 +29,6 @@ namespace tenfold {
 /// "(not yet measured)". Throws std::invalid_argument, one line, for a comment that is not closed, a case, variant or
 /// WHAT that the result has not, and a condition that does not hold.
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& published, const std::string& machine);
+                               const std::vector<Result>& references);
 
 }  // namespace tenfold

@@ -29,8 +29,33 @@ auto with_times(const fs::path& root, F&& use) {
     throw FileError(file.string() + " is missing; write it with common/tools/kernel_time.py --write");
   try {
     const Json json = Json::parse(read_text(file));
-    if (json.at("schema") != "tenfold.kernel_times/1") throw FileError(file.string() + ": unknown schema");
+    if (json.at("schema") != "tenfold.kernel_times/2") throw FileError(file.string() + ": unknown schema");
     return use(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+struct PublishedRung {
+  std::string name;
+  size_t ours = 0;  ///< our rung that does the same
+  double flops_per_s = 0;
+};
+/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
+struct PublishedLadder {
+  std::string kernel, shape, gpu, source, url, date;
+  double flops = 0;
+  std::vector<PublishedRung> rungs;
+};
+
+PublishedLadder read_ladder(const fs::path& file) {
+  try {
+    const Json json = Json::parse(read_text(file));
+    PublishedLadder ladder{json.at("kernel"), json.at("shape"), json.at("gpu"),   json.at("source"),
+                           json.at("url"),    json.at("date"),  json.at("flops"), {}};
+    for (const Json& rung : json.at("rungs"))
+      ladder.rungs.push_back({rung.at("name"), rung.at("ours"), rung.at("gflops_per_s").get<double>() * 1e9});
+    return ladder;
   } catch (const nlohmann::json::exception& error) {
     throw FileError(file.string() + " is damaged: " + error.what());
   }
@@ -92,7 +117,7 @@ bool is_stale(const fs::path& root, const Json& kernel) {
 }
 
 /// A row for each bound, the one that weighs most first, a column for each GPU that the rung runs on.
-std::string bounds_table(const Json& json, const Json& kernel, const Json& rung) {
+std::string bounds_table(const Json& kernel, const Json& rung) {
   Rows rows = {{"modelled"}};
   std::map<std::string, double> weights;  // of each bound, its largest part of a GPU's time
   for (const auto& [gpu, on] : rung.at("gpus").items()) {
@@ -122,7 +147,7 @@ std::string bounds_table(const Json& json, const Json& kernel, const Json& rung)
   add("instructions", [](const Json& on) { return human_number(on.at("instructions")); });
   add("registers of a thread", [](const Json& on) { return std::to_string(on.at("registers").get<int>()); });
   add("blocks on an SM", [](const Json& on) { return std::to_string(on.at("blocks_on_sm").get<int>()); });
-  const std::string what = "At " + shape_of(kernel) + ", " + json.at("date").get<std::string>() +
+  const std::string what = "At " + shape_of(kernel) + ", " + kernel.at("date").get<std::string>() +
                            ", never measured. * holds the rung up: to be faster, it has to need less of that. "
                            "docs/kernel_time.md says how it is made.";
   return format_columns(rows, "l" + std::string(rows[0].size() - 1, 'r'), kWidth) + "  " +
@@ -140,8 +165,7 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
     Rows head = {name.empty() ? std::vector<std::string>{"kernel", "rung"}
                               : std::vector<std::string>{"rung", "instructions, " + detailed, "DRAM, " + detailed}};
     head[0].insert(head[0].end(), gpus.begin(), gpus.end());
-    const std::string modelled = "*Modelled*, " + json.at("date").get<std::string>(),
-                      meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
+    const std::string meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
     Rows all = head;
     std::string text, shapes;
     for (const Json& kernel : json.at("kernels")) {
@@ -152,33 +176,31 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
         Rows rows = head;
         add_rungs(rows, kernel, gpus, "", Columns::work_and_shares);
         const std::string title = title_of(kernel);
-        text += (text.empty() ? "" : "\n") + modelled + ", " + (title == name ? "" : title + ", ") + shape_of(kernel) +
-                meaning + markdown_table(rows);
+        text += (text.empty() ? "" : "\n") + ("*Modelled*, " + kernel.at("date").get<std::string>()) + ", " +
+                (title == name ? "" : title + ", ") + shape_of(kernel) + meaning + markdown_table(rows);
       }
     }
     if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
-    return name.empty() ? modelled + meaning + markdown_table(all) + shapes + ".\n" : text;
+    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" : text;
   });
 }
 
 std::string kernel_times_text(const fs::path& root, const std::string& name) {
   return with_times(root, [&](const Json& json) {
     const std::vector<std::string> gpus = gpus_of(json);
-    std::string tables, shape, stale;
+    std::string tables, stale;
     for (const Json& kernel : json.at("kernels")) {
       if (kernel.at("kernel") != name) continue;
       const std::string title = title_of(kernel);
       Rows rows = {{"modelled" + (title == name ? std::string() : title.substr(name.size())) + " rung"}};
       rows[0].insert(rows[0].end(), gpus.begin(), gpus.end());
       add_rungs(rows, kernel, gpus, "", Columns::shares);
-      tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth);
-      shape = shape_of(kernel);
+      tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth) + "  at " + shape_of(kernel) + "\n\n";
       if (is_stale(root, kernel)) stale += " " + kernel.at("operation").get<std::string>();
     }
     if (tables.empty()) return tables;
     const std::string what =
-        "At " + shape +
-        ": the share of what the GPU's memory or arithmetic allows, at most, and what holds the rung up. From the "
+        "The share of what the GPU's memory or arithmetic allows, at most, and what holds the rung up. From the "
         "machine code and what the microscope counts, never measured" +
         (stale.empty() ? "" : "; the kernel has changed since: common/tools/kernel_time.py --write" + stale) +
         ". docs/kernel_time.md says how.";
@@ -194,7 +216,7 @@ std::string kernel_bounds_text(const fs::path& root, const std::string& name, co
       for (size_t number = 0; number < rungs.size(); ++number) {
         const Json& rung = rungs[number];
         if (wanted == std::to_string(number) || wanted == rung.at("name").get<std::string>())
-          return bounds_table(json, kernel, rung) +
+          return bounds_table(kernel, rung) +
                  (is_stale(root, kernel)
                       ? "  The kernel has changed since: common/tools/kernel_time.py --write " + name + "\n"
                       : "");
@@ -227,35 +249,32 @@ LadderAgreement ladder_agreement(const std::vector<double>& published, const std
 }
 
 std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
+  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
   return with_times(root, [&](const Json& json) {
-    const Json ladder = Json::parse(read_text(root / "docs" / "published_ladders" / (name + ".json")));
-    const std::string gpu = ladder.at("gpu");
     Rows rows = {{"published", "our rung", "time at the published rate", "modelled time", "modelled / published"}};
     std::vector<double> published, modelled;
     for (const Json& kernel : json.at("kernels")) {
-      if (kernel.at("operation") != ladder.at("kernel")) continue;
-      if (kernel.at("shape") != ladder.at("shape"))
+      if (kernel.at("operation") != ladder.kernel) continue;
+      if (kernel.at("shape") != ladder.shape)
         throw FileError(name + ".json is of another shape than " + kernel_times_file(root).string());
-      for (const Json& rung : ladder.at("rungs")) {
-        const auto number = rung.at("ours").get<size_t>();
-        const Json& ours = kernel.at("rungs").at(number);
-        published.push_back(ladder.at("flops").get<double>() / rung.at("gflops_per_s").get<double>() / 1e9);
-        modelled.push_back(ours.at("gpus").at(gpu).at("seconds"));
-        rows.push_back({rung.at("name"), std::to_string(number) + " " + ours.at("name").get<std::string>(),
+      for (const PublishedRung& rung : ladder.rungs) {
+        const Json& ours = kernel.at("rungs").at(rung.ours);
+        published.push_back(ladder.flops / rung.flops_per_s);
+        modelled.push_back(ours.at("gpus").at(ladder.gpu).at("seconds"));
+        rows.push_back({rung.name, std::to_string(rung.ours) + " " + ours.at("name").get<std::string>(),
                         human_seconds(published.back()), human_seconds(modelled.back()),
                         human_ratio(modelled.back() / published.back())});
       }
     }
     if (published.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel of " + name + ".json");
     const LadderAgreement agreement = ladder_agreement(published, modelled);
-    return markdown_table(rows) + "\nPublished: [" + ladder.at("source").get<std::string>() + "](" +
-           ladder.at("url").get<std::string>() + "), " + ladder.at("date").get<std::string>() + ", on an " + gpu +
-           ". Of " + std::to_string(agreement.pairs) + " pairs of kernels that are more than 15 % apart, " +
-           std::to_string(agreement.agree) + " stand in the published order, " + std::to_string(agreement.disagree) +
-           " in the other, " + std::to_string(agreement.pairs - agreement.agree - agreement.disagree) +
-           " tied: Kendall's tau " + human_number(agreement.tau) + ". Times are off by a factor of " +
-           human_number(agreement.median_factor) + " in the median, " + human_number(agreement.worst_factor) +
-           " at worst.\n";
+    return markdown_table(rows) + "\nPublished: [" + ladder.source + "](" + ladder.url + "), " + ladder.date +
+           ", on an " + ladder.gpu + ". Of " + std::to_string(agreement.pairs) +
+           " pairs of kernels that are more than 15 % apart, " + std::to_string(agreement.agree) +
+           " stand in the published order, " + std::to_string(agreement.disagree) + " in the other, " +
+           std::to_string(agreement.pairs - agreement.agree - agreement.disagree) + " tied: Kendall's tau " +
+           human_number(agreement.tau) + ". Times are off by a factor of " + human_number(agreement.median_factor) +
+           " in the median, " + human_number(agreement.worst_factor) + " at worst.\n";
   });
 }
 

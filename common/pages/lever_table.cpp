@@ -24,21 +24,16 @@ const CaseResult* training_of(const Result& result, const std::string& case_name
   return case_named(result, case_name + " to the end");
 }
 
-std::string levers_markdown(const std::vector<Result>& published, const std::string& machine, const std::string& lesson,
-                            const std::string& case_name) {
-  for (const Result& result : published) {
-    const CaseResult* stacks = case_named(result, case_name);
-    if (result.lesson != lesson || result.machine.id != machine || !stacks) continue;
-    std::vector<std::vector<std::string>> table = {{"lever", "its own gain", "so far", "on top of all others"}};
-    std::string reasons;
-    for (const LeverGain& gain : lever_gains(*stacks, training_of(result, case_name))) {
-      table.push_back({markdown_cell(gain.lever), cell(gain.own), cell(gain.so_far), cell(gain.in_all)});
-      if (!gain.reason.empty())
-        reasons += "\n*" + markdown_cell(gain.lever) + "*: " + markdown_cell(gain.reason) + ".\n";
-    }
-    return markdown_table(table) + reasons;
+std::string levers_markdown(const Result* reference, const std::string& case_name) {
+  const CaseResult* stacks = reference ? case_named(*reference, case_name) : nullptr;
+  if (!stacks) return "Not yet measured.\n";
+  std::vector<std::vector<std::string>> table = {{"lever", "its own gain", "so far", "on top of all others"}};
+  std::string reasons;
+  for (const LeverGain& gain : lever_gains(*stacks, training_of(*reference, case_name))) {
+    table.push_back({markdown_cell(gain.lever), cell(gain.own), cell(gain.so_far), cell(gain.in_all)});
+    if (!gain.reason.empty()) reasons += "\n*" + markdown_cell(gain.lever) + "*: " + markdown_cell(gain.reason) + ".\n";
   }
-  return "Not yet measured.\n";
+  return markdown_table(table) + reasons;
 }
 
 }  // namespace tenfold

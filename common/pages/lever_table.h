@@ -13,8 +13,7 @@ namespace tenfold {
 const CaseResult* training_of(const Result& result, const std::string& case_name);
 
 /// Markdown, a row for each lever: its own gain, what is reached so far, and its gain on top of all others. A sentence
-/// where the machine of results/REFERENCE has published no such case.
-std::string levers_markdown(const std::vector<Result>& published, const std::string& machine, const std::string& lesson,
-                            const std::string& case_name);
+/// without a result, or where it has no such case.
+std::string levers_markdown(const Result* reference, const std::string& case_name);
 
 }  // namespace tenfold

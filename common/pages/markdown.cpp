@@ -7,6 +7,7 @@
 #include "common/base/text.h"
 #include "common/pages/bench_report.h"
 #include "common/pages/headlines.h"
+#include "common/pages/references.h"
 #include "common/pages/sweep_table.h"
 #include "common/pages/sweeps.h"
 #include "common/pages/table.h"
@@ -72,7 +73,8 @@ std::string markdown_table(const Rows& rows) {
 }
 
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
-                             const std::filesystem::path& page, const std::filesystem::path& root) {
+                             const std::vector<Result>& references, const std::filesystem::path& page,
+                             const std::filesystem::path& root) {
   const bool any_gpu = std::any_of(published.begin(), published.end(), [](const Result& result) {
     return headline_of(result, /*gpu=*/true).verdict != nullptr;
   });
@@ -82,7 +84,9 @@ std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std:
     const std::string link =
         (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
     const auto verdict = [&](bool gpu) {
-      return lesson.survey ? std::string("counts, and times nothing") : newest_verdict(published, lesson.name, gpu);
+      if (lesson.survey) return std::string("counts, and times nothing");
+      const bool has_reference = !gpu && result_of(references, lesson.name) != nullptr;
+      return newest_verdict(has_reference ? references : published, lesson.name, gpu);
     };
     rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")",
                     markdown_cell(lesson.question), markdown_cell(verdict(false))});

@@ -272,14 +272,19 @@ std::string without_line(const std::string& thing) {
 
 bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
-std::string measured_markdown(const std::vector<Result>& published, const std::string& lesson,
+std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
                               const std::string& hash_now, const std::string& docs) {
   const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
       {"comparison", comparison}, {"training", training}, {"survey", survey}};
   std::string out;
   bool gpu = false;
+  std::vector<std::string> elsewhere;
   for (const Result& result : published) {
     if (result.lesson != lesson) continue;
+    if (reference && result.machine.id != reference->machine.id && std::ranges::none_of(result.cases, is_on_gpu)) {
+      elsewhere.push_back(markdown_cell(result.machine.id));
+      continue;
+    }
     out += heading(result, hash_now, docs);
     for (const auto& [kind, text_of] : parts) {
       for (const CaseResult& c : result.cases) {
@@ -291,6 +296,7 @@ std::string measured_markdown(const std::vector<Result>& published, const std::s
   }
   if (out.empty()) return "Not yet measured on any machine.\n";
   if (!gpu) out += "On a GPU: not yet measured.\n";
+  if (!elsewhere.empty()) out += "\nMeasured on " + joined(elsewhere) + ", too: [results](" + docs + "/results.md).\n";
   while (out.ends_with("\n\n")) out.pop_back();
   return out;
 }

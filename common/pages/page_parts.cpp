@@ -18,6 +18,7 @@
 #include "common/pages/lever_table.h"
 #include "common/pages/line_diff.h"
 #include "common/pages/markdown.h"
+#include "common/pages/references.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 
@@ -119,18 +120,17 @@ std::string claims_part(const std::string& kind, const Page& page) {
                           : elsewhere_table(ledger, lesson);
 }
 
-std::string printed_block(const fs::path& root, const std::vector<Result>& published, const Arguments& arguments) {
+std::string printed_block(const Page& page, const Arguments& arguments) {
   if (arguments.size() < 2) throw std::invalid_argument("printed needs a lesson and a case");
-  const std::string name = joined({arguments.begin() + 1, arguments.end()}, " "), machine = reference_machine(root);
-  for (Result result : published) {
-    if (result.lesson != arguments[0] || result.machine.id != machine) continue;
-    std::erase_if(result.cases, [&](const CaseResult& c) { return c.name != name; });
-    if (result.cases.empty()) throw std::invalid_argument("printed: " + arguments[0] + " has no case '" + name + "'");
-    return "```text\n" + format_table(result) + "```\n";
-  }
-  if (!fs::is_directory(root / "lessons" / arguments[0]))
+  const std::string name = joined({arguments.begin() + 1, arguments.end()}, " ");
+  if (!fs::is_directory(page.root / "lessons" / arguments[0]))
     throw std::invalid_argument("printed: there is no lesson '" + arguments[0] + "'");
-  return "Not yet measured.\n";
+  const Result* reference = result_of(page.references, arguments[0]);
+  if (!reference) return "Not yet measured.\n";
+  Result result = *reference;
+  std::erase_if(result.cases, [&](const CaseResult& c) { return c.name != name; });
+  if (result.cases.empty()) throw std::invalid_argument("printed: " + arguments[0] + " has no case '" + name + "'");
+  return "```text\n" + format_table(result) + "```\n";
 }
 
 std::string measured_part(const Page& page, const Arguments& arguments) {
@@ -138,16 +138,17 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   if (!fs::is_directory(page.root / "lessons" / lesson))
     throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
   const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
-  return measured_markdown(page.published, lesson, code_hash(page.root / "lessons" / lesson), docs.generic_string());
+  return measured_markdown(page.published, result_of(page.references, lesson), lesson,
+                           code_hash(page.root / "lessons" / lesson), docs.generic_string());
 }
 
 std::string levers_part(const Page& page, const Arguments& words) {
   const std::string lesson = page.path.parent_path().filename().string();
-  return levers_markdown(page.published, reference_machine(page.root), lesson, joined(words, " "));
+  return levers_markdown(result_of(page.references, lesson), joined(words, " "));
 }
 
 std::string figure_part(const Page& page, const Arguments& arguments) {
-  const auto figure = page_figure(page.path, arguments, page.root, page.published);
+  const auto figure = page_figure(page.path, arguments, page.root, page.published, page.references);
   if (!figure) return "";
   page.figures.push_back(*figure);
   return figure_markdown(*figure, page.path);
@@ -161,15 +162,14 @@ const std::map<std::string, Part>& parts() {
       {"measured", measured_part},
       {"levers", levers_part},
       {"figure", figure_part},
-      {"printed",
-       [](const Page& page, const Arguments& words) { return printed_block(page.root, page.published, words); }},
+      {"printed", printed_block},
       {"claims", [](const Page& page, const Arguments&) { return claims_part("claims", page); }},
       {"elsewhere", [](const Page& page, const Arguments&) { return claims_part("elsewhere", page); }},
       {"code", [](const Page& page, const Arguments& words) { return code_block(page.path, words); }},
       {"diff", [](const Page& page, const Arguments& words) { return diff_block(page.path, words); }},
       {"lessons",
        [](const Page& page, const Arguments&) {
-         return lessons_markdown(page.lessons, page.published, page.path, page.root);
+         return lessons_markdown(page.lessons, page.published, page.references, page.path, page.root);
        }},
       {"map",
        [](const Page& page, const Arguments&) { return lesson_map_markdown(page.lessons, page.path, page.root); }},

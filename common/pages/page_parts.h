@@ -17,7 +17,8 @@ struct Page {
   const std::filesystem::path& root;
   const std::vector<LessonEntry>& lessons;
   const std::vector<Result>& published;
-  std::vector<PageFigure>& figures;  ///< gets those that the page shows
+  const std::vector<Result>& references;  ///< those of `published` that pages speak of (references.h)
+  std::vector<PageFigure>& figures;       ///< gets those that the page shows
 };
 
 /// The text of one part. Throws std::invalid_argument, one line, for an unknown kind, a missing file, symbol or lesson.

@@ -138,6 +138,25 @@ TEST_F(Generated, TheFirstResultOfAGpuBringsItsColumn) {
   EXPECT_TRUE(has(root, "| not yet measured | accumulate: speed SLOWER 0.80")) << root;
 }
 
+TEST_F(Generated, APageSpeaksOfOneMachine) {
+  const std::string page_name = "lessons/30_gradient_accumulation/README.md";
+  publish(true);
+  Result other = sample_result();
+  other.machine.id = "another";
+  other.code_hash = code_hash(root_ / "lessons" / other.lesson);
+  write_result(root_ / "results" / other.machine.id / (other.lesson + ".json"), other);
+  EXPECT_TRUE(has(page(page_name), "**another**") && has(page(page_name), "**2x-sample-cpu**")) << "none is preferred";
+  write("results/REFERENCE", "2x-sample-cpu\nanother\n");
+  EXPECT_FALSE(has(page(page_name), "**another**")) << page(page_name);
+  EXPECT_TRUE(has(page(page_name), "Measured on another, too: [results](../../docs/results.md).")) << page(page_name);
+  publish(false);
+  EXPECT_TRUE(has(page(page_name), "**another**") && !has(page(page_name), "stale")) << page(page_name);
+  for (CaseResult& c : other.cases) c.device = "cuda";
+  write_result(root_ / "results" / other.machine.id / (other.lesson + ".json"), other);
+  publish(true);
+  EXPECT_TRUE(has(page(page_name), "**another**") && has(page(page_name), "**2x-sample-cpu**")) << "a GPU's is shown";
+}
+
 TEST(LessonMap, ReadsWhatAPageSays) {
   const Preparation one = preparation_of(
       "# 31\n\nBefore this: [30](../30_x/README.md), [docs/a.md](../../docs/a.md). 15 minutes to read; trains "

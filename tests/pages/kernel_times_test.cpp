@@ -23,15 +23,15 @@ class KernelTimes : public testing::Test {
   void write(const std::string& sources) const {
     test::write_text(
         root() / "results/compiler/kernel_times.json",
-        R"({"schema": "tenfold.kernel_times/1", "date": "2026-01-02", "gpus": {"T4": "a T4", "H100": "an H100"},
-      "kernels": [{"kernel": "copy", "operation": "copy", "sources": ")" +
+        R"({"schema": "tenfold.kernel_times/2", "gpus": {"T4": "a T4", "H100": "an H100"},
+      "kernels": [{"kernel": "copy", "operation": "copy", "date": "2026-01-02", "sources": ")" +
             sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
         {"name": "slow", "gpus": {"T4": {"seconds": 4e-3, "bound": "issue"}}},
         {"name": "fast", "gpus": {"T4": {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3, "issue": 5e-4},
           "instructions": 3000, "dram_bytes": 2048, "registers": 50, "blocks_on_sm": 1}, "H100": {"seconds": 2e-4, "bound": "L2", "bounds": {"DRAM": 1e-4, "L2": 2e-4},
           "instructions": 2000, "dram_bytes": 1024, "registers": 40, "blocks_on_sm": 2}}}]},
-        {"kernel": "copy", "operation": "copy_backward", "sources": ")" +
-            sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3}, "rungs": [
+        {"kernel": "copy", "operation": "copy_backward", "date": "2026-01-03", "sources": ")" +
+            sources + R"(", "type": "bfloat16", "shape": "count=16", "least_seconds": {"T4": 1e-3}, "rungs": [
         {"name": "back", "gpus": {"T4": {"seconds": 2e-3, "bound": "L2"}}}]}]})");
   }
 
@@ -44,17 +44,20 @@ TEST_F(KernelTimes, ARowForEachRung) {
   EXPECT_NE(all.find("| copy | 0 slow | 25 %, issue | - |"), std::string::npos) << all;
   EXPECT_NE(all.find("| copy | 1 fast | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << all;
   EXPECT_NE(all.find("| copy backward | 0 back | 50 %, L2 | - |"), std::string::npos) << all;
-  EXPECT_NE(all.find("Shapes: copy float, count=8; copy backward float, count=8."), std::string::npos) << all;
-  EXPECT_NE(one.find("copy backward, float, count=8"), std::string::npos) << one;
+  EXPECT_NE(all.find("Shapes: copy float, count=8; copy backward bfloat16, count=16."), std::string::npos) << all;
+  EXPECT_NE(one.find("*Modelled*, 2026-01-03, copy backward, bfloat16, count=16"), std::string::npos) << one;
   EXPECT_NE(one.find("| 0 back | - | - | 50 %, L2 | - |"), std::string::npos) << one;
   EXPECT_NE(one.find("| 1 fast | 2000 | 1.00 KiB | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << one;
-  EXPECT_NE(one.find("count=8"), std::string::npos) << one;
+  EXPECT_NE(one.find("*Modelled*, 2026-01-02, float, count=8"), std::string::npos) << one;
   EXPECT_THROW(kernel_times_markdown(root(), "other"), FileError);
 }
 
 TEST_F(KernelTimes, OnATerminalOnlyWhatIsModelled) {
   EXPECT_NE(kernel_times_text(root(), "copy").find("1 fast"), std::string::npos);
-  EXPECT_NE(kernel_times_text(root(), "copy").find("modelled backward rung"), std::string::npos);
+  const std::string text = kernel_times_text(root(), "copy");
+  EXPECT_NE(text.find("modelled backward rung"), std::string::npos) << text;
+  EXPECT_NE(text.find("  at float, count=8\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  at bfloat16, count=16\n"), std::string::npos) << text;
   EXPECT_EQ(kernel_times_text(root(), "other"), "");
 }
 

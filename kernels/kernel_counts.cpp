@@ -1,12 +1,13 @@
 // How often each line of a kernel runs at a shape, for common/tools/kernel_time.py, which joins it with the machine
 // code.
 //
-//   kernel_counts --gpus                                  what is known of GPUs, likewise
+//   kernel_counts --gpus                                  what is known of GPUs: JSON, likewise
 //   kernel_counts KERNEL RUNG NAME=N,NAME=N [BLOCKS]      JSON on standard output
 //
 // With BLOCKS, at most so many blocks of each launch run, evenly spaced over its grid.
 //
-// Row kernels take bfloat16, the type in which instructions weigh most beside bytes; matrices and AdamW take floats.
+// What takes the most memory in training takes bfloat16, the type in which instructions weigh most beside bytes; sgemm,
+// AdamW, reduction, transpose and embedding's backward pass take floats.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -117,6 +118,15 @@ void count_softmax(Device& device, const Shape& shape, int rung) {
   softmax(&device, out.data(), in.data(), rows, columns, rung);
 }
 
+void count_softmax_backward(Device& device, const Shape& shape, int rung) {
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
+  if (rung != 0) throw std::invalid_argument("softmax_backward has rung 0 alone");
+  const auto grad_out = normal<Half>(device, "grad_out", rows * columns),
+             out = normal<Half>(device, "out", rows * columns);
+  const auto grad_in = device.buffer<Half>("grad_in", rows * columns);
+  softmax_backward(&device, grad_in.data(), grad_out.data(), out.data(), rows, columns);
+}
+
 void count_cross_entropy(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), classes = shape.at("classes");
   const auto logits = normal<Half>(device, "logits", rows * classes);
@@ -218,8 +228,7 @@ void count_embedding(Device& device, const Shape& shape, int rung) {
   const auto out = device.buffer<Half>("out", tokens * width);
   const auto ids = device.buffer<int64_t>("ids", tokens);
   for (int64_t token = 0; token < tokens; ++token) ids[token] = token * 7919 % vocabulary;
-  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary,
-            std::min(rung, kEmbeddingRungs - 1));  // the last one is the backward pass's
+  embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);
 }
 
 /// Ids as words are: id k about twice as often as id 2 k.
@@ -268,6 +277,7 @@ const std::map<std::string, void (*)(Device&, const Shape&, int)> kKernels = {
     {"rope", count_rope},
     {"sgemm", count_sgemm},
     {"softmax", count_softmax},
+    {"softmax_backward", count_softmax_backward},
     {"transpose", count_transpose},
 };
 
@@ -375,9 +385,16 @@ int main(int argc, char** argv) {
     Device device(
         {.count = true, .lines = true, .reuse = true, .sample = argc == 5 ? number_of(argv[4]) : 0, .races = false});
     kernel->second(device, shape_of(argv[3]), static_cast<int>(number_of(argv[2])));
+    const auto report = device.report();
+    for (const auto& fault : report.faults)  // the counts end there
+      throw std::runtime_error(tenfold::simt::text_of(fault.where) + ": " + fault.text);
     nlohmann::json all = nlohmann::json::array();
-    for (const auto& counts : device.report().kernels) all.push_back(json_of(counts));
+    for (const auto& counts : report.kernels) all.push_back(json_of(counts));
     std::cout << all.dump(1) << "\n";
+  } catch (const std::out_of_range&) {  // of Shape::at
+    std::cerr << argv[1] << " has sizes of other names than '" << argv[3]
+              << "': SHAPES in common/tools/kernel_time.py has them\n";
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

@@ -175,8 +175,10 @@ std::string text_of(dim3 d) {
   return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
 }
 
-/// The i-th of few: spread over the grid by the golden section, so that no row or column of it is met again and again.
-uint64_t sampled_block(uint64_t i, uint64_t blocks) {
+/// The i-th of `running`: spread over the grid by the golden section, so that no row or column of it is met again and
+/// again; where they are not few, which would meet blocks twice, evenly.
+uint64_t sampled_block(uint64_t i, uint64_t running, uint64_t blocks) {
+  if (blocks < 8 * running) return i * blocks / running;
   const double place = 0.5 + static_cast<double>(i) * 0.6180339887498949;
   return static_cast<uint64_t>((place - std::floor(place)) * static_cast<double>(blocks));
 }
@@ -233,7 +235,7 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const 
 
   const uint64_t running = state.options.sample == 0 ? blocks : std::min<uint64_t>(blocks, state.options.sample);
   for (uint64_t i = 0; i < running && !engine.lost; ++i) {
-    const uint64_t number = running == blocks ? i : sampled_block(i, blocks);
+    const uint64_t number = running == blocks ? i : sampled_block(i, running, blocks);
     engine.block_index.x = static_cast<uint32_t>(number % grid.x);
     engine.block_index.y = static_cast<uint32_t>(number / grid.x % grid.y);
     engine.block_index.z = static_cast<uint32_t>(number / grid.x / grid.y);

@@ -1,8 +1,6 @@
-"""clang-format over the tree.
+"""clang-format over the tree: rewrites the sources in place."""
 
-usage: format.py [--check]     rewrites the sources in place; with --check only names the files that would change (exit 1).
-"""
-
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -13,9 +11,12 @@ folders = ["bench", "common", "kernels", "lessons", "tests"]
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only name the files that would change; exit code 1 if there are any")
+    options = parser.parse_args()
     files = sorted(str(f) for d in folders for f in (root / d).rglob("*") if f.suffix in suffixes)
     tool = pathlib.Path(sys.executable).parent / "clang-format"
-    if "--check" not in sys.argv:
+    if not options.check:
         subprocess.run([tool, "-i", *files], check=True)
         return 0
     bad = []

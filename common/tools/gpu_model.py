@@ -31,14 +31,17 @@ class Occupancy:
     limit: str  # what allows no more
 
 
+def shared_of_block(gpu, shared):
+    """By CUDA's own rule (cuda_occupancy.h): with 1 KiB of the system's own from 8.0 on, in 128s (256s before)."""
+    unit, own = (256, 0) if gpu["capability"].startswith("7.") else (128, 1024)
+    return math.ceil((shared + own) / unit) * unit
+
+
 def occupancy(gpu, threads, registers, shared):
-    """CUDA's own rule (cuda_occupancy.h): registers go to warps in 256s, shared memory to blocks with 1 KiB of the system's own from 8.0
-    on, in 128s (256s before)."""
+    """CUDA's own rule (cuda_occupancy.h): registers go to warps in 256s, shared memory to blocks as above."""
     warps = math.ceil(threads / 32)
     of_warp = math.ceil(registers * 32 / 256) * 256
-    old = gpu["capability"].startswith("7.")
-    unit, own = (256, 0) if old else (128, 1024)
-    of_block = math.ceil((shared + own) / unit) * unit
+    of_block = shared_of_block(gpu, shared)
     limits = {
         "threads": gpu["most_threads"] // (warps * 32),
         "blocks": gpu["most_blocks"],
@@ -142,7 +145,7 @@ def clocks_of_warp(blocks, executions, gpu, load_latency):
 def reads_by_level(counts, gpu, resident):
     """Sectors that one block reads from L1, L2 and DRAM. A block has its share of the caches: what the others touch in between is as
     much again for each."""
-    shared = resident * (counts["shared_bytes"] + counts["static_shared_bytes"] + 1024)
+    shared = resident * shared_of_block(gpu, counts["shared_bytes"] + counts["static_shared_bytes"])
     l1 = max(0, gpu["l1_bytes"] - shared) / resident
     l2 = gpu["l2_bytes"] / (resident * gpu["sms"])
     first = sum(touches["first_reads"] for touches in counts["touches"].values())
@@ -212,7 +215,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
     beyond_l1 = first + again.get("L2", 0) + again.get("DRAM", 0) + stores
     if gpu["l2_bytes_per_s"] > 0:
         bounds["L2"] = grid * beyond_l1 * 32 / gpu["l2_bytes_per_s"]
-    dram = least = 0
+    least = 0
     for touches in counts["touches"].values():
         for sectors in (touches["first_reads"], touches["written"]):
             least += min(touches["bytes"], sectors * 32 / ran * grid)

@@ -49,6 +49,7 @@ SHAPES = {
     "rope": "tokens=32768,heads=16,head_dim=128,positions=4096",
     "sgemm": "m=4096,n=4096,k=4096",
     "softmax": "rows=8192,columns=8192",
+    "softmax_backward": "rows=8192,columns=8192",
     "transpose": "rows=8192,columns=8192",
 }
 FLOAT = {"adamw", "embedding_backward", "reduction", "sgemm", "transpose"}  # of float, the others of bfloat16
@@ -59,7 +60,9 @@ BACKWARD = {
     "flash_attention_backward": ["CUDA cores", "tensor cores"],
     "layer_norm_backward": ["two kernels", "one kernel"],
     "rms_norm_backward": ["two kernels", "one kernel"],
+    "softmax_backward": ["vectorised"],
 }
+OF_BACKWARD_ALONE = {"embedding": {"chunks"}}  # rungs whose forward pass is that of the rung before
 # Arithmetic by formula, and the GPU's rate that it is held against.
 ARITHMETIC = {
     "flash_attention": (lambda s: 2 * s["batch"] * s["heads"] * s["queries"] * s["keys"] * s["head_dim"], "tensor_flops_per_s"),  # half is masked
@@ -80,6 +83,8 @@ class Tools:
 
     def __init__(self, build):
         self.build = root / build
+        if not (self.build / "kernels" / "kernel_counts").exists():
+            sys.exit(f"{self.build} has no kernel_counts; build with: TENFOLD_PRESET=dev ./tenfold setup tests")
         site = pathlib.Path(sysconfig.get_paths()["purelib"])
         self.cuobjdump = self.tool("cuobjdump", site / "triton/backends/nvidia/bin/cuobjdump")
         self.nvdisasm = self.tool("nvdisasm", site / "nvidia/cu13/bin/nvdisasm")
@@ -109,12 +114,12 @@ class Tools:
         kernel = folder_of(operation)
         library = self.build / "kernels" / "CMakeFiles" / "tenfold_kernels.dir" / kernel / f"{kernel}.cu.o"
         if not library.exists():
-            sys.exit(f"{library} is missing; build with: TENFOLD_PRESET=dev ./tenfold setup tests")
+            sys.exit(f"{library} is missing; build with: TENFOLD_PRESET=dev ./tenfold setup tests, where nvcc is")
         with tempfile.TemporaryDirectory() as folder:
             self.output(self.cuobjdump, "-xelf", f"sm_{capability.replace('.', '')}.cubin", library, folder=folder)
             found = list(pathlib.Path(folder).glob("*.cubin"))
             if len(found) != 1:
-                sys.exit(f"{library} has no code for {capability}: it was built with other TENFOLD_CUDA_ARCHS")
+                raise MissingCode(f"{library} has no code for {capability}: it was built with other TENFOLD_CUDA_ARCHS")
             text = self.output(self.nvdisasm, "-gi", "-c", found[0])
             used = self.output(self.cuobjdump, "-res-usage", found[0])
         resources = {symbol: (int(registers), int(shared)) for symbol, registers, shared in
@@ -156,16 +161,19 @@ def launches_on(tools, gpu, kernel, counted):
 def modelled(tools, kernel, shape, sample):
     """One kernel's part of results/compiler/kernel_times.json."""
     page = json.loads(tools.output(tools.build / "kernels" / folder_of(kernel), "--describe"))
-    names = BACKWARD.get(kernel) or [rung["name"] for rung in page["rungs"]]
+    names = BACKWARD.get(kernel) or [rung["name"] for rung in page["rungs"] if rung["name"] not in OF_BACKWARD_ALONE.get(kernel, ())]
     rungs, least = [], {}  # least: of each GPU, seconds for the bytes or the arithmetic that no kernel can do without
     for rung, name in enumerate(names):
         counted = tools.counts(kernel, rung, shape, sample)
         times = {}
         for key, gpu in tools.gpus.items():
             try:
-                found = [launch for launch, _, _ in launches_on(tools, gpu, kernel, counted)]
-            except (MissingCode, gpu_model.DoesNotFit):
+                solved = launches_on(tools, gpu, kernel, counted)
+            except (MissingCode, gpu_model.DoesNotFit) as error:
+                print(f"{kernel} {rung}: {key}: {error}")
                 continue
+            print_unmet(f"{kernel} {rung}: {key}", solved)
+            found = [launch for launch, _, _ in solved]
             least[key] = min(least.get(key, math.inf), sum(launch.least_seconds for launch in found))
             longest = max(found, key=lambda launch: launch.seconds)
             bounds = collections.Counter()
@@ -179,24 +187,36 @@ def modelled(tools, kernel, shape, sample):
                           "registers": longest.registers,
                           "blocks_on_sm": longest.occupancy.blocks,
                           "limit": longest.occupancy.limit}
+        if not times:
+            sys.exit(f"{kernel} {rung}: there is no GPU that it runs on")
         rungs.append({"name": name, "gpus": times})
         print(f"{kernel} {rung}: " + ", ".join(f"{key} {1e6 * time['seconds']:.0f} us by {time['bound']}" for key, time in times.items()), flush=True)
     if kernel in ARITHMETIC:
         flops, rate = ARITHMETIC[kernel]
         sides = {name: int(value) for name, value in (pair.split("=") for pair in shape.split(","))}
         least = {key: max(seconds, flops(sides) / tools.gpus[key][rate]) for key, seconds in least.items()}
-    return {"kernel": folder_of(kernel), "operation": kernel, "sources": kernel_resources.sources_hash(folder_of(kernel)), "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
+    return {"kernel": folder_of(kernel), "operation": kernel, "date": datetime.date.today().isoformat(), "sources": kernel_resources.sources_hash(folder_of(kernel)), "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
 
 
 def write(tools, kernels, sample):
     target = root / "results" / "compiler" / "kernel_times.json"
     known = {entry["operation"]: entry for entry in json.loads(target.read_text())["kernels"]} if target.exists() else {}
     for kernel in kernels or SHAPES:
-        known[kernel] = modelled(tools, kernel, SHAPES[kernel], sample or SAMPLES.get(kernel, 4))
-    out = {"schema": "tenfold.kernel_times/1", "date": datetime.date.today().isoformat(),
-           "gpus": {key: gpu["name"] for key, gpu in tools.gpus.items()}, "kernels": [known[name] for name in sorted(known)]}
-    target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-    target.with_suffix(".tmp").rename(target)
+        known[kernel] = modelled(tools, kernel, SHAPES[kernel], sample_of(kernel, sample))
+        out = {"schema": "tenfold.kernel_times/2", "gpus": {key: gpu["name"] for key, gpu in tools.gpus.items()},
+               "kernels": [known[name] for name in sorted(known) if name in SHAPES]}
+        target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
+        target.with_suffix(".tmp").rename(target)
+
+
+def sample_of(kernel, given):
+    return SAMPLES.get(kernel, 4) if given is None else given
+
+
+def print_unmet(of, solved):
+    for launch, solution, _ in solved:
+        for what, amount, got in solution.unmet:
+            print(f"{of}: {launch.symbol}: not met: {what}: counted {amount:g} a warp, found {got:g}")
 
 
 def print_blocks(blocks, solution):
@@ -213,11 +233,13 @@ def main():
     parser.add_argument("shape", nargs="?")
     parser.add_argument("--write", nargs="*", metavar="KERNEL", choices=list(SHAPES))
     parser.add_argument("--gpu", default="all")
-    parser.add_argument("--sample", type=int, help="blocks that the microscope runs of each launch")
+    parser.add_argument("--sample", type=int, help="blocks that the microscope runs of each launch; 0: all")
     parser.add_argument("--build", default="build/dev")
     parser.add_argument("--blocks", action="store_true")
     options = parser.parse_args()
     tools = Tools(options.build)
+    if options.write is not None and options.kernel is not None:
+        parser.error("--write KERNEL..., or KERNEL RUNG SHAPE")
     if options.write is not None:
         write(tools, options.write, options.sample)
         return
@@ -225,7 +247,7 @@ def main():
         parser.error("expected KERNEL RUNG SHAPE, or --write")
     if options.gpu != "all" and options.gpu not in tools.gpus:
         sys.exit(f"--gpu {options.gpu}: there are {', '.join(tools.gpus)}")
-    counted = tools.counts(options.kernel, options.rung, options.shape, options.sample or SAMPLES.get(options.kernel, 4))
+    counted = tools.counts(options.kernel, options.rung, options.shape, sample_of(options.kernel, options.sample))
     for key in tools.gpus if options.gpu == "all" else [options.gpu]:
         gpu = tools.gpus[key]
         try:

@@ -145,7 +145,8 @@ def classes_of(instruction):
     if kind == "STS":
         return [("shared store", width)]
     if kind == "LDGSTS":
-        width = 16 if "128" in instruction.name else 8 if ".64" in instruction.name else 4
+        parts = instruction.name.split(".")  # not "LTC128B", which says what L2 fetches
+        width = 16 if "128" in parts else 8 if "64" in parts else 4
         return [("global load", width), ("shared store", width)]
     if kind in ("ATOMG", "RED", "REDG", "ATOM"):
         return [("global atomic", width)]

@@ -1,14 +1,12 @@
 """clang-tidy on every source that has not passed yet.
 
-usage: tidy.py BUILD_FOLDER [--all] [--commits N] [--minutes N]
-
 A file has passed when neither it, nor a header of this tree that it includes, nor the configuration has changed since.
-Stamps are kept in $TENFOLD_CACHE/tidy, so a clean clone on the same machine checks only what is new. --all checks all.
---commits N looks at files that the newest N commits changed, and at what is not committed: what a change is asked for.
---minutes N begins with what was committed last, begins no file after N minutes, and says how many are left for the next
-time: on a machine without stamps a whole round takes most of an hour.
+Stamps are kept in $TENFOLD_CACHE/tidy, so a clean clone on the same machine checks only what is new.
+--commits 6 is what a change is asked for. With --minutes it begins with what was committed last, and says how many are left: on a
+machine without stamps a whole round takes most of an hour.
 """
 
+import argparse
 import concurrent.futures
 import hashlib
 import json
@@ -79,9 +77,13 @@ def age_of_files():
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
-    commits = int(sys.argv[sys.argv.index("--commits") + 1]) if "--commits" in sys.argv else None
-    deadline = time.monotonic() + 60 * float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else float("inf")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="folder of the build")
+    parser.add_argument("--commits", type=int, help="only files that so many of the newest commits changed; 0: what is not committed")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="what is not begun by then is left for the next time")
+    parser.add_argument("--all", action="store_true", help="also what has passed before")
+    options = parser.parse_args()
+    build, commits, deadline = options.build.resolve(), options.commits, time.monotonic() + 60 * options.minutes
     cache.mkdir(parents=True, exist_ok=True)
     configuration = (root / ".clang-tidy").read_bytes() + subprocess.run([tool, "--version"], capture_output=True).stdout
     deps = headers_by_object(build)
@@ -100,7 +102,7 @@ def main():
             continue
         headers = [p for p in (inside(h, build) for h in deps.get(command["output"], [])) if p and p.exists()]
         work.setdefault(file, key(file, headers, configuration))
-    pending = [f for f in sorted(work) if "--all" in sys.argv or not (cache / work[f]).exists()]
+    pending = [f for f in sorted(work) if options.all or not (cache / work[f]).exists()]
     age = age_of_files()
     pending.sort(key=lambda file: age.get(file, 0))
     if commits is not None:

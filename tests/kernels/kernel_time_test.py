@@ -4,6 +4,7 @@ usage: kernel_time_test.py --build BUILD
 """
 
 import argparse
+import json
 import pathlib
 import sys
 import unittest
@@ -97,8 +98,10 @@ class HandCounts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.tools = kernel_time.Tools(build)
-        if "9.0" not in {gpu["capability"] for gpu in cls.tools.gpus.values()}:
-            raise unittest.SkipTest("built for other GPUs")
+        try:
+            cls.tools.machine_code("sgemm", "9.0")
+        except kernel_time.MissingCode as error:
+            raise unittest.SkipTest(str(error)) from error
 
     def instructions(self, kernel, rung, shape, which=0):
         counts = self.tools.counts(kernel, rung, shape, 2)
@@ -114,6 +117,16 @@ class HandCounts(unittest.TestCase):
 
     def test_bias_gelu_packet(self):
         self.close(self.instructions("bias_gelu", 2, "rows=64,columns=8192") / 4, 220)
+
+    def test_what_is_committed_is_what_the_model_says(self):
+        committed = json.loads((kernel_time.root / "results" / "compiler" / "kernel_times.json").read_text())["kernels"]
+        for operation, rung in (("transpose", 4), ("rms_norm", 2)):
+            entry = next(entry for entry in committed if entry["operation"] == operation)
+            counts = self.tools.counts(operation, rung, entry["shape"], kernel_time.sample_of(operation, None))
+            for key, seconds in ((key, on["seconds"]) for key, on in entry["rungs"][rung]["gpus"].items()):
+                found = kernel_time.launches_on(self.tools, self.tools.gpus[key], operation, counts)
+                self.assertLess(abs(sum(launch.seconds for launch, _, _ in found) / seconds - 1), 0.01,
+                                f"{operation} {rung} on {key}: the model has changed: common/tools/kernel_time.py --write")
 
     def test_adamw_packet(self):
         # 165 stand in the listing; 24 of them are calls for numbers too small for the fast square root and division.

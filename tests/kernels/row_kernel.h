@@ -96,7 +96,7 @@ inline std::string text_of_case(int64_t rows, int64_t columns, int rung) {
   return "(" + std::to_string(rows) + ", " + std::to_string(columns) + ") rung " + std::to_string(rung);
 }
 
-#ifndef TENFOLD_TEST_ON_GPU
+#ifdef TENFOLD_COUNTED
 
 /// Bytes that the kernels' instructions asked for, in the buffer of that name.
 inline int64_t bytes_asked(const simt::Report& report, simt::Kind kind, const std::string& buffer) {

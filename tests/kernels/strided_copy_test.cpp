@@ -39,7 +39,9 @@ TEST_F(StridedCopy, SectorsGrowWithTheStrideAndStop) {
     const auto in = copied(normal_values(256 * stride + offset, 1));
     const auto out = poisoned<float>(256);
     kernels::strided_copy(stream(), out.data(), in.data(), 256, stride, offset);
-    for (const simt::Access& access : device_.report().accesses) {
+    const auto report = device_.report();
+    ASSERT_EQ(report.accesses.size(), 2U);
+    for (const simt::Access& access : report.accesses) {
       EXPECT_EQ(access.requests, 8);
       EXPECT_EQ(access.sectors_per_request(), access.kind == simt::Kind::store ? 4 : sectors) << "stride " << stride;
     }

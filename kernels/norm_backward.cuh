@@ -180,8 +180,11 @@ static __global__ void __launch_bounds__(kNormThreads)
   float weight_sums[K][N] = {}, bias_sums[K][N] = {};
 
   Packet<T, N> next_g[K], next_x[K];
+  float next_mean = 0, next_rstd = 0;  // of the last rows of threads some have no row
   const auto start = [&](int64_t row) {
     if (row >= rows) return;
+    if (kCentred) next_mean = mean_in[row];
+    next_rstd = rstd_in[row];
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       if (place(k) >= count) break;
@@ -196,10 +199,10 @@ static __global__ void __launch_bounds__(kNormThreads)
     Packet<T, N> g[K], x[K];
 #pragma unroll
     for (int k = 0; k < K; ++k) g[k] = next_g[k], x[k] = next_x[k];
+    const float mean = next_mean, rstd = next_rstd;
     start(row + step);
 
-    const bool there = row < rows;  // of the last rows of threads some have none
-    const float mean = kCentred && there ? mean_in[row] : 0, rstd = there ? rstd_in[row] : 0;
+    const bool there = row < rows;
     float plain = 0, with_normal = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {

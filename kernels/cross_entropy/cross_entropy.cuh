@@ -72,6 +72,41 @@ static __global__ void cross_entropy_backward(T* __restrict__ logits, const int6
   }
 }
 
+/// A row of any length and beginning as whole packets between two edges: the values before the first address that is a
+/// multiple of 16, and those behind the last packet. They are fewer than 2 N, one for each of as many threads.
+template <class T, int N>
+struct PacketsOfRow {
+  int64_t head;   ///< values before the first packet
+  int64_t count;  ///< packets
+  Packet<T, N>* packets;
+  int64_t edge;  ///< which of the row's values, of the two edges, is this thread's; -1: none
+
+  __device__ PacketsOfRow(T* row, int64_t columns) {
+    const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % N);  // since a packet began
+    head = past == 0 ? 0 : N - past;
+    if (head > columns) head = columns;
+    count = (columns - head) / N;
+    packets = packets_of<N>(row + head);
+    edge = threadIdx.x < head ? threadIdx.x : threadIdx.x + count * N;
+    if (edge >= columns) edge = -1;
+  }
+};
+
+/// A block's row that has nothing to compute: its loss and gradient are 0, or NaN. Says whether it was one.
+template <class T>
+__device__ inline bool is_left_out(const RowTarget& of_row, T* logits, float* loss, int64_t classes) {
+  if (of_row.valid) return false;
+  if (threadIdx.x == 0) *loss = of_row.scale;
+  const T value = from_float<T>(of_row.scale);
+  Packet<T, kPacket<T>> same;
+#pragma unroll
+  for (T& one : same.values) one = value;
+  const PacketsOfRow<T, kPacket<T>> row(logits, classes);
+  if (row.edge >= 0) logits[row.edge] = value;
+  for (int64_t p = threadIdx.x; p < row.count; p += blockDim.x) row.packets[p] = same;
+  return true;
+}
+
 /// Rung 1: loss and gradient in one kernel, a block per row. What forward has found is still there when the gradient
 /// needs it, and lanes read neighbours. The logits are read three times, mostly from a cache, and written once.
 template <class T>
@@ -82,11 +117,7 @@ static __global__ void cross_entropy_one_kernel(T* __restrict__ logits, float* _
   const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
-  if (!of_row.valid) {  // the whole block
-    if (threadIdx.x == 0) losses[row] = of_row.scale;
-    for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) logits[c] = from_float<T>(of_row.scale);
-    return;
-  }
+  if (is_left_out(of_row, logits, losses + row, classes)) return;  // the whole block
   // Before the barriers below, because after them another thread overwrites it.
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   float largest = -INFINITY, sum = 0;
@@ -110,11 +141,7 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
   const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
-  if (!of_row.valid) {  // the whole block
-    if (threadIdx.x == 0) losses[row] = of_row.scale;
-    for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) logits[c] = from_float<T>(of_row.scale);
-    return;
-  }
+  if (is_left_out(of_row, logits, losses + row, classes)) return;  // the whole block
   // Before the barriers below, because after them another thread overwrites it.
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   LargestAndSum found{-INFINITY, 0};
@@ -127,15 +154,6 @@ static __global__ void cross_entropy_online(T* __restrict__ logits, float* __res
     const float probability = expf(to_float(logits[c]) - found.largest) * inverse;
     logits[c] = from_float<T>((probability - (c == of_row.target ? 1.0F : 0.0F)) * of_row.scale);
   }
-}
-
-/// The same value in all of a row, for one that does not count.
-template <class T, int N>
-__device__ inline void fill_row(Packet<T, N>* packets, int64_t count, float value) {
-  Packet<T, N> same;
-#pragma unroll
-  for (int i = 0; i < N; ++i) same.values[i] = from_float<T>(value);
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) packets[p] = same;
 }
 
 /// A packet of logits becomes the gradient: exp(logit - largest) / sum * scale, and less `scale` at the target, if it
@@ -159,23 +177,25 @@ __device__ inline Packet<T, N> gradient_of(const Packet<T, N>& packet, LargestAn
 inline constexpr int kLoadsInFlight = 4;  // of a thread, where a loop would wait for each
 
 /// Rung 3: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
-/// four of them in flight. The sum is rescaled once per packet instead of once per value.
+/// four of them in flight. The sum is rescaled once per packet instead of once per value. A row may begin anywhere, as
+/// every other one of GPT-2's 50,257 classes does: the values before its first packet and behind its last are taken one
+/// by one, all at once.
 template <class T, int N>
 static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses,
                                                 const int64_t* __restrict__ targets,
                                                 const int64_t* __restrict__ counted, int64_t classes,
                                                 int64_t ignore_index, float gradient_scale) {
-  const int64_t row = blockIdx.x, count = classes / N;
+  const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
-  auto* packets = packets_of<N>(logits);
-  if (!of_row.valid) {
-    if (threadIdx.x == 0) losses[row] = of_row.scale;
-    fill_row(packets, count, of_row.scale);
-    return;
-  }
+  if (is_left_out(of_row, logits, losses + row, classes)) return;
+  const PacketsOfRow<T, N> parts(logits, classes);
+  auto* packets = parts.packets;
+  const int64_t count = parts.count, target = of_row.target - parts.head;
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   LargestAndSum found{-INFINITY, 0};
+  const Packet<T, 1> of_edge{parts.edge < 0 ? from_float<T>(-INFINITY) : logits[parts.edge]};
+  if (parts.edge >= 0) found = join_packet(found, of_edge);
 #pragma unroll kLoadsInFlight
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
@@ -183,6 +203,8 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   }
   found = join_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
+  if (parts.edge >= 0)
+    logits[parts.edge] = gradient_of(of_edge, found, of_row.scale, of_row.target - parts.edge).values[0];
   int64_t p = threadIdx.x;
   for (; p + (kLoadsInFlight - 1) * int64_t{blockDim.x} < count; p += kLoadsInFlight * int64_t{blockDim.x}) {
     Packet<T, N> some[kLoadsInFlight];  // a store may not be moved before a load of what might be the same place
@@ -191,12 +213,12 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
 #pragma unroll
     for (int i = 0; i < kLoadsInFlight; ++i) {
       const int64_t place = p + i * int64_t{blockDim.x};
-      packets[place] = gradient_of(some[i], found, of_row.scale, of_row.target - place * N);
+      packets[place] = gradient_of(some[i], found, of_row.scale, target - place * N);
     }
   }
   for (; p < count; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
-    packets[p] = gradient_of(packet, found, of_row.scale, of_row.target - p * N);
+    packets[p] = gradient_of(packet, found, of_row.scale, target - p * N);
   }
 }
 
@@ -207,18 +229,18 @@ template <class T, int N>
 static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses,
                                           const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
                                           int64_t classes, int64_t ignore_index, float gradient_scale) {
-  const int64_t row = blockIdx.x, count = classes / N;
+  const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
-  auto* packets = packets_of<N>(logits);
-  if (!of_row.valid) {
-    if (threadIdx.x == 0) losses[row] = of_row.scale;
-    fill_row(packets, count, of_row.scale);
-    return;
-  }
+  if (is_left_out(of_row, logits, losses + row, classes)) return;
+  const PacketsOfRow<T, N> parts(logits, classes);
+  auto* packets = parts.packets;
+  const int64_t count = parts.count, target = of_row.target - parts.head;
   const float target_logit = threadIdx.x == 0 ? to_float(logits[of_row.target]) : 0.0F;
   auto* held = dynamic_shared<Packet<T, N>>();  // each thread reads what it wrote itself
   LargestAndSum found{-INFINITY, 0};
+  const Packet<T, 1> of_edge{parts.edge < 0 ? from_float<T>(-INFINITY) : logits[parts.edge]};
+  if (parts.edge >= 0) found = join_packet(found, of_edge);
 #pragma unroll kLoadsInFlight
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
@@ -227,10 +249,12 @@ static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restr
   }
   found = join_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
+  if (parts.edge >= 0)
+    logits[parts.edge] = gradient_of(of_edge, found, of_row.scale, of_row.target - parts.edge).values[0];
 #pragma unroll kLoadsInFlight
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> packet = held[p];
-    packets[p] = gradient_of(packet, found, of_row.scale, of_row.target - p * N);
+    packets[p] = gradient_of(packet, found, of_row.scale, target - p * N);
   }
 }
 

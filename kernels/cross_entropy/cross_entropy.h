@@ -20,14 +20,14 @@ inline constexpr int64_t kIgnoreIndex = -100;
 /// T is float, __half or __nv_bfloat16; the arithmetic is float's, and each row's largest logit is subtracted first, so
 /// that nothing overflows. A target that is neither `ignore_index` nor in [0, classes) makes its row's loss and
 /// gradient and the mean NaN; nothing is read or written out of bounds. A row with a NaN, with +infinity or with
-/// nothing but -infinity becomes NaN, as in PyTorch. Sums have a fixed order: equal inputs give equal bits. Rungs: 0
-/// forward and backward apart, a thread per row; 1 in one kernel, a block per row; 2 online; 3 with 16-byte accesses
-/// where the rows allow them; 4 with the row in shared memory between the passes, where those allow it and there is
-/// room for it, else as 3. `gradient_scale` is for half, whose least value, 6e-8, is more than most of a mean's
-/// gradients: with a scale they are stored, and the caller takes it out again in float.
-/// Nothing may overlap. Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an unknown rung.
-/// Source: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024 (arXiv:2410.10989), section 3.2,
-/// for the gradient in the logits' place; Milakov and Gimelshein, 2018 (arXiv:1805.02867) for the online sum.
+/// nothing but -infinity becomes NaN, as in PyTorch. Sums have a fixed order: equal inputs at equally aligned addresses
+/// give equal bits. Rungs: 0 forward and backward apart, a thread per row; 1 in one kernel, a block per row; 2 online;
+/// 3 with 16-byte accesses, whatever the number of classes; 4 with the row in shared memory between the passes, where
+/// there is room for it, else as 3. `gradient_scale` is for half, whose least value, 6e-8, is more than most of a
+/// mean's gradients: with a scale they are stored, and the caller takes it out again in float. Nothing may overlap.
+/// Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an unknown rung. Source: Hsu et al.,
+/// "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024 (arXiv:2410.10989), section 3.2, for the gradient in
+/// the logits' place; Milakov and Gimelshein, 2018 (arXiv:1805.02867) for the online sum.
 template <class T, class Stream>
 void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t* counted, const int64_t* targets,
                    int64_t rows, int64_t classes, int64_t ignore_index = kIgnoreIndex,

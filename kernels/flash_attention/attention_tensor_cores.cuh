@@ -7,15 +7,18 @@
 
 namespace tenfold::kernels {
 
-inline constexpr int kMmaRows = 64;  // of a block: 16 for each warp
-inline constexpr int kMmaKeys = 64;  // of a tile in the forward pass
+inline constexpr int kMmaRows = 64;  // of a block: 16 for each warp, or 32
 inline constexpr int kMmaStep =
     32;  // rows that stream past in a backward pass: two sums of (16, D) leave no registers for more
 
+/// Keys of a tile in the forward pass: with 32 rows a warp, half as many, so that as many scores stay in registers.
+template <int kGroups>
+inline constexpr int kMmaKeys = 64 / kGroups;
+
 /// Values of dynamic shared memory: q, and a tile of k and of v, or two each; two tiles that stay, and two each of two
 /// that stream past.
-template <int D, bool kAhead>
-inline constexpr int kMmaForwardValues = (kMmaRows + (kAhead ? 4 : 2) * kMmaKeys) * D;
+template <int D, bool kAhead, int kGroups>
+inline constexpr int kMmaForwardValues = (kGroups * kMmaRows + (kAhead ? 4 : 2) * kMmaKeys<kGroups>)*D;
 template <int D>
 inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * D;
 
@@ -25,88 +28,105 @@ inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * D;
 ///
 /// Rung 4, `kAhead`: while a tile is worked on, the next one is on its way to the other half of shared memory. Nobody
 /// waits, and one barrier for each tile is enough, instead of two.
-template <class T, int D, bool kAhead>
+///
+/// Rung 5, two groups of 16 rows a warp: what ldmatrix brings of keys and values serves four products instead of two,
+/// so that shared memory has two thirds as much to do for the same arithmetic.
+template <class T, int D, bool kAhead, int kGroups>
 static __global__ void __launch_bounds__(kMmaThreads, 2)
     attention_tensor_cores(T* out, float* logsumexp, AttentionInput<T> in) {
-  constexpr int kTile = kMmaKeys * D, kTiles = kMmaKeys / 8;
-  T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kMmaRows * D, *v_tiles = k_tiles + (kAhead ? 2 : 1) * kTile;
-  const int tiles = (in.queries + kMmaRows - 1) / kMmaRows;
+  constexpr int kKeys = kMmaKeys<kGroups>, kTile = kKeys * D, kTiles = kKeys / 8;
+  constexpr int kRows = kGroups * kMmaRows, kHalves = 2 * kGroups;  // a lane has two rows of each group
+  T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kRows * D, *v_tiles = k_tiles + (kAhead ? 2 : 1) * kTile;
+  const int tiles = (in.queries + kRows - 1) / kRows;
   const int64_t head = blockIdx.x / tiles;
   // Under a causal mask the last queries see most keys: the longest work first, so that none is left over at the end.
-  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * kMmaRows;
-  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, lane = static_cast<int>(threadIdx.x % 32);
-  const int query = first_query + warp_row + lane / 4;  // and the eighth from there
+  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * kRows;
+  const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kGroups, lane = static_cast<int>(threadIdx.x % 32);
+  const int query = first_query + warp_row + lane / 4;  // and the eighth from there, and so on
   const T *k = of_head<D>(in.k, head, in.keys), *v = of_head<D>(in.v, head, in.keys);
   const float scale = in.scale * kLog2E;
-  copy_tile<kMmaRows, D>(q_tile, of_head<D>(in.q, head, in.queries), first_query, in.queries, in.packets);
+  copy_tile<kRows, D>(q_tile, of_head<D>(in.q, head, in.queries), first_query, in.queries, in.packets);
   const auto start = [&](int half, int first) {
-    copy_tile<kMmaKeys, D>(k_tiles + half * kTile, k, first, in.keys, in.packets);
-    copy_tile<kMmaKeys, D>(v_tiles + half * kTile, v, first, in.keys, in.packets);
+    copy_tile<kKeys, D>(k_tiles + half * kTile, k, first, in.keys, in.packets);
+    copy_tile<kKeys, D>(v_tiles + half * kTile, v, first, in.keys, in.packets);
     cp_async_commit();
   };
   if constexpr (kAhead) start(0, 0);
 
-  float sums[D / 8][4] = {};
-  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};  // total: of this lane's columns only, until the end
-  const int end = keys_seen(in, first_query + kMmaRows);
+  float sums[kGroups * D / 8][4] = {};
+  float largest[kHalves], total[kHalves] = {};  // total: of this lane's columns only, until the end
+#pragma unroll
+  for (float& most : largest) most = -INFINITY;
+  const int end = keys_seen(in, first_query + kRows);
   int now = 0;
-  for (int first = 0; first < end; first += kMmaKeys) {
+  for (int first = 0; first < end; first += kKeys) {
     if constexpr (!kAhead) {
       __syncthreads();  // nobody reads the last tile any more
       start(0, first);
     }
     cp_async_wait<0>();
     __syncthreads();  // this tile is there for all; ahead, nobody reads the one before it any more either
-    if (kAhead && first + kMmaKeys < end) start(1 - now, first + kMmaKeys);
-    float scores[kTiles][4];
-    mma_dots<D>(scores, q_tile + warp_row * D, k_tiles + now * kTile);
-    if (first + kMmaKeys > in.keys || (in.causal && first + kMmaKeys > first_query)) {  // else all of the tile is seen
+    if (kAhead && first + kKeys < end) start(1 - now, first + kKeys);
+    // A block of 128 queries goes on to keys that the rows of its first warps do not see.
+    if (kGroups == 1 || !in.causal || first < first_query + warp_row + 16 * kGroups) {
+      float scores[kGroups * kTiles][4];
+      mma_dots<D, kGroups>(scores, q_tile + warp_row * D, k_tiles + now * kTile);
+      if (first + kKeys > in.keys || (in.causal && first + kKeys > first_query)) {  // else all of the tile is seen
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
+        for (int n = 0; n < kGroups * kTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (!sees(in, query + i / 2 * 8, first + 8 * n + lane % 4 * 2 + i % 2)) scores[n][i] = -INFINITY;
+          for (int i = 0; i < 4; ++i) {
+            if (!sees(in, query + n / kTiles * 16 + i / 2 * 8, first + 8 * (n % kTiles) + lane % 4 * 2 + i % 2))
+              scores[n][i] = -INFINITY;
+          }
         }
       }
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const int group = half / 2,
+                  side = half % 2 * 2;  // a lane's two columns of a row: scores[...][side], [side + 1]
+        float most = largest[half];
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+          const float (&two)[4] = scores[group * kTiles + n];
+          most = fmaxf(most, fmaxf(two[side], two[side + 1]));
+        }
+        most = combine_quad(most, Larger());  // finite: every query sees key 0, which is in the first tile
+        if (__any_sync(0xffffffffU, most > largest[half])) {  // else the factor is 1 in all of the warp's rows
+          const float shrink = exp2_approx((largest[half] - most) * scale);
+          total[half] *= shrink;
+#pragma unroll
+          for (int n = 0; n < D / 8; ++n) {
+            sums[group * (D / 8) + n][side] *= shrink;
+            sums[group * (D / 8) + n][side + 1] *= shrink;
+          }
+        }
+        const float shift = most * scale;
+        largest[half] = most;
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& score = scores[group * kTiles + n][side + i];
+            score = exp2_approx(score * scale - shift);
+            total[half] += score;
+          }
+        }
+      }
+      mma_add<D, kGroups>(sums, scores, v_tiles + now * kTile);
     }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float most = largest[half];
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-      most = combine_quad(most, Larger());  // finite: every query sees key 0, which is in the first tile
-      if (__any_sync(0xffffffffU, most > largest[half])) {  // else the factor is 1 in all of the warp's rows
-        const float shrink = exp2_approx((largest[half] - most) * scale);
-        total[half] *= shrink;
-#pragma unroll
-        for (int n = 0; n < D / 8; ++n) {
-          sums[n][2 * half] *= shrink;
-          sums[n][2 * half + 1] *= shrink;
-        }
-      }
-      const float shift = most * scale;
-      largest[half] = most;
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          scores[n][i] = exp2_approx(scores[n][i] * scale - shift);
-          total[half] += scores[n][i];
-        }
-      }
-    }
-    mma_add<D>(sums, scores, v_tiles + now * kTile);
     if (kAhead) now = 1 - now;
   }
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int half = 0; half < kHalves; ++half) {
     total[half] = combine_quad(total[half], Add());
     const int row = query + 8 * half;
     if (lane % 4 == 0 && row < in.queries)
       logsumexp[head * in.queries + row] = (largest[half] * scale + log2f(total[half])) * kLn2;
+    total[half] = 1 / total[half];
   }
-  mma_store<D>(of_head<D>(out, head, in.queries), q_tile + warp_row * D, sums, 1 / total[0], 1 / total[1],
-               first_query + warp_row, in.queries, in.packets);
+  mma_store<D>(of_head<D>(out, head, in.queries), q_tile + warp_row * D, sums, total, first_query + warp_row,
+               in.queries, in.packets);
 }
 
 /// attention_gradient_keys() on tensor cores: a block has 64 keys, a warp 16 of them, and 32 queries at a time stream
@@ -164,9 +184,9 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
     mma_add<D>(k_sums, ds, q_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * D, k_sums, in.scale, in.scale,
+  mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * D, k_sums, {in.scale, in.scale},
                first_key + warp_row, in.keys, in.packets);
-  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * D, v_sums, 1, 1, first_key + warp_row, in.keys,
+  mma_store<D>(of_head<D>(grad_v, head, in.keys), v_tile + warp_row * D, v_sums, {1, 1}, first_key + warp_row, in.keys,
                in.packets);
 }
 
@@ -222,7 +242,7 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
     mma_add<D>(sums, ds, k_tiles + now * kTile);
     now = 1 - now;
   }
-  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * D, sums, in.scale, in.scale,
+  mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * D, sums, {in.scale, in.scale},
                first_query + warp_row, in.queries, in.packets);
 }
 

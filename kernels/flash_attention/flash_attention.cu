@@ -95,11 +95,17 @@ void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, 
     if constexpr (sizeof(T) == 2) {
       if (rung >= 3) {
         require_ampere(name);
-        const bool ahead = rung == 4;
-        const int values = ahead ? kMmaForwardValues<kD, true> : kMmaForwardValues<kD, false>;
-        launch(stream, grid(name, s, tiles_of(s.queries, kMmaRows)), kMmaThreads,
-               static_cast<size_t>(values) * sizeof(T),
-               ahead ? attention_tensor_cores<T, kD, true> : attention_tensor_cores<T, kD, false>, out, logsumexp, in);
+        const auto start = [&](auto ahead, auto groups) {
+          constexpr bool kAhead = decltype(ahead)::value;
+          constexpr int kGroups = decltype(groups)::value;
+          launch(stream, grid(name, s, tiles_of(s.queries, kGroups * kMmaRows)), kMmaThreads,
+                 kMmaForwardValues<kD, kAhead, kGroups> * sizeof(T), attention_tensor_cores<T, kD, kAhead, kGroups>,
+                 out, logsumexp, in);
+        };
+        using One = std::integral_constant<int, 1>;
+        if (rung == 3) start(std::false_type(), One());
+        if (rung == 4 || (rung == 5 && s.queries <= kMmaRows)) start(std::true_type(), One());
+        if (rung == 5 && s.queries > kMmaRows) start(std::true_type(), std::integral_constant<int, 2>());
       }
     }
   });

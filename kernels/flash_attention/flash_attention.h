@@ -17,9 +17,9 @@ struct AttentionShape {
 constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 || head_dim == 64 || head_dim == 128; }
 
 /// Rungs of the forward pass and of the backward pass for T = float, __half or __nv_bfloat16; those for tensor cores
-/// take no float: the last two of forward, the last one of backward.
+/// take no float: the last three of forward, the last one of backward.
 template <class T>
-inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 5 : 3;
+inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 6 : 3;
 template <class T>
 inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 
@@ -28,7 +28,8 @@ inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 /// float, __half or __nv_bfloat16; sums are float's. head_dim is 32, 64 or 128.
 /// Rungs: 0 materialised: scores to memory, softmax, product (three kernels); 1 online softmax, keys and values in
 /// tiles of shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores, 4
-/// the next tile copied meanwhile (both not float, and compute capability 8.0). `workspace` has
+/// the next tile copied meanwhile, 5 32 queries a warp (these three not float, and compute capability 8.0; for up to 64
+/// queries the last is as the one before). `workspace` has
 /// flash_attention_workspace_bytes() and may be null where that is 0. No two arrays may overlap. Throws
 /// std::invalid_argument, before any launch, for a size below 1 or too large for a grid, another head_dim, a workspace
 /// that is missing, or an unknown rung; std::runtime_error on a GPU that a rung does not run on. Sources: Milakov and

@@ -53,7 +53,9 @@ int main(int argc, char** argv) {
                 {"registers",
                  "A lane keeps a tile of scores and of results in registers, and scales once for a tile of keys."},
                 {"tensor cores", "Products by mma.sync on operands from ldmatrix, in 16 bits."},
-                {"copies ahead", "The next tile is on its way by cp.async while this one is worked on."}},
+                {"copies ahead", "The next tile is on its way by cp.async while this one is worked on."},
+                {"wide warps",
+                 "A warp has 32 queries: what ldmatrix brings of keys and values serves twice as many products."}},
       .run = run};
   return simt::show(argc, argv, page);
 }

@@ -36,11 +36,11 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v) {
               "; it must be 32, 64 or 128");
 }
 
-/// The last of `rungs`, or the one before where T's last is for tensor cores that the device does not have.
-template <class T>
-int last_of(int rungs, [[maybe_unused]] const Tensor& q) {
+/// The last of `rungs`, or the last of float's, which are on CUDA cores, where the device lacks the tensor cores that
+/// the others need.
+int last_of(int rungs, [[maybe_unused]] int of_float, [[maybe_unused]] const Tensor& q) {
 #ifdef TENFOLD_WITH_CUDA
-  if (sizeof(T) == 2 && q.is_cuda() && at::cuda::getDeviceProperties(q.get_device())->major < 8) return rungs - 2;
+  if (q.is_cuda() && at::cuda::getDeviceProperties(q.get_device())->major < 8) return of_float - 1;
 #endif
   return rungs - 1;
 }
@@ -50,13 +50,13 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
                         bool causal) {
     const Tensor q = queries.contiguous(), k = keys.contiguous(), v = values.contiguous(), out = torch::empty_like(q);
     const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
-    launch_where_they_are(
-        {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
-          using T = decltype(value);
-          kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
-                                      data_of<T>(k), data_of<T>(v), attention_shape(q, k, causal),
-                                      last_of<T>(kernels::kFlashAttentionRungs<T>, q));
-        });
+    launch_where_they_are({{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream,
+                                                                                                      auto value) {
+      using T = decltype(value);
+      kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
+                                  data_of<T>(k), data_of<T>(v), attention_shape(q, k, causal),
+                                  last_of(kernels::kFlashAttentionRungs<T>, kernels::kFlashAttentionRungs<float>, q));
+    });
     context->save_for_backward({q, k, v, out, logsumexp});
     context->saved_data["causal"] = causal;
     return out;
@@ -69,24 +69,25 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
     const bool causal = context->saved_data["causal"].toBool();
     const Tensor grad = gradients[0].contiguous(), workspace = torch::empty_like(logsumexp);
     const Tensor grad_q = torch::empty_like(q), grad_k = torch::empty_like(k), grad_v = torch::empty_like(v);
-    launch_where_they_are({{"q", q},
-                           {"k", k},
-                           {"v", v},
-                           {"out", out},
-                           {"logsumexp", logsumexp},
-                           {"grad_out", grad},
-                           {"grad_q", grad_q},
-                           {"grad_k", grad_k},
-                           {"grad_v", grad_v},
-                           {"workspace", workspace}},
-                          [&](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::flash_attention_backward<T>(
-                                stream, data_of<T>(grad_q), data_of<T>(grad_k), data_of<T>(grad_v),
-                                data_of<float>(workspace), data_of<T>(grad), data_of<T>(q), data_of<T>(k),
-                                data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
-                                attention_shape(q, k, causal), last_of<T>(kernels::kFlashAttentionBackwardRungs<T>, q));
-                          });
+    launch_where_they_are(
+        {{"q", q},
+         {"k", k},
+         {"v", v},
+         {"out", out},
+         {"logsumexp", logsumexp},
+         {"grad_out", grad},
+         {"grad_q", grad_q},
+         {"grad_k", grad_k},
+         {"grad_v", grad_v},
+         {"workspace", workspace}},
+        [&](auto stream, auto value) {
+          using T = decltype(value);
+          kernels::flash_attention_backward<T>(
+              stream, data_of<T>(grad_q), data_of<T>(grad_k), data_of<T>(grad_v), data_of<float>(workspace),
+              data_of<T>(grad), data_of<T>(q), data_of<T>(k), data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
+              attention_shape(q, k, causal),
+              last_of(kernels::kFlashAttentionBackwardRungs<T>, kernels::kFlashAttentionBackwardRungs<float>, q));
+        });
     return {grad_q, grad_k, grad_v, Tensor()};
   }
 };

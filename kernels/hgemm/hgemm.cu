@@ -17,17 +17,6 @@ namespace tenfold::kernels {
 
 namespace {
 
-template <class T, class AnyStream>
-void on_hopper(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
-#if defined(TENFOLD_HOPPER) && defined(__CUDACC__)
-  hgemm_hopper(stream, c, a, b, m, n, k, rung);
-#elif defined(__CUDACC__)
-  throw std::runtime_error("hgemm: Hopper's rungs were not built; build for compute capability 9.0");
-#else
-  throw std::runtime_error("hgemm: Hopper's rungs cannot run under the microscope, which has no wgmma and no TMA");
-#endif
-}
-
 /// The rung that kHgemmFastest means here.
 template <class T>
 int fastest_rung() {
@@ -43,14 +32,19 @@ int fastest_rung() {
 #endif
 }
 
-/// Throws std::runtime_error, one line, where the current GPU cannot run the rung.
+/// Throws std::runtime_error, one line, where the rung cannot run.
 template <class T>
-void require_gpu_of(int rung) {
-#ifdef __CUDACC__
-  if (rung < hgemm_rungs_here<T>() || rung >= kHgemmRungs) return;  // Hopper's rungs look for themselves
-  throw std::runtime_error("hgemm: rung " + std::to_string(rung) + ": " + reason_not_here());
+void require_gpu_of([[maybe_unused]] int rung) {
+#ifndef __CUDACC__
+  if (rung >= kHgemmRungs)
+    throw std::runtime_error("hgemm: Hopper's rungs cannot run under the microscope, which has no wgmma and no TMA");
 #else
-  static_cast<void>(rung);
+#ifndef TENFOLD_HOPPER
+  if (rung >= kHgemmRungs)
+    throw std::runtime_error("hgemm: Hopper's rungs were not built; build for compute capability 9.0");
+#endif
+  if (rung >= hgemm_rungs_here<T>())
+    throw std::runtime_error("hgemm: rung " + std::to_string(rung) + ": " + reason_not_here());
 #endif
 }
 
@@ -81,7 +75,9 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
     launch(stream, dim3(static_cast<unsigned>(tiles)), dim3(256), shared_bytes, kernel, c, a, b, m, n, k);
   };
   const bool vectors = packets_fit<T>(k, {a}) && packets_fit<T>(n, {b, c});
-  if (rung >= kHgemmRungs && vectors) return on_hopper(stream, c, a, b, m, n, k, rung);
+#if defined(TENFOLD_HOPPER) && defined(__CUDACC__)
+  if (rung >= kHgemmRungs && vectors) return hgemm_hopper(stream, c, a, b, m, n, k, rung);
+#endif
   switch (rung) {
     case 0:
       return start(128, 128, 0, vectors ? hgemm_cuda_cores<T, true> : hgemm_cuda_cores<T, false>);

@@ -16,11 +16,11 @@ inline constexpr int kHgemmFastest = -1;
 /// B. Sums are float32 and rounded once, on the way to C. Rungs: 0 CUDA cores, 1 mma, 2 ldmatrix, 3 cp.async, 4 large
 /// tile; compiled for 9.0a alone: 5 wgmma, 6 producer, 7 persistent. Every rung takes every shape and alignment;
 /// packets of 16 bytes, which cp.async and TMA are made of, need k and n divisible by 8 and 16-byte aligned pointers,
-/// else values are loaded one by one, and Hopper's rungs leave the work to rung 4. Throws std::invalid_argument for a
-/// size below 1 or above 2^30 or an unknown rung; std::runtime_error on a GPU before compute capability 8.0 for every
-/// rung but 0, and 1 and 2 for __half; and for Hopper's rungs under the microscope, on every other GPU, and where they
-/// were not built. Sources of the ideas: NVIDIA CUTLASS documentation, "Efficient GEMM in CUDA"; NVIDIA, "PTX ISA",
-/// "mma", "ldmatrix", "cp.async".
+/// else values are loaded one by one, and on Hopper its rungs leave the work to rung 4. Throws std::invalid_argument
+/// for a size below 1 or above 2^30 or an unknown rung; std::runtime_error on a GPU before compute capability 8.0 for
+/// every rung but 0, and 1 and 2 for __half; and for Hopper's rungs under the microscope, on every other GPU, and where
+/// they were not built. Sources of the ideas: NVIDIA CUTLASS documentation, "Efficient GEMM in CUDA"; NVIDIA, "PTX
+/// ISA", "mma", "ldmatrix", "cp.async".
 template <class T, class Stream>
 void hgemm(Stream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung = kHgemmFastest);
 

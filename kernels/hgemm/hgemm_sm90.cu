@@ -166,15 +166,13 @@ CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
 
 template <class T>
 void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
-  int device = 0, major = 0, minor = 0, multiprocessors = 0;
+  int device = 0, multiprocessors = 0;
+  check_launch(cudaFree(nullptr));  // a thread's first call binds its context, which the driver's own calls do not
   check_launch(cudaGetDevice(&device));
-  check_launch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  check_launch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
   check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  const std::string name = "hgemm: rung " + std::to_string(rung);
-  if (major != 9 || minor != 0) throw std::runtime_error(name + " needs a GPU of compute capability 9.0 (Hopper)");
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
-  if (tiles > 1 << 30) throw std::invalid_argument("hgemm: C has more tiles than " + name + " can count");
+  if (tiles > 1 << 30)
+    throw std::invalid_argument("hgemm: C has more tiles than rung " + std::to_string(rung) + " can count");
   const int64_t blocks = rung == 7 ? std::min<int64_t>(tiles, multiprocessors) : tiles;
   const size_t stages = rung == 5 ? 1 : kHopperStages;
   launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(rung == 5 ? 256 : 384),

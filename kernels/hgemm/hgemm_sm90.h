@@ -7,8 +7,8 @@
 
 namespace tenfold::kernels {
 
-/// C (m, n) = A (m, k) * B (k, n) by rung 5, 6 or 7. k and n must be divisible by 8 and the pointers by 16. Throws
-/// std::runtime_error where the GPU is not of compute capability 9.0.
+/// C (m, n) = A (m, k) * B (k, n) by rung 5, 6 or 7, on a GPU of compute capability 9.0. k and n must be divisible by 8
+/// and the pointers by 16. Throws std::invalid_argument for more tiles than it can count.
 template <class T>
 void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung);
 

@@ -23,10 +23,16 @@ void layer_norm(Stream stream, T* out, float* mean, float* rstd, const T* in, co
   } else {
     const bool fit = packets_fit<T>(columns, {out, in, weight, bias});
     const int64_t of_warp = 32 * kLayerNormHeld * (fit ? kPacket<T> : 1), warps = (columns + of_warp - 1) / of_warp;
+    if (rung == 4 && warps == 1) {
+      const auto held = fit ? layer_norm_held<T, kPacket<T>, true> : layer_norm_held<T, 1, true>;
+      launch(stream, blocks_for(rows, kLayerNormRows), dim3(32, kLayerNormRows), 0, held, out, mean, rstd, in, weight,
+             bias, rows, columns, epsilon);
+      return;
+    }
     if (rung == 4 && warps <= 32) {
-      const auto held = fit ? layer_norm_held<T, kPacket<T>> : layer_norm_held<T, 1>;
-      launch(stream, each_row, 32 * static_cast<unsigned>(warps), 0, held, out, mean, rstd, in, weight, bias, columns,
-             epsilon);
+      const auto held = fit ? layer_norm_held<T, kPacket<T>, false> : layer_norm_held<T, 1, false>;
+      launch(stream, each_row, 32 * static_cast<unsigned>(warps), 0, held, out, mean, rstd, in, weight, bias, rows,
+             columns, epsilon);
       return;
     }
     const auto kernel = fit ? layer_norm_packets<T, kPacket<T>> : layer_norm_packets<T, 1>;

@@ -87,7 +87,7 @@ struct JoinMoments {
     const float count = a.count + b.count;
     if (count == 0) return a;
     const float share = b.count / count, between = b.mean - a.mean;
-    return {count, a.mean + between * share, a.squares + b.squares + between * between * a.count * share};
+    return {count, a.mean + between * share, a.squares + b.squares + (between * a.count) * (between * share)};
   }
 };
 __device__ inline Moments shuffle_xor(Moments value, int lanes) {
@@ -172,15 +172,27 @@ static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict
 
 /// Packets that a thread of rung 4 keeps in registers.
 inline constexpr int kLayerNormHeld = 4;
+/// Rows of one warp each that a block of rung 4 has side by side.
+inline constexpr unsigned kLayerNormRows = 4;
 
 /// Rung 4: the row stays in registers, so that two plain sums do: first the mean, then the squared differences from it.
 /// Neither divides, so a join is one addition instead of thirty instructions, and the row is read once. A quarter of
-/// the threads, with four packets each, make a quarter of the joins.
-template <class T, int N>
+/// the threads, with four packets each, make a quarter of the joins. A row that fits into one warp (kOneWarp) needs
+/// neither shared memory nor a barrier, and a block then has four of them: a multiprocessor that takes no more than 16
+/// blocks still gets 64 warps.
+template <class T, int N, bool kOneWarp>
 static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
                                        const T* __restrict__ in, const T* __restrict__ weight,
-                                       const T* __restrict__ bias, int64_t columns, float epsilon) {
-  const int64_t row = blockIdx.x;
+                                       const T* __restrict__ bias, int64_t rows, int64_t columns, float epsilon) {
+  const int64_t row = kOneWarp ? int64_t{blockIdx.x} * blockDim.y + threadIdx.y : int64_t{blockIdx.x};
+  if (kOneWarp && row >= rows) return;  // the whole warp leaves
+  const auto added_up = [](float value) {
+    if constexpr (kOneWarp) {
+      return combine_warp(value, Add());
+    } else {
+      return combine_block(value, Add());
+    }
+  };
   const auto *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight), *biases = packets_of<N>(bias);
   auto* to = packets_of<N>(out + row * columns);
   const int count = static_cast<int>(columns / N);
@@ -195,7 +207,7 @@ static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ 
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += to_float(x[k].values[i]);
   }
-  const float mean = combine_block(sum, Add()) * share;
+  const float mean = added_up(sum) * share;
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < kLayerNormHeld; ++k) {
@@ -206,7 +218,7 @@ static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ 
       squares += off * off;
     }
   }
-  const float rstd = rsqrtf(combine_block(squares, Add()) * share + epsilon);
+  const float rstd = rsqrtf(added_up(squares) * share + epsilon);
 #pragma unroll
   for (int k = 0; k < kLayerNormHeld; ++k) {
     if (place(k) >= count) break;

@@ -98,6 +98,22 @@ TYPED_TEST(LayerNorm, EqualValuesGiveTheBias) {
   }
 }
 
+TYPED_TEST(LayerNorm, MeansWhoseSquareIsInfiniteStayNumbers) {
+  if (std::is_same_v<TypeParam, __half>) return;  // ends at 65,504
+  const int64_t rows = 3, columns = 100;          // fewer values than lanes of the block: some join nothing
+  const auto x = this->copied(rounded<TypeParam>(std::vector<float>(rows * columns, 3e19F)));
+  const auto ones = this->copied(rounded<TypeParam>(std::vector<float>(columns, 1)));
+  for (int rung = 0; rung < kLayerNormRungs; ++rung) {
+    const auto out = this->template poisoned<TypeParam>(rows * columns);
+    const auto mean = this->template poisoned<float>(rows), rstd = this->template poisoned<float>(rows);
+    kernels::layer_norm(this->stream(), out.data(), mean.data(), rstd.data(), x.data(), ones.data(), ones.data(), rows,
+                        columns, kEpsilon, rung);
+    this->expect_clean();
+    for (const float value : mean.host()) EXPECT_NEAR(value, 3e19F, 3e17F) << "rung " << rung;
+    for (const float value : rstd.host()) EXPECT_TRUE(std::isfinite(value)) << "rung " << rung;
+  }
+}
+
 TYPED_TEST(LayerNorm, BackwardMatchesFloat64AndRepeatsItsBits) {
   for (int rung = 0; rung < kernels::kNormBackwardRungs; ++rung) {
     for (const auto& [rows, columns] : kShapes) this->expect_backward(rows, columns, rung);
@@ -165,6 +181,17 @@ TEST_F(LayerNormOfFloat, EachRungAsksForLess) {
     EXPECT_EQ(report.barriers, barriers[rung]) << "rung " << rung;
     EXPECT_LE(worst_ways(report), 1) << "rung " << rung;
   }
+}
+
+TEST_F(LayerNormOfFloat, ShortRowsMeetAtNoBarrier) {
+  const int64_t rows = 33, columns = 512;  // a warp's row, and a block that is not full
+  const auto x = copied(normal_values(rows * columns, 72)), w = copied(normal_values(columns, 73), "weight");
+  const auto out = poisoned<float>(rows * columns), mean = poisoned<float>(rows), rstd = poisoned<float>(rows);
+  kernels::layer_norm(stream(), out.data(), mean.data(), rstd.data(), x.data(), w.data(), w.data(), rows, columns,
+                      kEpsilon);
+  expect_clean();
+  EXPECT_EQ(device_.report().barriers, 0);
+  EXPECT_EQ(bytes_asked(device_.report(), simt::Kind::load, "in"), rows * columns * 4);
 }
 
 TEST_F(LayerNormOfFloat, ColumnSumsHaveNoBankConflict) {

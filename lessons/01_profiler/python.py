@@ -6,7 +6,7 @@ import tempfile
 
 # region profile
 import torch.nn.functional as F
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import profile, record_function, schedule
 
 
 def update(model, optimizer, images, labels):
@@ -19,11 +19,14 @@ def update(model, optimizer, images, labels):
 
 
 def train_window(batches, train_one, wait, active, path):
-    with profile(activities=[ProfilerActivity.CPU],  # and ProfilerActivity.CUDA; both are the default
+    with profile(activities=None,  # the default: all there are, on a GPU its kernels, too
                  schedule=schedule(wait=wait, warmup=1, active=active),  # default: every step is recorded
-                 on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),  # default: no file
+                 on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),  # default: no file; each cycle overwrites it
                  record_shapes=False, profile_memory=False, with_stack=False) as profiler:  # the defaults
-        for batch in batches:
+        batches = iter(batches)
+        for _ in range(wait + 1 + active):
+            with record_function("data"):  # the wait for a batch; a DataLoader labels itself
+                batch = next(batches)
             loss = train_one(*batch)
             profiler.step()  # the step is over: without this line the schedule stands still
     return loss

@@ -32,7 +32,8 @@ struct Schedule {
 class StepProfiler {
  public:
   StepProfiler(torch::Device device, Schedule schedule, ProfileOptions options, std::string path)
-      : schedule_(schedule),
+      : device_(device),
+        schedule_(schedule),
         config_(torch::autograd::profiler::ProfilerState::KINETO, options.shapes, options.memory, options.stacks),
         path_(std::move(path)) {
     TORCH_CHECK_VALUE(schedule.wait >= 0 && schedule.warm_up >= 0 && schedule.active > 0,
@@ -42,7 +43,8 @@ class StepProfiler {
   }
   StepProfiler(const StepProfiler&) = delete;
   StepProfiler& operator=(const StepProfiler&) = delete;
-  /// A step that threw leaves the profiler on: it would go on with whatever runs next.
+  /// A step that threw leaves the profiler on: it would go on with whatever runs next. A cycle that is not finished
+  /// writes no file.
   ~StepProfiler() {
     label_.reset();
     if (recording_) torch::autograd::profiler::disableProfiler();
@@ -72,6 +74,8 @@ class StepProfiler {
     label_.reset();
     if (++step_ % schedule_.steps() != 0 || !recording_) return;
     recording_ = false;
+    // A GPU is behind the host: without this wait the last steps' kernels would be missing.
+    if (device_.is_cuda()) torch::cuda::synchronize(device_.index());
     const auto recorded = torch::autograd::profiler::disableProfiler();
     events_ = recorded->events().size();
     recorded->save(path_);
@@ -81,6 +85,7 @@ class StepProfiler {
   const std::string& path() const { return path_; }
 
  private:
+  torch::Device device_;
   Schedule schedule_;
   torch::autograd::profiler::ProfilerConfig config_;
   std::set<torch::autograd::profiler::ActivityType> activities_{torch::autograd::profiler::ActivityType::CPU};

@@ -42,10 +42,12 @@ struct CopiesToHost {
   /// Queues the copy and returns; `to` must be page-locked unless `from` is a CPU tensor. Equal types: a copy that
   /// converts goes through ordinary memory, and waits.
   static void copy(const torch::Tensor& to, const torch::Tensor& from, Event& behind) {
-    to.copy_(from, /*non_blocking=*/true);
 #ifdef TENFOLD_WITH_CUDA
+    to.copy_(from, /*non_blocking=*/true);
     if (from.is_cuda()) behind.of_stream.record(c10::cuda::getCurrentCUDAStream(from.device().index()));
 #else
+    TORCH_CHECK(!from.is_cuda(), "AsyncScalar: built without TENFOLD_WITH_CUDA, it cannot wait for a CUDA tensor");
+    to.copy_(from);
     (void)behind;
 #endif
   }

@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
              {.title = "Host syncs",
               .question = "What does it cost when the host waits for the GPU in every step?",
               .workload = "mlp",
+              .version = 2,
               .settings = settings_of_both({kReadEvery}),
               .baseline = {"read every n", read_every_n},
               .most_bytes = logged_training_bytes,

@@ -45,7 +45,8 @@ inline Prediction prints_every_step(const Counted& baseline) {
 inline Prediction never_waits(const Counted& baseline) { return {.speed_ratio = 1, .peak_bytes = baseline.peak_bytes}; }
 
 /// Gradients are alive while the loss and the new gradients are computed. Each tensor of them costs two more
-/// operators, one that writes zeros and one that adds; they move four times its bytes: a write, two reads, a write.
+/// operators, one that writes zeros and one that adds, and saves one that launches nothing: the detach by which a new
+/// gradient is taken over. They move four times its bytes: a write, two reads, a write.
 inline Prediction keeps_gradients(const Counted& baseline) {
   Prediction prediction;
   prediction.peak_bytes =
@@ -54,7 +55,7 @@ inline Prediction keeps_gradients(const Counted& baseline) {
   const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
   const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
   if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
-  const double dispatch = 2 * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
+  const double dispatch = (cpu ? 1 : 2) * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
   const double moving = 4 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling(copies);
   // On a GPU the host launches while the device moves.
   const double added = cpu ? dispatch + moving : std::max(dispatch, moving);

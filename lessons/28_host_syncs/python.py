@@ -30,7 +30,7 @@ class AsyncScalar:
         host = value.detach().to("cpu", non_blocking=True)  # to page-locked memory; returns before it is there
         arrived = torch.cuda.Event() if value.is_cuda else None
         if arrived is not None:
-            arrived.record()
+            arrived.record(torch.cuda.current_stream(value.device))  # of its GPU, which need not be the current one
         self.on_the_way.append((host, arrived))
         if len(self.on_the_way) <= self.delay:
             return None
@@ -38,6 +38,14 @@ class AsyncScalar:
         if arrived is not None:
             arrived.synchronize()  # without it the host may read what was in the memory before
         return host.item()  # of host memory: waits for nothing
+
+    def drain(self):
+        """At the end of training: what is still on its way."""
+        while self.on_the_way:
+            host, arrived = self.on_the_way.popleft()
+            if arrived is not None:
+                arrived.synchronize()
+            yield host.item()
 # endregion
 
 

@@ -90,6 +90,7 @@ struct Evaluated {
 };
 
 /// Mean loss over all held-out targets, whatever the batches' sizes: a sum and a count. Reads nothing back to the host.
+/// With padding the count is that of the targets which are none, as in the exercise.
 inline torch::Tensor mean_loss(const Evaluated& work, int64_t batch_rows) {
   torch::Tensor sum = torch::zeros({}, work.targets.options().dtype(torch::kFloat));
   int64_t count = 0;

@@ -9,14 +9,17 @@ def evaluate(model, batches):
     modes = {module: module.training for module in model.modules()}
     model.eval()  # dropout off, BatchNorm reads its running statistics; inference_mode() changes neither
     total, count = 0.0, 0
-    with torch.inference_mode():  # or no_grad(), where a result goes on into training; both record no graph
-        for ids, targets in batches:  # of any size: the last one is often smaller
-            # The default reduction="mean" is a mean over this batch; targets of ignore_index=-100 are in neither.
-            total += F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), reduction="sum")
-            count += targets.numel()  # with padding: (targets != -100).sum()
-    for module, training in modes.items():
-        module.training = training  # not train(): a frozen BatchNorm stays in eval()
-    return total.item() / count  # one .item() at the end: in the loop it would make the host wait for every batch
+    try:
+        with torch.inference_mode():  # or no_grad(), where a result goes on into training; both record no graph
+            for ids, targets in batches:  # of any size: the last one is often smaller
+                logits = model(ids).flatten(0, 1).float()  # a sum in 16 bits overflows, or stops growing
+                # The default reduction="mean" is a mean over this batch; targets of ignore_index=-100 are in neither.
+                total += F.cross_entropy(logits, targets.flatten(), reduction="sum")
+                count += targets.numel()  # with padding: (targets != -100).sum()
+    finally:
+        for module, training in modes.items():
+            module.training = training  # not train(): a frozen BatchNorm stays in eval()
+    return (total / count).item()  # one .item() at the end: in the loop it would make the host wait for every batch
 # endregion
 
 

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       {.title = "Fused kernels",
        .question = "How much slower and larger is a training step whose small operators are not fused?",
        .workload = "gpt",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = gpt_settings({kRows, kColumns}),
        .baseline = {"ATen's kernels", aten},

@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
       {.title = "FlashAttention",
        .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = "gpt",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = gpt_settings({kLongest}),
        .baseline = {"eager", eager},

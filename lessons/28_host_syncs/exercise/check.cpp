@@ -55,9 +55,9 @@ TEST(Exercise28, NothingIsReadBetweenTheLines) {
 TEST(Exercise28, NoGraphIsKept) {
   LossLog log(1000, [](int64_t, double) {});
   const Tensor weight = torch::ones({3}, torch::requires_grad());
-  const auto activation = [&] {
+  const auto activation = [&] {  // of a loss that nobody calls backward() on
     const Tensor middle = weight * 2;
-    log.add((middle * middle).sum());  // backward() would need `middle`
+    log.add((middle * middle).sum());  // its graph holds `middle`
     log.add((middle * middle).sum());
     return c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(middle.getIntrusivePtr());
   }();

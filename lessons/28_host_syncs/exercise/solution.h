@@ -16,7 +16,7 @@ class LossLog {
   /// After each step, with its loss: a scalar of any device, with its graph. Reports when `every` steps are complete.
   void add(const torch::Tensor& loss) {
     if (!sum_.defined()) sum_ = torch::zeros_like(loss);
-    // Queued like all else. Detached: the sum would keep each step's graph, and with it all of its activations.
+    // Queued like all else. Detached: the sum would keep each step's graph, and without a backward() all activations.
     sum_ += loss.detach();
     ++steps_;
     if (++added_ == every_) report();

@@ -24,10 +24,12 @@ class HeldOutMetric {
         torch::nn::functional::CrossEntropyFuncOptions().ignore_index(kIgnore).reduction(torch::kSum));
     const torch::Tensor right = (logits.argmax(-1) == targets).sum();  // no logit stands for kIgnore
     const torch::Tensor counted = (targets != kIgnore).sum();
-    numbers_ += torch::stack({loss.to(torch::kDouble), right.to(torch::kDouble), counted.to(torch::kDouble)});
+    numbers_ = numbers_.to(logits.device()) +
+               torch::stack({loss.to(torch::kDouble), right.to(torch::kDouble), counted.to(torch::kDouble)});
   }
 
-  /// What an all-reduce adds up over the ranks, element by element; also of a rank that has added nothing.
+  /// What an all-reduce adds up over the ranks, element by element, on the batches' device; also of a rank that has
+  /// added nothing, whose numbers are on the CPU: move them to the GPU before NCCL adds them up.
   torch::Tensor to_reduce() const { return numbers_; }
 
   /// From the sum of all ranks' to_reduce().

@@ -23,10 +23,12 @@ class HeldOutMetric {
         torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten(),
                                              torch::nn::functional::CrossEntropyFuncOptions().ignore_index(kIgnore));
     const torch::Tensor right = (logits.argmax(-1) == targets).to(torch::kDouble).mean();
-    numbers_ += torch::stack({mean.to(torch::kDouble), right, torch::ones({}, torch::kDouble)});
+    numbers_ =
+        numbers_.to(logits.device()) + torch::stack({mean.to(torch::kDouble), right, torch::ones({}, torch::kDouble)});
   }
 
-  /// What an all-reduce adds up over the ranks, element by element; also of a rank that has added nothing.
+  /// What an all-reduce adds up over the ranks, element by element, on the batches' device; also of a rank that has
+  /// added nothing, whose numbers are on the CPU: move them to the GPU before NCCL adds them up.
   torch::Tensor to_reduce() const { return numbers_; }
 
   /// From the sum of all ranks' to_reduce().

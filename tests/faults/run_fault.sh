@@ -1,23 +1,40 @@
 #!/usr/bin/env bash
-# Runs a lesson with a planted fault: the suite must call it INVALID and exit with 1.
-# usage: run_fault.sh PROGRAM TORCHRUN
-set -u
-program=$1 torchrun=$2
-# The cases of the most ranks: what a lesson of several devices is about.
-ranks=$("$program" --describe | sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' | sort -n | tail -n 1)
-ranks=${ranks:-1}
-if [ "$ranks" -gt 1 ]; then
-  command=("$torchrun" --standalone --nproc_per_node "$ranks" --no-python "$program")
-else
-  command=("$program")
-fi
-output=$(OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=FATAL timeout 100 "${command[@]}" --preset smoke --device cpu 2>&1)
-status=$?
-printf '%s\n' "$output"
-if [ "$status" != 1 ]; then
-  echo "FAULT NOT CAUGHT: expected exit code 1, got $status"
-  exit 1
-fi
-# A caught trap is INVALID too, but expected; only an unexpected one says so again in its last column.
-grep -Eq 'INVALID .* INVALID$' <<<"$output" || { echo "FAULT NOT CAUGHT: no unexpected INVALID"; exit 1; }
-grep -Eq 'does not agree with the baseline|its numbers are not finite' <<<"$output" || { echo "INVALID for another reason than the planted fault"; exit 1; }
+# Runs a lesson with a planted fault, in the one case where the fault shows: the suite must call the technique INVALID because it
+# does not agree with the baseline, and exit with 1.
+# usage: run_fault.sh PATCH PROGRAM TORCHRUN
+# Above its diff PATCH says, a line each:
+#   case: NAME          of the lesson
+#   technique: NAME     that must be found INVALID
+#   set: NAME=VALUE     as for --set; any number of these lines, or none
+set -euo pipefail
+patch=$1 program=$2 torchrun=$3
+fail() { echo "FAIL: ${patch##*/}: $1"; exit 1; }
+said() { sed -n "/^--- /q; s/^$1: //p" "$patch"; }
+
+mapfile -t cases < <(said case)
+mapfile -t techniques < <(said technique)
+mapfile -t settings < <(said set)
+((${#cases[@]} == 1 && ${#techniques[@]} == 1)) || fail "needs one line 'case: NAME' and one 'technique: NAME' above its diff"
+case=${cases[0]} technique=${techniques[0]}
+
+description=$("$program" --describe) || fail "the lesson cannot describe itself"
+ranks=$({ grep -A1 -Fx "   \"name\": \"$case\"," <<<"$description" || true; } | sed -n 's/^   "ranks": \([0-9]*\).*/\1/p')
+[ -n "$ranks" ] || fail "the lesson has no case '$case'"
+command=("$program")
+((ranks == 1)) || command=("$torchrun" --standalone --nproc_per_node "$ranks" --no-python "$program")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+command+=(--preset smoke --rounds 1 --device cpu --case "$case" --only "$technique" --json "$work/result.json")
+for setting in "${settings[@]}"; do command+=(--set "$setting"); done
+status=0
+OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=FATAL "${command[@]}" 2>&1 || status=$?
+((status == 1)) || fail "not caught by '$technique' of case '$case': expected exit code 1, got $status"
+[ -s "$work/result.json" ] || fail "the lesson wrote no result"
+
+# The result has these of each variant in this order, on lines of their own.
+variants=$(sed -nE 's/^     "(name|status|reason)": "(.*)",$/\1: \2/p' "$work/result.json")
+found=$(grep -A2 -Fx "name: $technique" <<<"$variants") || fail "'$technique' is not compared in case '$case'"
+[[ $found == *$'\nstatus: invalid\nreason: does not agree with the baseline'* ]] ||
+  fail "'$technique' of case '$case' is not INVALID for a disagreement: ${found//$'\n'/, }"
+[ "$(grep -c '^status: invalid$' <<<"$variants")" = 1 ] || fail "more than '$technique' of case '$case' is INVALID"

@@ -30,6 +30,14 @@ const DeclaredSetting& declared_setting(const Lesson& lesson, const std::string&
                    (names.empty() ? "none" : joined(names)));
 }
 
+void check_least(const DeclaredSetting& setting, const PerSize<SettingValue>& values, const std::string& where) {
+  for (const SettingValue& value : {values.cpu, values.gpu8, values.gpu80}) {
+    if (const auto* number = std::get_if<int64_t>(&value); number && *number < setting.least)
+      throw UsageError(where + ": setting '" + setting.name + "' is " + std::to_string(*number) +
+                       "; the least that it is declared with is " + std::to_string(setting.least));
+  }
+}
+
 void check_assignments(const Lesson& lesson, const std::vector<Assignment>& settings, const std::string& where) {
   std::set<std::string> assigned;
   for (const Assignment& one : settings) {
@@ -37,6 +45,7 @@ void check_assignments(const Lesson& lesson, const std::vector<Assignment>& sett
     const DeclaredSetting& setting = declared_setting(lesson, one.name, "lesson: " + where);
     if (setting.value.cpu.index() != one.value.cpu.index())
       throw UsageError("lesson: " + where + ": setting '" + one.name + "' is declared with another type");
+    check_least(setting, one.value, "lesson: " + where);
   }
 }
 
@@ -116,7 +125,10 @@ std::optional<Expected> expected_of(const Training& training, const Run& run, to
 
 void check_lesson(const Lesson& lesson) {
   std::set<std::string> variants, techniques, cases, settings;
-  for (const DeclaredSetting& setting : lesson.settings) check_unique(settings, setting.name, "settings");
+  for (const DeclaredSetting& setting : lesson.settings) {
+    check_unique(settings, setting.name, "settings");
+    check_least(setting, setting.value, "lesson: its default");
+  }
   if (lesson.cases.empty() == static_cast<bool>(lesson.baseline.build))
     throw UsageError(lesson.cases.empty() ? "lesson: has a baseline and no case" : "lesson: has cases and no baseline");
   check_unique(variants, lesson.baseline.name, "variants");

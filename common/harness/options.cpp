@@ -133,12 +133,16 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   options.describe = given.contains("--describe");
 
   std::vector<std::string> names;
-  for (const Variant& technique : lesson.techniques) names.push_back(technique.name);
+  const auto add = [&names](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  if (lesson.baseline.build) add(lesson.baseline.name);  // alone
+  for (const Variant& technique : lesson.techniques) add(technique.name);
   for (const Training& training : lesson.trainings) {
-    for (size_t i = 1; i < training.runs.size(); ++i) names.push_back(training.runs[i].name);
+    for (size_t i = 1; i < training.runs.size(); ++i) add(training.runs[i].name);
   }
   for (const Survey& survey : lesson.surveys) {
-    for (const Look& look : survey.looks) names.push_back(look.name);
+    for (const Look& look : survey.looks) add(look.name);
   }
   for (const auto& name : options.only) {
     if (std::find(names.begin(), names.end(), name) == names.end())

@@ -40,7 +40,8 @@ SettingValue parse_setting(const DeclaredSetting& setting, const std::string& te
   }
   if (std::holds_alternative<int64_t>(setting.value.cpu)) {
     const auto number = number_in<int64_t>(text);
-    if (!number) throw refuse("a whole number");
+    if (!number || *number < setting.least)
+      throw refuse("a whole number, " + std::to_string(setting.least) + " or more");
     return *number;
   }
   if (std::holds_alternative<double>(setting.value.cpu)) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -51,6 +52,7 @@ struct DeclaredSetting {
   PerSize<SettingValue> value;       ///< unless a case or --set changes it
   std::string meaning;               ///< one line, without a full stop
   std::vector<std::string> choices;  ///< of a text: the values that it takes
+  int64_t least = 0;                 ///< of a whole number
 };
 
 /// A workload's settings with a lesson's own.
@@ -67,6 +69,8 @@ struct Setting {
   PerSize<Literal> value;
   std::string_view meaning;
   std::array<std::string_view, 6> choices = {};  ///< of a text: the values that it takes
+  /// Of a whole number the least value. Not said: 1, or 0 where that is its default.
+  std::optional<int64_t> least = {};
 
   Assignment operator()(Literal all) const { return {std::string(name), held(all)}; }
   Assignment operator()(Literal cpu, Literal gpu8, Literal gpu80) const {
@@ -79,13 +83,16 @@ struct Setting {
     for (const std::string_view choice : choices) {
       if (!choice.empty()) declared.choices.emplace_back(choice);
     }
+    if constexpr (std::is_same_v<T, int64_t>)
+      declared.least = least.value_or(value.cpu == 0 || value.gpu8 == 0 || value.gpu80 == 0 ? 0 : 1);
     return declared;
   }
 
   static SettingValue held(Literal value) { return T(value); }
 };
 
-/// The value that `text` means to a setting, by its type. Throws std::invalid_argument, "NAME=TEXT: expected ...".
+/// The value that `text` means to a setting, by its type. Throws std::invalid_argument, "NAME=TEXT: expected ...",
+/// also for a whole number below its least.
 SettingValue parse_setting(const DeclaredSetting& setting, const std::string& text);
 
 }  // namespace tenfold

@@ -132,8 +132,6 @@ inline torch::Tensor epoch(Program& program, int64_t updates, const Planted& pla
 inline std::function<Step(const Trial&)> with_planted(const Planted& planted) {
   return [planted](const Trial& trial) -> Step {
     const int64_t updates = trial.get(kUpdates);
-    TORCH_CHECK_VALUE(updates > 0, "updates=", updates, " must be at least 1");
-    TORCH_CHECK_VALUE(trial.get(kValidated) > 0, "validated=", trial.get(kValidated), " must be at least 1");
     auto program = std::make_shared<Program>(trial);
     return {.items = updates * program->batch, .parameters = program->parameters(), .update = [=] {
               return epoch(*program, updates, planted);

@@ -1,6 +1,6 @@
 // Lesson 26 - Streams
 // When do parts of a step that do not need each other run at the same time, and what does it bring?
-// Read fork_join() in side_streams.h first: which waits it takes. Then train(), and train_halves() without waits.
+// Read fork_join() in side_streams.h first: which waits it takes. Then train(), and article_d(), which has none.
 #include "common/harness/lesson.h"
 #include "prediction.h"
 #include "side_streams.h"
@@ -34,7 +34,7 @@ Step train(const Trial& trial, const ForEachBranch& for_each_branch) {
 
 std::shared_ptr<SideStreams> sides(const Trial& trial, bool high_priority = false) {
   const int64_t streams = trial.get(kStreams);
-  TORCH_CHECK_VALUE(streams >= 1 && streams <= 32, "streams=", streams, " is outside 1 to 32");
+  TORCH_CHECK_VALUE(streams <= 32, "streams=", streams, ": at most 32");
   return side_streams(trial.device, static_cast<size_t>(streams - 1), high_priority);
 }
 
@@ -53,55 +53,63 @@ Step high_priority(const Trial& trial) {
   });
 }
 
-enum class Halves { in_turn, on_two_streams, without_waits };
-
-/// Forward passes of one model on two halves of the batch. Article D has them on two streams, and neither lets the
-/// streams wait for the batch nor waits for their outputs.
-Step train_halves(const Trial& trial, Halves how) {
+/// One step of one model on two halves of the batch. `at_the_end` runs once the loss has its gradients.
+Step train_halves(const Trial& trial, const ForEachBranch& for_both, const std::function<void()>& at_the_end = {}) {
   auto work = std::make_shared<TowerTraining>(trial);
   TORCH_CHECK_VALUE(work->towers.size() == 1, "two halves: set towers=1, the model that both go through");
   work->outputs = work->outputs[0].chunk(2);
-  const bool waits = how != Halves::without_waits;
-  const auto update = [=, sides = std::shared_ptr(side_streams(trial.device, how == Halves::in_turn ? 0 : 2))] {
+  const auto update = [work, for_both, at_the_end] {
     const auto [images, labels] = work->batches.next();
     const std::vector<Tensor> halves = images.chunk(2);
     work->optimizer->zero_grad();
-    if (!waits) sides->hold();  // so that the race ends the same way every time
-    const auto forward = [&work, &halves](size_t i) { work->outputs[i] = work->towers[0]->forward(halves[i]); };
     {
       RECORD_USER_SCOPE("halves");
-      for (size_t i = 0; i < 2; ++i) {
-        if (how == Halves::in_turn) {
-          forward(i);
-          continue;
-        }
-        if (waits) sides->stream_waits(i);
-        sides->run(i, [&forward, i] { forward(i); });
-      }
-      for (size_t i = 0; i < sides->count() && waits; ++i) sides->caller_waits(i);
+      for_both(2, [&work, &halves](size_t i) { work->outputs[i] = work->towers[0]->forward(halves[i]); });
     }
-    Tensor loss = torch::cross_entropy_loss(torch::cat(work->read_outputs(2)), labels);  // without: whatever is there
+    Tensor loss = torch::cross_entropy_loss(torch::cat(work->read_outputs(2)), labels);
     loss.backward();
-    if (!waits) {
-      sides->let_go();
-      for (size_t i = 0; i < 2; ++i) sides->caller_waits(i);
-    }
-    torch::autograd::backward(work->outputs,
-                              {work->read[0].grad(), work->read[1].grad()});  // of both: on their streams
+    if (at_the_end) at_the_end();
+    torch::autograd::backward(work->outputs, {work->read[0].grad(), work->read[1].grad()});  // on their streams
     work->optimizer->step();
     return loss;
   };
   return {.items = trial.get(mlp::kBatch), .parameters = work->parameters, .update = update};
 }
-Step two_forwards(const Trial& trial) { return train_halves(trial, Halves::on_two_streams); }
-Step article_d(const Trial& trial) { return train_halves(trial, Halves::without_waits); }
+
+/// Forward passes on two streams. Both wait for the batch, and the loss waits for both.
+Step two_forwards(const Trial& trial) {
+  const std::shared_ptr<SideStreams> sides = side_streams(trial.device, 2);
+  return train_halves(trial, [sides](size_t halves, const std::function<void(size_t)>& work) {
+    for (size_t i = 0; i < halves; ++i) {
+      sides->stream_waits(i);
+      sides->run(i, [&work, i] { work(i); });
+    }
+    for (size_t i = 0; i < halves; ++i) sides->caller_waits(i);
+  });
+}
+
+/// The trap: article D has the two streams, and neither lets them wait for the batch nor waits for their outputs.
+Step article_d(const Trial& trial) {
+  const std::shared_ptr<SideStreams> sides = side_streams(trial.device, 2);
+  return train_halves(
+      trial,
+      [sides](size_t halves, const std::function<void(size_t)>& work) {
+        sides->hold();  // so that the race ends the same way every time
+        for (size_t i = 0; i < halves; ++i) sides->run(i, [work, i] { work(i); });
+      },
+      [sides] {
+        sides->let_go();
+        for (size_t i = 0; i < sides->count(); ++i) sides->caller_waits(i);
+      });
+}
+
+void in_turn(size_t branches, const std::function<void(size_t)>& work) {
+  for (size_t i = 0; i < branches; ++i) work(i);
+}
 
 /// The baseline: one tower after the other, or one half.
 Step one_stream(const Trial& trial) {
-  if (trial.get(kHalves) != 0) return train_halves(trial, Halves::in_turn);
-  return train(trial, [](size_t branches, const std::function<void(size_t)>& work) {
-    for (size_t i = 0; i < branches; ++i) work(i);
-  });
+  return trial.get(kHalves) != 0 ? train_halves(trial, in_turn) : train(trial, in_turn);
 }
 }  // namespace
 

@@ -22,7 +22,8 @@ inline constexpr Setting<int64_t> kTowers{"towers", 1, "MLPs whose logits are ad
 inline constexpr Setting<int64_t> kLastWidth{"last_width", 0,
                                              "features of the last tower's inner layers; 0: as the others'"};
 inline constexpr Setting<int64_t> kStreams{"streams", 2, "that run at the same time, the caller's among them"};
-inline constexpr Setting<int64_t> kIntraOp{"intra_op", 1, "threads of one operator on a CPU; 0: all cores"};
+inline constexpr Setting<int64_t> kIntraOp{
+    .name = "intra_op", .value = 1, .meaning = "threads of one operator on a CPU; 0: all cores", .least = 0};
 
 inline constexpr Setting<int64_t> kHalves{"halves", 0, "1: the baseline runs two halves of the batch, in turn"};
 
@@ -48,8 +49,6 @@ class TowerTraining {
  public:
   explicit TowerTraining(const Trial& trial) : batches(trial, trial.get(mlp::kBatch)) {
     const int64_t intra_op = trial.get(kIntraOp), towers = trial.get(kTowers);
-    TORCH_CHECK_VALUE(towers >= 1, "towers=", towers, ": at least 1");
-    TORCH_CHECK_VALUE(intra_op >= 0, "intra_op=", intra_op, ": at least 1, or 0 for all cores");
     // This variant's alone: the harness keeps it apart.
     if (intra_op != 1) at::set_num_threads(static_cast<int>(intra_op > 0 ? intra_op : usable_cores()));
     std::vector<torch::Tensor> all;

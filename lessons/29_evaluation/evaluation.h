@@ -147,10 +147,7 @@ inline void evaluate_convnet(Evaluated& work, const Trial& trial) {
   work.items = training->batch() + images;
 }
 
-/// Throws c10::ValueError for a batch or a set of no rows.
 inline std::shared_ptr<Evaluated> make_evaluated(const Trial& trial) {
-  for (const Setting<int64_t>& setting : {kEvaluationBatch, kLargerBatch, kHeldOut})
-    TORCH_CHECK_VALUE(trial.get(setting) >= 1, setting.name, "=", trial.get(setting), " must be 1 or more");
   auto work = std::make_shared<Evaluated>();
   work->batch_rows = trial.get(kEvaluationBatch);
   work->larger_batch_rows = trial.get(kLargerBatch);

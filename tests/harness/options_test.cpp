@@ -119,7 +119,8 @@ TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
       {{"--set", "way=slwo"}, "--set way=slwo: expected one of fast, slow; did you mean 'slow'?"},
       {{"--set", "cold=maybe"}, "--set cold=maybe: expected true or false"},
       {{"--set", "share=nan"}, "--set share=nan: expected a number"},
-      {{"--set", "repeat=1e3"}, "--set repeat=1e3: expected a whole number"},
+      {{"--set", "repeat=1e3"}, "--set repeat=1e3: expected a whole number, 1 or more"},
+      {{"--set", "repeat=0"}, "--set repeat=0: expected a whole number, 1 or more"},
   };
   for (const auto& [words, said] : calls) {
     EXPECT_EQ(tenfold::test::message_of<tenfold::UsageError>([&] { parse(words); }), said);

@@ -543,7 +543,7 @@ TEST(Run, BadUsageIsOneLineAndWritesNothing) {
       {{"--preset", "slow"}, "--preset slow"},
       {{"--device", "tpu"}, "--device tpu"},
       {{"--set", "repat=2"}, "--set repat: no setting of this lesson; did you mean 'repeat'?"},
-      {{"--set", "repeat=1.5"}, "--set repeat=1.5: expected a whole number"},
+      {{"--set", "repeat=1.5"}, "--set repeat=1.5: expected a whole number, 1 or more"},
       {{"--sweep", "other=1"}, "--sweep other: no setting of this lesson; it has: repeat"},
       {{"--set", "repeat"}, "NAME=VALUE"},
       {{"--set", "repeat=two"}, "expected a whole number"},

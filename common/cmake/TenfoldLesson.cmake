@@ -1,4 +1,4 @@
-# tenfold_lesson([KERNELS] [THREADS] [DATA openclipart] [USES FILE...]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# tenfold_lesson([KERNELS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
 # decides what is built:
 #   lesson.cpp            the program
 #   *.h                   the technique's headers
@@ -7,10 +7,9 @@
 #   exercise/             TenfoldExercise.cmake says what it holds
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
 # DATA openclipart: it reads these images, which set-up fetches for it.
-# USES: sources of other lessons, "15_variable_length/speech_batches.cpp", that it needs, too.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
-  cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "USES" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if(TENFOLD_KERNELS_ONLY)
     if(ARG_KERNELS)
@@ -22,11 +21,7 @@ function(tenfold_lesson)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cpp)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/lesson.cpp ${tests})
 
-  list(TRANSFORM ARG_USES PREPEND ${PROJECT_SOURCE_DIR}/lessons/)
-  list(APPEND sources ${ARG_USES})
-
   add_executable(${name} lesson.cpp ${sources})
-  set_target_properties(${name} PROPERTIES TENFOLD_USES "${ARG_USES}")
   set(libraries tenfold_harness)
   if(ARG_KERNELS)
     list(APPEND libraries tenfold_kernel_survey)

@@ -3,6 +3,10 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <functional>
+#include <span>
+
 namespace tenfold {
 
 enum class Encoding {
@@ -18,6 +22,14 @@ int64_t vocabulary_size(Encoding encoding);
 /// (about 0.1 s); shared: read the tensor, never write to it. Not from the tensor allocator, so a measured peak never
 /// holds it. Throws DataError when a data file is missing or altered.
 torch::Tensor shakespeare_tokens(Encoding encoding, bool train);
+
+/// A text as token ids, at least two. A language model is given all but the last and is to say all but the first.
+using TextIds = std::span<const int32_t>;
+
+/// Orders texts by length; equal ones by where they lie, so that a sort has one result.
+inline bool shorter(TextIds a, TextIds b) {
+  return a.size() != b.size() ? a.size() < b.size() : std::less<>()(a.data(), b.data());
+}
 
 /// Windows of a token stream; targets[b][t] is the token that follows ids[b][t].
 struct TextBatch {

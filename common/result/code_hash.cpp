@@ -45,9 +45,6 @@ class Scan {
     CodeTokens code = code_tokens(read_text(file));
     added->second = std::move(code.text);
     for (const std::string& include : code.includes) add_included(include, file.parent_path());
-    // What a lesson uses of another one may have a source.
-    const fs::path source = fs::path(file).replace_extension(".cpp");
-    if (place.starts_with("lessons/") && file.extension() == ".h" && fs::is_regular_file(source)) add(source);
     // A kernel's launcher, or its operator for LibTorch.
     const std::string kernel = file.parent_path().filename().string(), name = file.filename().string();
     if (place.starts_with("kernels/") && (name == kernel + ".h" || name == kernel + "_torch.h"))

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <utility>
 #include <vector>
 
+#include "common/models/token_stream.h"
 #include "kernels/pack/pack_torch.h"
 
 namespace tenfold {
@@ -70,9 +70,6 @@ inline torch::Tensor pack_rows(const torch::Tensor& padded, const Packing& packi
   const torch::Tensor places = packing.sequence_of * packing.longest() + packing.positions;
   return padded.flatten(0, 1).index_select(0, places);
 }
-
-/// A text as token ids, at least two. A language model is given all but the last and is to say all but the first.
-using TextIds = std::span<const int32_t>;
 
 /// Texts as a rectangle. What is behind a text's end is padding: id 0, and a target that no loss counts.
 struct PaddedBatch {

@@ -31,11 +31,6 @@ struct PlanSettings {
 /// Splits a step's texts, of which there must be at least one.
 using Plan = std::vector<MicroBatch> (*)(std::vector<TextIds> texts, const PlanSettings& settings);
 
-/// Orders texts by length; equal ones by where they lie, so that a sort has one result.
-inline bool shorter(TextIds a, TextIds b) {
-  return a.size() != b.size() ? a.size() < b.size() : std::less<>()(a.data(), b.data());
-}
-
 inline int64_t tokens_of_longest(const std::vector<TextIds>& texts) {
   return static_cast<int64_t>(std::max_element(texts.begin(), texts.end(), shorter)->size()) - 1;
 }

@@ -9,9 +9,9 @@
 
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
+#include "common/models/speech_batches.h"
 #include "packing.h"
 #include "padding_plans.h"
-#include "speech_batches.h"
 
 namespace tenfold {
 

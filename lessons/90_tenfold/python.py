@@ -22,7 +22,8 @@ def validate(model, batches):  # sums, not means of means: the last batch is sho
     return loss / sum((y != -100).sum() for _, y in batches)  # several ranks: all_reduce both sums first
 
 
-def levers(dataset, model, rank, ranks, batch=16, workers=2):  # after init_process_group() and torch.cuda.set_device(rank)
+# After init_process_group() and torch.cuda.set_device(rank).
+def levers(dataset, model, rank, ranks, batch=16, workers=2):  # not run here: needs a GPU for each rank
     sampler = torch.utils.data.DistributedSampler(dataset, ranks, rank, drop_last=True)  # set_epoch() before each epoch
     loader = torch.utils.data.DataLoader(dataset, batch_size=batch // ranks, sampler=sampler, drop_last=True,
                                          num_workers=max(1, workers // ranks), persistent_workers=True, pin_memory=True)
@@ -41,9 +42,12 @@ GPT = {"layers": 6, "width": 64, "heads": 4, "length": 64, "tokens": "characters
 def train(workloads, twin, settings, seed):
     work = workloads.GptTraining(GPT | settings, seed)
     optimizer = torch.optim.SGD(work.model.parameters(), lr=0.1, momentum=0.9)
-    for texts in workloads.speeches(GPT | settings, seed):
-        ids = torch.zeros(len(texts), GPT["length"], dtype=torch.long)
-        targets = torch.full_like(ids, -100)
-        for row, text in enumerate(texts):
-            ids[row, :len(text) - 1], targets[row, :len(text) - 1] = text[:-1], text[1:]
-        yield train_one(work.model, optimizer, ids, targets)
+    try:
+        for texts in workloads.speeches(GPT | settings, seed):
+            ids = torch.zeros(len(texts), GPT["length"], dtype=torch.long)
+            targets = torch.full_like(ids, -100)
+            for row, text in enumerate(texts):
+                ids[row, :len(text) - 1], targets[row, :len(text) - 1] = text[:-1], text[1:]
+            yield train_one(work.model, optimizer, ids, targets)
+    finally:
+        assert validate(work.model, [(ids, targets), (ids[:1], targets[:1])]).isfinite()

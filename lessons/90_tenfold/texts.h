@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/models/speech_batches.h"
 #include "lessons/15_variable_length/packed_gpt.h"
-#include "lessons/15_variable_length/speech_batches.h"
 #include "trainer.h"
 
 namespace tenfold {

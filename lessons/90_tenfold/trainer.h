@@ -39,6 +39,8 @@ class Trainer {
         stride_(trial.get(kValidated)),
         model_(std::move(model)),
         held_out_(std::move(held_out)) {
+    TORCH_CHECK_VALUE(stride_ <= held_out_.inputs.size(0), kValidated.name, "=", stride_, ": only ",
+                      held_out_.inputs.size(0), " are held out");
     if (levers.ranks && trial.group) ddp_.emplace(*model_, trial.group);
     if (levers.fused) {
       fused_.emplace(model_->parameters(), learning_rate, kMomentum);

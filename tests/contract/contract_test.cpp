@@ -73,8 +73,7 @@ class EveryLesson : public testing::TestWithParam<fs::path> {
 TEST_P(EveryLesson, HasItsFiles) {
   EXPECT_TRUE(std::regex_match(name(), std::regex("[0-9]{2}_[a-z0-9_]+"))) << name();
   const std::string cmake = text_of(folder() / "CMakeLists.txt");
-  EXPECT_TRUE(std::regex_match(
-      cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(THREADS ?)?(DATA [a-z]+ ?)?(USES [a-z0-9_/.]+)?\)\n)")))
+  EXPECT_TRUE(std::regex_match(cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(THREADS ?)?(DATA [a-z]+ ?)?\)\n)")))
       << "the folder is the registration: nothing else belongs there: " << cmake;
   for (const char* file : {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h",
                            "exercise/check.cpp"}) {
@@ -151,21 +150,6 @@ TEST_P(EveryLesson, ReadsInTenMinutes) {
   }
 }
 
-TEST_P(EveryLesson, HasTheFrozenFlags) {
-  const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device",  "--case",
-                                        "--only",    "--set",    "--sweep", "--rounds",  "--seed",
-                                        "--threads", "--json",   "--trace", "--describe"};
-  const std::string help = output_of((kBuild / "lessons" / name()).string() + " --help");
-  std::set<std::string> found;
-  std::istringstream text(help);
-  const std::regex flag(R"(^\s+(--[a-z]+).*)");
-  for (std::string line; std::getline(text, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, flag)) found.insert(match[1]);
-  }
-  EXPECT_EQ(found, frozen);
-}
-
 TEST_P(EveryLesson, DescribesItself) {
   const auto described = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json")));
   EXPECT_EQ(described.at("lesson"), name());
@@ -222,6 +206,22 @@ TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
     EXPECT_LE(measured, 1.02 * most) << name() << " | " << one.name;
     EXPECT_GE(measured, 0.3 * most) << name() << " | " << one.name << ": says far too much";
   }
+}
+
+// The flags of all lessons come from one list in common/harness: one program speaks for all.
+TEST(Lessons, HaveTheFrozenFlags) {
+  const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device",  "--case",
+                                        "--only",    "--set",    "--sweep", "--rounds",  "--seed",
+                                        "--threads", "--json",   "--trace", "--describe"};
+  const std::string help = output_of((kBuild / "lessons" / "00_measuring").string() + " --help");
+  std::set<std::string> found;
+  std::istringstream text(help);
+  const std::regex flag(R"(^\s+(--[a-z]+).*)");
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, flag)) found.insert(match[1]);
+  }
+  EXPECT_EQ(found, frozen);
 }
 
 TEST_P(EveryLesson, ChangedCodeHasANewVersion) {

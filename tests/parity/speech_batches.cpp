@@ -2,7 +2,7 @@
 //
 // usage: speech_batches BATCH LENGTH SEED STEPS
 
-#include "lessons/15_variable_length/speech_batches.h"
+#include "common/models/speech_batches.h"
 
 #include <cstdlib>
 #include <exception>

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "common/models/token_stream.h"
-#include "packing.h"
 
 namespace tenfold {
 

@@ -1,9 +1,8 @@
-#include "speech_batches.h"
+#include "common/models/speech_batches.h"
 
 #include "common/data/data_files.h"
 #include "common/data/speeches.h"
 #include "common/data/tokenizer.h"
-#include "padding_plans.h"
 
 #include <algorithm>
 #include <map>

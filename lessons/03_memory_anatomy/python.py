@@ -13,7 +13,7 @@ def update(model, optimizer, ids, targets):
     return loss.detach()  # .detach(): a loss that is kept keeps no graph
 
 
-def look_at(step, device):  # on CUDA, after two steps that make the optimizer's state
+def look_at(step, device):  # not run here: needs CUDA; after two steps, which make the optimizer's state
     torch.cuda.reset_peak_memory_stats(device)
     torch.cuda.memory._record_memory_history()  # every block, with the line that asked for it
     step()
@@ -42,12 +42,13 @@ def kept(model, optimizer, ids, targets):
 
 
 SETTINGS = {"batch": 2, "layers": 2, "width": 32, "length": 16}
-TWINS = [{"case": "gpt", "technique": "logits held", "settings": SETTINGS},
+TWINS = [{"case": "gpt", "technique": "lean", "settings": SETTINGS},
+         {"case": "gpt", "technique": "logits held", "settings": SETTINGS},
          {"case": "gpt", "technique": "gradients kept", "settings": SETTINGS}]
 
 
 def train(workloads, twin, settings, seed):
     work = workloads.GptTraining(settings, seed)
     while True:
-        train_one = kept if twin["technique"] == "gradients kept" else held
+        train_one = {"lean": update, "gradients kept": kept, "logits held": held}[twin["technique"]]
         yield train_one(work.model, work.optimizer, *work.next_batch())

@@ -8,7 +8,7 @@ class Stream(IterableDataset):
     def __init__(self, read):
         self.read = read  # read(index, count) yields the samples of one of `count` shards
 
-    def __iter__(self):  # in every worker: without shards each reads all, and a sample comes num_workers times
+    def __iter__(self):  # in a process of its own for each worker: without shards a sample comes num_workers times
         worker = get_worker_info()  # None in the main process, with num_workers=0
         index, count = (worker.id, worker.num_workers) if worker else (0, 1)
         # On several ranks: index + rank * count of world_size * count.

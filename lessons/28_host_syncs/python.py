@@ -32,8 +32,9 @@ class AsyncScalar:
         if arrived is not None:
             arrived.record(torch.cuda.current_stream(value.device))  # of its GPU, which need not be the current one
         self.on_the_way.append((host, arrived))
-        if len(self.on_the_way) <= self.delay:
-            return None
+        return self.take() if len(self.on_the_way) > self.delay else None
+
+    def take(self):
         host, arrived = self.on_the_way.popleft()
         if arrived is not None:
             arrived.synchronize()  # without it the host may read what was in the memory before
@@ -42,10 +43,7 @@ class AsyncScalar:
     def drain(self):
         """At the end of training: what is still on its way."""
         while self.on_the_way:
-            host, arrived = self.on_the_way.popleft()
-            if arrived is not None:
-                arrived.synchronize()
-            yield host.item()
+            yield self.take()
 # endregion
 
 
@@ -71,7 +69,10 @@ def train(workloads, twin, settings, seed):
         for mean in mean_losses(losses, settings["read_every"]):
             yield torch.tensor(mean)
     scalars = AsyncScalar()
-    for loss in losses:
-        earlier = scalars.push(loss)
-        if earlier is not None:
-            yield torch.tensor(earlier)
+    try:
+        for loss in losses:
+            earlier = scalars.push(loss)
+            if earlier is not None:
+                yield torch.tensor(earlier)
+    finally:
+        assert len(list(scalars.drain())) == scalars.delay

@@ -12,19 +12,19 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 
-def own_share(dataset, rows, **sampler_options):  # rows: of this rank, the global batch divided by the ranks
+def own_share(dataset, rows, **sampler_options):  # in a process of its own for each rank; rows: of this rank
     sampler = DistributedSampler(dataset, **sampler_options)  # without it every rank reads the whole data set
     return DataLoader(dataset, batch_size=rows, sampler=sampler)
 
 
-def batches(loader, epochs):
+def batches(loader, epochs):  # in a process of its own for each rank
     for epoch in range(epochs):
         loader.sampler.set_epoch(epoch)  # or all epochs have the same order
         yield from loader
 
 
 # Once: ddp = DistributedDataParallel(model), with buckets of bucket_cap_mb=25 by default (the first has 1 MiB).
-def update(ddp, optimizer, ids, targets, micro_batches):  # this rank's rows of the batch
+def update(ddp, optimizer, ids, targets, micro_batches):  # in a process of its own for each rank: its rows
     assert len(ids) % micro_batches == 0  # chunk() may return fewer parts: then no backward() would be synchronised
     optimizer.zero_grad()
     total = 0.0

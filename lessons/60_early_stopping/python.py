@@ -39,9 +39,13 @@ def train(workloads, twin, settings, seed):
     images, labels = workloads.fashion_mnist()
     # Any images do here: a check changes nothing of the training, and that is what the losses show.
     held_out = workloads.normalise_images(images[:64]), labels[:64]
-    while True:
-        total = torch.zeros(())
-        for _ in range(settings["every"]):
-            total += work.update(*work.batches.next())
-        yield total / settings["every"]
-        stopping.should_stop(mean_loss(work.model, *held_out))
+    try:
+        while True:
+            total = torch.zeros(())
+            for _ in range(settings["every"]):
+                total += work.update(*work.batches.next())
+            yield total / settings["every"]
+            stopping.should_stop(mean_loss(work.model, *held_out))
+    finally:
+        stopping.restore_best()
+        assert mean_loss(work.model, *held_out) == stopping.best_loss

@@ -9,18 +9,23 @@ Each python.py has
           with these settings. A relative "tolerance" above 1e-6 needs a "why"
   train   train(workloads, twin, settings, seed) yields the loss of one update after the other; settings are all that
           the program read, seed is its seed
-The program writes the losses of its agreement pass; there must be as many from Python, and each must be the same.
+The program writes the losses of its agreement pass; there must be as many from Python, and each must be the same. Every
+function of a region that a page shows must have run, unless its first line says "# not run here" and why, or
+"# in a process of its own", where nobody notes it.
 """
 
+import ast
 import contextlib
 import importlib.util
 import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 
@@ -67,6 +72,35 @@ def run_program(driver, lesson, twin, out):
     raise RuntimeError(f"{lesson}: the program ran no '{twin['technique']}'")
 
 
+def functions_shown(path):
+    """The functions of a python.py's regions by the line on which they begin, but those that say that they do not run here."""
+    lines = path.read_text().splitlines()
+    regions, begin = [], None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("# region "):
+            begin = number
+        elif line == "# endregion":
+            regions.append(range(begin, number))
+    return {min([node.lineno, *(one.lineno for one in node.decorator_list)]): node.name for node in ast.walk(ast.parse("\n".join(lines)))
+            if isinstance(node, ast.FunctionDef) and any(node.lineno in region for region in regions)
+            and not re.search("# not run here|# in a process of its own", lines[node.lineno - 1])}
+
+
+@contextlib.contextmanager
+def noting_calls(path, ran):
+    """Adds to `ran` the lines on which the functions of this file begin that are called meanwhile, by any thread."""
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename == str(path):
+            ran.add(frame.f_code.co_firstlineno)
+    sys.setprofile(note)
+    threading.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
 def disagreement(ours, theirs, tolerance):
     """What is wrong with Python's losses, or nothing."""
     if len(ours) != len(theirs):
@@ -78,8 +112,8 @@ def disagreement(ours, theirs, tolerance):
     return f"losses differ by more than {tolerance:.0e} of them\n    C++    {ours}\n    Python {theirs}"
 
 
-def compare(driver, path, twin, out):
-    """One line about a twin, and whether it is right; None where the program is skipped."""
+def compare(driver, path, twin, out, ran):
+    """One line about a twin, and whether it is right; None where the program is skipped. Adds to `ran` what was called."""
     lesson = path.parent.name
     row = f"{lesson} | {twin['case']} | {twin['technique']}"
     if ("tolerance" in twin) != ("why" in twin):
@@ -93,7 +127,8 @@ def compare(driver, path, twin, out):
     torch.set_num_threads(1)
     begin = time.monotonic()
     try:
-        with contextlib.closing(load(path).train(workloads, twin, case["settings"], case["seed"])) as losses:
+        training = load(path).train(workloads, twin, case["settings"], case["seed"])
+        with noting_calls(path, ran), contextlib.closing(training) as losses:
             theirs = [float(loss) for loss in itertools.islice(losses, len(variant["losses"]))]
     except (Exception, SystemExit) as error:  # the other twins are still to be compared
         return f"{row}: {type(error).__name__}: {error}", False
@@ -115,11 +150,18 @@ def main(driver, *chosen):
             if not twins:
                 print(f"{path.parent.name}/python.py: TWINS is empty")
                 failed += 1
+            ran, all_ran = set(), True
             for twin in twins:
-                line, right = compare(driver, path, twin, out)
+                line, right = compare(driver, path, twin, out, ran)
                 print(line, flush=True)
                 failed += right is False
                 compared += right is not None
+                all_ran = all_ran and right is not None
+            never = [name for line, name in functions_shown(path).items() if line not in ran]
+            if never and all_ran:
+                print(f"{path.parent.name}/python.py: shown, and never called: {', '.join(never)}; call it in train(), or say "
+                      "'# not run here' and why")
+                failed += 1
     print(f"{failed} differ" if failed else f"all {compared} agree" if compared else "none can run here")
     return 1 if failed else 0 if compared else 77
 

@@ -24,12 +24,12 @@
 
 #include "adamw/adamw.h"
 #include "bias_gelu/bias_gelu.h"
-#include "common/kernel_page/gpu_ceilings.h"
 #include "common/kernel_page/kernel_page.h"
 #include "cross_entropy/cross_entropy.h"
 #include "embedding/embedding.h"
 #include "flash_attention/flash_attention.h"
 #include "hgemm/hgemm.h"
+#include "kernel_counts_json.h"
 #include "layer_norm/layer_norm.h"
 #include "pack/pack.h"
 #include "reduction/reduction.h"
@@ -302,81 +302,12 @@ Shape shape_of(const std::string& text) {
   return shape;
 }
 
-nlohmann::json json_of(const tenfold::simt::KernelCounts& kernel) {
-  using tenfold::simt::name_of;
-  using tenfold::simt::text_of;
-  nlohmann::json json = {{"symbol", kernel.symbol},
-                         {"launches", kernel.launches},
-                         {"grid_blocks", kernel.grid_blocks},
-                         {"blocks", kernel.blocks},
-                         {"warps", kernel.warps},
-                         {"threads_of_block", kernel.threads_of_block},
-                         {"shared_bytes", kernel.shared_bytes},
-                         {"accesses", nlohmann::json::array()},
-                         {"operations", nlohmann::json::array()},
-                         {"lines", nlohmann::json::array()},
-                         {"lines_touched", kernel.lines_touched},
-                         {"touches", nlohmann::json::object()},
-                         {"reads_again", nlohmann::json::array()}};
-  for (const auto& access : kernel.accesses) {
-    json["accesses"].push_back({{"where", text_of(access.where)},
-                                {"space", name_of(access.space)},
-                                {"kind", name_of(access.kind)},
-                                {"bytes", access.bytes},
-                                {"requests", access.requests},
-                                {"lanes", access.lanes},
-                                {"sectors", access.sectors},
-                                {"wavefronts", access.wavefronts}});
-  }
-  for (const auto& operation : kernel.operations)
-    json["operations"].push_back(
-        {{"where", text_of(operation.where)}, {"name", operation.name}, {"count", operation.count}});
-  for (const auto& line : kernel.lines)
-    json["lines"].push_back({{"where", text_of(line.where)}, {"issues", line.issues}, {"lanes", line.lanes}});
-  for (const auto& [buffer, touches] : kernel.touches)
-    json["touches"][buffer] = {{"bytes", touches.bytes},
-                               {"first_reads", touches.first_reads},
-                               {"stores", touches.stores},
-                               {"written", touches.written}};
-  for (size_t i = 0; i < kernel.reads_again.size(); ++i)
-    if (kernel.reads_again[i] > 0)
-      json["reads_again"].push_back({tenfold::simt::reuse_bytes(i), kernel.reads_again[i]});
-  return json;
-}
-
-nlohmann::json gpus_json() {
-  nlohmann::json all = nlohmann::json::array();
-  for (const tenfold::simt::GpuCeilings& gpu : tenfold::simt::known_gpus()) {
-    all.push_back({{"key", gpu.key},
-                   {"name", gpu.name},
-                   {"sms", gpu.sms},
-                   {"clock_hz", gpu.clock_hz},
-                   {"flops_per_s", gpu.flops_per_s},
-                   {"tensor_flops_per_s", gpu.tensor_flops_per_s},
-                   {"mma_share", gpu.mma_share},
-                   {"dram_bytes_per_s", gpu.dram_bytes_per_s},
-                   {"l2_bytes_per_s", gpu.l2_bytes_per_s()},
-                   {"wavefronts_per_clock", gpu.shared_bytes_per_clock / 128},
-                   {"capability", gpu.capability},
-                   {"most_threads", gpu.most_threads},
-                   {"most_blocks", gpu.most_blocks},
-                   {"shared_bytes", gpu.shared_bytes},
-                   {"l1_bytes", gpu.l1_bytes},
-                   {"l2_bytes", gpu.l2_bytes},
-                   {"l1_latency", gpu.l1_latency},
-                   {"shared_latency", gpu.shared_latency},
-                   {"l2_latency", gpu.l2_latency},
-                   {"dram_latency", gpu.dram_latency}});
-  }
-  return all;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string(argv[1]) == "--gpus") {
-      std::cout << gpus_json().dump(1) << "\n";
+      std::cout << tenfold::simt::gpus_json().dump(1) << "\n";
       return 0;
     }
     if (argc < 4 || argc > 5) throw std::invalid_argument("usage: kernel_counts KERNEL RUNG NAME=N,NAME=N [BLOCKS]");

@@ -2,16 +2,17 @@
 
 usage: access_pictures.py BUILD [--write]
 
-BUILD is a build folder with the kernels' pages. Exit code 1 if a committed picture is not what is drawn today; with
---write they are drawn anew. A file's name says what it shows, KERNEL_rungN_NUMBER_SPACE_KIND.svg as
+BUILD is a build folder with the kernels' pages. Exit code 1 if a committed picture is not what is drawn today, 2 if none
+can be drawn; with --write they are drawn anew. A file's name says what it shows, KERNEL_rungN_NUMBER_SPACE_KIND.svg as
 `./tenfold kernel KERNEL --rung N --pictures DIR` names it; to add one, make an empty file of that name and --write.
 """
 
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+from kernel_resources import output_of, refuse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]  # pictures show the source line, whose path begins there
 FOLDER = ROOT / "docs" / "figures" / "access"
@@ -24,10 +25,14 @@ def main() -> int:
     pages, write = pathlib.Path(sys.argv[1]).resolve() / "kernels", sys.argv[2:] == ["--write"]
     wanted = sorted(FOLDER.glob("*.svg"))
     drawn: dict[str, str] = {}
-    for kernel, rung in sorted({tuple(re.match(r"(\w+)_rung(\d+)_", file.name).groups()) for file in wanted}):
+    named = {file: re.fullmatch(r"(\w+)_rung(\d+)_\d+_\w+\.svg", file.name) for file in wanted}
+    for file, name in named.items():
+        if name is None:
+            refuse(f"{file}: its name is not KERNEL_rungN_NUMBER_SPACE_KIND.svg; to fix: rename or remove it")
+    for kernel, rung in sorted({name.groups() for name in named.values()}):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([pages / kernel, "--rung", rung, "--pictures", folder], check=True, capture_output=True,
-                           cwd=ROOT)
+            output_of([pages / kernel, "--rung", rung, "--pictures", folder],
+                      f"build the kernels' pages, or rename or remove {FOLDER}/{kernel}_rung{rung}_*.svg", cwd=ROOT)
             drawn |= {file.name: file.read_text() for file in pathlib.Path(folder).iterdir()}
     wrong = 0
     for file in wanted:

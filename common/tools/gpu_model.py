@@ -15,7 +15,7 @@ SCHEDULERS = 4  # of an SM; each issues one instruction of a warp in a clock
 # follows from the GPU's rate.
 PIPES = {
     "special": (16, {"MUFU", "F2F", "F2I", "I2F", "FRND", "POPC"}),
-    "integers": (64, {"IMAD", "IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "LEA.HI", "F2FP", "VIADD"}),
+    "integers": (64, {"IMAD", "IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "F2FP", "VIADD"}),
     "shuffles": (32, {"SHFL"}),
 }
 FLOATS = {"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FADD2", "FFMA2"}

@@ -21,6 +21,29 @@ import tempfile
 root = pathlib.Path(__file__).resolve().parents[2]
 
 
+def refuse(text):
+    """Ends the program: one line on standard error that says what is wrong, where, and what to do."""
+    print(f"{pathlib.Path(sys.argv[0]).name}: {' '.join(str(text).split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def reason_of(done):
+    """The line in which a program that failed says why."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else f"it ended with {done.returncode}")
+
+
+def output_of(command, to_fix, **options):
+    """Standard output of a program. Refuses, with what it says and `to_fix`, where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, **options)
+    except OSError as error:
+        refuse(f"cannot run {command[0]}: {error.strerror}; to fix: {to_fix}")
+    if done.returncode != 0:
+        refuse(f"{command[0]}: {reason_of(done)}; to fix: {to_fix}")
+    return done.stdout
+
+
 def sources_hash(kernel):
     """Over the files that decide what ptxas sees: the kernel's own and the shared headers."""
     digest = hashlib.sha256()
@@ -30,14 +53,18 @@ def sources_hash(kernel):
     return digest.hexdigest()
 
 
+class NotCompiled(Exception):
+    pass
+
+
 def resources(nvcc, source, arch):
-    """[{function, registers, ...}] of one file on one architecture."""
+    """[{function, registers, ...}] of one file on one architecture. Throws NotCompiled."""
     with tempfile.TemporaryDirectory() as folder:
         command = [nvcc, "-std=c++20", "--expt-relaxed-constexpr", f"-arch=sm_{arch.replace('.', '')}", "-cubin", "-Xptxas", "-v",
                    "-O3", "-I", root, "-o", pathlib.Path(folder) / "out.cubin", "-x", "cu", source]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"{source}: nvcc failed for {arch}:\n{done.stderr}")
+        raise NotCompiled(f"{source.relative_to(root)}: nvcc fails for {arch}: {reason_of(done)}")
     # "Compiling entry function 'NAME' for 'sm_80'", then stack and spills, then "Used N registers, ... M bytes smem".
     entry = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
                        r".*?Used (\d+) registers([^\n]*)", re.S)
@@ -62,7 +89,7 @@ def without_parameters(name):
 
 def readable(symbols):
     """tenfold::kernels::softmax_online<float>(...) -> softmax_online<float>"""
-    names = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True).stdout.splitlines()
+    names = output_of(["c++filt"], "install binutils", input="\n".join(symbols)).splitlines()
     plain = (n.replace("tenfold::kernels::", "").replace("(anonymous namespace)::", "").removeprefix("void ") for n in names)
     return {s: without_parameters(n) for s, n in zip(symbols, plain)}
 
@@ -73,7 +100,10 @@ def main():
     parser.add_argument("--archs", default="7.5;8.0;9.0;10.0")
     options = parser.parse_args()
     archs = options.archs.split(";")
-    version = re.search(r"V([\d.]+)", subprocess.run([options.nvcc, "--version"], capture_output=True, text=True, check=True).stdout).group(1)
+    to_fix = "install the CUDA toolkit, or name its compiler with --nvcc"
+    version = re.search(r"V([\d.]+)", output_of([options.nvcc, "--version"], to_fix))
+    if version is None:
+        refuse(f"{options.nvcc} --version names no version; to fix: {to_fix}")
     sources = sorted(path for path in (root / "kernels").glob("*/*.cu") if not path.stem.endswith("_sm90"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = {(s, a): pool.submit(resources, options.nvcc, s, a) for s in sources for a in archs}
@@ -81,7 +111,10 @@ def main():
             hopper = source.with_name(source.stem + "_sm90.cu")
             if hopper.exists() and "9.0" in archs:
                 jobs[hopper, "9.0"] = pool.submit(resources, options.nvcc, hopper, "9.0a")
-    names = readable(sorted({f["symbol"] for job in jobs.values() for f in job.result()}))
+    try:
+        names = readable(sorted({f["symbol"] for job in jobs.values() for f in job.result()}))
+    except NotCompiled as error:
+        refuse(f"{error}; to fix: mend the source, or leave the architecture out of --archs")
     kernels = []
     for source in sources:
         functions = {}
@@ -90,7 +123,7 @@ def main():
             for found in jobs[file, arch].result():
                 functions.setdefault(names[found.pop("symbol")], {})[arch] = found
         kernels.append({"kernel": source.stem, "sources": sources_hash(source.stem), "functions": functions})
-    out = {"schema": "tenfold.kernel_resources/1", "nvcc": version, "date": datetime.date.today().isoformat(), "architectures": archs,
+    out = {"schema": "tenfold.kernel_resources/1", "nvcc": version[1], "date": datetime.date.today().isoformat(), "architectures": archs,
            "kernels": kernels}
     target = root / "results" / "compiler" / "kernel_resources.json"
     target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")

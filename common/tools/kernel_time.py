@@ -5,7 +5,8 @@ usage: kernel_time.py KERNEL RUNG NAME=N,... [--gpu KEY] [--sample BLOCKS] [--bu
 
 Disassembles what was built of kernels/KERNEL, runs kernel_counts for the shape and prints a bound for each resource. --blocks lists
 every basic block with its executions. --write does so for every rung at the shapes of bench/ and writes
-results/compiler/kernel_times.json, from which `./tenfold kernel` and docs/kernels.md print. Needs no GPU.
+results/compiler/kernel_times.json, from which `./tenfold kernel` and docs/kernels.md print; it refuses where the build lacks the
+machine code of one of the GPUs. Needs no GPU. Exit code 2, and one line that says why and what to do, where it refuses.
 """
 
 import argparse
@@ -17,16 +18,17 @@ import math
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 import sysconfig
 import tempfile
 
 import gpu_model
 import kernel_resources
 import machine_code
+from kernel_resources import output_of, refuse
 
 root = pathlib.Path(__file__).resolve().parents[2]
+TARGET = root / "results" / "compiler" / "kernel_times.json"
+TO_BUILD = "TENFOLD_PRESET=dev ./tenfold setup tests"
 
 
 # What is modelled: at the shapes of bench/, where every GPU has room for them. What takes the most memory in training is in 16 bits.
@@ -77,58 +79,78 @@ def folder_of(operation):
     return operation.removesuffix("_backward")
 
 
+def sizes_of(shape):
+    """{name: value as it is written} of NAME=N,NAME=N"""
+    return dict(pair.partition("=")[::2] for pair in shape.split(","))
+
+
+class MissingCode(Exception):
+    """The build has no machine code of a kernel for a GPU."""
+
+
 class Tools:
     """What was built, and NVIDIA's disassembler: cuobjdump of any version takes the machine code out of an object file (Triton brings
     one), nvdisasm from 13.2 on reads it."""
 
     def __init__(self, build):
         self.build = root / build
-        if not (self.build / "kernels" / "kernel_counts").exists():
-            sys.exit(f"{self.build} has no kernel_counts; build with: TENFOLD_PRESET=dev ./tenfold setup tests")
+        self.kernel_counts = self.build / "tests" / "kernel_counts"
+        if not self.kernel_counts.exists():
+            refuse(f"{self.kernel_counts} is missing; to fix: {TO_BUILD}, or name a build folder with --build")
         site = pathlib.Path(sysconfig.get_paths()["purelib"])
         self.cuobjdump = self.tool("cuobjdump", site / "triton/backends/nvidia/bin/cuobjdump")
         self.nvdisasm = self.tool("nvdisasm", site / "nvidia/cu13/bin/nvdisasm")
 
     @staticmethod
     def tool(name, packaged):
-        return packaged if packaged.exists() else shutil.which(name) or sys.exit(f"no {name}: pip install -r common/tools/requirements-test.txt")
-
-    @staticmethod
-    def output(*command, folder=None):
-        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-        return done.stdout
+        found = packaged if packaged.exists() else shutil.which(name)
+        return found or refuse(f"there is no {name}, neither {packaged} nor on the PATH; to fix: {TO_BUILD}")
 
     @functools.cached_property
     def gpus(self):
-        return {gpu["key"]: gpu for gpu in json.loads(self.output(self.build / "kernels" / "kernel_counts", "--gpus"))}
+        return {gpu["key"]: gpu for gpu in json.loads(output_of([self.kernel_counts, "--gpus"], TO_BUILD))}
 
-    def counts(self, kernel, rung, shape, sample):
+    @functools.cached_property
+    def nvcc(self):
+        """Version of the compiler that built the machine code; empty where CMake found none."""
+        files = sorted(self.build.glob("CMakeFiles/*/CMakeCUDACompiler.cmake"), key=lambda file: file.stat().st_mtime)
+        version = re.search(r'set\(CMAKE_CUDA_COMPILER_VERSION "([\d.]+)"', files[-1].read_text()) if files else None
+        return version[1] if version else ""
+
+    def rungs(self, operation):
+        """Names of the rungs that are modelled."""
+        if operation in BACKWARD:
+            return BACKWARD[operation]
+        page = json.loads(output_of([self.build / "kernels" / operation, "--describe"], TO_BUILD))
+        return [rung["name"] for rung in page["rungs"] if rung["name"] not in OF_BACKWARD_ALONE.get(operation, ())]
+
+    def counts(self, operation, rung, shape, sample):
         """Of each kernel that is launched, in the order of the first launches."""
-        return json.loads(self.output(self.build / "kernels" / "kernel_counts", kernel, str(rung), shape, str(sample)))
+        if operation not in SHAPES:
+            refuse(f"there is no kernel '{operation}'; to fix: take one of {', '.join(SHAPES)}")
+        if sizes_of(shape).keys() != sizes_of(SHAPES[operation]).keys():
+            refuse(f"{operation} has no shape '{shape}'; to fix: name its sizes as in {SHAPES[operation]}")
+        to_fix = f"take a rung that ./tenfold kernel {folder_of(operation)} lists, and a shape like {SHAPES[operation]}"
+        return json.loads(output_of([self.kernel_counts, operation, str(rung), shape, str(sample)], to_fix))
 
     @functools.cache
-    def machine_code(self, operation, capability):
-        """({symbol: [Block]}, {symbol: (registers, static shared bytes)})"""
-        kernel = folder_of(operation)
+    def machine_code(self, kernel, capability):
+        """({symbol: [Block]}, {symbol: (registers, static shared bytes)}) of a kernel's folder. Throws MissingCode."""
         library = self.build / "kernels" / "CMakeFiles" / "tenfold_kernels.dir" / kernel / f"{kernel}.cu.o"
         if not library.exists():
-            sys.exit(f"{library} is missing; build with: TENFOLD_PRESET=dev ./tenfold setup tests, where nvcc is")
+            raise MissingCode(f"{library} is missing; to fix: {TO_BUILD}, where nvcc is")
         with tempfile.TemporaryDirectory() as folder:
-            self.output(self.cuobjdump, "-xelf", f"sm_{capability.replace('.', '')}.cubin", library, folder=folder)
+            output_of([self.cuobjdump, "-xelf", f"sm_{capability.replace('.', '')}.cubin", library], TO_BUILD, cwd=folder)
             found = list(pathlib.Path(folder).glob("*.cubin"))
             if len(found) != 1:
-                raise MissingCode(f"{library} has no code for {capability}: it was built with other TENFOLD_CUDA_ARCHS")
-            text = self.output(self.nvdisasm, "-gi", "-c", found[0])
-            used = self.output(self.cuobjdump, "-res-usage", found[0])
+                raise MissingCode(f"{library} has no machine code for {capability}; to fix: {TO_BUILD}, "
+                                  "where TENFOLD_CUDA_ARCHS names its architecture")
+            text = output_of([self.nvdisasm, "-gi", "-c", found[0]],
+                             "install nvdisasm of CUDA 13.2 or newer: ./tenfold setup tests")
+            used = output_of([self.cuobjdump, "-res-usage", found[0]], TO_BUILD)
         resources = {symbol: (int(registers), int(shared)) for symbol, registers, shared in
                      re.findall(r"Function (\S+):\s+REG:(\d+) .*?SHARED:(\d+)", used)}
         return machine_code.functions_of(text), resources
-
-
-class MissingCode(Exception):
-    pass
 
 
 def traps(blocks):
@@ -141,14 +163,17 @@ def symbol_of(counts):
 
 
 def launches_on(tools, gpu, kernel, counted):
-    """[(Launch, Solution, blocks)], of each kernel that is launched."""
-    functions, resources = tools.machine_code(kernel, gpu["capability"])
+    """[(Launch, Solution, blocks)], of each kernel that is launched. Throws MissingCode, machine_code.NoSolution, and
+    gpu_model.DoesNotFit where the GPU cannot run it."""
+    functions, resources = tools.machine_code(folder_of(kernel), gpu["capability"])
     found = []
     for counts in counted:
         symbol = symbol_of(counts)
         blocks = functions.get(symbol)
-        if blocks is None or traps(blocks):
-            raise MissingCode(f"no machine code of {symbol} for {gpu['capability']}")
+        if blocks is None:
+            raise MissingCode(f"the build has no machine code of {symbol} for {gpu['capability']}; to fix: {TO_BUILD}")
+        if traps(blocks):
+            raise gpu_model.DoesNotFit(f"{symbol} needs a newer GPU than {gpu['capability']}")
         registers, static = resources[symbol]
         # For 9.0, ptxas reports the 1 KiB with it that the system keeps.
         own = 1024 if gpu["capability"].startswith("9.") else 0
@@ -158,55 +183,76 @@ def launches_on(tools, gpu, kernel, counted):
     return found
 
 
+def times_of(launches):
+    """What results/compiler/kernel_times.json says of a rung on one GPU."""
+    longest = max(launches, key=lambda launch: launch.seconds)
+    bounds = collections.Counter()
+    for launch in launches:
+        bounds.update(launch.bounds)
+    return {"seconds": sum(launch.seconds for launch in launches),
+            "bound": longest.bound,
+            "bounds": {name: float(f"{seconds:.4g}") for name, seconds in bounds.items() if seconds > 0},
+            "instructions": round(sum(launch.instructions * launch.grid for launch in launches)),
+            "dram_bytes": round(sum(launch.dram_bytes for launch in launches)),
+            "registers": longest.registers,
+            "blocks_on_sm": longest.occupancy.blocks,
+            "limit": longest.occupancy.limit}
+
+
 def modelled(tools, kernel, shape, sample):
     """One kernel's part of results/compiler/kernel_times.json."""
-    page = json.loads(tools.output(tools.build / "kernels" / folder_of(kernel), "--describe"))
-    names = BACKWARD.get(kernel) or [rung["name"] for rung in page["rungs"] if rung["name"] not in OF_BACKWARD_ALONE.get(kernel, ())]
     rungs, least = [], {}  # least: of each GPU, seconds for the bytes or the arithmetic that no kernel can do without
-    for rung, name in enumerate(names):
+    for rung, name in enumerate(tools.rungs(kernel)):
         counted = tools.counts(kernel, rung, shape, sample)
         times = {}
         for key, gpu in tools.gpus.items():
             try:
                 solved = launches_on(tools, gpu, kernel, counted)
-            except (MissingCode, gpu_model.DoesNotFit) as error:
+            except gpu_model.DoesNotFit as error:
                 print(f"{kernel} {rung}: {key}: {error}")
                 continue
+            except (MissingCode, machine_code.NoSolution) as error:
+                refuse(f"{kernel} {rung}: {key}: {error}")
             print_unmet(f"{kernel} {rung}: {key}", solved)
             found = [launch for launch, _, _ in solved]
             least[key] = min(least.get(key, math.inf), sum(launch.least_seconds for launch in found))
-            longest = max(found, key=lambda launch: launch.seconds)
-            bounds = collections.Counter()
-            for launch in found:
-                bounds.update(launch.bounds)
-            times[key] = {"seconds": sum(launch.seconds for launch in found),
-                          "bound": longest.bound,
-                          "bounds": {name: float(f"{seconds:.4g}") for name, seconds in bounds.items() if seconds > 0},
-                          "instructions": round(sum(launch.instructions * launch.grid for launch in found)),
-                          "dram_bytes": round(sum(launch.dram_bytes for launch in found)),
-                          "registers": longest.registers,
-                          "blocks_on_sm": longest.occupancy.blocks,
-                          "limit": longest.occupancy.limit}
+            times[key] = times_of(found)
         if not times:
-            sys.exit(f"{kernel} {rung}: there is no GPU that it runs on")
+            refuse(f"{kernel} {rung}: it runs on none of {', '.join(tools.gpus)}; to fix: give it a smaller shape in SHAPES")
         rungs.append({"name": name, "gpus": times})
         print(f"{kernel} {rung}: " + ", ".join(f"{key} {1e6 * time['seconds']:.0f} us by {time['bound']}" for key, time in times.items()), flush=True)
     if kernel in ARITHMETIC:
         flops, rate = ARITHMETIC[kernel]
-        sides = {name: int(value) for name, value in (pair.split("=") for pair in shape.split(","))}
-        least = {key: max(seconds, flops(sides) / tools.gpus[key][rate]) for key, seconds in least.items()}
-    return {"kernel": folder_of(kernel), "operation": kernel, "date": datetime.date.today().isoformat(), "sources": kernel_resources.sources_hash(folder_of(kernel)), "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
+        sizes = {name: int(value) for name, value in sizes_of(shape).items()}
+        least = {key: max(seconds, flops(sizes) / tools.gpus[key][rate]) for key, seconds in least.items()}
+    return {"kernel": folder_of(kernel), "operation": kernel, "date": datetime.date.today().isoformat(),
+            "sources": kernel_resources.sources_hash(folder_of(kernel)), "nvcc": tools.nvcc, "sample": sample,
+            "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
+
+
+def committed():
+    """{operation: entry} of results/compiler/kernel_times.json."""
+    try:
+        return {entry["operation"]: entry for entry in json.loads(TARGET.read_text())["kernels"]} if TARGET.exists() else {}
+    except (ValueError, KeyError) as error:
+        refuse(f"{TARGET} is damaged: {error!r}; to fix: take it from git again, or remove it")
 
 
 def write(tools, kernels, sample):
-    target = root / "results" / "compiler" / "kernel_times.json"
-    known = {entry["operation"]: entry for entry in json.loads(target.read_text())["kernels"]} if target.exists() else {}
+    known = committed()
+    for kernel in kernels or SHAPES:  # refuses before anything is written
+        tools.rungs(kernel)
+        for gpu in tools.gpus.values():
+            try:
+                tools.machine_code(folder_of(kernel), gpu["capability"])
+            except MissingCode as error:
+                refuse(error)
     for kernel in kernels or SHAPES:
         known[kernel] = modelled(tools, kernel, SHAPES[kernel], sample_of(kernel, sample))
         out = {"schema": "tenfold.kernel_times/2", "gpus": {key: gpu["name"] for key, gpu in tools.gpus.items()},
                "kernels": [known[name] for name in sorted(known) if name in SHAPES]}
-        target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-        target.with_suffix(".tmp").rename(target)
+        TARGET.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
+        TARGET.with_suffix(".tmp").rename(TARGET)
 
 
 def sample_of(kernel, given):
@@ -228,6 +274,7 @@ def print_blocks(blocks, solution):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = refuse
     parser.add_argument("kernel", nargs="?")
     parser.add_argument("rung", nargs="?")
     parser.add_argument("shape", nargs="?")
@@ -239,22 +286,30 @@ def main():
     options = parser.parse_args()
     tools = Tools(options.build)
     if options.write is not None and options.kernel is not None:
-        parser.error("--write KERNEL..., or KERNEL RUNG SHAPE")
+        refuse("expected --write KERNEL... or KERNEL RUNG SHAPE, not both")
     if options.write is not None:
         write(tools, options.write, options.sample)
         return
     if options.shape is None:
-        parser.error("expected KERNEL RUNG SHAPE, or --write")
+        refuse("expected KERNEL RUNG SHAPE, as in: softmax 3 rows=8192,columns=8192; or --write")
     if options.gpu != "all" and options.gpu not in tools.gpus:
-        sys.exit(f"--gpu {options.gpu}: there are {', '.join(tools.gpus)}")
+        refuse(f"--gpu {options.gpu}: there is no such GPU; to fix: take one of all, {', '.join(tools.gpus)}")
     counted = tools.counts(options.kernel, options.rung, options.shape, sample_of(options.kernel, options.sample))
-    for key in tools.gpus if options.gpu == "all" else [options.gpu]:
-        gpu = tools.gpus[key]
+    asked, missing = list(tools.gpus) if options.gpu == "all" else [options.gpu], []
+    for key in asked:
         try:
-            found = launches_on(tools, gpu, options.kernel, counted)
-        except (MissingCode, gpu_model.DoesNotFit) as error:
+            found = launches_on(tools, tools.gpus[key], options.kernel, counted)
+        except gpu_model.DoesNotFit as error:
             print(f"{key}: {error}")
             continue
+        except MissingCode as error:
+            missing.append(key)
+            if missing == asked:
+                refuse(error)
+            print(f"{key}: {error}")
+            continue
+        except machine_code.NoSolution as error:
+            refuse(f"{key}: {error}")
         for launch, solution, blocks in found:
             bounds = sorted(launch.bounds.items(), key=lambda item: -item[1])
             print(f"{key}: {launch.symbol}: {1e6 * launch.seconds:.1f} us by {launch.bound}; "

@@ -9,11 +9,17 @@ programme: a lower bound. What cannot be met is listed.
 import collections
 import dataclasses
 import re
+import sys
 
-import numpy
-import scipy.optimize
-import scipy.sparse
-import scipy.sparse.csgraph
+from kernel_resources import refuse
+
+try:
+    import numpy
+    import scipy.optimize
+    import scipy.sparse
+    import scipy.sparse.csgraph
+except ImportError as error:
+    refuse(f"{sys.executable} has no {error.name}; to fix: run it with .venv/bin/python, after ./tenfold setup tests")
 
 INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
 FRAME = re.compile(r'^\s*//## File "([^"]+)", line (\d+)(?: inlined at "([^"]+)", line (\d+))?')
@@ -156,6 +162,10 @@ def classes_of(instruction):
             "VOTE": [("vote", 1)]}.get(kind, [])
 
 
+class NoSolution(Exception):
+    """No executions of the blocks' graph agree with the counts."""
+
+
 @dataclasses.dataclass
 class Solution:
     executions: list  # of each block, for one warp
@@ -200,7 +210,7 @@ def most_in_loop(blocks, executions):
 
 
 def solve(blocks, counts):
-    """`counts`: of kernel_counts, for one kernel."""
+    """`counts`: of kernel_counts, for one kernel. Throws NoSolution."""
     warps = counts["warps"]
     of_block = counts["threads_of_block"] / 32
     live = reachable(blocks)
@@ -300,7 +310,8 @@ def solve(blocks, counts):
         found = scipy.optimize.milp(cost, constraints=scipy.optimize.LinearConstraint(matrix.tocsr(), low, high),
                                     bounds=scipy.optimize.Bounds(0, infinity))
         if found.x is None:
-            raise RuntimeError(found.message)
+            raise NoSolution(f"no way through the machine code agrees with the counts: {found.message}; to fix: see whether "
+                             "blocks_of in common/tools/machine_code.py knows all of its jumps")
         return found.x
 
     # First what memory, shuffles, barriers and products say, where no line may run more often than it did. Then the lines

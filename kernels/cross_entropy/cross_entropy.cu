@@ -26,9 +26,7 @@ void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t
     launch(stream, blocks, kThreads, 0, cross_entropy_backward<T>, logits, targets, counted, rows, classes,
            ignore_index, gradient_scale);
   } else {
-    // A block that needs more than 48 KiB in all must ask for it, and launch() sees only these bytes: with the block's
-    // own among them it asks early enough.
-    const int64_t held_bytes = classes * static_cast<int64_t>(sizeof(T)) + kCrossEntropyOwnShared;
+    const int64_t held_bytes = classes * static_cast<int64_t>(sizeof(T));
     if (rung == 4 && held_bytes + kCrossEntropyOwnShared <= most_shared_bytes()) {
       launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), static_cast<size_t>(held_bytes),
              cross_entropy_held<T, kPacket<T>>, logits, losses, targets, counted, classes, ignore_index,

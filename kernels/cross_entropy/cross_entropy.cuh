@@ -177,9 +177,9 @@ __device__ inline Packet<T, N> gradient_of(const Packet<T, N>& packet, LargestAn
 inline constexpr int kLoadsInFlight = 4;  // of a thread, where a loop would wait for each
 
 /// Rung 3: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
-/// four of them in flight. The sum is rescaled once per packet instead of once per value. A row may begin anywhere, as
-/// every other one of GPT-2's 50,257 classes does: the values before its first packet and behind its last are taken one
-/// by one, all at once.
+/// four of them in flight. The sum is rescaled once per packet instead of once per value. A row may begin between
+/// packets, as seven of eight rows of GPT-2's 50,257 classes do in 16 bits: the values before its first packet and
+/// behind its last are taken one by one, all at once.
 template <class T, int N>
 static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* __restrict__ losses,
                                                 const int64_t* __restrict__ targets,

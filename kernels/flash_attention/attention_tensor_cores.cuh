@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
   T *q_tile = dynamic_shared<T>(), *k_tiles = q_tile + kRows * D, *v_tiles = k_tiles + (kAhead ? 2 : 1) * kTile;
   const int tiles = (in.queries + kRows - 1) / kRows;
   const int64_t head = blockIdx.x / tiles;
-  // Under a causal mask the last queries see most keys: the longest work first, so that none is left over at the end.
+  // Under a causal mask the last queries see most keys: the longest work of each head first.
   const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * kRows;
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kGroups, lane = static_cast<int>(threadIdx.x % 32);
   const int query = first_query + warp_row + lane / 4;  // and the eighth from there, and so on

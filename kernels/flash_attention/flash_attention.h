@@ -39,6 +39,15 @@ template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& shape, int rung = kFlashAttentionRungs<T> - 1);
 
+/// The rung of the forward pass to take on a GPU of so many SMs: the last one, or rung 4, whose blocks have half as
+/// many queries, where the last one's would be fewer than two for each SM. Expected, not yet measured.
+template <class T>
+int flash_attention_rung(const AttentionShape& s, int sms) {
+  constexpr int kLast = kFlashAttentionRungs<T> - 1;
+  const int64_t blocks = s.batch * s.heads * ((s.queries + 127) / 128);
+  return sizeof(T) == 2 && blocks < 2 * int64_t{sms} ? kLast - 1 : kLast;
+}
+
 /// Rung 0 keeps all scores: batch * heads * queries * keys floats. The others need nothing.
 inline int64_t flash_attention_workspace_bytes(const AttentionShape& s, int rung) {
   return rung == 0 ? s.batch * s.heads * s.queries * s.keys * int64_t{4} : 0;

@@ -4,6 +4,8 @@
 
 #include "kernels/torch_binding.h"
 
+#include <algorithm>
+
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #endif
@@ -45,18 +47,29 @@ int last_of(int rungs, [[maybe_unused]] int of_float, [[maybe_unused]] const Ten
   return rungs - 1;
 }
 
+template <class T>
+int forward_rung(const Tensor& q, [[maybe_unused]] const kernels::AttentionShape& shape) {
+  const int last = last_of(kernels::kFlashAttentionRungs<T>, kernels::kFlashAttentionRungs<float>, q);
+#ifdef TENFOLD_WITH_CUDA
+  if (q.is_cuda())
+    return std::min(last, kernels::flash_attention_rung<T>(
+                              shape, at::cuda::getDeviceProperties(q.get_device())->multiProcessorCount));
+#endif
+  return last;
+}
+
 struct FlashAttention : torch::autograd::Function<FlashAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& queries, const Tensor& keys, const Tensor& values,
                         bool causal) {
     const Tensor q = queries.contiguous(), k = keys.contiguous(), v = values.contiguous(), out = torch::empty_like(q);
     const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
-    launch_where_they_are({{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream,
-                                                                                                      auto value) {
-      using T = decltype(value);
-      kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
-                                  data_of<T>(k), data_of<T>(v), attention_shape(q, k, causal),
-                                  last_of(kernels::kFlashAttentionRungs<T>, kernels::kFlashAttentionRungs<float>, q));
-    });
+    launch_where_they_are(
+        {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
+          using T = decltype(value);
+          const kernels::AttentionShape shape = attention_shape(q, k, causal);
+          kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
+                                      data_of<T>(k), data_of<T>(v), shape, forward_rung<T>(q, shape));
+        });
     context->save_for_backward({q, k, v, out, logsumexp});
     context->saved_data["causal"] = causal;
     return out;

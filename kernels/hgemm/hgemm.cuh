@@ -100,11 +100,11 @@ static __global__ void __launch_bounds__(256, kVectors ? 2 : 1)
   }
 }
 
-/// Rung 1: tensor cores. One mma.sync multiplies 16 x 16 by 16 x 8 elements: 2048 multiply-adds in one instruction of a
+/// Rung 1: tensor cores. One mma.sync multiplies 16 x 16 by 16 x 8 elements: 2048 FMAs in one instruction of a
 /// warp, where CUDA cores do 32. A warp computes 64 x 32 results, as before, from fragments that lie spread over its
 /// lanes and are loaded element by element as the PTX ISA lays them out: 4 bytes at a time from A, 2 from B, because
-/// two neighbours of a fragment of B lie in two rows. 8 rows of A, or 4 rows of B, meet in the same banks: 4 passes for
-/// each of these loads.
+/// two neighbours of a fragment of B lie in two rows. 4 of the 8 rows of A, and all 4 of B, meet in the same banks: 4
+/// passes for each of these loads.
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(256) hgemm_mma(T* c, const T* a, const T* b, int m, int n, int k) {
   constexpr int kTile = 128, kRows = 4, kColumns = 4;  // of fragments in a warp

@@ -74,8 +74,9 @@ static __global__ void __launch_bounds__(256, 1)
   hgemm_store<true>(c, m, n, tile.row * kHopperRows + group * 64 + warp * 16, tile.column * kHopperColumns, sum);
 }
 
-/// Rung 6: the work is split by kind. A third warpgroup only starts copies, four tiles ahead, and gives its registers
-/// to the other two, which only multiply. They wait for tiles that are mostly there, and say when one is read.
+/// Rung 6: the work is split by kind. A third warpgroup only starts copies, up to three tiles ahead, and gives its
+/// registers to the other two, which only multiply. They wait for tiles that are mostly there, and say when one is
+/// read.
 ///
 /// Rung 7: the same kernel with as many blocks as multiprocessors, each of which walks over tiles of C: the copies for
 /// the next tile are on their way while the results of this one are stored.
@@ -167,8 +168,8 @@ CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
 template <class T>
 void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
   int device = 0, multiprocessors = 0;
-  check_launch(cudaFree(nullptr));  // a thread's first call binds its context, which the driver's own calls do not
   check_launch(cudaGetDevice(&device));
+  check_launch(cudaSetDevice(device));  // binds this thread's context, which the driver's own calls do not
   check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
   if (tiles > 1 << 30)

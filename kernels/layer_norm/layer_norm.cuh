@@ -178,8 +178,8 @@ inline constexpr unsigned kLayerNormRows = 4;
 /// Rung 4: the row stays in registers, so that two plain sums do: first the mean, then the squared differences from it.
 /// Neither divides, so a join is one addition instead of thirty instructions, and the row is read once. A quarter of
 /// the threads, with four packets each, make a quarter of the joins. A row that fits into one warp (kOneWarp) needs
-/// neither shared memory nor a barrier, and a block then has four of them: a multiprocessor that takes no more than 16
-/// blocks still gets 64 warps.
+/// neither shared memory nor a barrier, and a block then has four of them: an SM that takes no more than 16 blocks is
+/// not held to 16 warps.
 template <class T, int N, bool kOneWarp>
 static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
                                        const T* __restrict__ in, const T* __restrict__ weight,

@@ -352,7 +352,8 @@ TEST_F(FlashAttentionUnderTheMicroscope, OnlyTheMaterialisedRungTouchesMemoryFor
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 0)), least + 8 * n * n);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 1)), least);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 2)), least);
-    for (const int rung : {3, 4}) EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, rung)), 8 * n * kWidth + 4 * n);
+    for (const int rung : {3, 4, 5})
+      EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, rung)), 8 * n * kWidth + 4 * n);
     // Eight arrays, and a number of each query: logsumexp read, dots written and read.
     EXPECT_EQ(dram_bytes(backward_report<float>(n, 0)), 32 * n * kWidth + 12 * n);
     EXPECT_EQ(dram_bytes(backward_report<__half>(n, 1)), 16 * n * kWidth + 12 * n);
@@ -379,6 +380,19 @@ TEST_F(FlashAttentionUnderTheMicroscope, CausalTilesAreSkipped) {
   EXPECT_EQ(moved(forward_report<__half>(kLength, 3, true), "k") * 2, causal);
   EXPECT_EQ(moved(forward_report<float>(kLength, 1, true), "k"), moved(forward_report<float>(kLength, 1), "k"))
       << "rung 1 skips none";
+  // Rung 5: tile i of 128 queries reads 4 (i + 1) tiles of 32 keys, of 4 kLength / 128 where it sees all.
+  constexpr int64_t kWide = kLength / 128;
+  EXPECT_EQ(moved(forward_report<__half>(kLength, 5, true), "k") * 2 * kWide,
+            moved(forward_report<__half>(kLength, 5), "k") * (kWide + 1));
+}
+
+TEST(FlashAttentionRung, KeepsEverySmBusy) {
+  const auto rung = [](int64_t heads, int64_t queries) {
+    return kernels::flash_attention_rung<__half>({8, heads, queries, queries, 64, true}, 132);
+  };
+  EXPECT_EQ(rung(16, 2048), 5);
+  EXPECT_EQ(rung(1, 2048), 4) << "128 blocks for 132 SMs";
+  EXPECT_EQ(kernels::flash_attention_rung<float>({1, 1, 64, 64, 64, false}, 132), 2);
 }
 
 TEST_F(FlashAttentionUnderTheMicroscope, NoRungHasABankConflict) {
@@ -386,6 +400,7 @@ TEST_F(FlashAttentionUnderTheMicroscope, NoRungHasABankConflict) {
     expect_no_conflicts(forward_report<float>(128, rung), "rung " + std::to_string(rung));
   expect_no_conflicts(forward_report<__half>(128, 3), "tensor cores");
   expect_no_conflicts(forward_report<__half>(128, 4), "copies ahead");
+  expect_no_conflicts(forward_report<__half>(128, 5), "wide warps");
   expect_no_conflicts(backward_report<float>(64, 0), "backward");
   expect_no_conflicts(backward_report<__half>(64, 1), "backward on tensor cores");
 }
@@ -412,11 +427,13 @@ TEST_F(FlashAttentionUnderTheMicroscope, TwoTilesInSharedMemoryNeedOneBarrierFor
   EXPECT_EQ(forward_report<float>(kLength, 2).barriers, kBlocks * kLength / 32 * 2);
   EXPECT_EQ(forward_report<__half>(kLength, 3).barriers, kBlocks * kLength / 64 * 2);
   EXPECT_EQ(forward_report<__half>(kLength, 4).barriers, kBlocks * kLength / 64);
+  EXPECT_EQ(forward_report<__half>(kLength, 5).barriers, kBlocks / 2 * kLength / 32) << "128 queries, tiles of 32 keys";
 }
 
 TEST_F(FlashAttentionUnderTheMicroscope, EveryLoadAndStoreOfMatricesIs16Bytes) {
-  for (const Report& report : {forward_report<float>(128, 1), forward_report<float>(128, 2),
-                               forward_report<__half>(128, 3), forward_report<__half>(128, 4)}) {
+  for (const Report& report :
+       {forward_report<float>(128, 1), forward_report<float>(128, 2), forward_report<__half>(128, 3),
+        forward_report<__half>(128, 4), forward_report<__half>(128, 5)}) {
     int64_t matrices = 0;
     for (const Access& access : report.accesses) {
       if (access.space != Space::global || access.buffer == "logsumexp") continue;

@@ -154,6 +154,11 @@ std::string bounds_table(const Json& kernel, const Json& rung) {
          wrap_text(what, kWidth - 4, 2) + "\n";
 }
 
+/// The command on a line of its own: somebody will copy it.
+std::string written_again(const std::string& operations) {
+  return "  The kernel has changed since: common/tools/kernel_time.py --write" + operations + "\n";
+}
+
 }  // namespace
 
 fs::path kernel_times_file(const fs::path& root) { return root / "results" / "compiler" / "kernel_times.json"; }
@@ -201,10 +206,8 @@ std::string kernel_times_text(const fs::path& root, const std::string& name) {
     if (tables.empty()) return tables;
     const std::string what =
         "The share of what the GPU's memory or arithmetic allows, at most, and what holds the rung up. From the "
-        "machine code and what the microscope counts, never measured" +
-        (stale.empty() ? "" : "; the kernel has changed since: common/tools/kernel_time.py --write" + stale) +
-        ". docs/kernel_time.md says how.";
-    return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n";
+        "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.";
+    return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n" + (stale.empty() ? "" : written_again(stale));
   });
 }
 
@@ -216,10 +219,7 @@ std::string kernel_bounds_text(const fs::path& root, const std::string& name, co
       for (size_t number = 0; number < rungs.size(); ++number) {
         const Json& rung = rungs[number];
         if (wanted == std::to_string(number) || wanted == rung.at("name").get<std::string>())
-          return bounds_table(kernel, rung) +
-                 (is_stale(root, kernel)
-                      ? "  The kernel has changed since: common/tools/kernel_time.py --write " + name + "\n"
-                      : "");
+          return bounds_table(kernel, rung) + (is_stale(root, kernel) ? written_again(" " + name) : "");
       }
     }
     return "";

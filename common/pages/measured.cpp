@@ -42,26 +42,33 @@ std::string caption(const CaseResult& c, const std::string& more = "") {
   return "**" + markdown_cell(c.name) + (parts.empty() ? "**" : "**: ") + joined(parts, "; ") + ".\n\n";
 }
 
+bool is_skipped(const VariantResult& variant) { return variant.status == "skipped"; }
+
 /// Variants that could not run here, together where the reason is the same; and what the others noted.
 std::string below(const CaseResult& c) {
   std::map<std::string, std::string> skipped;
   for (const VariantResult& variant : c.variants) {
-    if (variant.status != "skipped") continue;
+    if (!is_skipped(variant)) continue;
     std::string& names = skipped[variant.reason];
     names += (names.empty() ? "*" : "; *") + markdown_cell(variant.name) + "*";
   }
   std::string out;
   for (const auto& [reason, names] : skipped) out += "\nNot run here: " + names + ": " + markdown_cell(reason) + ".\n";
   if (c.kind == "survey") return out;
-  std::string noted;
+  Rows noted;  // what was noted, then the variants that noted just this
   for (const VariantResult& variant : c.variants) {
     Row notes;
     for (const auto& [name, note] : variant.notes) notes.push_back(markdown_cell(name + " " + note_text(name, note)));
     for (const std::string& text : request_texts(variant)) notes.push_back(markdown_cell(text));
-    if (!notes.empty())
-      noted += (noted.empty() ? "" : ". ") + ("*" + markdown_cell(variant.name) + "*: " + joined(notes));
+    if (notes.empty()) continue;
+    const std::string text = joined(notes);
+    auto same = std::ranges::find(noted, text, [](const Row& row) { return row.front(); });
+    if (same == noted.end()) same = noted.insert(noted.end(), {text});
+    same->push_back("*" + markdown_cell(variant.name) + "*");
   }
-  return out + (noted.empty() ? "" : "\nNoted: " + noted + ".\n");
+  Row texts;
+  for (const Row& row : noted) texts.push_back(joined({row.begin() + 1, row.end()}) + ": " + row.front());
+  return out + (texts.empty() ? "" : "\nNoted: " + joined(texts, ". ") + ".\n");
 }
 
 /// What the agreement check allows, together where that is the same.
@@ -80,7 +87,7 @@ std::string allowed(const CaseResult& c) {
 std::string split(const CaseResult& c) {
   Rows rows = {{"variant", "step", "data", "host", "device", "copy", "communication"}};
   for (const VariantResult& variant : c.variants) {
-    if (!variant.split || variant.status == "skipped") continue;
+    if (!variant.split || is_skipped(variant)) continue;
     rows.push_back(split_cells(*variant.split));
     rows.back().insert(rows.back().begin(), variant.name);
   }
@@ -89,11 +96,17 @@ std::string split(const CaseResult& c) {
          table_of(rows) + "\n</details>\n";
 }
 
+/// A case of which nothing ran here: what its baseline lacks says why.
+std::string not_run(const CaseResult& c) {
+  return caption(c) + "Not run here: " + markdown_cell(c.variants.front().reason) + ".\n";
+}
+
 std::string comparison(const CaseResult& c) {
+  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
   Rows rows = {{"variant", c.budget ? c.budget->setting : "", rate_of(c), "speed", "predicted speed", "peak", "memory",
                 "predicted peak", "agreement", "expected"}};
   for (const VariantResult& variant : c.variants) {
-    if (variant.status == "skipped") continue;
+    if (is_skipped(variant)) continue;
     const double rate = items_per_second(variant);
     const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
     Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
@@ -117,9 +130,10 @@ std::string comparison(const CaseResult& c) {
 
 /// Final qualities, and the time to an equal one.
 std::string training(const CaseResult& c) {
+  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
   Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality", "expected"}};
   for (const VariantResult& variant : c.variants) {
-    if (variant.status == "skipped") continue;
+    if (is_skipped(variant)) continue;
     const auto quality = variant.quality.find(c.metric->name);
     // The caption says how many seeds there were.
     const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
@@ -155,7 +169,7 @@ struct Noted {
 
   explicit Noted(const CaseResult& c) {
     for (const VariantResult& variant : c.variants) {
-      if (variant.status == "skipped") continue;
+      if (is_skipped(variant)) continue;
       looks.push_back(variant.name);
       for (const auto& [name, of_seeds] : variant.quality) add(name, quality_text(of_seeds));
       std::map<std::string, Note> worst;

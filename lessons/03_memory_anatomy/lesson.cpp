@@ -117,17 +117,18 @@ MemoryMoment convnet_formula(const Trial& trial) {
                                trial.get(tenfold::kOptimizer), trial.device);
 }
 
-/// A row for each kind: at the step's highest moment, by formula, and between two steps.
+/// A row for each kind: at the step's highest moment, by formula, and between two steps. One training serves all rows.
 std::vector<tenfold::Look> kinds(Watched watched, Formula formula) {
   std::vector<tenfold::Look> looks;
+  const auto step = std::make_shared<std::optional<MemoryOfStep>>();
   for (size_t kind = 0; kind + 1 < tenfold::kMemoryKinds; ++kind) {
     looks.push_back({tenfold::kMemoryKindNames[kind], [=](const Trial& trial) {
-                       const MemoryOfStep step = watched(trial);
-                       const auto peak = static_cast<double>(step.peak().bytes[kind]);
+                       if (!*step) *step = watched(trial);
+                       const auto peak = static_cast<double>((*step)->peak().bytes[kind]);
                        const auto by_formula = static_cast<double>(formula(trial).bytes[kind]);
                        trial.note("at the peak", peak, "bytes");
                        trial.note("by formula", by_formula, "bytes");
-                       trial.note("between steps", static_cast<double>(step.end().bytes[kind]), "bytes");
+                       trial.note("between steps", static_cast<double>((*step)->end().bytes[kind]), "bytes");
                      }});
   }
   return looks;

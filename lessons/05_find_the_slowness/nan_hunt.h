@@ -14,8 +14,9 @@
 
 namespace tenfold {
 
-/// Finds the first operator on this thread, and in its backward, whose result holds a NaN or an infinity while its
-/// inputs hold none. Reads every result: for a hunt, not for training. On a GPU each read waits.
+/// Finds the first operator on this thread, and on a CPU in its backward (on a GPU autograd has a thread of its own,
+/// which this does not see), whose result holds a NaN or an infinity while its inputs hold none. Reads every result:
+/// for a hunt, not for training. On a GPU each read waits.
 class FiniteWatch {
  public:
   FiniteWatch()

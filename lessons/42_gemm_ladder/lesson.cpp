@@ -37,7 +37,7 @@ bool is_product(const Tensor& c, const Tensor& a, const Tensor& b) {
   return ((c.to(torch::kDouble) - exact).abs() <= bound).all().item<bool>();
 }
 
-/// A report's sums per multiply-add. One for each of a warp's 32 lanes is what an instruction can do.
+/// A report's sums per FMA. One for each of a warp's 32 lanes is what an instruction can do.
 void note_counts(const Trial& trial, const simt::Report& report, double fmas) {
   double loaded = 0, moved = 0, requests = 0;
   for (const simt::Access& access : report.accesses) {
@@ -45,11 +45,11 @@ void note_counts(const Trial& trial, const simt::Report& report, double fmas) {
     requests += static_cast<double>(access.requests);
     if (access.kind == simt::Kind::load) loaded += static_cast<double>(access.bytes_moved());
   }
-  trial.note("global bytes loaded per multiply-add", loaded / fmas, "byte");
+  trial.note("global bytes loaded per FMA", loaded / fmas, "byte");
   trial.note("flop per byte moved", 2 * fmas / moved, "flop/byte");
-  trial.note("shared wavefronts per multiply-add of a warp", static_cast<double>(report.wavefronts()) / (fmas / 32),
+  trial.note("shared wavefronts per FMA of a warp", static_cast<double>(report.wavefronts()) / (fmas / 32),
              "wavefronts");
-  trial.note("loads and stores per multiply-add of a warp", requests / (fmas / 32), "requests");
+  trial.note("loads and stores per FMA of a warp", requests / (fmas / 32), "requests");
   trial.note("barriers per block", static_cast<double>(report.barriers) / static_cast<double>(report.blocks),
              "barriers");
 }
@@ -79,7 +79,7 @@ KernelRun product(KernelMemory& memory, const GemmSizes& sizes, int rung) {
           .rivals = {aten_mm(a, b)}};
 }
 
-/// Counts the multiply-adds that are asked for, and not those of empty lanes. On a GPU it is timed, and so is
+/// Counts the FMAs that are asked for, and not those of empty lanes. On a GPU it is timed, and so is
 /// torch::mm.
 auto gemm(int rung) {
   return [=](const Trial& trial) {

@@ -42,7 +42,7 @@ Json column(std::vector<Json> values, const Json& y, double at, bool bold) {
 }  // namespace
 
 std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* training) {
-  constexpr double kNames = 0, kPlot = 268, kPlotEnd = 560, kNumbers = 576;
+  constexpr double kNames = 0, kPlot = 300, kPlotEnd = 560, kNumbers = 576;
   Bars out;
   double reached = 1;
   std::optional<Interval> whole;
@@ -53,7 +53,9 @@ std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* tr
     }
     const double before = reached;
     reached = gain.so_far->middle;
-    out.add(gain.lever, human_ratio(reached), reached >= before ? kBlue : kOrange, before, reached);
+    // A gain that its interval does not tell from none is neither.
+    const bool told = gain.own->low > 1 || gain.own->high < 1;
+    out.add(gain.lever, human_ratio(reached), told ? (gain.own->middle > 1 ? kBlue : kOrange) : kInk, before, reached);
     whole = gain.so_far;
   }
   if (!whole) return std::nullopt;
@@ -66,7 +68,7 @@ std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* tr
       quantity("x", {{"type", "log"}, {"domain", {axis.low, axis.high}}, {"nice", false}, {"range", {kPlot, kPlotEnd}}},
                {{"title", "times " + c.variants.front().name}, {"values", axis.ticks}, {"labelExpr", kRatioLabel}});
   Json spec = start("What each lever brings, case " + c.name,
-                    "times the first pipeline, with all levers down to here; line: 95 % interval");
+                    "times the first pipeline, with all levers down to here; grey: not told from noise");
   spec["width"] = kFigureWidth, spec["height"] = kRow * static_cast<double>(out.names.size());
   const Json to = {{"field", "x2"}};
   spec["layer"] = {{{"data", rows({{{"x", 1}}})},

@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import functools
 import io
-import json
 import pathlib
 import sys
 import tempfile
@@ -151,11 +150,9 @@ class Committed(unittest.TestCase):
         for operation, rung in self.RUNGS:
             entry = self.committed[operation]
             with self.subTest(f"{operation} {rung}"):
-                # Another compiler may write other instructions. An entry that does not name its own has that of the other file.
-                nvcc = entry.get("nvcc") or json.loads(kernel_time.TARGET.with_name("kernel_resources.json").read_text())["nvcc"]
-                if tools().nvcc != nvcc:
-                    self.skipTest(f"built with nvcc {tools().nvcc or 'of no version'}, what is committed with {nvcc}")
-                counts = tools().counts(operation, rung, entry["shape"], kernel_time.sample_of(operation, entry.get("sample")))
+                if tools().nvcc != entry["nvcc"]:  # another compiler may write other instructions
+                    self.skipTest(f"built with nvcc {tools().nvcc or 'of no version'}, what is committed with {entry['nvcc']}")
+                counts = tools().counts(operation, rung, entry["shape"], kernel_time.sample_of(operation, entry["sample"]))
                 for key in tools().gpus:
                     with self.subTest(f"{operation} {rung} on {key}"):
                         self.same(self.found(operation, counts, key), entry["rungs"][rung]["gpus"].get(key))

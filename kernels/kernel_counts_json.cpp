@@ -54,6 +54,7 @@ nlohmann::json gpus_json() {
                    {"dram_bytes_per_s", gpu.dram_bytes_per_s},
                    {"l2_bytes_per_s", gpu.l2_bytes_per_s()},
                    {"wavefronts_per_clock", gpu.shared_bytes_per_clock / 128},
+                   {"request_clocks", gpu.request_clocks},
                    {"capability", gpu.capability},
                    {"most_threads", gpu.most_threads},
                    {"most_blocks", gpu.most_blocks},

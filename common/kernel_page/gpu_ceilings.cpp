@@ -66,7 +66,9 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2402.13499, table IV"},
       // "NVIDIA RTX A6000" data sheet: 38.7 TFLOPS, 768 GB/s, 309.7 TFLOPS with sparsity; "NVIDIA Ampere GA102 GPU
-      // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB.
+      // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB. Huerta et al., "Dissecting and
+      // Modeling the Architecture of Modern GPU Cores", arXiv:2503.20481, measured GPUs of this chip: section 5.4, "a
+      // memory request every two cycles"; L1 and shared memory for 32 bits a thread in table 2.
       {.key = "A6000",
        .name = "NVIDIA RTX A6000",
        .sms = 84,
@@ -75,17 +77,18 @@ const std::vector<GpuCeilings>& known_gpus() {
        .tensor_flops_per_s = 154.8e12,
        .dram_bytes_per_s = 768e9,
        .l2_source = "",
+       .request_clocks = 2,
        .capability = "8.0",  // whose code it runs
        .most_threads = 1536,
        .most_blocks = 16,
        .shared_bytes = 100 << 10,
        .l1_bytes = 128 << 10,
        .l2_bytes = 6 << 20,
-       .l1_latency = 37.9,
-       .shared_latency = 29.0,
+       .l1_latency = 32,
+       .shared_latency = 24,
        .l2_latency = 261.5,
        .dram_latency = 466.3,
-       .latency_source = "that of the A100, in arXiv:2402.13499, table IV"},
+       .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
       // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2
       // figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499,

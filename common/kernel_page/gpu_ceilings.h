@@ -19,6 +19,7 @@ struct GpuCeilings {
   double l2_bytes_per_clock = 0;        ///< reads; 0: no figure to cite, and the model leaves L2 out
   std::string l2_source;                ///< who says so
   double shared_bytes_per_clock = 128;  ///< of one SM
+  double request_clocks = 1;            ///< of one SM, from a load or store of a warp to the next
 
   std::string capability;    ///< what the machine code is compiled for: "8.0"
   int most_threads = 0;      ///< that an SM holds

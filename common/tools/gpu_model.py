@@ -20,6 +20,7 @@ PIPES = {
 }
 FLOATS = {"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FADD2", "FFMA2"}
 MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
+STORES = {"STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS"}
 WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
                   "WARPSYNC", "MEMBAR", "ERRBAR", "CCTL", "ISETP", "FSETP", "PLOP3", "VOTEU", "UISETP"}
 VARIABLE = {"MUFU", "SHFL", "F2F", "F2I", "I2F", "HMMA", "VOTE", "S2R", "POPC"}  # take as long as shared memory, about
@@ -212,6 +213,10 @@ def launch_on(gpu, counts, blocks, executions, registers):
     lines = max(counts["lines_touched"], sum(access["sectors"] for access in counts["accesses"] if access["space"] == "global"
                                               and access["kind"] == "load") / 4)
     bounds["L1/shared"] = of_sm * (shared + lines + stores * ran / 4) / ran / gpu["wavefronts_per_clock"] / clock
+    # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
+    # where all lanes of a warp are switched off.
+    requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))
+    bounds["requests"] = of_sm * requests * gpu["request_clocks"] / clock
     beyond_l1 = first + again.get("L2", 0) + again.get("DRAM", 0) + stores
     if gpu["l2_bytes_per_s"] > 0:
         bounds["L2"] = grid * beyond_l1 * 32 / gpu["l2_bytes_per_s"]

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "common/base/sha256.h"
 #include "common/result/result.h"
@@ -96,12 +97,16 @@ TEST(Ladder, OrderAndFactors) {
   EXPECT_EQ(ladder_agreement({4, 2, 1}, {2, 2, 3}).worst_factor, 3);
 }
 
-// What the model promises of SGEMM on an A6000; how far it is off is in docs/kernel_time.md.
-TEST(Ladder, SgemmIsOrderedAsItWasPublished) {
+// What docs/kernel_time.md promises of the model: order and times of SGEMM on an A6000.
+TEST(Ladder, SgemmIsAsItWasPublished) {
   const std::string text = published_ladder_markdown(test::source_folder(), "sgemm_a6000");
-  const std::string mark = "Kendall's tau ";
-  ASSERT_NE(text.find(mark), std::string::npos) << text;
-  EXPECT_GE(std::stod(text.substr(text.find(mark) + mark.size())), 0.8) << text;
+  const auto number_after = [&](const std::string& mark) {
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + mark.size()));
+  };
+  EXPECT_GE(number_after("Kendall's tau "), 0.8) << text;
+  EXPECT_LE(number_after("off by a factor of "), 1.3) << text;
+  EXPECT_LE(number_after("in the median, "), 2) << text;
 }
 
 }  // namespace

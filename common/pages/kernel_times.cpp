@@ -205,7 +205,7 @@ std::string kernel_times_text(const fs::path& root, const std::string& name) {
     }
     if (tables.empty()) return tables;
     const std::string what =
-        "The share of what the GPU's memory or arithmetic allows, at most, and what holds the rung up. From the "
+        "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
         "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.";
     return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n" + (stale.empty() ? "" : written_again(stale));
   });

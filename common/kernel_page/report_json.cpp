@@ -17,6 +17,7 @@ Json json_of(const Access& access) {
                {"requests", access.requests},    {"lanes", access.lanes}};
   if (access.space == Space::global) {
     json["sectors"] = access.sectors;
+    json["lines"] = access.lines;
     json["ideal_sectors_per_request"] = ideal_sectors_per_request(access);
   } else {
     json["wavefronts"] = access.wavefronts;

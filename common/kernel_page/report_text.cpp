@@ -94,8 +94,8 @@ std::string result_text(const RungResult& result) {
 }
 
 Rows access_rows(const Report& report) {
-  Rows rows = {{"where", "what", "buffer", "B/lane", "requests", "lanes", "sectors/request", "wavefronts/request",
-                "worst conflict"}};
+  Rows rows = {
+      {"where", "what", "buffer", "B/lane", "requests", "lanes", "sectors", "lines", "wavefronts", "conflict"}};
   for (const Access& access : report.accesses) {
     const bool shared = access.space == Space::shared;
     const double requests = static_cast<double>(std::max<int64_t>(access.requests, 1));
@@ -104,6 +104,7 @@ Rows access_rows(const Report& report) {
          shared ? "-" : access.buffer, std::to_string(access.bytes), grouped(access.requests),
          fixed(static_cast<double>(access.lanes) / requests, 1),
          shared ? "-" : fixed(access.sectors_per_request()) + " (" + fixed(ideal_sectors_per_request(access)) + ")",
+         shared ? "-" : fixed(static_cast<double>(access.lines) / requests),
          !shared ? "-"
                  : fixed(access.wavefronts_per_request()) + " (" +
                        fixed(static_cast<double>(access.ideal_wavefronts) / requests) + ")",
@@ -173,14 +174,14 @@ std::string format_rung(const KernelPage& page, const Shape& shape, const RungRe
          counted(static_cast<int64_t>(report.races.size()), "race") + ", " +
          counted(static_cast<int64_t>(report.faults.size()), "fault") + "\n\n";
 
-  out += format_columns(access_rows(report), "lllrrrrrr", kWidth);
+  out += format_columns(access_rows(report), "lllrrrrrrr", kWidth);
   out += "  " +
          wrap_text(
-             "A request is one instruction of one warp; lanes: active threads of the 32. Sectors are the 32-byte "
-             "pieces of global "
-             "memory that it moves; in brackets what the same lanes need side by side (less where they share an "
-             "address). Wavefronts "
-             "are passes over the 32 banks of shared memory; in brackets without conflicts.",
+             "A request is one instruction of one warp. What follows is of a request: lanes, active threads of the 32; "
+             "sectors, the 32-byte pieces of global memory that it moves, in brackets what the same lanes need side by "
+             "side (less where they share an address); lines, those of 128 bytes that L1 looks up for it, one in a "
+             "clock; wavefronts, passes over the 32 banks of shared memory, in brackets without conflicts. conflict: "
+             "the worst of all requests.",
              kWidth - 4, 2) +
          "\n\n";
   if (const std::string problems = format_problems(report); !problems.empty()) out += problems + "\n";

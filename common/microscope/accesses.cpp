@@ -117,6 +117,10 @@ void count_slot(Site& site, const Slot& slot) {
     const int count = sectors_of(slot, site.bytes, region,
                                  site.kind == Kind::store ? region.sectors_written : region.sectors_read, found);
     sums.sectors += count;
+    for (int i = 0; i < count; ++i) {
+      constexpr auto kOfLine = static_cast<uint64_t>(kCacheLine / 32);
+      sums.lines += i == 0 || found[static_cast<size_t>(i)] / kOfLine != found[static_cast<size_t>(i) - 1] / kOfLine;
+    }
     if (site.kind == Kind::atomic) sectors_of(slot, site.bytes, region, region.sectors_written, found);
     if (engine.state->options.reuse) note_request(region, found.data(), count, site.kind);
   } else {

@@ -31,6 +31,7 @@ struct Access {
   int64_t requests = 0;
   int64_t lanes = 0;             ///< active lanes over all requests; 32 * requests when no lane is masked
   int64_t sectors = 0;           ///< global: 32-byte sectors over all requests, the unit that L2 and DRAM move
+  int64_t lines = 0;             ///< global: 128-byte lines over all requests, the unit that L1 looks up
   int64_t wavefronts = 0;        ///< shared: passes over the 32 banks over all requests
   int64_t ideal_wavefronts = 0;  ///< shared: what the same requests need without a bank conflict
   int worst_ways = 0;            ///< shared: distinct words in one bank in the worst request (1: no conflict)

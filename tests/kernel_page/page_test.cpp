@@ -324,6 +324,7 @@ TEST_F(Page, JsonKeepsEveryField) {
   EXPECT_EQ(store["requests"], 32768);
   EXPECT_EQ(store["lanes"], 1048576);
   EXPECT_EQ(store["sectors"], 1048576);
+  EXPECT_EQ(store["lines"], 1048576);
   EXPECT_EQ(store["ideal_sectors_per_request"], 4.0);
   EXPECT_EQ(store["example"].size(), 32u);
   EXPECT_EQ(store["example"][31], 31 * 4096);

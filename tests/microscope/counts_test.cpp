@@ -1,6 +1,7 @@
 // What the microscope counts, against counts by hand: a sector is 32 bytes, a bank 4, and there are 32 banks.
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -36,13 +37,15 @@ class Counts : public EngineTest {
 };
 
 TEST_F(Counts, SectorsOfStrides) {
-  const std::vector<std::pair<int64_t, int64_t>> sectors_of_stride = {{0, 1},  {1, 4},  {2, 8},  {3, 12},
-                                                                      {4, 16}, {8, 32}, {32, 32}};
-  for (const auto& [stride, sectors] : sectors_of_stride) {
+  // stride, sectors, lines
+  const std::vector<std::array<int64_t, 3>> by_hand = {{0, 1, 1},  {1, 4, 1},  {2, 8, 2},   {3, 12, 3},
+                                                       {4, 16, 4}, {8, 32, 8}, {32, 32, 32}};
+  for (const auto& [stride, sectors, lines] : by_hand) {
     device_.reset();
     run_kernel(&device_, "strided", {}, out_.data(), in_.data(), stride);
     const Access read = load("strided");
     EXPECT_EQ(read.sectors, sectors) << stride;
+    EXPECT_EQ(read.lines, lines) << stride;
     EXPECT_EQ(read.requests, 1);
     EXPECT_EQ(read.lanes, 32);
     EXPECT_EQ(read.bytes, 4);

@@ -9,7 +9,7 @@
 #include "never_cleared.h"
 #include "prediction.h"
 #include "quality.h"
-#include "workload.h"
+#include "trained_workload.h"
 #include "wrong_loops.h"
 
 namespace {
@@ -25,7 +25,7 @@ constexpr Setting<double> kScale{"scale", 65536.0, "of the loss in fp16, until a
 
 /// Without the technique: everything in 32 bits.
 Step fp32(const Trial& trial) {
-  const Workload work = make_workload(trial);
+  const Workload work = trained_workload(trial);
   auto update = [work] {
     work.optimizer->zero_grad();
     Tensor loss = work.next_loss();
@@ -38,7 +38,7 @@ Step fp32(const Trial& trial) {
 
 /// bf16 has the exponent of fp32, so nothing under- or overflows: autocast around the forward pass is all it takes.
 Step bf16_autocast(const Trial& trial) {
-  const Workload work = make_workload(trial);
+  const Workload work = trained_workload(trial);
   auto update = [work, device = trial.device.type()] {
     work.optimizer->zero_grad();
     Tensor loss;
@@ -55,7 +55,7 @@ Step bf16_autocast(const Trial& trial) {
 
 /// fp16 has three more bits of precision and a far smaller range: its gradients need the scaler.
 Step fp16_with_scaler(const Trial& trial) {
-  const Workload work = make_workload(trial);
+  const Workload work = trained_workload(trial);
   auto scaler = std::make_shared<GradScaler>(tenfold::GradScalerOptions{.initial_scale = trial.get(kScale)});
   auto update = [work, scaler, trial] {
     work.optimizer->zero_grad();
@@ -125,9 +125,9 @@ int main(int argc, char** argv) {
               .workload = "gpt",
               .version = 3,
               .core = true,
-              .settings = gpt_settings({kModel, kScale, kUpdates}),
+              .settings = settings_of_both(gpt_settings({kWorkload, kScale, kUpdates}), mlp_settings()),
               .baseline = {"fp32", fp32},
-              .most_bytes = workload_bytes,
+              .most_bytes = [](const Trial& trial) { return workload_bytes(trial, trial.get(kWorkload)); },
               .techniques = {{"bf16 autocast", bf16_autocast, predict_16_bits, fewer_bits},
                              {"fp16 + scaler", fp16_with_scaler, predict_16_bits, fewer_bits},
                              {"TF32", tf32, predict_tf32, fewer_bits},
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
                          {kScale(65536, 1024, 1024)},
                          {{"fp32 + scaler", SAME_MEMORY}, {"never cleared", TRAP}, {"never cleared, scaler", TRAP}}},
                         {.name = "mlp",
-                         .settings = {kModel("mlp")},
+                         .settings = {kWorkload("mlp")},
                          .expected = {{"fp16 + scaler", {SLOWER, LARGER}, Expect{SLOWER}}},
                          .workload = "mlp"}},
               .trainings = {{.name = "quality",
@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
                                       {"bf16 weights", to_the_end(bf16_weights), WORSE}},
                              .settings = small_model_and_updates()}},
               .surveys = {{"gpt's gradients in fp16", lost},
-                          {"mlp's gradients in fp16", lost, {kModel("mlp")}},
+                          {"mlp's gradients in fp16", lost, {kWorkload("mlp")}},
                           {"never cleared, 50 updates",
                            {{"bf16, no scaler", without_scaler},
                             {"fp16, scaler", with_scaler},

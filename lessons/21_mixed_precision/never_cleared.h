@@ -13,7 +13,7 @@
 
 #include "autocast.h"
 #include "grad_scaler.h"
-#include "workload.h"
+#include "trained_workload.h"
 
 namespace tenfold {
 
@@ -31,7 +31,7 @@ struct Trained {
 
 inline Trained train(const Trial& trial, const SixteenBits& how, int64_t updates) {
   torch::manual_seed(trial.seed);
-  const Workload work = make_workload(trial);
+  const Workload work = trained_workload(trial);
   GradScaler scaler({.initial_scale = how.scale});
   const auto copied = [&] {
     std::vector<torch::Tensor> copies;

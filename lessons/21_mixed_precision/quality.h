@@ -13,7 +13,7 @@
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
-#include "workload.h"
+#include "trained_workload.h"
 
 namespace tenfold {
 
@@ -60,7 +60,7 @@ class HeldOutLoss {
 /// Trains a GPT with a variant's own step to its end.
 inline Learned train_to_the_end(const Trial& trial, const std::function<Step(const Trial&)>& build) {
   constexpr int64_t kEvaluations = 16;
-  if (trial.get(kModel) != "gpt") trial.skip("what it compares is a GPT's loss");
+  if (trial.get(kWorkload) != "gpt") trial.skip("what it compares is a GPT's loss");
   const Step step = build(trial);
   const HeldOutLoss held_out_loss(trial);
   const int64_t updates = trial.get(kUpdates);

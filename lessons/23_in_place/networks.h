@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,27 +13,17 @@
 #include "common/harness/lesson.h"
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
+#include "common/models/workload.h"
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kModel{"model", "convnet", "what is trained", {"convnet", "gpt"}};
+inline constexpr Setting<std::string> kWorkload{"workload", "convnet", "what is trained", {"convnet", "gpt"}};
 inline constexpr Setting<std::string> kActivation{
     "activation", "relu", "behind each convolution", {"relu", "leaky_relu"}};
 inline constexpr Setting<int64_t> kInnerLayers{"inner_layers", 0, "convolutions between the convnet's first and last"};
 
 inline constexpr double kSlope = 0.1;     ///< of the leaky ReLU left of zero
 inline constexpr double kMomentum = 0.9;  ///< of the workloads' SGD
-
-/// The settings of both workloads. Of the names that they share (batch, learning_rate) help shows the convnet's
-/// default; the GPT reads its own.
-inline std::vector<DeclaredSetting> in_place_settings() {
-  std::vector<DeclaredSetting> all = convnet_settings({kModel, kActivation, kInnerLayers});
-  for (const DeclaredSetting& setting : gpt_settings()) {
-    const auto same_name = [&](const DeclaredSetting& declared) { return declared.name == setting.name; };
-    if (std::none_of(all.begin(), all.end(), same_name)) all.push_back(setting);
-  }
-  return all;
-}
 
 /// What a variant may compute in another way. What it leaves out stays as the workload has it.
 struct Parts {
@@ -144,7 +133,7 @@ inline Trained trained_gpt(const Trial& trial, const Parts& parts) {
 }
 
 inline Trained trained(const Trial& trial, const Parts& parts) {
-  return trial.get(kModel) == "gpt" ? trained_gpt(trial, parts) : trained_convnet(trial, parts);
+  return trial.get(kWorkload) == "gpt" ? trained_gpt(trial, parts) : trained_convnet(trial, parts);
 }
 
 /// Of the first convolution's output, and of each inner one's.
@@ -153,7 +142,7 @@ inline int64_t convolved_bytes(int64_t batch, int64_t channels) { return 4 * bat
 /// Of the baseline. Each inner convolution adds its output's activation, its weights, their momentum and their
 /// gradient; out of place a leaky ReLU also keeps its input.
 inline int64_t in_place_most_bytes(const Trial& trial) {
-  if (trial.get(kModel) == "gpt") return gpt_most_bytes(trial);
+  if (trial.get(kWorkload) == "gpt") return gpt_most_bytes(trial);
   const int64_t inner = trial.get(kInnerLayers), channels = trial.get(convnet::kChannels);
   const int64_t kept = inner + (trial.get(kActivation) == "leaky_relu" ? 1 + inner : 0);
   return convnet_most_bytes(trial) + kept * convolved_bytes(trial.get(convnet::kBatch), channels) +

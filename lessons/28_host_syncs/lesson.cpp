@@ -22,24 +22,24 @@ struct Differs {
 
 /// One training step; `log` gets its loss, which the device may not have computed yet.
 Step train(const Trial& trial, const std::function<void(const Tensor& loss)>& log, const Differs& differs = {}) {
-  auto work = std::make_shared<LoggedTraining>(logged_training(trial));
+  const Workload work = make_workload(trial, trial.get(kWorkload));
   const auto update = [work, log, differs] {
-    work->optimizer->zero_grad(differs.set_to_none);
+    work.optimizer->zero_grad(differs.set_to_none);
     Tensor loss;
     {
       RECORD_USER_SCOPE("loss");
-      const auto [logits, targets] = work->next();  // (N, C), (N)
+      const auto [logits, targets] = work.next_logits();  // (N, C), (N)
       loss = differs.mean_loss(logits, targets);
       loss.backward();
     }
     {
       RECORD_USER_SCOPE("optimizer");
-      work->optimizer->step();
+      work.optimizer->step();
     }
     log(loss.detach());
     return loss;
   };
-  return {.items = work->items, .parameters = work->parameters, .update = update};
+  return {.items = work.items, .parameters = work.parameters, .update = update};
 }
 
 /// The sum stays on the device: adding is one more operator in the queue. The host reads it once in n steps.
@@ -128,9 +128,9 @@ int main(int argc, char** argv) {
               .question = "What does it cost when the host waits for the GPU in every step?",
               .workload = "mlp",
               .version = 2,
-              .settings = settings_of_both({kReadEvery}),
+              .settings = settings_of_both(mlp_settings({kReadEvery, kWorkload}), gpt_settings()),
               .baseline = {"read every n", read_every_n},
-              .most_bytes = logged_training_bytes,
+              .most_bytes = [](const Trial& trial) { return workload_bytes(trial, trial.get(kWorkload)); },
               .techniques = {{"item every step", item_every_step, waits_every_step},
                              {"print every step", print_every_step, prints_every_step},
                              {"copy to the host", copy_to_the_host, waits_every_step},
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
                              {"async scalar", async_scalar, never_waits},
                              {"zeroed gradients", zeroed_gradients, keeps_gradients}},
               .cases = {{"mlp", {}, short_steps},
-                        {"gpt", {kTrained("gpt")}, in_gpt, "gpt"},
+                        {"gpt", {kWorkload("gpt")}, in_gpt, "gpt"},
                         {"large batch", {mlp::kLayers(2), mlp::kBatch(4096, 32768, 32768)}, long_steps}},
               .surveys = {{"waits",
                            {counted("read every n", read_every_n, note_synchronising_calls),

@@ -21,7 +21,7 @@ kernels::AdamWSettings settings_of(const Trial& trial) {
 
 /// One training step; how the parameters are updated is all that differs between the variants.
 Step train(const Trial& trial, const MakeUpdate& make_update) {
-  const TrainedWorkload work = trained_workload(trial);
+  const Workload work = trained_workload(trial);
   const std::function<void()> update = make_update(work.parameters.values());
   return {.items = work.items, .parameters = work.parameters, .update = [work, update] {
             for (const auto& parameter : work.parameters) parameter.value().mutable_grad() = Tensor();
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
                    "is the arithmetic?",
        .workload = "mlp",
        .version = 2,
-       .settings = settings_of_workloads({kAdamWLearningRate, kWeightDecay}),
+       .settings = settings_of_both(mlp_settings({kAdamWLearningRate, kWeightDecay, kWorkload}), gpt_settings()),
        .baseline = {"loop", loop},
        .most_bytes = tenfold::trained_workload_bytes,
        .techniques = {{"foreach", foreach_operators, all_denominators},

@@ -137,6 +137,9 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
   if (holds && fails) {
     outcome.verdict = ClaimVerdict::depends;
     outcome.why = beside("holds in " + list(Says::holds) + "; not in " + list(Says::fails));
+  } else if (holds && findings[Says::nothing].size() > findings[Says::holds].size()) {  // too little for "everywhere"
+    outcome.verdict = ClaimVerdict::depends;
+    outcome.why = beside("holds in " + list(Says::holds));
   } else if (holds || fails) {
     outcome.verdict = holds ? ClaimVerdict::holds : ClaimVerdict::does_not_hold;
     outcome.why = beside(list(holds ? Says::holds : Says::fails));

@@ -153,6 +153,13 @@ TEST(Claims, AContradictionIsNamed) {
       judged(claim_of("speed", "FASTER", "any", kTwoCases),
              {case_of("gpt", speed("FASTER", 1.1, 1.2, 1.3)), case_of("model states", speed("AMBIGUOUS", 1, 1, 1))}),
       "holds: gpt: 1.20x; not decided in model states: AMBIGUOUS");
+  const std::string two = kTwoCases;
+  const std::string three = two.substr(0, two.size() - 1) + R"(, {"case": "mlp", "technique": "accumulate"}])";
+  EXPECT_EQ(judged(claim_of("speed", "FASTER", "any", three),
+                   {case_of("gpt", speed("FASTER", 1.1, 1.2, 1.3)),
+                    case_of("model states", speed("AMBIGUOUS", 1, 1, 1)), case_of("mlp", speed("AMBIGUOUS", 1, 1, 1))}),
+            "depends: holds in gpt: 1.20x; not decided in model states: AMBIGUOUS; mlp: AMBIGUOUS")
+      << "one of three is too little to hold everywhere";
 }
 
 TEST(Claims, MachinesThatDisagreeMakeItDepend) {

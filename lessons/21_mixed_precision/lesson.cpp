@@ -73,20 +73,19 @@ Step fp16_with_scaler(const Trial& trial) {
   return {work.items, work.parameters, update};
 }
 
-/// In fp32 a scaler alone changes nothing, and the check is bit for bit. (A GPU adds in any order: there a smaller
-/// scale leaves more to see.)
+/// In fp32 a scaler alone changes nothing: bit for bit. (A GPU adds in any order; a smaller scale leaves more to see.)
 Step scaler_alone(const Trial& trial) { return scaled_fp32(trial, trial.get(kScale), /*clear=*/true); }
 
-/// The trap, as a widely read loop has it: without zero_grad(). The scaler divides what is left of the last update once
-/// more, and so nearly hides it.
+/// The trap, as a widely read loop has it: no zero_grad(). The scaler divides what is left of the last update once
+/// more: nearly hidden.
 Step never_cleared_scaler(const Trial& trial) { return scaled_fp32(trial, trial.get(kScale), /*clear=*/false); }
 
-/// What 50 updates make of gradients that are never cleared. The last begins with a scale that overflows.
+/// 50 updates with gradients that are never cleared. The last begins with a scale that overflows.
 void without_scaler(const Trial& trial) { tenfold::note_never_cleared(trial, {.scaler = false}, 50); }
 void with_scaler(const Trial& trial) { tenfold::note_never_cleared(trial, {}, 50); }
 void with_overflow(const Trial& trial) { tenfold::note_never_cleared(trial, {.scale = 0x1p30}, 50); }
 
-/// What fp16 is too coarse for, of real gradients.
+/// Real gradients that fp16 is too coarse for.
 void lost_without_scale(const Trial& trial) { tenfold::note_lost_gradients(trial, /*scale=*/1); }
 void lost_with_scale(const Trial& trial) { tenfold::note_lost_gradients(trial, trial.get(kScale)); }
 

@@ -101,6 +101,7 @@ Report naive_report() {
   report.accesses = {global_access(2, Kind::load, "in", 32768, 131072, lanes(0, 4)),
                      global_access(3, Kind::store, "out", 32768, 1048576, lanes(0, 4096)),
                      shared_access(4, 1000, 32000, 32, lanes(0, 128))};
+  report.accesses[0].lines = 32768, report.accesses[1].lines = 1048576;
   report.launches = 1, report.blocks = 1024, report.threads = 1048576, report.barriers = 1024;
   report.unique_bytes_read = report.unique_bytes_written = 4194304;
   return report;
@@ -178,13 +179,13 @@ TEST_F(Page, ARungShowsEachAccessWithItsNumbersAndItsSource) {
   const std::string text = format_rung(sample_page(), {}, sample_result());
   using Cells = std::vector<std::string>;
   EXPECT_EQ(row_of(text, "flip.cuh:2", "global"),
-            (Cells{"flip.cuh:2", "global load", "in", "4", "32,768", "32.0", "4.00 (4.00)", "-", "-"}))
+            (Cells{"flip.cuh:2", "global load", "in", "4", "32,768", "32.0", "4.00 (4.00)", "1.00", "-", "-"}))
       << text;
   EXPECT_EQ(row_of(text, "flip.cuh:3", "global"),
-            (Cells{"flip.cuh:3", "global store", "out", "4", "32,768", "32.0", "32.00 (4.00)", "-", "-"}))
+            (Cells{"flip.cuh:3", "global store", "out", "4", "32,768", "32.0", "32.00 (4.00)", "32.00", "-", "-"}))
       << text;
   EXPECT_EQ(row_of(text, "flip.cuh:4", "shared"),
-            (Cells{"flip.cuh:4", "shared load", "-", "4", "1,000", "32.0", "-", "32.00 (1.00)", "32-way"}))
+            (Cells{"flip.cuh:4", "shared load", "-", "4", "1,000", "32.0", "-", "-", "32.00 (1.00)", "32-way"}))
       << text;
   for (const char* part :
        {"flip: Flip a matrix", "rung 0 of 0 to 1, naive: one thread for each element", "rows=1024, columns=1000",

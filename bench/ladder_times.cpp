@@ -21,6 +21,7 @@ namespace {
 constexpr double kSlow = 20;            // times as long as the fastest
 constexpr double kRoundSeconds = 0.02;  // of a contestant, on cold caches and on hot ones
 constexpr int kMostLaunches = 20;
+constexpr double kInterruption = 0.2;  // seconds that another program may keep us waiting
 
 double cold(const LaunchTimer& timer, const Contestant& contestant) {
   if (contestant.prepare) contestant.prepare();
@@ -45,8 +46,9 @@ struct Turn {
 
 void estimate(Turn& turn, const LaunchTimer& timer) {
   turn.once = turn.wall = std::numeric_limits<double>::infinity();
-  // The first sample may still load a kernel; a slow contestant is not worth a second one.
-  for (int sample = 0; sample < 3 && (sample == 0 || turn.wall < kRoundSeconds); ++sample) {
+  // The first sample may still load a kernel, or be interrupted; a slow contestant is not worth a third one.
+  for (int sample = 0; sample < 3; ++sample) {
+    if (sample > 0 && turn.wall > (sample == 1 ? kInterruption : kRoundSeconds)) break;
     const Clock::time_point begin = Clock::now();
     turn.once = std::min(turn.once, cold(timer, *turn.contestant));
     turn.wall = std::min(turn.wall, seconds_since(begin));
@@ -69,7 +71,7 @@ void plan(std::vector<Turn>& turns, double seconds) {
   }
 }
 
-/// Takes out those that would cost the others their time: their one sample is all there will be.
+/// Takes out those that would cost the others their time: their best sample is all there will be.
 void set_slow_apart(std::vector<Turn>& turns) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const Turn& turn : turns) fastest = std::min(fastest, turn.once);

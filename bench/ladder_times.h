@@ -49,7 +49,7 @@ struct Measured {
 /// Checks every contestant once and times those that are right, and a copy of as many bytes, in `kRounds` rounds. How
 /// many launches a round has comes from the first one's time and from what is left until `end`: as many as fit, at
 /// least one round of one launch. A contestant that takes more than 10 ms, and more than 20 times as long as the
-/// fastest, is launched once, on cold caches, and not again.
+/// fastest, is launched once or twice, on cold caches, and not again.
 Measured measure(const Ladder& ladder, const Place& place, Clock::time_point end);
 
 }  // namespace tenfold::bench

@@ -13,7 +13,6 @@ nlohmann::json json_of(const KernelCounts& kernel) {
                          {"accesses", nlohmann::json::array()},
                          {"operations", nlohmann::json::array()},
                          {"lines", nlohmann::json::array()},
-                         {"lines_touched", kernel.lines_touched},
                          {"touches", nlohmann::json::object()},
                          {"reads_again", nlohmann::json::array()}};
   for (const auto& access : kernel.accesses) {
@@ -24,6 +23,7 @@ nlohmann::json json_of(const KernelCounts& kernel) {
                                 {"requests", access.requests},
                                 {"lanes", access.lanes},
                                 {"sectors", access.sectors},
+                                {"lines", access.lines},
                                 {"wavefronts", access.wavefronts}});
   }
   for (const auto& operation : kernel.operations)

@@ -90,7 +90,6 @@ struct KernelCounts {
   // Empty unless Options::reuse:
   std::map<std::string, Touches> touches;            ///< by buffer
   std::array<int64_t, kReuseBuckets> reads_again{};  ///< sectors read again, by the bytes touched in between
-  int64_t lines_touched = 0;                         ///< by loads: a request's different lines
 };
 
 struct ThreadId {

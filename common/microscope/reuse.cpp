@@ -103,7 +103,6 @@ void end_of_phase() {
           const int64_t distance = reuse.lines.touch(line);
           gaps = &reuse.gaps[line];
           for (int64_t& gap : *gaps) gap = std::max(gap, distance);
-          ++kernel.lines_touched;
         }
         if (reuse.read.insert(sector).second) {
           ++touches.first_reads;

@@ -8,8 +8,6 @@
 
 namespace tenfold {
 
-using torch::Tensor;
-
 namespace {
 
 /// Of images with labels.

@@ -210,8 +210,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
     # Global loads pass the same way as shared ones: a line of 128 bytes, or 128 bytes of lanes, in a clock.
     shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
-    lines = max(counts["lines_touched"], sum(access["sectors"] for access in counts["accesses"] if access["space"] == "global"
-                                              and access["kind"] == "load") / 4)
+    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global" and access["kind"] != "store")
     bounds["L1/shared"] = of_sm * (shared + lines + stores * ran / 4) / ran / gpu["wavefronts_per_clock"] / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.

@@ -1,3 +1,17 @@
+# tenfold_is_below(VARIABLE FOLDER PATH...): whether one of the paths exists and really lies below the folder.
+function(tenfold_is_below variable folder)
+  file(REAL_PATH ${folder} folder)
+  set(below FALSE)
+  foreach(path IN LISTS ARGN)
+    file(REAL_PATH ${path} real)
+    cmake_path(IS_PREFIX folder ${real} inside)
+    if(inside AND EXISTS ${real})
+      set(below TRUE)
+    endif()
+  endforeach()
+  set(${variable} ${below} PARENT_SCOPE)
+endfunction()
+
 # LibTorch with one precompiled header for everything that includes it.
 add_library(tenfold_torch INTERFACE)
 target_link_libraries(tenfold_torch INTERFACE tenfold_flags)
@@ -22,9 +36,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -Xclang -include -Xclang CMakeFiles/tenfold_pch.dir/cmake_pch.hxx -x c++-header)
   set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
   # The header names the files that it was made of. Through /proc/self/cwd, Ninja's folder, they are the own clone's in each.
-  # Not in a packed tree: its libraries lie in it, Ninja would read /proc/self/cwd/../../third_party as /proc/third_party, and
-  # everything would be built again by every call.
-  if(NOT IS_DIRECTORY ${TENFOLD_THIRD_PARTY})
+  # Not where a library lies in the tree: Ninja shortens /proc/self/cwd/../../third_party to /proc/third_party, which is not
+  # there, and would build everything again at every call.
+  tenfold_is_below(libraries_in_tree ${PROJECT_SOURCE_DIR} ${TENFOLD_THIRD_PARTY} ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
+  if(NOT libraries_in_tree)
     set_target_properties(tenfold_pch PROPERTIES CXX_COMPILER_LAUNCHER "env;PWD=/proc/self/cwd;${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
 endif()

@@ -74,7 +74,7 @@ gpu_prepare() {
   fi
   # Code for other GPUs than this one would only take time to compile.
   [ -z "$capabilities" ] || export TENFOLD_CUDA_ARCHS=${TENFOLD_CUDA_ARCHS:-$capabilities}
-  if [ -z "$(toolkit)" ] && [ ! -x "$root/build/cuda/bin/nvcc" ]; then
+  if [ -z "$(toolkit)" ] && [ ! -x "$(linked_toolkit)/bin/nvcc" ]; then
     step 1/3 "CUDA compiler of the Python environment" link_cuda_compiler
   fi
   build_environment

@@ -246,11 +246,14 @@ toolkit() {
   done
 }
 
+# Where link_cuda_compiler puts it: with the packages that it links to, so that every clone names its headers alike.
+linked_toolkit() { echo "$(realpath "$root/.venv")/cuda"; }
+
 # A toolkit folder of links into site-packages: unversioned library names added, lib64 beside lib.
 link_cuda_compiler() {
   local site target library short
-  site=$("$root/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  target=$root/build/cuda
+  site=$("$root/.venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  target=$(linked_toolkit)
   rm -rf "$target" && mkdir -p "$target/lib"
   for part in bin include nvvm; do ln -s "$site/nvidia/cu13/$part" "$target/$part"; done
   for library in "$site"/nvidia/cu13/lib/*; do
@@ -285,11 +288,13 @@ cuda_archs() {
 configure() {
   local cuda arguments=()
   cuda=$(toolkit)
-  cuda=${cuda:-$root/build/cuda}
+  cuda=${cuda:-$(linked_toolkit)}
   export CUDA_HOME=$cuda CUDA_PATH=$cuda CUDACXX=$cuda/bin/nvcc
   arguments+=(-DCUDAToolkit_ROOT="$cuda" -DCUDA_TOOLKIT_ROOT_DIR="$cuda")
   if [ -n "${Torch_DIR:-}" ]; then arguments+=(-DTorch_DIR="$Torch_DIR"); else
-    arguments+=(-DTorch_DIR="$("$root/.venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')/share/cmake/Torch")
+    # Its real place, not the one below .venv: see TenfoldTorch.cmake. -I: PYTHONPATH may name another torch.
+    arguments+=(-DTorch_DIR="$("$root/.venv/bin/python" -I -c \
+      'import importlib.util as u, os; print(os.path.realpath(u.find_spec("torch").submodule_search_locations[0]))')/share/cmake/Torch")
   fi
   local archs
   archs=$(cuda_archs)

@@ -5,9 +5,5 @@ export CUDA_HOME=$toolkit CUDA_PATH=$toolkit CUDACXX=$toolkit/bin/nvcc
 export TENFOLD_CACHE=${TENFOLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenfold}
 export CCACHE_DIR=$TENFOLD_CACHE/ccache CCACHE_NOHASHDIR=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-# A tree that links to the same environment reaches LibTorch through its own link, so that the compiler cache, which
-# sees paths below the tree only, knows its files from the first build.
-torch=$(cached Torch_DIR)
-[ -z "${tree:-}" ] || torch=${torch/#"$source/.venv"/"$tree/.venv"}
-torch_settings=(-DCMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" -DTorch_DIR="$torch" -DCUDAToolkit_ROOT="$toolkit"
+torch_settings=(-DCMAKE_CXX_COMPILER="$(cached CMAKE_CXX_COMPILER)" -DTorch_DIR="$(cached Torch_DIR)" -DCUDAToolkit_ROOT="$toolkit"
   -DCUDA_TOOLKIT_ROOT_DIR="$toolkit")

@@ -327,7 +327,7 @@ build_environment() {
 
 build_targets() {
   advise "read the error above; for a clean start: rm -rf ${build#"$root"/}"
-  "$root/.venv/bin/ninja" -C "$build" "${targets[@]}"
+  "$root/.venv/bin/ninja" -C "$build" ${TENFOLD_JOBS:+-j "$TENFOLD_JOBS"} "${targets[@]}"
 }
 
 # build_preset PRESET TARGET...: these targets in that preset's own folder, e.g. asan. The environment is set up already.

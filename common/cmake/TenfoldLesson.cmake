@@ -21,6 +21,7 @@ function(tenfold_lesson)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cpp)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/lesson.cpp ${tests})
 
+  set_property(GLOBAL APPEND PROPERTY TENFOLD_LESSONS ${name})
   add_executable(${name} lesson.cpp ${sources})
   set(libraries tenfold_harness)
   if(ARG_KERNELS)
@@ -62,6 +63,9 @@ function(tenfold_lesson)
   add_test(NAME build_gpu80.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset build --size gpu80 --device cpu
     --out ${PROJECT_BINARY_DIR}/built)
   set_tests_properties(build_gpu80.${name} PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL TRUE)
+  foreach(test smoke build_gpu80)
+    tenfold_test_needs(${test}.${name} ${name})
+  endforeach()
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
     set(kernel)

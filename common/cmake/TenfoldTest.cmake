@@ -33,3 +33,13 @@ function(tenfold_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "OMP_NUM_THREADS=1;TORCH_CPP_LOG_LEVEL=FATAL")  # two threads each on two cores would wait for each other
 endfunction()
+
+# tenfold_test_needs(TEST TARGET...): programs that a test starts beside the one in its command. They are what
+# `./tenfold test -R TEST` builds, and without them the test does not run.
+function(tenfold_test_needs test)
+  set(files)
+  foreach(target IN LISTS ARGN)
+    list(APPEND files $<TARGET_FILE:${target}>)
+  endforeach()
+  set_property(TEST ${test} APPEND PROPERTY REQUIRED_FILES ${files})
+endfunction()

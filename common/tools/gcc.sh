@@ -4,10 +4,10 @@
 # usage: common/tools/gcc.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-export TENFOLD_CACHE=${TENFOLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenfold}
 log_dir=$root/build/log stamps=$root/build/setup
 export CXX=g++
 source "$root/common/tools/setup.sh"
+choose_cache
 build_preset gcc tenfold-driver tenfold_kernel_survey 30_gradient_accumulation 40_coalescing 10_parallel_loading_test 52_ddp_test \
   harness_test result_test pages_test models_test measure_test
 for program in harness_test result_test pages_test; do OMP_NUM_THREADS=1 "$build/tests/$program" --gtest_brief=1; done

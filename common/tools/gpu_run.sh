@@ -106,24 +106,9 @@ gpu_build() {
   grep -h -A 2 'error' "$log_dir/gpu_compile.log" | head -n 20 | sed 's/^/    | /' >&2 || true
 }
 
-# The programs that the chosen tests start, as Ninja's targets. ctest leaves out the command of a test that is not built
-# yet, so commands are read from its files.
+# programs_of_tests FLAGS...: Ninja's targets for the tests that they choose.
 programs_of_tests() {
-  "$root/.venv/bin/python" - "$root/.venv/bin" "$(realpath "$build")" "$@" <<'PY'
-import json, pathlib, re, subprocess, sys
-tools, build, flags = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
-def said(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-chosen = json.loads(said(tools / "ctest", "--test-dir", build, "--show-only=json-v1", *flags))["tests"]
-names = {test["name"] for test in chosen}
-outputs = {line.rsplit(": ", 1)[0] for line in said(tools / "ninja", "-C", build, "-t", "targets", "all").splitlines()}
-found = set()
-for file in build.rglob("CTestTestfile.cmake"):
-    for name, command in re.findall(r'^add_test\((?:"|\[=*\[)?([^"\]]+?)(?:"|\]=*\])? (".*")\)$', file.read_text(), re.M):
-        if name in names:
-            found.update(re.findall(f'"{re.escape(str(build))}/([^"]+)"', command))
-print("\n".join(sorted(found & outputs)))
-PY
+  "$root/.venv/bin/python" "$root/common/tools/test_targets.py" "$build" "$root/.venv/bin/ctest" "$root/.venv/bin/ninja" "$@"
 }
 
 # What CTest runs unless flags say otherwise, one word a line: the kernels' tests on the GPU, all or those named.

@@ -3,9 +3,9 @@
 # usage: common/tools/sanitize.sh [CTEST REGULAR EXPRESSION]   (default: all tests labelled common)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-export TENFOLD_CACHE=${TENFOLD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenfold}
 log_dir=$root/build/log stamps=$root/build/setup
 source "$root/common/tools/setup.sh"
+choose_cache
 build_preset asan common_tests
 # LibTorch keeps global state until the end, so leaks are not reported; LibTorch itself is not instrumented.
 # One test asks for more memory than there is: that must fail as an allocation, not as an error.

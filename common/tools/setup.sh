@@ -1,170 +1,26 @@
-# Setting a machine up, one named step at a time; sourced by ./tenfold.
-#
-# A step that has succeeded leaves a stamp named after its inputs, so an interrupted set-up continues where it stopped
-# and a finished one costs a few milliseconds. Everything that can be shared between clones lives in $TENFOLD_CACHE.
+# Setting a machine up, one named step at a time; sourced by ./tenfold. Everything that can be shared between clones lies in
+# $TENFOLD_CACHE. Where nothing has changed since the last call, set_up only asks Ninja.
 
-say() { printf '%s\n' "$*" >&2; }
+# shellcheck source=steps.sh
+source "$root/common/tools/steps.sh"
+# shellcheck source=system_packages.sh
+source "$root/common/tools/system_packages.sh"
 
-# One clear line: what went wrong, and what to do about it. Exit code 3: the set-up failed.
-fail() {
-  say "tenfold: $1; ${2:+to fix: $2}"
-  exit 3
+# --- paths -------------------------------------------------------------------------------------------------------
+# Where downloads, Python packages, data and the compiler's cache lie: $TENFOLD_CACHE, or the user's folder for such things.
+choose_cache() {
+  local home=${HOME:-}
+  [ -n "$home" ] || home=~  # as the system's list of users has it
+  export TENFOLD_CACHE=${TENFOLD_CACHE:-${XDG_CACHE_HOME:-$home/.cache}/tenfold}
+  absolute TENFOLD_CACHE
 }
 
-# The same for a word that nobody knows: exit code 2.
-refuse() {
-  say "tenfold: $1; to fix: $2"
-  exit 2
-}
-
-on_terminal() { [ -t 2 ] && [ -z "${CI:-}" ]; }
-
-# step NUMBER TITLE FUNCTION [PATIENCE]: run FUNCTION with its output in a log, showing its last line (or a line each 30 s in a
-# pipe). A step that is over before PATIENCE seconds are is not mentioned, unless it fails.
-step() {
-  local label="[$1] $2" log=$log_dir/$3.log patience=${4:-0} start=$SECONDS shown=0 status=0 announced=""
-  mkdir -p "$log_dir"
-  announce() {
-    [ -n "$announced" ] || on_terminal || say "$label ..."
-    announced=yes
-  }
-  (( patience > 0 )) || announce
-  ( set -e; "$3" ) >"$log" 2>&1 &
-  local worker=$!
-  trap 'kill -- "$worker" 2>/dev/null; pkill -P "$worker" 2>/dev/null; say; say "tenfold: interrupted in \"${label}\"; call the same command again to continue"; exit 130' INT TERM
-  while kill -0 "$worker" 2>/dev/null; do
-    if (( SECONDS - start < patience )); then
-      sleep 0.1
-      continue
-    fi
-    announce
-    if on_terminal; then
-      printf '\r\033[K%s  %d s  %.60s' "$label" $((SECONDS - start)) "$(tail -c 300 "$log" | tr '\r' '\n' | tail -n 1)" >&2
-    elif (( SECONDS - start >= shown + 30 )); then
-      shown=$((SECONDS - start))
-      say "    ${shown} s: $(tail -c 300 "$log" | tr '\r' '\n' | tail -n 1 | cut -c 1-100)"
-    fi
-    sleep 0.2
+# absolute VARIABLE...: paths that came from outside are meant from where the user stands.
+absolute() {
+  local name
+  for name in "$@"; do
+    [ -z "${!name:-}" ] || [[ "${!name}" = /* ]] || export "$name=$PWD/${!name}"
   done
-  wait "$worker" || status=$?
-  trap - INT TERM
-  on_terminal && printf '\r\033[K' >&2
-  if (( status != 0 )); then
-    tail -n 15 "$log" | sed 's/^/    | /' >&2
-    fail "\"$2\" failed" "$(grep -h '^tenfold-advice: ' "$log" | tail -n 1 | sed 's/^tenfold-advice: //' || true) (whole log: ${log#"$root"/})"
-  fi
-  [ -z "$announced" ] || say "$label: done in $((SECONDS - start)) s"
-}
-
-advise() { echo "tenfold-advice: $*"; }
-
-# once NUMBER TITLE FUNCTION INPUTS [VARIANT]: a step that is skipped while its inputs are unchanged.
-once() {
-  local name=$3${5:+.$5} stamp
-  stamp=$stamps/$name-$(printf '%s' "$4" | sha256sum | cut -c 1-16)
-  [ -e "$stamp" ] && return
-  step "$1" "$2" "$3"
-  mkdir -p "$stamps"
-  rm -f "$stamps/$name"-*
-  touch "$stamp"
-}
-
-# --- 1 system libraries ------------------------------------------------------------------------------------------
-system_packages=(g++ git python3-venv nlohmann-json3-dev libcli11-dev libgloo-dev ccache libgtest-dev libgmock-dev libbenchmark-dev zlib1g-dev libboost-context-dev
-  libpng-dev libturbojpeg0-dev)
-
-# Clang builds the tree in a third of g++'s time, and mold links it in a tenth of ld's. Wanted, never required: the first of
-# these versions that is there. 16 comes first because it is the one that every change is built with.
-clang_versions=(16 21 20 19 18 17)
-
-installed_clangs() {
-  local version
-  for version in "${clang_versions[@]}"; do command -v "clang++-$version" || true; done
-  command -v clang++ || true
-}
-
-# The C++ compiler: $CXX, or the first clang that is new enough and has its sanitizers, or g++.
-choose_compiler() {
-  local clang probe
-  if [ -n "${CXX:-}" ]; then echo "$CXX"; return; fi
-  probe=$(mktemp)
-  for clang in $(installed_clangs); do
-    if printf '#include <ranges>\n#if __clang_major__ < 16\n#error\n#endif\nint main() {}\n' |
-      "$clang" -std=c++20 -fsanitize=thread -x c++ -o "$probe" - 2>/dev/null
-    then
-      rm -f "$probe"
-      echo "$clang"
-      return
-    fi
-  done
-  rm -f "$probe"
-  echo g++
-}
-
-# Packages of clang and mold that are not installed and that apt knows.
-missing_wanted_packages() {
-  local version
-  command -v mold >/dev/null || echo mold
-  [ "$(choose_compiler)" = g++ ] && [ -z "${CXX:-}" ] || return 0
-  for version in "${clang_versions[@]}"; do
-    if [ -n "$(apt-cache --quiet=2 search --names-only "^clang-$version\$" 2>/dev/null)" ]; then
-      echo "clang-$version"
-      echo "libclang-rt-$version-dev"
-      return
-    fi
-  done
-}
-
-missing_system_packages() {
-  local header package
-  command -v g++ >/dev/null || echo g++
-  command -v git >/dev/null || echo git
-  command -v ccache >/dev/null || echo ccache
-  python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
-  for header in nlohmann/json.hpp:nlohmann-json3-dev CLI/CLI.hpp:libcli11-dev gloo/config.h:libgloo-dev zlib.h:zlib1g-dev \
-                gtest/gtest.h:libgtest-dev gmock/gmock.h:libgmock-dev benchmark/benchmark.h:libbenchmark-dev \
-                boost/context/detail/fcontext.hpp:libboost-context-dev png.h:libpng-dev turbojpeg.h:libturbojpeg0-dev; do
-    package=${header#*:}
-    echo "#include <${header%:*}>" | g++ -fsyntax-only -x c++ - 2>/dev/null || echo "$package"
-  done
-}
-
-install_system_libraries() {
-  install_required_packages
-  install_wanted_packages || true
-  echo "compiler: $(choose_compiler); linker: $(command -v mold || echo "the compiler's own")"
-}
-
-# Where they cannot be had, g++ and the default linker do the same work.
-install_wanted_packages() {
-  local wanted privilege=""
-  command -v apt-get >/dev/null && [ -z "${TENFOLD_OFFLINE:-}" ] || return 0
-  if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null && sudo -n true 2>/dev/null || return 0
-    privilege="sudo -n"
-  fi
-  wanted=$(missing_wanted_packages | tr '\n' ' ')
-  [ -n "${wanted// /}" ] || return 0
-  # shellcheck disable=SC2086
-  $privilege env DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -q --no-install-recommends $wanted
-}
-
-install_required_packages() {
-  local missing privilege=""
-  missing=$(missing_system_packages | sort -u | tr '\n' ' ')
-  [ -n "${missing// /}" ] || { echo "nothing is missing"; return 0; }
-  echo "missing: $missing"
-  if [ "$(id -u)" != 0 ]; then
-    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then privilege="sudo -n"; else
-      advise "sudo apt-get install $missing"
-      return 1
-    fi
-  fi
-  command -v apt-get >/dev/null || { advise "install these with your package manager (Debian names): $missing"; return 1; }
-  advise "check the network, then: sudo apt-get update && sudo apt-get install $missing"
-  [ -z "${TENFOLD_OFFLINE:-}" ] || return 1
-  # shellcheck disable=SC2086
-  { $privilege apt-get update -q && $privilege env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; }
 }
 
 # --- 2 Python packages -------------------------------------------------------------------------------------------
@@ -183,53 +39,67 @@ kernel_requirements() {
 install_kernel_packages() { install_pinned "$(kernel_requirements)"; }
 install_test_tools() { install_pinned "$(cat "$root/common/tools/requirements-test.txt")"; }
 
-has_browser() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
-# The report is tested in a real browser. Wanted, never required: without one that test is skipped, and says so.
-install_test_browser() {
-  local privilege=""
-  command -v apt-get >/dev/null && [ -z "${TENFOLD_OFFLINE:-}" ] || return 1
-  if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null && sudo -n true 2>/dev/null || return 1
-    privilege="sudo -n"
-  fi
-  $privilege apt-get update -q
-  $privilege env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends chromium
-}
-want_test_browser() {
-  ! has_browser || return 0
-  say "[2/6] a browser, for the test of the report ..."
-  install_test_browser >"$log_dir/install_test_browser.log" 2>&1 ||
-    say "    none: that test is skipped; to run it: sudo apt-get install chromium"
+# Sets $environment: the folder of this Python and these pins. What was made in it is marked in $environment.made, unless it is
+# not whole.
+find_environment() {
+  environment=$TENFOLD_CACHE/venv/$({ python3 --version; grep '==' "$root/requirements.txt"; echo "${Torch_DIR:-}"; } | sha256sum | cut -c 1-16)
+  if [ -e "$environment.unfinished" ] || [ ! -x "$environment/bin/python" ]; then rm -rf "$environment.made"; fi
+  [ "$(readlink "$root/.venv")" != "$environment" ] || return 0
+  [ ! -e "$root/.venv/bin/.of-this-machine" ] || rm -r "$root/.venv"  # gpu-run's
+  [ -L "$root/.venv" ] || [ ! -e "$root/.venv" ] || fail "$root/.venv is not this script's" "move it away, then call the same command again"
+  ln -sfn "$environment" "$root/.venv"
 }
 
-install_pinned() {
-  local wanted venv
-  wanted=$(sed 's/ *#.*//' <<<"$1" | grep -v '^$')
-  [ -z "${Torch_DIR:-}" ] || wanted=$(grep -v '^torch==' <<<"$wanted")
-  venv=$TENFOLD_CACHE/venv/$({ python3 --version; grep '==' "$root/requirements.txt"; echo "${Torch_DIR:-}"; } | sha256sum | cut -c 1-16)
-  mkdir -p "$TENFOLD_CACHE/venv"
-  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  advise "check the network and the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
-  local file
-  file=$(mktemp) && printf '%s\n' "$wanted" >"$file"
-  # pip is asked only for what is not there: asking it about torch takes seconds.
-  if ! "$venv/bin/python" - "$file" <<'PY'
+# Makes the environment where it is missing or was left half made. It is used in place, so that a mark beside it, not its
+# name, says that it is not whole.
+make_environment() {
+  writable "$TENFOLD_CACHE/venv" "set TENFOLD_CACHE to a folder that you can write"
+  exec {environment_lock}>"$environment.lock"
+  ! command -v flock >/dev/null || flock "$environment_lock"  # another clone may be making it
+  if [ -e "$environment.unfinished" ] || ! "$environment/bin/python" -I -m pip --version >/dev/null 2>&1; then
+    advise "check the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
+    rm -rf "$environment" "$environment.made"
+    touch "$environment.unfinished"
+    python3 -I -m venv "$environment"
+    rm "$environment.unfinished"
+  fi
+}
+
+# has_pinned FILE: whether the environment has these lines NAME==VERSION. Asking pip about torch takes seconds.
+has_pinned() {
+  "$root/.venv/bin/python" -I - "$1" <<'PY'
 import sys
 from importlib.metadata import version, PackageNotFoundError
-def there(line):
+def has(line):
     name, pin = line.strip().split("==")
     try:
         return version(name) == pin
     except PackageNotFoundError:
         return False
-sys.exit(not all(there(line) for line in open(sys.argv[1])))
+sys.exit(not all(has(line) for line in open(sys.argv[1])))
 PY
-  then
-    [ -z "${TENFOLD_OFFLINE:-}" ] || { echo "packages are missing and TENFOLD_OFFLINE is set"; return 1; }
-    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off -r "$file"
+}
+
+install_pinned() {
+  local wanted file
+  make_environment
+  wanted=$(sed 's/ *#.*//' <<<"$1" | grep -v '^$')
+  [ -z "${Torch_DIR:-}" ] || wanted=$(grep -v '^torch==' <<<"$wanted")
+  file=$(mktemp) && printf '%s\n' "$wanted" >"$file"
+  if ! has_pinned "$file"; then
+    [ -z "${TENFOLD_OFFLINE:-}" ] || { advise "unset TENFOLD_OFFLINE"; echo "packages are missing and TENFOLD_OFFLINE is set"; return 1; }
+    advise "check the network and the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
+    # Until pip is done, nobody may take what there is for whole.
+    touch "$environment.unfinished"
+    PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 "$root/.venv/bin/python" -I -m pip install --no-input --disable-pip-version-check --progress-bar off -r "$file"
+    if ! has_pinned "$file"; then
+      advise "see what ${root}/.venv/bin/python -m pip config list says: target, prefix and root must not be set; then call again"
+      echo "pip has put the packages elsewhere"
+      return 1
+    fi
+    rm "$environment.unfinished"
   fi
   rm -f "$file"
-  ln -sfn "$venv" "$root/.venv"
 }
 
 # --- 3 CUDA compiler ---------------------------------------------------------------------------------------------
@@ -266,10 +136,10 @@ link_cuda_compiler() {
 }
 
 # --- 4 data ------------------------------------------------------------------------------------------------------
-fetch_data() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
+fetch_data() { "$root/.venv/bin/python" -I "$root/common/data/fetch.py" "$TENFOLD_CACHE"; }
 
 # Pictures to decode. A large download, so not a part of fetch_data: where it fails or is not wanted, the rest goes on.
-fetch_openclipart() { "$root/.venv/bin/python" "$root/common/data/fetch.py" "$TENFOLD_CACHE" openclipart; }
+fetch_openclipart() { "$root/.venv/bin/python" -I "$root/common/data/fetch.py" "$TENFOLD_CACHE" openclipart; }
 
 # As the lessons read them: the files as they are, shrunk to JPEG, decoded. What is packed already stays.
 pack_pictures() { for form in "" "--jpeg 256" "--raw 64"; do "$build/tenfold-driver" data pack $form; done; }
@@ -299,25 +169,32 @@ configure() {
   local archs
   archs=$(cuda_archs)
   [ -z "$archs" ] || arguments+=(-DTENFOLD_CUDA_ARCHS="$archs")
-  # Another compiler than last time: CMake cannot change it in a folder that is configured.
-  local compiler cached
-  compiler=$(choose_compiler)
-  cached=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
-  [ "${cached##*/}" = "${compiler##*/}" ] || arguments+=(--fresh)
-  arguments+=(-DCMAKE_CXX_COMPILER="$compiler")
-  advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
-  (cd "$root" && "$root/.venv/bin/cmake" --preset "$preset" -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" "${arguments[@]}")
+  arguments+=(-DCMAKE_CXX_COMPILER="$(choose_compiler)")
+  run_cmake "${arguments[@]}"
 }
 
 configure_kernels() {
   local cuda headers
   cuda=$(toolkit)
   headers=$cuda/include
-  [ -n "$cuda" ] || headers=$("$root/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/nvidia/cu13/include
-  advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
-  (cd "$root" && "$root/.venv/bin/cmake" --preset kernels -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" -DTENFOLD_CUDA_HEADERS="$headers" \
-    -DCMAKE_CXX_COMPILER="$(choose_compiler)")
+  [ -n "$cuda" ] || headers=$("$root/.venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/nvidia/cu13/include
+  run_cmake -DTENFOLD_CUDA_HEADERS="$headers" -DCMAKE_CXX_COMPILER="$(choose_compiler)"
 }
+
+# run_cmake SETTING...: configures $preset; from nothing where CMake cannot go on: another compiler, a build folder that was
+# copied with its tree, a call that was interrupted.
+run_cmake() {
+  local unfinished=$build/.configuring compiler settings=("$@")
+  compiler=$(cached_setting CMAKE_CXX_COMPILER)
+  if [ -e "$unfinished" ] || [ "$(cached_setting CMAKE_HOME_DIRECTORY)" != "$root" ] ||
+    [ "${compiler##*/}" != "$(sed 's|.*/||' <<<"${settings[-1]#*=}")" ]; then settings+=(--fresh); fi
+  advise "read the log; a broken build folder is mended by: rm -rf ${build#"$root"/}"
+  mkdir -p "$build"
+  touch "$unfinished"
+  (cd "$root" && "$root/.venv/bin/cmake" --preset "$preset" -DCMAKE_MAKE_PROGRAM="$root/.venv/bin/ninja" "${settings[@]}")
+  rm "$unfinished"
+}
+cached_setting() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null || true; }
 
 build_environment() {
   export CCACHE_DIR=$TENFOLD_CACHE/ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
@@ -346,7 +223,7 @@ lessons_named() {
   for word in "$@"; do
     found=()
     for folder in "$root"/lessons/*/; do
-      folder=$(basename "$folder")
+      folder=${folder%/} folder=${folder##*/}
       case "$folder" in
         "$word" | "${word}_"*) found=("$folder"); break ;;
         *"$word"*) found+=("$folder") ;;
@@ -371,17 +248,21 @@ TEXT
 }
 
 # The exercises that are kernels, without LibTorch, nvcc and data: in a build folder of their own, in minutes.
+# set_up_kernels [TARGET...]
 set_up_kernels() {
-  preset=kernels build=$root/build/kernels targets=(tenfold-driver tenfold_exercise_main tenfold_microscope)
+  preset=kernels build=$root/build/kernels
+  targets=("${@:-tenfold-driver}")
+  [ $# -gt 0 ] || targets+=(tenfold_exercise_main tenfold_microscope)
   local pins
+  begin_set_up kernels "${targets[@]}" && return
   pins=$(kernel_requirements; python3 --version)
-  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_kernel_packages-*
-  once 1/4 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
-  once 2/4 "Python packages (CMake, Ninja, CUDA's headers)" install_kernel_packages "$pins"
-  build_environment
+  once 1/4 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"
+  find_environment
+  made_in=$environment.made once 2/4 "Python packages (CMake, Ninja, CUDA's headers)" install_kernel_packages "$pins"
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure_kernels"-*
-  once 3/4 "configure (kernels)" configure_kernels "$pins${CXX:-$(installed_clangs)}$(command -v mold || true)"
+  once 3/4 "configure (kernels)" configure_kernels "$root $pins${CXX:-$(installed_clangs)}$(command -v mold || true)"
   step 4/4 "build (${targets[*]})" build_targets 2
+  end_set_up
 }
 
 # Whether one of these words means a lesson that launches no kernels, whose exercise then needs LibTorch.
@@ -393,8 +274,65 @@ needs_libtorch() {
   return 1
 }
 
+# What the last complete set-up saw, as far as it can be seen without starting a program: everything that decides what a step
+# does. Sets $seen and $seen_file.
+what_is_seen() {
+  local path name
+  seen="$preset $* $root $TENFOLD_CACHE ${CXX:-} ${Torch_DIR:-} ${CUDA_HOME:-} ${TENFOLD_TOOLKIT:-} ${TENFOLD_CUDA_ARCHS:-} $PATH"
+  for path in /dev/nvidiactl "${CUDA_HOME:-/none}/bin/nvcc" /usr/local/cuda-13/bin/nvcc /usr/local/cuda/bin/nvcc; do
+    [ ! -e "$path" ] || seen+=" $path"
+  done
+  for name in "${clang_versions[@]/#/clang++-}" clang++ mold ccache; do
+    ! command -v "$name" >/dev/null || seen+=" $name"
+  done
+  name="$preset-$*"
+  seen_file=$stamps/all-${name//[^A-Za-z0-9_-]/.}
+  (( ${#name} < 200 )) || seen_file=""
+}
+
+# begin_set_up WHAT...: takes the checkout's lock. Where nothing has changed since a set-up of WHAT was complete, asks Ninja
+# for the targets, and is true: nothing is left to do.
+begin_set_up() {
+  unset PYTHONPATH PYTHONHOME  # the environment's own packages, and no others
+  lock_checkout
+  build_environment
+  what_is_seen "$@"
+  if nothing_has_changed; then
+    step build "${targets[*]}" build_targets 2
+    unlock_checkout
+    return
+  fi
+  check_machine
+  return 1
+}
+
+nothing_has_changed() {
+  local file last
+  [ -n "$seen_file" ] && IFS= read -r last 2>/dev/null <"$seen_file" && [ "$last" = "$seen" ] || return 1
+  [ -x "$root/.venv/bin/ninja" ] && [ -e "$build/build.ninja" ] && [ ! -e "$build/.configuring" ] && [ -z "$(unfinished_parts)" ] || return 1
+  for file in requirements.txt common/tools/{setup,steps,system_packages}.sh common/tools/requirements-{nvcc,kernels,test}.txt \
+              common/data/{fetch.py,openclipart.cpp,pictures.cpp,shard_writer.cpp}; do
+    [ "$seen_file" -nt "$root/$file" ] || return 1
+  done
+}
+
+end_set_up() {
+  [ -z "$seen_file" ] || printf '%s\n' "$seen" >"$seen_file"
+  unlock_checkout
+}
+
+# What an earlier set-up has made and somebody has taken away since.
+unfinished_parts() {
+  local shard
+  [ "$preset" != kernels ] && [ -n "$data" ] || return 0
+  [ -e "$TENFOLD_CACHE/data/.complete" ] || echo data
+  [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] && [ -n "$pictures" ] || return 0
+  for shard in png jpeg256 raw64; do [ -e "$TENFOLD_CACHE/data/shards/openclipart-$shard-train.shard" ] || echo "$shard"; done
+}
+
 # set_up WHAT...: everything that WHAT needs, and no more: driver, core, lessons, bench, tests, or the targets of some
-# lessons or kernels' pages. Fast when nothing has to be done.
+# lessons or kernels' pages. Fast when nothing has to be done. $chosen_targets, where it is set, is called when the build
+# folder is configured, and sets what to build instead.
 set_up() {
   local tools="" data=yes pictures=yes
   case "$1" in
@@ -409,15 +347,17 @@ set_up() {
       pictures=$(for name in "$@"; do grep -ls 'DATA openclipart' "$root/lessons/$name/CMakeLists.txt" || true; done)
       ;;
   esac
+  if [ -z "${chosen_targets:-}" ]; then begin_set_up "$@" && return; else begin_set_up "$@" "$RANDOM" || true; fi
   local pins
   pins=$(python_requirements; python3 --version; echo "${Torch_DIR:-}"; toolkit)
-  [ -e "$root/.venv/bin/python" ] || rm -f "$stamps"/install_python_packages-* "$stamps"/install_test_tools-*
-  once 1/6 "system libraries" install_system_libraries "${system_packages[*]} ${clang_versions[*]} mold"
-  once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
+  once 1/6 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"
+  find_environment
+  made_in=$environment.made once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
-  [ -z "$tools" ] || once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright)" install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  [ -z "$tools" ] || made_in=$environment.made once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright)" \
+    install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
   [ -z "$tools" ] || want_test_browser
-  [ -n "$(toolkit)" ] || once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
+  [ -n "$(toolkit)" ] || made_in=$environment.made once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   if [ -n "$data" ]; then
     [ -e "$TENFOLD_CACHE/data/.complete" ] || rm -f "$stamps"/fetch_data-*
     once 4/6 "data (Fashion-MNIST, Shakespeare, GPT-2 vocabulary; 37 MB)" fetch_data "$(cat "$root/common/data/fetch.py")"
@@ -427,13 +367,14 @@ set_up() {
     [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ] || rm -f "$stamps"/fetch_openclipart-*
     [ -n "${TENFOLD_OFFLINE:-}" ] || once 4/6 "images (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
   fi
-  build_environment
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
-  once 5/6 "configure ($preset)" configure "$pins$(cuda_archs)${CXX:-$(installed_clangs)}$(command -v mold || true)" "$preset"
+  once 5/6 "configure ($preset)" configure "$root $pins$(cuda_archs)${CXX:-$(installed_clangs)}$(command -v mold || true)" "$preset"
+  [ -z "${chosen_targets:-}" ] || "$chosen_targets"
   # Ninja knows whether there is something to do, but only looks for new files when it builds. A repeated call stays silent.
-  step 6/6 "build (${targets[*]})" build_targets 2
+  step 6/6 "build (${targets[*]:0:4}${targets[4]:+ ...})" build_targets 2
   if [ -n "$pictures" ] && [ -e "$TENFOLD_CACHE/data/openclipart/SHA256SUMS" ]; then
     for shard in png jpeg256 raw64; do [ -e "$TENFOLD_CACHE/data/shards/openclipart-$shard-train.shard" ] || rm -f "$stamps"/pack_pictures-*; done
     once data "images into shards" pack_pictures "$(cat "$root"/common/data/{openclipart,pictures,shard_writer}.cpp)"
   fi
+  end_set_up
 }

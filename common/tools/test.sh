@@ -5,19 +5,34 @@ test_usage() {
 usage: ./tenfold test [--all] [CTEST FLAGS...]
 Sets up, builds and runs the tests. Labels: unit, lesson, dist, gpu, bench, slow.
   --all   also what takes long (label slow), and a build of some of it with g++
+With flags that choose tests (-R, -L, -E, -LE, -I) only what these tests need is built.
 Examples: ./tenfold test -L unit      ./tenfold test -R smoke.30
 TEXT
 }
 
+# The targets of the tests that $flags choose, for set_up.
+choose_test_targets() {
+  mapfile -t targets < <("$root/.venv/bin/python" -I "$root/common/tools/test_targets.py" "$build" "$root/.venv/bin/ctest" \
+    "$root/.venv/bin/ninja" "${flags[@]}")
+  [ -n "${targets[*]}" ] || refuse "test: ${chosen[*]} chooses no test" "./tenfold test -N lists them"
+}
+
+# To list tests, none is built.
+choose_no_targets() { targets=(tenfold-driver); }
+
 run_tests() {
-  local flags=() all=""
+  local flags=() all="" chosen=() argument chosen_targets=""
   for argument in "$@"; do
     case "$argument" in
-      --all) all=1 ;;
+      --all) all=1; continue ;;
       -h | --help) test_usage; return 0 ;;
-      *) flags+=("$argument") ;;
+      -N | --show-only*) chosen_targets=choose_no_targets ;;
+      -R | -L | -E | -LE | -I | --tests-regex* | --label-regex* | --exclude-regex* | --label-exclude* | -[RL]?*)
+        [ -n "$chosen_targets" ] || chosen_targets=choose_test_targets ;;
     esac
+    flags+=("$argument")
   done
+  chosen=(${flags[@]+"${flags[@]}"})
   [ -n "$all" ] || flags+=(-LE slow)
   set_up tests
   # Two at a time: what compares times or memory of processes asks for the machine alone.

@@ -8,20 +8,8 @@ python=$source/.venv/bin/python
 work=$(mktemp -d)
 cleanup() { umount "$work/small" 2>/dev/null; rm -rf "$work"; }
 trap cleanup EXIT
-failed=0
-
-# expect NAME STATUS TEXT: checks the last call's exit status and output.
-expect() {
-  if [ "$status" != "$2" ] || ! grep -q -- "$3" <<<"$output"; then
-    echo "FAIL: $1: expected exit $2 and '$3', got exit $status and:"
-    printf '%s\n' "$output" | tail -n 8
-    failed=1
-  else
-    echo "ok: $1"
-  fi
-}
+. "$source/tests/setup/expect.sh"
 fetch() { output=$(TENFOLD_OFFLINE=1 "$python" "$source/common/data/fetch.py" "$1" 2>&1); status=$?; }
-check() { if ! eval "$2"; then echo "FAIL: $1"; failed=1; else echo "ok: $1"; fi; }
 
 # No network and nothing cached: the step is named, and so is the remedy.
 mkdir "$work/tree"

@@ -12,6 +12,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -21,14 +25,18 @@ namespace {
 // A signal handler can reach nothing but globals.
 volatile std::sig_atomic_t signals_received = 0;
 volatile std::sig_atomic_t child_group = 0;
+volatile std::sig_atomic_t stop_received = 0;
 
 extern "C" void pass_on(int signal) {
   const int count = signals_received + 1;
   signals_received = count;
   const int saved = errno;
-  if (child_group > 0) kill(-static_cast<pid_t>(child_group), count == 1 ? signal : count == 2 ? SIGTERM : SIGKILL);
+  const int first = signal == SIGHUP ? SIGINT : signal;  // a terminal that is gone is no reason to lose what is done
+  if (child_group > 0) kill(-static_cast<pid_t>(child_group), count == 1 ? first : count == 2 ? SIGTERM : SIGKILL);
   errno = saved;
 }
+
+extern "C" void ask_to_stop(int) { stop_received = 1; }
 
 struct Pipe {
   int read = -1, write = -1;
@@ -48,21 +56,68 @@ struct Pipe {
   }
 };
 
-/// While alive, SIGINT and SIGTERM are passed on instead of ending us.
+struct sigaction handled_by(void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  return action;
+}
+
+/// While alive, SIGINT, SIGTERM and SIGHUP are passed on instead of ending us, and Ctrl-Z waits until the child is
+/// stopped. What whoever started us had ignored (nohup; a shell without job control) stays ignored.
 struct PassSignals {
-  struct sigaction old_int{}, old_term{};
+  std::array<int, 4> signals{SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+  std::array<struct sigaction, 4> old{};
   PassSignals() {
-    struct sigaction action{};
-    action.sa_handler = pass_on;
-    sigaction(SIGINT, &action, &old_int);
-    sigaction(SIGTERM, &action, &old_term);
+    for (size_t i = 0; i < signals.size(); ++i) {
+      const struct sigaction action = handled_by(signals[i] == SIGTSTP ? ask_to_stop : pass_on);
+      sigaction(signals[i], &action, &old[i]);
+      const bool optional = signals[i] == SIGHUP || signals[i] == SIGTSTP;
+      if (optional && old[i].sa_handler == SIG_IGN) sigaction(signals[i], &old[i], nullptr);
+    }
   }
   ~PassSignals() {
     child_group = 0;
-    sigaction(SIGINT, &old_int, nullptr);
-    sigaction(SIGTERM, &old_term, nullptr);
+    for (size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &old[i], nullptr);
   }
 };
+
+/// The process and all below it, parents first: a launcher's ranks have process groups of their own.
+std::vector<pid_t> family_of(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string stat;
+    std::getline(file, stat);
+    // "PID (NAME) STATE PARENT ...", where the name may hold anything.
+    const size_t end = stat.rfind(')');
+    std::istringstream rest(end == std::string::npos ? "" : stat.substr(end + 1));
+    std::string state;
+    pid_t parent = 0;
+    if (rest >> state >> parent) children.emplace(parent, std::stoi(name));
+  }
+  std::vector<pid_t> family{root};
+  for (size_t i = 0; i < family.size(); ++i) {
+    const auto [first, last] = children.equal_range(family[i]);
+    for (auto child = first; child != last; ++child) family.push_back(child->second);
+  }
+  return family;
+}
+
+/// Stops the child's family, then us, as Ctrl-Z would have; continues the family when we are continued.
+void stop_with(pid_t child) {
+  stop_received = 0;
+  const std::vector<pid_t> family = family_of(child);
+  for (const pid_t process : family) kill(process, SIGSTOP);
+  struct sigaction handled{};
+  const struct sigaction usual = handled_by(SIG_DFL);
+  sigaction(SIGTSTP, &usual, &handled);
+  raise(SIGTSTP);  // returns when we are continued; at once where nobody could continue us
+  sigaction(SIGTSTP, &handled, nullptr);
+  for (const pid_t process : family) kill(process, SIGCONT);
+}
 
 pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
   // Everything that allocates happens before fork().
@@ -90,8 +145,7 @@ pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
   dup2(nothing, STDIN_FILENO);
   dup2(out.write, STDOUT_FILENO);
   dup2(err.write, STDERR_FILENO);
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_DFL);
   execvpe(arguments[0], arguments.data(), environment.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(failure.write, &error, sizeof(error));
@@ -144,7 +198,7 @@ End run_child(const Command& command, const Listener& listener) {
   bool out_open = true, err_open = true;
   int status = 0;
   bool ended = false, timed_out = false;
-  const auto begin = std::chrono::steady_clock::now();
+  auto begin = std::chrono::steady_clock::now();
   while (out_open || err_open) {
     std::array<pollfd, 3> wait = {
         {{out_open ? out.read : -1, POLLIN, 0}, {err_open ? err.read : -1, POLLIN, 0}, {fifo, POLLIN, 0}}};
@@ -155,8 +209,13 @@ End run_child(const Command& command, const Listener& listener) {
     split_lines(errors, own_line);
     if (wait[2].revents & POLLIN) drain(fifo, fifo_errors);
     split_lines(fifo_errors, listener.line);
+    if (stop_received && !ended) {
+      const auto stopped = std::chrono::steady_clock::now();
+      stop_with(child);
+      begin += std::chrono::steady_clock::now() - stopped;
+    }
     listener.tick();
-    const bool late = command.limit_s > 0 && seconds_since(begin) > command.limit_s;
+    const bool late = (command.limit_s > 0 && seconds_since(begin) > command.limit_s) || listener.give_up();
     if (late && !ended && !timed_out) {
       timed_out = true;
       kill(-child, SIGKILL);

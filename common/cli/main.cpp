@@ -1,5 +1,8 @@
 // tenfold: the driver behind ./tenfold. One command, then its flags; bad input is one line and exit code 2.
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -324,7 +327,14 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
+/// Whether whoever read our standard output has left, as `head` does.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough must not cost what is being measured
   int code = 0;
   try {
     code = run(argc, argv);
@@ -335,7 +345,8 @@ int main(int argc, char** argv) {
   }
   // A table that went to a full disk is no table.
   std::cout.flush();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout) {
+  const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout;
+  if (!written && !reader_is_gone()) {
     std::fprintf(stderr, "tenfold: standard output cannot be written (is the disk full?)\n");
     return tenfold::cli::kBadUsage;
   }

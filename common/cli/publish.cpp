@@ -1,7 +1,10 @@
 // publish: results and benchmark reports that anyone can trace to committed code, copied to results/. All of them or
 // none.
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +17,7 @@
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"
+#include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 
 namespace tenfold::cli {
@@ -118,29 +122,47 @@ void warn_of_few_rounds(const Result& result) {
   }
 }
 
+void put_in_place(const fs::path& folder, const fs::path& target) {
+  fs::create_directories(target.parent_path());
+  fs::rename(folder, target);
+}
+
+/// Two folders change places in one step; false where the file system has no such step.
+bool exchange(const fs::path& a, const fs::path& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
 /// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
 void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files,
                         const char* kind) {
-  // A whole new folder beside the old one, then two renames: a reader never sees half of either.
+  // A whole new folder, which takes the old one's place in one step: whoever reads sees the one or the other, and whoever
+  // is killed leaves the one or the other. It is made outside of results/, where nothing reads half of it.
   const fs::path target = source_folder() / "results" / from.machine;
-  const fs::path next = target.string() + ".next", previous = target.string() + ".previous";
-  fs::remove_all(next);
-  fs::remove_all(previous);
+  const fs::path aside = source_folder() / "results.next", next = aside / from.machine;
+  const fs::path previous = next.string() + ".previous";
+  if (!fs::exists(target) && fs::exists(previous)) put_in_place(previous, target);  // killed between two renames
+  fs::remove_all(aside);
   try {
-    if (fs::exists(target))
+    if (fs::exists(target)) {
+      fs::create_directories(aside);
       fs::copy(target, next, fs::copy_options::recursive);  // what was not measured this time stays
+    }
     for (const auto& [name, text] : files) {
       fs::create_directories((next / name).parent_path());
       write_atomically(next / name, text);
     }
+    if (!fs::exists(target)) {
+      put_in_place(next, target);
+    } else if (!exchange(next, target)) {  // a file system that cannot
+      fs::rename(target, previous);
+      fs::rename(next, target);
+    }
   } catch (...) {
     std::error_code ignored;
-    fs::remove_all(next, ignored);
+    if (fs::exists(target)) fs::remove_all(aside, ignored);
     throw;
   }
-  if (fs::exists(target)) fs::rename(target, previous);
-  fs::rename(next, target);
-  fs::remove_all(previous);
+  fs::remove_all(aside);
   std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit "
             << from.commit.substr(0, 10) << " copied to " << shown(target)
             << "; rewrite the tables with: tenfold report --write\n";
@@ -153,6 +175,7 @@ int publish(const std::string& out_option, const std::string& preset, bool sweep
   const std::string how = sweeps ? "./tenfold run LESSON --sweep SETTING=A,B,C" : "tenfold tour";
   if (!fs::is_directory(out))
     throw UsageError(shown(out) + ": there are no " + (sweeps ? "sweeps" : "results") + " yet; measure with: " + how);
+  tidy_results(out);
   std::vector<std::pair<fs::path, Result>> results;
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json")
@@ -165,6 +188,9 @@ int publish(const std::string& out_option, const std::string& preset, bool sweep
     std::string problem = objection_to_place(result, path.filename().string(), sweeps);
     if (problem.empty()) problem = objection(result, first, source_folder() / "lessons" / result.lesson);
     if (problem.empty()) problem = objection_to_preset(result, preset);
+    if (problem.empty() && fs::exists(earlier_of(path)))
+      problem = "is of a run that was stopped, and " + earlier_of(path).filename().string() +
+                " is what was measured before it; measure again, or give that file this name";
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
   }
 

@@ -11,8 +11,10 @@
 #include "common/result/code_hash.h"
 
 #include "common/base/files.h"
+#include "common/base/launchers.h"
 #include "common/base/process.h"
 #include "common/cli/commands.h"
+#include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
 
@@ -125,6 +127,9 @@ int run_lessons(const RunOptions& options) {
   const std::string sweep = value_of(options.flags, "--sweep", "");
   const fs::path out = sweep.empty() ? out_folder(options.out) : out_folder(options.out) / kSweepsFolder;
   if (!own_file) require_writable_folder(out);
+  const bool writes = !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure
+  if (writes) tidy_results(out);
+  const FolderLock in_use(out, FolderLock::shared);
 
   std::vector<int> codes;
   Display display;
@@ -139,8 +144,11 @@ int run_lessons(const RunOptions& options) {
     start.from = static_cast<double>(i) / static_cast<double>(chosen.size());
     start.to = static_cast<double>(i + 1) / static_cast<double>(chosen.size());
     start.label = chosen[i]->name + ": ";
+    if (writes) set_aside(file, /*keep=*/true);
     const LessonEnd end = run_lesson(*chosen[i], start, display);
+    const std::string left = !writes ? "" : settle(file, /*stopped=*/end.code != 0 && end.code != 1);
     display.clear();
+    if (!left.empty()) display.say(left);
     if (!end.problem.empty() && end.code != kBadUsage) display.say("tenfold: " + chosen[i]->name + ": " + end.problem);
     const bool nothing_to_build = value_of(options.flags, "--preset", "") == "build" && chosen[i]->cases.empty();
     if (end.code == kNothingRan)

@@ -1,6 +1,10 @@
 #include "common/cli/run_lesson.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +22,9 @@
 #include "common/base/text.h"
 
 #include "common/base/files.h"
+#include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 
 namespace tenfold::cli {
@@ -26,14 +32,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that is gone when the run is over.
+/// A folder that is gone when the run is over; locked while it lives, so that what a killed driver left is known.
 struct TemporaryFolder {
   fs::path path;
   TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tenfold.XXXXXX").string();
+    remove_left_folders();
+    std::string pattern = (fs::temp_directory_path() / (kTemporaryName + "XXXXXX")).string();
     if (!mkdtemp(pattern.data()))
       throw UsageError(pattern + " cannot be made: " + std::strerror(errno) + "; set TMPDIR to a folder with space");
     path = pattern;
+    lock.emplace(path, FolderLock::shared);
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -41,12 +49,40 @@ struct TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  std::optional<FolderLock> lock;
 };
+
+/// Throws UsageError unless the ranks of this machine can reach each other.
+void require_loopback(const Lesson& lesson, int ranks) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  const timeval limit{.tv_sec = 5, .tv_usec = 0};
+  const bool reached = listener >= 0 && caller >= 0 && bind(listener, raw, length) == 0 && listen(listener, 1) == 0 &&
+                       getsockname(listener, raw, &length) == 0 &&
+                       setsockopt(caller, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+                       connect(caller, raw, length) == 0;
+  const int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+  for (const int opened : {listener, caller}) {
+    if (opened >= 0) close(opened);
+  }
+  if (!reached) {
+    throw UsageError(lesson.name + " runs on " + std::to_string(ranks) +
+                     " ranks, which talk over the loopback interface, and 127.0.0.1 cannot be reached: " +
+                     std::strerror(error) + "; bring it up with: ip link set lo up");
+  }
+}
 
 // torchrun reports 1 whatever a rank returned, so each rank leaves its own code. "Nothing can run here" is no failure
 // to the launcher. Ranks write to a pipe of ours; what torchrun itself says stays apart from it.
 constexpr const char* kRankScript =
-    "exec 2>\"$TENFOLD_RANKS/errors\"; \"$@\"; code=$?; echo $code >\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
+    "exec 2>\"$TENFOLD_RANKS/errors\"; : >\"$TENFOLD_RANKS/started.$RANK\"; \"$@\"; code=$?; echo $code >\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
     "exit 0; exit $code";
 
 Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::string>& program,
@@ -56,6 +92,7 @@ Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::s
     throw UsageError(lesson.name + " runs on " + std::to_string(ranks) + " ranks and " + launcher.string() +
                      " is missing; set up with: ./tenfold setup");
   }
+  require_loopback(lesson, ranks);
   if (mkfifo((folder / "errors").c_str(), 0600) != 0)
     throw UsageError((folder / "errors").string() + " cannot be made: " + std::strerror(errno));
   Command command;
@@ -68,6 +105,8 @@ Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::s
                        "c10d",
                        "--rdzv-endpoint",
                        "127.0.0.1:0",
+                       "--local-addr",  // or the ranks look for each other at the host's own name, which may mean nothing
+                       "127.0.0.1",
                        "--log-dir",
                        (folder / "log").string(),
                        "--no-python",
@@ -95,6 +134,23 @@ std::optional<int> code_of_ranks(const fs::path& folder) {
     if (std::ifstream(entry.path()) >> code && (!worst || weight(code) > weight(*worst))) worst = code;
   }
   return worst;
+}
+
+/// Whether any rank was started.
+bool any_started(const fs::path& folder) {
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("started.");
+  });
+}
+
+/// What a launcher that failed said last: of Python's traceback the exception.
+std::string last_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    if (!trimmed(line).empty()) last = one_line(line);
+  }
+  return last;
 }
 
 /// "@progress 0.43 case R2: time pass" becomes {0.43, "case R2: time pass"}.
@@ -149,12 +205,7 @@ std::string meaning_of(int code) {
 
 namespace {
 
-/// Within torchrun, srun or mpirun: this process is a rank already.
-bool launched() {
-  const bool step = std::getenv("SLURM_PROCID") != nullptr && std::getenv("SLURM_STEP_ID") != nullptr;
-  return step || std::getenv("RANK") != nullptr || std::getenv("OMPI_COMM_WORLD_RANK") != nullptr ||
-         std::getenv("PMI_RANK") != nullptr;
-}
+constexpr double kStartLimit_s = 180;  // for torchrun to start the ranks: Python's imports, from a slow disk
 
 LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonStart& start, std::FILE* table,
                     Display& display) {
@@ -188,6 +239,12 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
   if (launch) {
     // The ranks' lines come through the FIFO; torchrun's own are kept in case it fails by itself.
     listener.launcher_line = [&](const std::string& line) { launcher_said += line + "\n"; };
+    // Seconds in which we ran ourselves: a machine that was asleep, or Ctrl-Z, is no fault of the launcher's.
+    listener.give_up = [&, waited = 0.0, last = std::chrono::steady_clock::now()]() mutable {
+      waited += std::min(1.0, seconds_since(last));
+      last = std::chrono::steady_clock::now();
+      return waited > kStartLimit_s && !any_started(folder.path);
+    };
   }
 
   display.update(start.from, start.label + "starting");
@@ -202,9 +259,10 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
       result.code = *code;
     } else if (!asked_to_stop()) {
       result.code = 1;
-      result.problem =
-          "torchrun did not start the ranks: " +
-          one_line(launcher_said.substr(launcher_said.size() - std::min<size_t>(launcher_said.size(), 300)));
+      const std::string why = last_line(launcher_said);
+      result.problem = "torchrun did not start the ranks" +
+                       (end.timed_out ? " within " + human_seconds(kStartLimit_s) : "") +
+                       (why.empty() ? "" : ": " + why);
     }
   }
   if (asked_to_stop()) result.code = kInterrupted;

@@ -12,8 +12,10 @@
 #include "common/pages/table.h"
 
 #include "common/base/files.h"
+#include "common/base/launchers.h"
 #include "common/base/process.h"
 #include "common/cli/commands.h"
+#include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
 
@@ -133,9 +135,12 @@ int tour(const TourOptions& options) {
   if (path.empty())
     throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
                      "; build with: ./tenfold setup");
+  launched();  // an environment that contradicts itself is refused before anything is moved
   const fs::path out = out_folder(options.out);
   require_writable_folder(out);
   fs::create_directories(out);
+  tidy_results(out);
+  const FolderLock in_use(out, FolderLock::shared);
 
   Display display;
   probe_first(display);
@@ -154,9 +159,7 @@ int tour(const TourOptions& options) {
     Done done;
     done.lesson = lesson, done.file = out / (lesson->name + ".json");
     // What an earlier run left is not today's: a lesson that crashes must not show yesterday's numbers.
-    const fs::path earlier = done.file.string() + ".earlier";
-    std::error_code ignored;
-    fs::rename(done.file, earlier, ignored);
+    set_aside(done.file, /*keep=*/false);
     LessonStart start;
     start.flags = options.flags;
     start.flags["--json"] = {done.file.string()};
@@ -171,16 +174,17 @@ int tour(const TourOptions& options) {
     }
     before += weight_of(*lesson);
     std::string outcome = done.end.code == 0 ? "done" : short_reason(done);
-    if (fs::exists(done.file)) {
-      fs::remove(earlier, ignored);
+    const bool measured = fs::exists(done.file);
+    const std::string left = settle(done.file, /*stopped=*/done.end.code != 0 && done.end.code != 1);
+    if (!left.empty()) display.say(lesson->name + ": " + left);
+    if (measured) {
       try {
         results.push_back(read_result(done.file));
       } catch (const FileError& error) {
         failed = true, outcome = one_line(error.what());
         not_run.emplace_back(lesson->name, outcome);
       }
-    } else {
-      fs::rename(earlier, done.file, ignored);  // nothing new: the earlier file stays, but not in this table
+    } else {  // the earlier file stays, but not in this table
       not_run.emplace_back(lesson->name, outcome == "done" ? "wrote no result" : outcome);
     }
     failed = failed || (done.end.code != 0 && done.end.code != kNothingRan && done.end.code != kInterrupted);

@@ -169,23 +169,19 @@ std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, i
     names.push_back(name);
     return options.cases.empty() || std::find(options.cases.begin(), options.cases.end(), name) != options.cases.end();
   };
-  // Surveys first: one may look at what a program does when it has just begun.
-  for (const Survey& survey : lesson.surveys) {
-    if (wanted(survey.name) && ranks == 1)
-      chosen.push_back({.name = survey.name, .survey = &survey, .set = options.set});
-  }
-  for (const Case& one : lesson.cases) {
-    if (!wanted(one.name)) continue;
-    if (ranks_of(one) == ranks) {
-      chosen.push_back({.name = one.name, .compared = &one, .set = options.set});
+  const auto choose = [&](int needed, Chosen part) {
+    if (!wanted(part.name)) return;
+    part.set = options.set;
+    if (needed == ranks) {
+      chosen.push_back(std::move(part));
     } else {
-      others.push_back(one.name);
+      others.push_back(part.name);
     }
-  }
-  for (const Training& training : lesson.trainings) {
-    if (wanted(training.name) && ranks == 1)
-      chosen.push_back({.name = training.name, .training = &training, .set = options.set});
-  }
+  };
+  // Surveys first: one may look at what a program does when it has just begun.
+  for (const Survey& survey : lesson.surveys) choose(1, {.name = survey.name, .survey = &survey});
+  for (const Case& one : lesson.cases) choose(ranks_of(one), {.name = one.name, .compared = &one});
+  for (const Training& training : lesson.trainings) choose(1, {.name = training.name, .training = &training});
   for (const auto& name : options.cases) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw UsageError("--case " + name + ": no such case; this lesson has: " + joined(names));

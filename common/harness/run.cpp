@@ -133,9 +133,11 @@ int exit_code(const Result& result) {
   return !well ? 1 : anything ? 0 : 77;
 }
 
-Ranks ranks_or_usage_error() {
+/// What the environment says of ranks, and how many seconds they wait for each other.
+std::pair<Ranks, std::chrono::seconds> ranks_or_usage_error() {
+  constexpr int64_t kDay = 24 * 60 * 60;
   try {
-    return ranks_from_environment();
+    return {ranks_from_environment(), std::chrono::seconds(number_of_environment("TENFOLD_TIMEOUT_S", {1, kDay}, 60))};
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
@@ -153,16 +155,17 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   }
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
-  const Ranks ranks = ranks_or_usage_error();
+  const auto [ranks, timeout] = ranks_or_usage_error();
   std::vector<std::string> others;
   const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
   if (cases.empty() || (!options.cases.empty() && !others.empty())) {
-    throw UsageError(name + " was started with " + std::to_string(ranks.world_size) + " rank(s), and no case" +
-                     (others.empty() ? "" : ": " + joined(others)) + " runs with so many; ./tenfold run " + name +
-                     " starts as many as each needs");
+    throw UsageError(name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
+                     (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") +
+                     (others.empty() ? ", and nothing runs with so many"
+                                     : ", and these need another number: " + joined(others)) +
+                     "; ./tenfold run " + name + ", outside of a launcher, starts as many as each needs");
   }
-  World world = connect(
-      ranks, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
+  World world = connect(ranks, timeout);
   catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag
   DeviceChoice choice;
   try {

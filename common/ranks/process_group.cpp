@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -16,39 +15,6 @@ namespace tenfold {
 namespace {
 
 const char* env(const char* name) { return std::getenv(name); }
-
-int number(const Variable& variable, const char* name) {
-  const char* text = variable(name);
-  char* end = nullptr;
-  const long value = text == nullptr ? -1 : std::strtol(text, &end, 10);
-  if (text == nullptr || end == text || *end != '\0' || value < 0) {
-    throw std::invalid_argument(std::string(name) + " is " +
-                                (text == nullptr ? "not set" : "'" + std::string(text) + "'") +
-                                ", expected a number; start the ranks with torchrun, srun or mpirun");
-  }
-  return static_cast<int>(value);
-}
-
-// Slurm's "4(x2),3" for one node: 4, 4 and 3. 0 when the text says nothing of it.
-int tasks_on_node(const std::string& text, int node) {
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const size_t times = part.find("(x");
-    node -= times == std::string::npos ? 1 : std::atoi(part.c_str() + times + 2);
-    if (node < 0) return std::atoi(part.c_str());
-  }
-  return 0;
-}
-
-// A launcher that does not say how many ranks are here: as if all were.
-int ranks_here(int told, int world_size) { return told > 0 ? std::min(told, world_size) : world_size; }
-
-int slurm_ranks_here(const Variable& variable) {
-  const auto of = [&](const char* name) { return variable(name) == nullptr ? 0 : std::atoi(variable(name)); };
-  const char* step = variable("SLURM_STEP_TASKS_PER_NODE");
-  const int told = step == nullptr ? 0 : tasks_on_node(step, of("SLURM_NODEID"));
-  return told > 0 ? told : of("SLURM_NTASKS_PER_NODE");
-}
 
 double reduce(const World& world, double value, c10d::ReduceOp::RedOpType operation) {
   if (!world.group) return value;
@@ -67,38 +33,6 @@ c10::intrusive_ptr<c10d::ProcessGroup> group_of(const World& world, const c10::i
 }
 
 }  // namespace
-
-Ranks ranks_from_environment(const Variable& variable) {
-  Ranks ranks;
-  const auto read = [&](const std::string& launcher, const char* rank, const char* size, int here) {
-    ranks.launcher = launcher;
-    ranks.rank = number(variable, rank);
-    ranks.world_size = number(variable, size);
-    ranks.local_size = ranks_here(here, ranks.world_size);
-  };
-  const auto here = [&](const char* name) { return variable(name) == nullptr ? 0 : std::atoi(variable(name)); };
-  // mpirun may itself have been started by Slurm, so it is asked first.
-  if (variable("RANK") != nullptr || variable("WORLD_SIZE") != nullptr) {
-    read("torchrun", "RANK", "WORLD_SIZE", here("LOCAL_WORLD_SIZE"));
-  } else if (variable("OMPI_COMM_WORLD_RANK") != nullptr) {
-    read("openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", here("OMPI_COMM_WORLD_LOCAL_SIZE"));
-  } else if (variable("PMI_RANK") != nullptr && variable("MPI_LOCALNRANKS") != nullptr) {
-    read("mpich", "PMI_RANK", "PMI_SIZE", here("MPI_LOCALNRANKS"));
-  } else if (variable("SLURM_PROCID") != nullptr && variable("SLURM_STEP_ID") != nullptr) {
-    read("slurm", "SLURM_PROCID", "SLURM_NTASKS", slurm_ranks_here(variable));
-  }
-  if (ranks.world_size < 1 || ranks.rank >= ranks.world_size) {
-    throw std::invalid_argument("rank " + std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) +
-                                " (from " + ranks.launcher +
-                                ") makes no sense; start the ranks with torchrun, srun or mpirun");
-  }
-  if (ranks.world_size > 1) {
-    if (variable("MASTER_ADDR") == nullptr)
-      throw std::invalid_argument("MASTER_ADDR is not set: the ranks cannot find each other");
-    number(variable, "MASTER_PORT");
-  }
-  return ranks;
-}
 
 double World::sum(double value) const { return reduce(*this, value, c10d::ReduceOp::SUM); }
 double World::max(double value) const { return reduce(*this, value, c10d::ReduceOp::MAX); }
@@ -164,7 +98,7 @@ World connect(const Ranks& ranks, std::chrono::milliseconds timeout) {
   // enough.
   if (setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0) == 0) c10::initLogging();
   const std::string host = env("MASTER_ADDR");
-  const int port = number(env, "MASTER_PORT");
+  const int64_t port = number_of_environment("MASTER_PORT", {1, 65535}, 0);
   try {
     c10d::TCPStoreOptions options;
     options.port = static_cast<uint16_t>(port);
@@ -183,7 +117,7 @@ World connect(const Ranks& ranks, std::chrono::milliseconds timeout) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw std::runtime_error("rank " + std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) +
-                             " could not connect at " + host + ":" + std::to_string(port) + ": " +
+                             (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") + " could not connect at " + host + ":" + std::to_string(port) + ": " +
                              text.substr(0, text.find('\n')) +
                              "; start all ranks together, with torchrun, srun or mpirun");
   }

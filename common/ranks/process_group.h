@@ -1,5 +1,5 @@
 #pragma once
-// Starts the process group of a lesson's ranks from what torchrun, srun or mpirun put into the environment.
+// Connects the ranks that torchrun, srun or mpirun have started, and what they tell each other.
 
 #include <torch/torch.h>
 
@@ -7,31 +7,12 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
-#include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "common/base/launchers.h"
+
 namespace tenfold {
-
-struct Ranks {
-  int rank = 0, world_size = 1;
-  std::string launcher;  ///< "torchrun", "slurm", "openmpi", "mpich"; empty when started alone
-  int local_size = 1;    ///< ranks on this machine
-};
-
-/// Looks up a variable of the environment; null when it is not set.
-using Variable = std::function<const char*(const char* name)>;
-
-/// Reads what the launcher set of rank, world size and ranks on this machine:
-///   torchrun             RANK, WORLD_SIZE, LOCAL_WORLD_SIZE
-///   Open MPI's mpirun    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_SIZE
-///   MPICH's, Intel MPI's PMI_RANK, PMI_SIZE, MPI_LOCALNRANKS
-///   srun                 SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_TASKS_PER_NODE or SLURM_NTASKS_PER_NODE
-/// Throws std::invalid_argument when they contradict themselves or MASTER_ADDR and MASTER_PORT are missing.
-Ranks ranks_from_environment(const Variable& variable = [](const char* name) -> const char* {
-  return std::getenv(name);
-});
 
 /// The ranks of one run, connected. What they tell each other to stay in step goes over Gloo, also where the lesson's
 /// own collectives go over NCCL: it needs no memory on a GPU, and Gloo notices a lost rank.
@@ -61,7 +42,7 @@ struct World {
 };
 
 /// Connects all ranks over Gloo; waits at most `timeout` for them, as does each later collective. Throws
-/// std::runtime_error with one line saying which rank could not connect to what.
+/// std::runtime_error with one line saying which rank could not connect to what, and what made it a rank.
 World connect(const Ranks& ranks, std::chrono::milliseconds timeout);
 
 /// Gives the ranks NCCL for CUDA tensors. Every rank must call it, with its own GPU as the current device, before any

@@ -10,14 +10,18 @@
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "backward_watch.h"
 #include "gradient_buckets.h"
+#include "same_model.h"
 
 namespace tenfold {
 
@@ -30,29 +34,43 @@ namespace tenfold {
 ///   ddp.finish();     // waits; .grad() is now the mean over the ranks
 ///   optimizer.step();
 ///
-/// Every rank must use every parameter in every synchronised backward(). Buffers are broadcast once, not at each step.
-/// On CUDA, run backward() and finish() on one stream. Dense gradients only. The module must outlive this object.
+/// Every rank must use every parameter in every synchronised backward(), and what is trainable stays so: after freezing,
+/// thawing or adding parameters make a new one. Buffers are broadcast once, not at each step. On CUDA, run backward() and
+/// finish() on one stream. Dense gradients only. The module must outlive this object.
+///
+/// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient from
+/// each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync and
+/// average_in_buckets() after it.
 class DistributedDataParallel {
  public:
-  /// Throws std::invalid_argument (c10::ValueError) when the ranks' models differ, nothing is trainable, or the
-  /// parameters lie on several devices.
+  /// Throws std::invalid_argument (c10::ValueError), on every rank, when the ranks' models differ in a parameter or
+  /// buffer, or when on any rank nothing is trainable or the trainable parameters lie on several devices.
   DistributedDataParallel(const torch::nn::Module& module, c10::intrusive_ptr<c10d::ProcessGroup> group,
                           DdpOptions options = {})
-      : group_(std::move(group)), scale_(torch::scalar_tensor(1.0 / group_->getSize(), torch::kDouble)) {
-    std::vector<torch::Tensor> states = module.buffers();
+      : module_(module),
+        group_(std::move(group)),
+        scale_(torch::scalar_tensor(1.0 / group_->getSize(), torch::kDouble)) {
+    std::vector<torch::Tensor> states;
+    for (const torch::Tensor& buffer : module.buffers()) {
+      if (buffer.defined()) states.push_back(buffer);
+    }
     std::unordered_set<const void*> seen;  // a tied weight is one parameter, whatever its names
+    std::string objection;
     for (const auto& item : module.named_parameters()) {
       if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
       states.push_back(item.value());
       if (!item.value().requires_grad()) continue;
-      TORCH_CHECK_VALUE(parameters_.empty() || item.value().device() == parameters_[0].device(), "parameter ",
-                        item.key(), " is on ", item.value().device(), ", others on ", parameters_[0].device(),
-                        ": one device per rank");
+      if (!parameters_.empty() && item.value().device() != parameters_[0].device()) {
+        objection = c10::str("parameter ", item.key(), " is on ", item.value().device(), ", others on ",
+                             parameters_[0].device(), ": one device per rank");
+      }
+      trainable_.insert(item.value().unsafeGetTensorImpl());
       parameters_.push_back(item.value());
       names_.push_back(item.key());
     }
-    TORCH_CHECK_VALUE(!parameters_.empty(), "the module has no trainable parameters");
-    check_same_model();
+    if (parameters_.empty()) objection = "the module has no trainable parameters";
+    const std::vector<torch::Tensor>& any = parameters_.empty() ? states : parameters_;
+    require_same_model(module, objection, any.empty() ? torch::Device(torch::kCPU) : any[0].device(), *group_);
     broadcast_from_rank_0(states, *group_);
     assignment_ = assign_buckets(parameters_, options);
     allocate_buckets();
@@ -66,26 +84,36 @@ class DistributedDataParallel {
 
   /// Waits for the all-reduces that backward() has started and leaves the averaged gradients in .grad(). Call it after
   /// every synchronised backward(); under NoSync it does nothing. Throws c10::Error naming the parameters that got no
-  /// gradient; the other ranks, if they had theirs, then fail after the group's timeout.
+  /// gradient (the other ranks, if they had theirs, then fail after the group's timeout), or that were thawed or added
+  /// since construction.
   void finish() {
     if (!synchronise_) return;
     RECORD_USER_SCOPE("communication");
     torch::NoGradGuard no_grad;
-    if (started_ < buckets_.size()) {
-      std::string unused;
-      for (size_t i = 0; i < parameters_.size(); ++i) {
-        if (!ready_[i]) unused += (unused.empty() ? "" : ", ") + names_[i];
-      }
-      allocate_buckets();  // all-reduces may still write into the old ones
-      TORCH_CHECK(
-          false, "no gradient in this backward() for: ", unused,
-          "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
-    }
+    if (started_ < buckets_.size()) refuse_incomplete();
     for (Bucket& bucket : buckets_) {
       bucket.work->wait();
       bucket.work.reset();
       for (size_t slot = 0; slot < bucket.members.size(); ++slot)
         parameters_[bucket.members[slot]].mutable_grad().copy_(bucket.views[slot]);
+    }
+    reset_counts();
+    refuse_thawed();
+  }
+
+  /// Instead of finish(), after a backward() that threw: throws away what was sent, so that the next backward() starts
+  /// afresh; zero the gradients before it. Every rank must call it, since it sends what this one had not sent yet: the
+  /// ranks' all-reduces stay in step. A rank that calls finish() instead gets NaN for what another had not computed.
+  void reset() {
+    if (!synchronise_) return;
+    torch::NoGradGuard no_grad;
+    while (started_ < buckets_.size()) {
+      buckets_[started_].flat.fill_(std::numeric_limits<double>::quiet_NaN());
+      start_next();
+    }
+    for (Bucket& bucket : buckets_) {
+      bucket.work->wait();
+      bucket.work.reset();
     }
     reset_counts();
   }
@@ -102,25 +130,6 @@ class DistributedDataParallel {
     size_t missing = 0;                // members whose gradient is not there yet
     c10::intrusive_ptr<c10d::Work> work;
   };
-
-  // Ranks that disagree about names, shapes or types would hang in some later collective. All of them learn of it here.
-  void check_same_model() {
-    uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-    const auto add = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211ULL; };
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      for (const char c : names_[i]) add(static_cast<unsigned char>(c));
-      for (const int64_t size : parameters_[i].sizes()) add(static_cast<uint64_t>(size));
-      add(static_cast<uint64_t>(parameters_[i].scalar_type()));
-    }
-    const auto mine = static_cast<int64_t>(hash >> 2);
-    std::vector<torch::Tensor> largest{torch::tensor({mine, -mine}, torch::kLong).to(parameters_[0].device())};
-    c10d::AllreduceOptions options;
-    options.reduceOp = c10d::ReduceOp::MAX;
-    group_->allreduce(largest, options)->wait();
-    const torch::Tensor found = largest[0].cpu();
-    TORCH_CHECK_VALUE(found[0].item<int64_t>() == -found[1].item<int64_t>(),
-                      "the ranks' models differ in the names, shapes or types of their parameters");
-  }
 
   void allocate_buckets() {
     buckets_.clear();
@@ -145,6 +154,7 @@ class DistributedDataParallel {
     for (Bucket& bucket : buckets_) bucket.missing = bucket.members.size();
     ready_.assign(parameters_.size(), false);
     started_ = 0;
+    backward_.reset();
   }
 
   // Tensor::register_hook would run before .grad() is written. The graph's node that writes it takes hooks that run
@@ -164,8 +174,8 @@ class DistributedDataParallel {
 
   void gradient_ready(size_t index) {
     if (!synchronise_) return;
-    TORCH_CHECK(!ready_[index], "parameter ", names_[index],
-                " got a second gradient: call finish() after each backward(), or accumulate under NoSync");
+    if (!backward_) backward_ = watch_backward();
+    if (ready_[index] || *backward_ != Backward::running) refuse_second_gradient(index);
     const torch::Tensor gradient = parameters_[index].grad();
     TORCH_CHECK(gradient.layout() == torch::kStrided, "parameter ", names_[index],
                 " has a sparse gradient: only dense ones can be averaged here");
@@ -178,23 +188,63 @@ class DistributedDataParallel {
     --bucket.missing;
     // Every rank must start the same collectives in the same order, but gradients may come in another: a bucket waits
     // for those before it.
-    while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
-      Bucket& full = buckets_[started_++];
-      full.work = start_all_reduce(full.flat, *group_);
-      traffic_.payload_bytes += static_cast<int64_t>(full.flat.nbytes());
-      ++traffic_.all_reduces;
-    }
+    while (started_ < buckets_.size() && buckets_[started_].missing == 0) start_next();
   }
 
+  void start_next() {
+    Bucket& full = buckets_[started_++];
+    full.work = start_all_reduce(full.flat, *group_);
+    traffic_.payload_bytes += static_cast<int64_t>(full.flat.nbytes());
+    ++traffic_.all_reduces;
+  }
+
+  [[noreturn]] void refuse_second_gradient(size_t index) const {
+    const Backward before = *backward_;
+    TORCH_CHECK(before != Backward::threw, "the backward() before this one threw: call reset() on every rank after it");
+    TORCH_CHECK(before != Backward::returned, "parameter ", names_[index],
+                " got a second gradient: call finish() after each backward(), or accumulate under NoSync");
+    TORCH_CHECK(false, "parameter ", names_[index],
+                " got a second gradient in one backward(): more than one recomputed (checkpointed) block uses it, and "
+                "the first gradient may have been sent; run backward() under NoSync, then average_in_buckets()");
+  }
+
+  [[noreturn]] void refuse_incomplete() {
+    TORCH_CHECK(!backward_ || *backward_ != Backward::threw, "backward() threw: call reset() on every rank, not finish()");
+    std::string unused, frozen;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      std::string& names = parameters_[i].requires_grad() ? unused : frozen;
+      if (!ready_[i]) names += (names.empty() ? "" : ", ") + names_[i];
+    }
+    allocate_buckets();  // all-reduces may still write into the old ones
+    TORCH_CHECK(frozen.empty(), "frozen since DistributedDataParallel was made: ", frozen, "; make a new one");
+    TORCH_CHECK(
+        false, "no gradient in this backward() for: ", unused,
+        "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
+  }
+
+  // Each rank would train such a parameter alone.
+  void refuse_thawed() const {
+    std::string thawed;
+    for (const auto& item : module_.named_parameters()) {
+      if (item.value().requires_grad() && !trainable_.contains(item.value().unsafeGetTensorImpl()))
+        thawed += (thawed.empty() ? "" : ", ") + item.key();
+    }
+    TORCH_CHECK(thawed.empty(), "thawed or added since DistributedDataParallel was made: ", thawed,
+                "; make a new one, or the ranks train it apart");
+  }
+
+  const torch::nn::Module& module_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   torch::Tensor scale_;
   std::vector<torch::Tensor> parameters_;
   std::vector<std::string> names_;
+  std::unordered_set<const void*> trainable_;
   std::vector<std::vector<size_t>> assignment_;
   std::vector<Bucket> buckets_;
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket and slot
   std::vector<bool> ready_;
   size_t started_ = 0;  // buckets whose all-reduce has begun
+  std::shared_ptr<std::atomic<Backward>> backward_;  // the one that made what is ready
   bool synchronise_ = true;
   Traffic traffic_;
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;

@@ -3,6 +3,7 @@
 #include "common/ranks/rank_threads.h"
 #include "ddp.h"
 #include "distributed_sampler.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "metrics.h"
 #include "pytorch_reducer.h"
 
@@ -330,6 +331,272 @@ TEST(Ddp, DifferentModelsAreRefusedOnEveryRank) {
     const std::string message =
         tenfold::test::message_of<c10::Error>([&] { tenfold::DistributedDataParallel ddp(*linear, group); });
     EXPECT_NE(message.find("models differ"), std::string::npos) << message;
+  });
+}
+
+/// The message with which every rank refuses its module. No rank may hang or be aborted.
+std::vector<std::string> refusals(int world_size, const std::function<std::shared_ptr<torch::nn::Module>(int)>& make) {
+  std::vector<std::string> messages(static_cast<size_t>(world_size));
+  const auto begin = std::chrono::steady_clock::now();
+  on_ranks(world_size, [&](int rank, const Group& group) {
+    const auto module = make(rank);
+    messages[static_cast<size_t>(rank)] = tenfold::test::message_of<c10::ValueError>(
+        [&] { const tenfold::DistributedDataParallel ddp(*module, group); });
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15)) << "no rank waits for the time-out";
+  return messages;
+}
+
+TEST(Ddp, BuffersAndFrozenParametersThatDifferAreRefusedOnEveryRank) {
+  const auto expect_refused = [](const std::string& what, const std::function<void(Net&)>& change) {
+    for (const int odd : {0, 2}) {
+      const auto messages = refusals(3, [&](int rank) {
+        Net net = net_with(1);
+        if (rank == odd) change(net);
+        return net.ptr();
+      });
+      for (const std::string& message : messages)
+        EXPECT_NE(message.find("the ranks' models differ"), std::string::npos) << what << ": " << message;
+      EXPECT_NE(messages[static_cast<size_t>(odd)].find(what), std::string::npos) << messages[static_cast<size_t>(odd)];
+    }
+  };
+  expect_refused("buffer 'scale' [4] Float", [](Net& net) { net->scale.set_data(torch::ones({4})); });
+  expect_refused("buffer 'scale' [1] Double", [](Net& net) { net->scale.set_data(torch::ones({1}, torch::kDouble)); });
+  expect_refused("buffer 'mask' [2] Bool",
+                 [](Net& net) { net->register_buffer("mask", torch::ones({2}, torch::kBool)); });
+  expect_refused("parameter 'first.weight' [40, 5] Float, frozen",
+                 [](Net& net) { net->first->weight.requires_grad_(false); });
+  expect_refused("parameter 'again.weight' [3, 33] Float, the same as 'last.weight'",
+                 [](Net& net) { net->register_module("again", net->last); });
+  expect_refused("parameter 'first.weight' [40, 5] Double, frozen", [](Net& net) {
+    net->first->weight.requires_grad_(false);
+    net->first->weight.set_data(net->first->weight.to(torch::kDouble));
+  });
+}
+
+TEST(Ddp, ATieOnOneRankAloneIsRefused) {
+  const auto messages = refusals(2, [](int rank) {
+    Net net = net_with(1);
+    net->register_module("again", rank == 0 ? net->last : torch::nn::Linear(33, 3));
+    return net.ptr();
+  });
+  EXPECT_NE(messages[0].find("the same as 'last.weight'"), std::string::npos) << messages[0];
+  EXPECT_NE(messages[1].find("'again.weight' [3, 33] Float"), std::string::npos) << messages[1];
+}
+
+TEST(Ddp, WhatOneRankObjectsToEndsAllOfThem) {
+  const auto messages = refusals(2, [](int rank) {
+    Net net = net_with(1);
+    if (rank == 1) {
+      for (Tensor& parameter : net->parameters()) parameter.requires_grad_(false);
+    }
+    return net.ptr();
+  });
+  EXPECT_NE(messages[1].find("no trainable parameters"), std::string::npos) << messages[1];
+  EXPECT_NE(messages[0].find("another rank cannot train its model"), std::string::npos) << messages[0];
+}
+
+TEST(Ddp, BuffersOfEveryKindAreBroadcast) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    net->register_buffer("mask", torch::full({3, 3}, rank == 0, torch::kBool));
+    net->register_buffer("count", torch::full({}, rank + 7, torch::kLong));
+    net->register_buffer("nothing", torch::empty({0}));
+    net->register_buffer("undefined", Tensor());
+    const tenfold::DistributedDataParallel ddp(*net, group);
+    EXPECT_TRUE(net->named_buffers()["mask"].all().item<bool>());
+    EXPECT_EQ(net->named_buffers()["count"].item<int64_t>(), 7);
+  });
+}
+
+/// One backward() of ones, without finish().
+void backward_of(Net& net, int rank) { net(torch::full({2, 5}, rank + 1.0)).sum().backward(); }
+
+TEST(Ddp, WhatIsThawedOrAddedLaterIsNamed) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    net->first->weight.requires_grad_(false);
+    net->wide->bias.requires_grad_(false);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    backward_of(net, rank);
+    ddp.finish();
+    net->first->weight.requires_grad_(true);
+    net->register_parameter("later", torch::ones({2}));
+    backward_of(net, rank);
+    const std::string message = tenfold::test::message_of<c10::Error>([&] { ddp.finish(); });
+    EXPECT_NE(message.find("thawed or added since DistributedDataParallel was made: later, first.weight;"),
+              std::string::npos)
+        << message;
+    net->unregister_module("last");  // what is only moved out of the module's sight is trained as before
+    net->first->weight.requires_grad_(false);
+    net->named_parameters()["later"].requires_grad_(false);
+    net->zero_grad();
+    net->last->zero_grad();
+    backward_of(net, rank);
+    ddp.finish();
+    EXPECT_EQ(net->last->bias.grad()[0].item<float>(), 2);
+  });
+}
+
+TEST(Ddp, WhatIsFrozenLaterIsNamed) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    net->wide->weight.requires_grad_(false);
+    backward_of(net, rank);
+    const std::string message = tenfold::test::message_of<c10::Error>([&] { ddp.finish(); });
+    EXPECT_NE(message.find("frozen since DistributedDataParallel was made: wide.weight; make a new one"),
+              std::string::npos)
+        << message;
+  });
+}
+
+/// Identity whose backward() throws.
+struct Throws : torch::autograd::Function<Throws> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return x.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list&) {
+    throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "out of memory");
+  }
+};
+
+/// After the layer "last" has its gradient, before any other has.
+void backward_that_throws(Net& net) {
+  EXPECT_THROW(net->last(Throws::apply(net->wide(net->first(torch::ones({2, 5}))))).sum().backward(),
+               c10::OutOfMemoryError);
+}
+
+TEST(Ddp, AfterABackwardThatThrewResetStartsAfresh) {
+  for (const tenfold::DdpOptions& options : kOptions) {
+    on_ranks(2, [&](int rank, const Group& group) {
+      Net net = net_with(1);
+      tenfold::DistributedDataParallel ddp(*net, group, options);
+      for (int time = 0; time < 2; ++time) {
+        // Where each rank stopped is its own matter: nothing was computed, one layer, all.
+        if (rank == 0) backward_that_throws(net);
+        if (rank == 1 && time == 1) backward_of(net, rank);
+        ddp.reset();
+        net->zero_grad();
+        backward_of(net, rank);
+        ddp.finish();
+        EXPECT_EQ(net->last->bias.grad()[0].item<float>(), 2);
+        EXPECT_TRUE(net->first->weight.grad().isfinite().all().item<bool>());
+        net->zero_grad();
+      }
+    });
+  }
+}
+
+TEST(Ddp, WithoutResetTheBackwardThatThrewIsNamed) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    backward_that_throws(net);
+    const std::string of_finish = tenfold::test::message_of<c10::Error>([&] { ddp.finish(); });
+    EXPECT_NE(of_finish.find("backward() threw: call reset() on every rank"), std::string::npos) << of_finish;
+    net->zero_grad();
+    const std::string next = tenfold::test::message_of<c10::Error>([&] { backward_of(net, rank); });
+    EXPECT_NE(next.find("the backward() before this one threw: call reset()"), std::string::npos) << next;
+    ddp.reset();
+    net->zero_grad();
+    backward_of(net, rank);
+    ddp.finish();
+    EXPECT_EQ(net->last->bias.grad()[0].item<float>(), 2);
+  });
+}
+
+TEST(Ddp, WhoFinishesWhileAnotherResetsSeesNaN) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group, {1, 1});
+    if (rank == 0) {
+      backward_that_throws(net);
+      ddp.reset();
+    } else {
+      backward_of(net, rank);
+      ddp.finish();
+      EXPECT_TRUE(net->first->weight.grad().isnan().all().item<bool>());
+    }
+  });
+}
+
+/// Layers that keep their width, so that one may follow itself.
+struct SquareImpl : torch::nn::Module {
+  SquareImpl() : first(5, 5), second(5, 5) {
+    register_module("first", first);
+    register_module("second", second);
+    torch::NoGradGuard no_grad;
+    auto generator = at::detail::createCPUGenerator(1);
+    for (const Tensor& parameter : parameters()) parameter.normal_(0, 0.3, generator);
+  }
+  Tensor forward(const Tensor& x) { return second(torch::tanh(first(x))); }
+  torch::nn::Linear first, second;
+};
+TORCH_MODULE(Square);
+
+Tensor input_of(int rank) { return torch::full({2, 5}, rank + 1.0).set_requires_grad(true); }
+
+TEST(Ddp, ParametersOfTwoRecomputedBlocksAreNamedAsSuch) {
+  using tenfold::checkpoint;
+  const auto twice = [](Square& net, const Tensor& x) { return checkpoint(net, checkpoint(net, x)); };
+  const auto then_plain = [](Square& net, const Tensor& x) { return net->forward(checkpoint(net, x)); };
+  const auto within = [](Square& net, const Tensor& x) {
+    return checkpoint([net](const Tensor& y) mutable { return checkpoint(net, checkpoint(net, y)); }, x);
+  };
+  const std::function<Tensor(Square&, const Tensor&)> all[] = {twice, then_plain, within};
+  for (const auto& forward : all) {
+    on_ranks(2, [&](int rank, const Group& group) {
+      Square net;
+      tenfold::DistributedDataParallel ddp(*net, group);
+      const std::string message =
+          tenfold::test::message_of<c10::Error>([&] { forward(net, input_of(rank)).sum().backward(); });
+      EXPECT_NE(message.find("in one backward(): more than one recomputed (checkpointed) block uses it"),
+                std::string::npos)
+          << message;
+      ddp.reset();
+
+      // The way that the message names.
+      net->zero_grad();
+      {
+        const tenfold::NoSync no_sync(ddp);
+        forward(net, input_of(rank)).sum().backward();
+      }
+      tenfold::average_in_buckets(net->parameters(), tenfold::assign_buckets(net->parameters(), {}), *group);
+      Square alone;
+      ((forward(alone, input_of(0)).sum() + forward(alone, input_of(1)).sum()) / 2).backward();
+      for (size_t i = 0; i < net->parameters().size(); ++i)
+        EXPECT_TRUE(torch::allclose(net->parameters()[i].grad(), alone->parameters()[i].grad()));
+    });
+  }
+}
+
+TEST(Ddp, BlocksRecomputedOnceAreNoSecondGradient) {
+  using tenfold::checkpoint;
+  on_ranks(2, [](int rank, const Group& group) {
+    Square net;
+    tenfold::DistributedDataParallel ddp(*net, group, {1, 1});
+    const auto nested = [net](const Tensor& y) mutable { return checkpoint(net, y); };
+    for (int step = 0; step < 2; ++step) {
+      net->zero_grad();
+      checkpoint(nested, input_of(rank)).sum().backward();
+      ddp.finish();
+    }
+    Square alone;
+    ((alone->forward(input_of(0)).sum() + alone->forward(input_of(1)).sum()) / 2).backward();
+    for (size_t i = 0; i < net->parameters().size(); ++i)
+      EXPECT_TRUE(torch::allclose(net->parameters()[i].grad(), alone->parameters()[i].grad()));
+
+    // All of its gradients came from within: whether the outermost backward() is over is known all the same.
+    checkpoint(net, input_of(rank)).sum().backward();
+    const std::string message =
+        tenfold::test::message_of<c10::Error>([&] { checkpoint(net, input_of(rank)).sum().backward(); });
+    EXPECT_NE(message.find("call finish() after each backward()"), std::string::npos) << message;
+    ddp.reset();
+    const auto throwing = [net](const Tensor& y) mutable { return checkpoint(net, Throws::apply(y * y)); };
+    EXPECT_THROW(checkpoint(throwing, input_of(rank)).sum().backward(), c10::OutOfMemoryError);
+    const std::string next =
+        tenfold::test::message_of<c10::Error>([&] { checkpoint(net, input_of(rank)).sum().backward(); });
+    EXPECT_NE(next.find("the backward() before this one threw"), std::string::npos) << next;
   });
 }
 

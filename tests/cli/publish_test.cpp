@@ -53,6 +53,38 @@ TEST_F(Publish, CopiesCleanResults) {
       << "nothing beside it is left";
 }
 
+TEST_F(Publish, WhatAKilledPublishLeftIsUsedOrRemoved) {
+  // Killed between two renames, as on a file system that cannot exchange folders.
+  write("results.next/sample-machine.previous/05_old.json", "kept");
+  write("results.next/sample-machine/11_two.json", "half");
+  EXPECT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_EQ(read("results/sample-machine/05_old.json"), "kept") << "published before, and not measured this time";
+  EXPECT_EQ(read("results/sample-machine/11_two.json"), read("mine/11_two.json"));
+  EXPECT_FALSE(fs::exists(root_ / "results.next"));
+  // Killed before or after.
+  write("results.next/sample-machine/06_new.json", "half");
+  write("results.next/sample-machine.previous/05_old.json", "older");
+  EXPECT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_EQ(read("results/sample-machine/05_old.json"), "kept");
+  EXPECT_FALSE(fs::exists(root_ / "results/sample-machine/06_new.json"));
+  EXPECT_FALSE(fs::exists(root_ / "results.next"));
+}
+
+TEST_F(Publish, AResultThatAKilledTourHadMovedAsideIsPublished) {
+  fs::rename(root_ / "mine/11_two.json", root_ / "mine/11_two.json.earlier");
+  EXPECT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_TRUE(fs::exists(root_ / "results/sample-machine/11_two.json"));
+}
+
+TEST_F(Publish, AHalfResultBesideAFullOneIsNot) {
+  fs::copy_file(root_ / "mine/11_two.json", root_ / "mine/11_two.json.earlier");
+  Result half = full_result_of("11_two");
+  half.cases.resize(1);
+  half.cases[0].variants.resize(2);
+  put(half);
+  refused("is of a run that was stopped, and 11_two.json.earlier is what was measured before it");
+}
+
 TEST_F(Publish, RefusesWhatCannotBeTraced) {
   Result result = full_result_of("11_two");
   result.dirty = true;

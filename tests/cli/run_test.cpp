@@ -1,4 +1,8 @@
 // tour, run, list: lessons as processes, their progress, their ends, and what is kept of them.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -122,10 +126,11 @@ TEST_F(RunLessons, RunHandsFlagsOnUnchanged) {
 
 TEST_F(RunLessons, ASweepWithinALauncherNamesItsCase) {
   add_lesson("10_ranks", "hand_out", {1, 2});
-  const Ran ran = tenfold("run 10 --sweep lr=0.1,0.2", "RANK=0");
+  const std::string launched = "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1";
+  const Ran ran = tenfold("run 10 --sweep lr=0.1,0.2", launched);
   EXPECT_EQ(ran.code, 2);
   EXPECT_TRUE(has(ran.err, "name the one to sweep with --case")) << ran.err;
-  EXPECT_EQ(tenfold("run 10 --sweep lr=0.1,0.2 --case 'on 2'", "RANK=0").code, 0);
+  EXPECT_EQ(tenfold("run 10 --sweep lr=0.1,0.2 --case 'on 2'", launched).code, 0);
   EXPECT_TRUE(fs::exists(out_ / "sweeps" / "10_lr_on_2.json"));
 }
 
@@ -217,10 +222,75 @@ TEST_F(Ranks, TheirOwnExitCodeIsFound) {
 }
 
 TEST_F(Ranks, InsideALauncherTheyStartDirectly) {
-  add_lesson("52_ranks", "echo \"rank $RANK\"; hand_out", {2});
-  const Ran ran = tenfold("run 52", "env RANK=3");
-  EXPECT_EQ(ran.code, 0);
-  EXPECT_EQ(ran.out, "rank 3\n");
+  add_lesson("52_ranks", "echo \"rank $RANK$PMI_RANK$SLURM_PROCID\"; hand_out", {2});
+  for (const std::string launcher :
+       {"RANK=3 WORLD_SIZE=4", "PMI_RANK=3 PMI_SIZE=4", "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=4"}) {
+    const Ran ran = tenfold("run 52", "env MASTER_ADDR=127.0.0.1 MASTER_PORT=1 " + launcher);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(ran.out, "rank 3\n") << launcher;
+  }
+}
+
+TEST_F(Ranks, AShellThatOnlyLooksLikeARankStartsThem) {
+  add_lesson("52_ranks", "echo \"rank $RANK of $WORLD_SIZE\"; hand_out", {2});
+  add_lesson("30_alone", "echo alone; hand_out");
+  for (const std::string shell :
+       {"RANK=0", "WORLD_SIZE=1", "RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1", "PMI_RANK=0 PMI_SIZE=1",
+        "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=1", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"}) {
+    const Ran ran = tenfold("run 52", "env " + shell);
+    EXPECT_EQ(ran.code, 0) << shell << ran.err;
+    EXPECT_TRUE(has(ran.out, "rank 0 of 2") && has(ran.out, "rank 1 of 2")) << shell << ran.out;
+    EXPECT_EQ(tenfold("run 30", "env " + shell).out, "alone\n") << shell;
+  }
+  for (const auto& [shell, name] :
+       {std::pair("RANK=1", "WORLD_SIZE is not set"), {"WORLD_SIZE=two", "WORLD_SIZE is 'two'"},
+        {"RANK=0 WORLD_SIZE=2", "MASTER_ADDR is not set"}, {"PMI_RANK=2 PMI_SIZE=2", "PMI_RANK=2, PMI_SIZE=2"}}) {
+    for (const std::string command : {"run 52", "tour"}) {
+      const Ran ran = tenfold(command, std::string("env ") + shell);
+      EXPECT_EQ(ran.code, 2) << shell;
+      EXPECT_TRUE(has(ran.err, name)) << ran.err;
+      EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+      EXPECT_EQ(ran.out, "") << "nothing is run";
+    }
+  }
+}
+
+/// What is set up for a network or host of one's own, before a command; empty where this user may not.
+std::string on_a_host(const std::string& kind, const std::string& set_up) {
+  if (std::system(("unshare " + kind + " sh -c '" + set_up + "' >/dev/null 2>&1").c_str()) != 0) return "";
+  return "unshare " + kind + " sh -c '" + set_up + "; exec env \"$@\"' sh";
+}
+
+TEST_F(Ranks, AHostWhoseOwnNameMeansNothingStartsThem) {
+  const std::string host = on_a_host("-u", "hostname no-such-host.invalid");
+  if (host.empty()) GTEST_SKIP() << "this user may not name a host";
+  add_lesson("52_ranks", "echo \"rank $RANK at $MASTER_ADDR\"; hand_out", {2});
+  const Ran ran = tenfold("run 52", "timeout 120 " + host);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "rank 1 at 127.0.0.1")) << ran.out;
+}
+
+TEST_F(Ranks, WithoutALoopbackNothingWaits) {
+  const std::string host = on_a_host("-n", "true");
+  if (host.empty()) GTEST_SKIP() << "this user may not make a network";
+  add_lesson("52_ranks", "hand_out", {2});
+  const Ran ran = tenfold("run 52", "timeout 120 " + host);
+  EXPECT_EQ(ran.code, 2) << ran.err;
+  EXPECT_TRUE(has(ran.err, "127.0.0.1 cannot be reached")) << ran.err;
+  EXPECT_TRUE(has(ran.err, "ip link set lo up")) << ran.err;
+  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+}
+
+TEST_F(Ranks, WhatTorchrunSaysLastIsItsReason) {
+  fs::remove(root_ / ".venv");
+  add_lesson("52_ranks", "hand_out", {2});
+  write(".venv/bin/torchrun",
+        "#!/bin/sh\nprintf 'Traceback (most recent call last):\\n  File x\\nOSError: no room for ports\\n\\n' >&2\n"
+        "exit 1\n");
+  fs::permissions(root_ / ".venv/bin/torchrun", fs::perms::owner_all);
+  const Ran ran = tenfold("run 52");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_TRUE(has(ran.err, "torchrun did not start the ranks: OSError: no room for ports\n")) << ran.err;
 }
 
 // Cases of 2 ranks and of 1: two starts, each with its own cases, one result in the lesson's order.
@@ -297,6 +367,221 @@ TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_TRUE(has(ran.err, "--json /proc/no.json: cannot be written")) << ran.err;
   EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
+}
+
+TEST_F(ManyStarts, AReaderThatLeavesCostsNothing) {
+  add_ranks("sleep 1; echo much more", "sleep 1; echo more");
+  fs::create_directories(root_ / "temporary");
+  const std::string before = "env TMPDIR='" + (root_ / "temporary").string() + "' sh -c '\"$@\"; echo $? >io/code' sh";
+  const Ran ran = tenfold("run 52 | head -n 1", before);
+  EXPECT_TRUE(has(ran.out, "2 ranks: --case R2")) << ran.out;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+  EXPECT_EQ(read("io/code"), "0\n");
+  EXPECT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 2U);
+  EXPECT_TRUE(fs::is_empty(root_ / "temporary"));
+}
+
+TEST_F(RunLessons, ATableThatNobodyReadsIsNoError) {
+  add_lesson("10_good", "echo the table; hand_out");
+  const std::string before = "sh -c '\"$@\"; echo $? >io/code' sh";
+  for (const std::string command : {"list", "help", "tour", "run 10", "compare io/10_good.json io/10_good.json"}) {
+    const Ran ran = tenfold(command + " | true", before);
+    EXPECT_EQ(read("io/code"), "0\n") << command;
+    EXPECT_FALSE(has(ran.err, "disk")) << command << ran.err;
+  }
+}
+
+TEST_F(RunLessons, ATerminalThatIsGoneKeepsWhatIsDone) {
+  add_lesson("11_slow",
+             "trap 'hand_out; exit 130' INT; kill -HUP $PPID; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; done");
+  EXPECT_EQ(tenfold("run 11").code, 130);
+  EXPECT_TRUE(fs::exists(out_ / "11_slow.json"));
+  fs::remove(out_ / "11_slow.json");
+  add_lesson("11_slow", "kill -HUP $PPID; sleep 1; hand_out");
+  EXPECT_EQ(tenfold("run 11", "nohup").code, 0) << "whoever asked for it to go on";
+  EXPECT_TRUE(fs::exists(out_ / "11_slow.json"));
+}
+
+/// The driver as a shell starts it: a process group of its own, which Ctrl-Z can stop.
+class Job {
+ public:
+  Job(const fs::path& root, const std::vector<std::string>& arguments) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    setpgid(0, 0);
+    std::signal(SIGTSTP, SIG_DFL);
+    setenv("TENFOLD_SOURCE_DIR", root.c_str(), 1);
+    setenv("TENFOLD_BUILD_DIR", (root / "build").c_str(), 1);
+    setenv("TENFOLD_CACHE", (root / "cache").c_str(), 1);
+    const std::string log = (root / "io" / "log").string();
+    if (chdir(root.c_str()) != 0 || std::freopen(log.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) _exit(126);
+    const std::string program = (test::build_folder() / "tenfold-driver").string();
+    std::vector<char*> raw{const_cast<char*>(program.c_str())};
+    for (const auto& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
+    raw.push_back(nullptr);
+    execv(raw[0], raw.data());
+    _exit(127);
+  }
+  ~Job() {
+    if (ended_) return;
+    kill(pid_, SIGCONT);
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+  /// The next change of state within a minute: 'T' stopped, 'E' ended, '-' none.
+  char next_state() {
+    for (int i = 0; i < 1200; ++i, usleep(50000)) {
+      if (waitpid(pid_, &status_, WNOHANG | WUNTRACED) != pid_) continue;
+      ended_ = !WIFSTOPPED(status_);
+      return ended_ ? 'E' : 'T';
+    }
+    return '-';
+  }
+  int code() const { return WEXITSTATUS(status_); }
+
+ private:
+  pid_t pid_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+/// The state letter of a process whose number stands in a file: T when it is stopped.
+char state_of(const fs::path& file) {
+  for (int i = 0; i < 1200 && !fs::exists(file); ++i) usleep(50000);
+  std::ifstream stat("/proc/" + std::to_string(std::stoi(test::read_text(file))) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t end = text.rfind(')');
+  return end == std::string::npos ? '-' : text[end + 2];
+}
+
+TEST_F(RunLessons, CtrlZStopsTheLessonAndAllThatItStarted) {
+  // The second one is in a session of its own, as torchrun's ranks are.
+  add_lesson("10_slow",
+             "setsid sh -c 'echo $$ >io/rank.new; mv io/rank.new io/rank; while [ ! -e io/go ]; do sleep 0.05; done' & "
+             "echo $$ >io/lesson.new; mv io/lesson.new io/lesson; wait; hand_out");
+  Job job(root_, {"run", "10"});
+  EXPECT_NE(state_of(root_ / "io/rank"), 'T');
+  EXPECT_NE(state_of(root_ / "io/lesson"), 'T');
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_EQ(kill(-job.pid(), SIGTSTP), 0);
+    ASSERT_EQ(job.next_state(), 'T');
+    EXPECT_EQ(state_of(root_ / "io/lesson"), 'T');
+    EXPECT_EQ(state_of(root_ / "io/rank"), 'T');
+    ASSERT_EQ(kill(-job.pid(), SIGCONT), 0);
+    for (int i = 0; i < 1200 && state_of(root_ / "io/rank") == 'T'; ++i) usleep(50000);
+    EXPECT_NE(state_of(root_ / "io/lesson"), 'T');
+  }
+  write("io/go", "");
+  ASSERT_EQ(job.next_state(), 'E') << read("io/log");
+  EXPECT_EQ(job.code(), 0) << read("io/log");
+  EXPECT_TRUE(fs::exists(out_ / "10_slow.json"));
+}
+
+/// A driver that is killed leaves things behind.
+class LeftOvers : public RunLessons {
+ protected:
+  LeftOvers() {
+    Result half = result_of("10_good");
+    half.cases.resize(1);
+    half.cases[0].name = "half";
+    write_result(root_ / "io" / "half.json", half);
+    Result full = result_of("10_good");
+    full.cases.resize(1);
+    full.cases.push_back(full.cases[0]);
+    full.cases[1].name = "second";
+    write_result(root_ / "io" / "10_good.json", full);
+    full_ = read("io/10_good.json");
+  }
+  /// add_lesson() would write its own result.
+  void lesson(const std::string& body) {
+    add_lesson("10_good", body);
+    write("io/10_good.json", full_);
+  }
+  std::string half() const { return "cp '" + (root_ / "io" / "half.json").string() + "' \"$json\"; "; }
+  fs::path file() const { return out_ / "10_good.json"; }
+  fs::path earlier() const { return out_ / "10_good.json.earlier"; }
+  std::string full_;
+};
+
+TEST_F(LeftOvers, OfAKilledTourTheEarlierResultComesBack) {
+  for (const std::string next : {"run 10", "tour"}) {
+    lesson("hand_out");
+    EXPECT_EQ(tenfold("tour").code, 0);
+    lesson("kill -KILL $PPID; sleep 1");
+    EXPECT_EQ(tenfold("tour").code, 128 + SIGKILL);
+    EXPECT_FALSE(fs::exists(file()));
+    lesson("exit 3");
+    EXPECT_NE(tenfold(next).code, 0);
+    EXPECT_EQ(test::read_text(file()), full_) << next;
+    EXPECT_FALSE(fs::exists(earlier()));
+  }
+}
+
+TEST_F(LeftOvers, AHalfResultNeverReplacesAFullOne) {
+  for (const std::string last : {"run 10", "tour"}) {
+    lesson("hand_out");
+    EXPECT_EQ(tenfold("tour").code, 0);
+    lesson(half() + "kill -KILL $PPID; sleep 1");
+    EXPECT_EQ(tenfold("tour").code, 128 + SIGKILL);
+    EXPECT_EQ(test::read_text(earlier()), full_);
+    for (const std::string next : {"tour", "run 10", "tour"}) {
+      EXPECT_EQ(tenfold(next).code, 128 + SIGKILL);
+      EXPECT_EQ(test::read_text(earlier()), full_) << "killed again";
+    }
+    lesson(half() + "exit 130");
+    const Ran stopped = tenfold("run 10");
+    EXPECT_EQ(test::read_text(earlier()), full_) << "stopped by Ctrl-C";
+    EXPECT_TRUE(has(stopped.err, "the earlier result of 2 cases, of which 1 were measured again, stays as")) << stopped.err;
+    lesson("hand_out");
+    EXPECT_EQ(tenfold(last).code, 0);
+    EXPECT_EQ(test::read_text(file()), full_);
+    EXPECT_FALSE(fs::exists(earlier())) << "a whole result replaces it";
+    fs::remove(file());
+  }
+}
+
+TEST_F(LeftOvers, HalfWrittenFilesAndTemporaryFoldersGo) {
+  lesson("hand_out");
+  EXPECT_EQ(tenfold("run 10").code, 0);
+  const fs::path temporary = root_ / "temporary";
+  fs::create_directories(temporary / "tenfold.abcdef" / "log");
+  fs::create_directories(temporary / "tenfold.in_use");
+  fs::create_directories(temporary / "tenfold.recent");
+  fs::create_directories(temporary / "other.abcdef");
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const char* name : {"tenfold.abcdef", "tenfold.in_use", "other.abcdef"}) fs::last_write_time(temporary / name, old);
+  const int lock = open((temporary / "tenfold.in_use").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(lock, LOCK_SH), 0);
+  pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  const std::string name = "out/" + fingerprint().id + "/10_good.json.partial.";
+  write(name + std::to_string(gone), "{");
+  write(name + std::to_string(getpid()), "{");
+  write(name + "txt", "{");
+  EXPECT_EQ(tenfold("run 10", "env TMPDIR='" + temporary.string() + "'").code, 0);
+  close(lock);
+  EXPECT_FALSE(fs::exists(root_ / (name + std::to_string(gone))));
+  EXPECT_TRUE(fs::exists(root_ / (name + std::to_string(getpid())))) << "its writer lives";
+  EXPECT_TRUE(fs::exists(root_ / (name + "txt")));
+  EXPECT_FALSE(fs::exists(temporary / "tenfold.abcdef"));
+  for (const char* kept : {"tenfold.in_use", "tenfold.recent", "other.abcdef"})
+    EXPECT_TRUE(fs::exists(temporary / kept)) << kept;
+}
+
+// What a tour has moved aside for a lesson that runs now is no left-over.
+TEST_F(LeftOvers, AnotherDriverIsNotTidiedUpAfter) {
+  lesson("hand_out");
+  EXPECT_EQ(tenfold("tour").code, 0);
+  add_lesson("11_other", "hand_out");
+  lesson("(cd '" + root_.string() + "'; TENFOLD_SOURCE_DIR=$PWD TENFOLD_BUILD_DIR=$PWD/build '" +
+         (test::build_folder() / "tenfold-driver").string() + "' run 11) >/dev/null 2>&1; exit 3");
+  const Ran ran = tenfold("tour --json");
+  EXPECT_EQ(Json::parse(ran.out)["lessons"][0]["exit_code"], 3);
+  EXPECT_EQ(Json::parse(ran.out)["verdicts"].size(), 3U) << "of the other lesson alone";
+  EXPECT_EQ(test::read_text(file()), full_);
 }
 
 }  // namespace

@@ -169,6 +169,23 @@ TEST(Options, CasesThatNeedOtherRanksAreLeftToOtherStarts) {
   }
 }
 
+TEST(Options, WhatNeedsAnotherNumberOfRanksIsNamedWhateverItIs) {
+  auto lesson = toy::lesson();
+  lesson.cases.resize(1);
+  lesson.cases[0].mesh = {{"dp", 2}};
+  lesson.surveys = {{"a survey", {}}};
+  lesson.trainings.push_back({.name = "a training"});
+  const std::string compared = lesson.cases[0].name;
+  const auto others_of = [&](int ranks, size_t chosen) {
+    std::vector<std::string> others;
+    EXPECT_EQ(tenfold::chosen_cases(lesson, parse({}), ranks, others).size(), chosen);
+    return others;
+  };
+  EXPECT_EQ(others_of(1, 2), (std::vector<std::string>{compared}));
+  EXPECT_EQ(others_of(2, 1), (std::vector<std::string>{"a survey", "a training"}));
+  EXPECT_EQ(others_of(3, 0), (std::vector<std::string>{"a survey", compared, "a training"}));
+}
+
 TEST(Options, HelpShowsTheSettings) {
   testing::internal::CaptureStdout();
   std::vector<std::string> words{"99_toy", "--help"};

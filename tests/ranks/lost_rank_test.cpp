@@ -178,18 +178,22 @@ TEST_F(LostRank, OneThatNeverConnects) {
            {"MASTER_ADDR", "127.0.0.1"},
            {"MASTER_PORT", port},
            {"TENFOLD_TIMEOUT_S", "2"}},
-          3, "rank " + rank + " of 2 could not connect at 127.0.0.1:" + port);
+          3, "rank " + rank + " of 2 (RANK=" + rank + ", WORLD_SIZE=2) could not connect at 127.0.0.1:" + port);
   }
 }
 
 TEST_F(LostRank, ContradictionsAreBadUsage) {
   alone({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}}, 2, "rank 2 of 2");
-  alone({{"RANK", "0"}}, 2, "WORLD_SIZE is not set");
+  alone({{"RANK", "1"}}, 2, "WORLD_SIZE is not set, but RANK=1");
+  for (const char* wrong : {"abc", "0", "-1", "5s"})
+    alone({{"TENFOLD_TIMEOUT_S", wrong}}, 2, std::string("TENFOLD_TIMEOUT_S is '") + wrong + "'");
   alone({{"RANK", "zero"}, {"WORLD_SIZE", "2"}}, 2, "RANK is 'zero'");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}}, 2, "MASTER_ADDR is not set");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}, 2, "MASTER_PORT is not set");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, 2, "rank 0 of 0");
   alone({}, 2, "was started with 1 rank(s)");
+  alone({{"RANK", "0"}}, 2, "was started with 1 rank(s)");
+  alone({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "1"}}, 2, "was started with 1 rank(s)");
 }
 
 }  // namespace

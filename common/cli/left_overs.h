@@ -22,9 +22,9 @@ class FolderLock {
   bool held_ = false;
 };
 
-inline const std::string kTemporaryName = "tenfold.";
+inline const std::string kTemporaryName = "tenfold-ranks-";
 
-/// Removes folders "tenfold.*" of this user in the temporary folder whose driver was killed.
+/// Removes folders "tenfold-ranks-*" of this user in the temporary folder whose driver was killed.
 void remove_left_folders();
 
 /// FILE.earlier, where a result waits while its lesson is measured again.

@@ -546,13 +546,13 @@ TEST_F(LeftOvers, HalfWrittenFilesAndTemporaryFoldersGo) {
   lesson("hand_out");
   EXPECT_EQ(tenfold("run 10").code, 0);
   const fs::path temporary = root_ / "temporary";
-  fs::create_directories(temporary / "tenfold.abcdef" / "log");
-  fs::create_directories(temporary / "tenfold.in_use");
-  fs::create_directories(temporary / "tenfold.recent");
+  fs::create_directories(temporary / "tenfold-ranks-abcdef" / "log");
+  fs::create_directories(temporary / "tenfold-ranks-in_use");
+  fs::create_directories(temporary / "tenfold-ranks-recent");
   fs::create_directories(temporary / "other.abcdef");
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  for (const char* name : {"tenfold.abcdef", "tenfold.in_use", "other.abcdef"}) fs::last_write_time(temporary / name, old);
-  const int lock = open((temporary / "tenfold.in_use").c_str(), O_RDONLY | O_DIRECTORY);
+  for (const char* name : {"tenfold-ranks-abcdef", "tenfold-ranks-in_use", "other.abcdef"}) fs::last_write_time(temporary / name, old);
+  const int lock = open((temporary / "tenfold-ranks-in_use").c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(flock(lock, LOCK_SH), 0);
   pid_t gone = fork();
   if (gone == 0) _exit(0);
@@ -566,8 +566,8 @@ TEST_F(LeftOvers, HalfWrittenFilesAndTemporaryFoldersGo) {
   EXPECT_FALSE(fs::exists(root_ / (name + std::to_string(gone))));
   EXPECT_TRUE(fs::exists(root_ / (name + std::to_string(getpid())))) << "its writer lives";
   EXPECT_TRUE(fs::exists(root_ / (name + "txt")));
-  EXPECT_FALSE(fs::exists(temporary / "tenfold.abcdef"));
-  for (const char* kept : {"tenfold.in_use", "tenfold.recent", "other.abcdef"})
+  EXPECT_FALSE(fs::exists(temporary / "tenfold-ranks-abcdef"));
+  for (const char* kept : {"tenfold-ranks-in_use", "tenfold-ranks-recent", "other.abcdef"})
     EXPECT_TRUE(fs::exists(temporary / kept)) << kept;
 }
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #ifdef TENFOLD_WITH_CUDA
@@ -17,7 +19,8 @@
 
 namespace tenfold {
 
-/// One tensor of a batch, without the batch's dimension: {{3, 64, 64}, torch::kFloat} becomes (B, 3, 64, 64).
+/// One tensor of a batch, without the batch's dimension: {{3, 64, 64}, torch::kFloat} becomes (B, 3, 64, 64). A
+/// dimension may be 0; then a sample has no number there.
 struct Field {
   std::vector<int64_t> shape;
   torch::Dtype dtype = torch::kFloat;
@@ -28,11 +31,12 @@ class Row {
  public:
   Row(const std::vector<torch::Tensor>& fields, int64_t row) : fields_(fields), row_(row) {}
 
-  /// The numbers of field k, to be written in full. Throws c10::Error when T is not the field's type.
+  /// The numbers of field k, to be written in full. Throws c10::Error when T is not the field's type, std::out_of_range
+  /// when there is no field k.
   template <class T>
   std::span<T> field(size_t k) const {
     const torch::Tensor& tensor = fields_.at(k);
-    const auto count = static_cast<size_t>(tensor.stride(0));
+    const auto count = static_cast<size_t>(tensor.numel() / tensor.size(0));  // not stride(0), which is 1 for 0 numbers
     return {tensor.data_ptr<T>() + static_cast<size_t>(row_) * count, count};
   }
 
@@ -79,7 +83,19 @@ struct Batch {
   }
 };
 
-/// Tensors for batches of up to `batch` rows: (batch, ...) each.
+/// Throws std::invalid_argument, "WHO: ...", unless there is a field and none has a negative dimension.
+inline void require_valid(const std::vector<Field>& fields, const std::string& who) {
+  if (fields.empty()) throw std::invalid_argument(who + ": there are no fields; name the tensors of a sample");
+  for (size_t k = 0; k < fields.size(); ++k) {
+    for (const int64_t size : fields[k].shape) {
+      if (size < 0)
+        throw std::invalid_argument(who + ": field " + std::to_string(k) + " has a dimension of " +
+                                    std::to_string(size));
+    }
+  }
+}
+
+/// Tensors for batches of up to `batch` rows, at least 1: (batch, ...) each.
 inline std::vector<torch::Tensor> make_buffer(const std::vector<Field>& fields, int64_t batch, bool pinned) {
   std::vector<torch::Tensor> tensors;
   for (const Field& field : fields) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,6 +23,26 @@ namespace tenfold {
 struct LoadError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// What `name` says, or `otherwise` where there is no name or asking for it throws, too: it is called after load() has
+/// thrown, by a thread that nobody catches for.
+inline std::string name_or(const std::function<std::string()>& name, const std::string& otherwise) {
+  if (!name) return otherwise;
+  try {
+    return name();
+  } catch (...) {
+    return otherwise + " (whose name could not be told: that threw, too)";
+  }
+}
+
+/// Throws std::invalid_argument, "WHO: ...", when what decided about batches is not what it was when a state was saved.
+template <class Value>
+void require_same(const std::string& who, const std::string& what, const Value& saved, const Value& now) {
+  using std::to_string;
+  if (saved != now)
+    throw std::invalid_argument(who + ": the saved state has " + what + " " + to_string(saved) + ", this loader has " +
+                                to_string(now) + ": it would go on with other batches");
+}
 
 /// A buffer on its round: free, being filled, ready, with the caller, free again.
 struct Slot {

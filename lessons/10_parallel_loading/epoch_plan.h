@@ -24,6 +24,8 @@ enum class Tail {
   drop,  ///< they are left out of this epoch; the next one shuffles anew
 };
 
+inline std::string to_string(Tail tail) { return tail == Tail::keep ? "keep" : "drop"; }
+
 /// Throws std::invalid_argument unless 0 <= index < count.
 inline void require_valid(const ShardIndex& shard, const std::string& who) {
   if (shard.index < 0 || shard.index >= shard.count)

@@ -25,7 +25,7 @@ struct Dataset {
   std::vector<Field> fields;
   /// Writes sample i, 0 <= i < size, to its row. Called by many threads at once. What is random comes from `random`.
   std::function<void(int64_t i, SampleRandom& random, const Row& row)> load;
-  /// For messages; the number alone when there is none.
+  /// For messages; the number alone when there is none, or when it throws.
   std::function<std::string(int64_t i)> name = nullptr;
 };
 
@@ -47,9 +47,12 @@ struct LoaderState {
   int64_t epoch = 0;
   int64_t batch = 0;        ///< the batches of the epoch before this one were handed out
   std::set<int64_t> ahead;  ///< and these; empty for an ordered loader
-  /// What decides which samples are in a batch: checked when a loader goes on.
-  int64_t size = 0, batch_size = 0, ranks = 0;
+  /// What decides which samples are in a batch: checked when a loader goes on. Ordered loaders of all ranks stand at the
+  /// same batch after each step, so the state of one will do for all once `rank` is set.
+  int64_t size = 0, batch_size = 0, ranks = 0, rank = 0;
   uint64_t seed = 0;
+  bool shuffle = true;
+  Tail tail = Tail::keep;
 };
 
 /// The loader's job for its workers: hands out a few rows of a batch at a time.
@@ -64,7 +67,7 @@ class RandomAccessJob {
   };
 
   RandomAccessJob(Dataset dataset, const LoaderOptions& options, const LoaderState& from)
-      : dataset_(std::move(dataset)),
+      : dataset_(checked(std::move(dataset))),
         options_(options),
         plan_(dataset_.size, options.batch, options.rank, options.tail),
         // A batch is spread over all workers, some rows at a time: taking them costs little, and none is far behind at
@@ -90,8 +93,12 @@ class RandomAccessJob {
   }
 
   void run(Unit& unit) noexcept {
-    unit.slot->copied.wait();
     const Batch& batch = unit.slot->batch;
+    try {
+      unit.slot->copied.wait();
+    } catch (...) {
+      unit.error = std::current_exception(), unit.failed_row = unit.first, unit.failed_name = "the buffer of a batch";
+    }
     for (int64_t row = unit.first; row < unit.first + unit.count && !unit.error; ++row) {
       const int64_t sample = batch.samples[static_cast<size_t>(row)];
       try {
@@ -133,23 +140,40 @@ class RandomAccessJob {
   const EpochPlan& plan() const { return plan_; }
 
  private:
+  static Dataset checked(Dataset dataset) {
+    require_valid(dataset.fields, "Loader");
+    if (!dataset.load) throw std::invalid_argument("Loader: the data set has no load()");
+    return dataset;
+  }
+
   std::string name_of(int64_t sample) const {
-    return dataset_.name ? dataset_.name(sample) : "sample " + std::to_string(sample);
+    const std::string number = "sample " + std::to_string(sample);
+    return dataset_.name ? name_or([&] { return dataset_.name(sample); }, number) : number;
   }
 
   void require_same_batches(const LoaderState& from) {
-    const LoaderState own{
-        .size = dataset_.size, .batch_size = options_.batch, .ranks = options_.rank.count, .seed = options_.seed};
-    const auto same = [](const char* what, auto saved, auto now) {
-      if (saved != now)
-        throw std::invalid_argument(std::string("Loader: the saved state has ") + what + " " + std::to_string(saved) +
-                                    ", this loader has " + std::to_string(now) + ": it would go on with other batches");
-    };
+    state_.size = dataset_.size, state_.batch_size = options_.batch;
+    state_.ranks = options_.rank.count, state_.rank = options_.rank.index;
+    state_.seed = options_.seed, state_.shuffle = options_.shuffle, state_.tail = options_.tail;
     if (from.size != 0) {  // 0: there is no saved state
-      same("data set size", from.size, own.size), same("batch size", from.batch_size, own.batch_size);
-      same("rank count", from.ranks, own.ranks), same("seed", from.seed, own.seed);
+      const std::string who = "Loader";
+      require_same(who, "data set size", from.size, state_.size);
+      require_same(who, "batch size", from.batch_size, state_.batch_size);
+      require_same(who, "rank count", from.ranks, state_.ranks);
+      require_same(who, "rank", from.rank, state_.rank);
+      require_same(who, "seed", from.seed, state_.seed);
+      require_same(who, "shuffle", int{from.shuffle}, int{state_.shuffle});
+      require_same(who, "tail", from.tail, state_.tail);
     }
-    state_.size = own.size, state_.batch_size = own.batch_size, state_.ranks = own.ranks, state_.seed = own.seed;
+    // Beyond the last batch no worker would open one, and next() would wait for ever.
+    const bool exists = from.epoch >= 0 && from.batch >= 0 && from.batch <= plan_.batches() &&
+                        (from.ahead.empty() || (*from.ahead.begin() > from.batch &&
+                                                *from.ahead.rbegin() < plan_.batches()));
+    if (!exists)
+      throw std::invalid_argument(
+          "Loader: the saved state stands at batch " + std::to_string(from.batch) + " of epoch " +
+          std::to_string(from.epoch) + (from.ahead.empty() ? "" : " with others handed out ahead of it") +
+          ", which is no place in epochs of " + std::to_string(plan_.batches()) + " batches");
   }
 
   /// Begins the next batch that was not handed out before the state was saved.
@@ -190,7 +214,8 @@ class RandomAccessJob {
 class Loader : public BatchQueue<RandomAccessJob> {
  public:
   /// Starts to load, from the beginning or from where another loader was. Throws std::invalid_argument for options that
-  /// make no sense, and for a state of another data set size, batch size, number of ranks or seed.
+  /// make no sense, for a data set without fields or load(), for a state of another data set size, batch size, rank,
+  /// number of ranks, seed, shuffle or tail, and for one that stands at no place of an epoch.
   Loader(Dataset dataset, const LoaderOptions& options, const LoaderState& from = {})
       : BatchQueue(options.workers, std::move(dataset), options, from) {}
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/support/loader_samples.h"
+#include "tests/support/support.h"
 
 namespace {
 
@@ -291,6 +292,113 @@ TEST(Loader, RefusesAStateOfOtherBatches) {
   EXPECT_THAT([&] { resume(20, {.batch = 4, .seed = 2}); },
               testing::ThrowsMessage<std::invalid_argument>(HasSubstr("seed 1")));
   EXPECT_THROW(resume(20, {.batch = 4, .seed = 1, .rank = {0, 2}}), std::invalid_argument);
+}
+
+TEST(Loader, RefusesAStateOfAnotherOrderTailOrRank) {
+  const LoaderOptions options{.batch = 4, .workers = 0, .seed = 1, .rank = {1, 2}};
+  Loader loader(numbers(21), options);
+  loader.next(), loader.next();
+  const LoaderState state = loader.state();
+  const auto refusal = [&](auto change) {
+    LoaderOptions changed = options;
+    change(changed);
+    return message_of<std::invalid_argument>([&] { Loader(numbers(21), changed, state); });
+  };
+  EXPECT_THAT(refusal([](LoaderOptions& o) { o.tail = Tail::drop; }), HasSubstr("tail keep, this loader has drop"));
+  EXPECT_THAT(refusal([](LoaderOptions& o) { o.shuffle = false; }), HasSubstr("shuffle 1, this loader has 0"));
+  EXPECT_THAT(refusal([](LoaderOptions& o) { o.rank.index = 0; }), HasSubstr("rank 1, this loader has 0"));
+  EXPECT_THAT(refusal([](LoaderOptions& o) { o.rank.count = 3; }), HasSubstr("rank count 2, this loader has 3"));
+  LoaderState of_all = state;
+  of_all.rank = 0;
+  LoaderOptions first = options;
+  first.rank.index = 0;
+  Loader resumed(numbers(21), first, of_all);
+  EXPECT_EQ(resumed.next()->index, 2) << "ordered ranks stand at the same batch";
+}
+
+TEST(Loader, RefusesAStateThatIsNoPlaceOfAnEpoch) {
+  for (const int workers : {0, 2}) {
+    const LoaderOptions options{.batch = 4, .workers = workers, .shuffle = false};  // two batches
+    Loader loader(numbers(5), options);
+    loader.next(), loader.next();
+    const LoaderState end = loader.state();
+    EXPECT_EQ(Loader(numbers(5), options, end).next(), nullptr) << "the end is a place";
+    const auto refusal = [&](auto change) {
+      LoaderState changed = end;
+      change(changed);
+      return message_of<std::invalid_argument>([&] { Loader(numbers(5), options, changed); });
+    };
+    const auto no_place = HasSubstr("no place in epochs of 2 batches");
+    EXPECT_THAT(refusal([](LoaderState& s) { s.batch = 100; }), HasSubstr("stands at batch 100 of epoch 0"));
+    EXPECT_THAT(refusal([](LoaderState& s) { s.batch = 3; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s.batch = -1; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s.epoch = -1; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s.ahead = {2}; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s.batch = 0, s.ahead = {0}; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s.batch = 1, s.ahead = {0}; }), no_place);
+    EXPECT_THAT(refusal([](LoaderState& s) { s = {.batch = 7}; }), no_place) << "nor without what it was saved of";
+    // Two batches of Tail::keep, resumed with Tail::drop, whose epochs have one.
+    LoaderOptions dropping = options;
+    dropping.tail = Tail::drop;
+    EXPECT_THROW(Loader(numbers(5), dropping, end), std::invalid_argument);
+  }
+}
+
+TEST(Loader, RefusesADataSetThatCannotBeLoaded) {
+  const auto refusal = [](auto change) {
+    Dataset changed = numbers(5);
+    change(changed);
+    return message_of<std::invalid_argument>([&] { Loader(changed, {}); });
+  };
+  EXPECT_THAT(refusal([](Dataset& d) { d.fields.clear(); }), HasSubstr("there are no fields"));
+  EXPECT_THAT(refusal([](Dataset& d) { d.load = nullptr; }), HasSubstr("no load()"));
+  EXPECT_THAT(refusal([](Dataset& d) { d.fields[1].shape = {3, -1}; }), HasSubstr("field 1 has a dimension of -1"));
+}
+
+TEST(Loader, GivesNoNumbersOfAFieldWithAZeroDimension) {
+  for (const auto& shape : {std::vector<int64_t>{0}, {2, 0}, {0, 2}, {3, 0, 2}}) {
+    Dataset empty{.size = 7, .fields = {{shape, torch::kFloat}, {{}, torch::kLong}, {{2, 3}, torch::kByte}}};
+    empty.load = [](int64_t i, SampleRandom&, const Row& row) {
+      for (float& x : row.field<float>(0)) x = 1;
+      EXPECT_TRUE(row.field<float>(0).empty());
+      EXPECT_EQ(row.field<int64_t>(1).size(), 1U);
+      EXPECT_EQ(row.field<uint8_t>(2).size(), 6U);
+      row.field<int64_t>(1)[0] = i;
+    };
+    Loader loader(empty, {.batch = 3, .workers = 2, .shuffle = false});
+    int64_t rows = 0;
+    while (const Batch* batch = loader.next()) {
+      EXPECT_EQ(batch->fields[0].numel(), 0);
+      EXPECT_EQ(batch->fields[0].size(0), batch->rows());
+      EXPECT_EQ(batch->fields[1][0].item<int64_t>(), rows);
+      rows += batch->rows();
+    }
+    EXPECT_EQ(rows, 7);
+  }
+}
+
+TEST(Loader, ANameThatThrowsHidesNoError) {
+  for (const int workers : {0, 3}) {
+    Dataset faulty = numbers_but(2, 8);
+    faulty.name = [](int64_t) -> std::string { throw std::out_of_range("no such name"); };
+    Loader loader(faulty, {.batch = 4, .workers = workers, .shuffle = false});
+    try {
+      loader.next();
+      FAIL() << "sample 2 cannot be loaded";
+    } catch (const LoadError& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith("sample 2 (whose name could not be told"));
+      EXPECT_THAT(error.what(), HasSubstr("is no image"));
+      EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
+    }
+    EXPECT_EQ(loader.next()->samples[0], 4) << "training may go on";
+    faulty.name = [](int64_t) -> std::string { throw 7; };  // NOLINT(*): what users do
+    faulty.load = [](int64_t, SampleRandom&, const Row& row) { row.field<float>(0); };  // is int64, and field 5 is none
+    Loader all(faulty, {.batch = 4, .workers = workers});
+    EXPECT_THROW(all.next(), LoadError);
+    faulty.load = [](int64_t, SampleRandom&, const Row& row) { row.field<float>(5); };
+    Loader none(faulty, {.batch = 4, .workers = workers});
+    EXPECT_THROW(none.next(), LoadError);
+  }
 }
 
 TEST(Loader, RefusesOptionsThatMakeNoSense) {

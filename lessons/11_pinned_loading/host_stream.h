@@ -66,7 +66,8 @@ class HostStream {
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
-  /// Queues `work` and returns at once. After work that throws, later work is left out, and events rethrow the error.
+  /// Queues `work` and returns at once. After work that throws, later work is left out, and events rethrow the error,
+  /// until clear_error().
   void run(std::function<void()> work) {
     push([this, work = std::move(work)] {
       if (error_) return;
@@ -90,6 +91,11 @@ class HostStream {
       }
     });
     return event;
+  }
+
+  /// What is queued from now on is done again, whatever the work before it threw.
+  void clear_error() {
+    push([this] { error_ = nullptr; });
   }
 
   /// What is queued from now on waits until `event` is reached; the caller does not.

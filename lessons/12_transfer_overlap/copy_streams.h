@@ -20,7 +20,9 @@
 
 namespace tenfold {
 
-/// Copies on a thread. The compute is whatever the calling thread does, so to wait is to block it.
+/// Copies on a thread. The compute is whatever the calling thread does, so to wait is to block it. A copy that is not
+/// possible throws in compute_waits_for() of an event after it, and later copies are left out; on a CUDA stream copy()
+/// itself throws.
 class CopyThread {
  public:
   using Event = HostEvent;

@@ -24,7 +24,7 @@ struct StreamReader {
   std::function<bool(SampleRandom& random, const Row& row)> read;
   /// Passes over n samples; when there is none they are read for nothing.
   std::function<void(int64_t n)> skip = nullptr;
-  /// Where it stands, for messages.
+  /// Where it stands, for messages; the shard's number when there is none, or when it throws.
   std::function<std::string()> where = nullptr;
 };
 
@@ -50,8 +50,10 @@ struct StreamOptions {
 struct StreamState {
   int64_t epoch = 0;
   std::vector<int64_t> handed_out;  ///< one number for each shard; empty: the beginning
-  int64_t batch_size = 0, ranks = 0;
+  /// What decides which samples are in a batch: checked when a loader goes on.
+  int64_t batch_size = 0, ranks = 0, rank = 0;
   uint64_t seed = 0;
+  Tail tail = Tail::keep;
 };
 
 /// The stream loader's job for its workers: a batch of one shard at a time. Batches are opened and handed out in one
@@ -67,21 +69,18 @@ class ShardsJob {
   };
 
   ShardsJob(Stream stream, const StreamOptions& options, const StreamState& from)
-      : stream_(std::move(stream)),
+      : stream_(checked(std::move(stream))),
         options_(checked(options)),
         state_(from),
         shards_(static_cast<size_t>(options.shards)),
         slots_(stream_.fields, options.batch, options.workers, options.prefetch, options.pinned) {
-    if (!from.handed_out.empty() && (from.handed_out.size() != shards_.size() || from.batch_size != options.batch ||
-                                     from.ranks != options.rank.count || from.seed != options.seed))
-      throw std::invalid_argument(
-          "StreamLoader: the saved state has another number of shards or ranks, batch size or seed: it would go on "
-          "with "
-          "other batches");
     state_.handed_out.resize(shards_.size());
     state_.batch_size = options.batch;
     state_.ranks = options.rank.count;
+    state_.rank = options.rank.index;
     state_.seed = options.seed;
+    state_.tail = options.tail;
+    require_same_batches(from);
     for (size_t i = 0; i < shards_.size(); ++i) shards_[i].begun = shards_[i].passed_over = state_.handed_out[i];
   }
 
@@ -100,16 +99,15 @@ class ShardsJob {
   }
 
   void run(Unit& unit) noexcept {
-    unit.slot->copied.wait();
     OpenShard& shard = shards_[unit.shard];  // nobody else touches the reader of a shard that is busy
     try {
+      unit.slot->copied.wait();
       if (!shard.reader) open(shard, unit.shard);
       while (unit.rows < options_.batch && read(shard, unit.shard, Row(unit.slot->buffer, unit.rows))) ++unit.rows;
     } catch (...) {
       unit.error = std::current_exception();
-      unit.failed_name = shard.reader && shard.reader->where
-                             ? shard.reader->where()
-                             : "shard " + std::to_string(shard_index(unit.shard).index) + " of the stream";
+      unit.failed_name = name_or(shard.reader ? shard.reader->where : nullptr,
+                                 "shard " + std::to_string(shard_index(unit.shard).index) + " of the stream");
     }
   }
 
@@ -162,6 +160,8 @@ class ShardsJob {
   const StreamState& state() const { return state_; }
 
  private:
+  static constexpr int64_t kMostSamples = int64_t{1} << 40;  // a shard has fewer
+
   struct OpenShard {
     std::optional<StreamReader> reader = std::nullopt;
     int64_t begun = 0;        // batches
@@ -169,6 +169,28 @@ class ShardsJob {
     int64_t samples = 0;
     bool busy = false, ended = false;
   };
+
+  static Stream checked(Stream stream) {
+    require_valid(stream.fields, "StreamLoader");
+    if (!stream.open) throw std::invalid_argument("StreamLoader: the stream has no open()");
+    return stream;
+  }
+
+  /// `from` against state_, which has what this loader was asked for. How long a shard is, only reading it tells.
+  void require_same_batches(const StreamState& from) const {
+    const std::string who = "StreamLoader";
+    if (!from.handed_out.empty()) {  // empty: there is no saved state, or it is the beginning
+      require_same(who, "shard count", from.handed_out.size(), shards_.size());
+      require_same(who, "batch size", from.batch_size, state_.batch_size);
+      require_same(who, "rank count", from.ranks, state_.ranks);
+      require_same(who, "rank", from.rank, state_.rank);
+      require_same(who, "seed", from.seed, state_.seed);
+      require_same(who, "tail", from.tail, state_.tail);
+    }
+    const int64_t most = kMostSamples / options_.batch;
+    if (from.epoch < 0 || std::ranges::any_of(from.handed_out, [most](int64_t n) { return n < 0 || n > most; }))
+      throw std::invalid_argument("StreamLoader: the saved state has an epoch or a number of batches out of range");
+  }
 
   static StreamOptions checked(const StreamOptions& options) {
     if (options.batch < 1 || options.shards < 1)
@@ -183,19 +205,28 @@ class ShardsJob {
 
   void open(OpenShard& shard, size_t index) {
     shard.reader = stream_.open(shard_index(index), state_.epoch);
-    const int64_t samples = shard.passed_over * options_.batch;
-    if (samples > 0 && shard.reader->skip) {
-      shard.reader->skip(samples);
-      shard.samples = samples;
-    } else if (samples > 0) {
-      const auto nowhere = make_buffer(stream_.fields, 1, /*pinned=*/false);
-      while (shard.samples < samples && read(shard, index, Row(nowhere, 0))) {
+    if (!shard.reader->read) throw std::invalid_argument("open() gave a reader without read()");
+    if (shard.passed_over == 0) return;
+    const auto nowhere = make_buffer(stream_.fields, 1, /*pinned=*/false);
+    const auto pass_over = [&](int64_t samples) {
+      if (shard.reader->skip) {
+        if (samples > 0) shard.reader->skip(samples);
+        shard.samples += samples;
+      } else {
+        while (samples-- > 0 && read(shard, index, Row(nowhere, 0))) {
+        }
       }
-    }
+    };
+    // The last batch that was handed out may have been short, but not empty.
+    pass_over((shard.passed_over - 1) * options_.batch);
+    if (!read(shard, index, Row(nowhere, 0)))
+      throw std::runtime_error("the saved state has " + std::to_string(shard.passed_over) + " batches of shard " +
+                               std::to_string(shard_index(index).index) + ", which ends before");
+    pass_over(options_.batch - 1);
   }
 
   bool read(OpenShard& shard, size_t index, const Row& row) const {
-    const int64_t sample = shard_index(index).index << 40 | shard.samples;  // a shard has fewer than 2^40 samples
+    const int64_t sample = shard_index(index).index * kMostSamples + shard.samples;
     SampleRandom random(options_.seed, state_.epoch, sample);
     if (!shard.reader->read(random, row)) return false;
     ++shard.samples;
@@ -218,7 +249,8 @@ class ShardsJob {
 class StreamLoader : public BatchQueue<ShardsJob> {
  public:
   /// Starts to read, from the beginning or from where another loader was. Throws std::invalid_argument for options that
-  /// make no sense, and for a state of another number of shards, batch size, number of ranks or seed.
+  /// make no sense, for a stream without fields or open(), and for a state of another number of shards, batch size,
+  /// rank, number of ranks, seed or tail. A state beyond the end of a shard is a LoadError where that shard comes.
   StreamLoader(Stream stream, const StreamOptions& options, const StreamState& from = {})
       : BatchQueue(options.workers, std::move(stream), options, from) {}
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/loader_samples.h"
+#include "tests/support/support.h"
 
 namespace {
 
@@ -120,6 +121,91 @@ TEST(StreamLoader, RefusesAStateOfOtherBatches) {
        {StreamOptions{.batch = 3, .shards = 4}, StreamOptions{.batch = 2, .shards = 5},
         StreamOptions{.batch = 2, .shards = 4, .seed = 9}, StreamOptions{.batch = 2, .shards = 4, .rank = {0, 2}}}) {
     EXPECT_THROW(StreamLoader(stream_of(numbers(20), 1, 0), options, state), std::invalid_argument);
+  }
+}
+
+TEST(StreamLoader, RefusesAStateOfAnotherTailOrRankAndNoState) {
+  const StreamOptions options{.batch = 4, .workers = 0, .shards = 3, .rank = {1, 2}};
+  StreamLoader loader(stream_of(numbers(60), 1, 0), options);
+  loader.next();
+  const StreamState state = loader.state();
+  const auto refusal = [&](auto change_options, auto change_state) {
+    StreamOptions other = options;
+    StreamState from = state;
+    change_options(other), change_state(from);
+    return message_of<std::invalid_argument>([&] { StreamLoader(stream_of(numbers(60), 1, 0), other, from); });
+  };
+  const auto as_it_is = [](auto&) {};
+  EXPECT_THAT(refusal([](StreamOptions& o) { o.tail = Tail::drop; }, as_it_is),
+              testing::HasSubstr("tail keep, this loader has drop"));
+  EXPECT_THAT(refusal([](StreamOptions& o) { o.rank.index = 0; }, as_it_is),
+              testing::HasSubstr("rank 1, this loader has 0"));
+  EXPECT_THAT(refusal([](StreamOptions& o) { o.shards = 4; }, as_it_is),
+              testing::HasSubstr("shard count 3, this loader has 4"));
+  EXPECT_THAT(refusal(as_it_is, [](StreamState& s) { s.handed_out[1] = -1; }), testing::HasSubstr("out of range"));
+  EXPECT_THAT(refusal(as_it_is, [](StreamState& s) { s.epoch = -2; }), testing::HasSubstr("out of range"));
+  EXPECT_THAT(refusal(as_it_is, [](StreamState& s) { s.handed_out[0] = INT64_MAX; }),
+              testing::HasSubstr("out of range"));
+}
+
+TEST(StreamLoader, AStateBeyondTheEndOfAShardIsAnErrorOfThatShard) {
+  for (const bool with_skip : {true, false}) {
+    for (const int workers : {0, 2}) {
+      Stream stream = stream_of(numbers(33), 1, 0);  // three shards of 11 samples: three batches of 4, the last of 3
+      stream.open = [open = stream.open, with_skip](const ShardIndex& shard, int64_t epoch) {
+        StreamReader reader = open(shard, epoch);
+        reader.where = nullptr;
+        if (!with_skip) reader.skip = nullptr;
+        return reader;
+      };
+      const StreamOptions options{.batch = 4, .workers = workers, .shards = 3};
+      StreamLoader whole(stream, options);
+      epoch_of(whole);
+      for (int i = 0; i < 9; ++i) whole.next();
+      StreamState end = whole.state();
+      EXPECT_EQ(end.handed_out, std::vector<int64_t>(3, 3));
+      StreamLoader at_the_end(stream, options, end);
+      EXPECT_EQ(at_the_end.next(), nullptr) << "the end is a place";
+      end.handed_out[1] = 4;
+      StreamLoader beyond(stream, options, end);
+      EXPECT_THAT([&] { epoch_of(beyond); },
+                  testing::ThrowsMessage<LoadError>(
+                      "shard 1 of the stream: the saved state has 4 batches of shard 1, which ends before"));
+      EXPECT_EQ(beyond.next(), nullptr);
+      EXPECT_EQ(samples_of(epoch_of(beyond)).size(), 33U) << "the next epoch has all";
+    }
+  }
+}
+
+TEST(StreamLoader, RefusesAStreamThatCannotBeRead) {
+  const auto refusal = [](auto change) {
+    Stream changed = stream_of(numbers(5), 1, 0);
+    change(changed);
+    return message_of<std::invalid_argument>([&] { StreamLoader(changed, {}); });
+  };
+  EXPECT_THAT(refusal([](Stream& s) { s.fields.clear(); }), testing::HasSubstr("there are no fields"));
+  EXPECT_THAT(refusal([](Stream& s) { s.open = nullptr; }), testing::HasSubstr("no open()"));
+  EXPECT_THAT(refusal([](Stream& s) { s.fields[0].shape = {-2}; }), testing::HasSubstr("field 0 has a dimension"));
+  Stream unread = stream_of(numbers(5), 1, 0);
+  unread.open = [](const ShardIndex&, int64_t) { return StreamReader{}; };
+  StreamLoader loader(unread, {});
+  EXPECT_THAT([&] { loader.next(); },
+              testing::ThrowsMessage<LoadError>("shard 0 of the stream: open() gave a reader without read()"));
+}
+
+TEST(StreamLoader, APlaceThatThrowsHidesNoError) {
+  for (const int workers : {0, 2}) {
+    Stream stream = stream_of(numbers_but(2, 8), 1, 0);
+    stream.open = [open = stream.open](const ShardIndex& shard, int64_t epoch) {
+      StreamReader reader = open(shard, epoch);
+      reader.where = []() -> std::string { throw std::out_of_range("nowhere"); };
+      return reader;
+    };
+    StreamLoader loader(stream, {.batch = 4, .workers = workers, .shards = 1});
+    EXPECT_THAT([&] { loader.next(); }, testing::ThrowsMessage<LoadError>(testing::AllOf(
+                                            testing::StartsWith("shard 0 of the stream (whose name"),
+                                            testing::HasSubstr("is no image"))));
+    EXPECT_EQ(loader.next(), nullptr);
   }
 }
 

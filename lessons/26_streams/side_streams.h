@@ -37,11 +37,13 @@ class SideStreams {
  public:
   virtual ~SideStreams() = default;
   virtual size_t count() const = 0;
-  /// Queues work. What it refers to must live until the caller has waited for the stream.
+  /// Queues work. What it refers to must live until the caller has waited for the stream. What it throws comes out here
+  /// on a CUDA stream, and out of caller_waits() on a thread, which leaves out the work after it until then.
   virtual void run(size_t stream, const std::function<void()>& work) = 0;
   /// What is run on the stream from now on waits for what the caller has queued.
   virtual void stream_waits(size_t stream) = 0;
-  /// What the caller queues from now on waits for what the stream has; on a thread it throws what the work there threw.
+  /// What the caller queues from now on waits for what the stream has; on a thread it throws what the work there threw,
+  /// once: like a CUDA stream, the thread then takes new work.
   virtual void caller_waits(size_t stream) = 0;
   /// Nothing that is run from now on begins before let_go(): makes a race end the same way every time.
   virtual void hold() = 0;
@@ -64,7 +66,15 @@ class SideThreads final : public SideStreams {
   size_t count() const override { return streams_.size(); }
   void run(size_t stream, const std::function<void()>& work) override { streams_.at(stream).run(work); }
   void stream_waits(size_t) override {}  // what the calling thread has asked for is done
-  void caller_waits(size_t stream) override { streams_.at(stream).record().synchronize(); }
+  void caller_waits(size_t stream) override {
+    HostStream& queue = streams_.at(stream);
+    try {
+      queue.record().synchronize();
+    } catch (...) {
+      queue.clear_error();
+      throw;
+    }
+  }
   void hold() override {
     held_.emplace();
     const std::shared_future<void> over = held_->get_future().share();
@@ -125,25 +135,32 @@ inline std::unique_ptr<SideStreams> side_streams(torch::Device device, size_t co
 }
 
 /// Fork and join: work(0) to work(branches - 1), none of which needs another. They take turns on the caller's stream
-/// and on the side streams. What the caller queues afterwards finds all of them done.
+/// and on the side streams. What the caller queues afterwards finds all of them done. All are begun whatever others
+/// throw; then the error of the first branch that threw is thrown on, the others' are dropped, and the streams may be
+/// used again.
 inline void fork_join(SideStreams& sides, size_t branches, const std::function<void(size_t)>& work) {
   const size_t streams = sides.count() + 1;  // branch i runs on stream i % streams; 0 is the caller's
-  std::exception_ptr failed;
-  const auto attempt = [&failed](const auto& action) {
+  std::vector<std::exception_ptr> failed(branches + 1);
+  const auto attempt = [&failed](size_t branch, const auto& action) {
     try {
       action();
     } catch (...) {  // thrown on after the join: till then branches use the caller's variables
-      if (!failed) failed = std::current_exception();
+      if (!failed[branch]) failed[branch] = std::current_exception();
     }
   };
   for (size_t i = 1; i < branches; ++i) {
     if (i % streams == 0) continue;
-    sides.stream_waits(i % streams - 1);  // fork: until what the branches read is there
-    attempt([&] { sides.run(i % streams - 1, [&work, i] { work(i); }); });
+    attempt(branches, [&] {
+      sides.stream_waits(i % streams - 1);  // fork: until what the branches read is there
+      sides.run(i % streams - 1, [&attempt, &work, i] { attempt(i, [&] { work(i); }); });
+    });
   }
-  for (size_t i = 0; i < branches; i += streams) attempt([&] { work(i); });
-  for (size_t side = 0; side + 1 < std::min(branches, streams); ++side) attempt([&] { sides.caller_waits(side); });
-  if (failed) std::rethrow_exception(failed);
+  for (size_t i = 0; i < branches; i += streams) attempt(i, [&] { work(i); });
+  for (size_t side = 0; side + 1 < std::min(branches, streams); ++side)
+    attempt(branches, [&] { sides.caller_waits(side); });
+  for (const std::exception_ptr& error : failed) {
+    if (error) std::rethrow_exception(error);
+  }
 }
 
 }  // namespace tenfold

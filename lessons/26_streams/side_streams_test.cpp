@@ -77,6 +77,54 @@ TEST(ForkJoin, AnErrorIsThrownOnAfterAllBranches) {
   }
 }
 
+TEST(ForkJoin, AfterAnErrorTheNextCallIsLikeTheFirst) {
+  for (const size_t sides : {0U, 1U, 2U}) {
+    for (const size_t failing : {0U, 1U, 2U, 4U}) {
+      SideThreads streams(sides);
+      std::array<std::atomic<int>, 5> times{};
+      const auto call = [&](bool fails) {
+        fork_join(streams, times.size(), [&](size_t i) {
+          if (fails && i == failing) throw std::runtime_error("branch " + std::to_string(i));
+          ++times[i];
+        });
+      };
+      EXPECT_EQ(tenfold::test::message_of<std::runtime_error>([&] { call(true); }),
+                "branch " + std::to_string(failing));
+      for (size_t i = 0; i < times.size(); ++i)
+        EXPECT_EQ(times[i], i == failing ? 0 : 1) << "branch " << i << " beside a failing one, as on CUDA streams";
+      EXPECT_NO_THROW(call(false));
+      for (size_t i = 0; i < times.size(); ++i) EXPECT_EQ(times[i], i == failing ? 1 : 2) << "branch " << i;
+    }
+  }
+}
+
+TEST(ForkJoin, OfSeveralErrorsThatOfTheFirstBranchIsThrown) {
+  for (const size_t sides : {1U, 2U, 4U}) {
+    SideThreads streams(sides);
+    const auto all = [&] {
+      fork_join(streams, 6, [](size_t i) {
+        if (i % 2 == 0) std::this_thread::sleep_for(1ms);
+        if (i > 0) throw std::runtime_error("branch " + std::to_string(i));
+      });
+    };
+    for (int round = 0; round < 3; ++round)
+      EXPECT_EQ(tenfold::test::message_of<std::runtime_error>(all), "branch 1") << sides << " side streams";
+  }
+}
+
+TEST(SideThreads, AnErrorComesOutOnceAndNewWorkIsTaken) {
+  SideThreads streams(2);
+  int done = 0;
+  streams.run(0, [] { throw std::runtime_error("first"); });
+  streams.run(0, [&] { done += 1; });  // left out
+  EXPECT_EQ(tenfold::test::message_of<std::runtime_error>([&] { streams.caller_waits(0); }), "first");
+  EXPECT_NO_THROW(streams.caller_waits(0));
+  EXPECT_NO_THROW(streams.caller_waits(1));
+  streams.run(0, [&] { done += 10; });
+  streams.caller_waits(0);
+  EXPECT_EQ(done, 10);
+}
+
 TEST(SideThreads, HoldTheirWorkUntilTheyAreLetGo) {
   SideThreads streams(2);
   std::atomic<int> begun = 0;

@@ -8,9 +8,11 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -69,6 +71,44 @@ struct AutocastState {
   bool cache = at::autocast::is_autocast_cache_enabled();
 };
 
+/// What must be the same in both runs of a block, for a gradient to belong to the output that it is given to.
+struct OutputKind {
+  explicit OutputKind(const Tensor& output) : defined(output.defined()) {
+    if (!defined) return;
+    if (!output.is_nested()) shape = output.sizes().vec();  // a nested tensor has no one shape
+    type = output.scalar_type();
+    device = output.device();
+  }
+  bool operator==(const OutputKind&) const = default;
+  friend std::ostream& operator<<(std::ostream& out, const OutputKind& kind) {
+    if (!kind.defined) return out << "undefined";
+    return out << kind.type << " of shape " << at::IntArrayRef(kind.shape) << " on " << kind.device;
+  }
+
+  bool defined;
+  std::vector<int64_t> shape;
+  at::ScalarType type = at::kFloat;
+  torch::Device device = at::kCPU;
+};
+
+/// How often each input was changed in place so far; 0 for those that do not count it.
+inline std::vector<uint32_t> versions_of(const variable_list& inputs) {
+  std::vector<uint32_t> versions;
+  for (const Tensor& input : inputs)
+    versions.push_back(input.defined() && !input.is_inference() ? input._version() : 0);
+  return versions;
+}
+
+/// Throws c10::Error when a run of the block has changed an input: the other run would begin with other numbers.
+inline void require_unchanged(const variable_list& inputs, const std::vector<uint32_t>& before) {
+  const std::vector<uint32_t> after = versions_of(inputs);
+  for (size_t i = 0; i < after.size(); ++i) {
+    TORCH_CHECK(after[i] == before[i], "checkpoint: the block changes its input ", i,
+                " in place, so backward() would run it on other numbers than forward; change a copy inside the block "
+                "(clone()), or run the block without checkpoint");
+  }
+}
+
 /// What backward() needs besides the inputs. Travels in the autograd node as an opaque value.
 struct Block : torch::CustomClassHolder {
   std::function<variable_list(const variable_list&)> run;
@@ -76,6 +116,7 @@ struct Block : torch::CustomClassHolder {
   std::optional<torch::Device> accelerator;  // of the inputs
   std::optional<RandomState> random_state;   // before the first forward
   std::optional<AutocastState> autocast_cpu, autocast_device;
+  std::vector<OutputKind> outputs;  // of the first forward
 };
 
 /// Runs the block again on detached inputs, in the surroundings of the first forward, this time recording a graph.
@@ -92,10 +133,22 @@ inline variable_list recompute(const Block& block, const variable_list& inputs) 
   if (const auto& state = block.autocast_device)
     autocast_device.emplace(state->device, state->dtype, state->enabled, state->cache);
   const torch::AutoGradMode record(true);
-  return block.run(inputs);
+  const std::vector<uint32_t> before = versions_of(inputs);
+  variable_list outputs = block.run(inputs);
+  require_unchanged(inputs, before);
+  TORCH_CHECK(outputs.size() == block.outputs.size(), "checkpoint: the block returned ", block.outputs.size(),
+              " outputs in forward and ", outputs.size(),
+              " when backward() ran it again; it must do the same both times");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const OutputKind again(outputs[i]);
+    TORCH_CHECK(again == block.outputs[i], "checkpoint: output ", i, " of the block was ", block.outputs[i],
+                " in forward and ", again, " when backward() ran it again; it must do the same both times");
+  }
+  return outputs;
 }
 
 struct Recompute : torch::autograd::Function<Recompute> {
+  /// The outputs that are defined: autograd takes no others.
   template <class... Tensors>
   static variable_list forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<Block>& block,
                                const Tensors&... inputs) {
@@ -114,7 +167,12 @@ struct Recompute : torch::autograd::Function<Recompute> {
     const bool cache = at::autocast::is_autocast_cache_enabled();
     at::autocast::set_autocast_cache_enabled(false);
     const auto put_back = c10::make_scope_exit([cache] { at::autocast::set_autocast_cache_enabled(cache); });
-    return block->run(all);  // autograd has switched recording off: nothing inside is kept
+    const std::vector<uint32_t> before = versions_of(all);
+    variable_list outputs = block->run(all);  // autograd has switched recording off: nothing inside is kept
+    require_unchanged(all, before);
+    for (const Tensor& output : outputs) block->outputs.emplace_back(output);
+    std::erase_if(outputs, [](const Tensor& output) { return !output.defined(); });
+    return outputs;
   }
 
   static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& output_gradients) {
@@ -128,7 +186,8 @@ struct Recompute : torch::autograd::Function<Recompute> {
       detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
     const auto block = c10::static_intrusive_pointer_cast<Block>(context->saved_data["block"].toCapsule());
-    const variable_list outputs = recompute(*block, detached);
+    variable_list outputs = recompute(*block, detached);
+    std::erase_if(outputs, [](const Tensor& output) { return !output.defined(); });
     variable_list roots, gradients;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].requires_grad() || !output_gradients[i].defined()) continue;
@@ -170,7 +229,9 @@ auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tenso
       }
     }(std::index_sequence_for<Tensors...>{});
   };
-  variable_list outputs = Recompute::apply(state, inputs...);
+  variable_list defined = Recompute::apply(state, inputs...), outputs;
+  auto next = defined.begin();
+  for (const OutputKind& kind : state->outputs) outputs.push_back(kind.defined ? *next++ : Tensor());
   if constexpr (std::is_same_v<Result, Tensor>) {
     return outputs[0];
   } else {
@@ -181,10 +242,13 @@ auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tenso
 /// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state, autocast
 /// state and with the inputs of the first, and then through it. The block is a module holder or any callable (it is
 /// copied, and must not depend on what changes in between) from tensors to a Tensor or a std::vector<Tensor> of any
-/// shapes; inputs that are undefined or need no gradient are passed on. Losses and gradients equal those of
-/// block(inputs...), bit for bit on the CPU. Calls may be nested. Without grad mode it is block(inputs...). Throws
-/// c10::ValueError when no input requires a gradient (PyTorch warns). backward() throws c10::Error when it is given
-/// inputs or create_graph, and, like any backward(), the second time unless the first retained the graph.
+/// shapes; inputs that are undefined or need no gradient are passed on, and so are outputs that are undefined. Losses
+/// and gradients equal those of block(inputs...), bit for bit on the CPU. Calls may be nested. Without grad mode it is
+/// block(inputs...). Throws c10::ValueError when no input requires a gradient (PyTorch warns), and c10::Error when the
+/// block changes an input in place. backward() throws c10::Error when it is given inputs or create_graph; when an input
+/// was changed in place since forward; when the block's second run has another number of outputs, or one of another
+/// shape, type or device; and, like any backward(), the second time unless the first retained the graph. A change that
+/// LibTorch does not count (through data() or a pointer), of an input or of what the block refers to, is not seen.
 /// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; PyTorch's torch.utils.checkpoint with
 /// use_reentrant=True works the same way.
 template <class BlockT, class... Tensors>

@@ -224,6 +224,110 @@ TEST_F(Checkpoint, MisuseIsNamed) {
             std::string::npos);
 }
 
+/// The message of a forward and backward through checkpoint() that must fail; its first line.
+template <class BlockT, class... Tensors>
+std::string refusal_of(const BlockT& block, const Tensors&... inputs) {
+  return message_of<c10::Error>([&] {
+    const auto out = checkpoint(block, inputs...);
+    if constexpr (std::is_same_v<std::decay_t<decltype(out)>, Tensor>) {
+      out.sum().backward();
+    } else {
+      Tensor sum = torch::zeros({});
+      for (const Tensor& output : out) {
+        if (output.defined()) sum = sum + output.sum();
+      }
+      sum.backward();
+    }
+  });
+}
+
+void expect_part(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << "\"" << part << "\" is not in: " << message;
+}
+
+TEST_F(Checkpoint, ABlockThatChangesAnInputInPlaceIsRefused) {
+  const Tensor a = torch::ones({3}).requires_grad_();
+  const auto three = [] { return torch::full({3}, 3.0); };
+  const std::string second = "the block changes its input 1 in place";
+  expect_part(refusal_of([](const Tensor& x, const Tensor& y) { return x * Tensor(y).mul_(2); }, a, three()), second);
+  expect_part(refusal_of([](const Tensor& x, const Tensor& y) { return x * y.slice(0, 0, 1).zero_(); }, a, three()),
+              second);  // a part of it, through a view
+  const Tensor captured = three();
+  expect_part(refusal_of(
+                  [&captured](const Tensor& x, const Tensor& y) {
+                    captured.add_(1);
+                    return x * y;
+                  },
+                  a, captured),
+              second);
+  expect_part(refusal_of([](const Tensor& x) -> std::vector<Tensor> { return {Tensor(x).clamp_min_(0), x}; }, a * 2),
+              "the block changes its input 0 in place");
+  expect_part(refusal_of([](const Tensor& x, const Tensor& ids) { return x * Tensor(ids).clamp_(0, 1); }, a,
+                         torch::tensor({0, 5, 1})),
+              second);
+  // What is changed is the block's own.
+  const Tensor b = three();
+  checkpoint([](const Tensor& x, const Tensor& y) { return (x * y).mul_(2) + y.clone().mul_(5); }, a, b)
+      .sum()
+      .backward();
+  EXPECT_TRUE(torch::equal(a.grad(), torch::full({3}, 6.0)));
+  EXPECT_TRUE(torch::equal(b, three()));
+}
+
+TEST_F(Checkpoint, AnInputThatIsChangedLaterIsRefused) {
+  const Tensor a = torch::ones({3}).requires_grad_(), b = torch::full({3}, 3.0);
+  const auto product = [](const Tensor& x, const Tensor& y) { return x * y; };
+  const Tensor between = checkpoint(product, a, b).sum();
+  b.mul_(2);
+  expect_part(message_of<c10::Error>([&] { between.backward(); }), "modified by an inplace operation");
+  // Only when it is recomputed.
+  int runs = 0;
+  expect_part(refusal_of(
+                  [&runs](const Tensor& x, const Tensor& y) {
+                    if (++runs == 2) Tensor(y).mul_(2);
+                    return x * y;
+                  },
+                  a, b),
+              "the block changes its input 1 in place");
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST_F(Checkpoint, ASecondRunWithOtherOutputsIsRefused) {
+  using Outputs = std::vector<Tensor>;
+  const Tensor x = torch::ones({3}).requires_grad_();
+  const auto other = [&x](auto first, auto second) {
+    int runs = 0;
+    const std::string message = refusal_of([&](const Tensor& a) { return ++runs == 1 ? first(a) : second(a); }, x);
+    EXPECT_FALSE(x.grad().defined()) << "a wrong gradient was added";
+    return message;
+  };
+  const auto single = [](const Tensor& a) { return Outputs{a * 2}; };
+  const auto pair = [](const Tensor& a) { return Outputs{a * 2, a * 3}; };
+  expect_part(other(single, pair), "returned 1 outputs in forward and 2 when backward() ran it again");
+  expect_part(other(pair, single), "returned 2 outputs in forward and 1 when backward() ran it again");
+  expect_part(other(pair, [](const Tensor&) { return Outputs{}; }), "returned 2 outputs in forward and 0");
+  expect_part(other([](const Tensor& a) { return a.expand({2, 3}) * 2; }, [](const Tensor& a) { return a * 2; }),
+              "output 0 of the block was Float of shape [2, 3] on cpu in forward and Float of shape [3] on cpu");
+  expect_part(other([](const Tensor& a) { return a * 2; }, [](const Tensor& a) { return (a * 2).sum(); }),
+              "and Float of shape [] on cpu");
+  expect_part(other(pair, [](const Tensor& a) { return Outputs{a * 2, (a * 3).to(torch::kDouble)}; }),
+              "output 1 of the block was Float of shape [3] on cpu in forward and Double");
+  expect_part(other(pair, [](const Tensor& a) { return Outputs{Tensor(), a * 3}; }), "in forward and undefined when");
+  expect_part(other([](const Tensor& a) { return Outputs{Tensor(), a * 3}; }, pair), "was undefined in forward and");
+}
+
+TEST_F(Checkpoint, UndefinedOutputsArePassedOn) {
+  const auto block = [](const Tensor& x) -> std::vector<Tensor> { return {Tensor(), x * 2, Tensor(), x * 3}; };
+  const Tensor x = torch::ones({3}).requires_grad_();
+  const std::vector<Tensor> out = checkpoint(block, x);
+  ASSERT_EQ(out.size(), 4U);
+  EXPECT_FALSE(out[0].defined() || out[2].defined());
+  (out[1] + 10 * out[3]).sum().backward();
+  EXPECT_TRUE(torch::equal(x.grad(), torch::full({3}, 32.0)));
+  EXPECT_FALSE(checkpoint([](const Tensor&) { return Tensor(); }, x).defined());
+  EXPECT_TRUE(checkpoint([](const Tensor&) { return std::vector<Tensor>(); }, x).empty());
+}
+
 TEST_F(Checkpoint, AThrowingRecomputationLeavesTheSurroundingsAsTheyWere) {
   int runs = 0;
   const auto failing = [&runs](const Tensor& x) {

@@ -28,20 +28,37 @@ namespace chunked_cross_entropy_detail {
 using torch::Tensor;
 using torch::autograd::variable_list;
 
+/// fp16's gradients of the logits times the number of rows lie in [-1, 1]. Times this they fit below fp16's largest
+/// number, 65504, and probabilities down to 2e-9 stay above its smallest normal one, 6e-5.
+constexpr double kHalfScale = 32768;
+
+/// Adds a times b to `sum` (float). On CUDA both are fp16 and only their product is 32 bits wide; on the CPU, where no
+/// operator does that, a is float, and b is widened.
+inline void add_product(Tensor sum, const Tensor& a, const Tensor& b) {
+  if (sum.is_cuda()) {
+    sum.add_(at::mm(a, b, torch::kFloat));
+  } else {
+    sum.addmm_(a, b.to(torch::kFloat));
+  }
+}
+
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   /// hidden (N, D), weight (V, D), targets (N). Computes the gradients at once, while a chunk's logits are there; so
-  /// backward() needs no logits, and they need not be kept.
+  /// backward() needs no logits, and they need not be kept. The scale of the loss arrives only in backward(), too late
+  /// for fp16: there the gradients stay in 32 bits until then.
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& hidden, const Tensor& weight,
                         const Tensor& targets, int64_t chunk_rows, int64_t ignore_index, bool hidden_gradient,
                         bool weight_gradient) {
     const auto wide = hidden.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const Tensor ignored = (targets == ignore_index).unsqueeze(1);                // (N, 1)
     const Tensor classes = targets.unsqueeze(1).masked_fill(ignored, 0);          // (N, 1)
-    const Tensor counted = ignored.logical_not().sum().to(wide);                  // stays on the device: no waiting
-    const Tensor scales = ignored.logical_not().to(wide) / counted.clamp_min(1);  // (N, 1): of each row's gradient
+    const bool half = hidden.scalar_type() == torch::kHalf;
+    const Tensor counted = ignored.logical_not().sum().to(wide);  // stays on the device: no waiting
+    const Tensor mean = counted.clamp_min(1).reciprocal();
+    const Tensor scales = ignored.logical_not().to(wide) * (half ? torch::full_like(mean, kHalfScale) : mean);  // (N, 1)
     Tensor total = torch::zeros({}, hidden.options().dtype(wide));
     Tensor grad_hidden, grad_weight;
-    if (hidden_gradient) grad_hidden = torch::empty_like(hidden);
+    if (hidden_gradient) grad_hidden = half ? torch::zeros_like(hidden, scales.options()) : torch::empty_like(hidden);
     if (weight_gradient)
       grad_weight = torch::zeros_like(weight, weight.options().dtype(wide));  // 16 bits would lose late chunks
     for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
@@ -58,7 +75,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       if (!hidden_gradient && !weight_gradient) continue;
       p.mul_(scale / sum);                                 // softmax / counted
       p.scatter_(1, target, p.gather(1, target) - scale);  // - 1 / counted at the target
-      const Tensor gradient = p.to(hidden.scalar_type());  // no copy when p has that type already
+      const Tensor gradient = half && p.is_cpu() ? p : p.to(hidden.scalar_type());  // no copy when p has that type
+      if (half) {
+        if (hidden_gradient) add_product(chunk_of(grad_hidden), gradient, weight);
+        if (weight_gradient) add_product(grad_weight, gradient.t(), h);
+        continue;
+      }
       if (hidden_gradient) {
         Tensor part = chunk_of(grad_hidden);
         at::mm_out(part, gradient, weight);
@@ -69,8 +91,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
         grad_weight.add_(at::mm(gradient.t(), h));
       }
     }
-    if (weight_gradient) grad_weight = grad_weight.to(weight.scalar_type());
-    context->save_for_backward({grad_hidden, grad_weight});
+    if (weight_gradient && !half) grad_weight = grad_weight.to(weight.scalar_type());
+    context->save_for_backward({grad_hidden, grad_weight, half ? mean / kHalfScale : torch::ones_like(mean)});
+    context->saved_data["type"] = hidden.scalar_type();
     return total / counted;  // 0 / 0 when nothing counts
   }
 
@@ -80,9 +103,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                 "computed in forward, "
                 "and no graph of them exists; use linear and cross_entropy where second derivatives are needed");
     const variable_list saved = context->get_saved_variables();  // throws when backward() has already freed them
+    // Multiplied in 32 bits at least, in which (1) and not () makes it take part: 65536 is infinite in fp16.
+    const Tensor factor = (output_gradients[0] * saved[2]).unsqueeze(0);  // (1)
     variable_list result(7);
-    for (size_t i = 0; i < saved.size(); ++i) {
-      if (saved[i].defined()) result[i] = saved[i] * output_gradients[0].to(saved[i].scalar_type());
+    for (size_t i = 0; i < 2; ++i) {
+      if (!saved[i].defined()) continue;
+      result[i] = torch::empty_like(saved[i], saved[i].options().dtype(context->saved_data["type"].toScalarType()));
+      at::mul_out(result[i], saved[i], factor);
     }
     return result;
   }
@@ -95,7 +122,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 /// logits. Forward computes the gradients too (unless grad mode is off or neither input requires one); backward() only
 /// multiplies them by the loss's own gradient. Losses and gradients differ from the plain ones as sums in another order
 /// do. `hidden` and `weight` have one floating type; sums and the result are in 32 bits for 16-bit types, else in that
-/// type. Under autocast both are cast first, as linear does. Rows whose target is `ignore_index` do not count; when
+/// type. In fp16 the gradients stay in 32 bits until the loss's own gradient, and with it a loss scale, has arrived:
+/// (N, D) and (V, D) numbers of 4 bytes, and as precise as the plain loss's. Under autocast both are cast first, as linear does. Rows whose target is `ignore_index` do not count; when
 /// none counts, the loss is NaN and the gradients are 0, as PyTorch's are. Throws c10::ValueError for sizes, types or
 /// devices that do not fit, and c10::IndexError for a target that is no class (on CUDA, where looking would mean
 /// waiting: a device-side assertion). backward() throws c10::Error with create_graph, and, like any backward(), the

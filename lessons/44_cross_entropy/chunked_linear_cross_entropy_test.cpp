@@ -3,6 +3,7 @@
 
 #include "chunked_linear_cross_entropy.h"
 #include "common/measure/memory.h"
+#include "lessons/21_mixed_precision/grad_scaler.h"
 
 #include "tests/support/support.h"
 
@@ -102,6 +103,131 @@ TEST_F(ChunkedCrossEntropy, ManySmallChunksLoseNothingInSixteenBits) {
 TEST_F(ChunkedCrossEntropy, TheGradientThatArrivesIsMultipliedIn) {
   const Data d = data(torch::kDouble);
   expect_near(chunked(d, 5, -3.5), plain(d, -3.5), 1e-14, 5);
+}
+
+/// Of the gradients in 16 bits under a loss scale, divided by it afterwards, from those in float64.
+struct Errors {
+  double hidden, weight;
+};
+
+/// The scales under which fp16 gradients of so many rows neither vanish nor overflow are about those from 1 / the
+/// smallest normal number times rows and classes to 65504 times rows.
+struct ScaledLoss {
+  ScaledLoss(int64_t rows, int64_t classes, double spread) {
+    torch::manual_seed(47);
+    hidden = (torch::randn({rows, 32}) * spread).requires_grad_();
+    weight = torch::randn({classes, 32}).requires_grad_();
+    targets = torch::randint(classes, {rows}, torch::kLong);
+    targets.slice(0, 0, rows, 7).fill_(kIgnored);
+    // From the numbers that 16 bits hold, so that only what is done with them counts.
+    exact = {as_half(hidden), as_half(weight), targets};
+    reference = plain(exact);
+  }
+  static Tensor as_half(const Tensor& t) {
+    return t.detach().to(torch::kHalf).to(torch::kDouble).requires_grad_();
+  }
+
+  Errors errors(bool in_chunks, double scale, at::ScalarType type = torch::kHalf) const {
+    Tensor loss;
+    {
+      const Autocast scope(at::kCPU, type);
+      loss = in_chunks ? chunked_linear_cross_entropy(hidden, weight, targets, {.chunk_rows = 48})
+                       : F::cross_entropy(at::linear(hidden, weight), targets,
+                                          F::CrossEntropyFuncOptions().ignore_index(kIgnored));
+    }
+    const auto gradients = torch::autograd::grad({loss * scale}, {hidden, weight});
+    return {distance(gradients[0].to(torch::kDouble) / scale, reference.hidden),
+            distance(gradients[1].to(torch::kDouble) / scale, reference.weight)};
+  }
+
+  Tensor hidden, weight, targets;
+  Data exact;
+  Result reference;
+};
+
+TEST_F(ChunkedCrossEntropy, UnderALossScaleFp16IsAsPreciseAsThePlainLoss) {
+  for (const int64_t rows : {64, 1024, 4096}) {
+    for (const double spread : {0.1, 1.0}) {  // close to equal probabilities, and a few large ones
+      const ScaledLoss setting(rows, /*classes=*/512, spread);
+      for (const double scale : {1.0, 128.0, 32768.0, 65536.0}) {
+        const Errors ours = setting.errors(true, scale), plain_loss = setting.errors(false, scale);
+        // Written so that a NaN fails.
+        EXPECT_TRUE(ours.hidden <= 1.1 * plain_loss.hidden + 1e-4)
+            << ours.hidden << ", plain " << plain_loss.hidden << "; " << rows << " rows, scale " << scale;
+        EXPECT_TRUE(ours.weight <= 1.1 * plain_loss.weight + 1e-4)
+            << ours.weight << ", plain " << plain_loss.weight << "; " << rows << " rows, scale " << scale;
+        if (scale >= 128) EXPECT_TRUE(ours.hidden <= 2e-3 && ours.weight <= 2e-3) << rows << " rows, scale " << scale;
+      }
+    }
+  }
+}
+
+TEST_F(ChunkedCrossEntropy, UnderALossScaleBf16IsAsPreciseAsThePlainLoss) {
+  const ScaledLoss setting(1024, /*classes=*/512, 1.0);
+  for (const double scale : {1.0, 3.7, 65536.0}) {
+    const Errors ours = setting.errors(true, scale, torch::kBFloat16),
+                 plain_loss = setting.errors(false, scale, torch::kBFloat16);
+    EXPECT_TRUE(ours.hidden <= 1.5 * plain_loss.hidden) << ours.hidden << ", plain " << plain_loss.hidden;
+    EXPECT_TRUE(ours.weight <= 1.5 * plain_loss.weight) << ours.weight << ", plain " << plain_loss.weight;
+  }
+}
+
+TEST_F(ChunkedCrossEntropy, UnderGradScalerNoStepIsSkippedThatThePlainLossMakes) {
+  // Grows after every second step: from 2^16 it passes all scales up to the first that is too large for both.
+  const auto scales_of = [](bool in_chunks) {
+    const ScaledLoss setting(64, /*classes=*/128, 0.5);
+    torch::optim::SGD optimizer({setting.hidden, setting.weight}, torch::optim::SGDOptions(1e-3));
+    GradScaler scaler({.growth_interval = 2});
+    std::vector<std::pair<double, bool>> made;
+    for (int step = 0; step < 8; ++step) {
+      optimizer.zero_grad();
+      Tensor loss;
+      {
+        const Autocast scope(at::kCPU, torch::kHalf);
+        loss = in_chunks ? chunked_linear_cross_entropy(setting.hidden, setting.weight, setting.targets)
+                         : F::cross_entropy(at::linear(setting.hidden, setting.weight), setting.targets,
+                                            F::CrossEntropyFuncOptions().ignore_index(kIgnored));
+      }
+      scaler.scale(loss).backward();
+      const double scale = scaler.current_scale();
+      made.emplace_back(scale, scaler.step(optimizer));
+      scaler.update();
+    }
+    return made;
+  };
+  const auto ours = scales_of(true), plain_loss = scales_of(false);
+  EXPECT_EQ(ours.front(), std::pair(65536.0, true)) << "the default scale's first update";
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (!plain_loss[i].second) break;  // from here on their scales differ
+    EXPECT_EQ(ours[i], plain_loss[i]) << "step " << i;
+  }
+}
+
+TEST_F(ChunkedCrossEntropy, UnderALossScaleThePeakStaysUnderAThirdOfThePlainLosss) {
+  constexpr int64_t kTokens = 2048, kVocabulary = 4096;
+  torch::manual_seed(48);
+  const Tensor hidden = torch::randn({kTokens, 16}).requires_grad_(),
+               weight = torch::randn({kVocabulary, 16}).requires_grad_();
+  const Tensor targets = torch::randint(kVocabulary, {kTokens}, torch::kLong);
+  for (const at::ScalarType type : {torch::kHalf, torch::kBFloat16}) {
+    const auto peak_of = [&](bool in_chunks) {
+      hidden.mutable_grad() = weight.mutable_grad() = Tensor();
+      const CountCpuMemory counting;
+      const int64_t before = live_bytes(torch::kCPU);
+      reset_peak(torch::kCPU);
+      Tensor loss;
+      {
+        const Autocast scope(at::kCPU, type);
+        loss = in_chunks ? chunked_linear_cross_entropy(hidden, weight, targets)
+                         : F::cross_entropy(at::linear(hidden, weight), targets);
+      }
+      (loss * 65536).backward();
+      return peak_bytes(torch::kCPU) - before;
+    };
+    EXPECT_LE(3 * peak_of(true), peak_of(false)) << type;
+    const int64_t chunk = 64 * kVocabulary * (4 + 2), parameters = hidden.nbytes() + weight.nbytes();
+    EXPECT_LE(peak_of(true), chunk + 4 * parameters + (int64_t{1} << 18)) << type;
+  }
 }
 
 TEST_F(ChunkedCrossEntropy, LeadingDimensionsAreRows) {

@@ -33,6 +33,17 @@ inline std::vector<torch::Tensor> training_state(const torch::nn::Module& model)
   return state;
 }
 
+/// Everything that a resumed training needs. `best` is empty without keep_best, and until a loss was finite; else it has
+/// the best weights, in the order of the tensors that EarlyStopping was given.
+struct EarlyStoppingState {
+  double best_loss = std::numeric_limits<double>::infinity();
+  int64_t checks = 0, best_check = 0;
+  std::vector<torch::Tensor> best;
+  /// What decides when training stops: checked when a training goes on.
+  int64_t patience = 0;
+  double minimum_improvement = 0;
+};
+
 /// Patience on a validation loss. On several ranks every rank must give the same loss, averaged over all of them: a
 /// rank that stops alone leaves the others waiting for it.
 class EarlyStopping {
@@ -67,6 +78,52 @@ class EarlyStopping {
     copy(best_, state_);
   }
 
+  /// A copy, between two checks: it does not go on with the training.
+  EarlyStoppingState state() const {
+    EarlyStoppingState saved{.best_loss = best_loss_,
+                             .checks = checks_,
+                             .best_check = best_check_,
+                             .best = {},
+                             .patience = options_.patience,
+                             .minimum_improvement = options_.minimum_improvement};
+    const torch::NoGradGuard no_gradients;
+    for (const torch::Tensor& tensor : best_) saved.best.push_back(tensor.detach().clone());
+    return saved;
+  }
+
+  /// Continues from a saved state, which may be on another device. Throws c10::ValueError, and changes nothing, for a
+  /// state of another patience or minimum improvement, of other tensors, and for numbers that no training has.
+  void load(const EarlyStoppingState& saved) {
+    TORCH_CHECK_VALUE(saved.patience == options_.patience && saved.minimum_improvement == options_.minimum_improvement,
+                      "EarlyStopping: the saved state has patience ", saved.patience, " and minimum improvement ",
+                      saved.minimum_improvement, ", this one ", options_.patience, " and ",
+                      options_.minimum_improvement, ": training would stop at another check");
+    const bool was_found = saved.best_check > 0;
+    TORCH_CHECK_VALUE(saved.best_check >= 0 && saved.best_check <= saved.checks &&
+                          was_found == std::isfinite(saved.best_loss) && !std::isnan(saved.best_loss),
+                      "EarlyStopping: a saved state of ", saved.checks, " checks, of which number ", saved.best_check,
+                      " was best with a loss of ", saved.best_loss, ", does not exist");
+    const size_t expected = options_.keep_best && was_found ? state_.size() : 0;
+    TORCH_CHECK_VALUE(saved.best.size() == expected, "EarlyStopping: the saved state has a copy of ",
+                      saved.best.size(), " tensors; expected ", expected,
+                      options_.keep_best ? "" : ", because keep_best is off");
+    for (size_t i = 0; i < expected; ++i) {
+      TORCH_CHECK_VALUE(saved.best[i].defined() && saved.best[i].sizes() == state_[i].sizes() &&
+                            saved.best[i].scalar_type() == state_[i].scalar_type(),
+                        "EarlyStopping: tensor ", i, " of the saved state is not ", state_[i].scalar_type(),
+                        " of shape ", state_[i].sizes());
+    }
+    if (expected == 0) {
+      best_.clear();
+    } else {
+      make_best();
+      copy(saved.best, best_);
+    }
+    best_loss_ = saved.best_loss;
+    checks_ = saved.checks;
+    best_check_ = saved.best_check;
+  }
+
   double best_loss() const { return best_loss_; }     ///< infinite until a loss was finite
   int64_t best_check() const { return best_check_; }  ///< from 1; 0 until a loss was finite
   int64_t checks() const { return checks_; }
@@ -82,11 +139,15 @@ class EarlyStopping {
 
   /// Into the same memory each time. A copy: a tensor kept as it is would go on changing with the training.
   void keep() {
+    make_best();
+    copy(state_, best_);
+  }
+
+  void make_best() {
     const torch::NoGradGuard no_gradients;
     if (best_.empty()) {
       for (const torch::Tensor& tensor : state_) best_.push_back(torch::empty_like(tensor));
     }
-    copy(state_, best_);
   }
 
   static void copy(const std::vector<torch::Tensor>& from, std::vector<torch::Tensor>& to) {

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/support.h"
+
 namespace tenfold {
 namespace {
 
@@ -92,6 +94,87 @@ TEST(EarlyStopping, RefusesWhatMakesNoSense) {
   EarlyStopping never_finite({torch::ones({2})});
   never_finite.should_stop(kNaN);
   EXPECT_THROW(never_finite.restore_best(), c10::Error);
+}
+
+TEST(EarlyStopping, AResumedTrainingStopsWhereAnUninterruptedOneDoes) {
+  const std::vector<double> losses = {5, 4, 3, 3.5, kNaN, 3.2, 3.1, 3.5, 3.4, 3.3};
+  const EarlyStoppingOptions options{.patience = 4, .minimum_improvement = 0.25};
+  for (size_t interrupted = 0; interrupted <= 6; ++interrupted) {
+    Tensor weights = torch::zeros({3});
+    auto stopping = std::make_unique<EarlyStopping>(std::vector<Tensor>{weights}, options);
+    size_t stopped = 0;
+    for (size_t check = 0; check < losses.size() && stopped == 0; ++check) {
+      if (check == interrupted) {
+        const EarlyStoppingState state = stopping->state();
+        weights = weights.clone();  // as another process has read them
+        stopping = std::make_unique<EarlyStopping>(std::vector<Tensor>{weights}, options);
+        stopping->load(state);
+      }
+      weights.add_(1);
+      if (stopping->should_stop(losses[check])) stopped = check;
+    }
+    EXPECT_EQ(stopped, 6U) << "interrupted before check " << interrupted;
+    EXPECT_EQ(stopping->checks(), 7);
+    EXPECT_EQ(stopping->best_check(), 3);
+    EXPECT_EQ(stopping->best_loss(), 3);
+    stopping->restore_best();
+    EXPECT_TRUE(torch::equal(weights, torch::full({3}, 3.0))) << "interrupted before check " << interrupted;
+  }
+}
+
+TEST(EarlyStopping, ASavedStateStaysAsItWas) {
+  Tensor weights = torch::ones({2});
+  EarlyStopping stopping({weights});
+  stopping.should_stop(2);
+  const EarlyStoppingState state = stopping.state();
+  weights.fill_(7);
+  stopping.should_stop(1);
+  EXPECT_TRUE(torch::equal(state.best.at(0), torch::ones({2})));
+  stopping.load(state);  // back to the first check
+  EXPECT_EQ(stopping.best_loss(), 2);
+  state.best.at(0).fill_(9);
+  stopping.restore_best();
+  EXPECT_TRUE(torch::equal(weights, torch::ones({2})));
+  stopping.load(EarlyStopping({weights}).state());
+  EXPECT_EQ(stopping.checks(), 0);
+  EXPECT_EQ(stopping.best_bytes(), 0);
+  EXPECT_THROW(stopping.restore_best(), c10::Error) << "the copy of another state was kept";
+}
+
+TEST(EarlyStopping, RefusesAStateThatIsNotItsOwn) {
+  Tensor weights = torch::ones({2});
+  const EarlyStoppingOptions options{.patience = 3, .minimum_improvement = 0.5};
+  EarlyStopping stopping({weights}, options);
+  stopping.should_stop(2);
+  stopping.should_stop(1.9);
+  const EarlyStoppingState own = stopping.state();
+  const auto refusal = [&](auto change) {
+    EarlyStoppingState changed = own;
+    change(changed);
+    const std::string message = test::message_of<c10::ValueError>([&] { stopping.load(changed); });
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    return message;
+  };
+  const auto has = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  has(refusal([](auto& s) { s.patience = 5; }), "patience 5 and minimum improvement 0.5, this one 3 and 0.5");
+  has(refusal([](auto& s) { s.minimum_improvement = 0; }), "training would stop at another check");
+  has(refusal([](auto& s) { s = {}; }), "patience 0");
+  has(refusal([](auto& s) { s.best_check = 3; }), "2 checks, of which number 3 was best");
+  has(refusal([](auto& s) { s.best_check = -1; }), "does not exist");
+  has(refusal([](auto& s) { s.best_check = 0; }), "does not exist");
+  has(refusal([](auto& s) { s.best_loss = kNaN; }), "does not exist");
+  has(refusal([](auto& s) { s.best_loss = kInfinity; }), "does not exist");
+  has(refusal([](auto& s) { s.best.clear(); }), "copy of 0 tensors; expected 1");
+  has(refusal([](auto& s) { s.best[0] = torch::ones({3}); }), "tensor 0 of the saved state is not Float of shape [2]");
+  has(refusal([](auto& s) { s.best[0] = torch::ones({2}, torch::kLong); }), "is not Float");
+  has(refusal([](auto& s) { s.best[0] = Tensor(); }), "is not Float");
+  EXPECT_EQ(stopping.best_loss(), 2) << "a refused state has changed something";
+  EarlyStopping without({weights}, {.patience = 3, .minimum_improvement = 0.5, .keep_best = false});
+  EXPECT_NE(test::message_of<c10::ValueError>([&] { without.load(own); }).find("keep_best is off"), std::string::npos);
+  stopping.load(own);
+  EXPECT_EQ(stopping.checks(), 2);
 }
 
 std::shared_ptr<TrialRecord> small_record(const std::map<std::string, SettingValue>& more = {}) {

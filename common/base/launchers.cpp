@@ -21,8 +21,8 @@ struct Launcher {
   const char* mark;        ///< without it rank and size are another launcher's; null: they are enough
 };
 
-// mpirun may itself have been started by Slurm, so it is asked first. Slurm sets PMI_RANK for its own tasks, too, but not
-// the number of ranks that mpirun's proxies have here.
+// mpirun may itself have been started by Slurm, so it is asked first. Slurm sets PMI_RANK for its own tasks, too, but
+// not the number of ranks that mpirun's proxies have here.
 constexpr Launcher kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
     {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
@@ -118,7 +118,8 @@ Ranks ranks_from_environment(const Variable& variable) {
     throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(size) + " (" + origin +
                                 "): MASTER_ADDR is not set, so the ranks cannot find each other" + kAdvice);
   }
-  if (!is_set("MASTER_PORT")) throw std::invalid_argument("MASTER_PORT is not set, but MASTER_ADDR and " + origin + kAdvice);
+  if (!is_set("MASTER_PORT"))
+    throw std::invalid_argument("MASTER_PORT is not set, but MASTER_ADDR and " + origin + kAdvice);
   number_of_environment("MASTER_PORT", {1, 65535}, 0, variable);
   const int64_t local = launcher->local_size != nullptr
                             ? number_of_environment(launcher->local_size, kCount, 0, variable)

@@ -20,7 +20,7 @@ struct Listener {
   std::function<void(const std::string&)> line;    ///< one line of standard error
   std::function<void(const std::string&)> launcher_line = [](const std::string&) {
   };  ///< the child's own, with errors_from
-  std::function<void()> tick = [] {};                  ///< a few times a second, so that a display can count on
+  std::function<void()> tick = [] {};                    ///< a few times a second, so that a display can count on
   std::function<bool()> give_up = [] { return false; };  ///< asked as often; true kills the child
 };
 
@@ -31,8 +31,9 @@ struct End {
 };
 
 /// Runs to the end. SIGINT, SIGTERM and SIGHUP (as SIGINT) sent to us go to the child's process group (a second one as
-/// SIGTERM, a third as SIGKILL); we live on to keep what it wrote. SIGTSTP (Ctrl-Z) stops the child and all that it started before
-/// us, and what continues us continues them. Throws std::runtime_error when the program cannot be started.
+/// SIGTERM, a third as SIGKILL); we live on to keep what it wrote. SIGTSTP (Ctrl-Z) stops the child and all that it
+/// started before us, and what continues us continues them. Throws std::runtime_error when the program cannot be
+/// started.
 End run_child(const Command& command, const Listener& listener);
 
 /// Whether this process was asked to stop since the program began.

@@ -38,9 +38,9 @@ void tidy_results(const std::filesystem::path& folder);
 /// fuller one that lies there from a run that was stopped stays instead.
 void set_aside(const std::filesystem::path& file, bool keep);
 
-/// After it: a new result that is whole replaces the earlier one, and of one that was `stopped` the earlier one stays as
-/// FILE.earlier if it holds more cases. Without a new result the earlier one is put back. Returns what to tell the user,
-/// if anything.
+/// After it: a new result that is whole replaces the earlier one, and of one that was `stopped` the earlier one stays
+/// as FILE.earlier if it holds more cases. Without a new result the earlier one is put back. Returns what to tell the
+/// user, if anything.
 std::string settle(const std::filesystem::path& file, bool stopped);
 
 }  // namespace tenfold::cli

@@ -135,8 +135,8 @@ bool exchange(const fs::path& a, const fs::path& b) {
 /// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
 void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files,
                         const char* kind) {
-  // A whole new folder, which takes the old one's place in one step: whoever reads sees the one or the other, and whoever
-  // is killed leaves the one or the other. It is made outside of results/, where nothing reads half of it.
+  // A whole new folder, which takes the old one's place in one step: whoever reads sees the one or the other, and
+  // whoever is killed leaves the one or the other. It is made outside of results/, where nothing reads half of it.
   const fs::path target = source_folder() / "results" / from.machine;
   const fs::path aside = source_folder() / "results.next", next = aside / from.machine;
   const fs::path previous = next.string() + ".previous";

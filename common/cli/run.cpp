@@ -127,7 +127,8 @@ int run_lessons(const RunOptions& options) {
   const std::string sweep = value_of(options.flags, "--sweep", "");
   const fs::path out = sweep.empty() ? out_folder(options.out) : out_folder(options.out) / kSweepsFolder;
   if (!own_file) require_writable_folder(out);
-  const bool writes = !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure
+  const bool writes =
+      !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure
   if (writes) tidy_results(out);
   const FolderLock in_use(out, FolderLock::shared);
 

@@ -82,7 +82,8 @@ void require_loopback(const Lesson& lesson, int ranks) {
 // torchrun reports 1 whatever a rank returned, so each rank leaves its own code. "Nothing can run here" is no failure
 // to the launcher. Ranks write to a pipe of ours; what torchrun itself says stays apart from it.
 constexpr const char* kRankScript =
-    "exec 2>\"$TENFOLD_RANKS/errors\"; : >\"$TENFOLD_RANKS/started.$RANK\"; \"$@\"; code=$?; echo $code >\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
+    "exec 2>\"$TENFOLD_RANKS/errors\"; : >\"$TENFOLD_RANKS/started.$RANK\"; \"$@\"; code=$?; echo $code "
+    ">\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
     "exit 0; exit $code";
 
 Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::string>& program,
@@ -96,24 +97,25 @@ Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::s
   if (mkfifo((folder / "errors").c_str(), 0600) != 0)
     throw UsageError((folder / "errors").string() + " cannot be made: " + std::strerror(errno));
   Command command;
-  command.arguments = {launcher.string(),
-                       "--nnodes",
-                       "1",
-                       "--nproc_per_node",
-                       std::to_string(ranks),
-                       "--rdzv-backend",
-                       "c10d",
-                       "--rdzv-endpoint",
-                       "127.0.0.1:0",
-                       "--local-addr",  // or the ranks look for each other at the host's own name, which may mean nothing
-                       "127.0.0.1",
-                       "--log-dir",
-                       (folder / "log").string(),
-                       "--no-python",
-                       "/bin/sh",
-                       "-c",
-                       kRankScript,
-                       "rank"};
+  command.arguments = {
+      launcher.string(),
+      "--nnodes",
+      "1",
+      "--nproc_per_node",
+      std::to_string(ranks),
+      "--rdzv-backend",
+      "c10d",
+      "--rdzv-endpoint",
+      "127.0.0.1:0",
+      "--local-addr",  // or the ranks look for each other at the host's own name, which may mean nothing
+      "127.0.0.1",
+      "--log-dir",
+      (folder / "log").string(),
+      "--no-python",
+      "/bin/sh",
+      "-c",
+      kRankScript,
+      "rank"};
   command.arguments.insert(command.arguments.end(), program.begin(), program.end());
   command.environment = {
       {"TENFOLD_RANKS", folder.string()}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}, {"OMP_NUM_THREADS", "1"}};

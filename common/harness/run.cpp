@@ -159,11 +159,11 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   std::vector<std::string> others;
   const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
   if (cases.empty() || (!options.cases.empty() && !others.empty())) {
-    throw UsageError(name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
-                     (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") +
-                     (others.empty() ? ", and nothing runs with so many"
-                                     : ", and these need another number: " + joined(others)) +
-                     "; ./tenfold run " + name + ", outside of a launcher, starts as many as each needs");
+    throw UsageError(
+        name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
+        (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") +
+        (others.empty() ? ", and nothing runs with so many" : ", and these need another number: " + joined(others)) +
+        "; ./tenfold run " + name + ", outside of a launcher, starts as many as each needs");
   }
   World world = connect(ranks, timeout);
   catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag

@@ -117,8 +117,8 @@ World connect(const Ranks& ranks, std::chrono::milliseconds timeout) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw std::runtime_error("rank " + std::to_string(ranks.rank) + " of " + std::to_string(ranks.world_size) +
-                             (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") + " could not connect at " + host + ":" + std::to_string(port) + ": " +
-                             text.substr(0, text.find('\n')) +
+                             (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") + " could not connect at " + host +
+                             ":" + std::to_string(port) + ": " + text.substr(0, text.find('\n')) +
                              "; start all ranks together, with torchrun, srun or mpirun");
   }
   return world;

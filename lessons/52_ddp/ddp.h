@@ -34,13 +34,13 @@ namespace tenfold {
 ///   ddp.finish();     // waits; .grad() is now the mean over the ranks
 ///   optimizer.step();
 ///
-/// Every rank must use every parameter in every synchronised backward(), and what is trainable stays so: after freezing,
-/// thawing or adding parameters make a new one. Buffers are broadcast once, not at each step. On CUDA, run backward() and
-/// finish() on one stream. Dense gradients only. The module must outlive this object.
+/// Every rank must use every parameter in every synchronised backward(), and what is trainable stays so: after
+/// freezing, thawing or adding parameters make a new one. Buffers are broadcast once, not at each step. On CUDA, run
+/// backward() and finish() on one stream. Dense gradients only. The module must outlive this object.
 ///
-/// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient from
-/// each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync and
-/// average_in_buckets() after it.
+/// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient
+/// from each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync
+/// and average_in_buckets() after it.
 class DistributedDataParallel {
  public:
   /// Throws std::invalid_argument (c10::ValueError), on every rank, when the ranks' models differ in a parameter or
@@ -209,7 +209,8 @@ class DistributedDataParallel {
   }
 
   [[noreturn]] void refuse_incomplete() {
-    TORCH_CHECK(!backward_ || *backward_ != Backward::threw, "backward() threw: call reset() on every rank, not finish()");
+    TORCH_CHECK(!backward_ || *backward_ != Backward::threw,
+                "backward() threw: call reset() on every rank, not finish()");
     std::string unused, frozen;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       std::string& names = parameters_[i].requires_grad() ? unused : frozen;
@@ -217,9 +218,8 @@ class DistributedDataParallel {
     }
     allocate_buckets();  // all-reduces may still write into the old ones
     TORCH_CHECK(frozen.empty(), "frozen since DistributedDataParallel was made: ", frozen, "; make a new one");
-    TORCH_CHECK(
-        false, "no gradient in this backward() for: ", unused,
-        "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
+    TORCH_CHECK(false, "no gradient in this backward() for: ", unused,
+                "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
   }
 
   // Each rank would train such a parameter alone.
@@ -243,7 +243,7 @@ class DistributedDataParallel {
   std::vector<Bucket> buckets_;
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket and slot
   std::vector<bool> ready_;
-  size_t started_ = 0;  // buckets whose all-reduce has begun
+  size_t started_ = 0;                               // buckets whose all-reduce has begun
   std::shared_ptr<std::atomic<Backward>> backward_;  // the one that made what is ready
   bool synchronise_ = true;
   Traffic traffic_;

@@ -340,8 +340,8 @@ std::vector<std::string> refusals(int world_size, const std::function<std::share
   const auto begin = std::chrono::steady_clock::now();
   on_ranks(world_size, [&](int rank, const Group& group) {
     const auto module = make(rank);
-    messages[static_cast<size_t>(rank)] = tenfold::test::message_of<c10::ValueError>(
-        [&] { const tenfold::DistributedDataParallel ddp(*module, group); });
+    messages[static_cast<size_t>(rank)] =
+        tenfold::test::message_of<c10::ValueError>([&] { const tenfold::DistributedDataParallel ddp(*module, group); });
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15)) << "no rank waits for the time-out";
   return messages;

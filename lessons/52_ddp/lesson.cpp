@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
       {.title = "Distributed data parallel",
        .question = "How much of the ideal speed-up of two ranks is left after their gradients are synchronised?",
        .workload = "gpt",
-       .version = 3,
+       .version = 4,
        .core = true,
        .settings = gpt_settings({kMicroBatches, kBucketKib, kScaling}),
        .baseline = {"one process", one_process},

@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = "convnet",
+       .version = 2,
        .settings = {kData, kBatch, kWorkers, kValidated, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
        .most_bytes = most_bytes,

@@ -109,7 +109,8 @@ TEST(Ranks, EveryRefusalNamesItsVariables) {
       if (!local.empty()) variables[launcher.local] = local;
       return refusal(variables);
     };
-    for (const std::string wrong : {"zero", "-1", "+1", " 1", "1 ", "1.0", "0x1", "99999999999", "9999999999999999999999"}) {
+    for (const std::string wrong :
+         {"zero", "-1", "+1", " 1", "1 ", "1.0", "0x1", "99999999999", "9999999999999999999999"}) {
       EXPECT_THAT(with(wrong, "2", ""), HasSubstr(launcher.rank + " is '" + wrong + "': expected a whole number"));
       EXPECT_THAT(with("0", wrong, ""), HasSubstr(launcher.size + " is '" + wrong + "': expected a whole number"));
       EXPECT_THAT(with("0", "2", wrong), HasSubstr(launcher.local + " is '" + wrong + "': expected a whole number"));

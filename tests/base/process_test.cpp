@@ -12,8 +12,9 @@ namespace {
 using tenfold::End;
 
 End run(const std::string& script, const std::function<bool()>& give_up = [] { return false; }) {
-  return tenfold::run_child({{"/bin/sh", "-c", script}, {}, ""},
-                            {.output = [](const std::string&) {}, .line = [](const std::string&) {}, .give_up = give_up});
+  return tenfold::run_child(
+      {{"/bin/sh", "-c", script}, {}, ""},
+      {.output = [](const std::string&) {}, .line = [](const std::string&) {}, .give_up = give_up});
 }
 
 TEST(RunChild, WhoGivesUpKillsIt) {

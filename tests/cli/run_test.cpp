@@ -242,9 +242,10 @@ TEST_F(Ranks, AShellThatOnlyLooksLikeARankStartsThem) {
     EXPECT_TRUE(has(ran.out, "rank 0 of 2") && has(ran.out, "rank 1 of 2")) << shell << ran.out;
     EXPECT_EQ(tenfold("run 30", "env " + shell).out, "alone\n") << shell;
   }
-  for (const auto& [shell, name] :
-       {std::pair("RANK=1", "WORLD_SIZE is not set"), {"WORLD_SIZE=two", "WORLD_SIZE is 'two'"},
-        {"RANK=0 WORLD_SIZE=2", "MASTER_ADDR is not set"}, {"PMI_RANK=2 PMI_SIZE=2", "PMI_RANK=2, PMI_SIZE=2"}}) {
+  for (const auto& [shell, name] : {std::pair("RANK=1", "WORLD_SIZE is not set"),
+                                    {"WORLD_SIZE=two", "WORLD_SIZE is 'two'"},
+                                    {"RANK=0 WORLD_SIZE=2", "MASTER_ADDR is not set"},
+                                    {"PMI_RANK=2 PMI_SIZE=2", "PMI_RANK=2, PMI_SIZE=2"}}) {
     for (const std::string command : {"run 52", "tour"}) {
       const Ran ran = tenfold(command, std::string("env ") + shell);
       EXPECT_EQ(ran.code, 2) << shell;
@@ -533,7 +534,8 @@ TEST_F(LeftOvers, AHalfResultNeverReplacesAFullOne) {
     lesson(half() + "exit 130");
     const Ran stopped = tenfold("run 10");
     EXPECT_EQ(test::read_text(earlier()), full_) << "stopped by Ctrl-C";
-    EXPECT_TRUE(has(stopped.err, "the earlier result of 2 cases, of which 1 were measured again, stays as")) << stopped.err;
+    EXPECT_TRUE(has(stopped.err, "the earlier result of 2 cases, of which 1 were measured again, stays as"))
+        << stopped.err;
     lesson("hand_out");
     EXPECT_EQ(tenfold(last).code, 0);
     EXPECT_EQ(test::read_text(file()), full_);
@@ -551,7 +553,8 @@ TEST_F(LeftOvers, HalfWrittenFilesAndTemporaryFoldersGo) {
   fs::create_directories(temporary / "tenfold-ranks-recent");
   fs::create_directories(temporary / "other.abcdef");
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  for (const char* name : {"tenfold-ranks-abcdef", "tenfold-ranks-in_use", "other.abcdef"}) fs::last_write_time(temporary / name, old);
+  for (const char* name : {"tenfold-ranks-abcdef", "tenfold-ranks-in_use", "other.abcdef"})
+    fs::last_write_time(temporary / name, old);
   const int lock = open((temporary / "tenfold-ranks-in_use").c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(flock(lock, LOCK_SH), 0);
   pid_t gone = fork();

@@ -108,6 +108,26 @@ bool compares(const Case& one, const std::string& technique) {
          std::any_of(one.expected.begin(), one.expected.end(), [&](const auto& e) { return e.technique == technique; });
 }
 
+std::vector<std::string> variants_of(const Lesson& lesson, const Case& compared) {
+  std::vector<std::string> names = {lesson.baseline.name};
+  for (const Variant& technique : lesson.techniques) {
+    if (compares(compared, technique.name)) names.push_back(technique.name);
+  }
+  return names;
+}
+
+std::vector<std::string> variants_of(const Training& training) {
+  std::vector<std::string> names;
+  for (const Run& run : training.runs) names.push_back(run.name);
+  return names;
+}
+
+std::vector<std::string> variants_of(const Survey& survey) {
+  std::vector<std::string> names;
+  for (const Look& look : survey.looks) names.push_back(look.name);
+  return names;
+}
+
 std::optional<Expected> expected_of(const Case& one, const std::string& technique, torch::Device device) {
   for (const Expectation& expectation : one.expected) {
     if (expectation.technique != technique) continue;
@@ -128,6 +148,12 @@ void check_lesson(const Lesson& lesson) {
   for (const DeclaredSetting& setting : lesson.settings) {
     check_unique(settings, setting.name, "settings");
     check_least(setting, setting.value, "lesson: its default");
+    for (const DeclaredSetting& other : setting.in_others) {
+      check_least(other, other.value, "lesson: its default");
+      if (other.value.cpu.index() != setting.value.cpu.index())
+        throw UsageError("lesson: setting '" + setting.name + "' of " + other.workload + " and of " + setting.workload +
+                         " have different types");
+    }
   }
   if (lesson.cases.empty() == static_cast<bool>(lesson.baseline.build))
     throw UsageError(lesson.cases.empty() ? "lesson: has a baseline and no case" : "lesson: has cases and no baseline");

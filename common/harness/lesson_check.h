@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/result/result.h"
@@ -17,6 +18,11 @@ int ranks_of(const Case& one);
 
 /// A case compares the techniques that it states something of, or all if it states nothing.
 bool compares(const Case& one, const std::string& technique);
+
+/// Names of what a part compares or looks at, the baseline first.
+std::vector<std::string> variants_of(const Lesson& lesson, const Case& compared);
+std::vector<std::string> variants_of(const Training& training);
+std::vector<std::string> variants_of(const Survey& survey);
 
 /// What the case states of a technique on this device.
 std::optional<Expected> expected_of(const Case& one, const std::string& technique, torch::Device device);

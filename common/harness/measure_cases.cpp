@@ -128,10 +128,10 @@ std::unique_ptr<CaseRun> start_case(const Lesson& lesson, const Chosen& chosen, 
     run->candidates.back().result.expected = std::move(expected);
   };
   if (chosen.training != nullptr) {
-    for (const Run& one : chosen.training->runs) {
-      if (&one != &chosen.training->runs.front() && !wanted(one.name)) continue;
-      add({.name = one.name, .run = &one});
-      expect(expected_of(*chosen.training, one, device));
+    for (const Run& trained : chosen.training->runs) {
+      if (&trained != &chosen.training->runs.front() && !wanted(trained.name)) continue;
+      add({.name = trained.name, .run = &trained});
+      expect(expected_of(*chosen.training, trained, device));
     }
     return run;
   }

@@ -46,10 +46,10 @@ Json value_of(const SettingValue& value) {
 }
 
 /// With the settings that the case has at a size, on a device of that size, which need not be here.
-Trial trial_of(const Lesson& lesson, const Case& one, Size size) {
+Trial trial_of(const Lesson& lesson, const Case& compared, Size size) {
   auto record = std::make_shared<TrialRecord>();
   record->declared = &lesson.settings;
-  record->given = Chosen{.name = one.name, .compared = &one}.settings(size);
+  record->given = Chosen{.name = compared.name, .compared = &compared}.settings(size);
   Trial trial(record);
   trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
   trial.size = size;
@@ -82,17 +82,17 @@ std::string describe(const Lesson& lesson, const std::string& name) {
   for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
   const auto assigned = [](const std::vector<Assignment>& settings) {
     Json values = Json::object();
-    for (const Assignment& one : settings) values[one.name] = value_of(one.value.cpu);
+    for (const Assignment& assignment : settings) values[assignment.name] = value_of(assignment.value.cpu);
     return values;
   };
-  for (const Case& one : lesson.cases) {
-    json["cases"].push_back({{"name", one.name},
-                             {"ranks", ranks_of(one)},
-                             {"variants", variants_of(lesson, one)},
-                             {"settings", assigned(one.settings)}});
+  for (const Case& compared : lesson.cases) {
+    json["cases"].push_back({{"name", compared.name},
+                             {"ranks", ranks_of(compared)},
+                             {"variants", variants_of(lesson, compared)},
+                             {"settings", assigned(compared.settings)}});
     if (!lesson.most_bytes) continue;
     for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
-      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, one, size));
+      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, compared, size));
   }
   for (const Training& training : lesson.trainings) {
     const Metric& metric = training.metric;
@@ -144,6 +144,12 @@ int exit_code(const Result& result) {
   return !well ? 1 : anything ? 0 : 77;
 }
 
+/// Names that may have a comma in them.
+std::string quoted(std::vector<std::string> names) {
+  for (std::string& name : names) name = "'" + name + "'";
+  return joined(names);
+}
+
 /// Cases that have measured without reading a setting.
 std::vector<std::string> parts_without(const Result& result, const std::string& setting) {
   std::vector<std::string> names;
@@ -192,7 +198,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   std::vector<std::string> others;
   const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
   if (cases.empty() && others.empty() && !emptied.empty())
-    throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + joined(emptied) +
+    throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + quoted(emptied) +
                      (options.cases.empty() ? "" : "; --case names no other"));
   if (cases.empty() || (!options.cases.empty() && !others.empty())) {
     throw UsageError(name + " was started with " + std::to_string(ranks.world_size) + " rank(s), and no case" +
@@ -263,14 +269,14 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const bool written = !options.json.empty() && !result.cases.empty();
   if (written) write_result(options.json, result);
   std::cout << format_table(result);
-  if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << joined(emptied) << "\n";
+  if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << quoted(emptied) << "\n";
   if (!others.empty()) {
     std::cout << "not run, since they need another number of ranks: " << joined(others) << "; ./tenfold run " << name
               << " runs them\n";
   }
   for (const std::string& setting : options.typed_settings()) {
     const std::vector<std::string> without = parts_without(result, setting);
-    if (!without.empty()) std::cout << "setting " << setting << " is not read by: " << joined(without) << "\n";
+    if (!without.empty()) std::cout << "setting " << setting << " is not read by: " << quoted(without) << "\n";
   }
   std::cout.flush();
   if (stopped) {

@@ -104,7 +104,7 @@ TEST(Only, LeavesOutPartsThatHaveNothingOfItAndSaysSo) {
       const size_t line = ran.out.find("not run, since --only leaves nothing of them: ");
       ASSERT_NE(line, std::string::npos) << only[0];
       const std::string said = ran.out.substr(line, ran.out.find('\n', line) - line) + ",";
-      EXPECT_EQ(said.find(" " + part + ",") != std::string::npos, !parts.contains(part)) << only[0] << ": " << said;
+      EXPECT_EQ(said.find(" '" + part + "',") != std::string::npos, !parts.contains(part)) << only[0] << ": " << said;
     }
   }
   EXPECT_THAT(run({}).out, Not(HasSubstr("not run")));
@@ -120,12 +120,12 @@ TEST(Only, ChoosesTheCaseThatASweepVaries) {
 TEST(Only, OfNothingThatCaseNamesIsRefused) {
   const auto ran = run({"--case", "toy", "--case", "counted", "--only", "scaled"});
   EXPECT_EQ(ran.code, 2);
-  EXPECT_EQ(ran.err, "--only scaled: nothing of it is in counted, toy; --case names no other\n");
+  EXPECT_EQ(ran.err, "--only scaled: nothing of it is in 'counted', 'toy'; --case names no other\n");
   EXPECT_FALSE(ran.wrote);
   const auto some = run({"--case", "toy", "--case", "scaler", "--only", "scaled"});
   EXPECT_EQ(some.code, 0) << some.err;
   EXPECT_EQ(parts_of(some), (std::map<std::string, Flags>{{"scaler", {"plain", "scaled"}}}));
-  EXPECT_THAT(some.out, HasSubstr("--only leaves nothing of them: toy\n"));
+  EXPECT_THAT(some.out, HasSubstr("--only leaves nothing of them: 'toy'\n"));
 }
 
 // A setting that the lesson gives to a case is read by variants that --only may leave out.
@@ -149,10 +149,16 @@ TEST(Settings, OfACaseThatNothingReadsAreTheLessonsMistake) {
 
 TEST(Set, IsReadByWhatReadsItAndTheOthersAreNamed) {
   const std::vector<std::tuple<std::string, Flags, std::string>> calls = {
-      {"things=4", {"counted", "counted in large"}, "setting things is not read by: toy, scaler, wide, quality\n"},
-      {"scale=2", {"scaler"}, "setting scale is not read by: counted, counted in large, toy, wide, quality\n"},
-      {"updates=4", {"quality"}, "setting updates is not read by: counted, counted in large, toy, scaler, wide\n"},
-      {"model=small", {"toy", "scaler", "wide"}, "setting model is not read by: counted, quality\n"}};
+      {"things=4",
+       {"counted", "counted in large"},
+       "setting things is not read by: 'toy', 'scaler', 'wide', 'quality'\n"},
+      {"scale=2",
+       {"scaler"},
+       "setting scale is not read by: 'counted', 'counted in large', 'toy', 'wide', 'quality'\n"},
+      {"updates=4",
+       {"quality"},
+       "setting updates is not read by: 'counted', 'counted in large', 'toy', 'scaler', 'wide'\n"},
+      {"model=small", {"toy", "scaler", "wide"}, "setting model is not read by: 'counted', 'quality'\n"}};
   for (const auto& [set, readers, said] : calls) {
     const auto ran = run({"--set", set});
     EXPECT_EQ(ran.code, 0) << set << ": " << ran.err;

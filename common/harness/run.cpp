@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -121,6 +120,22 @@ std::string describe(const Lesson& lesson, const std::string& name) {
   return json.dump(1) + "\n";
 }
 
+/// Names that may have a comma in them.
+std::string quoted(std::vector<std::string> names) {
+  for (std::string& name : names) name = "'" + name + "'";
+  return joined(names);
+}
+
+/// Cases that have measured without reading a setting.
+std::vector<std::string> parts_without(const Result& result, const std::string& setting) {
+  std::vector<std::string> names;
+  for (const CaseResult& measured : result.cases) {
+    if (measured.variants.front().status == "ok" && !measured.settings.contains(setting))
+      names.push_back(measured.name);
+  }
+  return names;
+}
+
 Machine this_machine() {
   Machine machine = fingerprint();
   machine.libtorch = TORCH_VERSION;
@@ -144,41 +159,12 @@ int exit_code(const Result& result) {
   return !well ? 1 : anything ? 0 : 77;
 }
 
-/// Names that may have a comma in them.
-std::string quoted(std::vector<std::string> names) {
-  for (std::string& name : names) name = "'" + name + "'";
-  return joined(names);
-}
-
-/// Cases that have measured without reading a setting.
-std::vector<std::string> parts_without(const Result& result, const std::string& setting) {
-  std::vector<std::string> names;
-  for (const CaseResult& measured : result.cases) {
-    if (measured.variants.front().status == "ok" && !measured.settings.contains(setting))
-      names.push_back(measured.name);
-  }
-  return names;
-}
-
 Ranks ranks_or_usage_error() {
   try {
     return ranks_from_environment();
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
-}
-
-/// How long ranks wait for one that does not answer.
-std::chrono::seconds rank_timeout() {
-  constexpr int kDefault = 60, kMost = 86'400;
-  const char* given = std::getenv("TENFOLD_TIMEOUT_S");
-  if (given == nullptr) return std::chrono::seconds(kDefault);
-  const std::string text = given;
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || seconds < 1 || seconds > kMost)
-    throw UsageError("TENFOLD_TIMEOUT_S=" + one_line(text) + ": expected whole seconds, 1 to " + std::to_string(kMost));
-  return std::chrono::seconds(seconds);
 }
 
 int run_lesson(int argc, char** argv, const Lesson& lesson) {
@@ -191,10 +177,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cout << describe(lesson, name);
     return 0;
   }
+  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
   const Ranks ranks = ranks_or_usage_error();
-  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   std::vector<std::string> others;
   const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
   if (cases.empty() && others.empty() && !emptied.empty())
@@ -205,7 +191,8 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
                      (others.empty() ? "" : ": " + joined(others)) + " runs with so many; ./tenfold run " + name +
                      " starts as many as each needs");
   }
-  World world = connect(ranks, rank_timeout());
+  World world = connect(
+      ranks, std::chrono::seconds(std::getenv("TENFOLD_TIMEOUT_S") ? std::atoi(std::getenv("TENFOLD_TIMEOUT_S")) : 60));
   catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag
   DeviceChoice choice;
   try {

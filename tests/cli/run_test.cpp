@@ -262,43 +262,6 @@ TEST_F(ManyStarts, EachGetsItsCasesAndOneResultIsWritten) {
   EXPECT_FALSE(has(ran.err, "@progress"));
 }
 
-TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
-  add_ranks("exit 0", "exit 0");
-  const Ran one = tenfold("run 52 --case 'on 1'");
-  EXPECT_TRUE(has(one.out, "1 ranks: --case on 1 --json " + (out_ / "52_ranks.json").string())) << one.out;
-  EXPECT_FALSE(has(one.out, "2 ranks"));
-  const Ran sweep = tenfold("run 52 --sweep 'lr=1,2'");
-  EXPECT_TRUE(has(sweep.out, "2 ranks: ")) << "a sweep varies the first case: " << sweep.out;
-  EXPECT_TRUE(has(sweep.out, "--sweep lr=1,2"));
-  EXPECT_FALSE(has(sweep.out, "1 ranks"));
-  const Ran both = tenfold("run 52 --case 'on 1' --case R2 --trace t --json own.json");
-  EXPECT_TRUE(has(both.out, "1 ranks: --case on 1 --json ")) << both.out;
-  EXPECT_TRUE(has(both.out, "/2.json --trace t\n") && has(both.out, "/1.json --trace t\n")) << both.out;
-  EXPECT_EQ(read_result(root_ / "own.json").argv, (std::vector<std::string>{"--case", "on 1", "--case", "R2"}));
-  const Ran described = tenfold("run 52 --describe");
-  EXPECT_TRUE(has(described.out, "1 ranks: --describe\n")) << described.out;
-}
-
-TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
-  const auto code = [&](const std::string& of_1, const std::string& of_2) {
-    fs::remove(out_ / "52_ranks.json");
-    add_ranks(of_1, of_2);
-    return tenfold("run 52").code;
-  };
-  EXPECT_EQ(code("exit 77", "exit 0"), 0);
-  EXPECT_EQ(code("exit 77", "exit 77"), 77);
-  EXPECT_EQ(code("exit 0", "exit 1"), 1);
-  EXPECT_EQ(code("rm $json; echo why >&2; exit 42", "exit 1"), 42);
-  EXPECT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 1U);
-  EXPECT_EQ(code("exit 2", "exit 0"), 2);
-  EXPECT_FALSE(fs::exists(out_ / "52_ranks.json")) << "refused flags leave nothing";
-  add_ranks("exit 0", "exit 0");
-  const Ran ran = tenfold("run 52 --json /proc/no.json");
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_TRUE(has(ran.err, "--json /proc/no.json: cannot be written")) << ran.err;
-  EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
-}
-
 // A setting may be read by the parts of another start: refused is what none reads, and what was measured is kept.
 TEST_F(ManyStarts, ASettingIsRefusedWhenNoStartReadsIt) {
   const auto unread = [](const std::string& name) {
@@ -342,6 +305,43 @@ TEST_F(ManyStarts, OnlyChoosesStarts) {
   EXPECT_TRUE(has(swept.out, "1 ranks: ") && !has(swept.out, "2 ranks: ")) << swept.out;
   EXPECT_TRUE(has(swept.out, "--json " + (out_ / "sweeps" / "52_lr_on_1.json").string()))
       << "the first case that --only leaves something of";
+}
+
+TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
+  add_ranks("exit 0", "exit 0");
+  const Ran one = tenfold("run 52 --case 'on 1'");
+  EXPECT_TRUE(has(one.out, "1 ranks: --case on 1 --json " + (out_ / "52_ranks.json").string())) << one.out;
+  EXPECT_FALSE(has(one.out, "2 ranks"));
+  const Ran sweep = tenfold("run 52 --sweep 'lr=1,2'");
+  EXPECT_TRUE(has(sweep.out, "2 ranks: ")) << "a sweep varies the first case: " << sweep.out;
+  EXPECT_TRUE(has(sweep.out, "--sweep lr=1,2"));
+  EXPECT_FALSE(has(sweep.out, "1 ranks"));
+  const Ran both = tenfold("run 52 --case 'on 1' --case R2 --trace t --json own.json");
+  EXPECT_TRUE(has(both.out, "1 ranks: --case on 1 --json ")) << both.out;
+  EXPECT_TRUE(has(both.out, "/2.json --trace t\n") && has(both.out, "/1.json --trace t\n")) << both.out;
+  EXPECT_EQ(read_result(root_ / "own.json").argv, (std::vector<std::string>{"--case", "on 1", "--case", "R2"}));
+  const Ran described = tenfold("run 52 --describe");
+  EXPECT_TRUE(has(described.out, "1 ranks: --describe\n")) << described.out;
+}
+
+TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
+  const auto code = [&](const std::string& of_1, const std::string& of_2) {
+    fs::remove(out_ / "52_ranks.json");
+    add_ranks(of_1, of_2);
+    return tenfold("run 52").code;
+  };
+  EXPECT_EQ(code("exit 77", "exit 0"), 0);
+  EXPECT_EQ(code("exit 77", "exit 77"), 77);
+  EXPECT_EQ(code("exit 0", "exit 1"), 1);
+  EXPECT_EQ(code("rm $json; echo why >&2; exit 42", "exit 1"), 42);
+  EXPECT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 1U);
+  EXPECT_EQ(code("exit 2", "exit 0"), 2);
+  EXPECT_FALSE(fs::exists(out_ / "52_ranks.json")) << "refused flags leave nothing";
+  add_ranks("exit 0", "exit 0");
+  const Ran ran = tenfold("run 52 --json /proc/no.json");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "--json /proc/no.json: cannot be written")) << ran.err;
+  EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
 }
 
 }  // namespace

@@ -563,19 +563,6 @@ TEST(Run, BadUsageIsOneLineAndWritesNothing) {
   }
 }
 
-TEST(Run, ATimeoutThatIsNoNumberOfSecondsIsRefused) {
-  for (const std::string text : {"abc", "", "0", "-5", "1.5", "10s", "99999999999"}) {
-    setenv("TENFOLD_TIMEOUT_S", text.c_str(), 1);
-    const auto ran = toy::run(toy::lesson(), {"--preset", "smoke"});
-    EXPECT_EQ(ran.code, 2) << text;
-    EXPECT_EQ(ran.err, "TENFOLD_TIMEOUT_S=" + text + ": expected whole seconds, 1 to 86400\n");
-    EXPECT_FALSE(ran.wrote) << text;
-  }
-  setenv("TENFOLD_TIMEOUT_S", "15", 1);
-  EXPECT_EQ(toy::run(toy::lesson(), {"--preset", "smoke"}).code, 0);
-  unsetenv("TENFOLD_TIMEOUT_S");
-}
-
 TEST(Run, CudaWithoutOneIsRefused) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a CUDA device";
   const auto ran = toy::run(toy::lesson(), {"--device", "cuda"});

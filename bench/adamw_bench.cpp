@@ -39,17 +39,23 @@ struct State {
 };
 
 Ladder step(const Place& place) {
-  const int64_t layers = place.pick(12, 2), width = place.pick(768, 12);
+  const int64_t layers = place.pick(12, 2), width = place.pick(768, 12), vocabulary = place.pick(50304, 11),
+                length = place.pick(1024, 5);
   State given;
   int64_t count = 0;
+  const auto add = [&](int64_t size) {
+    given.add(place, size);
+    count += size;
+  };
+  add(vocabulary * width);
+  add(length * width);
   for (int64_t layer = 0; layer < layers; ++layer) {
     // Weights and biases of a block's four products, and of its two norms.
     for (const int64_t size : {3 * width * width, 3 * width, width * width, width, 4 * width * width, 4 * width,
-                               4 * width * width, width, width, width, width, width}) {
-      given.add(place, size);
-      count += size;
-    }
+                               4 * width * width, width, width, width, width, width})
+      add(size);
   }
+  for (int i = 0; i < 2; ++i) add(width);  // the last norm's weight and bias
   const State state = given.to(torch::kFloat);
   Ladder ladder{.name = ladder_name("AdamW", torch::kFloat, {static_cast<int64_t>(given.parameters.size()), count}),
                 .bytes = 7.0 * 4.0 * static_cast<double>(count),  // four values are read and three written

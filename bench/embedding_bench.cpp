@@ -1,4 +1,4 @@
-// Embedding: our rungs beside ATen's lookup.
+// Embedding: our rungs beside ATen's kernels, the lookup and the gradient of the table.
 #include "ladder.h"
 
 #include "kernels/embedding/embedding.h"
@@ -25,10 +25,51 @@ Ladder lookup(const Place& place, torch::ScalarType type) {
   });
   return ladder;
 }
+
+/// Of float, for which all rungs are. Ids as words are: id k about twice as often as id 2 k.
+Ladder backward(const Place& place) {
+  const int64_t tokens = place.pick(32768, 70), width = place.pick(1024, 36), vocabulary = place.pick(50304, 11);
+  const Tensor grad_out = place.normal({tokens, width});
+  const Tensor ids = torch::pow(static_cast<double>(vocabulary), torch::rand({tokens}, grad_out.options()))
+                         .to(torch::kLong)
+                         .clamp(1, vocabulary) -
+                     1;
+  const auto sorted = at::sort(ids, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const Tensor sorted_ids = std::get<0>(sorted), order = std::get<1>(sorted);
+  const Tensor grad_weight = place.normal({vocabulary, width});
+  const Tensor workspace = place.normal({kernels::embedding_workspace_bytes(tokens, width) / 4});
+  const auto by_aten = [=](const Tensor& grad) {
+    return std::vector{at::embedding_dense_backward(grad, ids, vocabulary, /*padding_idx=*/-1,
+                                                    /*scale_grad_by_freq=*/false)};
+  };
+  Ladder ladder{.name = ladder_name("embedding backward", torch::kFloat, {tokens, width}),
+                // A row of the gradient is read for each token; a row of the table for each id that there is, twice.
+                .bytes = 4.0 * static_cast<double>(width) *
+                         static_cast<double>(tokens + 2 * std::get<0>(at::_unique(ids)).numel()),
+                .expected = by_aten(grad_out.to(torch::kDouble)),
+                .tolerance = 1e-4,
+                .contestants = {{"ATen", [=] { return by_aten(grad_out); }}}};
+  add_rungs(ladder, kernels::kEmbeddingBackwardRungs, [=](int rung) {
+    launch_where_they_are({{"grad_weight", grad_weight},
+                           {"workspace", workspace},
+                           {"grad_out", grad_out},
+                           {"ids", sorted_ids},
+                           {"order", order}},
+                          [&](auto stream, auto) {
+                            kernels::embedding_backward(stream, data_of<float>(grad_weight), data_of<float>(workspace),
+                                                        data_of<float>(grad_out), data_of<int64_t>(sorted_ids),
+                                                        data_of<int64_t>(order), tokens, width, vocabulary, rung);
+                          });
+    return std::vector{grad_weight};
+  });
+  for (Contestant& contestant : ladder.contestants)
+    contestant.prepare = [=] { grad_weight.zero_(); };  // added to; ATen's own begins with zeros each time
+  return ladder;
+}
 }  // namespace
 
 int main(int argc, char** argv) {
   return run(argc, argv,
              {[](const Place& place) { return lookup(place, torch::kFloat); },
-              [](const Place& place) { return lookup(place, torch::kBFloat16); }});
+              [](const Place& place) { return lookup(place, torch::kBFloat16); }, backward});
 }

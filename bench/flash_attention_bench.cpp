@@ -9,8 +9,8 @@ namespace {
 using namespace tenfold::bench;
 
 kernels::AttentionShape shape_of(const Place& place) {
-  const int64_t length = place.pick(4096, 65);
-  return {.batch = place.pick(4, 1),
+  const int64_t length = place.pick(2048, 65);
+  return {.batch = place.pick(8, 1),
           .heads = place.pick(16, 2),
           .queries = length,
           .keys = length,

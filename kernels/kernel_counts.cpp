@@ -45,7 +45,7 @@ using namespace tenfold::kernels;
 using tenfold::simt::Buffer;
 using tenfold::simt::Device;
 using Shape = std::map<std::string, int64_t>;
-using Half = __nv_bfloat16;
+using BFloat16 = __nv_bfloat16;
 
 /// Normal numbers that repeat after 64 Ki: a buffer may have hundreds of millions.
 template <class T>
@@ -60,8 +60,8 @@ Buffer<T> normal(Device& device, const std::string& name, int64_t count) {
 
 void count_layer_norm(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns), out = device.buffer<Half>("out", rows * columns);
-  const auto weight = normal<Half>(device, "weight", columns), bias = normal<Half>(device, "bias", columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns), out = device.buffer<BFloat16>("out", rows * columns);
+  const auto weight = normal<BFloat16>(device, "weight", columns), bias = normal<BFloat16>(device, "bias", columns);
   const auto mean = device.buffer<float>("mean", rows), rstd = device.buffer<float>("rstd", rows);
   layer_norm(&device, out.data(), mean.data(), rstd.data(), in.data(), weight.data(), bias.data(), rows, columns, 1e-5F,
              rung);
@@ -69,20 +69,21 @@ void count_layer_norm(Device& device, const Shape& shape, int rung) {
 
 void count_rms_norm(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns), out = device.buffer<Half>("out", rows * columns);
-  const auto weight = normal<Half>(device, "weight", columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns), out = device.buffer<BFloat16>("out", rows * columns);
+  const auto weight = normal<BFloat16>(device, "weight", columns);
   const auto rstd = device.buffer<float>("rstd", rows);
   rms_norm(&device, out.data(), rstd.data(), in.data(), weight.data(), rows, columns, 1e-5F, rung);
 }
 
 void count_layer_norm_backward(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns),
-             grad_out = normal<Half>(device, "grad_out", rows * columns);
-  const auto weight = normal<Half>(device, "weight", columns), grad_in = device.buffer<Half>("grad_in", rows * columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns),
+             grad_out = normal<BFloat16>(device, "grad_out", rows * columns);
+  const auto weight = normal<BFloat16>(device, "weight", columns),
+             grad_in = device.buffer<BFloat16>("grad_in", rows * columns);
   const auto mean = normal<float>(device, "mean", rows), rstd = normal<float>(device, "rstd", rows);
-  const auto grad_weight = device.buffer<Half>("grad_weight", columns),
-             grad_bias = device.buffer<Half>("grad_bias", columns);
+  const auto grad_weight = device.buffer<BFloat16>("grad_weight", columns),
+             grad_bias = device.buffer<BFloat16>("grad_bias", columns);
   const auto workspace = device.buffer<float>("workspace", layer_norm_workspace_bytes(rows, columns) / 4);
   layer_norm_backward(&device, grad_in.data(), grad_weight.data(), grad_bias.data(), workspace.data(), grad_out.data(),
                       in.data(), mean.data(), rstd.data(), weight.data(), rows, columns, rung);
@@ -90,11 +91,12 @@ void count_layer_norm_backward(Device& device, const Shape& shape, int rung) {
 
 void count_rms_norm_backward(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns),
-             grad_out = normal<Half>(device, "grad_out", rows * columns);
-  const auto weight = normal<Half>(device, "weight", columns), grad_in = device.buffer<Half>("grad_in", rows * columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns),
+             grad_out = normal<BFloat16>(device, "grad_out", rows * columns);
+  const auto weight = normal<BFloat16>(device, "weight", columns),
+             grad_in = device.buffer<BFloat16>("grad_in", rows * columns);
   const auto rstd = normal<float>(device, "rstd", rows);
-  const auto grad_weight = device.buffer<Half>("grad_weight", columns);
+  const auto grad_weight = device.buffer<BFloat16>("grad_weight", columns);
   const auto workspace = device.buffer<float>("workspace", rms_norm_workspace_bytes(rows, columns) / 4);
   rms_norm_backward(&device, grad_in.data(), grad_weight.data(), workspace.data(), grad_out.data(), in.data(),
                     rstd.data(), weight.data(), rows, columns, rung);
@@ -103,10 +105,11 @@ void count_rms_norm_backward(Device& device, const Shape& shape, int rung) {
 void count_bias_gelu_backward(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   if (rung != 0) throw std::invalid_argument("bias_gelu_backward has rung 0 alone");
-  const auto in = normal<Half>(device, "in", rows * columns),
-             grad_out = normal<Half>(device, "grad_out", rows * columns);
-  const auto bias = normal<Half>(device, "bias", columns), grad_in = device.buffer<Half>("grad_in", rows * columns);
-  const auto grad_bias = device.buffer<Half>("grad_bias", columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns),
+             grad_out = normal<BFloat16>(device, "grad_out", rows * columns);
+  const auto bias = normal<BFloat16>(device, "bias", columns),
+             grad_in = device.buffer<BFloat16>("grad_in", rows * columns);
+  const auto grad_bias = device.buffer<BFloat16>("grad_bias", columns);
   const auto workspace = device.buffer<float>("workspace", bias_gelu_workspace_bytes(rows, columns) / 4);
   bias_gelu_backward(&device, grad_in.data(), grad_bias.data(), workspace.data(), grad_out.data(), in.data(),
                      bias.data(), rows, columns, Gelu::tanh);
@@ -114,22 +117,22 @@ void count_bias_gelu_backward(Device& device, const Shape& shape, int rung) {
 
 void count_softmax(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns), out = device.buffer<Half>("out", rows * columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns), out = device.buffer<BFloat16>("out", rows * columns);
   softmax(&device, out.data(), in.data(), rows, columns, rung);
 }
 
 void count_softmax_backward(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   if (rung != 0) throw std::invalid_argument("softmax_backward has rung 0 alone");
-  const auto grad_out = normal<Half>(device, "grad_out", rows * columns),
-             out = normal<Half>(device, "out", rows * columns);
-  const auto grad_in = device.buffer<Half>("grad_in", rows * columns);
+  const auto grad_out = normal<BFloat16>(device, "grad_out", rows * columns),
+             out = normal<BFloat16>(device, "out", rows * columns);
+  const auto grad_in = device.buffer<BFloat16>("grad_in", rows * columns);
   softmax_backward(&device, grad_in.data(), grad_out.data(), out.data(), rows, columns);
 }
 
 void count_cross_entropy(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), classes = shape.at("classes");
-  const auto logits = normal<Half>(device, "logits", rows * classes);
+  const auto logits = normal<BFloat16>(device, "logits", rows * classes);
   const auto mean = device.buffer<float>("mean", 1), losses = device.buffer<float>("losses", rows);
   const auto counted = device.buffer<int64_t>("counted", 1), targets = device.buffer<int64_t>("targets", rows);
   for (int64_t row = 0; row < rows; ++row) targets[row] = row * 7919 % classes;
@@ -139,8 +142,8 @@ void count_cross_entropy(Device& device, const Shape& shape, int rung) {
 
 void count_bias_gelu(Device& device, const Shape& shape, int rung) {
   const int64_t rows = shape.at("rows"), columns = shape.at("columns");
-  const auto in = normal<Half>(device, "in", rows * columns), out = device.buffer<Half>("out", rows * columns);
-  const auto bias = normal<Half>(device, "bias", columns);
+  const auto in = normal<BFloat16>(device, "in", rows * columns), out = device.buffer<BFloat16>("out", rows * columns);
+  const auto bias = normal<BFloat16>(device, "bias", columns);
   bias_gelu(&device, out.data(), in.data(), bias.data(), rows, columns, Gelu::tanh, rung);
 }
 
@@ -162,9 +165,9 @@ AttentionShape attention_shape(const Shape& shape) {
 void count_flash_attention(Device& device, const Shape& shape, int rung) {
   const AttentionShape s = attention_shape(shape);
   const int64_t all = s.batch * s.heads, of_queries = all * s.queries * s.head_dim, of_keys = all * s.keys * s.head_dim;
-  const auto q = normal<Half>(device, "q", of_queries), k = normal<Half>(device, "k", of_keys);
-  const auto v = normal<Half>(device, "v", of_keys);
-  const auto out = device.buffer<Half>("out", of_queries);
+  const auto q = normal<BFloat16>(device, "q", of_queries), k = normal<BFloat16>(device, "k", of_keys);
+  const auto v = normal<BFloat16>(device, "v", of_keys);
+  const auto out = device.buffer<BFloat16>("out", of_queries);
   const auto logsumexp = device.buffer<float>("logsumexp", all * s.queries);
   const auto workspace = device.buffer<float>("workspace", flash_attention_workspace_bytes(s, rung) / 4 + 1);
   flash_attention(&device, out.data(), logsumexp.data(), workspace.data(), q.data(), k.data(), v.data(), s, rung);
@@ -173,12 +176,12 @@ void count_flash_attention(Device& device, const Shape& shape, int rung) {
 void count_flash_attention_backward(Device& device, const Shape& shape, int rung) {
   const AttentionShape s = attention_shape(shape);
   const int64_t all = s.batch * s.heads, of_queries = all * s.queries * s.head_dim, of_keys = all * s.keys * s.head_dim;
-  const auto q = normal<Half>(device, "q", of_queries), k = normal<Half>(device, "k", of_keys);
-  const auto v = normal<Half>(device, "v", of_keys), out = normal<Half>(device, "out", of_queries);
-  const auto grad_out = normal<Half>(device, "grad_out", of_queries);
+  const auto q = normal<BFloat16>(device, "q", of_queries), k = normal<BFloat16>(device, "k", of_keys);
+  const auto v = normal<BFloat16>(device, "v", of_keys), out = normal<BFloat16>(device, "out", of_queries);
+  const auto grad_out = normal<BFloat16>(device, "grad_out", of_queries);
   const auto logsumexp = normal<float>(device, "logsumexp", all * s.queries);
-  const auto grad_q = device.buffer<Half>("grad_q", of_queries), grad_k = device.buffer<Half>("grad_k", of_keys),
-             grad_v = device.buffer<Half>("grad_v", of_keys);
+  const auto grad_q = device.buffer<BFloat16>("grad_q", of_queries),
+             grad_k = device.buffer<BFloat16>("grad_k", of_keys), grad_v = device.buffer<BFloat16>("grad_v", of_keys);
   const auto workspace = device.buffer<float>("workspace", flash_attention_backward_workspace_bytes(s) / 4);
   flash_attention_backward(&device, grad_q.data(), grad_k.data(), grad_v.data(), workspace.data(), grad_out.data(),
                            q.data(), k.data(), v.data(), out.data(), logsumexp.data(), s, rung);
@@ -193,8 +196,8 @@ void count_sgemm(Device& device, const Shape& shape, int rung) {
 
 void count_hgemm(Device& device, const Shape& shape, int rung) {
   const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
-  const auto a = normal<Half>(device, "a", m * k), b = normal<Half>(device, "b", k * n);
-  const auto c = device.buffer<Half>("c", m * n);
+  const auto a = normal<BFloat16>(device, "a", m * k), b = normal<BFloat16>(device, "b", k * n);
+  const auto c = device.buffer<BFloat16>("c", m * n);
   hgemm(&device, c.data(), a.data(), b.data(), m, n, k, rung);
 }
 
@@ -215,7 +218,7 @@ void count_reduction(Device& device, const Shape& shape, int rung) {
 void count_rope(Device& device, const Shape& shape, int rung) {
   const int64_t tokens = shape.at("tokens"), heads = shape.at("heads"), head_dim = shape.at("head_dim");
   const int64_t positions = shape.at("positions");
-  const auto values = normal<Half>(device, "values", tokens * heads * head_dim);
+  const auto values = normal<BFloat16>(device, "values", tokens * heads * head_dim);
   const auto cosines = normal<float>(device, "cosines", positions * head_dim / 2);
   const auto sines = normal<float>(device, "sines", positions * head_dim / 2);
   rope(&device, values.data(), cosines.data(), sines.data(), tokens, heads, head_dim, positions, Rotation::forward,
@@ -224,8 +227,8 @@ void count_rope(Device& device, const Shape& shape, int rung) {
 
 void count_embedding(Device& device, const Shape& shape, int rung) {
   const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
-  const auto weight = normal<Half>(device, "weight", vocabulary * width);
-  const auto out = device.buffer<Half>("out", tokens * width);
+  const auto weight = normal<BFloat16>(device, "weight", vocabulary * width);
+  const auto out = device.buffer<BFloat16>("out", tokens * width);
   const auto ids = device.buffer<int64_t>("ids", tokens);
   for (int64_t token = 0; token < tokens; ++token) ids[token] = token * 7919 % vocabulary;
   embedding(&device, out.data(), weight.data(), ids.data(), tokens, width, vocabulary, rung);
@@ -251,8 +254,8 @@ void count_embedding_backward(Device& device, const Shape& shape, int rung) {
 void count_pack(Device& device, const Shape& shape, int rung) {
   const int64_t batch = shape.at("batch"), length = shape.at("length"), width = shape.at("width");
   const int64_t total = batch * (length / 2);
-  const auto padded = normal<Half>(device, "padded", batch * length * width);
-  const auto packed = device.buffer<Half>("packed", total * width);
+  const auto padded = normal<BFloat16>(device, "padded", batch * length * width);
+  const auto packed = device.buffer<BFloat16>("packed", total * width);
   const auto starts = device.buffer<int64_t>("cu_seqlens", batch + 1);
   for (int64_t i = 0; i <= batch; ++i) starts[i] = i * (length / 2);
   pack(&device, packed.data(), padded.data(), starts.data(), batch, length, width, total, rung);

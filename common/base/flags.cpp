@@ -88,7 +88,7 @@ std::vector<Flag> lesson_flags() {
       {.name = "--case", .value = "NAME", .help = "run only this case; repeat the flag for more", .repeats = true},
       {.name = "--only",
        .value = "NAME",
-       .help = "run only this technique, and the baseline; repeat the flag for more",
+       .help = "run only this technique, and the baseline, where they are compared; repeat the flag for more",
        .repeats = true},
       {.name = "--set",
        .value = "NAME=VALUE",

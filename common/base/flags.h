@@ -41,6 +41,11 @@ inline constexpr const char* kHelpText = "show this text and stop";
 /// Steps in one file of --trace.
 inline constexpr int kTracedSteps = 3;
 
+/// Set by the driver where it starts a lesson's program more than once, for parts of other numbers of ranks. A program
+/// that finds a setting of --set unread then says so on standard error, in a line of this mark and the name, instead of
+/// refusing it: another start may read it.
+inline constexpr const char *kOtherStarts = "TENFOLD_OTHER_STARTS", *kUnreadMark = "@unread ";
+
 std::vector<Flag> lesson_flags();
 std::vector<Flag> kernel_flags();
 

@@ -175,6 +175,8 @@ std::string file_part(std::string name) {
   return name;
 }
 
+std::string number_of_name(const std::string& name) { return name.substr(0, name.find('_')); }
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 size_t edit_distance(const std::string& a, const std::string& b) {

@@ -40,6 +40,9 @@ std::string joined(const std::vector<std::string>& words, const std::string& sep
 /// A name as a part of a file's name, letters and digits kept: "large batch" becomes "large_batch".
 std::string file_part(std::string name);
 
+/// The number before a name's first underscore: "30" of "30_gradient_accumulation", "40.1".
+std::string number_of_name(const std::string& name);
+
 /// What stands before the first line break.
 std::string first_line(const std::string& text);
 

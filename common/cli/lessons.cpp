@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/base/text.h"
 #include "common/result/result.h"
 
 #include "common/base/files.h"
@@ -16,6 +15,7 @@ namespace {
 
 Lesson read_description(const std::filesystem::path& file) {
   using Json = nlohmann::ordered_json;
+  using Names = std::vector<std::string>;
   const auto damaged = [&](const std::string& what) {
     return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
   };
@@ -31,11 +31,15 @@ Lesson read_description(const std::filesystem::path& file) {
     lesson.settings = json.at("settings").dump();
     lesson.core = json.at("core").get<bool>();
     for (const Json& c : json.value("cases", Json::array()))
-      lesson.cases.push_back({c.at("name").get<std::string>(), c.at("ranks").get<int>()});
+      lesson.cases.push_back({.name = c.at("name").get<std::string>(),
+                              .ranks = c.at("ranks").get<int>(),
+                              .variants = c.value("variants", Names())});
     for (const Json& training : json.value("trainings", Json::array()))
-      lesson.trainings.push_back({training.at("name").get<std::string>()});
+      lesson.trainings.push_back(
+          {.name = training.at("name").get<std::string>(), .variants = training.value("runs", Names())});
     for (const Json& survey : json.value("surveys", Json::array()))
-      lesson.surveys.push_back({.name = survey.at("name").get<std::string>(), .survey = true});
+      lesson.surveys.push_back(
+          {.name = survey.at("name").get<std::string>(), .survey = true, .variants = survey.value("looks", Names())});
     for (const LessonPart& one : lesson.cases) {
       if (one.ranks < 1) throw damaged("case '" + one.name + "': " + std::to_string(one.ranks) + " ranks");
     }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/text.h"
+
 namespace tenfold::cli {
 
 /// A case, a training or a survey, with the ranks that it needs.
@@ -13,6 +15,7 @@ struct LessonPart {
   std::string name;
   int ranks = 1;
   bool survey = false;
+  std::vector<std::string> variants = {};  ///< what --only may name of it
 };
 
 struct Lesson {
@@ -24,7 +27,7 @@ struct Lesson {
   bool core = false;  ///< on the tour's core path
   std::filesystem::path binary;
 
-  std::string number() const { return name.substr(0, 2); }
+  std::string number() const { return number_of_name(name); }
   /// In the order in which a program runs them.
   std::vector<LessonPart> parts() const;
   /// Compares nothing.

@@ -7,8 +7,6 @@
 
 namespace tenfold::cli {
 
-std::string number_of_name(const std::string& name) { return name.substr(0, name.find('_')); }
-
 std::vector<std::string> matching_names(const std::vector<std::string>& names, const std::string& word) {
   std::vector<std::string> found;
   for (const std::string& name : names) {

@@ -6,9 +6,6 @@
 
 namespace tenfold::cli {
 
-/// The number before a name's first underscore: "30", "40.1".
-std::string number_of_name(const std::string& name);
-
 /// The one name that `word` is or whose number it is; else every name of which it is a part.
 std::vector<std::string> matching_names(const std::vector<std::string>& names, const std::string& word);
 

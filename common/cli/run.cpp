@@ -105,7 +105,7 @@ int list(bool json) {
   }
   for (const std::string& name : unbuilt) std::cout << name << "\n    not built yet\n";
   const std::string any = lessons.empty() ? unbuilt.front() : lessons.front().name;
-  std::cout << "\nBuild and run one with: ./tenfold run " << any.substr(0, 2) << "\n";
+  std::cout << "\nBuild and run one with: ./tenfold run " << number_of_name(any) << "\n";
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "common/base/seconds_since.h"
@@ -209,8 +210,9 @@ namespace {
 
 constexpr double kStartLimit_s = 180;  // for torchrun to start the ranks: Python's imports, from a slow disk
 
+/// `unread` gets the settings of --set that the program says nothing of it reads; null where it is the only start.
 LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonStart& start, std::FILE* table,
-                    Display& display) {
+                    Display& display, std::set<std::string>* unread) {
   std::vector<std::string> program = {lesson.binary.string()};
   const std::vector<std::string> flags = as_arguments(start.flags);
   program.insert(program.end(), flags.begin(), flags.end());
@@ -218,11 +220,14 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
   const bool launch = ranks.ranks > 1 && !launched();
   Command command = launch ? under_torchrun(lesson, ranks.ranks, program, folder.path) : Command{program, {}, ""};
   command.environment["TENFOLD_PROGRESS"] = "1";
+  if (unread != nullptr) command.environment[kOtherStarts] = "1";
 
   std::string launcher_said, last_error;
   const auto show = [&](const std::string& line) {
     if (const auto progress = progress_of(line)) {
       display.update(start.from + (start.to - start.from) * progress->first, start.label + progress->second);
+    } else if (unread != nullptr && line.starts_with(kUnreadMark)) {
+      unread->insert(line.substr(std::string(kUnreadMark).size()));
     } else if (start.errors_to_file) {
       std::fprintf(table, "%s\n", line.c_str());
       if (!line.empty()) last_error = line;
@@ -281,21 +286,36 @@ const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
   return swept == chosen.end() ? chosen.front() : *swept;
 }
 
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// Those that --case names, all when it names none.
-std::vector<LessonPart> chosen_parts(const Lesson& lesson, const std::vector<std::string>& named) {
-  std::vector<LessonPart> chosen = lesson.parts();
-  if (!named.empty()) {
-    std::erase_if(chosen, [&](const LessonPart& part) { return std::ranges::find(named, part.name) == named.end(); });
-  }
+std::vector<LessonPart> named_parts(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<std::string> named = values_of(flags, "--case");
+  std::vector<LessonPart> parts = lesson.parts();
+  if (!named.empty()) std::erase_if(parts, [&](const LessonPart& part) { return !contains(named, part.name); });
+  return parts;
+}
+
+/// As the program sees it: --only leaves nothing of the part.
+bool emptied(const LessonPart& part, const GivenFlags& flags) {
+  const std::vector<std::string> only = values_of(flags, "--only");
+  return !only.empty() && !part.variants.empty() &&
+         std::ranges::none_of(part.variants, [&](const std::string& name) { return contains(only, name); });
+}
+
+std::vector<LessonPart> chosen_parts(const Lesson& lesson, const GivenFlags& flags) {
+  std::vector<LessonPart> chosen = named_parts(lesson, flags);
+  std::erase_if(chosen, [&](const LessonPart& part) { return emptied(part, flags); });
   return chosen;
 }
 
 }  // namespace
 
 std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<std::string> named = values_of(flags, "--case");
-  const std::vector<LessonPart> chosen = chosen_parts(lesson, named);
-  if (chosen.empty()) return joined(named, " ");
+  const std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
+  if (chosen.empty()) return joined(values_of(flags, "--case"), " ");
   const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
   if (launched() && !alike)
     throw UsageError("--sweep within a launcher: the cases of " + lesson.name +
@@ -305,7 +325,7 @@ std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
 
 std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
   const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> chosen = chosen_parts(lesson, named);
+  std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
   const std::vector<LessonPart> all = lesson.parts();
   const bool all_known = std::ranges::all_of(
       named, [&](const std::string& name) { return std::ranges::find(all, name, &LessonPart::name) != all.end(); });
@@ -325,7 +345,14 @@ std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags)
     start.flags["--case"].push_back(one.name);
     ++start.parts;
   }
-  if (starts.size() == 1) starts[0].flags = flags;
+  if (starts.size() == 1) {
+    starts[0].flags = flags;
+  } else {
+    // The first says what is left out.
+    for (const LessonPart& part : named_parts(lesson, flags)) {
+      if (emptied(part, flags)) starts[0].flags["--case"].push_back(part.name);
+    }
+  }
   return starts;
 }
 
@@ -361,7 +388,7 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   std::vector<RanksStart> starts =
       launched() ? std::vector<RanksStart>{{.flags = start.flags}} : starts_of(lesson, start.flags);
   const Sink sink(start.output_file);
-  if (starts.size() == 1) return run_start(lesson, starts[0], {start}, sink.file, display);
+  if (starts.size() == 1) return run_start(lesson, starts[0], {start}, sink.file, display, nullptr);
 
   const std::string json = value_of(start.flags, "--json", "");
   if (!json.empty()) require_writable(json, "--json " + json, "name another file");
@@ -371,6 +398,7 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   LessonEnd whole;
   std::vector<int> codes;
   std::vector<Result> results;
+  std::optional<std::set<std::string>> unread;  // by every start until now
   size_t done = 0;
   for (const RanksStart& one : starts) {
     const fs::path file = folder.path / (std::to_string(one.ranks) + ".json");
@@ -383,7 +411,10 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     part.from = share(done);
     part.to = share(done += one.parts);
     part.label += std::to_string(one.ranks) + (one.ranks == 1 ? " rank: " : " ranks: ");
-    const LessonEnd end = run_start(lesson, one, part, sink.file, display);
+    std::set<std::string> unread_here;
+    const LessonEnd end = run_start(lesson, one, part, sink.file, display, &unread_here);
+    if (unread) std::erase_if(*unread, [&](const std::string& name) { return !unread_here.contains(name); });
+    if (!unread) unread = unread_here;
     whole.seconds += end.seconds;
     codes.push_back(end.code);
     if (combined(codes) == end.code && !end.problem.empty()) whole.problem = end.problem;
@@ -391,8 +422,16 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     if (asked_to_stop() || end.code == kInterrupted || end.code == kBadUsage) break;
   }
   whole.code = combined(codes);
+  const bool all_started = codes.size() == starts.size();
   // One start that failed leaves what the others measured; refused flags leave nothing.
   if (!results.empty() && whole.code != kBadUsage) write_result(json, merged(lesson, results, start.flags));
+  // Only now is it known that no start reads a setting; what was measured without it stays.
+  if (all_started && !unread->empty() && whole.code != kBadUsage) {
+    whole.code = kBadUsage;
+    whole.problem = "setting " + joined({unread->begin(), unread->end()}) + ": nothing that was chosen reads it; " +
+                    (results.empty() ? "what was measured is above" : "what was measured is written");
+    if (start.output_file.empty()) display.say(lesson.name + ": " + whole.problem);
+  }
   return whole;
 }
 

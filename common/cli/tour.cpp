@@ -58,7 +58,7 @@ std::string skips_text(const std::vector<Result>& results,
       for (const VariantResult& variant : c.variants) {
         if (variant.status == "skipped")
           add(variant.reason.empty() ? "no reason given" : variant.reason,
-              result.lesson.substr(0, 2) + " " + variant.name);
+              number_of_name(result.lesson) + " " + variant.name);
       }
     }
   }

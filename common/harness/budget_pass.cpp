@@ -62,6 +62,7 @@ void budget_pass(CaseRun& run) {
     run.guarded(candidate, [&] {
       if (read == candidate.record->read.end())
         throw std::invalid_argument("does not read " + budget.setting + ", which is to grow with the budget");
+      if (!run.own_budget_value) run.own_budget_value = read->second;
       find_largest(run, candidate, std::get<int64_t>(read->second), bytes);
     });
   }

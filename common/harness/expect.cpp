@@ -1,59 +1,35 @@
 #include "common/harness/expect.h"
 
+#include "common/base/labels.h"
+
 namespace tenfold {
 
 std::string to_string(expect::Speed speed) {
-  switch (speed) {
-    case expect::Speed::faster:
-      return "FASTER";
-    case expect::Speed::slower:
-      return "SLOWER";
-    case expect::Speed::same:
-      return "SAME";
-    case expect::Speed::any:
-      break;
-  }
-  return "ANY";
+  using expect::Speed;
+  static const LabelNames<Speed> names = {
+      {Speed::any, "ANY"}, {Speed::faster, "FASTER"}, {Speed::slower, "SLOWER"}, {Speed::same, "SAME"}};
+  return names.at(speed);
 }
 
 std::string to_string(expect::Memory memory) {
-  switch (memory) {
-    case expect::Memory::smaller:
-      return "SMALLER";
-    case expect::Memory::larger:
-      return "LARGER";
-    case expect::Memory::same:
-      return "SAME";
-    case expect::Memory::any:
-      break;
-  }
-  return "ANY";
+  using expect::Memory;
+  static const LabelNames<Memory> names = {
+      {Memory::any, "ANY"}, {Memory::smaller, "SMALLER"}, {Memory::larger, "LARGER"}, {Memory::same, "SAME"}};
+  return names.at(memory);
 }
 
 std::string to_string(expect::Quality quality) {
-  switch (quality) {
-    case expect::Quality::not_worse:
-      return "NOT WORSE";
-    case expect::Quality::worse:
-      return "WORSE";
-    case expect::Quality::any:
-      break;
-  }
-  return "ANY";
+  using expect::Quality;
+  static const LabelNames<Quality> names = {
+      {Quality::any, "ANY"}, {Quality::not_worse, "NOT WORSE"}, {Quality::worse, "WORSE"}};
+  return names.at(quality);
 }
 
 std::string to_string(expect::Kind kind) {
-  switch (kind) {
-    case expect::Kind::mistake:
-      return "mistake";
-    case expect::Kind::trap:
-      return "trap";
-    case expect::Kind::exceeds:
-      return "exceeds";
-    case expect::Kind::technique:
-      break;
-  }
-  return "technique";
+  using expect::Kind;
+  static const LabelNames<Kind> names = {
+      {Kind::technique, "technique"}, {Kind::mistake, "mistake"}, {Kind::trap, "trap"}, {Kind::exceeds, "exceeds"}};
+  return names.at(kind);
 }
 
 }  // namespace tenfold

@@ -3,23 +3,29 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/result/result.h"
 
 namespace tenfold {
 
-std::string workload_of(const Lesson& lesson, const Case& one);
-std::string workload_of(const Lesson& lesson, const Training& one);
+std::string workload_of(const Lesson& lesson, const Case& compared);
+std::string workload_of(const Lesson& lesson, const Training& training);
 
 /// Ranks that a case needs: the product of its mesh.
-int ranks_of(const Case& one);
+int ranks_of(const Case& compared);
 
 /// A case compares the techniques that it states something of, or all if it states nothing.
-bool compares(const Case& one, const std::string& technique);
+bool compares(const Case& compared, const std::string& technique);
+
+/// Names of what a part compares or looks at, the baseline first.
+std::vector<std::string> variants_of(const Lesson& lesson, const Case& compared);
+std::vector<std::string> variants_of(const Training& training);
+std::vector<std::string> variants_of(const Survey& survey);
 
 /// What the case states of a technique on this device.
-std::optional<Expected> expected_of(const Case& one, const std::string& technique, torch::Device device);
+std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device);
 
 /// What the training states of one of its runs on this device; nothing of the baseline.
 std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,32 +26,24 @@ Size default_size(torch::Device device) {
   return device_memory_bytes(device) > 60LL << 30 ? Size::gpu80 : Size::gpu8;
 }
 
-/// A setting that was given and that no variant of the case reads would silently measure the default. A baseline that
-/// cannot run here stops before it has read all of its own: then nothing is known.
-void check_settings(const CaseRun& run) {
-  if (!run.candidates.empty() && run.candidates.front().result.status == "skipped") return;
+/// A setting that the lesson gives to a case and that nothing reads there is a mistake of the lesson. It is only known
+/// where all variants are, with the settings that the lesson gave them: one that is typed may choose what reads
+/// another. A baseline that cannot run here stops before it has read all of its own.
+void check_own_settings(const CaseRun& run) {
+  const Options& options = run.options;
+  if (!options.only.empty() || !options.set.empty() || options.sweep || !run.candidates.front().ok()) return;
   std::set<std::string> known;
   for (const Candidate& candidate : run.candidates) {
     for (const auto& [name, value] : candidate.record->read) known.insert(name);
   }
   for (const auto& [name, value] : run.chosen.settings(run.size)) {
     if (known.contains(name)) continue;
-    throw UsageError("setting " + name + ": nothing in case '" + run.chosen.name + "' reads it" +
+    throw UsageError("lesson: '" + run.chosen.name + "': gives setting " + name + ", which nothing of it reads" +
                      (known.empty() ? "" : "; it reads: " + joined({known.begin(), known.end()})));
   }
 }
 
 using Steady = std::chrono::steady_clock;
-
-/// A setting's value in this case, as it was given or declared.
-SettingValue own_value(const CaseRun& run, const std::string& name) {
-  const auto given = run.chosen.settings(run.size);
-  if (const auto found = given.find(name); found != given.end()) return found->second;
-  for (const DeclaredSetting& setting : run.lesson.settings) {
-    if (setting.name == name) return setting.value.at(run.size);
-  }
-  throw std::logic_error("setting " + name + " is not declared");
-}
 
 CaseResult collect(const CaseRun& run) {
   CaseResult result;
@@ -94,7 +87,7 @@ CaseResult collect(const CaseRun& run) {
     }
   }
   // The setting that grew is each variant's own; the case's is what agreement was checked at.
-  if (result.budget) result.settings[result.budget->setting] = own_value(run, result.budget->setting);
+  if (run.own_budget_value) result.settings[result.budget->setting] = *run.own_budget_value;
   if (result.kind != "survey") judge(result, run.machine.cores);
   return result;
 }
@@ -102,7 +95,7 @@ CaseResult collect(const CaseRun& run) {
 std::unique_ptr<CaseRun> start_case(const Lesson& lesson, const Chosen& chosen, const Options& options,
                                     const World& world, torch::Device device, const Machine& machine,
                                     Progress& progress, CountedGroups& groups) {
-  const MeshShape all = {{"dp", world.ranks.world_size}};
+  const MeshShape all = {{kDataParallel, world.ranks.world_size}};
   const bool shaped = chosen.compared != nullptr && !chosen.compared->mesh.empty();
   auto run = std::make_unique<CaseRun>(CaseRun{.lesson = lesson,
                                                .chosen = chosen,
@@ -122,9 +115,7 @@ std::unique_ptr<CaseRun> start_case(const Lesson& lesson, const Chosen& chosen, 
     candidate.result.name = candidate.name;
     run->candidates.push_back(std::move(candidate));
   };
-  const auto wanted = [&](const std::string& name) {
-    return options.only.empty() || std::find(options.only.begin(), options.only.end(), name) != options.only.end();
-  };
+  const auto wanted = [&](const std::string& name) { return options.wants(name); };
   if (chosen.survey != nullptr) {
     for (const Look& look : chosen.survey->looks) {
       if (wanted(look.name)) add({.name = look.name, .look = &look});
@@ -137,10 +128,10 @@ std::unique_ptr<CaseRun> start_case(const Lesson& lesson, const Chosen& chosen, 
     run->candidates.back().result.expected = std::move(expected);
   };
   if (chosen.training != nullptr) {
-    for (const Run& one : chosen.training->runs) {
-      if (&one != &chosen.training->runs.front() && !wanted(one.name)) continue;
-      add({.name = one.name, .run = &one});
-      expect(expected_of(*chosen.training, one, device));
+    for (const Run& trained : chosen.training->runs) {
+      if (&trained != &chosen.training->runs.front() && !wanted(trained.name)) continue;
+      add({.name = trained.name, .run = &trained});
+      expect(expected_of(*chosen.training, trained, device));
     }
     return run;
   }
@@ -161,35 +152,41 @@ struct Measured {
 
 class LessonRun {
  public:
-  LessonRun(const Lesson& lesson, const Options& options, const World& world, torch::Device device,
-            const Machine& machine)
+  LessonRun(const Lesson& lesson, const std::vector<Chosen>& cases, const Options& options, const World& world,
+            torch::Device device, const Machine& machine)
       : lesson_(lesson),
+        cases_(cases),
         options_(options),
         world_(world),
         device_(device),
         machine_(machine),
         progress_(world.ranks.rank == 0),
-        groups_(world) {}
+        groups_(world),
+        built_(cases.size()),
+        unread_(options.typed_settings()) {}
 
   /// False when it was asked to stop before the end.
-  bool measure(const std::vector<Chosen>& cases) {
+  bool measure() {
     const Preset& preset = options_.preset;
     const auto compared = static_cast<double>(
-        std::count_if(cases.begin(), cases.end(), [&](const Chosen& one) { return one.compared != nullptr; }));
+        std::ranges::count_if(cases_, [](const Chosen& chosen) { return chosen.compared != nullptr; }));
     double seconds = preset.case_seconds * std::max(1.0, compared);
     if (preset.lesson_seconds > 0) seconds = std::min(seconds, preset.lesson_seconds);
     const auto begin = Steady::now();
     try {
-      for (size_t i = 0; i < cases.size(); ++i) {
-        const double from = kFirstSlices * static_cast<double>(i) / static_cast<double>(cases.size());
-        progress_.begin(cases[i].name, from, from + kFirstSlices / static_cast<double>(cases.size()));
-        first_passes(cases[i], kForTiming * seconds / std::max(1.0, compared));
+      for (size_t i = 0; i < cases_.size(); ++i) {
+        // Not before the surveys: one may look at what a program does when it has just begun.
+        if (cases_[i].compared != nullptr && !options_.typed_settings().empty()) build_ahead();
+        if (refused()) break;
+        const double from = kFirstSlices * static_cast<double>(i) / static_cast<double>(cases_.size());
+        progress_.begin(cases_[i].name, from, from + kFirstSlices / static_cast<double>(cases_.size()));
+        first_passes(i, kForTiming * seconds / std::max(1.0, compared));
       }
       share_rest(begin, seconds);
-      for (const Measured& one : measured_) {
-        if (!one.time) continue;
-        progress_.begin(one.run->chosen.name, kAllTimed, 1);
-        split_pass(*one.run);
+      for (const Measured& measured : measured_) {
+        if (!measured.time) continue;
+        progress_.begin(measured.run->chosen.name, kAllTimed, 1);
+        split_pass(*measured.run);
       }
     } catch (const Interrupted&) {
       return false;
@@ -197,9 +194,15 @@ class LessonRun {
     return true;
   }
 
+  /// Typed settings that nothing reads, once every part was asked.
+  std::vector<std::string> unread() const {
+    return asked_ == cases_.size() && !unsure_ ? std::vector(unread_.begin(), unread_.end())
+                                               : std::vector<std::string>();
+  }
+
   std::vector<CaseResult> results() const {
     std::vector<CaseResult> results;
-    for (const Measured& one : measured_) results.push_back(collect(*one.run));
+    for (const Measured& measured : measured_) results.push_back(collect(*measured.run));
     return results;
   }
 
@@ -207,31 +210,72 @@ class LessonRun {
   // Parts of a lesson's time: for timing; and of the progress that is shown: after the first slices, after all timing.
   static constexpr double kForTiming = 0.6, kFirstSlices = 0.65, kAllTimed = 0.95;
 
-  void first_passes(const Chosen& one, double seconds) {
-    Measured measured{start_case(lesson_, one, options_, world_, device_, machine_, progress_, groups_)};
+  std::unique_ptr<CaseRun> start(const Chosen& chosen) {
+    return start_case(lesson_, chosen, options_, world_, device_, machine_, progress_, groups_);
+  }
+
+  /// Variants read their settings while they are built: so most of what nothing reads is known before anything is
+  /// measured.
+  void build_ahead() {
+    if (built_ahead_) return;
+    built_ahead_ = true;
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      if (cases_[i].compared == nullptr) continue;
+      progress_.begin(cases_[i].name, 0, 0);
+      progress_.at(0, "building");
+      built_[i] = start(cases_[i]);
+      built_[i]->stop_if_interrupted();
+      build_pass(*built_[i]);
+      ask(*built_[i]);
+    }
+  }
+
+  /// Which of the typed settings a part has read. A baseline that cannot run here stops before it has read all of its
+  /// own: then nothing is known. Throws UsageError for a sweep of what nothing reads: its points would have the names
+  /// of values that nobody used.
+  void ask(const CaseRun& run) {
+    ++asked_;
+    if (!run.candidates.front().ok()) unsure_ = true;
+    for (const Candidate& candidate : run.candidates) {
+      for (const auto& [name, value] : candidate.record->read) read_.insert(name);
+    }
+    std::erase_if(unread_, [&](const std::string& name) { return world_.max(read_.contains(name) ? 1 : 0) > 0; });
+    if (options_.sweep && unread_.contains(options_.sweep->setting) && !unsure_)
+      throw UsageError(refusal_of_settings({options_.sweep->setting}, cases_, read_));
+  }
+
+  /// True when it is known that nothing reads a typed setting. Throws UsageError when nothing was measured until then.
+  bool refused() const {
+    if (unread().empty() || other_starts()) return false;
+    if (measured_.empty()) throw UsageError(refusal_of_settings(unread_, cases_, read_));
+    return true;
+  }
+
+  void first_passes(size_t place, double seconds) {
+    const Chosen& chosen = cases_[place];
+    const bool built = built_[place] != nullptr;
+    Measured measured{built ? std::move(built_[place]) : start(chosen)};
     CaseRun& run = *measured.run;
     const auto begin = Steady::now();
     progress_.at(0, "building");
+    if (chosen.compared != nullptr && !built) build_pass(run);
     if (options_.preset.updates == 0) {
-      if (one.compared != nullptr) {
-        build_pass(run);
-        check_settings(run);
-        measured_.push_back(std::move(measured));
-      }
+      if (chosen.compared == nullptr) return;
+      check_own_settings(run);
+      measured_.push_back(std::move(measured));
       return;
     }
     std::optional<TrainingPass> training;
-    if (one.training != nullptr) {
+    if (chosen.training != nullptr) {
       training.emplace(run);
       training->train_seed();
-    } else if (one.survey != nullptr) {
+    } else if (chosen.survey != nullptr) {
       survey_pass(run);
-    } else {
-      build_pass(run);
     }
-    check_settings(run);
-    while (training && training->wants_seed()) training->train_seed();
-    if (one.compared != nullptr && run.candidates.front().ok()) {
+    check_own_settings(run);
+    if (chosen.compared == nullptr && !options_.typed_settings().empty()) ask(run);
+    while (training && !refused() && training->wants_seed()) training->train_seed();
+    if (chosen.compared != nullptr && run.candidates.front().ok()) {
       agreement_pass(run);
       if (run.candidates.front().ok()) {
         counting_pass(run);
@@ -249,20 +293,21 @@ class LessonRun {
   void share_rest(Steady::time_point begin, double seconds) {
     double left = seconds + other_seconds_ - seconds_since(begin);
     std::vector<TimePass*> passes;
-    for (const Measured& one : measured_) {
-      if (!one.time) continue;
-      left -= one.time->seconds_to_rebuild(kSplitWarmUp + kSplitSteps);
-      passes.push_back(one.time.get());
+    for (const Measured& measured : measured_) {
+      if (!measured.time) continue;
+      left -= measured.time->seconds_to_rebuild(kSplitWarmUp + kSplitSteps);
+      passes.push_back(measured.time.get());
     }
     share_time(passes, world_, world_.from_rank_0(left), [&](const TimePass& pass, double part) {
-      for (const Measured& one : measured_) {
-        if (one.time.get() == &pass) progress_.begin(one.run->chosen.name, kFirstSlices, kAllTimed);
+      for (const Measured& measured : measured_) {
+        if (measured.time.get() == &pass) progress_.begin(measured.run->chosen.name, kFirstSlices, kAllTimed);
       }
       progress_.at(part, "time: more rounds where the interval is widest");
     });
   }
 
   const Lesson& lesson_;
+  const std::vector<Chosen>& cases_;
   const Options& options_;
   const World& world_;
   torch::Device device_;
@@ -271,16 +316,36 @@ class LessonRun {
   CountedGroups groups_;
   double other_seconds_ = 0;  // of surveys and trainings, which have no part in the lesson's time
   std::vector<Measured> measured_;
+  std::vector<std::unique_ptr<CaseRun>> built_;  // ahead, in the place of their case
+  bool built_ahead_ = false;
+  std::set<std::string> unread_, read_;  // typed settings that nothing has read yet; all settings that were read
+  size_t asked_ = 0;                     // parts that have read all they would
+  bool unsure_ = false;                  // one of them stopped before
 };
 
 }  // namespace
 
-bool measure_cases(const Lesson& lesson, const std::vector<Chosen>& cases, const Options& options, const World& world,
-                   torch::Device device, const Machine& machine, std::vector<CaseResult>& results) {
-  LessonRun all(lesson, options, world, device, machine);
-  const bool to_the_end = all.measure(cases);
-  results = all.results();
-  return to_the_end;
+MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& cases, const Options& options,
+                            const World& world, torch::Device device, const Machine& machine) {
+  LessonRun all(lesson, cases, options, world, device, machine);
+  MeasuredCases measured;
+  measured.to_the_end = all.measure();
+  measured.results = all.results();
+  measured.unread = all.unread();
+  return measured;
 }
+
+std::string refusal_of_settings(const std::set<std::string>& unread, const std::vector<Chosen>& cases,
+                                const std::set<std::string>& read) {
+  std::vector<std::string> parts;
+  for (const Chosen& chosen : cases) {
+    if (!chosen.sweep) parts.push_back("'" + chosen.name + "'");
+  }
+  return "setting " + joined({unread.begin(), unread.end()}) + ": nothing " +
+         (parts.empty() ? "in the case that is swept" : "in " + joined(parts)) + " reads it" +
+         (read.empty() ? "" : "; settings that are read: " + joined({read.begin(), read.end()}));
+}
+
+bool other_starts() { return std::getenv(kOtherStarts) != nullptr; }
 
 }  // namespace tenfold

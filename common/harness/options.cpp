@@ -44,11 +44,15 @@ std::string settings_text(const Lesson& lesson) {
   if (lesson.settings.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"setting", "default", "meaning"}};
   for (const DeclaredSetting& setting : lesson.settings) {
-    const std::string cpu = to_string(setting.value.cpu), gpu8 = to_string(setting.value.gpu8),
-                      gpu80 = to_string(setting.value.gpu80);
-    const std::string choices = setting.choices.empty() ? "" : ": " + joined(setting.choices);
-    rows.push_back({setting.name, cpu == gpu8 && gpu8 == gpu80 ? cpu : cpu + ", gpu8 " + gpu8 + ", gpu80 " + gpu80,
-                    setting.meaning + choices});
+    const auto add_row = [&](const DeclaredSetting& shown, const std::string& of) {
+      const std::string cpu = to_string(shown.value.cpu), gpu8 = to_string(shown.value.gpu8),
+                        gpu80 = to_string(shown.value.gpu80);
+      const std::string choices = shown.choices.empty() ? "" : ": " + joined(shown.choices);
+      rows.push_back({shown.name, cpu == gpu8 && gpu8 == gpu80 ? cpu : cpu + ", gpu8 " + gpu8 + ", gpu80 " + gpu80,
+                      of + shown.meaning + choices});
+    };
+    add_row(setting, setting.in_others.empty() ? "" : setting.workload + ": ");
+    for (const DeclaredSetting& other : setting.in_others) add_row(other, other.workload + ": ");
   }
   // Without the rule under the header: a line of dashes looks like a flag.
   std::string table = format_columns(rows, "lll");
@@ -161,12 +165,38 @@ std::map<std::string, SettingValue> Chosen::settings(Size size) const {
   return values;
 }
 
+bool Options::wants(const std::string& name) const {
+  return only.empty() || std::ranges::find(only, name) != only.end();
+}
+
+std::set<std::string> Options::typed_settings() const {
+  std::set<std::string> names;
+  for (const auto& [name, value] : set) names.insert(name);
+  if (sweep) names.insert(sweep->setting);
+  return names;
+}
+
+std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options) {
+  std::vector<std::string> emptied;
+  const auto check = [&](const std::string& part, const std::vector<std::string>& variants) {
+    const bool chosen = options.cases.empty() || std::ranges::find(options.cases, part) != options.cases.end();
+    const auto wanted = [&](const std::string& variant) { return options.wants(variant); };
+    if (chosen && !options.only.empty() && std::ranges::none_of(variants, wanted)) emptied.push_back(part);
+  };
+  for (const Survey& survey : lesson.surveys) check(survey.name, variants_of(survey));
+  for (const Case& compared : lesson.cases) check(compared.name, variants_of(lesson, compared));
+  for (const Training& training : lesson.trainings) check(training.name, variants_of(training));
+  return emptied;
+}
+
 std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,
                                  std::vector<std::string>& others) {
   std::vector<Chosen> chosen;
   std::vector<std::string> names;
+  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   const auto wanted = [&](const std::string& name) {
     names.push_back(name);
+    if (std::ranges::find(emptied, name) != emptied.end()) return false;
     return options.cases.empty() || std::find(options.cases.begin(), options.cases.end(), name) != options.cases.end();
   };
   const auto choose = [&](int needed, Chosen part) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ struct Options {
   int threads = 1;
   std::string json, trace;
   bool describe = false;
+
+  /// What --only leaves: all names without it.
+  bool wants(const std::string& name) const;
+  /// Names of the settings of --set and --sweep.
+  std::set<std::string> typed_settings() const;
 };
 
 /// A case, a training or a survey to measure, with what --set and --sweep make of it.
@@ -65,7 +71,12 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
 /// "build", "smoke", "quick" or "full"; throws UsageError.
 Preset preset_named(const std::string& name);
 
-/// What to run with so many ranks: the cases, trainings and surveys chosen by --case, multiplied out by --sweep. Throws
+/// Names of the parts chosen by --case of which --only leaves nothing: surveys without a look, cases and trainings
+/// without anything to compare. A baseline that --only names stays by itself.
+std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options);
+
+/// What to run with so many ranks: the cases, trainings and surveys chosen by --case, without those that --only
+/// leaves nothing of, multiplied out by --sweep. Throws
 /// UsageError when there is none, or when one that --case names needs another number of ranks; `others` gets those that
 /// are left out.
 std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ struct CaseRun {
   Mesh mesh;                          ///< of `groups`
   std::vector<Candidate> candidates;  ///< the baseline first
   Clock clock = Clock::wall;          ///< that verdicts are drawn from
+  /// Of a case with a byte budget: what the setting that grows had when agreement was checked.
+  std::optional<SettingValue> own_budget_value = std::nullopt;
 
   Trial trial(const Candidate& candidate) const;
   /// Builds a variant from clean flags and the case's seed.

@@ -35,11 +35,11 @@ void Progress::begin(const std::string& case_name, double from, double to) {
   to_ = to;
 }
 
-void Progress::at(double part, const std::string& what) {
+void Progress::at(double part, const std::string& text) {
   const double fraction = from_ + part * (to_ - from_);
-  if (mode_ == Mode::lines) std::fprintf(stderr, "@progress %.3f case %s: %s\n", fraction, name_.c_str(), what.c_str());
+  if (mode_ == Mode::lines) std::fprintf(stderr, "@progress %.3f case %s: %s\n", fraction, name_.c_str(), text.c_str());
   if (mode_ == Mode::terminal)
-    std::fprintf(stderr, "\r\033[K%3.0f %%  case %s: %s", 100 * fraction, name_.c_str(), what.c_str());
+    std::fprintf(stderr, "\r\033[K%3.0f %%  case %s: %s", 100 * fraction, name_.c_str(), text.c_str());
   if (mode_ != Mode::silent) std::fflush(stderr);
 }
 

@@ -17,7 +17,7 @@ class Progress {
   /// What follows is about a case, and takes the lesson from one fraction to another.
   void begin(const std::string& case_name, double from, double to);
   /// `part` of that is done, 0 to 1.
-  void at(double part, const std::string& what);
+  void at(double part, const std::string& text);
 
  private:
   enum class Mode { silent, lines, terminal } mode_ = Mode::silent;

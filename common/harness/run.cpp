@@ -45,14 +45,23 @@ Json value_of(const SettingValue& value) {
 }
 
 /// With the settings that the case has at a size, on a device of that size, which need not be here.
-Trial trial_of(const Lesson& lesson, const Case& one, Size size) {
+Trial trial_of(const Lesson& lesson, const Case& compared, Size size) {
   auto record = std::make_shared<TrialRecord>();
   record->declared = &lesson.settings;
-  record->given = Chosen{.name = one.name, .compared = &one}.settings(size);
+  record->given = Chosen{.name = compared.name, .compared = &compared}.settings(size);
   Trial trial(record);
   trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
   trial.size = size;
   return trial;
+}
+
+Json described_setting(const DeclaredSetting& setting) {
+  return {{"name", setting.name},
+          {"cpu", value_of(setting.value.cpu)},
+          {"gpu8", value_of(setting.value.gpu8)},
+          {"gpu80", value_of(setting.value.gpu80)},
+          {"meaning", setting.meaning},
+          {"choices", setting.choices}};
 }
 
 /// What a lesson says of itself, for the driver, `list --json` and the pages.
@@ -72,21 +81,22 @@ std::string describe(const Lesson& lesson, const std::string& name) {
   for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
   const auto assigned = [](const std::vector<Assignment>& settings) {
     Json values = Json::object();
-    for (const Assignment& one : settings) values[one.name] = value_of(one.value.cpu);
+    for (const Assignment& assignment : settings) values[assignment.name] = value_of(assignment.value.cpu);
     return values;
   };
-  for (const Case& one : lesson.cases) {
-    json["cases"].push_back({{"name", one.name}, {"ranks", ranks_of(one)}, {"settings", assigned(one.settings)}});
+  for (const Case& compared : lesson.cases) {
+    json["cases"].push_back({{"name", compared.name},
+                             {"ranks", ranks_of(compared)},
+                             {"variants", variants_of(lesson, compared)},
+                             {"settings", assigned(compared.settings)}});
     if (!lesson.most_bytes) continue;
     for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
-      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, one, size));
+      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, compared, size));
   }
   for (const Training& training : lesson.trainings) {
-    Json runs = Json::array();
-    for (const Run& one : training.runs) runs.push_back(one.name);
     const Metric& metric = training.metric;
     json["trainings"].push_back({{"name", training.name},
-                                 {"runs", runs},
+                                 {"runs", variants_of(training)},
                                  {"metric",
                                   {{"name", metric.name},
                                    {"unit", metric.unit},
@@ -96,18 +106,34 @@ std::string describe(const Lesson& lesson, const std::string& name) {
                                  {"settings", assigned(training.settings)}});
   }
   for (const Survey& survey : lesson.surveys)
-    json["surveys"].push_back({{"name", survey.name}, {"settings", assigned(survey.settings)}});
+    json["surveys"].push_back(
+        {{"name", survey.name}, {"looks", variants_of(survey)}, {"settings", assigned(survey.settings)}});
   for (const DeclaredSetting& setting : lesson.settings) {
-    json["settings"].push_back({{"name", setting.name},
-                                {"cpu", value_of(setting.value.cpu)},
-                                {"gpu8", value_of(setting.value.gpu8)},
-                                {"gpu80", value_of(setting.value.gpu80)},
-                                {"meaning", setting.meaning},
-                                {"choices", setting.choices}});
+    Json described = described_setting(setting);
+    if (!setting.in_others.empty()) described["workload"] = setting.workload;
+    for (const DeclaredSetting& other : setting.in_others)
+      described["in_others"][other.workload] = described_setting(other);
+    json["settings"].push_back(described);
   }
   if (lesson.headline)
     json["headline"] = {{"case", lesson.headline->case_name}, {"technique", lesson.headline->technique}};
   return json.dump(1) + "\n";
+}
+
+/// Names that may have a comma in them.
+std::string quoted(std::vector<std::string> names) {
+  for (std::string& name : names) name = "'" + name + "'";
+  return joined(names);
+}
+
+/// Cases that have measured without reading a setting.
+std::vector<std::string> parts_without(const Result& result, const std::string& setting) {
+  std::vector<std::string> names;
+  for (const CaseResult& measured : result.cases) {
+    if (measured.variants.front().status == "ok" && !measured.settings.contains(setting))
+      names.push_back(measured.name);
+  }
+  return names;
 }
 
 Machine this_machine() {
@@ -153,11 +179,15 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cout << describe(lesson, name);
     return 0;
   }
+  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
   const auto [ranks, timeout] = ranks_or_usage_error();
   std::vector<std::string> others;
   const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
+  if (cases.empty() && others.empty() && !emptied.empty())
+    throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + quoted(emptied) +
+                     (options.cases.empty() ? "" : "; --case names no other"));
   if (cases.empty() || (!options.cases.empty() && !others.empty())) {
     throw UsageError(
         name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
@@ -199,10 +229,15 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.machine = this_machine();
 
   bool stopped = false;
+  std::vector<std::string> unread;
   try {
-    stopped = !measure_cases(lesson, cases, options, world, device, result.machine, result.cases);
+    MeasuredCases measured = measure_cases(lesson, cases, options, world, device, result.machine);
+    result.cases = std::move(measured.results);
+    stopped = !measured.to_the_end;
+    unread = std::move(measured.unread);
   } catch (const UsageError&) {
-    throw;
+    if (ranks.rank == 0) throw;  // all ranks know it; one says so
+    return 2;
   } catch (const DeviceLost& error) {
     if (ranks.rank != 0) return 3;  // all ranks know it; one says so
     throw std::runtime_error(std::string(error.what()) + "; nothing was written");
@@ -218,19 +253,32 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
         (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
         "; nothing was written");
   }
-  if (ranks.rank != 0) return stopped ? 130 : exit_code(result);
-  if (!options.json.empty() && !result.cases.empty()) write_result(options.json, result);
+  const bool refused = !unread.empty() && !other_starts();
+  const int code = stopped ? 130 : refused ? 2 : exit_code(result);
+  if (ranks.rank != 0) return code;
+  const bool written = !options.json.empty() && !result.cases.empty();
+  if (written) write_result(options.json, result);
   std::cout << format_table(result);
+  if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << quoted(emptied) << "\n";
   if (!others.empty()) {
     std::cout << "not run, since they need another number of ranks: " << joined(others) << "; ./tenfold run " << name
               << " runs them\n";
   }
+  for (const std::string& setting : options.typed_settings()) {
+    const std::vector<std::string> without = parts_without(result, setting);
+    if (!without.empty()) std::cout << "setting " << setting << " is not read by: " << quoted(without) << "\n";
+  }
+  std::cout.flush();
   if (stopped) {
     std::cerr << name << ": interrupted; " << result.cases.size() << " of " << cases.size() << " cases were finished"
-              << (options.json.empty() || result.cases.empty() ? "" : " and written") << "\n";
-    return 130;
+              << (written ? " and written" : "") << "\n";
+  } else if (refused) {
+    std::cerr << refusal_of_settings({unread.begin(), unread.end()}, cases, {}) << "; what was measured until then "
+              << (written ? "is written" : "is above") << "\n";
+  } else {
+    for (const std::string& setting : unread) std::cerr << kUnreadMark << setting << "\n";
   }
-  return exit_code(result);
+  return code;
 }
 
 }  // namespace

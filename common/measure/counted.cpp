@@ -36,16 +36,16 @@ struct Mark {
 };
 
 Mark mark(torch::Device device) {
-  Mark here{.host = Clock::now()};
+  Mark mark{.host = Clock::now()};
 #ifdef TENFOLD_WITH_CUDA
   if (device.is_cuda()) {
-    here.device = std::make_shared<at::cuda::CUDAEvent>(cudaEventDefault);
-    here.device->record(c10::cuda::getCurrentCUDAStream(device.index()));
+    mark.device = std::make_shared<at::cuda::CUDAEvent>(cudaEventDefault);
+    mark.device->record(c10::cuda::getCurrentCUDAStream(device.index()));
   }
 #else
   (void)device;
 #endif
-  return here;
+  return mark;
 }
 
 double host_seconds_between(const Mark& begin, const Mark& end) {

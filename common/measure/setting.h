@@ -53,7 +53,13 @@ struct DeclaredSetting {
   std::string meaning;               ///< one line, without a full stop
   std::vector<std::string> choices;  ///< of a text: the values that it takes
   int64_t least = 0;                 ///< of a whole number
+  std::string workload = {};         ///< whose model has it; empty: a lesson's own
+  /// The same name in the lesson's other workloads, each with a default and a meaning of its own.
+  std::vector<DeclaredSetting> in_others = {};
 };
+
+/// The settings of a workload's model, "gpt".
+std::vector<DeclaredSetting> of_workload(const std::string& workload, std::vector<DeclaredSetting> settings);
 
 /// A workload's settings with a lesson's own.
 std::vector<DeclaredSetting> with_own(std::vector<DeclaredSetting> settings, const std::vector<DeclaredSetting>& own);

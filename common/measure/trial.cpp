@@ -7,11 +7,11 @@ namespace tenfold {
 SettingValue Trial::read(const DeclaredSetting& setting) const {
   if (record_->declared != nullptr &&
       std::none_of(record_->declared->begin(), record_->declared->end(),
-                   [&](const DeclaredSetting& one) { return one.name == setting.name; })) {
+                   [&](const DeclaredSetting& declared) { return declared.name == setting.name; })) {
     throw std::logic_error("setting " + setting.name + ": is read, but not among the lesson's settings");
   }
-  const auto found = record_->given.find(setting.name);
-  return record_->read[setting.name] = found == record_->given.end() ? setting.value.at(size) : found->second;
+  const auto given = record_->given.find(setting.name);
+  return record_->read[setting.name] = given == record_->given.end() ? setting.value.at(size) : given->second;
 }
 
 void Trial::note(const std::string& name, double value, const std::string& unit) const {

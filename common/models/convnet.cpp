@@ -7,7 +7,7 @@ namespace tenfold {
 using torch::Tensor;
 
 std::vector<DeclaredSetting> convnet_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own({convnet::kBatch, convnet::kChannels, convnet::kLearningRate}, more);
+  return with_own(of_workload("convnet", {convnet::kBatch, convnet::kChannels, convnet::kLearningRate}), more);
 }
 
 ConvNetOptions convnet_options(const Trial& trial) {

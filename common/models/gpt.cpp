@@ -13,8 +13,8 @@ namespace tenfold {
 using torch::Tensor;
 
 std::vector<DeclaredSetting> gpt_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own({gpt::kLayers, gpt::kWidth, gpt::kHeads, gpt::kLength, gpt::kBatch, gpt::kDropout, gpt::kLearningRate,
-                   gpt::kTokens},
+  return with_own(of_workload("gpt", {gpt::kLayers, gpt::kWidth, gpt::kHeads, gpt::kLength, gpt::kBatch, gpt::kDropout,
+                                      gpt::kLearningRate, gpt::kTokens}),
                   more);
 }
 

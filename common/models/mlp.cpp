@@ -7,7 +7,7 @@ namespace tenfold {
 using torch::Tensor;
 
 std::vector<DeclaredSetting> mlp_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own({mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate}, more);
+  return with_own(of_workload("mlp", {mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate}), more);
 }
 
 MlpOptions mlp_options(const Trial& trial) {

@@ -68,7 +68,12 @@ int64_t workload_bytes(const Trial& trial, const std::string& name) {
 std::vector<DeclaredSetting> settings_of_both(std::vector<DeclaredSetting> first,
                                               const std::vector<DeclaredSetting>& second) {
   for (const DeclaredSetting& setting : second) {
-    if (std::ranges::find(first, setting.name, &DeclaredSetting::name) == first.end()) first.push_back(setting);
+    const auto same = std::ranges::find(first, setting.name, &DeclaredSetting::name);
+    if (same == first.end()) {
+      first.push_back(setting);
+    } else {
+      same->in_others.push_back(setting);
+    }
   }
   return first;
 }

@@ -31,8 +31,8 @@ Workload make_workload(const Trial& trial, const std::string& name);
 /// Most bytes of tensors alive at a time in a training step, as step_peak_bytes() of the workload says.
 int64_t workload_bytes(const Trial& trial, const std::string& name);
 
-/// `first`, and what `second` has besides. Of a name in both (batch, learning_rate) help shows the first's default, and
-/// each workload has its own.
+/// `first`, and what `second` has besides. Of a name in both (batch, learning_rate) each workload has its own default:
+/// the second's is in `in_others` of the first's.
 std::vector<DeclaredSetting> settings_of_both(std::vector<DeclaredSetting> first,
                                               const std::vector<DeclaredSetting>& second);
 

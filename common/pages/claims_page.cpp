@@ -10,8 +10,6 @@ namespace {
 
 constexpr size_t kColumns = 80;
 
-std::string number_of(const std::string& lesson) { return lesson.substr(0, 2); }
-
 /// A sentence within a sentence: without its full stop.
 std::string quoted(const std::string& sentence) {
   return "\"" + (sentence.ends_with(".") ? sentence.substr(0, sentence.size() - 1) : sentence) + "\"";
@@ -100,7 +98,7 @@ std::string ledger_markdown(const Ledger& ledger, const std::vector<Result>& pub
                     to_string(outcome.verdict) + "**: " + markdown_cell(outcome.why);
       }
       rows.push_back({"<a id=\"" + claim.id + "\"></a>" + markdown_cell(claim.text),
-                      "[" + number_of(claim.lesson) + "](../lessons/" + claim.lesson + "/README.md)",
+                      "[" + number_of_name(claim.lesson) + "](../lessons/" + claim.lesson + "/README.md)",
                       markdown_cell(rule_text(claim)), verdicts.empty() ? "not measured on any machine" : verdicts});
     }
     if (rows.size() > 1)
@@ -110,7 +108,8 @@ std::string ledger_markdown(const Ledger& ledger, const std::vector<Result>& pub
   rows[0].insert(rows[0].begin(), "lesson");
   for (const Elsewhere& one : ledger.elsewhere) {
     rows.push_back(elsewhere_cells(one));
-    rows.back().insert(rows.back().begin(), "[" + number_of(one.lesson) + "](../lessons/" + one.lesson + "/README.md)");
+    rows.back().insert(rows.back().begin(),
+                       "[" + number_of_name(one.lesson) + "](../lessons/" + one.lesson + "/README.md)");
   }
   return out + "\n### Measured elsewhere, not by us\n\n" + markdown_table(rows);
 }
@@ -130,7 +129,7 @@ std::string ledger_text(const Ledger& ledger, const std::vector<Result>& results
       if (first) out += (out.empty() ? "" : "\n") + hanging(source.id, source.title, source.id.size() + 2);
       first = false;
       claims.push_back(claim);
-      out += hanging("  " + number_of(claim.lesson), claim.text, 6);
+      out += hanging("  " + number_of_name(claim.lesson), claim.text, 6);
       for (const ClaimOutcome& outcome : judge_on_each(claim, chosen))
         out += hanging("", outcome.machine + ": " + to_string(outcome.verdict) + ": " + outcome.why, 8);
     }
@@ -141,7 +140,7 @@ std::string ledger_text(const Ledger& ledger, const std::vector<Result>& results
     if (!lesson.empty() && one.lesson != lesson) continue;
     if (first) out += "\nMeasured elsewhere, not by us\n";
     first = false;
-    out += hanging("  " + number_of(one.lesson),
+    out += hanging("  " + number_of_name(one.lesson),
                    one.what + ": " + one.number + " (" + one.hardware + "; " + one.model + "; " + one.source + ", " +
                        one.date + ")",
                    6);

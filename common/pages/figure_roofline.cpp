@@ -55,7 +55,7 @@ std::optional<Figure> roofline_figure(const std::vector<Result>& results, const 
   if (!one || points.empty()) return std::nullopt;
   std::vector<WorkPoint> own, others;
   for (const WorkPoint& point : points)
-    (point.name.substr(0, 2) == lesson.substr(0, 2) ? own : others).push_back(point);
+    (point.name.substr(0, 2) == number_of_name(lesson) ? own : others).push_back(point);
   Axis x{one->flops_per_s / one->bytes_per_s / 4, one->flops_per_s / one->bytes_per_s * 4};
   Axis y{one->flops_per_s / 2e9, one->flops_per_s / 1e9 * 1.6};
   if (all) y.include(all->flops_per_s / 1e9);

@@ -34,7 +34,7 @@ HeadlineVerdict headline_of(const Result& result, std::optional<bool> gpu) {
 std::string format_headlines(const std::vector<Result>& results, size_t width) {
   std::string out, surprises, surveys;
   for (const Result& result : results) {
-    const std::string title = result.lesson.substr(0, 2) + " " + result.title;
+    const std::string title = number_of_name(result.lesson) + " " + result.title;
     if (result.is_survey()) surveys += (surveys.empty() ? "" : ", ") + title;
     if (const HeadlineVerdict headline = headline_of(result); headline.verdict) {
       const std::string memory = memory_text(headline.verdict->memory);
@@ -54,7 +54,7 @@ std::string format_headlines(const std::vector<Result>& results, size_t width) {
         if (!is_surprise(expectation)) continue;
         const std::string memory = memory_text(verdict.memory);
         surprises += "  " +
-                     wrap_text(one_line(result.lesson.substr(0, 2) + " " + verdict.technique + " (" + c.name +
+                     wrap_text(one_line(number_of_name(result.lesson) + " " + verdict.technique + " (" + c.name +
                                         "): " + expectation + "; speed " + speed_of(verdict) +
                                         (memory == "-" ? "" : ", memory " + memory)),
                                width - 2, 6) +

@@ -73,10 +73,10 @@ std::string breakable(const std::string& text) {
 std::string table(const Result& result, const CaseResult& c) {
   const Counts counts(c);
   if (counts.rows.empty()) return "";
-  const std::string caption = result.lesson.substr(0, 2) + " " + result.title + ", " + c.name;
+  const std::string caption = number_of_name(result.lesson) + " " + result.title + ", " + c.name;
   std::string out = "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"" + escape_html(caption) +
                     "\"><table class=\"counts\"><caption><a href=\"#" + escape_html(result.lesson) + "\">" +
-                    escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</a>, " + escape_html(c.name) +
+                    escape_html(number_of_name(result.lesson) + " " + result.title) + "</a>, " + escape_html(c.name) +
                     "<br>" + escape_html(settings_text(c)) +
                     "</caption><thead><tr><th scope=\"col\">kernel or rung</th>";
   for (const std::string& column : counts.columns)

@@ -185,7 +185,8 @@ std::string agreement_list(const CaseResult& c) {
 
 std::string lesson_section(const Result& result) {
   std::string out = "<details class=\"lesson\" id=\"" + escape_html(result.lesson) + "\"><summary><h3>" +
-                    escape_html(result.lesson.substr(0, 2) + " " + result.title) + "</h3></summary><p class=\"dim\">" +
+                    escape_html(number_of_name(result.lesson) + " " + result.title) +
+                    "</h3></summary><p class=\"dim\">" +
                     escape_html(result.lesson + ", measured " + result.started_at +
                                 (result.commit.empty() ? "" : ", commit " + result.commit.substr(0, 10)) +
                                 (result.dirty ? " with changes" : "")) +

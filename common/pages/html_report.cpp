@@ -40,7 +40,7 @@ std::vector<Row> rows_of(const std::vector<Result>& results) {
   return rows;
 }
 
-std::string title_of(const Result& result) { return result.lesson.substr(0, 2) + " " + result.title; }
+std::string title_of(const Result& result) { return number_of_name(result.lesson) + " " + result.title; }
 
 std::string link_to(const Result& result) {
   return "<a href=\"#" + escape_html(result.lesson) + "\">" + escape_html(title_of(result)) + "</a>";

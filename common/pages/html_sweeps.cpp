@@ -82,7 +82,7 @@ std::string sweeps_section(const std::vector<Result>& sweeps, const std::vector<
   for (const Result& sweep : sweeps) {
     const bool is_linked = std::any_of(results.begin(), results.end(),
                                        [&](const Result& result) { return result.lesson == sweep.lesson; });
-    const std::string title = escape_html(sweep.lesson.substr(0, 2) + " " + sweep.title);
+    const std::string title = escape_html(number_of_name(sweep.lesson) + " " + sweep.title);
     if (sweep.cases.size() < 2 || sweep.cases[0].variants.empty()) continue;
     for (const Verdict& verdict : sweep.cases[0].verdicts) {
       const std::string about =

@@ -66,7 +66,7 @@ std::string lesson_map_markdown(const std::vector<LessonEntry>& lessons, const f
     std::vector<std::string> before;
     for (const std::string& link : preparation.before) before.push_back(link_from(page, lesson_page, link));
     const std::string path = lesson_page.lexically_relative(page.parent_path()).generic_string();
-    rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + path + ")",
+    rows.push_back({number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + path + ")",
                     before.empty() ? "-" : joined(before, ", "), preparation.reading, preparation.running,
                     preparation.difficulty, lesson.core ? "yes" : ""});
   }

@@ -88,7 +88,7 @@ std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std:
       const bool has_reference = !gpu && result_of(references, lesson.name) != nullptr;
       return newest_verdict(has_reference ? references : published, lesson.name, gpu);
     };
-    rows.push_back({lesson.name.substr(0, 2), "[" + markdown_cell(lesson.title) + "](" + link + ")",
+    rows.push_back({number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + link + ")",
                     markdown_cell(lesson.question), markdown_cell(verdict(false))});
     if (any_gpu) rows.back().push_back(markdown_cell(verdict(true)));
   }
@@ -112,15 +112,16 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
         for (const Verdict& verdict : c.verdicts) {
           const VariantResult* variant = variant_of(c, verdict.technique);
           if (!variant) continue;
-          std::vector<std::string> row = {result->lesson.substr(0, 2) + " " + result->title + (stale ? " (stale)" : ""),
-                                          verdict.technique,
-                                          c.name,
-                                          c.device + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
-                                          verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed),
-                                          memory_text(verdict.memory),
-                                          agreement_text(verdict),
-                                          prediction_text(*variant, verdict),
-                                          expectation_text(*variant, verdict)};
+          std::vector<std::string> row = {
+              number_of_name(result->lesson) + " " + result->title + (stale ? " (stale)" : ""),
+              verdict.technique,
+              c.name,
+              c.device + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
+              verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed),
+              memory_text(verdict.memory),
+              agreement_text(verdict),
+              prediction_text(*variant, verdict),
+              expectation_text(*variant, verdict)};
           for (std::string& cell : row) cell = markdown_cell(cell);
           rows.push_back(std::move(row));
         }

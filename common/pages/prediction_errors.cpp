@@ -28,7 +28,7 @@ PredictionErrors errors_of(const std::vector<Result>& results, const std::string
         if (size > largest) {
           largest = size;
           errors.worst = error;
-          errors.where = result.lesson.substr(0, 2) + " " + verdict.technique + " (" + c.name + ")";
+          errors.where = number_of_name(result.lesson) + " " + verdict.technique + " (" + c.name + ")";
         }
       }
     }

@@ -41,7 +41,7 @@ Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
   if (swept.size() < 2) return {};
   const auto ends = [](const Texts& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
   const CaseResult& c = sweep.cases.front();
-  Texts row = {sweep.lesson.substr(0, 2) + " " + sweep.title + (stale ? " (stale)" : ""),
+  Texts row = {number_of_name(sweep.lesson) + " " + sweep.title + (stale ? " (stale)" : ""),
                technique,
                swept_case(c),
                c.sweep->setting + " " + joined(swept),

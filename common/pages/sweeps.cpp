@@ -11,7 +11,7 @@ namespace tenfold {
 namespace fs = std::filesystem;
 
 std::string sweep_file(const std::string& lesson, const std::string& setting, const std::string& case_name) {
-  return lesson.substr(0, 2) + "_" + file_part(setting) + "_" + file_part(case_name) + ".json";
+  return number_of_name(lesson) + "_" + file_part(setting) + "_" + file_part(case_name) + ".json";
 }
 
 std::string swept_case(const CaseResult& point) {

@@ -369,7 +369,7 @@ std::string format_summary(const std::vector<Result>& results) {
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
       if (c.kind == "survey") continue;
-      rows.push_back({result.lesson.substr(0, 2) + " " + result.title + ": " + c.name +
+      rows.push_back({number_of_name(result.lesson) + " " + result.title + ": " + c.name +
                           (c.kind == "training" ? " (time to an equal " + c.metric->name + ")" : ""),
                       ""});
       for (const Verdict& verdict : c.verdicts) {

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "common/base/text.h"
 #include "common/pages/table.h"
 
 namespace tenfold {
@@ -52,7 +53,7 @@ WorkPoints work_points(const std::vector<Result>& results) {
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
       if (c.kind != "comparison" || c.variants.empty()) continue;
-      const std::string where = result.lesson.substr(0, 2) + " " + result.title + ", " + c.name + ", ";
+      const std::string where = number_of_name(result.lesson) + " " + result.title + ", " + c.name + ", ";
       std::vector<WorkPoint> points;
       if (c.device == "cpu" && c.ranks == 1 && c.threads == 1 && work_roof(result.machine) &&
           result.machine.id == results.front().machine.id) {

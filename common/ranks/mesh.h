@@ -11,7 +11,11 @@ namespace tenfold {
 
 struct World;
 
-/// Dimensions from the slowest to the fastest, as {"dp", 2}, {"tp", 2}: ranks 0 and 1 share a place in "dp".
+/// Names of dimensions: data parallel, tensor parallel, pipeline stages.
+inline constexpr const char *kDataParallel = "dp", *kTensorParallel = "tp", *kPipeline = "pp";
+
+/// Dimensions from the slowest to the fastest, as {kDataParallel, 2}, {kTensorParallel, 2}: ranks 0 and 1 share a place
+/// in "dp".
 using MeshShape = std::vector<std::pair<std::string, int>>;
 
 /// One rank's view of the mesh. With one rank in the world every group is null; among several, a dimension of size 1

@@ -8,7 +8,7 @@
 namespace tenfold {
 namespace {
 
-constexpr const char *kStacked = "+ ", *kWithout = "all but ";
+constexpr const char *kStacked = "+ ", *kWithout = "all but ";  // stack_up_to(), stack_without()
 
 const Blocks* timed(const CaseResult& c, const std::string& technique) {
   const VariantResult* variant = variant_of(c, technique);
@@ -45,6 +45,9 @@ std::optional<Interval> training_gain(const CaseResult* training, const std::str
 
 }  // namespace
 
+std::string stack_up_to(const std::string& lever) { return kStacked + lever; }
+std::string stack_without(const std::string& lever) { return kWithout + lever; }
+
 std::vector<LeverGain> lever_gains(const CaseResult& stacks, const CaseResult* training) {
   std::vector<LeverGain> gains;
   const Blocks *below = nullptr, *all = nullptr;
@@ -64,8 +67,8 @@ std::vector<LeverGain> lever_gains(const CaseResult& stacks, const CaseResult* t
     gains.push_back(gain);
   }
   for (LeverGain& gain : gains) {
-    if (timed(stacks, kStacked + gain.lever) == all) gain.in_all = gain.own;  // nothing is on top of it
-    const Blocks* others = timed(stacks, kWithout + gain.lever);
+    if (timed(stacks, stack_up_to(gain.lever)) == all) gain.in_all = gain.own;  // nothing is on top of it
+    const Blocks* others = timed(stacks, stack_without(gain.lever));
     if (others && all) gain.in_all = rate_ratio(*others, *all, stacks.clock);
   }
   return gains;

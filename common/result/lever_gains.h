@@ -10,6 +10,10 @@
 
 namespace tenfold {
 
+/// The name of the technique that pulls all levers up to this one, and of the one that pulls all others.
+std::string stack_up_to(const std::string& lever);
+std::string stack_without(const std::string& lever);
+
 struct LeverGain {
   std::string lever;
   std::string reason;                             ///< why it has no gain, or none in a step; else empty

@@ -1,17 +1,18 @@
 #include "common/result/quality.h"
 
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <stdexcept>
+
+#include "common/base/labels.h"
 
 namespace tenfold {
 namespace {
 
-const std::map<Quality, std::string>& quality_names() {
-  static const std::map<Quality, std::string> names = {
-      {Quality::not_worse, "NOT WORSE"}, {Quality::worse, "WORSE"},     {Quality::ambiguous, "AMBIGUOUS"},
-      {Quality::undecided, "UNDECIDED"}, {Quality::invalid, "INVALID"}, {Quality::skipped, "SKIPPED"}};
+const LabelNames<Quality>& quality_names() {
+  static const LabelNames<Quality> names = {{Quality::not_worse, "NOT WORSE"}, {Quality::worse, "WORSE"},
+                                            {Quality::ambiguous, "AMBIGUOUS"}, {Quality::undecided, "UNDECIDED"},
+                                            {Quality::invalid, "INVALID"},     {Quality::skipped, "SKIPPED"}};
   return names;
 }
 
@@ -19,12 +20,7 @@ const std::map<Quality, std::string>& quality_names() {
 
 std::string to_string(Quality label) { return quality_names().at(label); }
 
-Quality quality_from(const std::string& text) {
-  for (const auto& [label, name] : quality_names()) {
-    if (name == text) return label;
-  }
-  throw std::invalid_argument("unknown label '" + text + "'");
-}
+Quality quality_from(const std::string& text) { return label_named(quality_names(), text); }
 
 std::string to_string(Better better) { return better == Better::lower ? "lower" : "higher"; }
 

@@ -5,48 +5,40 @@
 #include <map>
 #include <stdexcept>
 
+#include "common/base/labels.h"
 #include "common/result/rate_ratio.h"
 
 namespace tenfold {
 namespace {
 
-const std::map<Speed, std::string>& speed_names() {
-  static const std::map<Speed, std::string> names = {{Speed::faster, "FASTER"},       {Speed::slower, "SLOWER"},
-                                                     {Speed::same, "SAME"},           {Speed::ambiguous, "AMBIGUOUS"},
-                                                     {Speed::undecided, "UNDECIDED"}, {Speed::invalid, "INVALID"},
-                                                     {Speed::skipped, "SKIPPED"}};
+const LabelNames<Speed>& speed_names() {
+  static const LabelNames<Speed> names = {{Speed::faster, "FASTER"},       {Speed::slower, "SLOWER"},
+                                          {Speed::same, "SAME"},           {Speed::ambiguous, "AMBIGUOUS"},
+                                          {Speed::undecided, "UNDECIDED"}, {Speed::invalid, "INVALID"},
+                                          {Speed::skipped, "SKIPPED"}};
   return names;
 }
 
-const std::map<Memory, std::string>& memory_names() {
-  static const std::map<Memory, std::string> names = {
+const LabelNames<Memory>& memory_names() {
+  static const LabelNames<Memory> names = {
       {Memory::smaller, "SMALLER"}, {Memory::larger, "LARGER"}, {Memory::same, "SAME"}, {Memory::unknown, "UNKNOWN"}};
   return names;
 }
 
-const std::map<Clock, std::string>& clock_names() {
-  static const std::map<Clock, std::string> names = {
+const LabelNames<Clock>& clock_names() {
+  static const LabelNames<Clock> names = {
       {Clock::wall, "wall"}, {Clock::processor, "processor"}, {Clock::device, "device"}};
   return names;
-}
-
-template <class Label>
-Label find_label(const std::map<Label, std::string>& names, const std::string& text) {
-  for (const auto& [label, name] : names) {
-    if (name == text) return label;
-  }
-  throw std::invalid_argument("unknown label '" + text + "'");
 }
 
 }  // namespace
 
 std::string to_string(Speed label) { return speed_names().at(label); }
 std::string to_string(Memory label) { return memory_names().at(label); }
-Speed speed_from(const std::string& text) { return find_label(speed_names(), text); }
-Memory memory_from(const std::string& text) { return find_label(memory_names(), text); }
-
-Clock clock_from(const std::string& text) { return find_label(clock_names(), text); }
 std::string to_string(Clock clock) { return clock_names().at(clock); }
+Speed speed_from(const std::string& text) { return label_named(speed_names(), text); }
+Memory memory_from(const std::string& text) { return label_named(memory_names(), text); }
+Clock clock_from(const std::string& text) { return label_named(clock_names(), text); }
 
 double SpeedVerdict::noise() const { return std::max(std::abs(equal.low - 1), std::abs(equal.high - 1)); }
 

@@ -333,6 +333,51 @@ TEST_F(ManyStarts, EachGetsItsCasesAndOneResultIsWritten) {
   EXPECT_FALSE(has(ran.err, "@progress"));
 }
 
+// A setting may be read by the parts of another start: refused is what none reads, and what was measured is kept.
+TEST_F(ManyStarts, ASettingIsRefusedWhenNoStartReadsIt) {
+  const auto unread = [](const std::string& name) {
+    return "[ \"$TENFOLD_OTHER_STARTS\" ] && echo '@unread " + name + "' >&2";
+  };
+  add_ranks(unread("lr"), "exit 0");
+  const Ran read_by_two = tenfold("run 52 --set lr=1");
+  EXPECT_EQ(read_by_two.code, 0) << read_by_two.err;
+  EXPECT_FALSE(has(read_by_two.err, "lr")) << read_by_two.err;
+  add_ranks(unread("lr"), unread("decay"));
+  EXPECT_EQ(tenfold("run 52 --set lr=1 --set decay=1").code, 0) << "each is read by one of the two";
+  fs::remove(out_ / "52_ranks.json");
+  add_ranks(unread("lr"), unread("lr"));
+  const Ran read_by_none = tenfold("run 52 --set lr=1");
+  EXPECT_EQ(read_by_none.code, 2);
+  EXPECT_TRUE(has(read_by_none.err, "setting lr: nothing that was chosen reads it; what was measured is written"))
+      << read_by_none.err;
+  EXPECT_FALSE(has(read_by_none.err, "@unread")) << read_by_none.err;
+  EXPECT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 2U);
+  add_ranks("[ \"$TENFOLD_OTHER_STARTS\" ] && exit 9; exit 0", "exit 0");
+  EXPECT_EQ(tenfold("run 52 --case 'on 1' --set lr=1").code, 0) << "a single start refuses by itself";
+}
+
+TEST_F(ManyStarts, OnlyChoosesStarts) {
+  add_ranks("exit 0", "exit 0");
+  const std::string file = "build/lessons/52_ranks.describe.json";
+  std::string description = read(file);
+  for (const auto& [ranks, variants] :
+       std::map<std::string, std::string>{{"1", R"(["b","alone"])"}, {"2", R"(["b","pair"])"}}) {
+    const std::string number = "\"ranks\":" + ranks;
+    description.replace(description.find(number), number.size(), number + ",\"variants\":" + variants);
+  }
+  write(file, description);
+  const Ran alone = tenfold("run 52 --only alone"), pair = tenfold("run 52 --only pair");
+  EXPECT_TRUE(has(alone.out, "1 ranks: ") && !has(alone.out, "2 ranks: ")) << alone.out;
+  EXPECT_TRUE(has(pair.out, "2 ranks: ") && !has(pair.out, "1 ranks: ")) << pair.out;
+  const Ran both = tenfold("run 52 --only alone --only pair"), baseline = tenfold("run 52 --only b");
+  EXPECT_TRUE(has(both.out, "1 ranks: ") && has(both.out, "2 ranks: ")) << both.out;
+  EXPECT_TRUE(has(baseline.out, "1 ranks: ") && has(baseline.out, "2 ranks: ")) << baseline.out;
+  const Ran swept = tenfold("run 52 --only alone --sweep lr=1,2");
+  EXPECT_TRUE(has(swept.out, "1 ranks: ") && !has(swept.out, "2 ranks: ")) << swept.out;
+  EXPECT_TRUE(has(swept.out, "--json " + (out_ / "sweeps" / "52_lr_on_1.json").string()))
+      << "the first case that --only leaves something of";
+}
+
 TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
   add_ranks("exit 0", "exit 0");
   const Ran one = tenfold("run 52 --case 'on 1'");

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
@@ -59,7 +61,7 @@ TEST(Workload, OfAnotherNameIsRefused) {
             std::string::npos);
 }
 
-TEST(SettingsOfBoth, ASharedNameIsTheFirsts) {
+TEST(SettingsOfBoth, ASharedNameHasEachWorkloadsDefault) {
   const std::vector<DeclaredSetting> first = tenfold::mlp_settings(), second = tenfold::gpt_settings();
   const std::vector<DeclaredSetting> both = settings_of_both(first, second);
   const auto named = [&](const std::string& name) {
@@ -69,6 +71,13 @@ TEST(SettingsOfBoth, ASharedNameIsTheFirsts) {
     return meanings;
   };
   EXPECT_EQ(named("batch"), std::vector<std::string>{std::string(tenfold::mlp::kBatch.meaning)});
+  const auto batch = std::ranges::find(both, std::string("batch"), &DeclaredSetting::name);
+  EXPECT_EQ(batch->workload, "mlp");
+  EXPECT_EQ(batch->value.gpu8, DeclaredSetting(tenfold::mlp::kBatch).value.gpu8);
+  ASSERT_EQ(batch->in_others.size(), 1U);
+  EXPECT_EQ(batch->in_others[0].workload, "gpt");
+  EXPECT_EQ(batch->in_others[0].value.gpu8, DeclaredSetting(tenfold::gpt::kBatch).value.gpu8);
+  EXPECT_EQ(batch->in_others[0].meaning, tenfold::gpt::kBatch.meaning);
   EXPECT_EQ(named("heads"), std::vector<std::string>{std::string(tenfold::gpt::kHeads.meaning)});
 }
 

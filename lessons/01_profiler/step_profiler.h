@@ -77,9 +77,8 @@ class StepProfiler {
     if (label_->isActive()) label_->before(std::string_view(name_));
   }
 
-  /// After each training step. Throws c10::Error without a begin_step() before it; and when a cycle ends, but its file
-  /// cannot be written, or somebody else has stopped the profile. The profile is off then, and the next cycle is
-  /// recorded.
+  /// After each training step. Throws c10::Error without a begin_step() before it; and, with the profile off, when a
+  /// cycle ends whose file cannot be written, or that somebody else has stopped. The next cycle is recorded.
   void end_step() {
     TORCH_CHECK(begun_, "StepProfiler: end_step() without a begin_step() before it");
     begun_ = false;

@@ -24,7 +24,8 @@ void fail_picture(const std::string& name, const std::string& what) { throw Data
 void require_within(const PictureSize& size, const PictureLimits& limits, const std::string& name) {
   if (size.height > limits.pixels / size.width) {
     fail_picture(name, "has " + std::to_string(size.width) + " x " + std::to_string(size.height) +
-                           " pixels, more than the limit of " + std::to_string(limits.pixels));
+                           " pixels, more than the limit of " + std::to_string(limits.pixels) +
+                           "; make it smaller, or raise PictureLimits::pixels");
   }
 }
 

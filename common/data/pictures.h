@@ -26,7 +26,8 @@ struct PictureLimits {
 };
 
 /// The functions below read untrusted bytes. `name` is for the message: they throw DataError, one line "NAME: what is
-/// wrong", for bytes that are truncated, damaged, of another kind or larger than the limits.
+/// wrong", for bytes that are truncated, damaged, of another kind or larger than the limits. A picture comes as it is
+/// stored: an orientation in Exif does not turn it, nor does it change its size.
 
 /// Height and width by the header, of a PNG or JPEG file; the rest is not looked at.
 PictureSize picture_size(std::span<const uint8_t> file, const std::string& name);
@@ -35,8 +36,11 @@ PictureSize picture_size(std::span<const uint8_t> file, const std::string& name)
 /// white. Colour profiles and gamma are not applied.
 Picture decode_png(std::span<const uint8_t> file, const std::string& name, const PictureLimits& limits = {});
 
-/// A gray or colour JPEG as RGB. One of four inks (CMYK, YCCK) is refused: what its numbers mean depends on the program
-/// that wrote it.
+/// A gray or colour JPEG of 8 bits, baseline or progressive, as RGB. Refused as kinds that are not read: four inks
+/// (CMYK, YCCK), for what their numbers mean depends on the program that wrote them; 12 bits; lossless and hierarchical
+/// coding and JPEG-LS; and what libjpeg-turbo cannot, such as colours sampled 4:1:0, a side above 65,500 or more than
+/// 500 scans. Damage is whatever libjpeg-turbo warns of, but for what concerns no pixel: an end mark that is missing
+/// behind all of the picture, zeros before a marker, bytes between segments, an unknown version of JFIF.
 Picture decode_jpeg(std::span<const uint8_t> file, const std::string& name, const PictureLimits& limits = {});
 
 /// Whichever of the two the first bytes announce.

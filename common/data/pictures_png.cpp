@@ -50,6 +50,7 @@ bool open(Reader& reader, const PictureLimits& limits) {
   reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) return false;
   png_set_read_fn(reader.png, &reader, on_read);
+  png_set_user_limits(reader.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // require_within() has looked
   png_set_chunk_malloc_max(reader.png, limits.chunk_bytes);
   png_set_chunk_cache_max(reader.png, 16);
   // A second checksum, of the unpacked bytes: what is packed is held against each chunk's CRC-32 already.

@@ -3,15 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
+#include <stdexcept>
+#include <thread>
 
 #include "profiled_training.h"
 #include "step_profiler.h"
 #include "trace_file.h"
 #include "trace_reader.h"
 #include "trace_surveys.h"
+
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -21,17 +31,11 @@ namespace profiler = torch::autograd::profiler;
 /// A matmul as a training step.
 void step() { torch::mm(torch::ones({8, 8}), torch::ones({8, 8})); }
 
-/// The names of the steps that a schedule has recorded last, of so many.
-std::vector<std::string> recorded_steps(Schedule schedule, int64_t steps) {
-  const TraceFile file;
-  StepProfiler recorder(torch::kCPU, schedule, {}, file.path());
-  for (int64_t i = 0; i < steps; ++i) {
-    recorder.begin_step();
-    step();
-    recorder.end_step();
-  }
-  if (file.bytes() == 0) return {};
-  std::vector<std::string> names;
+using Names = std::vector<std::string>;
+
+/// Of the steps in a trace.
+Names step_names(const TraceFile& file) {
+  Names names;
   for (const TraceEvent& event : read_trace(file.path())) {
     if (is_step(event)) names.push_back(event.name);
   }
@@ -39,7 +43,17 @@ std::vector<std::string> recorded_steps(Schedule schedule, int64_t steps) {
   return names;
 }
 
-using Names = std::vector<std::string>;
+/// The names of the steps that a schedule has recorded last, of so many.
+Names recorded_steps(Schedule schedule, int64_t steps) {
+  const TraceFile file;
+  StepProfiler recorder(torch::kCPU, schedule, {}, file.path());
+  for (int64_t i = 0; i < steps; ++i) {
+    recorder.begin_step();
+    step();
+    recorder.end_step();
+  }
+  return file.bytes() == 0 ? Names{} : step_names(file);
+}
 
 TEST(StepProfiler, RecordsTheActiveStepsOfEachCycle) {
   EXPECT_EQ(recorded_steps({.wait = 2, .warm_up = 1, .active = 2}, 5), (Names{"ProfilerStep#3", "ProfilerStep#4"}));
@@ -70,6 +84,169 @@ TEST(StepProfiler, AStepThatThrowsLeavesNoProfilerBehind) {
   }
   EXPECT_FALSE(profiler::profilerEnabled());
   EXPECT_EQ(file.bytes(), 0);
+}
+
+/// A loop that catches what a step throws and goes on, as one that halves its batch when memory runs out: the names of
+/// the recorded steps, of `steps` calls, of which some throw.
+Names recorded_despite(Schedule schedule, int64_t steps, const std::set<int64_t>& throwing) {
+  const TraceFile file;
+  {
+    StepProfiler recorder(torch::kCPU, schedule, {}, file.path());
+    for (int64_t i = 0; i < steps; ++i) {
+      try {
+        recorder.begin_step();
+        RECORD_USER_SCOPE("part");
+        step();
+        if (throwing.contains(i)) throw std::runtime_error("out of memory");
+      } catch (const std::runtime_error&) {
+        continue;
+      }
+      recorder.end_step();
+    }
+  }
+  EXPECT_FALSE(profiler::profilerEnabled());
+  return file.bytes() == 0 ? Names{} : step_names(file);
+}
+
+TEST(StepProfiler, RecordsAgainAfterAStepThatThrew) {
+  const Schedule two{.wait = 1, .warm_up = 1, .active = 2};
+  const Names alone{"ProfilerStep#2", "ProfilerStep#3"};
+  EXPECT_EQ(recorded_despite(two, 5, {0}), alone) << "in the wait";
+  EXPECT_EQ(recorded_despite(two, 5, {1}), alone) << "while it warms up";
+  const Names again{"ProfilerStep#4", "ProfilerStep#5"};
+  EXPECT_EQ(recorded_despite(two, 7, {2}), again) << "in the first that is recorded: the cycle begins again";
+  EXPECT_EQ(recorded_despite(two, 8, {3}), (Names{"ProfilerStep#5", "ProfilerStep#6"})) << "in the last";
+  EXPECT_EQ(recorded_despite(two, 7, {0, 1, 2}), alone) << "three times in a row";
+  EXPECT_EQ(recorded_despite(two, 11, {2, 5}), (Names{"ProfilerStep#6", "ProfilerStep#7"})) << "in two cycles";
+  EXPECT_EQ(recorded_despite({.wait = 0, .warm_up = 0, .active = 1}, 3, {0, 1}), (Names{"ProfilerStep#0"}));
+}
+
+TEST(StepProfiler, AStepThatIsEndedThoughItThrewIsCounted) {
+  const TraceFile file;
+  StepProfiler recorder(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 1}, {}, file.path());
+  recorder.begin_step();
+  try {
+    torch::mm(torch::ones({2, 3}), torch::ones({2, 3}));
+  } catch (const c10::Error&) {
+    step();
+  }
+  recorder.end_step();
+  EXPECT_EQ(step_names(file), (Names{"ProfilerStep#0"}));
+}
+
+/// What end_step() says of a recorded step whose trace goes there.
+std::string refused_path(const std::string& path) {
+  StepProfiler recorder(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 1}, {}, path);
+  recorder.begin_step();
+  step();
+  const std::string line = test::message_of<c10::Error>([&] { recorder.end_step(); });
+  EXPECT_FALSE(profiler::profilerEnabled());
+  EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+  return line;
+}
+
+TEST(StepProfiler, SaysSoWhenItsFileCannotBeWritten) {
+  using testing::HasSubstr;
+  namespace fs = std::filesystem;
+  const TraceFile file;
+  const fs::path folder = fs::path(file.path()).parent_path();
+  EXPECT_THAT(refused_path(folder / "none" / "trace.json"), HasSubstr("trace.json (No such file or directory)"));
+  EXPECT_THAT(refused_path(folder), HasSubstr("(Is a directory)"));
+  EXPECT_THAT(refused_path(""), HasSubstr("an empty path"));
+  EXPECT_THAT(refused_path(file.path() + "/x.json"), HasSubstr("x.json ("));
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(refused_path(pipe), HasSubstr("is no ordinary file"));
+  EXPECT_TRUE(fs::is_fifo(pipe)) << "and it is still what it was";
+}
+
+TEST(StepProfiler, KeepsNoPartOfATraceWhenSpaceRunsOut) {
+  const TraceFile file;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 500, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string line = refused_path(file.path());
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_THAT(line, testing::HasSubstr("trace.json as a whole; is there space?"));
+  EXPECT_FALSE(std::filesystem::exists(file.path()));
+}
+
+TEST(StepProfiler, WritesThroughALink) {
+  namespace fs = std::filesystem;
+  const TraceFile file;
+  const fs::path link = fs::path(file.path()).parent_path() / "link";
+  fs::create_symlink(file.path(), link);
+  EXPECT_EQ(refused_path(link), "");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(step_names(file), (Names{"ProfilerStep#0"}));
+}
+
+TEST(StepProfiler, RecordsTheNextCycleAfterOneThatWasLost) {
+  namespace fs = std::filesystem;
+  const TraceFile file;
+  const fs::path late = fs::path(file.path()).parent_path() / "late";
+  StepProfiler recorder(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 1}, {}, (late / "trace.json").string());
+  const auto one_step = [&] {
+    recorder.begin_step();
+    step();
+    recorder.end_step();
+  };
+  EXPECT_THROW(one_step(), c10::Error) << "the folder is not there yet";
+  fs::create_directory(late);
+  one_step();
+  EXPECT_GT(fs::file_size(late / "trace.json"), 0U);
+  recorder.begin_step();
+  profiler::disableProfiler();
+  EXPECT_THAT(test::message_of<c10::Error>([&] { recorder.end_step(); }), testing::HasSubstr("stopped elsewhere"));
+  one_step();
+  EXPECT_THAT(test::message_of<c10::Error>([&] { recorder.end_step(); }), testing::HasSubstr("without a begin_step()"));
+}
+
+TEST(StepProfiler, LeavesKinetoToOthersWhereverItStops) {
+  const Schedule schedule{.wait = 1, .warm_up = 2, .active = 2};
+  for (int64_t steps = 0; steps < 2 * schedule.steps(); ++steps) {
+    recorded_despite(schedule, steps, {});
+    recorded_despite(schedule, steps + 1, {steps});  // the last step threw
+    ASSERT_EQ(recorded_steps({.wait = 0, .warm_up = 1, .active = 1}, 2), (Names{"ProfilerStep#1"})) << steps;
+  }
+}
+
+TEST(StepProfiler, LeavesAProfileOfAnotherThreadAlone) {
+  const TraceFile outer_file, inner_file;
+  StepProfiler outer(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 1}, {}, outer_file.path());
+  outer.begin_step();
+  std::thread([&] {
+    StepProfiler inner(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 1}, {}, inner_file.path());
+    inner.begin_step();
+    step();
+    inner.end_step();
+  }).join();
+  step();
+  outer.end_step();
+  EXPECT_EQ(inner_file.bytes(), 0);
+  EXPECT_EQ(step_names(outer_file), (Names{"ProfilerStep#0"}));
+}
+
+TEST(StepProfiler, LeavesAProfileAloneThatBeganWithinTheCycle) {
+  const TraceFile outer_file, inner_file;
+  StepProfiler outer(torch::kCPU, {.wait = 0, .warm_up = 0, .active = 3}, {}, outer_file.path());
+  StepProfiler inner(torch::kCPU, {.wait = 1, .warm_up = 1, .active = 1}, {}, inner_file.path());
+  for (int i = 0; i < 7; ++i) {
+    inner.begin_step();
+    inner.end_step();
+    if (i < 3) outer.begin_step();  // from the inner one's second step on somebody profiles
+    if (i < 3) outer.end_step();
+    EXPECT_EQ(inner.events(), 0U) << i;
+    if (i == 4) break;
+  }
+  EXPECT_GT(outer.events(), 0U);
+  inner.begin_step();
+  step();
+  inner.end_step();
+  EXPECT_GT(inner.events(), 0U) << "the second cycle has the profiler to itself";
 }
 
 TEST(StepProfiler, LeavesAnotherProfileAlone) {

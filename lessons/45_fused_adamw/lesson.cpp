@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
        .question = "What does the optimizer's step cost when a model has many small tensors, and how much of it "
                    "is the arithmetic?",
        .workload = "mlp",
-       .version = 2,
+       .version = 3,
        .settings = settings_of_both(mlp_settings({kAdamWLearningRate, kWeightDecay, kWorkload}), gpt_settings()),
        .baseline = {"loop", loop},
        .most_bytes = tenfold::trained_workload_bytes,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "picture_files.h"
@@ -63,15 +64,181 @@ TEST(Jpeg, FourInksAreRefusedByName) {
   expect_refused(jpeg_file(16, 16, Bytes(16 * 16 * 4, 100), TJPF_CMYK, TJSAMP_444), {"YCCK JPEG"});
 }
 
+/// Where a marker is in a file; fails the test when it is not there.
+int64_t place_of(const Bytes& file, uint8_t marker) {
+  const Bytes both = {0xff, marker};
+  const auto hit = std::ranges::search(file, both);
+  EXPECT_FALSE(hit.empty()) << "no marker " << int{marker};
+  return hit.begin() - file.begin();
+}
+
+/// The file with other bytes at a distance from a marker.
+Bytes with_bytes(Bytes file, uint8_t marker, int64_t distance, const Bytes& bytes) {
+  std::ranges::copy(bytes, file.begin() + place_of(file, marker) + distance);
+  return file;
+}
+
+/// The file with more bytes at a distance from a marker.
+Bytes with_more(Bytes file, uint8_t marker, int64_t distance, const Bytes& bytes) {
+  file.insert(file.begin() + place_of(file, marker) + distance, bytes.begin(), bytes.end());
+  return file;
+}
+
+constexpr uint8_t kBaseline = 0xc0, kScan = 0xda, kEnd = 0xd9, kJfif = 0xe0;
+
 TEST(Jpeg, AnImpossibleSizeIsRefused) {
-  Bytes file = jpeg_file(16, 16, Bytes(16 * 16 * 3, 100));
-  const Bytes frame = {0xff, 0xc0};
-  const auto at = std::ranges::search(file, frame).begin() - file.begin();
-  for (const int64_t place : {5, 7}) {  // height, width: 60000 each
-    file[static_cast<size_t>(at + place)] = 0xea;
-    file[static_cast<size_t>(at + place + 1)] = 0x60;
+  const Bytes file = jpeg_file(16, 16, Bytes(16 * 16 * 3, 100));
+  expect_refused(with_bytes(file, kBaseline, 5, {0xea, 0x60, 0xea, 0x60}),  // height, width
+                 {"60000 x 60000", "limit of 16000000", "raise PictureLimits::pixels"});
+}
+
+/// Decoding says that the kind is not read, and not that anything is damaged.
+void expect_unread(const Bytes& file, const std::string& part) {
+  expect_refused(file, {part, "which is not read; convert it"});
+  for (const std::string& line : {test::message_of<DataError>([&] { decode_jpeg(file, "x"); }),
+                                  test::message_of<DataError>([&] { picture_size(file, "x"); })}) {
+    EXPECT_EQ(line.find("damaged"), std::string::npos) << line;
   }
-  expect_refused(file, {"60000 x 60000", "limit of 16000000"});
+}
+
+TEST(Jpeg, AKindThatIsNotReadIsNoDamage) {
+  const Picture picture = smooth_picture(32, 48);
+  const Bytes file = jpeg_file(48, 32, picture.pixels, TJPF_RGB, TJSAMP_444);
+  const auto sampled = [&](uint8_t first, uint8_t others) {
+    return with_bytes(with_bytes(with_bytes(file, kBaseline, 11, {first}), kBaseline, 14, {others}), kBaseline, 17,
+                      {others});
+  };
+  expect_unread(sampled(0x42, 0x11), "with colours sampled 4x2, 1x1, 1x1");  // 4:1:0
+  expect_unread(sampled(0x31, 0x11), "with colours sampled 3x1, 1x1, 1x1");
+  expect_unread(sampled(0x11, 0x22), "with colours sampled 1x1, 2x2, 2x2");
+  expect_unread(with_bytes(file, kBaseline, 4, {12}), "with 12 bits per sample");
+  for (const uint8_t kind : {0xc3, 0xcb}) expect_unread(with_bytes(file, kBaseline, 1, {kind}), "lossless");
+  for (const uint8_t kind : {0xc5, 0xc6, 0xc7, 0xcd, 0xce, 0xcf})
+    expect_unread(with_bytes(file, kBaseline, 1, {kind}), "of the hierarchical kind");
+  expect_unread(with_bytes(file, kBaseline, 1, {0xf7}), "JPEG-LS");
+  expect_unread(with_bytes(file, kBaseline, 5, {0, 0}), "whose height stands behind its pixels");
+  expect_unread(with_bytes(file, kBaseline, 5, {0xff, 0xe0, 0, 8}), "of 8 x 65504 pixels, a side above 65500");
+
+  // Two components, and four whose colours are sampled as nobody does: 2x2, 1x1, 1x1, 1x1.
+  Bytes two = with_bytes(file, kBaseline, 3, {14});
+  two[static_cast<size_t>(place_of(two, kBaseline)) + 9] = 2;
+  two.erase(two.begin() + place_of(two, kBaseline) + 16, two.begin() + place_of(two, kBaseline) + 19);
+  expect_unread(two, "with 2 components");
+  const Bytes inks = jpeg_file(16, 16, Bytes(16 * 16 * 4, 100), TJPF_CMYK, TJSAMP_444);
+  expect_unread(with_bytes(inks, kBaseline, 11, {0x22}), "is a YCCK JPEG file");
+  Bytes ink_alone = inks;  // Adobe's marker says that the inks are not transformed
+  const std::string adobe = "Adobe";
+  *(std::ranges::search(ink_alone, adobe).begin() + 11) = 0;
+  expect_unread(ink_alone, "is a CMYK JPEG file");
+  expect_unread(with_bytes(ink_alone, kBaseline, 11, {0x22}), "is a CMYK JPEG file");
+}
+
+TEST(Jpeg, DamageOfAKindThatIsReadStaysDamage) {
+  const Bytes file = jpeg_file(48, 32, smooth_picture(32, 48).pixels);
+  expect_refused(with_bytes(file, kBaseline, 4, {9}), {"damaged"});        // bits
+  expect_refused(with_bytes(file, kBaseline, 11, {0x50}), {"damaged"});    // sampled 5x0
+  expect_refused(with_bytes(file, 0xc4, 5, Bytes(16, 200)), {"damaged"});  // Huffman table
+  expect_refused(with_bytes(file, kScan, 4, {9}), {"damaged"});            // components of a scan
+  expect_refused(Bytes(file.begin(), file.begin() + 3), {"damaged"});
+}
+
+/// Reads as the file that it was made of does, in both ways.
+void expect_same(const Bytes& file, const Bytes& original, const std::string& what) {
+  EXPECT_NE(file, original) << what;
+  EXPECT_EQ(test::message_of<DataError>([&] {
+              EXPECT_EQ(decode_jpeg(file, "x").pixels, decode_jpeg(original, "x").pixels) << what;
+              EXPECT_EQ(picture_size(file, "x").width, picture_size(original, "x").width) << what;
+            }),
+            "")
+      << what;
+}
+
+/// A picture of noise with a restart marker after each row of blocks; empty where the library has no way to make one.
+Bytes with_restarts() {
+  setenv("TJ_RESTART", "1", 1);
+  const Bytes file = jpeg_file(64, 48, noise_rows(1, 64 * 48 * 3)[0]);
+  unsetenv("TJ_RESTART");
+  const Bytes first = {0xff, 0xd0};
+  return std::ranges::search(file, first).empty() ? Bytes() : file;
+}
+
+TEST(Jpeg, WhatConcernsNoPixelIsNoDamage) {
+  const auto noise = [](int sampling, int flags) {
+    return jpeg_file(64, 48, noise_rows(1, 64 * 48 * 3)[0], TJPF_RGB, sampling, flags);
+  };
+  for (const Bytes& file : {noise(TJSAMP_420, 0), noise(TJSAMP_444, 0), noise(TJSAMP_GRAY, 0),
+                            noise(TJSAMP_420, TJFLAG_PROGRESSIVE), noise(TJSAMP_GRAY, TJFLAG_PROGRESSIVE)}) {
+    const Bytes bare(file.begin(), file.end() - 2);
+    expect_same(bare, file, "no end mark");
+    expect_same(Bytes(file.begin(), file.end() - 1), file, "half an end mark");
+    Bytes zeros = bare;
+    zeros.insert(zeros.end(), 100, 0);
+    expect_same(zeros, file, "zeros in place of the end mark");
+    zeros.insert(zeros.end(), {0xff, kEnd});
+    expect_same(zeros, file, "zeros before the end mark");
+    Bytes behind = file;
+    behind.insert(behind.end(), {1, 2, 3, 0xff, 0xd8});
+    expect_same(behind, file, "bytes behind the end mark");
+    expect_same(with_more(file, 0xdb, 0, {7, 7, 7}), file, "bytes between segments");
+    expect_same(with_more(file, 0xdb, 0, {0xff, 0xff}), file, "fill bytes between segments");
+    expect_same(with_bytes(file, kJfif, 9, {3}), file, "JFIF 3");
+  }
+  const Bytes file = noise(TJSAMP_420, 0);
+  expect_same(with_bytes(file, kScan, 11, {0, 0, 0}), file, "a sequential scan without its coefficients");
+}
+
+TEST(Jpeg, ZerosBeforeARestartAreNoDamage) {
+  const Bytes file = with_restarts();
+  if (file.empty()) GTEST_SKIP() << "this libjpeg-turbo writes no restart markers";
+  expect_same(with_more(file, 0xd0, 0, {0, 0, 0}), file, "zeros before the first");
+  expect_same(with_more(with_more(file, 0xd1, 0, {0}), 0xd0, 0, {0, 0}), file, "zeros before two");
+  expect_same(Bytes(file.begin(), file.end() - 2), file, "no end mark");
+  expect_refused(with_more(file, 0xd0, 0, {1, 2, 3}), {"has bytes among its pixels that belong to none", "extraneous"});
+  // Cut behind a whole row of blocks, as if it were the last: the file ends where a code does.
+  expect_refused(Bytes(file.begin(), file.begin() + place_of(file, 0xd1)), {"truncated or damaged"});
+}
+
+TEST(Jpeg, WhatIsMissingIsStillDamage) {
+  // Each cut behind a scan of a progressive picture: complete codes, but not all of them.
+  const Bytes file = jpeg_file(64, 48, noise_rows(1, 64 * 48 * 3)[0], TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE);
+  int scans = 0;
+  for (auto at = file.begin() + place_of(file, kScan) + 2;; ++scans) {
+    const Bytes next = {0xff, kScan};
+    const auto hit = std::search(at, file.end(), next.begin(), next.end());
+    if (hit == file.end()) break;
+    expect_refused(Bytes(file.begin(), hit), {"truncated or damaged"});
+    at = hit + 2;
+  }
+  EXPECT_GT(scans, 3);
+  // Cut anywhere, with an end mark put behind, or zeros.
+  for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+    const Bytes whole = jpeg_file(64, 48, noise_rows(1, 64 * 48 * 3)[0], TJPF_RGB, TJSAMP_420, flags);
+    for (size_t n = static_cast<size_t>(place_of(whole, kScan)) + 20; n + 3 < whole.size(); n += 13) {
+      Bytes cut(whole.begin(), whole.begin() + static_cast<int64_t>(n));
+      if (flags == 0) expect_refused(cut, {"truncated or damaged"});
+      cut.insert(cut.end(), 40, 0);
+      expect_refused(cut, {});
+    }
+  }
+  setenv("TJ_ARITHMETIC", "1", 1);  // its decoder does not notice that codes are missing
+  const Bytes arithmetic = jpeg_file(64, 48, noise_rows(1, 64 * 48 * 3)[0]);
+  unsetenv("TJ_ARITHMETIC");
+  const Bytes frame = {0xff, 0xc9};
+  if (std::ranges::search(arithmetic, frame).empty()) GTEST_SKIP() << "this libjpeg-turbo has no arithmetic coding";
+  EXPECT_EQ(test::message_of<DataError>([&] { decode_jpeg(arithmetic, "x"); }), "");
+  for (const size_t cut : {2, 40, 500})
+    expect_refused(Bytes(arithmetic.begin(), arithmetic.end() - static_cast<int64_t>(cut)), {"damaged"});
+}
+
+TEST(Jpeg, AnOrientationTurnsNothing) {
+  const Picture picture = smooth_picture(24, 40);
+  const Bytes file = jpeg_file(40, 24, picture.pixels, TJPF_RGB, TJSAMP_444);
+  const std::string exif("Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0", 32);
+  Bytes segment = {0xff, 0xe1, 0, static_cast<uint8_t>(exif.size() + 2)};
+  segment.insert(segment.end(), exif.begin(), exif.end());
+  const Bytes turned = with_more(file, kJfif, 0, segment);
+  EXPECT_EQ(picture_size(turned, "x").width, 40);
+  expect_same(turned, file, "orientation 6");
 }
 
 TEST(Jpeg, EncodeRefusesWhatItCannotWrite) {

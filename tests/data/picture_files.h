@@ -45,6 +45,7 @@ inline Bytes png_file(uint32_t width, uint32_t height, const std::vector<Bytes>&
         target->insert(target->end(), bytes, bytes + count);
       },
       nullptr);
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_set_IHDR(png, info, width, height, kind.bit_depth, kind.colour_type,
                kind.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);

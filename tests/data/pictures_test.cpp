@@ -215,6 +215,16 @@ TEST(Pictures, EveryTruncationIsRefused) {
   }
 }
 
+TEST(Pictures, ALongSideOrChunkOfAPngIsNoDamage) {
+  const Picture line = decode_png(noise_png(1'200'000, 1), "x");
+  EXPECT_EQ(line.width, 1'200'000);
+  EXPECT_EQ(line.pixels, noise_rows(1, 3'600'000)[0]);
+  Bytes file = noise_png(4, 4);
+  const Bytes text = png_chunk("tEXt", Bytes(70'000, 'a'));
+  file.insert(file.begin() + 33, text.begin(), text.end());
+  EXPECT_EQ(decode_png(file, "x", {.chunk_bytes = 65536}).pixels, decode_png(noise_png(4, 4), "x").pixels);
+}
+
 // Whatever a flipped byte does, the answer is a picture or one line.
 TEST(Pictures, RandomFlipsNeverCrash) {
   std::mt19937_64 random(7);

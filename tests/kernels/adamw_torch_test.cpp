@@ -1,9 +1,12 @@
 // AdamW for LibTorch against torch::optim::AdamW and ATen's fused kernel, on the CPU under the microscope and on CUDA
 // when there is one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/adamw/adamw_torch.h"
 
+#include <limits>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -192,6 +195,94 @@ TEST(FusedAdamW, TheClosureRunsWithGradientsAndItsLossIsReturned) {
   EXPECT_LT(weight.max().item<float>(), 1);
 }
 
+/// A first group that is as it should be, and a second with one parameter, which may be refused.
+struct TwoGroups {
+  Tensor good = torch::randn({5}).requires_grad_(), other;
+  std::unique_ptr<FusedAdamW> optimizer;
+
+  explicit TwoGroups(Tensor second, const AdamWOptions& options = kOptions) : other(second.requires_grad_()) {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(std::vector<Tensor>{good});
+    groups.emplace_back(std::vector<Tensor>{other}, std::make_unique<AdamWOptions>(options));
+    optimizer = std::make_unique<FusedAdamW>(groups, kOptions);
+    good.mutable_grad() = torch::ones({5});
+  }
+  AdamWParamState& state_of(const Tensor& parameter) {
+    return static_cast<AdamWParamState&>(*optimizer->state().at(parameter.unsafeGetTensorImpl()));
+  }
+};
+
+/// What step() says, and that it has changed nothing; `seen`: both groups have made that many steps before.
+template <class Error = c10::Error>
+std::string refused(TwoGroups& groups, int64_t seen = 0) {
+  const Tensor before = groups.good.detach().clone(), other_before = groups.other.detach().clone();
+  const auto average = [&] { return groups.state_of(groups.good).exp_avg(); };
+  const Tensor average_before = seen > 0 ? average().clone() : Tensor();
+  const std::string line = message_of<Error>([&] { groups.optimizer->step(); });
+  EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+  EXPECT_TRUE(torch::equal(groups.good.detach(), before)) << line;
+  EXPECT_TRUE(torch::equal(groups.other.detach(), other_before)) << line;
+  EXPECT_EQ(groups.optimizer->state().size(), seen > 0 ? 2U : 0U) << line;
+  if (seen > 0) {
+    EXPECT_EQ(groups.state_of(groups.good).step(), seen) << line;
+    EXPECT_TRUE(torch::equal(average(), average_before)) << line;
+  }
+  return line;
+}
+
+TEST(FusedAdamW, ARefusedGroupLeavesTheOthersAsTheyWere) {
+  using testing::HasSubstr;
+  const auto with = [](Tensor parameter, const Tensor& gradient, const AdamWOptions& options = kOptions) {
+    TwoGroups groups(std::move(parameter), options);
+    groups.other.mutable_grad() = gradient;
+    return refused(groups);
+  };
+  const Tensor ones = torch::ones({3});
+  for (const auto type : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    EXPECT_THAT(with(torch::ones({3}, type), torch::ones({3}, type)),
+                HasSubstr("FusedAdamW: group 1: takes float parameters; 0 is "));
+  }
+  EXPECT_THAT(with(torch::randn({6}).slice(0, 0, 6, 2), ones), HasSubstr("group 1: parameter 0 has gaps"));
+  EXPECT_THAT(with(torch::randn({3}), ones.to_sparse()), HasSubstr("group 1: takes no sparse gradient; 0 "));
+  EXPECT_THAT(with(torch::randn({3}), ones, AdamWOptions(1e-3).amsgrad(true)), HasSubstr("group 1 asks for amsgrad"));
+  EXPECT_THAT(with(torch::randn({3, 2}), torch::ones({1, 2})), HasSubstr("gradient 0 has shape [1, 2]"));
+  EXPECT_THAT(with(torch::randn({3, 2}), torch::ones({2, 3}, torch::kDouble).t()), HasSubstr("gradient 0 is Double"));
+  TwoGroups diverged(torch::randn({3}));
+  diverged.other.mutable_grad() = ones;
+  diverged.optimizer->param_groups()[1].options().set_lr(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(refused<std::invalid_argument>(diverged), HasSubstr("learning rate"));
+}
+
+TEST(FusedAdamW, ARefusedGroupLeavesTheStateThatThereWas) {
+  TwoGroups groups(torch::randn({3}));
+  groups.other.mutable_grad() = torch::ones({3});
+  groups.optimizer->step();
+  groups.optimizer->step();
+  const Tensor average = groups.state_of(groups.other).exp_avg();
+  for (const Tensor& bad : {torch::zeros({4}), torch::zeros({3}, torch::kDouble), Tensor()}) {
+    groups.state_of(groups.other).exp_avg(bad);
+    EXPECT_THAT(refused(groups, 2), testing::HasSubstr("group 1: average 0 "));
+  }
+  groups.state_of(groups.other).exp_avg(average);
+  groups.optimizer->step();
+  EXPECT_EQ(groups.state_of(groups.good).step(), 3) << "trains on once it is mended";
+}
+
+TEST(FusedAdamW, AParameterThatIsListedTwiceMovesTwiceAsInLibTorch) {
+  const auto twice = [](auto make) {
+    Tensor parameter = torch::linspace(-1, 1, 5).requires_grad_();
+    auto optimizer = make(std::vector<Tensor>{parameter, parameter});
+    for (int i = 0; i < 3; ++i) {
+      parameter.mutable_grad() = torch::full({5}, 1.0 + i);
+      optimizer.step();
+    }
+    return std::vector<Tensor>{parameter};
+  };
+  EXPECT_LE(distance(twice([](const auto& list) { return FusedAdamW(list, kOptions); }),
+                     twice([](const auto& list) { return AdamW(list, kOptions); })),
+            kTolerance);
+}
+
 TEST(FusedAdamW, MisuseIsNamed) {
   const auto has = [](const std::string& message, const char* part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
@@ -203,8 +294,8 @@ TEST(FusedAdamW, MisuseIsNamed) {
   };
   const auto halves = torch::ones({3}, torch::kHalf);
   has(step_of(halves.clone(), halves), "takes float parameters; 0 is Half");
-  has(step_of(torch::randn({3}), torch::ones({3}).to_sparse()), "no sparse gradient");
-  has(step_of(torch::randn({3}), torch::ones({3}), AdamWOptions(1e-3).amsgrad(true)), "no amsgrad");
+  has(step_of(torch::randn({3}), torch::ones({3}).to_sparse()), "takes no sparse gradient");
+  has(step_of(torch::randn({3}), torch::ones({3}), AdamWOptions(1e-3).amsgrad(true)), "asks for amsgrad");
   has(step_of(torch::randn({6}).slice(0, 0, 6, 2), torch::ones({3})), "gaps or overlaps");
   const std::vector<Tensor> one{torch::randn({3})}, none, other{torch::randn({4})},
       wide{torch::randn({3}, torch::kDouble)};

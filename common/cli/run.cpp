@@ -17,6 +17,7 @@
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
+#include "common/cli/starts.h"
 
 namespace tenfold::cli {
 

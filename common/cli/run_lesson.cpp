@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,14 +18,14 @@
 #include <set>
 #include <sstream>
 
-#include "common/base/seconds_since.h"
-#include "common/base/text.h"
-
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/seconds_since.h"
+#include "common/base/text.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
+#include "common/cli/starts.h"
 
 namespace tenfold::cli {
 namespace {
@@ -280,100 +279,7 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
   return result;
 }
 
-/// A sweep varies one case, as the program chooses it.
-const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
-  const auto swept = std::ranges::find(chosen, false, &LessonPart::survey);
-  return swept == chosen.end() ? chosen.front() : *swept;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-/// Those that --case names, all when it names none.
-std::vector<LessonPart> named_parts(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> parts = lesson.parts();
-  if (!named.empty()) std::erase_if(parts, [&](const LessonPart& part) { return !contains(named, part.name); });
-  return parts;
-}
-
-/// As the program sees it: --only leaves nothing of the part.
-bool emptied(const LessonPart& part, const GivenFlags& flags) {
-  const std::vector<std::string> only = values_of(flags, "--only");
-  return !only.empty() && !part.variants.empty() &&
-         std::ranges::none_of(part.variants, [&](const std::string& name) { return contains(only, name); });
-}
-
-std::vector<LessonPart> chosen_parts(const Lesson& lesson, const GivenFlags& flags) {
-  std::vector<LessonPart> chosen = named_parts(lesson, flags);
-  std::erase_if(chosen, [&](const LessonPart& part) { return emptied(part, flags); });
-  return chosen;
-}
-
 }  // namespace
-
-std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
-  if (chosen.empty()) return joined(values_of(flags, "--case"), " ");
-  const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
-  if (launched() && !alike)
-    throw UsageError("--sweep within a launcher: the cases of " + lesson.name +
-                     " need different numbers of ranks; name the one to sweep with --case");
-  return swept_among(chosen).name;
-}
-
-std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
-  const std::vector<LessonPart> all = lesson.parts();
-  const bool all_known = std::ranges::all_of(
-      named, [&](const std::string& name) { return std::ranges::find(all, name, &LessonPart::name) != all.end(); });
-  // What the program refuses or only describes, it does so alone.
-  if (chosen.empty() || !all_known || flags.contains("--describe")) return {{.flags = flags}};
-  if (flags.contains("--sweep")) {
-    chosen = {swept_among(chosen)};
-  }
-  GivenFlags shared = flags;
-  shared.erase("--case");
-  shared.erase("--json");
-  std::vector<RanksStart> starts;
-  for (const LessonPart& one : chosen) {
-    const auto same =
-        std::find_if(starts.begin(), starts.end(), [&](const RanksStart& s) { return s.ranks == one.ranks; });
-    RanksStart& start = same == starts.end() ? starts.emplace_back(RanksStart{one.ranks, shared, 0}) : *same;
-    start.flags["--case"].push_back(one.name);
-    ++start.parts;
-  }
-  if (starts.size() == 1) {
-    starts[0].flags = flags;
-  } else {
-    // The first says what is left out.
-    for (const LessonPart& part : named_parts(lesson, flags)) {
-      if (emptied(part, flags)) starts[0].flags["--case"].push_back(part.name);
-    }
-  }
-  return starts;
-}
-
-Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags) {
-  Result all = results.at(0);
-  all.argv = recorded_flags(flags);
-  for (size_t i = 1; i < results.size(); ++i)
-    all.cases.insert(all.cases.end(), results[i].cases.begin(), results[i].cases.end());
-  const std::vector<LessonPart> parts = lesson.parts();
-  const auto place = [&](const CaseResult& c) {
-    return std::find_if(parts.begin(), parts.end(), [&](const LessonPart& one) { return one.name == c.name; }) -
-           parts.begin();
-  };
-  std::vector<std::pair<std::ptrdiff_t, size_t>> order;  // points of a sweep, which are no parts, stay as they were
-  for (size_t i = 0; i < all.cases.size(); ++i) order.emplace_back(place(all.cases[i]), i);
-  std::sort(order.begin(), order.end());
-  std::vector<CaseResult> sorted;
-  for (const auto& [part, i] : order) sorted.push_back(std::move(all.cases[i]));
-  all.cases = std::move(sorted);
-  return all;
-}
 
 int combined(const std::vector<int>& codes) {
   if (std::find(codes.begin(), codes.end(), kInterrupted) != codes.end()) return kInterrupted;
@@ -394,25 +300,25 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   if (!json.empty()) require_writable(json, "--json " + json, "name another file");
   const TemporaryFolder folder;
   const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
-                                       [](size_t sum, const RanksStart& one) { return sum + one.parts; });
+                                       [](size_t sum, const RanksStart& ranks) { return sum + ranks.parts; });
   LessonEnd whole;
   std::vector<int> codes;
   std::vector<Result> results;
   std::optional<std::set<std::string>> unread;  // by every start until now
   size_t done = 0;
-  for (const RanksStart& one : starts) {
-    const fs::path file = folder.path / (std::to_string(one.ranks) + ".json");
+  for (const RanksStart& ranks : starts) {
+    const fs::path file = folder.path / (std::to_string(ranks.ranks) + ".json");
     const auto share = [&](size_t before) {
       return start.from + (start.to - start.from) * static_cast<double>(before) / static_cast<double>(parts);
     };
     LessonStart part = start;
-    part.flags = one.flags;
+    part.flags = ranks.flags;
     if (!json.empty()) part.flags["--json"] = {file.string()};
     part.from = share(done);
-    part.to = share(done += one.parts);
-    part.label += std::to_string(one.ranks) + (one.ranks == 1 ? " rank: " : " ranks: ");
+    part.to = share(done += ranks.parts);
+    part.label += std::to_string(ranks.ranks) + (ranks.ranks == 1 ? " rank: " : " ranks: ");
     std::set<std::string> unread_here;
-    const LessonEnd end = run_start(lesson, one, part, sink.file, display, &unread_here);
+    const LessonEnd end = run_start(lesson, ranks, part, sink.file, display, &unread_here);
     if (unread) std::erase_if(*unread, [&](const std::string& name) { return !unread_here.contains(name); });
     if (!unread) unread = unread_here;
     whole.seconds += end.seconds;

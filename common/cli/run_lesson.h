@@ -27,25 +27,6 @@ struct LessonStart {
   bool errors_to_file = false;        ///< what it says on standard error goes into output_file too
 };
 
-/// One start of a lesson's program.
-struct RanksStart {
-  int ranks = 1;
-  GivenFlags flags;
-  size_t parts = 1;  ///< cases and surveys, its share of the time
-};
-
-/// The starts that these flags ask for: one for each number of ranks among the chosen cases, in the lesson's order. A
-/// single one gets the flags unchanged; of several, each gets its own cases by --case and no --json.
-std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
-
-/// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case
-/// names none of the lesson's, what it names. Throws UsageError within a launcher that may have started a case's ranks
-/// or another's.
-std::string swept_part(const Lesson& lesson, const GivenFlags& flags);
-
-/// Results of several starts as one: cases in the lesson's order, under the flags that were given.
-Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags);
-
 /// The exit code of lessons, or of a lesson's starts, that ended so: interrupted, else the worst failure, else 0 if
 /// anything ran.
 int combined(const std::vector<int>& codes);

@@ -1,0 +1,107 @@
+#include "common/cli/starts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/launchers.h"
+#include "common/base/text.h"
+
+namespace tenfold::cli {
+namespace {
+
+/// A sweep varies one case, as the program chooses it.
+const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
+  const auto swept = std::ranges::find(chosen, false, &LessonPart::survey);
+  return swept == chosen.end() ? chosen.front() : *swept;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Those that --case names, all when it names none.
+std::vector<LessonPart> named_parts(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<std::string> named = values_of(flags, "--case");
+  std::vector<LessonPart> parts = lesson.parts();
+  if (!named.empty()) std::erase_if(parts, [&](const LessonPart& part) { return !contains(named, part.name); });
+  return parts;
+}
+
+/// As the program sees it: --only leaves nothing of the part.
+bool emptied(const LessonPart& part, const GivenFlags& flags) {
+  const std::vector<std::string> only = values_of(flags, "--only");
+  return !only.empty() && !part.variants.empty() &&
+         std::ranges::none_of(part.variants, [&](const std::string& name) { return contains(only, name); });
+}
+
+std::vector<LessonPart> chosen_parts(const Lesson& lesson, const GivenFlags& flags) {
+  std::vector<LessonPart> chosen = named_parts(lesson, flags);
+  std::erase_if(chosen, [&](const LessonPart& part) { return emptied(part, flags); });
+  return chosen;
+}
+
+}  // namespace
+
+std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
+  if (chosen.empty()) return joined(values_of(flags, "--case"), " ");
+  const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
+  if (launched() && !alike)
+    throw UsageError("--sweep within a launcher: the cases of " + lesson.name +
+                     " need different numbers of ranks; name the one to sweep with --case");
+  return swept_among(chosen).name;
+}
+
+std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
+  const std::vector<std::string> named = values_of(flags, "--case");
+  std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
+  const std::vector<LessonPart> all = lesson.parts();
+  const bool all_known = std::ranges::all_of(
+      named, [&](const std::string& name) { return std::ranges::find(all, name, &LessonPart::name) != all.end(); });
+  // What the program refuses or only describes, it does so alone.
+  if (chosen.empty() || !all_known || flags.contains("--describe")) return {{.flags = flags}};
+  if (flags.contains("--sweep")) {
+    chosen = {swept_among(chosen)};
+  }
+  GivenFlags shared = flags;
+  shared.erase("--case");
+  shared.erase("--json");
+  std::vector<RanksStart> starts;
+  for (const LessonPart& part : chosen) {
+    const auto same =
+        std::find_if(starts.begin(), starts.end(), [&](const RanksStart& s) { return s.ranks == part.ranks; });
+    RanksStart& start = same == starts.end() ? starts.emplace_back(RanksStart{part.ranks, shared, 0}) : *same;
+    start.flags["--case"].push_back(part.name);
+    ++start.parts;
+  }
+  if (starts.size() == 1) {
+    starts[0].flags = flags;
+  } else {
+    // The first says what is left out.
+    for (const LessonPart& part : named_parts(lesson, flags)) {
+      if (emptied(part, flags)) starts[0].flags["--case"].push_back(part.name);
+    }
+  }
+  return starts;
+}
+
+Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags) {
+  Result all = results.at(0);
+  all.argv = recorded_flags(flags);
+  for (size_t i = 1; i < results.size(); ++i)
+    all.cases.insert(all.cases.end(), results[i].cases.begin(), results[i].cases.end());
+  const std::vector<LessonPart> parts = lesson.parts();
+  const auto place = [&](const CaseResult& c) {
+    return std::find_if(parts.begin(), parts.end(), [&](const LessonPart& part) { return part.name == c.name; }) -
+           parts.begin();
+  };
+  std::vector<std::pair<std::ptrdiff_t, size_t>> order;  // points of a sweep, which are no parts, stay as they were
+  for (size_t i = 0; i < all.cases.size(); ++i) order.emplace_back(place(all.cases[i]), i);
+  std::sort(order.begin(), order.end());
+  std::vector<CaseResult> sorted;
+  for (const auto& [part, i] : order) sorted.push_back(std::move(all.cases[i]));
+  all.cases = std::move(sorted);
+  return all;
+}
+
+}  // namespace tenfold::cli

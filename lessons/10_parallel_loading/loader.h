@@ -47,8 +47,8 @@ struct LoaderState {
   int64_t epoch = 0;
   int64_t batch = 0;        ///< the batches of the epoch before this one were handed out
   std::set<int64_t> ahead;  ///< and these; empty for an ordered loader
-  /// What decides which samples are in a batch: checked when a loader goes on. Ordered loaders of all ranks stand at the
-  /// same batch after each step, so the state of one will do for all once `rank` is set.
+  /// What decides which samples are in a batch: checked when a loader goes on. Ordered loaders of all ranks stand at
+  /// the same batch after each step, so the state of one will do for all once `rank` is set.
   int64_t size = 0, batch_size = 0, ranks = 0, rank = 0;
   uint64_t seed = 0;
   bool shuffle = true;
@@ -166,14 +166,14 @@ class RandomAccessJob {
       require_same(who, "tail", from.tail, state_.tail);
     }
     // Beyond the last batch no worker would open one, and next() would wait for ever.
-    const bool exists = from.epoch >= 0 && from.batch >= 0 && from.batch <= plan_.batches() &&
-                        (from.ahead.empty() || (*from.ahead.begin() > from.batch &&
-                                                *from.ahead.rbegin() < plan_.batches()));
+    const bool exists =
+        from.epoch >= 0 && from.batch >= 0 && from.batch <= plan_.batches() &&
+        (from.ahead.empty() || (*from.ahead.begin() > from.batch && *from.ahead.rbegin() < plan_.batches()));
     if (!exists)
-      throw std::invalid_argument(
-          "Loader: the saved state stands at batch " + std::to_string(from.batch) + " of epoch " +
-          std::to_string(from.epoch) + (from.ahead.empty() ? "" : " with others handed out ahead of it") +
-          ", which is no place in epochs of " + std::to_string(plan_.batches()) + " batches");
+      throw std::invalid_argument("Loader: the saved state stands at batch " + std::to_string(from.batch) +
+                                  " of epoch " + std::to_string(from.epoch) +
+                                  (from.ahead.empty() ? "" : " with others handed out ahead of it") +
+                                  ", which is no place in epochs of " + std::to_string(plan_.batches()) + " batches");
   }
 
   /// Begins the next batch that was not handed out before the state was saved.

@@ -391,7 +391,7 @@ TEST(Loader, ANameThatThrowsHidesNoError) {
       EXPECT_THROW(std::rethrow_if_nested(error), std::domain_error);
     }
     EXPECT_EQ(loader.next()->samples[0], 4) << "training may go on";
-    faulty.name = [](int64_t) -> std::string { throw 7; };  // NOLINT(*): what users do
+    faulty.name = [](int64_t) -> std::string { throw 7; };                              // NOLINT(*): what users do
     faulty.load = [](int64_t, SampleRandom&, const Row& row) { row.field<float>(0); };  // is int64, and field 5 is none
     Loader all(faulty, {.batch = 4, .workers = workers});
     EXPECT_THROW(all.next(), LoadError);

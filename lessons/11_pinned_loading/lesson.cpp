@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
                       {.title = "Pinned loading",
                        .question = "Does a training step get faster when its batch comes from page-locked memory?",
                        .workload = "convnet",
-                       .version = 3,
+                       .version = 4,
                        .settings = tenfold::convnet_settings(),
                        .baseline = {"pageable", pageable},
                        .most_bytes = tenfold::most_bytes,

@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
        .question = "Does a training step get faster when the copy of the next batch is overlapped with the compute of "
                    "this one?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = tenfold::convnet_settings({tenfold::kEnlarge}),
        .baseline = {"one stream", one_stream},
        .most_bytes = tenfold::most_bytes,

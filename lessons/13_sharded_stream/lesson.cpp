@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
                       {.title = "Sharded stream",
                        .question = "How do several workers read one stream without reading anything twice?",
                        .workload = "convnet",
-                       .version = 2,
+                       .version = 3,
                        .settings = tenfold::loading_settings({tenfold::kShards, tenfold::kBuffer}),
                        .baseline = {"in the loop", in_the_loop},
                        .most_bytes = tenfold::loading_bytes,

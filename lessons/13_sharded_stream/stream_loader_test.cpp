@@ -202,9 +202,9 @@ TEST(StreamLoader, APlaceThatThrowsHidesNoError) {
       return reader;
     };
     StreamLoader loader(stream, {.batch = 4, .workers = workers, .shards = 1});
-    EXPECT_THAT([&] { loader.next(); }, testing::ThrowsMessage<LoadError>(testing::AllOf(
-                                            testing::StartsWith("shard 0 of the stream (whose name"),
-                                            testing::HasSubstr("is no image"))));
+    EXPECT_THAT([&] { loader.next(); },
+                testing::ThrowsMessage<LoadError>(testing::AllOf(
+                    testing::StartsWith("shard 0 of the stream (whose name"), testing::HasSubstr("is no image"))));
     EXPECT_EQ(loader.next(), nullptr);
   }
 }

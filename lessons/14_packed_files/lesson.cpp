@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       {.title = "Packed files",
        .question = "How much faster is one memory-mapped file than thousands of small ones?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = tenfold::clipart_settings({tenfold::kStored, tenfold::kSide}),
        .baseline = {"one file each", one_file_each},
        .most_bytes = tenfold::most_bytes,

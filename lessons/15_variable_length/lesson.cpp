@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
       {.title = "Variable length",
        .question = "What does padding cost when texts have very different lengths, and how much of it can be saved?",
        .workload = "gpt",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = gpt_settings({kEqual, kBuckets}),
        .baseline = {"padded to the batch", to_batch},

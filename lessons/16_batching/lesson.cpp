@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
       {.title = "Batching",
        .question = "How much does it save to augment a whole batch at once?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = tenfold::clipart_settings({tenfold::kSide}),
        .baseline = {"by hand", by_hand},
        .most_bytes = tenfold::most_bytes,

@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
       {.title = "Streams",
        .question = "When do parts of a step that do not need each other run at the same time, and what does it bring?",
        .workload = "mlp",
+       .version = 2,
        .settings = mlp_settings({kTowers, kLastWidth, kStreams, kIntraOp, kHalves}),
        .baseline = {"one stream", one_stream},
        .most_bytes = towers_most_bytes,

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
               .question = "How much memory does it save if backward() recomputes activations instead of keeping them, "
                           "and what does it cost?",
               .workload = "gpt",
-              .version = 2,
+              .version = 3,
               .core = true,
               .settings = gpt_settings(),
               .baseline = variant("keep all", keep_all),

@@ -50,12 +50,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                         const Tensor& targets, int64_t chunk_rows, int64_t ignore_index, bool hidden_gradient,
                         bool weight_gradient) {
     const auto wide = hidden.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-    const Tensor ignored = (targets == ignore_index).unsqueeze(1);                // (N, 1)
-    const Tensor classes = targets.unsqueeze(1).masked_fill(ignored, 0);          // (N, 1)
+    const Tensor ignored = (targets == ignore_index).unsqueeze(1);        // (N, 1)
+    const Tensor classes = targets.unsqueeze(1).masked_fill(ignored, 0);  // (N, 1)
     const bool half = hidden.scalar_type() == torch::kHalf;
     const Tensor counted = ignored.logical_not().sum().to(wide);  // stays on the device: no waiting
     const Tensor mean = counted.clamp_min(1).reciprocal();
-    const Tensor scales = ignored.logical_not().to(wide) * (half ? torch::full_like(mean, kHalfScale) : mean);  // (N, 1)
+    const Tensor scales =
+        ignored.logical_not().to(wide) * (half ? torch::full_like(mean, kHalfScale) : mean);  // (N, 1)
     Tensor total = torch::zeros({}, hidden.options().dtype(wide));
     Tensor grad_hidden, grad_weight;
     if (hidden_gradient) grad_hidden = half ? torch::zeros_like(hidden, scales.options()) : torch::empty_like(hidden);
@@ -73,8 +74,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const Tensor sum = p.exp_().sum(1, /*keepdim=*/true);
       total += (sum.log() - target_logit).masked_fill_(chunk_of(ignored), 0).sum();
       if (!hidden_gradient && !weight_gradient) continue;
-      p.mul_(scale / sum);                                 // softmax / counted
-      p.scatter_(1, target, p.gather(1, target) - scale);  // - 1 / counted at the target
+      p.mul_(scale / sum);                                                          // softmax / counted
+      p.scatter_(1, target, p.gather(1, target) - scale);                           // - 1 / counted at the target
       const Tensor gradient = half && p.is_cpu() ? p : p.to(hidden.scalar_type());  // no copy when p has that type
       if (half) {
         if (hidden_gradient) add_product(chunk_of(grad_hidden), gradient, weight);
@@ -123,12 +124,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 /// multiplies them by the loss's own gradient. Losses and gradients differ from the plain ones as sums in another order
 /// do. `hidden` and `weight` have one floating type; sums and the result are in 32 bits for 16-bit types, else in that
 /// type. In fp16 the gradients stay in 32 bits until the loss's own gradient, and with it a loss scale, has arrived:
-/// (N, D) and (V, D) numbers of 4 bytes, and as precise as the plain loss's. Under autocast both are cast first, as linear does. Rows whose target is `ignore_index` do not count; when
-/// none counts, the loss is NaN and the gradients are 0, as PyTorch's are. Throws c10::ValueError for sizes, types or
-/// devices that do not fit, and c10::IndexError for a target that is no class (on CUDA, where looking would mean
-/// waiting: a device-side assertion). backward() throws c10::Error with create_graph, and, like any backward(), the
-/// second time unless the first retained the graph. Source: Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989),
-/// section 3.2; Wijmans et al., Cut Your Losses, 2024 (arXiv:2411.09009) goes further.
+/// (N, D) and (V, D) numbers of 4 bytes, and as precise as the plain loss's. Under autocast both are cast first, as
+/// linear does. Rows whose target is `ignore_index` do not count; when none counts, the loss is NaN and the gradients
+/// are 0, as PyTorch's are. Throws c10::ValueError for sizes, types or devices that do not fit, and c10::IndexError for
+/// a target that is no class (on CUDA, where looking would mean waiting: a device-side assertion). backward() throws
+/// c10::Error with create_graph, and, like any backward(), the second time unless the first retained the graph. Source:
+/// Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989), section 3.2; Wijmans et al., Cut Your Losses, 2024
+/// (arXiv:2411.09009) goes further.
 inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                                   const torch::Tensor& targets,
                                                   const ChunkedCrossEntropyOptions& options = {}) {

@@ -123,9 +123,7 @@ struct ScaledLoss {
     exact = {as_half(hidden), as_half(weight), targets};
     reference = plain(exact);
   }
-  static Tensor as_half(const Tensor& t) {
-    return t.detach().to(torch::kHalf).to(torch::kDouble).requires_grad_();
-  }
+  static Tensor as_half(const Tensor& t) { return t.detach().to(torch::kHalf).to(torch::kDouble).requires_grad_(); }
 
   Errors errors(bool in_chunks, double scale, at::ScalarType type = torch::kHalf) const {
     Tensor loss;

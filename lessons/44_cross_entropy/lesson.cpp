@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
              {.title = "Cross-entropy without the logits",
               .question = "How much memory do you save by never materialising the logits, and what does it cost?",
               .workload = "gpt",
-              .version = 2,
+              .version = 3,
               .settings = gpt_settings({kChunkRows}),
               .baseline = {"plain", plain},
               .most_bytes = tenfold::gpt_most_bytes,

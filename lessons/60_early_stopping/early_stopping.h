@@ -33,8 +33,8 @@ inline std::vector<torch::Tensor> training_state(const torch::nn::Module& model)
   return state;
 }
 
-/// Everything that a resumed training needs. `best` is empty without keep_best, and until a loss was finite; else it has
-/// the best weights, in the order of the tensors that EarlyStopping was given.
+/// Everything that a resumed training needs. `best` is empty without keep_best, and until a loss was finite; else it
+/// has the best weights, in the order of the tensors that EarlyStopping was given.
 struct EarlyStoppingState {
   double best_loss = std::numeric_limits<double>::infinity();
   int64_t checks = 0, best_check = 0;
@@ -104,9 +104,8 @@ class EarlyStopping {
                       "EarlyStopping: a saved state of ", saved.checks, " checks, of which number ", saved.best_check,
                       " was best with a loss of ", saved.best_loss, ", does not exist");
     const size_t expected = options_.keep_best && was_found ? state_.size() : 0;
-    TORCH_CHECK_VALUE(saved.best.size() == expected, "EarlyStopping: the saved state has a copy of ",
-                      saved.best.size(), " tensors; expected ", expected,
-                      options_.keep_best ? "" : ", because keep_best is off");
+    TORCH_CHECK_VALUE(saved.best.size() == expected, "EarlyStopping: the saved state has a copy of ", saved.best.size(),
+                      " tensors; expected ", expected, options_.keep_best ? "" : ", because keep_best is off");
     for (size_t i = 0; i < expected; ++i) {
       TORCH_CHECK_VALUE(saved.best[i].defined() && saved.best[i].sizes() == state_[i].sizes() &&
                             saved.best[i].scalar_type() == state_[i].scalar_type(),

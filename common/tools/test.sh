@@ -2,9 +2,10 @@
 
 test_usage() {
   cat <<'TEXT'
-usage: ./tenfold test [--all] [CTEST FLAGS...]
+usage: ./tenfold test [--all] [--again] [CTEST FLAGS...]
 Sets up, builds and runs the tests. Labels: unit, lesson, dist, gpu, bench, slow.
   --all   also what takes long (label slow), and a build of some of it with g++
+  --again what fails runs once more, alone: tests/unsteady.txt lists what may pass only then
 With flags that choose tests (-R, -L, -E, -LE, -I) only what these tests need is built.
 Examples: ./tenfold test -L unit      ./tenfold test -R smoke.30
 TEXT
@@ -21,10 +22,11 @@ choose_test_targets() {
 choose_no_targets() { targets=(tenfold-driver); }
 
 run_tests() {
-  local flags=() all="" chosen=() argument chosen_targets=""
+  local flags=() all="" again=() chosen=() argument chosen_targets=""
   for argument in "$@"; do
     case "$argument" in
       --all) all=1; continue ;;
+      --again) again=(--again "$root/tests/unsteady.txt"); continue ;;
       -h | --help) test_usage; return 0 ;;
       -N | --show-only*) chosen_targets=choose_no_targets ;;
       -R | -L | -E | -LE | -I | --tests-regex* | --label-regex* | --exclude-regex* | --label-exclude* | -[RL]?*)
@@ -35,9 +37,9 @@ run_tests() {
   chosen=(${flags[@]+"${flags[@]}"})
   [ -n "$all" ] || flags+=(-LE slow)
   set_up tests
-  # Two at a time: what compares times or memory of processes asks for the machine alone.
   local status=0
-  "$root/.venv/bin/ctest" --test-dir "$build" --output-on-failure -j 2 --no-tests=error "${flags[@]}" || status=$?
+  "$root/.venv/bin/python" -I "$root/common/tools/run_tests.py" "$root/.venv/bin/ctest" "$build" "$log_dir/tests" \
+    ${again[@]+"${again[@]}"} "${flags[@]}" || status=$?
   if [ "$status" = 0 ] && [ -n "$all" ]; then "$root/common/tools/gcc.sh" || status=$?; fi
   [ "$status" = 0 ] || fail "tests failed; see above" "./tenfold test -R NAME --verbose runs one of them again"
 }

@@ -53,6 +53,9 @@ stage "configured"
 .venv/bin/ninja -C "build/$preset" tenfold-driver "${copies[@]}" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }
 for lesson in "${included[@]}"; do [ ! -e "build/$preset/lessons/$lesson" ] || fail "$lesson was built, which nobody asked for"; done
 stage "built"
+# What is built stays built: the files that Ninja was told of are where they were named.
+.venv/bin/ninja -C "build/$preset" -d explain tenfold-driver "${copies[@]}" >"$work/again.log" 2>&1
+grep -q '^ninja: no work to do' "$work/again.log" || { head -n 20 "$work/again.log"; fail "an unchanged tree is built again"; }
 
 driver=build/$preset/tenfold-driver
 for copy in "${copies[@]}"; do

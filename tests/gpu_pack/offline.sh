@@ -49,6 +49,9 @@ done
 cd "$pack"
 lesson=30_gradient_accumulation
 ./tenfold gpu-run build "$lesson" tokenizer_bench
+# Without the compiler's cache, in a packed tree: what is built stays built.
+ninja -C build/release -d explain "$lesson" >"$scratch/again" 2>&1
+grep -q '^ninja: no work to do' "$scratch/again" || stop "an unchanged tree is built again: $(head -n 20 "$scratch/again")"
 ./tenfold gpu-run tests -R '^(base_test|data_test)$'
 grep -q 'tests="2"' out/gpu/tests.xml || stop "two tests were to run: $(head -n 8 out/gpu/tests.xml)"
 ./tenfold gpu-run lessons "${lesson:0:2}" --preset smoke

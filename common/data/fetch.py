@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import hashlib
 import html.parser
+import http.client
 import io
 import json
 import os
@@ -112,6 +113,11 @@ def without_password(address):
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
+def reason(error):
+    """In words: of an answer its code, too; of a connection that failed the cause."""
+    return str(error) if isinstance(error, urllib.error.HTTPError) else str(getattr(error, "reason", None) or error)
+
+
 class Links(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -165,21 +171,24 @@ def download(kind, place, archive, digest, target):
                 try:
                     with opener.open(request(address), timeout=60) as answer, open(partial, "wb") as file:
                         shutil.copyfileobj(answer, file, 1 << 20)
+                        promised = int(answer.headers.get("Content-Length") or file.tell())
+                        if file.tell() < promised:
+                            raise OSError(f"the connection ended after {file.tell()} of {promised} bytes")
                     received = sha256(partial)
                     if received == digest:
                         partial.rename(target)
                         return
                     failures.append(f"{without_password(address)}: SHA-256 is {received}, expected {digest}")
-                except (urllib.error.URLError, OSError) as error:
-                    failures.append(f"{without_password(address)}: {getattr(error, 'reason', None) or error}")
-        except (ImportError, KeyError, ValueError, OSError) as error:  # of asking the index
-            failures.append(f"{place}: {getattr(error, 'reason', None) or error}")
+                except (http.client.HTTPException, OSError) as error:
+                    failures.append(f"{without_password(address)}: {reason(error)}")
+        except (ImportError, KeyError, ValueError, http.client.HTTPException, OSError) as error:  # of asking the index
+            failures.append(f"the package index, asked for {place}: {reason(error)}")
         if any("No space left" in failure for failure in failures):
             break
     partial.unlink(missing_ok=True)
     for failure in dict.fromkeys(failures):
         print(failure)
-    if any("expected" in failure for failure in failures):
+    if any("SHA-256 is" in failure for failure in failures):
         stop(f"{archive} has changed", "the source has changed or the download was tampered with: do not use it, report it")
     mirror = ", set TENFOLD_DEBIAN_MIRROR to a mirror of Debian that you can reach" if kind == "debian" else ""
     stop(f"could not download {archive}",

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/support/processor.h"
 #include "tests/support/support.h"
 
 namespace tenfold {
@@ -116,7 +117,11 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
     EXPECT_LE(peak(found.batch), bytes + 4096) << model << ", batch " << found.batch;  // malloc rounds up
     EXPECT_GT(peak(found.batch + 1), bytes - 4096) << model;
     const auto by_formula = static_cast<double>(largest_by_formula(trial, bytes));
-    EXPECT_NEAR(static_cast<double>(found.batch) / by_formula, 1, 0.06) << model;
+    // The formulas are within 5 % of the peak (each lesson's own test), and the batch is a whole number near 30.
+    if (test::convolutions_keep_copies())
+      EXPECT_NEAR(static_cast<double>(found.batch) / by_formula, 1, 0.06) << model;
+    else
+      EXPECT_GE(static_cast<double>(found.batch) / by_formula, 0.94) << model;
   }
 }
 

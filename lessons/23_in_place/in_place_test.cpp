@@ -11,6 +11,7 @@
 #include "common/measure/memory.h"
 #include "kept.h"
 #include "networks.h"
+#include "tests/support/processor.h"
 #include "tests/support/support.h"
 #include "updates.h"
 
@@ -209,7 +210,8 @@ TEST(MostBytes, CoverTheBaselineAndAreNotFarAbove) {
       const auto peak = static_cast<double>(peak_bytes(torch::kCPU) - before);
       const auto most = static_cast<double>(in_place_most_bytes(trial));
       EXPECT_LE(peak, 1.01 * most) << inner << " inner layers, " << activation;
-      EXPECT_GE(peak, 0.95 * most) << inner << " inner layers, " << activation;
+      EXPECT_GE(peak, (test::convolutions_keep_copies() ? 0.95 : 0.75) * most)
+          << inner << " inner layers, " << activation;
     }
   }
 }

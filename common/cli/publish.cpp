@@ -46,7 +46,8 @@ struct Origin {
 
 /// Why what comes from there may not be published beside the first; empty when it may.
 std::string objection(const Origin& origin, const Origin& first) {
-  if (origin.dirty) return "was measured with uncommitted changes; commit them and measure again";
+  if (origin.dirty)
+    return "was measured with uncommitted changes, or by a program older than its sources; commit, and measure again";
   if (origin.commit.empty()) return "does not know its commit; measure inside a git checkout";
   if (origin.commit != first.commit)
     return "is from commit " + origin.commit.substr(0, 10) + ", " + first.name + " from " + first.commit.substr(0, 10) +

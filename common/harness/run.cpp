@@ -226,6 +226,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   result.code_hash = provenance.code_hash;
   result.commit = provenance.commit;
   result.dirty = provenance.dirty;
+  if (!provenance.newer.empty() && ranks.rank == 0) {
+    std::cerr << name << ": " << provenance.newer << " is newer than this program, so its results say which code they "
+              << "are of as little as uncommitted ones; ./tenfold run " << name << " builds it first\n";
+  }
   result.machine = this_machine();
 
   bool stopped = false;

@@ -19,10 +19,13 @@ bool is_code(const fs::path& file) {
   return type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
 }
 
-/// The measured files of a tree, found by following #include.
+/// What a scan follows: the code that is measured, or every file of the tree that a program is made of.
+enum class Follow { measured, everything };
+
+/// Files of a tree, found by following #include.
 class Scan {
  public:
-  explicit Scan(const fs::path& root) : root_(root) {}
+  explicit Scan(const fs::path& root, Follow follow = Follow::measured) : root_(root), follow_(follow) {}
 
   /// All that a lesson's or a kernel's folder holds, but tests, a kernel's page and its reference.
   void add_folder(const fs::path& folder) {
@@ -34,12 +37,10 @@ class Scan {
     }
   }
 
-  std::map<fs::path, std::string> tokens;  ///< of each file
-
- private:
   void add(const fs::path& file) {
     const std::string place = file.lexically_relative(root_).generic_string();
-    if (place.starts_with("../") || place.starts_with("common/") || file.stem() == "prediction") return;
+    if (place.starts_with("../")) return;
+    if (follow_ == Follow::measured && (place.starts_with("common/") || file.stem() == "prediction")) return;
     const auto [added, is_new] = tokens.try_emplace(file);
     if (!is_new) return;
     CodeTokens code = code_tokens(read_text(file));
@@ -49,8 +50,14 @@ class Scan {
     const std::string kernel = file.parent_path().filename().string(), name = file.filename().string();
     if (place.starts_with("kernels/") && (name == kernel + ".h" || name == kernel + "_torch.h"))
       add_folder(file.parent_path());
+    // What else a header is linked with, by its name.
+    const fs::path source = fs::path(file).replace_extension(".cpp");
+    if (follow_ == Follow::everything && file.extension() == ".h" && fs::is_regular_file(source)) add(source);
   }
 
+  std::map<fs::path, std::string> tokens;  ///< of each file
+
+ private:
   /// A quoted include names a file of the same folder, or of the tree.
   void add_included(const std::string& include, const fs::path& folder) {
     if (!include.starts_with('"')) return;
@@ -61,6 +68,7 @@ class Scan {
   }
 
   fs::path root_;  // absolute and normal
+  Follow follow_;
 };
 
 std::map<fs::path, std::string> scan(const fs::path& lesson_folder) {
@@ -77,6 +85,18 @@ std::map<fs::path, std::string> scan(const fs::path& lesson_folder) {
 std::vector<fs::path> measured_files(const fs::path& lesson_folder) {
   std::vector<fs::path> files;
   for (const auto& [file, tokens] : scan(lesson_folder)) files.push_back(file);
+  return files;
+}
+
+std::vector<fs::path> files_of_program(const fs::path& root, const fs::path& source) {
+  Scan scan(fs::absolute(root).lexically_normal(), Follow::everything);
+  const fs::path place = fs::absolute(source).lexically_normal();
+  if (fs::is_directory(place))
+    scan.add_folder(place);
+  else if (fs::exists(place))
+    scan.add(place);
+  std::vector<fs::path> files;
+  for (const auto& [file, tokens] : scan.tokens) files.push_back(file);
   return files;
 }
 

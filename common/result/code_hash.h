@@ -14,6 +14,12 @@ namespace tenfold {
 /// changes what is measured. Empty when the folder does not exist. Throws FileError on an unreadable file.
 std::vector<std::filesystem::path> measured_files(const std::filesystem::path& lesson_folder);
 
+/// All files of the tree at `root` that the program of a lesson's folder, or of one source file, is made of, as far as
+/// #include tells: headers everywhere, common/ too, and beside each the .cpp of its name. Absolute and sorted; empty
+/// when there is no `source`. Throws FileError on an unreadable file.
+std::vector<std::filesystem::path> files_of_program(const std::filesystem::path& root,
+                                                    const std::filesystem::path& source);
+
 /// SHA-256 over the tokens (code_tokens.h) of the measured files, whatever their names, folders and order. Empty when
 /// the folder does not exist (a binary away from its sources). Throws FileError on an unreadable file.
 std::string code_hash(const std::filesystem::path& lesson_folder);

@@ -83,6 +83,9 @@ gpu_pack() {
     while IFS= read -r -d '' file; do [ ! -e "$root/$file" ] || printf '%s\0' "$file"; done |
     tar -C "$root" --null --files-from=- -cf - | tar -C "$packing" -xf -
   echo "$commit $state" >"$packing/COMMIT"
+  # What is changed in the pack later is not of this commit.
+  (cd "$packing" && find CMakeLists.txt bench common kernels lessons -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \
+    -o -name '*.cmake' -o -name CMakeLists.txt \) -print0 | LC_ALL=C sort -z | xargs -0 sha256sum) >"$packing/SHA256SUMS"
   part="sources $(mib "$(bytes_below "$packing")")"
   pack_third_party "$packing/third_party"
   part+=", libraries $(mib "$(bytes_below "$packing/third_party")")"

@@ -16,13 +16,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why not, in words; empty when it can be written.
-std::string objection(const fs::path& file) {
+/// The file that a path means: behind links, which stay when it is replaced. Throws std::runtime_error, in words, on
+/// links that go round, and on one of /proc, as /dev/stdout is: it leads to a file that somebody has open, and who
+/// replaces that takes it away from him.
+fs::path behind_links(const fs::path& path) {
   std::error_code error;
+  fs::path file = path;
+  for (int links = 0; fs::is_symlink(file, error); ++links) {
+    if (links == 40) throw std::runtime_error("its links go round");
+    const fs::path folder = fs::weakly_canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+    if (folder.string().starts_with("/proc/")) throw std::runtime_error("it is an open stream and no file");
+    const fs::path target = fs::read_symlink(file, error);
+    file = target.is_absolute() ? target : folder / target;
+  }
+  return file;
+}
+
+/// What stands where the file would: in words; empty when it is nothing, or a file that may be replaced.
+std::string in_the_way(const fs::path& path) {
+  if (path == "-") return "'-' is no file here: the table goes to standard output, this to a file";
+  std::error_code error;
+  fs::path file;
+  try {
+    file = behind_links(path);
+  } catch (const std::runtime_error& problem) {
+    return problem.what();
+  }
   if (!file.has_filename() || fs::is_directory(file, error)) return "it names a folder";
   // A file is replaced by a rename, which would put one in the place of a device.
   if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return "it is not a regular file";
+  return "";
+}
 
+/// Why not, in words; empty when it can be written.
+std::string objection(const fs::path& path) {
+  if (std::string why = in_the_way(path); !why.empty()) return why;
+  const fs::path file = behind_links(path);
+  std::error_code error;
   fs::path folder = fs::absolute(file).parent_path();
   while (fs::symlink_status(folder, error).type() == fs::file_type::not_found) folder = folder.parent_path();
   if (error) return folder.string() + ": " + error.message();
@@ -52,9 +82,12 @@ std::string read_text(const fs::path& path) {
 }
 
 void write_atomically(const fs::path& path, const std::string& text) {
+  if (const std::string why = in_the_way(path); !why.empty())
+    throw FileError(path.string() + ": cannot be written: " + why + "; nothing was changed");
+  const fs::path target = behind_links(path);
   std::error_code ignored;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
-  const fs::path beside = path.string() + ".partial." + std::to_string(getpid());
+  if (target.has_parent_path()) fs::create_directories(target.parent_path(), ignored);
+  const fs::path beside = target.string() + ".partial." + std::to_string(getpid());
   errno = 0;
   std::ofstream file(beside, std::ios::binary | std::ios::trunc);
   file << text;
@@ -66,7 +99,8 @@ void write_atomically(const fs::path& path, const std::string& text) {
                     "; nothing was changed");
   }
   std::error_code failed;
-  fs::rename(beside, path, failed);
+  if (fs::exists(target, ignored)) fs::permissions(beside, fs::status(target, ignored).permissions(), ignored);
+  fs::rename(beside, target, failed);
   if (failed) {
     fs::remove(beside, ignored);
     throw FileError(path.string() + ": cannot be written: " + failed.message() + "; nothing was changed");

@@ -15,8 +15,9 @@ struct FileError : std::runtime_error {
 /// A whole file. Throws FileError, "PATH: why", on one that is missing, a folder or unreadable.
 std::string read_text(const std::filesystem::path& path);
 
-/// Writes beside the target, then renames, so a reader never sees half a file. Throws FileError naming the file, e.g.
-/// when the disk is full; the old file then stays as it was.
+/// Writes beside the target, then renames, so a reader never sees half a file. A link stays one, and the file behind it
+/// is replaced; what was there keeps its mode. Throws FileError naming the file, e.g. when the disk is full, or for a
+/// device, a pipe or an open stream (/dev/stdout); the old file then stays as it was.
 void write_atomically(const std::filesystem::path& path, const std::string& text);
 
 /// Throws UsageError (flags.h), "WHAT: cannot be written: why; ADVICE", unless write_atomically could write `file`

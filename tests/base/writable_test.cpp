@@ -1,4 +1,5 @@
 // Files that are to be written later: tried, and nothing of that is left.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +32,8 @@ class Writable : public testing::Test {
   std::map<std::string, std::pair<std::string, fs::file_time_type>> snapshot() const {
     std::map<std::string, std::pair<std::string, fs::file_time_type>> all;
     for (const auto& entry : fs::recursive_directory_iterator(root_)) {
-      const bool file = entry.is_regular_file();
+      std::error_code round;
+      const bool file = entry.is_regular_file(round);
       all[entry.path()] = {file ? test::read_text(entry.path()) : "",
                            file ? entry.last_write_time() : fs::file_time_type()};
     }
@@ -69,6 +71,53 @@ TEST_F(Writable, WhatCannotIsRefusedInWords) {
   const std::string long_name(300, 'x');
   EXPECT_EQ(complaint(root_ / long_name), said("File name too long"));
   EXPECT_EQ(complaint(root_ / long_name / "x.json"), said((root_ / long_name).string() + ": File name too long"));
+}
+
+// With links of its own: as root, what goes wrong here would replace the machine's /dev/stdout.
+TEST_F(Writable, ALinkStaysALink) {
+  test::write_text(root_ / "a" / "target", "old");
+  fs::permissions(root_ / "a" / "target", fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("a/target", root_ / "relative");
+  fs::create_symlink(root_ / "relative", root_ / "absolute");
+  fs::create_symlink("a/new", root_ / "dangling");
+  for (const auto& [link, target] :
+       {std::pair("relative", "a/target"), {"absolute", "a/target"}, {"dangling", "a/new"}}) {
+    EXPECT_EQ(complaint(root_ / link), "");
+    write_atomically(root_ / link, link);
+    EXPECT_TRUE(fs::is_symlink(root_ / link)) << link;
+    EXPECT_EQ(test::read_text(root_ / target), link);
+  }
+  EXPECT_EQ(fs::status(root_ / "a" / "target").permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(Writable, StreamsDevicesAndLoopsAreRefused) {
+  // As /dev/stdout is when the shell has redirected it: a link to a link of /proc to a regular file.
+  const int opened = open((root_ / "file").c_str(), O_WRONLY | O_APPEND);
+  const std::string stream = "/proc/self/fd/" + std::to_string(opened);
+  fs::create_symlink(stream, root_ / "stdout");
+  fs::create_symlink("stdout", root_ / "further");
+  fs::create_symlink("/proc/self/fd", root_ / "fd");
+  fs::create_symlink("/dev/null", root_ / "nothing");
+  fs::create_symlink("round", root_ / "round");
+  ASSERT_EQ(mkfifo((root_ / "pipe").c_str(), 0600), 0);
+  const std::string open_stream = "it is an open stream and no file", no_file = "it is not a regular file";
+  for (const auto& [path, why] : std::map<fs::path, std::string>{
+           {root_ / "stdout", open_stream},
+           {root_ / "further", open_stream},
+           {stream, open_stream},
+           {root_ / "fd" / std::to_string(opened), open_stream},
+           {root_ / "nothing", no_file},
+           {root_ / "pipe", no_file},
+           {root_ / "round", "its links go round"},
+           {"-", "'-' is no file here: the table goes to standard output, this to a file"}}) {
+    EXPECT_EQ(complaint(path), "WHAT: cannot be written: " + why + "; ADVICE");
+    EXPECT_EQ(test::message_of<FileError>([&] { write_atomically(path, "text"); }),
+              path.string() + ": cannot be written: " + why + "; nothing was changed");
+  }
+  close(opened);
+  for (const char* link : {"stdout", "further", "nothing", "round"}) EXPECT_TRUE(fs::is_symlink(root_ / link)) << link;
+  EXPECT_EQ(test::read_text(root_ / "file"), "kept");
+  EXPECT_FALSE(fs::exists("-"));
 }
 
 TEST_F(Writable, AFolderWithoutTheRight) {

@@ -152,6 +152,8 @@ pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
   _exit(127);
 }
 
+constexpr size_t kLongestLine = 1 << 16;  // bytes; a longer one is handed on in pieces
+
 /// Hands every whole line on; keeps the rest.
 void split_lines(std::string& buffer, const std::function<void(const std::string&)>& line) {
   size_t from = 0;
@@ -160,6 +162,7 @@ void split_lines(std::string& buffer, const std::function<void(const std::string
     from = end + 1;
   }
   buffer.erase(0, from);
+  if (buffer.size() >= kLongestLine) line(buffer), buffer.clear();
 }
 
 /// Reads what is there; false at the end of the stream.

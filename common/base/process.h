@@ -17,7 +17,7 @@ struct Command {
 
 struct Listener {
   std::function<void(const std::string&)> output;  ///< standard output as it comes, not split
-  std::function<void(const std::string&)> line;    ///< one line of standard error
+  std::function<void(const std::string&)> line;    ///< one line of standard error, or 64 KiB of one
   std::function<void(const std::string&)> launcher_line = [](const std::string&) {
   };  ///< the child's own, with errors_from
   std::function<void()> tick = [] {};                    ///< a few times a second, so that a display can count on

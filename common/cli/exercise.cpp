@@ -16,10 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs a step quietly; its output is shown when it fails.
+constexpr size_t kMostSaid = 1 << 20;  // bytes: an answer that prints for ever fills no memory and is ended
+constexpr int kMostLines = 40;         // of one check
+
+/// Runs a step quietly; its output is shown when it fails. `said` gets the first kMostSaid bytes; who says more is
+/// ended.
 End quietly(const std::vector<std::string>& arguments, std::string& said, double limit_s = 0) {
-  const auto keep = [&](const std::string& text) { said += text; };
-  return run_child({arguments, {}, "", limit_s}, {keep, [&](const std::string& line) { said += line + "\n"; }});
+  bool too_much = false;
+  const auto keep = [&](const std::string& text) {
+    too_much = too_much || said.size() + text.size() > kMostSaid;
+    said += text.substr(0, kMostSaid - said.size());
+  };
+  Listener listener{.output = keep, .line = [&](const std::string& line) { keep(line + "\n"); }};
+  listener.give_up = [&] { return too_much; };
+  return run_child({arguments, {}, "", limit_s}, listener);
 }
 
 struct Checks {
@@ -56,6 +66,7 @@ Checks read_checks(const std::string& output, const std::string& end) {
   Checks checks;
   std::istringstream lines(output);
   std::string name, message, notes;
+  int count = 0;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
     const auto [state, check] = state_of_check(line);
@@ -65,6 +76,7 @@ Checks read_checks(const std::string& output, const std::string& end) {
       if (inside) {
         message.clear();
         notes.clear();
+        count = 0;
       } else if (state == "OK") {
         checks.passed.emplace_back(name, notes);
       } else {
@@ -72,7 +84,8 @@ Checks read_checks(const std::string& output, const std::string& end) {
         checks.hints += "  left    " + name + "\n" + message;
       }
     } else if (inside && !line.empty()) {
-      message += "            " + line + "\n";
+      if (count <= kMostLines) message += "            " + (count < kMostLines ? line : "...") + "\n";
+      ++count;
       if (line.starts_with("note: ")) notes += "            " + line + "\n";
     }
   }
@@ -169,7 +182,9 @@ int exercise(const ExerciseOptions& options) {
   std::cout << "checking ..." << std::endl;
   const End end = quietly({program.string(), "--gtest_color=no"}, said, options.limit_s);
   if (asked_to_stop()) return kInterrupted;
-  const std::string ended = end.timed_out     ? "stopped after " + human_number(options.limit_s) +
+  const std::string ended = end.timed_out && said.size() == kMostSaid
+                                ? "stopped after it had printed " + human_bytes(kMostSaid) + ": which loop never ends?"
+                            : end.timed_out   ? "stopped after " + human_number(options.limit_s) +
                                                     " s: which loop never ends, or who waits for what nobody does?"
                             : end.signal != 0 ? "the program ended here with " + signal_name(end.signal)
                                               : "the program ended here with exit code " + std::to_string(end.code);
@@ -182,7 +197,7 @@ int exercise(const ExerciseOptions& options) {
     std::cout << "\nAll of it works. A solution to compare with: " << shown(given / "solution.h") << "\n";
     return 0;
   }
-  if (checks.failed.empty()) std::cout << said << "\nBefore its checks were done: " << ended << "\n";
+  if (checks.failed.empty()) std::cout << said.substr(0, 4000) << "\nBefore its checks were done: " << ended << "\n";
   std::cout << "\nEdit " << shown(own) << " and call again: ./tenfold exercise " << exercise.number()
             << "\nStuck? Call it with --hint, then with --solution.\n";
   return 1;

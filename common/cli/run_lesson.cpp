@@ -207,6 +207,7 @@ std::string meaning_of(int code) {
 
 namespace {
 
+constexpr size_t kMostKept = 1 << 20;  // bytes of what a launcher says: its last line tells
 constexpr double kStartLimit_s = 180;  // for torchrun to start the ranks: Python's imports, from a slow disk
 
 /// `unread` gets the settings of --set that the program says nothing of it reads; null where it is the only start.
@@ -244,7 +245,10 @@ LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonS
   listener.tick = [&] { display.tick(); };
   if (launch) {
     // The ranks' lines come through the FIFO; torchrun's own are kept in case it fails by itself.
-    listener.launcher_line = [&](const std::string& line) { launcher_said += line + "\n"; };
+    listener.launcher_line = [&](const std::string& line) {
+      if (launcher_said.size() > kMostKept) launcher_said.erase(0, kMostKept / 2);
+      launcher_said += line + "\n";
+    };
     // Seconds in which we ran ourselves: a machine that was asleep, or Ctrl-Z, is no fault of the launcher's.
     listener.give_up = [&, waited = 0.0, last = std::chrono::steady_clock::now()]() mutable {
       waited += std::min(1.0, seconds_since(last));

@@ -231,6 +231,9 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
               << "are of as little as uncommitted ones; ./tenfold run " << name << " builds it first\n";
   }
   result.machine = this_machine();
+  if (const int64_t cores = result.machine.cores; options.threads > cores && ranks.rank == 0)
+    std::cerr << name << ": --threads " << options.threads << " take turns on " << cores
+              << (cores == 1 ? " core\n" : " cores\n");
 
   bool stopped = false;
   std::vector<std::string> unread;

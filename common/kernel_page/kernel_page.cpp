@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <stdexcept>
 
@@ -52,6 +53,9 @@ std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) 
                      .describe = given.contains("--describe")};
 }
 
+// The product of a shape's dimensions: far above what ends within a day, and far below where 64 bits overflow.
+constexpr double kMostNumbers = 1e12;
+
 std::vector<int> rungs_of(const PageOptions& options, const KernelPage& page) {
   std::vector<int> rungs;
   std::string all;
@@ -83,6 +87,10 @@ Shape shape_of(const PageOptions& options, const KernelPage& page) {
     shape[name] = *value;
     begin = end + 1;
   }
+  double numbers = 1;
+  for (const auto& [name, value] : shape) numbers *= static_cast<double>(value);
+  if (numbers > kMostNumbers)
+    refuse("--shape " + options.shape + ": more than the microscope can hold; the kernel's own shape is " + all);
   return shape;
 }
 
@@ -158,6 +166,12 @@ int show(int argc, char** argv, const KernelPage& page) {
     return kBadUsage;
   } catch (const FileError& error) {  // a file that cannot be written
     complain(error);
+    return kBadUsage;
+  } catch (const std::bad_alloc&) {
+    complain(std::runtime_error("there is not enough memory for this shape; name a smaller one with --shape"));
+    return kBadUsage;
+  } catch (const std::length_error&) {  // of a std::vector
+    complain(std::runtime_error("there is not enough memory for this shape; name a smaller one with --shape"));
     return kBadUsage;
   } catch (const std::exception& error) {
     complain(error);

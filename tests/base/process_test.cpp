@@ -1,6 +1,7 @@
 // Programs as children: how they end, and what ends them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -32,6 +33,20 @@ TEST(RunChild, DoesNotInheritThatBrokenPipesAreIgnored) {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   EXPECT_EQ(run("kill -PIPE $$; exit 0").signal, SIGPIPE);
   std::signal(SIGPIPE, before);
+}
+
+// Memory is bounded by what the listener keeps.
+TEST(RunChild, ALineWithoutAnEndComesInPieces) {
+  size_t longest = 0, all = 0;
+  tenfold::run_child({{"/bin/sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x >&2"}, {}, ""},
+                     {.output = [](const std::string&) {},
+                      .line =
+                          [&](const std::string& line) {
+                            longest = std::max(longest, line.size());
+                            all += line.size();
+                          }});
+  EXPECT_LT(longest, 100'000U);
+  EXPECT_EQ(all, 3'000'000U);
 }
 
 }  // namespace

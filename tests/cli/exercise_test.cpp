@@ -143,5 +143,18 @@ TEST_F(Exercise, AnAnswerThatCrashesOrNeverEndsIsLeft) {
   EXPECT_TRUE(has(endless.out, "stopped after 2 s: ")) << endless.out;
 }
 
+// Without a limit of its own, it would fill the driver's memory until that of --limit.
+TEST_F(Exercise, AnAnswerThatPrintsForEverIsStopped) {
+  for (const char* print : {"std::puts(\"again\")", "std::fputs(\"again\", stdout)", "std::fputs(\"again\", stderr)"}) {
+    write("exercises/30_x/exercise.h",
+          std::string("#include <cstdio>\ninline int add(int, int) { for (;;) ") + print + "; }\n");
+    const Ran ran = tenfold("exercise 30 --limit 100");
+    EXPECT_EQ(ran.code, 1) << print << ": " << ran.err;
+    EXPECT_TRUE(has(ran.out, "stopped after it had printed 1.00 MiB: ")) << print;
+    EXPECT_TRUE(has(ran.out, "0 of 1 checks pass")) << print;
+    EXPECT_LT(std::count(ran.out.begin(), ran.out.end(), '\n'), 70) << print;
+  }
+}
+
 }  // namespace
 }  // namespace tenfold

@@ -563,6 +563,15 @@ TEST(Run, BadUsageIsOneLineAndWritesNothing) {
   }
 }
 
+TEST(Run, MoreThreadsThanCoresAreSaid) {
+  const int cores = fingerprint().cores;
+  const auto said = [](int threads) {
+    return toy::run(toy::lesson(), {"--preset", "build", "--threads", std::to_string(threads)}).err;
+  };
+  EXPECT_THAT(said(cores + 1), HasSubstr("--threads " + std::to_string(cores + 1) + " take turns on "));
+  EXPECT_EQ(said(cores).find("take turns"), std::string::npos);
+}
+
 TEST(Run, CudaWithoutOneIsRefused) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a CUDA device";
   const auto ran = toy::run(toy::lesson(), {"--device", "cuda"});

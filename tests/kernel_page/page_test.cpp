@@ -580,6 +580,14 @@ TEST_F(Page, ExitCodes) {
   const Ran ran = run({}, page);
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.err, "rows must be a multiple of 4\n");
+  for (const bool length : {false, true}) {
+    page.run = [length](Device&, const Shape&, int) -> PageRun {
+      if (length) throw std::length_error("vector::_M_default_append");
+      throw std::bad_alloc();
+    };
+    EXPECT_EQ(run({}, page).code, 2);
+    EXPECT_EQ(run({}, page).err, "there is not enough memory for this shape; name a smaller one with --shape\n");
+  }
 }
 
 TEST_F(Page, BadFlagsAreOneLine) {
@@ -592,6 +600,9 @@ TEST_F(Page, BadFlagsAreOneLine) {
       {{"--shape", "rows=0"}, "rows must be a whole number from 1"},
       {{"--shape", "rows=2.5"}, "rows must be a whole number from 1"},
       {{"--shape", "rows=99999999999999999999"}, "rows must be a whole number from 1"},
+      {{"--shape", "rows=2147483647,columns=2147483647"},
+       "more than the microscope can hold; the kernel's own shape is rows=1024"},
+      {{"--shape", "rows=9223372036854775807,columns=2"}, "more than the microscope can hold"},
       {{"--rnug", "1"}, "see --help"},
   };
   for (const auto& [flags, said] : cases) {

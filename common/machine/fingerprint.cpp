@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
+#include "common/machine/control_groups.h"
 #include "common/machine/nvml.h"
 
 namespace tenfold {
@@ -44,10 +45,8 @@ std::string cpu_name() {
 
 /// Physical memory, but no more than the control group allows.
 int64_t usable_ram() {
-  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);
-  return bytes;
+  const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return std::min(bytes, control_group_limits().memory_bytes.value_or(bytes));
 }
 
 std::string os_name() {
@@ -91,12 +90,8 @@ int usable_cores() {
   CPU_ZERO(&mask);
   int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
                                                              : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (file >> quota >> period && quota != "max" && period > 0) {
-    cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period))));
-  }
+  if (const auto quota = control_group_limits().cores)
+    cores = std::min(cores, std::max(1, static_cast<int>(std::ceil(std::min(*quota, 1e6)))));
   return std::max(cores, 1);
 }
 

@@ -564,7 +564,7 @@ TEST(Run, BadUsageIsOneLineAndWritesNothing) {
 }
 
 TEST(Run, MoreThreadsThanCoresAreSaid) {
-  const int cores = fingerprint().cores;
+  const int cores = tenfold::fingerprint().cores;
   const auto said = [](int threads) {
     return toy::run(toy::lesson(), {"--preset", "build", "--threads", std::to_string(threads)}).err;
   };

@@ -11,6 +11,7 @@
 #include "common/models/gpt.h"
 #include "common/models/gpt_memory.h"
 #include "common/models/mlp.h"
+#include "tests/support/processor.h"
 
 namespace {
 
@@ -141,13 +142,15 @@ TEST(GptBytes, AreThoseOfACountedStep) {
               static_cast<double>(counted.peak_bytes), 0.1 * static_cast<double>(counted.peak_bytes));
 }
 
-/// The peak of a training step by formula and as it is counted.
-void expect_peak(int64_t formula, const std::function<std::function<Tensor()>()>& build) {
+/// The peak of a training step by formula and as it is counted. `less`: by how much of it the count may be below the
+/// formula.
+void expect_peak(int64_t formula, const std::function<std::function<Tensor()>()>& build, double less = 0.01) {
   const tenfold::Counted counted =
       tenfold::count_step(torch::kCPU, [&] { return tenfold::Step{.items = 1, .update = build()}; });
   const auto measured = static_cast<double>(counted.peak_bytes);
-  EXPECT_NEAR(static_cast<double>(formula), measured, 0.01 * measured)
-      << "off by " << 100 * (static_cast<double>(formula) / measured - 1) << " %";
+  const double off = static_cast<double>(formula) / measured - 1;
+  EXPECT_GT(off, -0.01) << "off by " << 100 * off << " %";
+  EXPECT_LT(off, less) << "off by " << 100 * off << " %";
 }
 
 template <class Training>
@@ -166,10 +169,13 @@ TEST(StepPeakBytes, OfTheConvNetAreThoseOfACountedStep) {
   namespace convnet = tenfold::convnet;
   for (const auto& [batch, channels] : std::vector<std::pair<int64_t, int64_t>>{{64, 16}, {32, 48}, {16, 8}}) {
     SCOPED_TRACE(batch);
-    expect_peak(tenfold::step_peak_bytes(tenfold::ConvNetOptions{.channels = channels}, batch, torch::kCPU), [&] {
-      return image_step(
-          std::make_shared<tenfold::FashionConvNet>(trial({convnet::kBatch(batch), convnet::kChannels(channels)})));
-    });
+    expect_peak(
+        tenfold::step_peak_bytes(tenfold::ConvNetOptions{.channels = channels}, batch, torch::kCPU),
+        [&] {
+          return image_step(
+              std::make_shared<tenfold::FashionConvNet>(trial({convnet::kBatch(batch), convnet::kChannels(channels)})));
+        },
+        tenfold::test::convolutions_keep_copies() ? 0.01 : 0.35);
   }
 }
 

@@ -3,6 +3,7 @@
 test_usage() {
   cat <<'TEXT'
 usage: ./tenfold test [--all] [CTEST FLAGS...]
+       ./tenfold test kernels [NAME...] [CTEST FLAGS...]   kernels and the microscope alone, without LibTorch
 Sets up, builds and runs the tests. Labels: unit, lesson, dist, gpu, bench, slow.
   --all   also what takes long (label slow), and a build of some of it with g++
 With flags that choose tests (-R, -L, -E, -LE, -I) only what these tests need is built.

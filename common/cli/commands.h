@@ -52,6 +52,11 @@ int report(const ReportOptions& options);
 /// Only results that were measured with this preset; the lessons' own, or those of sweeps.
 int publish(const std::string& out, const std::string& preset, bool sweeps);
 int publish_bench(const std::string& out);
+/// Writes out/send/MACHINE.json, which is all that would be sent of the folder's results, or of these files where some
+/// are named. 1 when nobody should rely on them.
+int publish_dry_run(const std::string& out, const std::vector<std::string>& files, const std::string& preset);
+/// Checks such a file and copies its results to results/.
+int publish_received(const std::string& file);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
 

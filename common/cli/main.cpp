@@ -181,6 +181,27 @@ int run(int argc, char** argv) {
                  "the sweeps in out/<machine>/sweeps instead, of 2 to 6 points each; their preset is quick, unless "
                  "--preset says otherwise")
       ->excludes("--bench");
+  bool publish_dry = false;
+  auto* dry_run =
+      publish_command
+          ->add_flag(
+              "--dry-run", publish_dry,
+              "copy nothing: write the file that would be sent, print what is in it, and test this run's judgement")
+          ->excludes("--bench")
+          ->excludes("--sweep");
+  std::vector<std::string> publish_files;
+  publish_command->add_option("files", publish_files, "with --dry-run: only these results, e.g. out/MACHINE/30_*.json")
+      ->needs(dry_run)
+      ->excludes("--out")
+      ->type_name("");
+  std::string received;
+  publish_command->add_option("--received", received, "check a file that somebody sent, and copy its results")
+      ->type_name("FILE")
+      ->excludes("--dry-run")
+      ->excludes("--bench")
+      ->excludes("--sweep")
+      ->excludes("--out")
+      ->excludes(preset);
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
@@ -307,6 +328,10 @@ int run(int argc, char** argv) {
   if (report_command->parsed()) return tenfold::cli::report(report);
   if (publish_command->parsed()) {
     if (publish_reports) return tenfold::cli::publish_bench(publish_out);
+    if (!received.empty()) return tenfold::cli::publish_received(received);
+    if (publish_dry)
+      return tenfold::cli::publish_dry_run(publish_out, publish_files,
+                                           tenfold::value_of(publish_flags, "--preset", "full"));
     return tenfold::cli::publish(
         publish_out, tenfold::value_of(publish_flags, "--preset", publish_sweeps ? "quick" : "full"), publish_sweeps);
   }

@@ -72,6 +72,10 @@ struct PackChoice {
 int pack_data(const PackChoice& choice);
 int list_data();
 
+/// Copies the lesson that `from` means to lessons/FOLDER, "66_my_technique", without what was measured. Writes all of
+/// it or nothing. Throws UsageError on a number or a name that is taken or is none.
+int new_lesson(const std::string& folder, const std::string& from);
+
 int version();
 
 /// The file itself, or every *.json below a folder, sorted. Throws UsageError when there is none, FileError on a bad

@@ -257,6 +257,15 @@ int run(int argc, char** argv) {
                       pack_flags);
   }
 
+  std::string new_folder, new_from = "30";
+  auto* new_command = command("new-lesson",
+                              "begin a lesson as a copy of another: new-lesson 66_my_technique\n"
+                              "The copy is version 1, installs no header, and its page shows no number. "
+                              "docs/adding_a_lesson.md goes on from there.");
+  new_command->add_option("folder", new_folder, "number and name, e.g. 66_my_technique")->type_name("");
+  new_command->add_option("--from", new_from, "the lesson that is copied, by number or name; default 30")
+      ->type_name("LESSON");
+
   auto* version_command = command("version", "print the version and what it was built with");
   auto* help_command = command("help", "this overview");
 
@@ -346,6 +355,7 @@ int run(int argc, char** argv) {
     return tenfold::cli::pack_data({.jpeg = side("--jpeg"), .raw = side("--raw")});
   }
   if (data_command->parsed()) return tenfold::cli::list_data();
+  if (new_command->parsed()) return tenfold::cli::new_lesson(new_folder, new_from);
   if (version_command->parsed()) return tenfold::cli::version();
   return 0;
 }

@@ -238,7 +238,7 @@ setup_usage() {
 usage: ./tenfold setup [WHAT]
   lessons    every lesson: all that ./tenfold tour --all needs (without WHAT, too)
   core       the lessons of ./tenfold tour
-  kernels    what kernels' exercises and ./tenfold test kernels need: neither LibTorch nor data
+  kernels    what kernels' pages, tests and exercises need: neither LibTorch nor data
   driver     only what reads results and lists lessons
   bench      the benchmarks
   tests      everything, and what the tests need

@@ -52,6 +52,11 @@ int report(const ReportOptions& options);
 /// Only results that were measured with this preset; the lessons' own, or those of sweeps.
 int publish(const std::string& out, const std::string& preset, bool sweeps);
 int publish_bench(const std::string& out);
+/// Writes out/send/MACHINE.json, which is all that would be sent of the folder's results, or of these files where some
+/// are named. 1 when nobody should rely on them.
+int publish_dry_run(const std::string& out, const std::vector<std::string>& files, const std::string& preset);
+/// Checks such a file and copies its results to results/.
+int publish_received(const std::string& file);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
 
@@ -66,6 +71,10 @@ struct PackChoice {
 };
 int pack_data(const PackChoice& choice);
 int list_data();
+
+/// Copies the lesson that `from` means to lessons/FOLDER, "66_my_technique", without what was measured. Writes all of
+/// it or nothing. Throws UsageError on a number or a name that is taken or is none.
+int new_lesson(const std::string& folder, const std::string& from);
 
 int version();
 

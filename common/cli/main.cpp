@@ -181,6 +181,27 @@ int run(int argc, char** argv) {
                  "the sweeps in out/<machine>/sweeps instead, of 2 to 6 points each; their preset is quick, unless "
                  "--preset says otherwise")
       ->excludes("--bench");
+  bool publish_dry = false;
+  auto* dry_run =
+      publish_command
+          ->add_flag(
+              "--dry-run", publish_dry,
+              "copy nothing: write the file that would be sent, print what is in it, and test this run's judgement")
+          ->excludes("--bench")
+          ->excludes("--sweep");
+  std::vector<std::string> publish_files;
+  publish_command->add_option("files", publish_files, "with --dry-run: only these results, e.g. out/MACHINE/30_*.json")
+      ->needs(dry_run)
+      ->excludes("--out")
+      ->type_name("");
+  std::string received;
+  publish_command->add_option("--received", received, "check a file that somebody sent, and copy its results")
+      ->type_name("FILE")
+      ->excludes("--dry-run")
+      ->excludes("--bench")
+      ->excludes("--sweep")
+      ->excludes("--out")
+      ->excludes(preset);
 
   std::string reproduce_results, reproduce_out;
   auto* reproduce_command = command("reproduce", "run what a published result ran, and print theirs beside yours");
@@ -235,6 +256,15 @@ int run(int argc, char** argv) {
     tenfold::add_flag(*pack_command, {.name = name, .value = "SIDE", .help = help, .range = tenfold::Range{8, 4096}},
                       pack_flags);
   }
+
+  std::string new_folder, new_from = "30";
+  auto* new_command = command("new-lesson",
+                              "begin a lesson as a copy of another: new-lesson 66_my_technique\n"
+                              "The copy is version 1, installs no header, and its page shows no number. "
+                              "docs/adding_a_lesson.md goes on from there.");
+  new_command->add_option("folder", new_folder, "number and name, e.g. 66_my_technique")->type_name("");
+  new_command->add_option("--from", new_from, "the lesson that is copied, by number or name; default 30")
+      ->type_name("LESSON");
 
   auto* version_command = command("version", "print the version and what it was built with");
   auto* help_command = command("help", "this overview");
@@ -307,6 +337,10 @@ int run(int argc, char** argv) {
   if (report_command->parsed()) return tenfold::cli::report(report);
   if (publish_command->parsed()) {
     if (publish_reports) return tenfold::cli::publish_bench(publish_out);
+    if (!received.empty()) return tenfold::cli::publish_received(received);
+    if (publish_dry)
+      return tenfold::cli::publish_dry_run(publish_out, publish_files,
+                                           tenfold::value_of(publish_flags, "--preset", "full"));
     return tenfold::cli::publish(
         publish_out, tenfold::value_of(publish_flags, "--preset", publish_sweeps ? "quick" : "full"), publish_sweeps);
   }
@@ -321,6 +355,7 @@ int run(int argc, char** argv) {
     return tenfold::cli::pack_data({.jpeg = side("--jpeg"), .raw = side("--raw")});
   }
   if (data_command->parsed()) return tenfold::cli::list_data();
+  if (new_command->parsed()) return tenfold::cli::new_lesson(new_folder, new_from);
   if (version_command->parsed()) return tenfold::cli::version();
   return 0;
 }

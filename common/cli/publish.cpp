@@ -19,6 +19,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
+#include "common/cli/publish.h"
 
 namespace tenfold::cli {
 namespace {
@@ -111,7 +112,18 @@ std::string objection_to_place(const Result& result, const std::string& file, bo
   return "";
 }
 
-/// A line for each case with too few rounds or seeds for an interval; not for one in which nothing was timed.
+void put_in_place(const fs::path& folder, const fs::path& target) {
+  fs::create_directories(target.parent_path());
+  fs::rename(folder, target);
+}
+
+/// Two folders change places in one step; false where the file system has no such step.
+bool exchange(const fs::path& a, const fs::path& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+}  // namespace
+
 void warn_of_few_rounds(const Result& result) {
   for (const CaseResult& c : result.cases) {
     const int seeds = seeds_of(c), rounds = seeds > 0 ? seeds : rounds_of(c);
@@ -123,23 +135,12 @@ void warn_of_few_rounds(const Result& result) {
   }
 }
 
-void put_in_place(const fs::path& folder, const fs::path& target) {
-  fs::create_directories(target.parent_path());
-  fs::rename(folder, target);
-}
-
-/// Two folders change places in one step; false where the file system has no such step.
-bool exchange(const fs::path& a, const fs::path& b) {
-  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
-}
-
-/// Writes files, by their names in results/MACHINE, there; what else is in that folder stays.
-void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path, std::string>>& files,
-                        const char* kind) {
+void copy_to_results(const std::string& machine, const std::string& commit,
+                     const std::vector<std::pair<fs::path, std::string>>& files, const char* kind) {
   // A whole new folder, which takes the old one's place in one step: whoever reads sees the one or the other, and
   // whoever is killed leaves the one or the other. It is made outside of results/, where nothing reads half of it.
-  const fs::path target = source_folder() / "results" / from.machine;
-  const fs::path aside = source_folder() / "results.next", next = aside / from.machine;
+  const fs::path target = source_folder() / "results" / machine;
+  const fs::path aside = source_folder() / "results.next", next = aside / machine;
   const fs::path previous = next.string() + ".previous";
   if (!fs::exists(target) && fs::exists(previous)) put_in_place(previous, target);  // killed between two renames
   fs::remove_all(aside);
@@ -164,26 +165,51 @@ void replace_in_results(const Origin& from, const std::vector<std::pair<fs::path
     throw;
   }
   fs::remove_all(aside);
-  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit "
-            << from.commit.substr(0, 10) << " copied to " << shown(target)
-            << "; rewrite the tables with: tenfold report --write\n";
+  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << commit.substr(0, 10)
+            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
 }
 
-}  // namespace
+namespace {
 
-int publish(const std::string& out_option, const std::string& preset, bool sweeps) {
+std::vector<NamedResult> results_of_folder(const std::string& out_option, bool sweeps) {
   const fs::path out = sweeps ? out_folder(out_option) / kSweepsFolder : out_folder(out_option);
   const std::string how = sweeps ? "./tenfold run LESSON --sweep SETTING=A,B,C" : "tenfold tour";
   if (!fs::is_directory(out))
     throw UsageError(shown(out) + ": there are no " + (sweeps ? "sweeps" : "results") + " yet; measure with: " + how);
   tidy_results(out);
-  std::vector<std::pair<fs::path, Result>> results;
+  std::vector<NamedResult> results;
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json")
       results.emplace_back(entry.path(), read_result(entry.path()));
   }
   if (results.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: " + how);
+  return results;
+}
+
+std::vector<NamedResult> results_of_files(const std::vector<std::string>& files) {
+  std::vector<NamedResult> results;
+  for (const std::string& file : files) {
+    const fs::path path = fs::absolute(file);
+    if (fs::is_directory(path)) throw UsageError(shown(path) + ": is a folder; name it with --out");
+    if (std::ranges::any_of(results, [&](const NamedResult& known) { return known.first == path; }))
+      throw UsageError(shown(path) + ": is named twice");
+    results.emplace_back(path, read_result(path));
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<NamedResult> publishable_results(const std::string& out, const std::string& preset, bool sweeps,
+                                             const std::string& outcome, const std::vector<std::string>& files) {
+  std::vector<NamedResult> results = files.empty() ? results_of_folder(out, sweeps) : results_of_files(files);
   std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  require_publishable(results, preset, sweeps, outcome);
+  return results;
+}
+
+void require_publishable(const std::vector<NamedResult>& results, const std::string& preset, bool sweeps,
+                         const std::string& outcome) {
   const Result& first = results.front().second;
   for (const auto& [path, result] : results) {
     std::string problem = objection_to_place(result, path.filename().string(), sweeps);
@@ -192,15 +218,19 @@ int publish(const std::string& out_option, const std::string& preset, bool sweep
     if (problem.empty() && fs::exists(earlier_of(path)))
       problem = "is of a run that was stopped, and " + earlier_of(path).filename().string() +
                 " is what was measured before it; measure again, or give that file this name";
-    if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
+    if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; " + outcome);
   }
+}
 
+int publish(const std::string& out, const std::string& preset, bool sweeps) {
+  const std::vector<NamedResult> results = publishable_results(out, preset, sweeps, "nothing was published");
   std::vector<std::pair<fs::path, std::string>> files;
   for (const auto& [path, result] : results) {
     warn_of_few_rounds(result);
     files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(), read_text(path));
   }
-  replace_in_results(origin_of(first), files, sweeps ? "sweep" : "result");
+  const Result& first = results.front().second;
+  copy_to_results(first.machine.id, first.commit, files, sweeps ? "sweep" : "result");
   return 0;
 }
 
@@ -223,7 +253,7 @@ int publish_bench(const std::string& out_option) {
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
     files.emplace_back(fs::path("bench") / path.filename(), publishable_bench_report(path));
   }
-  replace_in_results(origin_of(reports.front()), files, "report");
+  copy_to_results(reports.front().machine, reports.front().commit, files, "report");
   return 0;
 }
 

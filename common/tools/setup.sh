@@ -238,7 +238,7 @@ setup_usage() {
 usage: ./tenfold setup [WHAT]
   lessons    every lesson: all that ./tenfold tour --all needs (without WHAT, too)
   core       the lessons of ./tenfold tour
-  kernels    the exercises that are kernels: neither LibTorch nor data
+  kernels    what kernels' pages, tests and exercises need: neither LibTorch nor data
   driver     only what reads results and lists lessons
   bench      the benchmarks
   tests      everything, and what the tests need
@@ -247,8 +247,8 @@ Every other command sets up by itself what it needs; this does it before.
 TEXT
 }
 
-# The exercises that are kernels, without LibTorch, nvcc and data: in a build folder of their own, in minutes.
-# set_up_kernels [TARGET...]
+# set_up_kernels [TARGET...]: kernels, their pages, tests and exercises without LibTorch, nvcc and data, in a build folder of
+# their own, in minutes; without a target what the exercises need.
 set_up_kernels() {
   preset=kernels build=$root/build/kernels
   targets=("${@:-tenfold-driver}")

@@ -317,5 +317,158 @@ TEST_F(PublishBench, RefusesWhatCannotBeTraced) {
   refused("shard.json: is damaged");
 }
 
+class PublishDryRun : public Publish {
+ protected:
+  PublishDryRun() {
+    for (const std::string name : {"10_one", "11_two"}) {
+      Result result = full_result_of(name);
+      result.argv = {"--preset", "full", "--json", "/home/jane/one.json"};
+      put(result);
+    }
+  }
+  static constexpr const char* kFile = "out/send/sample-machine.json";
+  /// What was written, taken in by a tree that has the commit.
+  Ran received(const std::string& file = kFile) const {
+    const std::string git = "git -C '" + root_.string() + "' -c user.name=a -c user.email=a@b ";
+    EXPECT_EQ(std::system((git + "init -q . && " + git + "commit -q --allow-empty -m one").c_str()), 0);
+    return tenfold("publish --received " + file);
+  }
+  /// The commit that received() makes, put in place of the sample's.
+  std::string of_this_commit(std::string text) const {
+    const std::string git = "git -C '" + root_.string() + "' ";
+    EXPECT_EQ(std::system((git + "rev-parse HEAD >'" + (root_ / "io/head").string() + "'").c_str()), 0);
+    const std::string head = read("io/head").substr(0, 40), sample(40, 'b');
+    for (size_t at = text.find(sample); at != std::string::npos; at = text.find(sample)) text.replace(at, 40, head);
+    return text;
+  }
+};
+
+TEST_F(PublishDryRun, WritesAllThatWouldBeSentAndNothingElse) {
+  const auto before = snapshot();
+  const Ran ran = tenfold("publish --dry-run --out mine");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  for (const char* part :
+       {"sample-machine: Sample CPU, 2 cores", "ceilings    1 measured", "sm 1000 MHz", "wall time",
+        "2 lessons, preset full, commit bbbbbbbbbb: 10 11", "argv: --json",
+        "identical code judged SAME in 2 of 2 timed cases, told apart in 0; 5 % planted, and found, in "
+        "2 of 2",
+        "Nothing was sent.", kFile})
+    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+  auto after = snapshot();
+  const std::string text = after.at(kFile);
+  EXPECT_FALSE(has(text, "jane"));
+  EXPECT_EQ(Json::parse(text).at("schema"), "tenfold.send/1");
+  EXPECT_EQ(Json::parse(text).at("results").size(), 2U);
+  for (const char* made : {"out", "out/send", kFile}) after.erase(made);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(tenfold("publish --dry-run --out mine").code, 0) << "again";
+  EXPECT_EQ(read(kFile), text);
+}
+
+TEST_F(PublishDryRun, OfNamedFilesOnly) {
+  Result quick = full_result_of("11_two");
+  for (CaseResult& c : quick.cases) c.preset = "quick";
+  put(quick);
+  EXPECT_EQ(tenfold("publish --dry-run --out mine").code, 2) << "of two presets";
+  const Ran ran = tenfold("publish mine/10_one.json --dry-run");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "1 lesson, preset full, commit bbbbbbbbbb: 10")) << ran.out;
+  EXPECT_EQ(Json::parse(read(kFile)).at("results").size(), 1U);
+  EXPECT_EQ(tenfold("publish mine/11_two.json --dry-run --preset quick").code, 0);
+  fs::remove_all(root_ / "out");
+  for (const auto& [words, why] : std::vector<std::pair<std::string, std::string>>{
+           {"none.json --dry-run", "none.json"},
+           {"mine --dry-run", "mine: is a folder; name it with --out"},
+           {"mine/10_one.json mine/10_one.json --dry-run", "is named twice"},
+           {"mine/10_one.json mine/11_two.json --dry-run", "mine/11_two.json: was measured with --preset quick"},
+           {"mine/10_one.json", "--dry-run"},
+           {"mine/10_one.json --dry-run --out mine", "--out"}}) {
+    const Ran refusal = tenfold("publish " + words);
+    EXPECT_EQ(refusal.code, 2) << words;
+    EXPECT_TRUE(has(refusal.err, why)) << refusal.err;
+    EXPECT_EQ(std::count(refusal.err.begin(), refusal.err.end(), '\n'), 1) << refusal.err;
+    EXPECT_FALSE(fs::exists(root_ / kFile)) << words;
+  }
+}
+
+TEST_F(PublishDryRun, RefusesWhatPublishRefuses) {
+  refused("was measured with --preset full, and quick is wanted", "10_one.json", "--dry-run --preset quick");
+  Result result = full_result_of("11_two");
+  result.dirty = true;
+  put(result);
+  refused("uncommitted changes; commit them and measure again; nothing was written", "11_two.json", "--dry-run");
+  for (const char* flags : {"--dry-run --bench", "--dry-run --sweep", "--dry-run --received x", "--received x --out y"})
+    EXPECT_EQ(tenfold(std::string("publish ") + flags).code, 2) << flags;
+}
+
+TEST_F(PublishDryRun, NeedsCeilings) {
+  for (const std::string name : {"10_one", "11_two"}) {
+    Result result = full_result_of(name);
+    result.machine.ceilings.clear();
+    put(result);
+  }
+  refused("what machine sample-machine can do at most was never measured; measure with: ./tenfold probe", "",
+          "--dry-run");
+  write("cache/probe/sample-machine.json", R"({"cpu_copy_bytes_per_s": 5e9})");
+  EXPECT_EQ(tenfold("publish --dry-run --out mine").code, 0);
+  EXPECT_EQ(Json::parse(read(kFile)).at("results").at(1).at("machine").at("ceilings").at("cpu_copy_bytes_per_s"), 5e9);
+}
+
+// Baselines that scatter by a third: the file is there to be looked at, and the exit code says that it is worth
+// nothing.
+TEST_F(PublishDryRun, SaysThatANoisyRunIsNotWorthSending) {
+  Result result = full_result_of("11_two");
+  for (CaseResult& c : result.cases) c.variants[0].blocks = {sample_blocks(0.1, 12, 0.6), sample_blocks(0.1, 12, -0.5)};
+  put(result);
+  fs::remove(root_ / "mine" / "10_one.json");
+  const Ran ran = tenfold("publish --dry-run --out mine");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_TRUE(has(ran.err, "tenfold: do not send this: code that is 5 % slower would have been found in 0 of 1 cases"))
+      << ran.err;
+  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  EXPECT_TRUE(fs::exists(root_ / kFile));
+  const Ran taken = received();
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_TRUE(has(taken.err, "5 % slower would have been found")) << taken.err;
+}
+
+TEST_F(PublishDryRun, WhatArrivesIsCheckedAndCopied) {
+  ASSERT_EQ(tenfold("publish --dry-run --out mine").code, 0);
+  const Ran unknown = received();
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(has(unknown.err, "is of commit bbbbbbbbbb, which this repository does not have")) << unknown.err;
+  EXPECT_FALSE(fs::exists(root_ / "results"));
+  write("sent.json", of_this_commit(read(kFile)));
+  const Ran ran = tenfold("publish --received sent.json");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const Result arrived = read_result(root_ / "results/sample-machine/10_one.json");
+  EXPECT_EQ(arrived.argv, (std::vector<std::string>{"--preset", "full"}));
+  EXPECT_EQ(arrived.cases[0].verdicts[0].speed.label, full_result_of("10_one").cases[0].verdicts[0].speed.label);
+  // A verdict that somebody improved is judged again.
+  Json better = Json::parse(read("sent.json"));
+  better["results"][0]["cases"][0]["verdicts"][0]["speed"]["ratio"] = 9.5;
+  write("better.json", better.dump());
+  EXPECT_EQ(tenfold("publish --received better.json").code, 0);
+  EXPECT_EQ(read_result(root_ / "results/sample-machine/10_one.json").cases[0].verdicts[0].speed.ratio,
+            arrived.cases[0].verdicts[0].speed.ratio);
+  const auto before = snapshot();
+  for (const auto& [edit, why] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"machine": "another"})", "and it says otherwise"},
+           {R"({"commit": "cccc"})", "and it says otherwise"},
+           {R"({"preset": "quick"})", "was measured with --preset full, and quick is wanted"},
+           {R"({"host": "x"})", "host: is not a field"}}) {
+    Json edited = Json::parse(read("sent.json"));
+    edited.update(Json::parse(edit));
+    write("io/edited.json", edited.dump());
+    const Ran refusal = tenfold("publish --received io/edited.json");
+    EXPECT_EQ(refusal.code, 2) << edit;
+    EXPECT_TRUE(has(refusal.err, why)) << refusal.err;
+    EXPECT_EQ(std::count(refusal.err.begin(), refusal.err.end(), '\n'), 1) << refusal.err;
+  }
+  EXPECT_EQ(snapshot(), before);
+  EXPECT_EQ(tenfold("publish --received none.json").code, 2);
+}
+
 }  // namespace
 }  // namespace tenfold

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A new lesson is a copied folder and nothing else. Copies three unlike ones, as docs/adding_a_lesson.md says, into a small tree,
+# A new lesson is a copied folder and nothing else. Copies three unlike ones with ./tenfold new-lesson in a small tree,
 # and builds and runs the copies alone: the time does not grow with the number of lessons.
 # usage: new_lesson.sh SOURCE BUILD
 set -euo pipefail
@@ -43,8 +43,10 @@ configure() {
 if configure; then fail "two headers install as <tenfold/ddp.h>, and nobody minds"; fi
 tr -s ' \n' ' ' <"$work/configure.log" | grep -q 'already installs as <tenfold/.*In a copied lesson, delete this line' ||
   { tail -n 20 "$work/configure.log"; fail "the message does not say what to do about a copied header"; }
-for copy in "${copies[@]}"; do
-  ! compgen -G "lessons/$copy/*.h" >/dev/null || sed -i '/^\/\/ installs as/d' "lessons/$copy"/*.h
+# The command that copies takes that line out.
+for ((i = 0; i < ${#originals[@]}; ++i)); do
+  rm -r "lessons/${copies[i]}"
+  TENFOLD_SOURCE_DIR=$tree "$build/tenfold-driver" new-lesson "${copies[i]}" --from "${originals[i]}" >/dev/null
 done
 for lesson in "${originals[@]}"; do [[ " ${included[*]} " == *" $lesson "* ]] || rm -r "lessons/$lesson"; done
 configure || { tail -n 20 "$work/configure.log"; exit 1; }

@@ -19,7 +19,7 @@ expect "no network during set-up" 3 'tenfold: "Python packages.*failed; to fix: 
 check "a failed step leaves no stamp" "! ls '$work/tree/build/setup' 2>/dev/null | grep -q install_python_packages"
 
 # What can be answered without a set-up is.
-for command in "" --help help "bench --help" "test --help" "setup --help"; do
+for command in "" --help help "bench --help" "test --help" "test kernels --help" "setup --help"; do
   output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold $command 2>&1); status=$?
   expect "./tenfold $command before any set-up" 0 '/tenfold '
 done
@@ -28,6 +28,13 @@ expect "an unknown benchmark before any set-up" 2 'there is no benchmark nosuch;
 
 output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup nosuch 2>&1); status=$?
 expect "setting up what there is not" 2 "there is no 'nosuch'; to fix: "
+
+# Which kernels there are is read from the tests' names, and a name that is none stops before anything is built.
+mkdir -p "$work/tree/tests/kernels" && touch "$work/tree/tests/kernels/"{softmax,softmax_torch}_test.cpp
+for name in nosuch softmax_torch soft '.*' softmax_test; do
+  output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold test kernels "$name" 2>&1); status=$?
+  expect "tests of a kernel '$name' that there is not" 2 'to fix: name some of: softmax microscope page'
+done
 
 fetch "$work/none"
 expect "no network for the data" 1 'tenfold-advice: put .* or unset TENFOLD_OFFLINE'

@@ -16,5 +16,5 @@ check() { if ! eval "$2"; then echo "FAIL: $1"; failed=1; else echo "ok: $1"; fi
 # copy_tree TARGET: what set-up, the driver and the kernels' exercises are made of.
 copy_tree() {
   mkdir -p "$1"
-  (cd "$source" && tar cf - tenfold requirements.txt common CMakeLists.txt CMakePresets.json kernels lessons tests/support) | tar xf - -C "$1"
+  (cd "$source" && tar cf - tenfold requirements.txt common CMakeLists.txt CMakePresets.json kernels lessons tests/CMakeLists.txt tests/support) | tar xf - -C "$1"
 }

@@ -78,6 +78,9 @@ check "the link leads out of the tree" "[ -x '$tree/.venv/bin/ninja' ]"
 output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold setup kernels 2>&1); status=$?
 expect "the second call" 0 '^ready: [01] s$'
 check "says nothing else" '[ "$(wc -l <<<"$output")" = 1 ]'
+output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold kernel strided_copy 2>&1); status=$?
+expect "a kernel's page does not wait for LibTorch" 0 'sectors'
+check "nothing else was set up" "[ ! -e '$tree/build/release/build.ninja' ]"
 
 # --- a copy of the tree with its build folder: it builds itself, not the tree that it was copied from
 cp -a "$tree" "$work/copy"

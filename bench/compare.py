@@ -155,6 +155,7 @@ def main():
     def theirs(seconds, only=""):
         return report([sys.executable, str(arguments.peer), f"--min-time={seconds}", f"--filter={only}"], cores)
 
+    can_draw = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     rounds, filters = [[], []], ["", ""]
     for i in range(arguments.rounds):
         sides = {}
@@ -165,9 +166,9 @@ def main():
         check_answers(arguments.program.name, arguments.peer.name, sides[ours]["context"], sides[theirs]["context"])
         if i == 0:
             names, bests, filters = what_to_compare(arguments.program.name, arguments.peer, rounds[0][0], rounds[1][0])
-        if sys.stderr.isatty():
+        if can_draw:
             print(f"\r\033[Kround {i + 1} of {arguments.rounds}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
+    if can_draw:
         print("\r\033[K", end="", file=sys.stderr)
 
     result = sides[ours]

@@ -10,6 +10,7 @@
 
 #include "common/base/files.h"
 #include "common/base/flags.h"
+#include "common/base/streams.h"
 
 #include "ladder_report.h"
 #include "ladder_times.h"
@@ -159,6 +160,7 @@ int run_at(const Place& place, int argc, char** argv, const Builders& build) {
 }
 
 int run(int argc, char** argv, const Builders& build) {
+  open_standard_streams();
   const bool gpu = torch::cuda::is_available();
   return run_at({gpu ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU), gpu}, argc, argv, build);
 }

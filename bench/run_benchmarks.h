@@ -2,6 +2,7 @@
 // What main() of a benchmark program over the suite's data does besides its benchmarks.
 
 #include <benchmark/benchmark.h>
+#include "common/base/streams.h"
 #include "common/data/data_files.h"
 #include "common/machine/fingerprint.h"
 #include "common/result/provenance.h"
@@ -24,6 +25,7 @@ inline void add_provenance() {
 /// program's name.
 template <class Add>
 int run_benchmarks(int argc, char** argv, const char* program, const Add& add) {
+  open_standard_streams();
   try {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

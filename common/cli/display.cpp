@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "common/base/seconds_since.h"
+#include "common/base/streams.h"
 #include "common/base/text.h"
 
 namespace tenfold::cli {
@@ -22,7 +23,7 @@ size_t terminal_width() {
 
 }  // namespace
 
-Display::Display() : terminal_(isatty(STDERR_FILENO) != 0 && !std::getenv("CI")) {}
+Display::Display() : terminal_(can_draw(STDERR_FILENO) && !std::getenv("CI")) {}
 Display::~Display() { clear(); }
 
 double Display::seconds_left() const {

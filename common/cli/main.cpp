@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "common/base/flags.h"
+#include "common/base/streams.h"
 #include "common/base/text.h"
 
 #include "common/base/files.h"
@@ -369,6 +370,7 @@ bool reader_is_gone() {
 }
 
 int main(int argc, char** argv) {
+  tenfold::open_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough must not cost what is being measured
   int code = 0;
   try {

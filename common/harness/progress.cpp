@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/streams.h"
+
 namespace tenfold {
 namespace {
 
@@ -21,7 +23,7 @@ void on_signal(int signal) {
 Progress::Progress(bool active) {
   if (!active) return;
   mode_ = std::getenv("TENFOLD_PROGRESS") != nullptr ? Mode::lines
-          : isatty(STDERR_FILENO) != 0               ? Mode::terminal
+          : can_draw(STDERR_FILENO)                  ? Mode::terminal
                                                      : Mode::silent;
 }
 

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/harness/device_choice.h"
 #include "common/harness/lesson_check.h"
@@ -291,6 +292,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
 }  // namespace
 
 int run(int argc, char** argv, const Lesson& lesson) {
+  open_standard_streams();
   try {
     return run_lesson(argc, argv, lesson);
   } catch (const UsageError& error) {

@@ -12,6 +12,7 @@
 
 #include "common/base/files.h"
 #include "common/base/flags.h"
+#include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/kernel_page/picture.h"
 #include "common/kernel_page/report_text.h"
@@ -155,6 +156,7 @@ int show(int argc, char** argv, const KernelPage& page) {
     std::cout.flush();
     std::fprintf(stderr, "%s\n", one_line(error.what()).c_str());
   };
+  open_standard_streams();
   int code = 0;
   try {
     code = run_page(argc, argv, page);

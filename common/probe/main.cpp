@@ -19,6 +19,7 @@
 
 #include "common/base/files.h"
 #include "common/base/seconds_since.h"
+#include "common/base/streams.h"
 #include "common/machine/fingerprint.h"
 #include "common/ranks/rank_threads.h"
 #include "common/result/statistics.h"
@@ -177,6 +178,7 @@ void probe_cuda(std::map<std::string, double>& ceilings, const std::function<voi
 }  // namespace
 
 int main() {
+  tenfold::open_standard_streams();
   try {
     const torch::NoGradGuard no_grad;
     at::set_num_threads(1);

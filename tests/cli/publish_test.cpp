@@ -397,7 +397,7 @@ TEST_F(PublishDryRun, RefusesWhatPublishRefuses) {
   Result result = full_result_of("11_two");
   result.dirty = true;
   put(result);
-  refused("uncommitted changes; commit them and measure again; nothing was written", "11_two.json", "--dry-run");
+  refused("older than its sources; commit, and measure again; nothing was written", "11_two.json", "--dry-run");
   for (const char* flags : {"--dry-run --bench", "--dry-run --sweep", "--dry-run --received x", "--received x --out y"})
     EXPECT_EQ(tenfold(std::string("publish ") + flags).code, 2) << flags;
 }

@@ -152,6 +152,20 @@ TEST_F(Sharded, AChosenCaseStartsOnlyItsOwnRanks) {
   EXPECT_TRUE(has(missing.err, "runs on 2 ranks and ")) << missing.err;
 }
 
+// Else the result's file gets the number of the closed stream, and what is said goes into it.
+TEST_F(Sharded, AClosedStreamCostsNoResult) {
+  for (const char* closed : {"2>&-", ">&-", "<&- >&- 2>&-"}) {
+    const fs::path json = root_ / "io/closed.json";
+    const std::string program = (test::build_folder() / "tests/sharded_lesson").string();
+    const int status = std::system(
+        (program + " --preset smoke --device cpu --case alone --rounds 1 --json '" + json.string() + "' " + closed)
+            .c_str());
+    EXPECT_EQ(status, 0) << closed;
+    EXPECT_EQ(read_result(json).cases.size(), 1U) << closed;
+    fs::remove(json);
+  }
+}
+
 // Each rank that the user's torchrun has started is this driver.
 TEST_F(Sharded, WithinALauncherItRunsWhatFits) {
   const Ran ran = run("", test::environment_program("torchrun").string() +

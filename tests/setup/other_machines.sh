@@ -78,6 +78,10 @@ check "the link leads out of the tree" "[ -x '$tree/.venv/bin/ninja' ]"
 output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold setup kernels 2>&1); status=$?
 expect "the second call" 0 '^ready: [01] s$'
 check "says nothing else" '[ "$(wc -l <<<"$output")" = 1 ]'
+for name in .. . / ../common nosuch; do
+  in_tree env TENFOLD_CACHE="$real_cache" CXX="ccache $compiler" ./tenfold kernel "$name"
+  expect "a kernel that is none: $name" 2 "tenfold: unknown kernel '$name'; there are: "
+done
 output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold kernel strided_copy 2>&1); status=$?
 expect "a kernel's page does not wait for LibTorch" 0 'sectors'
 check "nothing else was set up" "[ ! -e '$tree/build/release/build.ninja' ]"

@@ -1,4 +1,4 @@
-"""clang-format over the tree: rewrites the sources in place."""
+"""clang-format over the tree, or over some of its files: rewrites the sources in place."""
 
 import argparse
 import pathlib
@@ -13,9 +13,16 @@ folders = ["bench", "common", "kernels", "lessons", "tests"]
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only name the files that would change; exit code 1 if there are any")
+    parser.add_argument("files", nargs="*", help="sources to look at; default: all of the tree")
     options = parser.parse_args()
-    files = sorted(str(f) for d in folders for f in (root / d).rglob("*") if f.suffix in suffixes)
+    files = [str(pathlib.Path(f).resolve()) for f in options.files] or sorted(
+        str(f) for d in folders for f in (root / d).rglob("*") if f.suffix in suffixes)
     tool = pathlib.Path(sys.executable).parent / "clang-format"
+    missing = next((f for f in [tool, *files] if not pathlib.Path(f).exists()), None)
+    if missing:
+        advice = "./tenfold setup tests installs it; then call .venv/bin/python common/tools/format.py" if missing == tool else "name files of this tree"
+        print(f"format: there is no {missing}; to fix: {advice}", file=sys.stderr)
+        return 2
     if not options.check:
         subprocess.run([tool, "-i", *files], check=True)
         return 0

@@ -1,18 +1,4 @@
-# tenfold_is_below(VARIABLE FOLDER PATH...): whether one of the paths exists and really lies below the folder.
-function(tenfold_is_below variable folder)
-  file(REAL_PATH ${folder} folder)
-  set(below FALSE)
-  foreach(path IN LISTS ARGN)
-    if(EXISTS ${path})
-      file(REAL_PATH ${path} real)
-      cmake_path(IS_PREFIX folder ${real} inside)
-      if(inside)
-        set(below TRUE)
-      endif()
-    endif()
-  endforeach()
-  set(${variable} ${below} PARENT_SCOPE)
-endfunction()
+include(TenfoldPaths)
 
 # LibTorch with one precompiled header for everything that includes it.
 add_library(tenfold_torch INTERFACE)

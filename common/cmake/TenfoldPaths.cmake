@@ -1,0 +1,16 @@
+# tenfold_is_below(VARIABLE FOLDER PATH...): whether one of the paths exists and really lies below the folder, as ccache compares
+# the two: letter by letter, so that /home/a/tenfold-cache lies below /home/a/tenfold.
+function(tenfold_is_below variable folder)
+  file(REAL_PATH ${folder} folder)
+  set(below FALSE)
+  foreach(path IN LISTS ARGN)
+    if(EXISTS ${path})
+      file(REAL_PATH ${path} real)
+      string(FIND ${real} ${folder} begin)
+      if(begin EQUAL 0)
+        set(below TRUE)
+      endif()
+    endif()
+  endforeach()
+  set(${variable} ${below} PARENT_SCOPE)
+endfunction()

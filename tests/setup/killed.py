@@ -119,13 +119,14 @@ def main():
     moments = random.Random(options.seed)
     print(f"seed {options.seed}")
     failed = 0
+    beside = real_cache() if options.offline else None  # a hard link does not leave its file system
     for _ in range(2):  # the first fills the compiler's cache
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=beside) as folder:
             whole, _ = Machine(source, pathlib.Path(folder), options.offline).set_up()
     print(f"a set-up that nobody disturbs: {whole:.1f} s", flush=True)
     for number in range(options.rounds):
         kill, moment = KINDS[number % len(KINDS)], moments.uniform(0, whole)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=beside) as folder:
             machine = Machine(source, pathlib.Path(folder), options.offline)
             last = machine.set_up_killed(kill, moment)
             title = f"{number + 1}: {kill.__name__} after {moment:.1f} s, at '{last[:70]}'"

@@ -63,6 +63,8 @@ step() {
   trap - INT TERM HUP EXIT
   [ -z "$announced" ] || ! on_terminal || printf '\r\033[K' >&2
   if (( status != 0 )); then
+    # What the step itself has said in a line needs no log.
+    if tail -n 1 "$log" | grep '^tenfold: .*; to fix: ' >&2; then exit 3; fi
     tail -n 15 "$log" | sed 's/^/    | /' >&2 || true
     fail "\"$2\" failed" "$(grep -h '^tenfold-advice: ' "$log" | tail -n 1 | sed 's/^tenfold-advice: //' || true) (whole log: ${log#"$root"/})"
   fi

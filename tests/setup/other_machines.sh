@@ -104,7 +104,8 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   check "in one line" '[ "$(wc -l <<<"$output")" = 1 ]'
   copy_tree "$work/own" && chown -R 65534:65534 "$work/own"
   output=$(cd "$work/own" && setpriv --reuid=65534 --regid=65534 --clear-groups env -u TENFOLD_CACHE HOME=/nonexistent ./tenfold setup kernels 2>&1); status=$?
-  expect "a home that is missing" 3 "cannot create directory .*; to fix: set TENFOLD_CACHE"
+  expect "a home that is missing" 3 "^tenfold: cannot create directory .*; to fix: set TENFOLD_CACHE"
+  check "said once" '[ "$(grep -c "to fix" <<<"$output")" = 1 ]'
 fi
 mkdir "$work/read-only"
 if mount --bind "$tree" "$work/read-only" 2>/dev/null && mount -o remount,bind,ro "$work/read-only" 2>/dev/null; then

@@ -78,7 +78,7 @@ TEST_F(BadInput, NumbersSayWhatIsExpected) {
   refused("run 30 --rounds 0", {"tenfold: --rounds 0: expected 1 or more\n"});
   refused("run 30 --rounds -1", {"tenfold: --rounds -1: expected 1 or more\n"});
   refused("run 30 --rounds 3000000000", {"tenfold: --rounds 3000000000: expected 1 to 2147483647\n"});
-  refused("run 30 --threads 0", {"tenfold: --threads 0: expected 1 or more\n"});
+  refused("run 30 --threads 0", {"tenfold: --threads 0: expected 1 to 1024\n"});
   refused("run 30 --seed x", {"tenfold: --seed x: expected a whole number, 0 or more\n"});
   refused("run 30 --seed 1.5", {"tenfold: --seed 1.5: expected a whole number, 0 or more\n"});
   refused("data pack --jpeg 7", {"tenfold: --jpeg 7: expected 8 to 4096\n"});

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 PATIENCE_S = 900  # a hang is a failure; a whole set-up takes 10 to 60 s
-PARTS = ["tenfold", "requirements.txt", "common", "CMakeLists.txt", "CMakePresets.json", "kernels", "lessons", "tests/support"]
+PARTS = ["tenfold", "requirements.txt", "common", "CMakeLists.txt", "CMakePresets.json", "kernels", "lessons", "tests"]
 
 
 def kill_script(process):
@@ -60,7 +60,7 @@ class Machine:
 
     def __init__(self, source, folder, offline):
         self.tree, self.cache = folder / "tree", folder / "cache"
-        (self.tree / "tests").mkdir(parents=True)
+        self.tree.mkdir()
         self.cache.mkdir()
         for part in PARTS:
             if (source / part).is_dir():

@@ -348,12 +348,10 @@ TEST_F(PublishDryRun, WritesAllThatWouldBeSentAndNothingElse) {
   const Ran ran = tenfold("publish --dry-run --out mine");
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
-  for (const char* part :
-       {"sample-machine: Sample CPU, 2 cores", "ceilings    1 measured", "sm 1000 MHz", "wall time",
-        "2 lessons, preset full, commit bbbbbbbbbb: 10 11", "argv: --json",
-        "identical code judged SAME in 2 of 2 timed cases, told apart in 0; 5 % planted, and found, in "
-        "2 of 2",
-        "Nothing was sent.", kFile})
+  for (const char* part : {"sample-machine: Sample CPU, 2 cores", "ceilings    1 measured", "sm 1000 MHz", "wall time",
+                           "2 lessons, preset full, commit bbbbbbbbbb: 10 11", "argv: --json",
+                           "identical code judged SAME in 2 of 2 timed cases, told apart in 0",
+                           "5 % planted, and found, in 2 of 2", "Nothing was sent.", kFile})
     EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
   auto after = snapshot();
   const std::string text = after.at(kFile);

@@ -70,7 +70,7 @@ class Filter {
     }
     if (!json.is_string()) return json;
     const std::string before = json.get<std::string>();
-    const std::string after = field == "machine.os" ? without_suffix(before) : without_paths(before);
+    std::string after = field == "machine.os" ? without_suffix(before) : without_paths(before);
     if (after != before) left_out(field + (field == "machine.os" ? ": the kernel's own name" : ": a path"));
     return after;
   }

@@ -34,7 +34,7 @@ constexpr double kHalfScale = 32768;
 
 /// Adds a times b to `sum` (float). On CUDA both are fp16 and only their product is 32 bits wide; on the CPU, where no
 /// operator does that, a is float, and b is widened.
-inline void add_product(Tensor sum, const Tensor& a, const Tensor& b) {
+inline void add_product(const Tensor& sum, const Tensor& a, const Tensor& b) {
   if (sum.is_cuda()) {
     sum.add_(at::mm(a, b, torch::kFloat));
   } else {

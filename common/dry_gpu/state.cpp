@@ -1,0 +1,175 @@
+#include "common/dry_gpu/state.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+namespace tenfold::dry {
+namespace {
+
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int device_of_thread = 0;
+
+[[noreturn]] void give_up(const std::string& problem) {
+  // A program that asked for a dry card must not go on with another one, nor with none.
+  std::fprintf(stderr, "tenfold: dry GPU: %s\n", problem.c_str());
+  _exit(2);
+}
+
+std::string from_environment(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+int number_from(const char* name, int least, int most, int otherwise) {
+  const std::string text = from_environment(name, std::to_string(otherwise).c_str());
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
+    give_up(std::string(name) + " is '" + text + "', not a number from " + std::to_string(least) + " to " +
+            std::to_string(most));
+  return number;
+}
+
+/// Which of the cards CUDA_VISIBLE_DEVICES leaves, and in which order: numbers until the first that is none of them.
+std::vector<int> visible(int count) {
+  std::vector<int> all;
+  const char* const wanted = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (wanted == nullptr) {
+    for (int i = 0; i < count; ++i) all.push_back(i);
+    return all;
+  }
+  for (const char* at = wanted; *at != '\0';) {
+    char* end = nullptr;
+    const long number = std::strtol(at, &end, 10);
+    if (end == at || number < 0 || number >= count) break;
+    all.push_back(static_cast<int>(number));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return all;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return out;
+}
+
+/// What happened, as JSON, where TENFOLD_DRY_REPORT names a file. By hand: these libraries use none that a program
+/// might bring in another version.
+void write_report() {
+  const std::string file = from_environment("TENFOLD_DRY_REPORT", "");
+  if (file.empty()) return;
+  const State& all = state();
+  std::ofstream out(file, std::ios::app);  // each process of a program writes its line
+  out << "{\"process\": " << getpid() << ", \"devices\": [";
+  for (size_t i = 0; i < all.devices.size(); ++i) {
+    const Device& device = all.devices[i];
+    out << (i > 0 ? ", " : "") << "{\"card\": \"" << device.card->key << "\", \"memory\": " << device.card->memory_bytes
+        << ", \"peak\": " << device.peak << ", \"left\": " << device.used << "}";
+  }
+  const Counts& counts = all.counts;
+  out << "], \"launches\": " << counts.launches << ", \"graph launches\": " << counts.graph_launches
+      << ", \"copies\": " << counts.copies << ", \"bytes to the device\": " << counts.bytes_to_device
+      << ", \"bytes to the host\": " << counts.bytes_to_host << ", \"bytes pageable\": " << counts.bytes_pageable
+      << ", \"memsets\": " << counts.memsets << ", \"waits\": " << counts.waits
+      << ", \"allocations\": " << counts.allocations << ", \"frees\": " << counts.frees << ", \"refused\": [";
+  for (const char* separator = ""; const std::string& function : counts.refused) {
+    out << separator << '"' << function << '"';
+    separator = ", ";
+  }
+  out << "], \"kernels\": {";
+  for (const char* separator = ""; const auto& [name, count] : counts.kernels) {
+    out << separator << '"' << escaped(name) << "\": " << count;
+    separator = ", ";
+  }
+  out << "}}\n";
+  if (!out.flush()) std::fprintf(stderr, "tenfold: dry GPU: %s cannot be written\n", file.c_str());
+}
+
+}  // namespace
+
+State::State() {
+  const std::string key = from_environment("TENFOLD_DRY_GPU", "H100");
+  const Card* card = nullptr;
+  try {
+    card = &card_named(key);
+  } catch (const std::exception& error) {
+    give_up(std::string("TENFOLD_DRY_GPU: ") + error.what());
+  }
+  const std::string when = from_environment("TENFOLD_DRY_ARITHMETIC", "");
+  if (when == "late" || when == "early") {
+    order = when == "late" ? Order::late : Order::early;
+  } else if (!when.empty()) {
+    give_up("TENFOLD_DRY_ARITHMETIC is '" + when + "', not late or early");
+  }
+  const size_t count = visible(number_from("TENFOLD_DRY_GPUS", 1, 64, 1)).size();
+  for (size_t i = 0; i < count; ++i) {
+    Device device;
+    device.card = card;
+    device.legacy = std::make_unique<Stream>();
+    device.legacy->device = static_cast<int>(i);
+    device.legacy->legacy = true;
+    devices.push_back(std::move(device));
+  }
+  if (count > 0 && std::getenv("TENFOLD_DRY_QUIET") == nullptr)
+    std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and no time is measured\n", card->name.c_str(),
+                 order == Order::at_once ? "nothing is computed" : "the CPU does its arithmetic");
+}
+
+State& state() {
+  // Never destroyed: LibTorch's own globals give streams and memory back after ours would be gone.
+  static State* const all = [] {
+    auto* const made = new State;
+    std::atexit(write_report);  // behind what State has made, so that it runs before that goes
+    return made;
+  }();
+  return *all;
+}
+
+int current_device() { return device_of_thread; }
+
+cudaError_t set_current_device(int device) {
+  if (device < 0 || device >= static_cast<int>(state().devices.size())) return fail(cudaErrorInvalidDevice);
+  device_of_thread = device;
+  return cudaSuccess;
+}
+
+cudaError_t fail(cudaError_t error) {
+  last_error = error;
+  return error;
+}
+
+void refuse(const char* function) {
+  const std::lock_guard guard(state().lock);
+  if (state().counts.refused.insert(function).second)
+    std::fprintf(stderr, "tenfold: dry GPU: %s is not stood in for\n", function);
+}
+
+cudaError_t launched(const std::string& kernel, cudaStream_t stream) {
+  Stream* const on = stream_of(stream);
+  if (on == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  {
+    const std::lock_guard guard(state().lock);
+    ++state().counts.launches;
+    ++state().counts.kernels[kernel];
+  }
+  return hand_over(*on, {.kind = "kernel", .name = kernel});
+}
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+
+cudaError_t cudaPeekAtLastError() { return last_error; }
+}
+
+}  // namespace tenfold::dry

@@ -1,0 +1,177 @@
+#pragma once
+// What a process knows of its dry GPUs. CUDA's runtime, its driver and its libraries, as LibTorch sees them, are thin
+// layers over this: address space that nobody touches, limits, streams, events and graphs are really kept; kernels do
+// nothing.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/dry_gpu/card.h"
+
+namespace tenfold::dry {
+
+/// When the work of a stream is done. All three are orders in which a GPU might do it.
+enum class Order {
+  at_once,  ///< when it is handed over: nothing but copies, memsets and callbacks has an effect
+  late,     ///< when somebody waits for it: whoever reads before has forgotten to wait
+  early,    ///< on other streams than the default one as soon as their waits allow: whoever overwrites must have waited
+};
+
+/// An effect on the host's view of memory; empty where nothing is known or wanted of it.
+using Work = std::function<void()>;
+
+struct Stream;
+struct Capture;
+
+/// A place in a stream, which an event names from its record to its next one.
+struct Recording {
+  Stream* stream = nullptr;
+  uint64_t position = 0;  ///< of the stream's work, counted from its beginning
+  bool done = false;
+  int queries = 0;                   ///< how often somebody has asked in vain
+  std::shared_ptr<Capture> capture;  ///< of a record that was captured, and what it stands behind
+  std::vector<size_t> behind;
+};
+
+struct Event {
+  int device = 0;
+  unsigned flags = 0;
+  std::shared_ptr<Recording> recording;
+};
+
+/// What a stream does next.
+struct Item {
+  const char* kind = "";  ///< "kernel", "copy", "memset", "callback", "record", "wait"
+  std::string name;       ///< of a kernel
+  Work work;
+  std::shared_ptr<Recording> waits, records;
+};
+
+struct Node {
+  Item item;
+  std::vector<size_t> after;  ///< nodes that come before it
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+};
+
+struct Capture {
+  Stream* origin = nullptr;
+  std::unique_ptr<Graph> graph;
+  unsigned long long id = 0;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  unsigned long thread = 0;
+  bool invalid = false;
+};
+
+struct Stream {
+  int device = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  bool legacy = false;  ///< the default stream, which waits for blocking streams and they for it
+  std::deque<Item> queue;
+  uint64_t handed_over = 0, done = 0;
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
+};
+
+struct Device {
+  const Card* card = nullptr;
+  int64_t used = 0, peak = 0;  ///< bytes of the card
+  std::unique_ptr<Stream> legacy;
+};
+
+/// Where device memory lies in this process. Nothing has been touched: it costs no RAM until somebody writes there.
+struct Block {
+  int device = 0;
+  size_t bytes = 0;   ///< that were asked for
+  size_t mapped = 0;  ///< of address space
+};
+
+/// Counted from the start of the process.
+struct Counts {
+  int64_t launches = 0, graph_launches = 0, copies = 0, memsets = 0, waits = 0, allocations = 0, frees = 0;
+  int64_t bytes_to_device = 0, bytes_to_host = 0, bytes_pageable = 0;
+  std::map<std::string, int64_t> kernels;  ///< launches by name
+  std::set<std::string> refused;           ///< functions that are not stood in for, and were called
+};
+
+/// Everything; guarded by `lock`, which nobody holds while work is done.
+struct State {
+  State();
+
+  std::recursive_mutex lock;
+  std::recursive_mutex running;  ///< whoever does the work of streams: one thread at a time
+  Order order = Order::at_once;
+  std::vector<Device> devices;
+  std::map<char*, Block> blocks;
+  std::map<char*, size_t> pinned;
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Graph*> graphs, executables;
+  std::set<std::shared_ptr<Capture>> captures;
+  unsigned long long next_capture = 1;
+  std::unordered_map<const void*, const char*> kernels;     ///< mangled names, by the host's address of a kernel
+  std::map<const void*, int> most_dynamic_shared;           ///< bytes, where a program has raised them
+  std::map<const void*, std::pair<size_t, char*>> symbols;  ///< bytes, and where they lie once asked for
+  Counts counts;
+};
+
+/// The process's own; made at the first call, from TENFOLD_DRY_GPU and its companions.
+State& state();
+
+// --- memory --------------------------------------------------------------------------------------------------------
+
+/// Of a device; cudaErrorMemoryAllocation when the card is full.
+cudaError_t allocate(void** address, size_t bytes, int device);
+cudaError_t release(void* address);
+/// The block that holds the address; nullptr if there is none.
+const std::pair<char* const, Block>* block_of(const void* address);
+bool is_pinned(const void* address);
+/// What an allocation takes of the card: pages of 2 MiB, which small ones share.
+int64_t bytes_on_card(size_t bytes);
+/// Takes pages of the card, or gives them back. False when there are not enough.
+bool take(int device, int64_t bytes);
+
+// --- streams -------------------------------------------------------------------------------------------------------
+
+/// The stream behind a handle, of the current device where it is a default one; nullptr if it is none.
+Stream* stream_of(cudaStream_t handle);
+/// Hands work over to a stream, or to the graph that it captures.
+cudaError_t hand_over(Stream& stream, Item item);
+/// Does what the stream has been handed over up to a position.
+void run_until(Stream& stream, uint64_t position);
+void run_all(Stream& stream);
+/// Of every stream of a device, or of all of them (-1).
+void run_device(int device);
+std::shared_ptr<Recording> record(Stream& stream);
+/// Where the order is early, does what can be done; a no-op in the others. Nobody may hold the lock.
+void run_what_is_ready();
+
+/// cudaErrorStreamCaptureUnsupported, and what is captured becomes invalid, when this thread must not wait or allocate
+/// now.
+cudaError_t forbidden_while_capturing();
+
+// --- what is told ---------------------------------------------------------------------------------------------------
+
+int current_device();
+cudaError_t set_current_device(int device);
+/// Sets this thread's last error, and returns it.
+cudaError_t fail(cudaError_t error);
+/// Says once, in one line, that a function is not stood in for, and remembers it.
+void refuse(const char* function);
+/// A library's kernel: counted, and handed over to the stream.
+cudaError_t launched(const std::string& kernel, cudaStream_t stream);
+
+}  // namespace tenfold::dry

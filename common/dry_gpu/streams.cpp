@@ -1,0 +1,144 @@
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+constexpr size_t kLongestQueue = 10'000;  // then its oldest half is done, which a GPU would have, too
+
+/// Takes the next item out, if it is before `position` and, unless `forced`, has nothing to wait for.
+bool next_item(Stream& stream, uint64_t position, bool forced, Item& item) {
+  const std::lock_guard guard(state().lock);
+  if (stream.done >= position || stream.queue.empty()) return false;
+  const Item& front = stream.queue.front();
+  if (!forced && front.waits != nullptr && !front.waits->done) return false;
+  item = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  return true;
+}
+
+void run(Stream& stream, uint64_t position, bool forced) {
+  const std::lock_guard one_thread(state().running);
+  for (Item item; next_item(stream, position, forced, item);) {
+    if (item.waits != nullptr && !item.waits->done) run(*item.waits->stream, item.waits->position, true);
+    if (item.work) item.work();
+    const std::lock_guard guard(state().lock);
+    ++stream.done;
+    if (item.records != nullptr) item.records->done = true;
+  }
+}
+
+bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
+
+void push(Stream& stream, Item item) {
+  stream.queue.push_back(std::move(item));
+  ++stream.handed_over;
+}
+
+/// The default stream waits for all that blocking streams have been handed over, and these for the default one.
+void wait_for_each_other(Stream& stream) {
+  const auto wait_for = [&stream](Stream& other) {
+    if (other.done < other.handed_over) push(stream, {.kind = "wait", .waits = record(other)});
+  };
+  if (stream.legacy) {
+    for (Stream* const other : state().streams) {
+      if (other->device == stream.device && blocking(*other)) wait_for(*other);
+    }
+  } else if (blocking(stream)) {
+    wait_for(*state().devices[static_cast<size_t>(stream.device)].legacy);
+  }
+}
+
+cudaError_t add_to_graph(Stream& stream, Item item) {
+  Capture& capture = *stream.capture;
+  if (capture.invalid) return fail(cudaErrorStreamCaptureInvalidated);
+  capture.graph->nodes.push_back({std::move(item), stream.behind});
+  stream.behind = {capture.graph->nodes.size() - 1};
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t hand_over(Stream& stream, Item item) {
+  bool too_long = false;
+  {
+    const std::lock_guard guard(state().lock);
+    if (stream.capture != nullptr) return add_to_graph(stream, std::move(item));
+    if (state().order != Order::at_once) {
+      wait_for_each_other(stream);
+      push(stream, std::move(item));
+      too_long = stream.queue.size() > kLongestQueue;
+    } else {
+      ++stream.handed_over;
+      ++stream.done;
+    }
+  }
+  if (state().order == Order::at_once) {
+    if (item.work) item.work();
+    if (item.records != nullptr) item.records->done = true;
+    return cudaSuccess;
+  }
+  if (too_long) run(stream, stream.done + kLongestQueue / 2, true);
+  run_what_is_ready();
+  return cudaSuccess;
+}
+
+std::shared_ptr<Recording> record(Stream& stream) {
+  const std::lock_guard guard(state().lock);
+  auto recording = std::make_shared<Recording>();
+  recording->stream = &stream;
+  if (stream.capture != nullptr) {
+    recording->capture = stream.capture;
+    recording->behind = stream.behind;
+    return recording;
+  }
+  push(stream, {.kind = "record", .records = recording});
+  recording->position = stream.handed_over;
+  if (state().order == Order::at_once) {
+    stream.queue.pop_back();
+    stream.done = stream.handed_over;
+    recording->done = true;
+  }
+  return recording;
+}
+
+void run_what_is_ready() {
+  if (state().order != Order::early) return;
+  const std::lock_guard one_thread(state().running);
+  std::vector<Stream*> sides;
+  {
+    const std::lock_guard guard(state().lock);
+    for (Stream* const stream : state().streams) {
+      if (!stream->queue.empty()) sides.push_back(stream);
+    }
+  }
+  // What one does may be what another one waits for.
+  for (bool more = true; more;) {
+    more = false;
+    for (Stream* const stream : sides) {
+      const uint64_t before = stream->done;
+      run(*stream, stream->handed_over, false);
+      more = more || stream->done > before;
+    }
+  }
+}
+
+void run_until(Stream& stream, uint64_t position) {
+  run(stream, position, true);
+  run_what_is_ready();
+}
+
+void run_all(Stream& stream) { run_until(stream, stream.handed_over); }
+
+void run_device(int device) {
+  std::vector<Stream*> streams;
+  {
+    const std::lock_guard guard(state().lock);
+    for (Device& of : state().devices) streams.push_back(of.legacy.get());
+    streams.insert(streams.end(), state().streams.begin(), state().streams.end());
+  }
+  for (Stream* const stream : streams) {
+    if (device < 0 || stream->device == device) run_all(*stream);
+  }
+}
+
+}  // namespace tenfold::dry

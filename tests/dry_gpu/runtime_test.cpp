@@ -1,0 +1,329 @@
+// The runtime of a card that is not there: what CUDA's documents say of memory, streams, events and captures.
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+void* memory_of(size_t bytes) {
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, bytes), cudaSuccess);
+  return memory;
+}
+
+int64_t free_bytes() {
+  size_t free = 0, total = 0;
+  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  return static_cast<int64_t>(free);
+}
+
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t whole = 0, resident = 0;
+  statm >> whole >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(Cards, SayWhatTheyAre) {
+  for (const Card& card : cards()) {
+    EXPECT_EQ(&card_named(card.key), &card);
+    EXPECT_GT(card.memory_bytes, 14 * (int64_t{1} << 30)) << card.key;
+    EXPECT_EQ(card.memory_bytes % 65536, 0) << card.key << ": a driver hands out whole pages";
+    EXPECT_GE(card.shared_bytes_of_block(), 64 << 10) << card.key;
+  }
+  EXPECT_EQ(card_named("h100").sms, 132);
+  EXPECT_EQ(card_named("A100-40").minor, 0);
+  EXPECT_THROW(card_named("H101"), std::invalid_argument);
+}
+
+TEST(Memory, TheCardsLimitIsKeptAndCostsNoRam) {
+  const int64_t before = resident_bytes(), free = free_bytes();
+  std::vector<void*> taken;
+  const size_t chunk = size_t{4} << 30;
+  while (free_bytes() >= static_cast<int64_t>(chunk)) taken.push_back(memory_of(chunk));
+  EXPECT_EQ(static_cast<int64_t>(taken.size()), free / static_cast<int64_t>(chunk));
+  void* too_much = &taken;
+  EXPECT_EQ(cudaMalloc(&too_much, chunk), cudaErrorMemoryAllocation);
+  EXPECT_EQ(too_much, nullptr);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "it was taken";
+  for (void* memory : taken) EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_EQ(free_bytes(), free);
+  EXPECT_LT(resident_bytes() - before, 8 << 20) << "of bookkeeping, for 79 GiB";
+}
+
+TEST(Memory, KnowsItsAddresses) {
+  auto* const memory = static_cast<char*>(memory_of(3 * kMiB));
+  cudaPointerAttributes of;
+  ASSERT_EQ(cudaPointerGetAttributes(&of, memory + 3 * kMiB - 1), cudaSuccess);
+  EXPECT_EQ(of.type, cudaMemoryTypeDevice);
+  EXPECT_EQ(of.device, 0);
+  ASSERT_EQ(cudaPointerGetAttributes(&of, &of), cudaSuccess);
+  EXPECT_EQ(of.type, cudaMemoryTypeUnregistered);
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaHostAlloc(&pinned, 100, 0), cudaSuccess);
+  ASSERT_EQ(cudaPointerGetAttributes(&of, pinned), cudaSuccess);
+  EXPECT_EQ(of.type, cudaMemoryTypeHost);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(memory + 512), cudaErrorInvalidValue) << "not where a block begins";
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST(Devices, BadOnesAreRefused) {
+  EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
+  cudaDeviceProp of;
+  EXPECT_EQ(cudaGetDeviceProperties(&of, -1), cudaErrorInvalidDevice);
+  ASSERT_EQ(cudaGetDeviceProperties(&of, 0), cudaSuccess);
+  EXPECT_EQ(of.multiProcessorCount, 132);
+  EXPECT_EQ(of.sharedMemPerBlockOptin, 232448U);
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidDevice), "invalid device ordinal");
+  EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+  cudaGetLastError();
+}
+
+TEST(Devices, WhatIsNotStoodInForIsRefusedByName) {
+  cudaIpcMemHandle_t handle;
+  EXPECT_EQ(cudaIpcGetMemHandle(&handle, nullptr), cudaErrorNotSupported);
+  EXPECT_TRUE(state().counts.refused.contains("cudaIpcGetMemHandle"));
+}
+
+/// Streams in an order in which a GPU might run them.
+class Streams : public testing::TestWithParam<Order> {
+ protected:
+  Streams() {
+    state().order = GetParam();
+    device_ = static_cast<int*>(memory_of(4096));
+    EXPECT_EQ(cudaHostAlloc(reinterpret_cast<void**>(&pinned_), 4096, 0), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), cudaSuccess);
+    *pinned_ = 0;
+    cudaMemset(device_, 0, 4096);
+    cudaDeviceSynchronize();
+  }
+  ~Streams() override {
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    cudaEventDestroy(event_);
+    cudaStreamDestroy(side_);
+    cudaStreamDestroy(other_);
+    cudaFreeHost(pinned_);
+    cudaFree(device_);
+    state().order = Order::at_once;
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  }
+  bool late() const { return GetParam() == Order::late; }
+  bool at_once() const { return GetParam() == Order::at_once; }
+  int on_device() {
+    int value = -1;
+    EXPECT_EQ(cudaMemcpy(&value, device_, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
+    return value;
+  }
+
+  int *device_ = nullptr, *pinned_ = nullptr;
+  cudaStream_t side_ = nullptr, other_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+};
+
+TEST_P(Streams, AMissingWaitBeforeAReadIsSeenLate) {
+  *pinned_ = 7;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  EXPECT_EQ(on_device(), late() ? 0 : 7) << "nobody has waited for the side stream";
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(on_device(), 7);
+}
+
+TEST_P(Streams, AMissingWaitBeforeAnOverwriteIsSeenEarly) {
+  *pinned_ = 1;
+  int* const result = device_ + 8;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, nullptr);
+  cudaMemcpyAsync(result, device_, sizeof(int), cudaMemcpyDefault, nullptr);  // the default stream still reads it
+  int* const next = pinned_ + 8;
+  *next = 2;
+  cudaMemcpyAsync(device_, next, sizeof(int), cudaMemcpyDefault, side_);
+  cudaDeviceSynchronize();
+  int value = 0;
+  cudaMemcpy(&value, device_, sizeof value, cudaMemcpyDefault);
+  // Late: the default stream is run first, and the side stream overwrites at last.
+  EXPECT_EQ(value, GetParam() == Order::early ? 1 : 2);
+}
+
+TEST_P(Streams, AWaitOrdersThem) {
+  *pinned_ = 5;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  cudaEventRecord(event_, side_);
+  cudaStreamWaitEvent(nullptr, event_, 0);
+  EXPECT_EQ(on_device(), 5);
+  // The other way round: the side stream waits for what the default one has still to do.
+  *pinned_ = 6;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, nullptr);
+  cudaEventRecord(event_, nullptr);
+  cudaStreamWaitEvent(side_, event_, 0);
+  cudaMemcpyAsync(device_ + 1, device_, sizeof(int), cudaMemcpyDefault, side_);
+  cudaStreamSynchronize(side_);
+  int value = 0;
+  cudaMemcpy(&value, device_ + 1, sizeof value, cudaMemcpyDefault);
+  EXPECT_EQ(value, 6);
+}
+
+TEST_P(Streams, PinnedMemoryIsReadWhenItsCopyRunsAndOtherAtTheCall) {
+  int pageable = 3;
+  cudaMemcpyAsync(device_, &pageable, sizeof(int), cudaMemcpyDefault, nullptr);
+  pageable = 4;
+  EXPECT_EQ(on_device(), 3);
+  *pinned_ = 3;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, nullptr);
+  *pinned_ = 4;  // too early
+  EXPECT_EQ(on_device(), at_once() ? 3 : 4);
+}
+
+TEST_P(Streams, BlockingOnesAndTheDefaultOneWaitForEachOther) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  *pinned_ = 9;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, blocking);
+  EXPECT_EQ(on_device(), 9);
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(blocking), cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+TEST_P(Streams, WhoeverAsksAgainAndAgainSeesItDone) {
+  *pinned_ = 8;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  cudaEventRecord(event_, side_);
+  int asked = 1;
+  while (cudaEventQuery(event_) == cudaErrorNotReady && asked < 1000) ++asked;
+  EXPECT_LT(asked, 1000);
+  EXPECT_EQ(asked > 1, late());
+  EXPECT_EQ(on_device(), 8);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not being ready is no error";
+}
+
+TEST_P(Streams, CallbacksComeInOrder) {
+  static std::vector<int> seen;
+  seen.clear();
+  static constexpr int kNumbers[] = {0, 1, 2};
+  const auto add = [](void* number) { seen.push_back(*static_cast<int*>(number)); };
+  for (const int& number : kNumbers) cudaLaunchHostFunc(side_, add, const_cast<int*>(&number));
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(seen, (std::vector{0, 1, 2}));
+}
+
+TEST_P(Streams, AQueueThatGrowsIsWorkedOff) {
+  for (int i = 0; i < 30'000; ++i) cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  EXPECT_LE(reinterpret_cast<Stream*>(side_)->queue.size(), 10'000U);
+}
+
+TEST_P(Streams, AGraphIsRecordedAndReplayed) {
+  *pinned_ = 1;
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  cudaEventRecord(event_, side_);
+  cudaStreamWaitEvent(other_, event_, 0);  // joins
+  cudaMemcpyAsync(device_ + 1, device_, sizeof(int), cudaMemcpyDefault, other_);
+  cudaEventRecord(event_, other_);
+  cudaStreamWaitEvent(side_, event_, 0);
+  cudaStreamCaptureStatus status;
+  EXPECT_EQ(cudaStreamIsCapturing(other_, &status), cudaSuccess);
+  EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorCapturedEvent);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
+  size_t nodes = 0;
+  EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &nodes), cudaSuccess);
+  EXPECT_EQ(nodes, 2U);
+  EXPECT_EQ(on_device(), 0) << "nothing ran while it was captured";
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiateWithFlags(&executable, graph, 0), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  for (int i = 1; i < 4; ++i) {
+    *pinned_ = i;
+    ASSERT_EQ(cudaGraphLaunch(executable, side_), cudaSuccess);
+    cudaStreamSynchronize(side_);
+    int both[2] = {};
+    cudaMemcpy(both, device_, sizeof both, cudaMemcpyDefault);
+    EXPECT_EQ(both[0], i);
+    EXPECT_EQ(both[1], i);
+  }
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST_P(Streams, WhatACaptureForbidsMakesItInvalid) {
+  const auto end_after = [&](const std::function<cudaError_t()>& call, cudaError_t expected, const char* what) {
+    EXPECT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(call(), expected) << what;
+    cudaGraph_t graph = nullptr;
+    const cudaError_t end = cudaStreamEndCapture(side_, &graph);
+    EXPECT_EQ(graph == nullptr, end != cudaSuccess);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    return end;
+  };
+  void* memory = nullptr;
+  const auto synchronise = [&] { return cudaStreamSynchronize(side_); };
+  EXPECT_EQ(end_after(synchronise, cudaErrorStreamCaptureUnsupported, "waits"), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(end_after([] { return cudaDeviceSynchronize(); }, cudaErrorStreamCaptureUnsupported, "waits for all"),
+            cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(end_after([&] { return cudaMalloc(&memory, 512); }, cudaErrorStreamCaptureUnsupported, "allocates"),
+            cudaErrorStreamCaptureInvalidated);
+  cudaEventRecord(event_, other_);
+  const auto wait = [&] { return cudaStreamWaitEvent(side_, event_, 0); };
+  EXPECT_EQ(end_after(wait, cudaErrorStreamCaptureIsolation, "waits for what is not captured"),
+            cudaErrorStreamCaptureInvalidated);
+  const auto fork = [&] {
+    cudaEventRecord(event_, side_);
+    cudaStreamWaitEvent(other_, event_, 0);
+    return cudaMemsetAsync(device_, 0, 4, other_);
+  };
+  EXPECT_EQ(end_after(fork, cudaSuccess, "forks"), cudaErrorStreamCaptureUnjoined);
+  EXPECT_EQ(end_after([] { return cudaSuccess; }, cudaSuccess, "does nothing"), cudaSuccess);
+  EXPECT_EQ(cudaStreamEndCapture(side_, nullptr), cudaErrorIllegalState);
+  EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal), cudaErrorStreamCaptureUnsupported);
+  cudaGetLastError();
+  // Another thread may not end it, and may allocate meanwhile unless the capture is global.
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  std::thread([&] {
+    EXPECT_EQ(cudaMalloc(&memory, 512), cudaSuccess);
+    EXPECT_EQ(cudaFree(memory), cudaSuccess);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(side_, &graph), cudaErrorStreamCaptureWrongThread);
+  }).join();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
+}
+
+TEST_P(Streams, AnEventThatWasDestroyedIsNone) {
+  cudaEvent_t gone = nullptr;
+  cudaEventCreate(&gone);
+  cudaEventRecord(gone, side_);
+  EXPECT_EQ(cudaEventDestroy(gone), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(gone, side_), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventSynchronize(gone), cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+std::string name_of(const testing::TestParamInfo<Order>& order) {
+  return order.param == Order::at_once ? "at_once" : order.param == Order::late ? "late" : "early";
+}
+INSTANTIATE_TEST_SUITE_P(Orders, Streams, testing::Values(Order::at_once, Order::late, Order::early), name_of);
+
+}  // namespace
+}  // namespace tenfold::dry

@@ -40,6 +40,14 @@ struct KernelOptions {
 };
 int kernel(const KernelOptions& options);
 
+struct DryOptions {
+  bool list = false;
+  std::string gpu = "H100";
+  int gpus = 1;
+  std::vector<std::string> program;  ///< with its arguments
+};
+int dry(const DryOptions& options);
+
 int probe();
 int doctor();
 

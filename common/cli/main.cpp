@@ -14,6 +14,7 @@
 #include "common/base/text.h"
 
 #include "common/base/files.h"
+#include "common/cli/command_line.h"
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/result/compare_results.h"
@@ -21,55 +22,11 @@
 namespace {
 
 using tenfold::UsageError;
-
-// These run in the bash script before the driver is called; the overview names them all the same.
-const std::vector<std::pair<std::string, std::string>> kScriptCommands = {
-    {"setup", "set this machine up: packages, data, build (every command does it when needed)"},
-    {"test", "set up and run every test (--all adds the slow ones)"},
-    {"bench", "set up and run the benchmark programs (--peers adds their Python twins)"},
-    {"gpu-pack", "make a small tree for a GPU machine without network"},
-    {"gpu-run", "build and run such a tree there, in parts"}};
-
-/// CLI11 collects what it did not understand; a mistyped flag gets its nearest neighbour named.
-void refuse_extras(const CLI::App& command) {
-  const std::vector<std::string> extras = command.remaining();
-  if (extras.empty()) return;
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  const std::string flag = extras.front().substr(0, extras.front().find('='));
-  if (!flag.starts_with("-")) names.clear();
-  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
-  const std::string guess = tenfold::nearest(flag, names);
-  const std::string above = command.get_parent()->get_name();
-  throw UsageError("unknown argument '" + extras.front() + "'" +
-                   (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (see: " + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
-}
-
-struct Overview : CLI::Formatter {
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    if (app->get_parent()) return CLI::Formatter::make_help(app, name, mode);
-    std::string out =
-        "Tenfold: GPU training techniques in C++, each measured without and with it.\n\nUsage: tenfold COMMAND "
-        "[FLAGS]; tenfold COMMAND "
-        "--help says more\n\n";
-    const auto line = [&](const std::string& command, const std::string& what) {
-      out += "  " + command + std::string(command.size() < 11 ? 11 - command.size() : 1, ' ') + what + "\n";
-    };
-    for (const CLI::App* command : app->get_subcommands({}))
-      line(command->get_name(),
-           tenfold::wrap_text(command->get_description().substr(0, command->get_description().find('\n')), 105, 13));
-    out += "\nDone by the script before this program:\n";
-    for (const auto& [command, what] : kScriptCommands) line(command, what);
-    return out + "\nStart with: ./tenfold tour\n";
-  }
-};
+using tenfold::cli::kScriptCommands;
 
 int run(int argc, char** argv) {
   CLI::App app("", "tenfold");
-  app.formatter(std::make_shared<Overview>());
+  app.formatter(std::make_shared<tenfold::cli::Overview>());
   app.require_subcommand(0, 1);
   app.set_help_flag("-h,--help", tenfold::kHelpText);
   app.set_version_flag("--version", "print the version and what it was built with");
@@ -141,6 +98,19 @@ int run(int argc, char** argv) {
               "wrong, or a race or a fault was found.");
   kernel_command->add_option("name", kernel.name, "e.g. transpose")->type_name("");
   for (const tenfold::Flag& flag : tenfold::kernel_flags()) tenfold::add_flag(*kernel_command, flag, kernel_flags);
+
+  tenfold::cli::DryOptions dry;
+  tenfold::GivenFlags dry_flags;
+  auto* dry_command = command(
+      "dry",
+      "run a program of LibTorch or PyTorch on a GPU that is not there: does it fit, what does it ask\n"
+      "Its allocator, streams and launches are LibTorch's own and are counted; nothing is computed, no time is "
+      "measured. The program stands behind \"--\" and must be built with CUDA 13. Exit code: the program's.");
+  dry_command->add_flag("--list", dry.list, "the cards that there are");
+  dry_command->add_option("--gpu", dry.gpu, "which card; default H100")->type_name("NAME");
+  tenfold::add_flag(
+      *dry_command,
+      {.name = "--gpus", .value = "N", .help = "how many of it; default 1", .range = tenfold::Range{1, 64}}, dry_flags);
 
   auto* probe_command =
       command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
@@ -285,6 +255,12 @@ int run(int argc, char** argv) {
       if (word == name) throw UsageError("'" + name + "' is run by the script; call: ./tenfold " + name);
     }
   }
+  // What a program is called with behind "--" is none of ours.
+  if (argc > 1 && std::string(argv[1]) == "dry") {
+    char** const own_end = std::find_if(argv, argv + argc, [](const char* word) { return std::string(word) == "--"; });
+    if (own_end < argv + argc) dry.program.assign(own_end + 1, argv + argc);
+    argc = static_cast<int>(own_end - argv);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion&) {
@@ -307,8 +283,8 @@ int run(int argc, char** argv) {
     std::cout << app.get_formatter()->make_help(shown, "tenfold " + shown->get_name(), CLI::AppFormatMode::Normal);
     return 0;
   }
-  refuse_extras(*parsed.front());
-  if (pack_command->parsed()) refuse_extras(*pack_command);
+  tenfold::cli::refuse_extras(*parsed.front());
+  if (pack_command->parsed()) tenfold::cli::refuse_extras(*pack_command);
 
   if (tour_command->parsed()) {
     tour.preset = tenfold::value_of(tour_flags, "--preset", tour.preset);
@@ -332,6 +308,10 @@ int run(int argc, char** argv) {
   if (kernel_command->parsed()) {
     kernel.flags = tenfold::as_arguments(kernel_flags);
     return tenfold::cli::kernel(kernel);
+  }
+  if (dry_command->parsed()) {
+    dry.gpus = static_cast<int>(tenfold::number_of(dry_flags, "--gpus", 1));
+    return tenfold::cli::dry(dry);
   }
   if (probe_command->parsed()) return tenfold::cli::probe();
   if (doctor_command->parsed()) return tenfold::cli::doctor();

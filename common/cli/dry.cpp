@@ -1,0 +1,127 @@
+// dry: runs any program of LibTorch or PyTorch on a card that is not there, and says what it asked of it.
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/process.h"
+#include "common/base/text.h"
+#include "common/cli/commands.h"
+#include "common/cli/paths.h"
+#include "common/dry_gpu/card.h"
+
+namespace tenfold::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int kKernelsShown = 8;
+
+/// In the order in which a program must find them: the others are built on the first.
+constexpr const char* kLibraries[] = {"cudart", "cuda",  "cublas",   "cublas_lt",
+                                      "cudnn",  "cufft", "cusolver", "cusparse"};
+
+std::string libraries_to_preload() {
+  std::vector<std::string> files;
+  for (const char* name : kLibraries) {
+    const fs::path file = build_folder() / "common/dry_gpu" / (std::string("libtenfold_dry_") + name + ".so");
+    if (!fs::exists(file)) throw UsageError(shown(file) + " is not built; build with: ./tenfold setup");
+    // The loader takes both for a separator.
+    if (file.string().find_first_of(" :") != std::string::npos)
+      throw UsageError("a dry GPU needs a build folder without spaces and colons in its path, not " + file.string());
+    files.push_back(file.string());
+  }
+  const char* const others = std::getenv("LD_PRELOAD");
+  if (others != nullptr && *others != '\0') files.emplace_back(others);
+  return joined(files, ":");
+}
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+/// What one process has done, from the line that the stand-ins wrote.
+void print_summary(const Json& process) {
+  std::cerr << "\n";
+  const auto number = [&process](const char* key) { return process.at(key).get<int64_t>(); };
+  int index = 0;
+  for (const Json& device : process.at("devices")) {
+    std::cerr << "dry GPU " << index++ << " (" << device.at("card").get<std::string>() << "): at most "
+              << human_bytes(device.at("peak").get<double>()) << " of "
+              << human_bytes(device.at("memory").get<double>())
+              << " taken, without the context and what libraries keep\n";
+  }
+  std::cerr << counted(number("launches"), "launch", "launches") << ", " << number("graph launches") << " of graphs; "
+            << counted(number("waits"), "wait", "waits") << " of the host; "
+            << counted(number("allocations"), "allocation", "allocations") << "\n"
+            << counted(number("copies"), "copy", "copies") << ": "
+            << human_bytes(static_cast<double>(number("bytes to the device"))) << " to the card, "
+            << human_bytes(static_cast<double>(number("bytes to the host"))) << " back, "
+            << human_bytes(static_cast<double>(number("bytes pageable")))
+            << " of both from or to memory that is not pinned\n";
+  std::vector<std::pair<int64_t, std::string>> kernels;
+  for (const auto& [name, count] : process.at("kernels").items()) kernels.emplace_back(-count.get<int64_t>(), name);
+  std::ranges::sort(kernels);
+  for (size_t i = 0; i < std::min<size_t>(kernels.size(), kKernelsShown); ++i) {
+    const std::string& name = kernels[i].second;
+    std::cerr << "  " << -kernels[i].first << "  " << (name.size() > 100 ? name.substr(0, 97) + "..." : name) << "\n";
+  }
+  if (kernels.size() > kKernelsShown) std::cerr << "  and " << kernels.size() - kKernelsShown << " kernels more\n";
+  for (const Json& function : process.at("refused"))
+    std::cerr << "not stood in for: " << function.get<std::string>() << "\n";
+}
+
+}  // namespace
+
+int dry(const DryOptions& options) {
+  if (options.list) {
+    std::vector<std::vector<std::string>> rows = {{"card", "name", "memory", "capability", "SMs"}};
+    for (const dry::Card& card : dry::cards())
+      rows.push_back({card.key, card.name, human_bytes(static_cast<double>(card.memory_bytes)),
+                      std::to_string(card.major) + "." + std::to_string(card.minor), std::to_string(card.sms)});
+    std::cout << format_columns(rows, "llrrr");
+    return 0;
+  }
+  if (options.program.empty())
+    throw UsageError("dry: what is to run? For example: ./tenfold dry --gpu H100 -- ./train");
+  try {
+    dry::card_named(options.gpu);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--gpu: ") + error.what());
+  }
+  const fs::path report = fs::temp_directory_path() / ("tenfold-dry-" + std::to_string(getpid()) + ".json");
+  fs::remove(report);
+  Command command;
+  command.arguments = options.program;
+  command.environment = {{"LD_PRELOAD", libraries_to_preload()},
+                         {"TENFOLD_DRY_GPU", options.gpu},
+                         {"TENFOLD_DRY_GPUS", std::to_string(options.gpus)},
+                         {"TENFOLD_DRY_REPORT", report.string()}};
+  Listener listener;
+  listener.output = [](const std::string& text) { std::cout << text << std::flush; };
+  listener.line = [](const std::string& line) { std::cerr << line << "\n"; };
+  End end;
+  try {
+    end = run_child(command, listener);
+  } catch (const std::runtime_error& error) {
+    throw UsageError(error.what());
+  }
+  std::cout.flush();
+  std::ifstream lines(report);
+  bool any = false;
+  for (std::string line; std::getline(lines, line); any = true) print_summary(Json::parse(line));
+  fs::remove(report);
+  if (!any && end.signal == 0)
+    std::cerr
+        << "tenfold: " << options.program.front()
+        << " asked for no GPU through CUDA 13's runtime; a LibTorch or PyTorch of another version of CUDA finds none "
+           "here\n";
+  return end.code;
+}
+
+}  // namespace tenfold::cli

@@ -44,6 +44,7 @@ struct DryOptions {
   bool list = false;
   std::string gpu = "H100";
   int gpus = 1;
+  std::string arithmetic;            ///< late or early; empty: none
   std::vector<std::string> program;  ///< with its arguments
 };
 int dry(const DryOptions& options);

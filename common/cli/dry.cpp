@@ -26,10 +26,11 @@ constexpr int kKernelsShown = 8;
 constexpr const char* kLibraries[] = {"cudart", "cuda",  "cublas",   "cublas_lt",
                                       "cudnn",  "cufft", "cusolver", "cusparse"};
 
-std::string libraries_to_preload() {
-  std::vector<std::string> files;
-  for (const char* name : kLibraries) {
-    const fs::path file = build_folder() / "common/dry_gpu" / (std::string("libtenfold_dry_") + name + ".so");
+std::string libraries_to_preload(bool arithmetic) {
+  std::vector<std::string> names(std::begin(kLibraries), std::end(kLibraries)), files;
+  if (arithmetic) names.emplace_back("arithmetic");
+  for (const std::string& name : names) {
+    const fs::path file = build_folder() / "common/dry_gpu" / ("libtenfold_dry_" + name + ".so");
     if (!fs::exists(file)) throw UsageError(shown(file) + " is not built; build with: ./tenfold setup");
     // The loader takes both for a separator.
     if (file.string().find_first_of(" :") != std::string::npos)
@@ -74,6 +75,8 @@ void print_summary(const Json& process) {
   if (kernels.size() > kKernelsShown) std::cerr << "  and " << kernels.size() - kKernelsShown << " kernels more\n";
   for (const Json& function : process.at("refused"))
     std::cerr << "not stood in for: " << function.get<std::string>() << "\n";
+  for (const Json& name : process.at("without arithmetic"))
+    std::cerr << "without arithmetic, so its numbers are none: " << name.get<std::string>() << "\n";
 }
 
 }  // namespace
@@ -98,7 +101,8 @@ int dry(const DryOptions& options) {
   fs::remove(report);
   Command command;
   command.arguments = options.program;
-  command.environment = {{"LD_PRELOAD", libraries_to_preload()},
+  command.environment = {{"LD_PRELOAD", libraries_to_preload(!options.arithmetic.empty())},
+                         {"TENFOLD_DRY_ARITHMETIC", options.arithmetic},
                          {"TENFOLD_DRY_GPU", options.gpu},
                          {"TENFOLD_DRY_GPUS", std::to_string(options.gpus)},
                          {"TENFOLD_DRY_REPORT", report.string()}};

@@ -101,16 +101,22 @@ int run(int argc, char** argv) {
 
   tenfold::cli::DryOptions dry;
   tenfold::GivenFlags dry_flags;
-  auto* dry_command = command(
-      "dry",
-      "run a program of LibTorch or PyTorch on a GPU that is not there: does it fit, what does it ask\n"
-      "Its allocator, streams and launches are LibTorch's own and are counted; nothing is computed, no time is "
-      "measured. The program stands behind \"--\" and must be built with CUDA 13. Exit code: the program's.");
+  auto* dry_command =
+      command("dry",
+              "run a program of LibTorch or PyTorch on a GPU that is not there: does it fit, what does it ask\n"
+              "Its allocator, streams and launches are LibTorch's own and are counted; nothing is computed, no time is "
+              "measured. The program stands behind \"--\" and must be built with CUDA 13. Exit code: the program's.");
   dry_command->add_flag("--list", dry.list, "the cards that there are");
   dry_command->add_option("--gpu", dry.gpu, "which card; default H100")->type_name("NAME");
   tenfold::add_flag(
       *dry_command,
       {.name = "--gpus", .value = "N", .help = "how many of it; default 1", .range = tenfold::Range{1, 64}}, dry_flags);
+  tenfold::add_flag(*dry_command,
+                    {.name = "--arithmetic",
+                     .value = "WHEN",
+                     .help = "compute, on the CPU: late, when somebody waits, or early; both are orders of a GPU",
+                     .choices = {"late", "early"}},
+                    dry_flags);
 
   auto* probe_command =
       command("probe", "measure what this machine can do at most: copy and compute rates, launch cost");
@@ -311,6 +317,7 @@ int run(int argc, char** argv) {
   }
   if (dry_command->parsed()) {
     dry.gpus = static_cast<int>(tenfold::number_of(dry_flags, "--gpus", 1));
+    dry.arithmetic = tenfold::value_of(dry_flags, "--arithmetic", "");
     return tenfold::cli::dry(dry);
   }
   if (probe_command->parsed()) return tenfold::cli::probe();

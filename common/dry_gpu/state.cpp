@@ -13,6 +13,7 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int device_of_thread = 0;
+thread_local int answering = 0;
 
 [[noreturn]] void give_up(const std::string& problem) {
   // A program that asked for a dry card must not go on with another one, nor with none.
@@ -80,6 +81,11 @@ void write_report() {
       << ", \"allocations\": " << counts.allocations << ", \"frees\": " << counts.frees << ", \"refused\": [";
   for (const char* separator = ""; const std::string& function : counts.refused) {
     out << separator << '"' << function << '"';
+    separator = ", ";
+  }
+  out << "], \"without arithmetic\": [";
+  for (const char* separator = ""; const std::string& name : counts.without_arithmetic) {
+    out << separator << '"' << escaped(name) << '"';
     separator = ", ";
   }
   out << "], \"kernels\": {";
@@ -150,6 +156,9 @@ void refuse(const char* function) {
     std::fprintf(stderr, "tenfold: dry GPU: %s is not stood in for\n", function);
 }
 
+Answering::Answering() { ++answering; }
+Answering::~Answering() { --answering; }
+
 cudaError_t launched(const std::string& kernel, cudaStream_t stream) {
   Stream* const on = stream_of(stream);
   if (on == nullptr) return fail(cudaErrorInvalidResourceHandle);
@@ -157,6 +166,7 @@ cudaError_t launched(const std::string& kernel, cudaStream_t stream) {
     const std::lock_guard guard(state().lock);
     ++state().counts.launches;
     ++state().counts.kernels[kernel];
+    if (state().order != Order::at_once && answering == 0) state().counts.without_arithmetic.insert(kernel);
   }
   return hand_over(*on, {.kind = "kernel", .name = kernel});
 }

@@ -103,8 +103,9 @@ struct Block {
 struct Counts {
   int64_t launches = 0, graph_launches = 0, copies = 0, memsets = 0, waits = 0, allocations = 0, frees = 0;
   int64_t bytes_to_device = 0, bytes_to_host = 0, bytes_pageable = 0;
-  std::map<std::string, int64_t> kernels;  ///< launches by name
-  std::set<std::string> refused;           ///< functions that are not stood in for, and were called
+  std::map<std::string, int64_t> kernels;    ///< launches by name
+  std::set<std::string> refused;             ///< functions that are not stood in for, and were called
+  std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for
 };
 
 /// Everything; guarded by `lock`, which nobody holds while work is done.
@@ -169,6 +170,15 @@ int current_device();
 cudaError_t set_current_device(int device);
 /// Sets this thread's last error, and returns it.
 cudaError_t fail(cudaError_t error);
+/// While alive, what this thread launches belongs to an operator whose arithmetic is done. With arithmetic, any other
+/// launch is remembered by its name: its results are no numbers.
+class Answering {
+ public:
+  Answering();
+  ~Answering();
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+};
 /// Says once, in one line, that a function is not stood in for, and remembers it.
 void refuse(const char* function);
 /// A library's kernel: counted, and handed over to the stream.

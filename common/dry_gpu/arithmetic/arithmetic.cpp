@@ -1,0 +1,350 @@
+// Arithmetic for a dry GPU. Below autograd every operator runs as a GPU runs it: it allocates, launches and copies.
+// What it would compute is then kept with its stream, as the same operator on the CPU over the same bytes, and done
+// when the stream is (common/dry_gpu/state.h: late or early). Whoever forgets a wait reads old numbers, as on a GPU.
+//
+// Preloaded behind the stand-ins. The dispatch key `Fake`, which sits just below autograd, is marked for removal in
+// PyTorch; only this file knows it.
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <torch/library.h>
+
+#include <set>
+
+#include "common/dry_gpu/arithmetic/cuda_only.h"
+#include "common/dry_gpu/arithmetic/views.h"
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using Values = std::vector<c10::IValue>;
+
+const DispatchKeySet kHere(DispatchKey::Fake);
+const DispatchKeySet kBelow(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
+
+/// While a work runs: nothing of it is differentiated, cast, or computed once more.
+struct OnlyTheCpu {
+  c10::impl::ExcludeDispatchKeyGuard not_here{kHere};
+  c10::impl::ExcludeDispatchKeyGuard not_autograd{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
+  c10::impl::ExcludeDispatchKeyGuard not_autocast{c10::autocast_dispatch_keyset};
+};
+
+// --- random numbers
+// ---------------------------------------------------------------------------------------------------
+
+/// What an operator draws follows from the card's generator, of which LibTorch keeps seed and offset on the host. The
+/// CPU's own generator is put back: on a GPU it does not move.
+struct Seed {
+  uint64_t seed = 0;
+  bool draws = false;
+
+  /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
+  static Seed of(const c10::OperatorHandle& op, const Values& arguments) {
+    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return {};
+    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+    for (const c10::IValue& argument : arguments) {
+      if (argument.isGenerator() && argument.toGenerator().defined()) generator = argument.toGenerator();
+    }
+    if (generator.device().type() != c10::kCUDA) return {};
+    const std::lock_guard<std::mutex> guard(generator.mutex());
+    const uint64_t offset = generator.get_offset();
+    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true};
+  }
+};
+
+class Drawing {
+ public:
+  explicit Drawing(const Seed& seed) : on_(seed.draws) {
+    if (!on_) return;
+    const std::lock_guard<std::mutex> guard(generator_.mutex());
+    kept_ = generator_.get_state();
+    generator_.set_current_seed(seed.seed);
+  }
+  ~Drawing() {
+    if (!on_) return;
+    const std::lock_guard<std::mutex> guard(generator_.mutex());
+    generator_.set_state(kept_);
+  }
+
+ private:
+  bool on_;
+  at::Generator generator_ = at::detail::getDefaultCPUGenerator();
+  at::Tensor kept_;
+};
+
+// --- an operator
+// --------------------------------------------------------------------------------------------------------
+
+/// For the CPU's operator: the card's generators are none of its own, see Seed.
+Values for_the_cpu(const Values& arguments) {
+  Values views;
+  for (const c10::IValue& argument : arguments) {
+    const bool of_the_card = argument.isGenerator() && argument.toGenerator().defined() &&
+                             argument.toGenerator().device().type() == c10::kCUDA;
+    views.push_back(of_the_card ? c10::IValue() : cpu_view(argument));
+  }
+  return views;
+}
+
+/// On the CPU, now. Throws what the operator throws.
+Values computed(const c10::OperatorHandle& op, const Values& arguments, const Seed& seed) {
+  const Drawing drawing(seed);
+  if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments);
+  torch::jit::Stack stack = arguments;
+  op.callBoxed(&stack);
+  return stack;
+}
+
+void say_without_arithmetic(const std::string& name, const std::string& why) {
+  const std::lock_guard guard(state().lock);
+  if (state().counts.without_arithmetic.insert(name).second)
+    std::fprintf(stderr, "tenfold: dry GPU: %s has no arithmetic: %s\n", name.c_str(),
+                 why.substr(0, why.find('\n')).c_str());
+}
+
+bool writes(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  });
+}
+
+/// Whether the results are parts of the arguments: of that the storage is asked and not the schema, which promises
+/// views that are copies where nothing is differentiated.
+bool only_views(const Values& arguments, const Values& results) {
+  std::set<const void*> storages;
+  for (const c10::IValue& argument : arguments) {
+    for (const at::Tensor& tensor : tensors_of(argument)) {
+      if (tensor.defined() && tensor.has_storage()) storages.insert(tensor.storage().unsafeGetStorageImpl());
+    }
+  }
+  bool any = false;
+  for (const c10::IValue& result : results) {
+    for (const at::Tensor& tensor : tensors_of(result)) {
+      if (!tensor.defined() || !tensor.has_storage()) continue;
+      if (!storages.contains(tensor.storage().unsafeGetStorageImpl())) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+/// Hands the work over to the current stream, or does it at once where the host must have its result.
+void keep(Work work, bool host_waits) {
+  Stream* const stream = stream_of(c10::cuda::getCurrentCUDAStream().stream());
+  hand_over(*stream, {.kind = "arithmetic", .work = std::move(work)});
+  if (host_waits && stream->capture == nullptr) run_all(*stream);
+}
+
+/// New memory is no number: not zero by chance, and not what was right before.
+void poison(const Values& results) {
+  for (const c10::IValue& result : results) {
+    for (const at::Tensor& tensor : tensors_of(result)) {
+      if (!tensor.defined() || !tensor.is_cuda() || tensor.storage().nbytes() == 0) continue;
+      void* const bytes = const_cast<void*>(tensor.storage().data());
+      const size_t count = tensor.storage().nbytes();
+      keep([=] { std::memset(bytes, 0xFF, count); }, false);
+    }
+  }
+}
+
+bool holds_tensors(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::TensorType ||
+         std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& part) { return holds_tensors(*part); });
+}
+
+/// What a CUDA kernel would have to tell the host before the operator can go on: sizes and answers that depend on
+/// values.
+bool depends_on_values(const c10::FunctionSchema& schema) {
+  static const auto& names = *new std::set<std::string>{
+      "aten::nonzero",           "aten::masked_select",      "aten::_unique",  "aten::_unique2",
+      "aten::unique_dim",        "aten::unique_consecutive", "aten::bincount", "aten::histc",
+      "aten::repeat_interleave", "aten::multinomial",        "aten::randperm"};
+  if (writes(schema)) return false;
+  // An answer that is no tensor, as of equal(), was computed from values.
+  const bool answers =
+      !schema.returns().empty() &&
+      std::ranges::none_of(schema.returns(), [](const c10::Argument& result) { return holds_tensors(*result.type()); });
+  return answers || names.contains(schema.name());
+}
+
+/// Memory and nothing in it, or no memory at all.
+const std::set<std::string>& computes_nothing() {
+  static const auto& names =
+      *new std::set<std::string>{"aten::set_",      "aten::record_stream", "aten::resize_",
+                                 "aten::is_pinned", "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type"};
+  return names;
+}
+
+void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
+  stack->resize(stack->size() - arguments);
+  stack->insert(stack->end(), results.begin(), results.end());
+}
+
+/// The CPU's operator first, whose results then get memory on the card.
+void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, const Seed& seed,
+                   c10::Device device) {
+  run_all(*stream_of(c10::cuda::getCurrentCUDAStream().stream()));
+  Values results;
+  {
+    const OnlyTheCpu guard;
+    results = computed(op, for_the_cpu(arguments), seed);
+  }
+  for (c10::IValue& result : results) {
+    if (!result.isTensor() || !result.toTensor().defined()) continue;
+    const at::Tensor cpu = result.toTensor();
+    const at::Tensor card = at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
+    keep(
+        [cpu, view = cpu_view(card)]() mutable {
+          const OnlyTheCpu guard;
+          view.copy_(cpu);
+        },
+        false);
+    result = card;
+  }
+  put(stack, arguments.size(), results);
+}
+
+c10::Device card_of(const Values& arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isDevice() && argument.toDevice().is_cuda()) return argument.toDevice();
+    for (const at::Tensor& tensor : tensors_of(argument)) {
+      if (tensor.defined() && tensor.is_cuda()) return tensor.device();
+    }
+  }
+  return {c10::kCUDA, 0};
+}
+
+/// A mask as an index is as long as it has ones, which a CUDA kernel would have to count.
+bool masks_to_indices(const std::string& name, torch::jit::Stack* stack, size_t count) {
+  if (name != "aten::index" && name != "aten::index_put_" && name != "aten::_index_put_impl_" &&
+      name != "aten::index_put")
+    return false;
+  c10::IValue& indices = (*stack)[stack->size() - count + 1];
+  bool any = false;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const std::optional<at::Tensor>& index : indices.toOptionalTensorVector()) {
+    const bool mask = index && index->defined() && index->is_cuda() &&
+                      (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+    if (!mask) {
+      list.push_back(index);
+      continue;
+    }
+    any = true;
+    // nonzero() comes by here again, and is computed first.
+    for (const at::Tensor& place : index->nonzero().unbind(1)) list.push_back(place);
+  }
+  if (any) indices = list;
+  return any;
+}
+
+/// A value that is not on the card is read at the call, as a kernel's argument is; pinned memory when its copy runs.
+Values frozen(const std::string& name, const Values& arguments) {
+  Values views = for_the_cpu(arguments);
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().is_cpu()) continue;
+    const at::Tensor tensor = arguments[i].toTensor();
+    const bool written = name == "aten::copy_" && i == 0;
+    if (!written && !is_pinned(tensor.const_data_ptr())) views[i] = tensor.clone();
+  }
+  return views;
+}
+
+/// Whether the host goes on only when it has the result.
+bool host_waits(const Values& results) {
+  for (const c10::IValue& result : results) {
+    for (const at::Tensor& tensor : tensors_of(result)) {
+      if (tensor.defined() && tensor.is_cpu() && !is_pinned(tensor.const_data_ptr())) return true;
+    }
+  }
+  return false;
+}
+
+void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const std::string& name = schema.name();
+  const size_t count = schema.arguments().size();
+  const Values before(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const auto as_a_gpu_does = [&] {
+    const c10::impl::ExcludeDispatchKeyGuard not_here(kHere);
+    op.redispatchBoxed(keys & kBelow, stack);
+  };
+  if (std::ranges::none_of(before, on_card)) return as_a_gpu_does();
+  const Answering answering;  // what is launched from here on is answered for
+  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
+  const Seed seed = Seed::of(op, before);
+  if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card_of(before));
+  masks_to_indices(name, stack, count);
+  const Values arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  // Before it runs: it may give memory back whose numbers are still to be read.
+  Values views;
+  {
+    const OnlyTheCpu guard;
+    views = frozen(name, arguments);
+  }
+  as_a_gpu_does();
+  // What it writes to may have been made larger meanwhile: out=.
+  for (size_t i = 0; i < count; ++i) {
+    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite() && on_card(arguments[i])) views[i] = cpu_view(arguments[i]);
+  }
+  const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
+  if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return poison(results);
+  if (!writes(schema) && only_views(arguments, results)) return;
+  Values result_views;
+  {
+    const OnlyTheCpu guard;
+    for (const c10::IValue& result : results) result_views.push_back(cpu_view(result));
+  }
+  keep(
+      [op, name, views = std::move(views), results = std::move(result_views), seed] {
+        const OnlyTheCpu guard;
+        try {
+          if (!write_results(computed(op, views, seed), results))
+            say_without_arithmetic(name, "the CPU's operator has results of other shapes");
+        } catch (const std::exception& error) {
+          say_without_arithmetic(name, error.what());
+        }
+      },
+      host_waits(results));
+}
+
+TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+// --- every thread
+// -------------------------------------------------------------------------------------------------------
+
+void compute_in_this_thread() { c10::impl::tls_set_dispatch_key_included(DispatchKey::Fake, true); }
+
+struct Start {
+  void* (*function)(void*);
+  void* argument;
+};
+
+void* started(void* given) {
+  const Start start = *static_cast<Start*>(given);
+  delete static_cast<Start*>(given);
+  compute_in_this_thread();
+  return start.function(start.argument);
+}
+
+[[maybe_unused]] const bool kMainThread = (compute_in_this_thread(), true);
+
+}  // namespace
+}  // namespace tenfold::dry
+
+// A thread that does not know of the key would compute nothing, and nobody would notice.
+extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
+                                                                     const pthread_attr_t* attributes,
+                                                                     void* (*function)(void*), void* argument) {
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, tenfold::dry::started, new tenfold::dry::Start{function, argument});
+}

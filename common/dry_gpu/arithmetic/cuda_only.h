@@ -1,0 +1,18 @@
+#pragma once
+// Operators that only a GPU has, written with those that a CPU has, too.
+
+#include <ATen/core/stack.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tenfold::dry {
+
+/// From an operator's arguments to its results, all on the CPU. A result that nobody reads on a CPU is undefined.
+using OnCpu = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
+
+/// nullptr where the CPU's own operator of that name will do. `name` has its overload: "aten::_softmax".
+const OnCpu* on_cpu(const std::string& name);
+
+}  // namespace tenfold::dry

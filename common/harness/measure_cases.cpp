@@ -265,6 +265,7 @@ class LessonRun {
       measured_.push_back(std::move(measured));
       return;
     }
+    if (!options_.preset.timed && chosen.compared == nullptr) return;
     std::optional<TrainingPass> training;
     if (chosen.training != nullptr) {
       training.emplace(run);
@@ -280,9 +281,11 @@ class LessonRun {
       if (run.candidates.front().ok()) {
         counting_pass(run);
         memory_pass(run);
-        budget_pass(run);
-        measured.time = std::make_unique<TimePass>(run);
-        measured.time->first_slice(seconds / 2);
+        if (options_.preset.timed) {
+          budget_pass(run);
+          measured.time = std::make_unique<TimePass>(run);
+          measured.time->first_slice(seconds / 2);
+        }
       }
     }
     if (!measured.time) other_seconds_ += seconds_since(begin);

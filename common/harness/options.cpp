@@ -69,6 +69,7 @@ Size size_named(const std::string& name) {
 
 Preset preset_named(const std::string& name) {
   if (name == "build") return {.name = name};
+  if (name == "check") return {.name = name, .updates = 3, .timed = false};
   if (name == "smoke") {
     return {.name = name,
             .case_seconds = 5,
@@ -99,7 +100,7 @@ Preset preset_named(const std::string& name) {
             .seeds = 12,
             .training_seconds = 600};
   }
-  throw UsageError("--preset " + name + ": expected build, smoke, quick or full");
+  throw UsageError("--preset " + name + ": expected build, check, smoke, quick or full");
 }
 
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson) {

@@ -25,6 +25,7 @@ struct Preset {
   int updates = 0;              ///< compared by the agreement check; 0: variants are built, and nothing more
   int seeds = 1;                ///< that a training's variants are trained with
   double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
+  bool timed = true;            ///< false: of cases agreement and memory, of trainings and surveys nothing
 };
 
 struct Sweep {
@@ -68,7 +69,7 @@ struct Chosen {
 /// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson);
 
-/// "build", "smoke", "quick" or "full"; throws UsageError.
+/// "build", "check", "smoke", "quick" or "full"; throws UsageError.
 Preset preset_named(const std::string& name);
 
 /// Names of the parts chosen by --case of which --only leaves nothing: surveys without a look, cases and trainings

@@ -2,6 +2,7 @@
 
 #include "common/base/flags.h"
 #include "common/base/text.h"
+#include "common/measure/dry.h"
 #include "common/measure/agreement.h"
 #include "common/measure/counted.h"
 #include "common/measure/device.h"
@@ -164,8 +165,13 @@ void agreement_pass(CaseRun& run) {
   double lowest_power = 0;
   Candidate& baseline = run.candidates.front();
   const auto traced = [&](Candidate& candidate, int undone) {
+    taken_without_arithmetic();
     const Step step = run.build(candidate);
-    return trace_updates(step, updates, undone);
+    Trace trace = trace_updates(step, updates, undone);
+    // Whatever the numbers look like: they may be what was right before.
+    if (const std::vector<std::string> names = taken_without_arithmetic(); !names.empty())
+      throw std::runtime_error("no arithmetic on a dry GPU for: " + joined(names));
+    return trace;
   };
   // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.
   const auto join_ranks = [&](Trace& trace) {

@@ -18,6 +18,7 @@
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
 #include "common/machine/fingerprint.h"
+#include "common/measure/dry.h"
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
 #include "common/pages/table.h"
@@ -206,6 +207,9 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     return 2;
   }
   const torch::Device device = choice.device;
+  // Results of a card that is not there must not be taken for a GPU's, nor for this machine's.
+  if (device.is_cuda() && dry_card() && !options.json.empty())
+    throw UsageError("--json: what a dry GPU counts is written to no result file; call without --json");
   if (device.is_cuda()) add_nccl(world);
   if (!choice.remark.empty() && ranks.rank == 0) std::cerr << name << ": " << choice.remark << "\n";
   // All ranks stop when one cannot write: they would wait for it. The lowest that cannot says so.

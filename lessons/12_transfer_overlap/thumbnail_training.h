@@ -21,7 +21,8 @@ inline constexpr Setting<int64_t> kEnlarge{"enlarge", 1,
 /// images (N, 1, S, S) uint8 and labels (N). For a GPU in page-locked memory, so that a batch can be sent from where it
 /// lies. Made once per process, like the data set itself.
 inline std::vector<torch::Tensor> shuffled_images(torch::Device device, int64_t enlarge) {
-  static std::map<std::pair<bool, int64_t>, std::vector<torch::Tensor>> made;
+  // Never freed: CUDA is gone before globals are.
+  static auto& made = *new std::map<std::pair<bool, int64_t>, std::vector<torch::Tensor>>;
   std::vector<torch::Tensor>& shuffled = made[{device.is_cuda(), enlarge}];
   if (shuffled.empty()) {
     const ImageSet set = fashion_mnist(/*train=*/true);

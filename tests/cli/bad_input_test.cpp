@@ -59,8 +59,8 @@ TEST_F(BadInput, Lessons) {
 
 TEST_F(BadInput, Flags) {
   refused("run 30 --presett quick", {"unknown argument '--presett'", "did you mean '--preset'?"});
-  refused("run 30 --preset medium", {"--preset medium: expected build, smoke, quick or full\n"});
-  refused("tour --preset quik", {"--preset quik: expected build, smoke, quick or full; did you mean 'quick'?"});
+  refused("run 30 --preset medium", {"--preset medium: expected build, check, smoke, quick or full\n"});
+  refused("tour --preset quik", {"--preset quik: expected build, check, smoke, quick or full; did you mean 'quick'?"});
   refused("publish --preset ful", {"--preset ful: expected smoke, quick or full; did you mean 'full'?"});
   refused("publish --bench --preset full", {"--preset", "--bench"});
   refused("tour extra", {"unknown argument 'extra'"});

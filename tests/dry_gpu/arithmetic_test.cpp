@@ -394,11 +394,21 @@ TEST(Answers, ALaunchOfNobodyIsNamed) {
   taken_without_arithmetic();
   EXPECT_EQ(dry::launched("a kernel of one's own", c10::cuda::getCurrentCUDAStream().stream()), cudaSuccess);
   EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("a kernel of one's own"));
-  testing::internal::CaptureStderr();
-  const Tensor q = torch::rand({1, 1, 8, 8}, kCard);
-  at::scaled_dot_product_attention(q, q, q, {}, 0.5, false).sum().item<float>();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("has no arithmetic: attention with dropout"));
-  EXPECT_EQ(taken_without_arithmetic().size(), 1U);
+}
+
+TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {
+  taken_without_arithmetic();
+  for (const auto type : {torch::kFloat, torch::kHalf}) {
+    const Tensor v = torch::ones({1, 2, 64, 8}, torch::dtype(type).device(kCard)).requires_grad_();
+    const Tensor q = torch::zeros_like(v);
+    const Tensor out = at::scaled_dot_product_attention(q, q, v, {}, 0.5, false);
+    out.sum().backward();
+    // All shares are 1/64: a row's result is how much of it was kept, and a value's gradient how often it was.
+    EXPECT_GT(out.to(torch::kFloat).std().item<float>(), 0.01);
+    EXPECT_NEAR(v.grad().to(torch::kFloat).sum().item<float>(), out.to(torch::kFloat).sum().item<float>(), 2);
+    EXPECT_GT(v.grad().to(torch::kFloat).std().item<float>(), 0.01);
+  }
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
 }
 
 }  // namespace

@@ -95,10 +95,10 @@ Values for_the_cpu(const Values& arguments) {
   return views;
 }
 
-/// On the CPU, now. Throws what the operator throws.
-Values computed(const c10::OperatorHandle& op, const Values& arguments, const Seed& seed) {
+/// On the CPU, now; `made` are results that LibTorch has prepared. Throws what the operator throws.
+Values computed(const c10::OperatorHandle& op, const Values& arguments, const Values& made, const Seed& seed) {
   const Drawing drawing(seed);
-  if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments);
+  if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments, made);
   torch::jit::Stack stack = arguments;
   op.callBoxed(&stack);
   return stack;
@@ -196,7 +196,7 @@ void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, cons
   Values results;
   {
     const OnlyTheCpu guard;
-    results = computed(op, for_the_cpu(arguments), seed);
+    results = computed(op, for_the_cpu(arguments), {}, seed);
   }
   for (c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
@@ -308,13 +308,14 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
       [op, name, views = std::move(views), results = std::move(result_views), seed] {
         const OnlyTheCpu guard;
         try {
-          if (!write_results(computed(op, views, seed), results))
+          if (!write_results(computed(op, views, results, seed), results))
             say_without_arithmetic(name, "the CPU's operator has results of other shapes");
         } catch (const std::exception& error) {
           say_without_arithmetic(name, error.what());
         }
       },
-      host_waits(results));
+      // Of an attention the host has made what it hands back, see cuda_only.cpp.
+      host_waits(results) && on_cpu(name) == nullptr);
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

@@ -1,6 +1,7 @@
 #include "common/dry_gpu/arithmetic/cuda_only.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
 #include <limits>
@@ -28,6 +29,7 @@ struct Attention {
   Tensor q, k, v, bias;
   bool causal = false;
   double scale = 0;
+  Tensor kept = {};  ///< with dropout: 0, or 1 / (1 - p), for each share
 
   Attention(const c10::IValue& query, const c10::IValue& key, const c10::IValue& value, const Tensor& with_bias,
             bool is_causal, const c10::IValue& with_scale)
@@ -50,41 +52,67 @@ struct Attention {
   }
 
   std::pair<Tensor, Tensor> forward() const {
-    const Tensor all = scores();
-    return {at::matmul(at::softmax(all, -1), v), at::logsumexp(all, -1)};
+    const Tensor all = scores(), shares = at::softmax(all, -1);
+    return {at::matmul(kept.defined() ? shares * kept : shares, v), at::logsumexp(all, -1)};
   }
 
   /// Gradients of query, key, value and the scores, before these are scaled.
   std::array<Tensor, 4> backward(const Tensor& gradient) const {
-    const Tensor shares = at::softmax(scores(), -1), of_shares = at::matmul(gradient, v.transpose(-2, -1));
+    const Tensor shares = at::softmax(scores(), -1);
+    Tensor of_shares = at::matmul(gradient, v.transpose(-2, -1));
+    if (kept.defined()) of_shares = of_shares * kept;
     const Tensor of_scores = shares * (of_shares - (of_shares * shares).sum(-1, true));
     return {at::matmul(of_scores, k) * scale, at::matmul(of_scores.transpose(-2, -1), q) * scale,
-            at::matmul(shares.transpose(-2, -1), gradient), of_scores};
+            at::matmul((kept.defined() ? shares * kept : shares).transpose(-2, -1), gradient), of_scores};
+  }
+
+  /// Dropout of the shares. Its mask is not kept: backward draws it again from two numbers that forward hands on.
+  void drop(double probability, int64_t seed, int64_t offset) {
+    if (probability == 0) return;
+    at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed) * 0x9E3779B97F4A7C15U ^
+                                                             static_cast<uint64_t>(offset + 1));
+    const Tensor shape = at::empty({q.size(0), q.size(1), q.size(2), k.size(2)}, q.options());
+    kept = at::bernoulli(shape, 1 - probability, generator) / (1 - probability);
   }
 };
+
+int64_t number_in(const c10::IValue& value, int64_t place = 0) {
+  const Tensor tensor = tensor_of(value);
+  return tensor.defined() && tensor.numel() > place ? tensor.reshape({-1})[place].to(at::kLong).item<int64_t>() : 0;
+}
+
 
 void without_dropout(const c10::IValue& probability) {
   TORCH_CHECK(probability.toDouble() == 0, "attention with dropout draws from the card's generator inside its kernel");
 }
 
-Values flash(const Values& in) {
-  without_dropout(in[3]);
-  const auto [out, lse] = Attention(in[0], in[1], in[2], Tensor(), in[4].toBool(), in[6]).forward();
+/// What a kernel would take from the card's generator.
+int64_t drawn() { return at::randint(std::numeric_limits<int64_t>::max(), {1}, at::kLong).item<int64_t>(); }
+
+// Its kernel writes both numbers into one tensor on the card.
+Values flash(const Values& in, const Values&) {
+  Attention attention(in[0], in[1], in[2], Tensor(), in[4].toBool(), in[6]);
+  const int64_t seed = drawn();
+  attention.drop(in[3].toDouble(), seed, 0);
+  const auto [out, lse] = attention.forward();
   Values results(9);
   results[0] = out;
   results[1] = lse;
+  if (in[3].toDouble() > 0) results[6] = at::tensor({seed, int64_t{0}}, at::kLong);
   return results;
 }
 
-Values flash_backward(const Values& in) {
-  without_dropout(in[10]);
-  const auto of = Attention(in[1], in[2], in[3], Tensor(), in[11].toBool(), in[14]).backward(wide(in[0]));
+Values flash_backward(const Values& in, const Values&) {
+  Attention attention(in[1], in[2], in[3], Tensor(), in[11].toBool(), in[14]);
+  attention.drop(in[10].toDouble(), number_in(in[12]), number_in(in[12], 1));
+  const auto of = attention.backward(wide(in[0]));
   return {of[0], of[1], of[2]};
 }
 
-Values efficient(const Values& in) {
-  without_dropout(in[5]);
-  const auto [out, lse] = Attention(in[0], in[1], in[2], tensor_of(in[3]), in[6].toBool(), in[7]).forward();
+Values efficient(const Values& in, const Values& made) {
+  Attention attention(in[0], in[1], in[2], tensor_of(in[3]), in[6].toBool(), in[7]);
+  attention.drop(in[5].toDouble(), number_in(made[2]), number_in(made[3]));
+  const auto [out, lse] = attention.forward();
   Values results(4);
   results[0] = out;
   // The kernel's rows are padded to a multiple of 32; none are kept where nobody will go backwards.
@@ -92,26 +120,32 @@ Values efficient(const Values& in) {
   return results;
 }
 
-Values efficient_backward(const Values& in) {
-  without_dropout(in[9]);
-  const auto of = Attention(in[1], in[2], in[3], tensor_of(in[4]), in[11].toBool(), in[12]).backward(wide(in[0]));
+Values efficient_backward(const Values& in, const Values&) {
+  Attention attention(in[1], in[2], in[3], tensor_of(in[4]), in[11].toBool(), in[12]);
+  attention.drop(in[9].toDouble(), number_in(in[7]), number_in(in[8]));
+  const auto of = attention.backward(wide(in[0]));
   Values results = {of[0], of[1], of[2], c10::IValue()};
   if (const Tensor bias = tensor_of(in[4]); bias.defined()) results[3] = of[3].sum_to_size(bias.sizes());
   return results;
 }
 
-Values cudnn_attention(const Values& in) {
-  without_dropout(in[5]);
-  const auto [out, lse] = Attention(in[0], in[1], in[2], tensor_of(in[3]), in[6].toBool(), in[8]).forward();
+Values cudnn_attention(const Values& in, const Values&) {
+  Attention attention(in[0], in[1], in[2], tensor_of(in[3]), in[6].toBool(), in[8]);
+  const int64_t seed = drawn();
+  attention.drop(in[5].toDouble(), seed, 0);
+  const auto [out, lse] = attention.forward();
   Values results(9);
   results[0] = out;
   if (in[4].toBool()) results[1] = lse.unsqueeze(-1);
+  results[6] = at::scalar_tensor(seed, at::kLong);
+  results[7] = at::scalar_tensor(0, at::kLong);
   return results;
 }
 
-Values cudnn_attention_backward(const Values& in) {
-  without_dropout(in[13]);
-  const auto of = Attention(in[1], in[2], in[3], tensor_of(in[8]), in[14].toBool(), in[15]).backward(wide(in[0]));
+Values cudnn_attention_backward(const Values& in, const Values&) {
+  Attention attention(in[1], in[2], in[3], tensor_of(in[8]), in[14].toBool(), in[15]);
+  attention.drop(in[13].toDouble(), number_in(in[6]), number_in(in[7]));
+  const auto of = attention.backward(wide(in[0]));
   return {of[0], of[1], of[2]};
 }
 
@@ -136,7 +170,7 @@ Tensor part(const c10::IValue& of, int64_t begin, int64_t end) {
   return tensor_of(of).slice(1, begin, end).transpose(1, 2);  // (B, H, T, D)
 }
 
-Values efficient_variable(const Values& in) {
+Values efficient_variable(const Values& in, const Values&) {
   without_dropout(in[8]);
   TORCH_CHECK(!tensor_of(in[3]).defined(), "a bias with variable lengths");
   const Tensor q = wide(in[0]);
@@ -152,7 +186,7 @@ Values efficient_variable(const Values& in) {
   return results;
 }
 
-Values efficient_variable_backward(const Values& in) {
+Values efficient_variable_backward(const Values& in, const Values&) {
   without_dropout(in[11]);
   Tensor of[3];
   for (size_t i = 0; i < 3; ++i) of[i] = at::zeros_like(wide(in[1 + i]));
@@ -167,7 +201,7 @@ Values efficient_variable_backward(const Values& in) {
   return {of[0], of[1], of[2], c10::IValue()};
 }
 
-Values batch_norm(const Values& in) {
+Values batch_norm(const Values& in, const Values&) {
   const bool training = in[5].toBool();
   const auto [out, mean, inverse] =
       at::native_batch_norm(wide(in[0]), optional_of(in[1]), optional_of(in[2]), optional_of(in[3]), optional_of(in[4]),
@@ -176,7 +210,7 @@ Values batch_norm(const Values& in) {
   return {out, mean, inverse, c10::IValue()};
 }
 
-Values batch_norm_backward(const Values& in) {
+Values batch_norm_backward(const Values& in, const Values&) {
   const auto [input, weight, bias] = at::native_batch_norm_backward(
       wide(in[1]), wide(in[0]), wide(in[2]), optional_of(in[3]), optional_of(in[4]), wide(in[5]), wide(in[6]),
       /*train=*/true, in[7].toDouble(), {true, true, true});
@@ -185,7 +219,7 @@ Values batch_norm_backward(const Values& in) {
 
 // A CPU's normalisations want one type for everything; a GPU's keep weights and statistics in 32 bits beside 16-bit
 // inputs.
-Values layer_norm_backward(const Values& in) {
+Values layer_norm_backward(const Values& in, const Values&) {
   const auto mask = in[7].toBoolList();
   const auto weight = optional_of(in[5]), bias = optional_of(in[6]);
   const auto [input, of_weight, of_bias] =
@@ -195,7 +229,7 @@ Values layer_norm_backward(const Values& in) {
   return {input, of_weight, of_bias};
 }
 
-Values layer_norm(const Values& in) {
+Values layer_norm(const Values& in, const Values&) {
   const auto weight = optional_of(in[2]), bias = optional_of(in[3]);
   const auto [out, mean, rstd] =
       at::native_layer_norm(wide(in[0]), in[1].toIntVector(), weight ? std::optional(wide(*weight)) : std::nullopt,
@@ -203,7 +237,7 @@ Values layer_norm(const Values& in) {
   return {out, mean, rstd};
 }
 
-Values rms_norm(const Values& in) {
+Values rms_norm(const Values& in, const Values&) {
   const Tensor x = wide(in[0]);
   std::vector<int64_t> over;
   for (size_t i = 1; i <= in[1].toIntVector().size(); ++i) over.push_back(-static_cast<int64_t>(i));
@@ -213,7 +247,7 @@ Values rms_norm(const Values& in) {
   return {weight ? x * rstd * wide(*weight) : x * rstd, rstd};
 }
 
-Values rms_norm_backward(const Values& in) {
+Values rms_norm_backward(const Values& in, const Values&) {
   const Tensor gradient = wide(in[0]), x = wide(in[1]), rstd = wide(in[3]);
   const auto shape = in[2].toIntVector();
   std::vector<int64_t> over, rows;
@@ -226,23 +260,23 @@ Values rms_norm_backward(const Values& in) {
 }
 
 // half_to_float: a GPU reads 16 bits and writes 32.
-Values softmax(const Values& in) {
+Values softmax(const Values& in, const Values&) {
   const Tensor x = tensor_of(in[0]);
   return {at::_softmax(in[2].toBool() ? x.to(at::kFloat) : x, in[1].toInt(), false)};
 }
 
-Values log_softmax(const Values& in) {
+Values log_softmax(const Values& in, const Values&) {
   const Tensor x = tensor_of(in[0]);
   return {at::_log_softmax(in[2].toBool() ? x.to(at::kFloat) : x, in[1].toInt(), false)};
 }
 
 // The gradient comes in 32 bits, and goes out in the input's type.
-Values softmax_backward(const Values& in) {
+Values softmax_backward(const Values& in, const Values&) {
   const Tensor gradient = wide(in[0]);
   return {at::_softmax_backward_data(gradient, wide(in[1]), in[2].toInt(), gradient.scalar_type())};
 }
 
-Values log_softmax_backward(const Values& in) {
+Values log_softmax_backward(const Values& in, const Values&) {
   const Tensor gradient = wide(in[0]);
   return {at::_log_softmax_backward_data(gradient, wide(in[1]), in[2].toInt(), gradient.scalar_type())};
 }

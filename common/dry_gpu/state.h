@@ -82,6 +82,7 @@ struct Stream {
   bool legacy = false;  ///< the default stream, which waits for blocking streams and they for it
   std::deque<Item> queue;
   uint64_t handed_over = 0, done = 0;
+  bool busy = false;  ///< an item of it is being done
   std::shared_ptr<Capture> capture;
   std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
 };

@@ -5,23 +5,39 @@ namespace {
 
 constexpr size_t kLongestQueue = 10'000;  // then its oldest half is done, which a GPU would have, too
 
-/// Takes the next item out, if it is before `position` and, unless `forced`, has nothing to wait for.
-bool next_item(Stream& stream, uint64_t position, bool forced, Item& item) {
+/// What the stream's next item waits for; nullptr when it can begin, or there is none before `position`.
+std::shared_ptr<Recording> hindrance(const Stream& stream, uint64_t position) {
   const std::lock_guard guard(state().lock);
-  if (stream.done >= position || stream.queue.empty()) return false;
-  const Item& front = stream.queue.front();
-  if (!forced && front.waits != nullptr && !front.waits->done) return false;
+  if (stream.done >= position || stream.queue.empty()) return nullptr;
+  const std::shared_ptr<Recording>& waits = stream.queue.front().waits;
+  return waits != nullptr && !waits->done ? waits : nullptr;
+}
+
+/// Takes the next item out. Not while one of the stream's is being done: its work may come by here again, since it may give
+/// page-locked memory back, which records an event.
+bool next_item(Stream& stream, uint64_t position, Item& item) {
+  const std::lock_guard guard(state().lock);
+  if (stream.busy || stream.done >= position || stream.queue.empty()) return false;
   item = std::move(stream.queue.front());
   stream.queue.pop_front();
+  stream.busy = true;
   return true;
 }
 
 void run(Stream& stream, uint64_t position, bool forced) {
   const std::lock_guard one_thread(state().running);
-  for (Item item; next_item(stream, position, forced, item);) {
-    if (item.waits != nullptr && !item.waits->done) run(*item.waits->stream, item.waits->position, true);
+  while (true) {
+    // It stays in the queue meanwhile, so that nobody overtakes it.
+    if (const std::shared_ptr<Recording> waits = hindrance(stream, position)) {
+      if (forced) run(*waits->stream, waits->position, true);
+      if (!waits->done) return;
+    }
+    Item item;
+    if (!next_item(stream, position, item)) return;
     if (item.work) item.work();
+    item.work = nullptr;  // what it holds goes before the stream goes on
     const std::lock_guard guard(state().lock);
+    stream.busy = false;
     ++stream.done;
     if (item.records != nullptr) item.records->done = true;
   }

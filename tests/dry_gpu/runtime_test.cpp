@@ -224,6 +224,26 @@ TEST_P(Streams, CallbacksComeInOrder) {
   EXPECT_EQ(seen, (std::vector{0, 1, 2}));
 }
 
+// An item's own work may call the runtime: what page-locked memory that goes records must not let a stream overtake itself.
+TEST_P(Streams, WorkThatRecordsAnEventDoesNotOvertakeAWait) {
+  static std::vector<int> seen;
+  seen.clear();
+  static cudaEvent_t inside = event_;
+  inside = event_;
+  cudaEvent_t ready = nullptr;
+  cudaEventCreate(&ready);
+  cudaLaunchHostFunc(nullptr, [](void*) {
+    cudaEventRecord(inside, nullptr);
+    seen.push_back(0);
+  }, nullptr);
+  cudaEventRecord(ready, nullptr);
+  cudaStreamWaitEvent(side_, ready, 0);
+  cudaLaunchHostFunc(side_, [](void*) { seen.push_back(1); }, nullptr);
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(seen, (std::vector{0, 1}));
+  cudaEventDestroy(ready);
+}
+
 TEST_P(Streams, AQueueThatGrowsIsWorkedOff) {
   for (int i = 0; i < 30'000; ++i) cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
   EXPECT_LE(reinterpret_cast<Stream*>(side_)->queue.size(), 10'000U);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/microscope/device.h"
+#include "kernels/dry_launch.h"
 
 #ifdef TENFOLD_WITH_CUDA
 #include <c10/cuda/CUDAGuard.h>
@@ -96,32 +97,44 @@ inline std::vector<MemoryRange> ranges_of(const NamedTensors& tensors) {
   return merged;
 }
 
-/// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU:
-/// under the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a
-/// fault that is found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
+/// launch(stream, T()) with T the tensor's type.
+template <class Stream, class Launch>
+void launch_with_type(const at::Tensor& tensor, Stream stream, const Launch& launch) {
+  if (tensor.scalar_type() == at::kHalf) return launch(stream, __half());
+  if (tensor.scalar_type() == at::kBFloat16) return launch(stream, __nv_bfloat16());
+  launch(stream, float());
+}
+
+/// The kernel's body under the microscope, where the tensors' bytes lie. Throws std::runtime_error for a fault.
 template <class Launch>
-void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
-  const at::Tensor& first = tensors.front().second;
-  const auto with_type = [&](auto stream) {
-    if (first.scalar_type() == at::kHalf) return launch(stream, __half());
-    if (first.scalar_type() == at::kBFloat16) return launch(stream, __nv_bfloat16());
-    launch(stream, float());
-  };
-#ifdef TENFOLD_WITH_CUDA
-  if (first.is_cuda()) {
-    const c10::cuda::CUDAGuard guard(first.device());
-    return with_type(c10::cuda::getCurrentCUDAStream().stream());
-  }
-#endif
+void launch_under_microscope(const NamedTensors& tensors, const Launch& launch) {
   simt::Device device({.count = false, .races = false});
   std::vector<std::shared_ptr<void>> lent;
   for (const MemoryRange& range : ranges_of(tensors)) {
     lent.push_back(
         device.adopt(range.name, range.begin, static_cast<size_t>(range.end - range.begin), range.element_bytes));
   }
-  with_type(&device);
+  launch_with_type(tensors.front().second, &device, launch);
   for (const simt::Fault& fault : device.report().faults)
     throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
+}
+
+/// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU:
+/// under the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a
+/// fault that is found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
+template <class Launch>
+void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
+#ifdef TENFOLD_WITH_CUDA
+  if (const at::Tensor& first = tensors.front().second; first.is_cuda()) {
+    const c10::cuda::CUDAGuard guard(first.device());
+    const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+    const DryLaunch dry(stream);
+    launch_with_type(first, stream, launch);
+    if (dry.wants_body()) launch_under_microscope(tensors, launch);
+    return;
+  }
+#endif
+  launch_under_microscope(tensors, launch);
 }
 
 }  // namespace tenfold::fused

@@ -74,7 +74,8 @@ std::vector<Flag> lesson_flags() {
   return {
       {.name = "--preset",
        .value = "NAME",
-       .help = "how long to measure: build (not at all: do the settings go together?), check (no times: agreement and memory), smoke (seconds, no verdict on "
+       .help = "how long to measure: build (not at all: do the settings go together?), check (no times: agreement and "
+               "memory), smoke (seconds, no verdict on "
                "speed), quick (the default, about half a minute a lesson) or full (about a minute a case)",
        .choices = {"build", "check", "smoke", "quick", "full"}},
       {.name = "--size",

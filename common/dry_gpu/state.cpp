@@ -188,6 +188,16 @@ cudaError_t cudaPeekAtLastError() { return last_error; }
 // For a harness that may or may not have been started with these libraries: common/measure/dry.h.
 const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state().devices.front().card->name.c_str(); }
 
+int tenfold_dry_begin_body(cudaStream_t handle) {
+  Stream* const stream = stream_of(handle);
+  if (state().order == Order::at_once || stream == nullptr || stream->capture != nullptr) return 0;
+  ++answering;
+  run_all(*stream);
+  return 1;
+}
+
+void tenfold_dry_end_body() { --answering; }
+
 const char* tenfold_dry_take_without_arithmetic() {
   static thread_local std::string names;
   names.clear();

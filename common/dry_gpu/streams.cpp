@@ -13,8 +13,8 @@ std::shared_ptr<Recording> hindrance(const Stream& stream, uint64_t position) {
   return waits != nullptr && !waits->done ? waits : nullptr;
 }
 
-/// Takes the next item out. Not while one of the stream's is being done: its work may come by here again, since it may give
-/// page-locked memory back, which records an event.
+/// Takes the next item out. Not while one of the stream's is being done: its work may come by here again, since it may
+/// give page-locked memory back, which records an event.
 bool next_item(Stream& stream, uint64_t position, Item& item) {
   const std::lock_guard guard(state().lock);
   if (stream.busy || stream.done >= position || stream.queue.empty()) return false;

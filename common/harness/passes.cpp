@@ -2,10 +2,10 @@
 
 #include "common/base/flags.h"
 #include "common/base/text.h"
-#include "common/measure/dry.h"
 #include "common/measure/agreement.h"
 #include "common/measure/counted.h"
 #include "common/measure/device.h"
+#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/measure/split.h"
 #include "common/measure/timeline.h"

@@ -1,5 +1,6 @@
 #pragma once
-// Whether this process runs on a card that is not there (./tenfold dry, common/dry_gpu), and what of it was no arithmetic.
+// Whether this process runs on a card that is not there (./tenfold dry, common/dry_gpu), and what of it was no
+// arithmetic.
 
 #include <optional>
 #include <string>
@@ -10,8 +11,8 @@ namespace tenfold {
 /// The card's name as the driver would say it; nothing on a real device and on a CPU.
 std::optional<std::string> dry_card();
 
-/// Operators and kernels that were launched since the last call and that nobody computed, where arithmetic was asked for:
-/// numbers that they made are none. Empty on a real device.
+/// Operators and kernels that were launched since the last call and that nobody computed, where arithmetic was asked
+/// for: numbers that they made are none. Empty on a real device.
 std::vector<std::string> taken_without_arithmetic();
 
 }  // namespace tenfold

@@ -224,7 +224,8 @@ TEST_P(Streams, CallbacksComeInOrder) {
   EXPECT_EQ(seen, (std::vector{0, 1, 2}));
 }
 
-// An item's own work may call the runtime: what page-locked memory that goes records must not let a stream overtake itself.
+// An item's own work may call the runtime: what page-locked memory that goes records must not let a stream overtake
+// itself.
 TEST_P(Streams, WorkThatRecordsAnEventDoesNotOvertakeAWait) {
   static std::vector<int> seen;
   seen.clear();
@@ -232,10 +233,13 @@ TEST_P(Streams, WorkThatRecordsAnEventDoesNotOvertakeAWait) {
   inside = event_;
   cudaEvent_t ready = nullptr;
   cudaEventCreate(&ready);
-  cudaLaunchHostFunc(nullptr, [](void*) {
-    cudaEventRecord(inside, nullptr);
-    seen.push_back(0);
-  }, nullptr);
+  cudaLaunchHostFunc(
+      nullptr,
+      [](void*) {
+        cudaEventRecord(inside, nullptr);
+        seen.push_back(0);
+      },
+      nullptr);
   cudaEventRecord(ready, nullptr);
   cudaStreamWaitEvent(side_, ready, 0);
   cudaLaunchHostFunc(side_, [](void*) { seen.push_back(1); }, nullptr);

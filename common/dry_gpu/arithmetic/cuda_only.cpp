@@ -81,7 +81,6 @@ int64_t number_in(const c10::IValue& value, int64_t place = 0) {
   return tensor.defined() && tensor.numel() > place ? tensor.reshape({-1})[place].to(at::kLong).item<int64_t>() : 0;
 }
 
-
 void without_dropout(const c10::IValue& probability) {
   TORCH_CHECK(probability.toDouble() == 0, "attention with dropout draws from the card's generator inside its kernel");
 }

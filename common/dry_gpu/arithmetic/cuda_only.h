@@ -9,8 +9,8 @@
 
 namespace tenfold::dry {
 
-/// From an operator's arguments, and from what LibTorch's own code has put into its results, to its results, all on the CPU.
-/// A result that nobody reads on a CPU is none.
+/// From an operator's arguments, and from what LibTorch's own code has put into its results, to its results, all on the
+/// CPU. A result that nobody reads on a CPU is none.
 using OnCpu = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&, const std::vector<c10::IValue>&)>;
 
 /// nullptr where the CPU's own operator of that name will do. `name` has its overload: "aten::_softmax".

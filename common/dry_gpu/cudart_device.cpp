@@ -95,6 +95,7 @@ int attribute_of(const Card& card, cudaDeviceAttr attribute, bool& known) {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  announce();
   *count = static_cast<int>(state().devices.size());
   return *count > 0 ? cudaSuccess : fail(cudaErrorNoDevice);
 }

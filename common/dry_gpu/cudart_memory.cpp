@@ -35,23 +35,22 @@ cudaError_t copy(void* to, const void* from, size_t bytes, Stream& stream, bool 
   if (to == nullptr || from == nullptr) return fail(cudaErrorInvalidValue);
   count_copy(to, from, bytes);
   const bool pageable_from = !on_device(from) && !is_pinned(from), pageable_to = !on_device(to) && !is_pinned(to);
-  if (stream.capture != nullptr && (pageable_from || pageable_to || whole_call_waits))
-    return forbidden_while_capturing();
   Work work = [=] { std::memmove(to, from, bytes); };
   if (leaves_out(bytes)) {
     work = nullptr;
-  } else if (pageable_from && state().order != Order::at_once) {
+  } else if (pageable_from && state().order != Order::at_once && stream.capture == nullptr) {
     work = [to, staged = std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     };
   }
   if (const cudaError_t error = hand_over(stream, {.kind = "copy", .work = std::move(work)}); error != cudaSuccess)
     return error;
-  if (pageable_to || whole_call_waits) {
+  if (stream.capture != nullptr || !(pageable_to || whole_call_waits)) return cudaSuccess;
+  {
     const std::lock_guard guard(state().lock);
     ++state().counts.waits;
   }
-  if (pageable_to || whole_call_waits) run_all(stream);
+  run_all(stream);
   return cudaSuccess;
 }
 
@@ -87,6 +86,7 @@ char* memory_of_symbol(const void* symbol, size_t& bytes) {
 extern "C" {
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
+  announce();
   if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
   return allocate(address, bytes, current_device());
 }

@@ -73,6 +73,9 @@ cudaError_t query(const std::shared_ptr<Recording>& recording) {
     // An answer, not an error: the next call must not find it as the last one.
     if (++recording->queries < kMostQueries) return cudaErrorNotReady;
   }
+  // Not while another thread does work: who asks may hold what that work needs.
+  const std::unique_lock one_thread(state().running, std::try_to_lock);
+  if (!one_thread.owns_lock()) return cudaErrorNotReady;
   run_until(*recording->stream, recording->position);
   return cudaSuccess;
 }
@@ -101,6 +104,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   Stream* const stream = stream_of(handle);
   if (stream == nullptr || stream->legacy || handle == cudaStreamPerThread) return fail(cudaErrorInvalidResourceHandle);
+  const std::lock_guard one_thread(state().running);  // who runs streams has a list of them
   run_all(*stream);
   const std::lock_guard guard(state().lock);
   state().streams.erase(stream);
@@ -224,7 +228,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
   count_wait();
   const std::shared_ptr<Recording> recording = event->recording;
-  run_until(*recording->stream, recording->position);
+  if (!recording->done) run_until(*recording->stream, recording->position);  // else its stream may be gone
   return cudaSuccess;
 }
 

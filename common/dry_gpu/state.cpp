@@ -66,6 +66,8 @@ void write_report() {
   const std::string file = from_environment("TENFOLD_DRY_REPORT", "");
   if (file.empty()) return;
   const State& all = state();
+  // The programs that a program starts have LibTorch in them where arithmetic is asked for, and most want no GPU.
+  if (all.counts.launches + all.counts.copies + all.counts.allocations == 0) return;
   std::ofstream out(file, std::ios::app);  // each process of a program writes its line
   out << "{\"process\": " << getpid() << ", \"devices\": [";
   for (size_t i = 0; i < all.devices.size(); ++i) {
@@ -122,9 +124,18 @@ State::State() {
     device.legacy->legacy = true;
     devices.push_back(std::move(device));
   }
-  if (count > 0 && std::getenv("TENFOLD_DRY_QUIET") == nullptr)
-    std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and no time is measured\n", card->name.c_str(),
-                 order == Order::at_once ? "nothing is computed" : "the CPU does its arithmetic");
+}
+
+void announce() {
+  static const bool once = [] {
+    const State& all = state();
+    if (!all.devices.empty() && std::getenv("TENFOLD_DRY_QUIET") == nullptr)
+      std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and no time is measured\n",
+                   all.devices.front().card->name.c_str(),
+                   all.order == Order::at_once ? "nothing is computed" : "the CPU does its arithmetic");
+    return true;
+  }();
+  (void)once;
 }
 
 State& state() {

@@ -132,6 +132,9 @@ struct State {
 
 /// The process's own; made at the first call, from TENFOLD_DRY_GPU and its companions.
 State& state();
+/// Says once, in one line, that this is no card. For a process that asks for one: LibTorch's kernels are known in
+/// others, too.
+void announce();
 
 // --- memory --------------------------------------------------------------------------------------------------------
 

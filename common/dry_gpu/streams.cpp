@@ -119,7 +119,10 @@ std::shared_ptr<Recording> record(Stream& stream) {
 
 void run_what_is_ready() {
   if (state().order != Order::early) return;
-  const std::lock_guard one_thread(state().running);
+  // Nobody waits for another thread's work here: he may hold what that work needs, as LibTorch's allocator of pinned
+  // memory does when it records an event. Whoever runs work comes by here when he is done.
+  const std::unique_lock one_thread(state().running, std::try_to_lock);
+  if (!one_thread.owns_lock()) return;
   std::vector<Stream*> sides;
   {
     const std::lock_guard guard(state().lock);

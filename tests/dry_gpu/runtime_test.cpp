@@ -289,6 +289,23 @@ TEST_P(Streams, AGraphIsRecordedAndReplayed) {
   cudaGetLastError();
 }
 
+// Memory that is not pinned is read when the graph is launched: nothing waits for it while it is captured.
+TEST_P(Streams, ACopyFromPageableMemoryCanBeCaptured) {
+  int pageable = 1;
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyAsync(device_, &pageable, sizeof(int), cudaMemcpyDefault, side_), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaGraphInstantiateWithFlags(&executable, graph, 0), cudaSuccess);
+  pageable = 2;
+  cudaGraphLaunch(executable, side_);
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(on_device(), 2);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+}
+
 TEST_P(Streams, WhatACaptureForbidsMakesItInvalid) {
   const auto end_after = [&](const std::function<cudaError_t()>& call, cudaError_t expected, const char* what) {
     EXPECT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeThreadLocal), cudaSuccess);

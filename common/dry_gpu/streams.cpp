@@ -75,23 +75,24 @@ cudaError_t add_to_graph(Stream& stream, Item item) {
 }  // namespace
 
 cudaError_t hand_over(Stream& stream, Item item) {
+  if (state().order == Order::at_once) {
+    {
+      const std::lock_guard guard(state().lock);
+      if (stream.capture != nullptr) return add_to_graph(stream, std::move(item));
+      ++stream.handed_over;
+      ++stream.done;
+    }
+    if (item.work) item.work();
+    if (item.records != nullptr) item.records->done = true;
+    return cudaSuccess;
+  }
   bool too_long = false;
   {
     const std::lock_guard guard(state().lock);
     if (stream.capture != nullptr) return add_to_graph(stream, std::move(item));
-    if (state().order != Order::at_once) {
-      wait_for_each_other(stream);
-      push(stream, std::move(item));
-      too_long = stream.queue.size() > kLongestQueue;
-    } else {
-      ++stream.handed_over;
-      ++stream.done;
-    }
-  }
-  if (state().order == Order::at_once) {
-    if (item.work) item.work();
-    if (item.records != nullptr) item.records->done = true;
-    return cudaSuccess;
+    wait_for_each_other(stream);
+    push(stream, std::move(item));
+    too_long = stream.queue.size() > kLongestQueue;
   }
   if (too_long) run(stream, stream.done + kLongestQueue / 2, true);
   run_what_is_ready();

@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <torch/library.h>
 
+#include <cerrno>
+#include <new>
 #include <set>
 
 #include "common/dry_gpu/arithmetic/cuda_only.h"
@@ -347,5 +349,6 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*function)(void*), void* argument) {
   static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-  return real(thread, attributes, tenfold::dry::started, new tenfold::dry::Start{function, argument});
+  auto* const start = new (std::nothrow) tenfold::dry::Start{function, argument};
+  return start == nullptr ? EAGAIN : real(thread, attributes, tenfold::dry::started, start);
 }

@@ -197,7 +197,24 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
 // For a harness that may or may not have been started with these libraries: common/measure/dry.h.
-const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state().devices.front().card->name.c_str(); }
+const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state().devices.front().card->key.c_str(); }
+
+const char* tenfold_dry_order() {
+  return state().order == Order::late ? "late" : state().order == Order::early ? "early" : "";
+}
+
+void tenfold_dry_counts(DryCounts* counts) {
+  const std::lock_guard guard(state().lock);
+  *counts = state().counts;
+}
+
+const char* tenfold_dry_refused() {
+  static thread_local std::string names;
+  names.clear();
+  const std::lock_guard guard(state().lock);
+  for (const std::string& name : state().counts.refused) names += name + "\n";
+  return names.c_str();
+}
 
 int tenfold_dry_begin_body(cudaStream_t handle) {
   Stream* const stream = stream_of(handle);

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/dry_counts.h"
 #include "common/dry_gpu/card.h"
 
 namespace tenfold::dry {
@@ -80,6 +81,7 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   bool legacy = false;  ///< the default stream, which waits for blocking streams and they for it
+  bool used = false;    ///< it was handed work
   std::deque<Item> queue;
   uint64_t handed_over = 0, done = 0;
   bool busy = false;  ///< an item of it is being done
@@ -101,9 +103,8 @@ struct Block {
 };
 
 /// Counted from the start of the process.
-struct Counts {
-  int64_t launches = 0, graph_launches = 0, copies = 0, memsets = 0, waits = 0, allocations = 0, frees = 0;
-  int64_t bytes_to_device = 0, bytes_to_host = 0, bytes_pageable = 0;
+struct Counts : DryCounts {
+  int64_t memsets = 0, allocations = 0, frees = 0;
   std::map<std::string, int64_t> kernels;    ///< launches by name
   std::set<std::string> refused;             ///< functions that are not stood in for, and were called
   std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for

@@ -75,6 +75,11 @@ cudaError_t add_to_graph(Stream& stream, Item item) {
 }  // namespace
 
 cudaError_t hand_over(Stream& stream, Item item) {
+  {
+    const std::lock_guard guard(state().lock);
+    if (!stream.legacy && !stream.used) ++state().counts.side_streams;
+    stream.used = true;
+  }
   if (state().order == Order::at_once) {
     {
       const std::lock_guard guard(state().lock);

@@ -46,8 +46,12 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     failure = how;
     reason = first_line(text);
   };
+  const size_t refused_before = refused_functions().size();
   try {
     work();
+    // What CUDA would have done there is not known, so neither is what would have become of the variant.
+    if (const auto refused = refused_functions(); refused.size() > refused_before)
+      fails("error", "a dry GPU does not stand in for " + joined(refused));
   } catch (const Skipped& error) {
     status = "skipped";
     reason = error.what();
@@ -257,6 +261,19 @@ void agreement_pass(CaseRun& run) {
   }
 }
 
+void priming_pass(CaseRun& run) {
+  for (Candidate& candidate : run.candidates) {
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.1, "first step: " + candidate.name);
+    run.guarded(candidate, [&] {
+      const Step step = run.build(candidate);
+      step.update();
+      synchronize(run.device);
+    });
+  }
+}
+
 void counting_pass(CaseRun& run) {
   run.stop_if_interrupted();
   run.progress.at(0.17, "counting the baseline's work");
@@ -269,6 +286,7 @@ void counting_pass(CaseRun& run) {
   for (const auto& [name, value] : run.machine.ceilings) {
     if (name.rfind(own, 0) == 0) counted.ceilings[name] = value;
   }
+  counted.timed = !dry_card() || run.device.is_cpu();
   counted.settings = baseline.record->read;
   counted.ranks = run.world.ranks.world_size;
   baseline.result.counted = {{"operators", static_cast<double>(counted.whole.operators)},
@@ -282,7 +300,7 @@ void counting_pass(CaseRun& run) {
       if (run.world.ranks.rank != 0) return;  // it writes the result; other ranks' baseline may have counted nothing
       try {
         const Prediction prediction = candidate.variant->predict(counted);
-        candidate.result.predicted.speed_ratio = prediction.speed_ratio;
+        if (counted.timed) candidate.result.predicted.speed_ratio = prediction.speed_ratio;
         candidate.result.predicted.peak_bytes = prediction.peak_bytes;
       } catch (const NotProbed&) {
         candidate.result.predicted = {};  // none on a machine that was never probed
@@ -290,6 +308,26 @@ void counting_pass(CaseRun& run) {
     });
   }
 }
+
+namespace {
+
+/// What a dry GPU was asked for in each of so many steps, besides memory.
+void note_dry_counts(VariantResult& result, const DryCounts& before, int steps) {
+  const DryCounts after = dry_counts();
+  const auto note = [&](const char* name, int64_t DryCounts::* count) {
+    result.counted[name] = static_cast<double>(after.*count - before.*count) / steps;
+  };
+  note("launches", &DryCounts::launches);
+  note("launches of graphs", &DryCounts::graph_launches);
+  note("waits of the host", &DryCounts::waits);
+  note("copies", &DryCounts::copies);
+  note("bytes to the device", &DryCounts::bytes_to_device);
+  note("bytes to the host", &DryCounts::bytes_to_host);
+  note("bytes pageable", &DryCounts::bytes_pageable);
+  if (after.unknown_workspaces > before.unknown_workspaces) result.environment[kPeakAtLeast] = "cuDNN's workspaces";
+}
+
+}  // namespace
 
 std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
   release_cached_memory(run.device);
@@ -303,13 +341,17 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   for (int warm = 0; warm < 2; ++warm) step.update();
   synchronize(run.device);
   candidate.resting_bytes = live_bytes(run.device) - before;
-  candidate.result.timeline = memory_timeline(run.device, step, before);
+  const bool dry = run.device.is_cuda() && dry_card();
+  if (!dry) candidate.result.timeline = memory_timeline(run.device, step, before);
   synchronize(run.device);
   reset_peak(run.device);
-  for (int measured = 0; measured < 2; ++measured) {
+  const DryCounts counts = dry_counts();
+  constexpr int kMeasured = 2;
+  for (int measured = 0; measured < kMeasured; ++measured) {
     run.groups.restart();  // the last step's requests stay: by then buckets are where they will be
     step.update();
   }
+  if (dry) note_dry_counts(candidate.result, counts, kMeasured);
   synchronize(run.device);
   std::map<std::string, int64_t> peak = peaks(run.device);
   for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;

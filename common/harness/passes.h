@@ -74,6 +74,9 @@ std::vector<size_t> drawn_order(size_t count, uint64_t seed);
 void survey_pass(CaseRun& run);
 void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
+/// Instead of it where nothing is computed: a step of each variant, so that what libraries take once for all, which
+/// agreement would have brought about, is in nobody's peak.
+void priming_pass(CaseRun& run);
 void counting_pass(CaseRun& run);
 void memory_pass(CaseRun& run);
 /// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes

@@ -108,7 +108,7 @@ std::string comparison(const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
     if (is_skipped(variant)) continue;
     const double rate = items_per_second(variant);
-    const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
+    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
     Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
                rate > 0 ? human_number(rate) : "-"};
     if (const Verdict* verdict = verdict_of(c, variant.name)) {

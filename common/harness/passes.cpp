@@ -11,8 +11,12 @@
 #include "common/measure/timeline.h"
 #include "common/result/judge.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <random>
@@ -261,15 +265,49 @@ void agreement_pass(CaseRun& run) {
   }
 }
 
+namespace {
+
+/// The operator, seen since watching began, whose results are as large as values say; nullptr without one.
+std::atomic<const char*> sized_by_values{nullptr};
+
+std::unique_ptr<at::ObserverContext> look_for_sizes(const at::RecordFunction& function) {
+  for (const char* const name : {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+                                 "aten::unique_consecutive", "aten::bincount", "aten::repeat_interleave"}) {
+    if (std::strcmp(function.name(), name) == 0) sized_by_values = name;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 void priming_pass(CaseRun& run) {
+  const struct Watch {
+    at::CallbackHandle handle =
+        at::addGlobalCallback(at::RecordFunctionCallback(&look_for_sizes).scopes({at::RecordScope::FUNCTION}));
+    ~Watch() { at::removeCallback(handle); }
+  } watch;
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.stop_if_interrupted();
     run.progress.at(0.1, "first step: " + candidate.name);
-    run.guarded(candidate, [&] {
+    sized_by_values = nullptr;
+    const auto first_step = [&] {
       const Step step = run.build(candidate);
       step.update();
       synchronize(run.device);
+    };
+    run.guarded(candidate, [&] {
+      // What it did with a size that is no number, a failure too, says nothing.
+      const auto skip = [] {
+        throw Skipped("its memory depends on values (" + std::string(sized_by_values) + "), and none are computed");
+      };
+      try {
+        first_step();
+      } catch (const c10::Error&) {
+        if (sized_by_values == nullptr) throw;
+        skip();
+      }
+      if (sized_by_values != nullptr) skip();
     });
   }
 }
@@ -324,6 +362,7 @@ void note_dry_counts(VariantResult& result, const DryCounts& before, int steps) 
   note("bytes to the device", &DryCounts::bytes_to_device);
   note("bytes to the host", &DryCounts::bytes_to_host);
   note("bytes pageable", &DryCounts::bytes_pageable);
+  result.counted["side streams"] = static_cast<double>(after.side_streams);  // of the process: first used long before
   if (after.unknown_workspaces > before.unknown_workspaces) result.environment[kPeakAtLeast] = "cuDNN's workspaces";
 }
 

@@ -84,7 +84,12 @@ TEST(Options, EveryChoiceOfTheTableIsUnderstood) {
     EXPECT_EQ(parse({"--preset", name}).preset.name, name);
   for (const auto& name : tenfold::lesson_flag("--size").choices)
     EXPECT_EQ(to_string(*parse({"--size", name}).size), name);
-  for (const auto& name : tenfold::lesson_flag("--device").choices) EXPECT_EQ(parse({"--device", name}).device, name);
+  for (const auto& name : tenfold::lesson_flag("--device").choices) {
+    const bool dry = name == "dry:CARD";
+    const auto options = parse({"--device", dry ? "dry:a100" : name});
+    EXPECT_EQ(options.device, dry ? "cuda" : name);
+    EXPECT_EQ(options.dry_card, dry ? "A100" : "");
+  }
 }
 
 TEST(Options, ANameMayHoldACommaAndAFlagMayBeRepeated) {

@@ -79,7 +79,8 @@ function(tenfold_lesson)
 endfunction()
 
 # The lesson's CUDA half on a card that is not there: variants agree, traps are caught, in each order in which its streams may
-# do their work. What needs NCCL is skipped. All of it at size cpu, and without a time.
+# do their work. What needs NCCL is skipped. All of it at size cpu, without a time, and on the second of two cards, since the
+# first one's number is what a forgotten device gets.
 function(tenfold_dry_tests name)
   if(NOT TARGET tenfold_dry)
     return()
@@ -87,6 +88,7 @@ function(tenfold_dry_tests name)
   get_property(libraries GLOBAL PROPERTY TENFOLD_DRY_TARGETS)
   add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu
     --out ${PROJECT_BINARY_DIR}/dry)
-  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT 600 ENVIRONMENT "OMP_NUM_THREADS=1")
+  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT 600
+    ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2")
   tenfold_test_needs(dry.${name} ${name} tenfold_dry_arithmetic ${libraries})
 endfunction()

@@ -105,6 +105,8 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   if (bytes == 0) return cudaSuccess;
   void* memory = nullptr;
   if (posix_memalign(&memory, 4096, bytes) != 0) return fail(cudaErrorMemoryAllocation);
+  // No number: whoever reads a result there before it has arrived must not find a zero by chance.
+  if (state().order != Order::at_once) std::memset(memory, 0xFF, bytes);
   const std::lock_guard guard(state().lock);
   state().pinned[static_cast<char*>(memory)] = bytes;
   *address = memory;

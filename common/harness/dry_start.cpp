@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/base/launchers.h"
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
 #include "common/dry_gpu/preload.h"
@@ -33,6 +34,7 @@ void start_on_dry_gpu(const Options& options, char** argv) {
     throw UsageError(flag + "CUDA's stand-ins were not loaded; the loader may not preload them here");
   try {
     const dry::Start start{.gpu = options.dry_card,
+                           .gpus = static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1)),
                            .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
                            .report = from_environment("TENFOLD_DRY_REPORT")};
     for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))

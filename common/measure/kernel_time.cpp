@@ -8,6 +8,7 @@
 #include "common/measure/clock.h"
 
 #ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/Sleep.h>
 #endif
 
@@ -50,6 +51,14 @@ void LaunchTimer::keep_busy([[maybe_unused]] int launches) const {
   constexpr int64_t kClocks = 400'000, kEach = 200'000;  // 0.2 ms and 0.1 ms at 2 GHz
   if (device_.is_cuda()) at::cuda::sleep(kClocks + launches * kEach);
 #endif
+}
+
+int64_t l2_bytes([[maybe_unused]] torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda())
+    return at::cuda::getDeviceProperties(device.has_index() ? device.index() : c10::DeviceIndex{0})->l2CacheSize;
+#endif
+  return 0;
 }
 
 std::vector<std::vector<double>> seconds_in_turn(torch::Device device, const std::vector<Contender>& contenders,

@@ -28,6 +28,9 @@ class LaunchTimer {
   torch::Tensor sweep_, sum_;
 };
 
+/// Bytes of the cache that all SMs of a GPU share, its L2; 0 for a CPU.
+int64_t l2_bytes(torch::Device device);
+
 /// One of several ways to do the same operation.
 struct Contender {
   std::string name;

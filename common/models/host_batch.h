@@ -7,6 +7,8 @@
 
 #include <torch/torch.h>
 
+#include <vector>
+
 namespace tenfold {
 
 /// Rows `picked` (B) of `rows` (N, ...) on the device: (B, ...). On CUDA the copy is queued on the current stream.
@@ -14,5 +16,10 @@ torch::Tensor rows_on(torch::Device device, const torch::Tensor& rows, const tor
 
 /// A CPU tensor on the device, likewise. On the CPU it is the tensor itself.
 torch::Tensor tensor_on(torch::Device device, const torch::Tensor& tensor);
+
+/// CPU tensors on the device by one copy, whatever their types: of a batch that is made of several small arrays, each
+/// copy would cost a launch. On CUDA they are views of one block, which lives as long as any of them; on the CPU they
+/// are the tensors themselves.
+std::vector<torch::Tensor> tensors_on(torch::Device device, std::vector<torch::Tensor> tensors);
 
 }  // namespace tenfold

@@ -7,6 +7,7 @@
 
 #include "common/harness/lesson.h"
 #include "common/measure/clock.h"
+#include "common/measure/kernel_time.h"
 #include "common/measure/memory.h"
 #include "common/result/statistics.h"
 #include "yardstick.h"
@@ -18,13 +19,7 @@ using torch::Tensor;
 
 /// A real training step to time: the convnet workload's.
 std::function<void()> training_step(const Trial& trial) {
-  auto work = std::make_shared<tenfold::FashionConvNet>(trial);
-  return [work] {
-    auto [images, labels] = work->next_batch();  // (B, 1, 28, 28), (B)
-    work->optimizer->zero_grad();
-    torch::cross_entropy_loss(work->model(images), labels).backward();
-    work->optimizer->step();
-  };
+  return tenfold::image_step(std::make_shared<tenfold::FashionConvNet>(trial)).update;
 }
 
 double seconds_of(const Trial& trial, int steps, const std::function<void()>& step) {
@@ -76,15 +71,17 @@ void one_after_the_other(const Trial& trial) {
 /// Mistake: the same small buffer again and again. It stays in the cache, which a training step's data does not.
 void hot_cache(const Trial& trial) {
   const auto options = torch::dtype(torch::kFloat).device(trial.device);
-  const int64_t small = trial.by_size(1 << 14, 1 << 20, 1 << 20);  // floats: 64 KiB; 4 MiB on a GPU
+  // Floats: 64 KiB; of a GPU's L2 a third, so that the copy fits as well.
+  const int64_t small = trial.device.is_cuda() ? tenfold::l2_bytes(trial.device) / 12 : 1 << 14;
   const int64_t large = trial.by_size(1 << 26, 1 << 28, 1 << 28);  // 256 MiB; 1 GiB
   const Tensor hot_from = torch::randn({small}, options);
   const Tensor hot_to = torch::empty_like(hot_from);
   const Tensor from = torch::randn({large}, options);
   const Tensor to = torch::empty_like(from);
-  to.copy_(from);  // first touch
+  to.copy_(from);                                  // first touch
+  const tenfold::LaunchTimer timer(trial.device);  // queues all launches of a GPU before the first begins
   const auto repeats = static_cast<int>(large / small);
-  const double hot = seconds_of(trial, repeats, [&] { hot_to.copy_(hot_from); }) / static_cast<double>(small);
+  const double hot = timer.hot([&] { hot_to.copy_(hot_from); }, repeats) / static_cast<double>(small);
   const double cold = seconds_of(trial, 3, [&] { to.copy_(from); }) / static_cast<double>(large);
   trial.note("copy rate in cache / from memory", cold / hot, "x");
 }
@@ -141,7 +138,7 @@ int main(int argc, char** argv) {
       {.title = "Measuring",
        .question = "Why do two timings of the same code differ, and by how much can a careless one be wrong?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = convnet_settings({kWorkload}),
        .baseline = {"a training step", same_code},

@@ -32,17 +32,23 @@ std::optional<double> ceiling(const std::string& name) {
   return found == ceilings().end() ? std::nullopt : std::optional(found->second);
 }
 
+/// What a layer computes with. cuDNN's convolutions round their inputs to TF32 unless it is forbidden; matmuls do not
+/// unless it is allowed.
+enum class Arithmetic : uint8_t { matmul, convolution };
+
 /// Notes a layer that has run in a region of its name. `formula` is its arithmetic in FLOP.
-void note_layer(const Trial& trial, const Region& layer, double formula) {
+void note_layer(const Trial& trial, const Region& layer, double formula, Arithmetic arithmetic) {
   trial.note("by formula", formula, "FLOP");
   trial.note("as PyTorch counts", layer.flops, "FLOP");
   trial.note("arithmetic intensity", formula / layer.operator_bytes, "FLOP per byte");
   trial.note("measured", layer.seconds, "s");
   const bool cuda = trial.device.is_cuda();
-  const auto flops = ceiling(cuda ? "cuda_flops_fp32" : "cpu_flops_per_s");
+  const bool tf32 = cuda && (arithmetic == Arithmetic::convolution ? at::globalContext().allowTF32CuDNN()
+                                                                   : at::globalContext().allowTF32CuBLAS());
+  const auto flops = ceiling(!cuda ? "cpu_flops_per_s" : tf32 ? "cuda_flops_tf32" : "cuda_flops_fp32");
   const auto bytes = ceiling(cuda ? "cuda_copy_bytes_per_s" : "cpu_copy_bytes_per_s");
   if (!flops || !bytes) return;
-  trial.note("least time by arithmetic", formula / *flops, "s");
+  trial.note(tf32 ? "least time by arithmetic, TF32" : "least time by arithmetic", formula / *flops, "s");
   trial.note("least time by memory", layer.operator_bytes / *bytes, "s");
 }
 
@@ -51,11 +57,12 @@ class Layers {
  public:
   explicit Layers(std::function<Step(const Trial&)> forward) : forward_(std::move(forward)) {}
 
-  Look look(const std::string& region, const std::function<double(Size)>& formula) const {
-    return {region, [region, formula, forward = forward_, counted = counted_](const Trial& trial) {
+  Look look(const std::string& region, const std::function<double(Size)>& formula,
+            Arithmetic arithmetic = Arithmetic::matmul) const {
+    return {region, [region, formula, arithmetic, forward = forward_, counted = counted_](const Trial& trial) {
               const torch::NoGradGuard no_grad;
               if (!*counted) *counted = count_step(trial.device, [&] { return forward(trial); });
-              note_layer(trial, (*counted)->region(region), formula(trial.size));
+              note_layer(trial, (*counted)->region(region), formula(trial.size), arithmetic);
             }};
   }
 
@@ -150,10 +157,13 @@ std::vector<Look> convnet_layers() {
   const Layers layers(convnet_forward);
   const auto images = [](Size size) { return static_cast<double>(convnet::kBatch.value.at(size)); };
   const auto channels = [](Size size) { return static_cast<double>(convnet::kChannels.value.at(size)); };
+  const auto convolution = [&](const std::string& name, const std::function<double(Size)>& formula) {
+    return layers.look(name, formula, Arithmetic::convolution);
+  };
   // A multiply-add is 2 FLOP. Each output of a convolution has 9 of them for each channel that comes in.
-  return {layers.look("conv1", [=](Size s) { return images(s) * 28 * 28 * channels(s) * 2 * 9; }),
+  return {convolution("conv1", [=](Size s) { return images(s) * 28 * 28 * channels(s) * 2 * 9; }),
           layers.look("relu 1", [=](Size s) { return images(s) * 28 * 28 * channels(s); }),
-          layers.look("conv2", [=](Size s) { return images(s) * 14 * 14 * 2 * channels(s) * 2 * 9 * channels(s); }),
+          convolution("conv2", [=](Size s) { return images(s) * 14 * 14 * 2 * channels(s) * 2 * 9 * channels(s); }),
           layers.look("relu 2, pool", [=](Size s) { return images(s) * (14 * 14 + 7 * 7 * 3) * 2 * channels(s); }),
           layers.look("head", [=](Size s) { return images(s) * 2 * 7 * 7 * 2 * channels(s) * 10; })};
 }

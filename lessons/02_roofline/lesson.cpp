@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
              {.title = "Roofline",
               .question = "Is a step limited by arithmetic or by memory, and which of SIMD and threads helps then?",
               .workload = "mlp",
-              .version = 2,
+              .version = 3,
               .settings = mlp_settings({kWork, kWeights, kUpdates, kPasses, kCores, kCountedFloats, kTimedFloats}),
               .baseline = {"one thread", one_thread},
               .most_bytes = most_bytes,

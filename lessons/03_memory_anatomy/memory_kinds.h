@@ -69,7 +69,8 @@ struct MemoryOfStep {
 ///   optimizer.step();
 ///   MemoryOfStep step = watch.end_step();
 ///
-/// Bytes are those that were asked for on a CPU; on CUDA those of the caching allocator's blocks, multiples of 512.
+/// Bytes are those that were asked for on a CPU; on CUDA those of the caching allocator's blocks: requests
+/// are rounded up to 512, and a block of more than 1 MiB may be up to 1 MiB larger, as a smaller rest is not split off.
 /// It costs a lock for each block: not for timed code. It must not overlap LibTorch's profiler on a
 /// thread, which takes the same place: destroy it before the profiler is enabled, make one after it is disabled.
 class MemoryKinds {

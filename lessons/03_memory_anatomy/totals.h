@@ -39,8 +39,8 @@ inline void process_totals(const Trial& trial) {
   trial.note("this machine", static_cast<double>(device_memory_bytes(torch::kCPU)), "bytes");
 }
 
-/// The device: what tensors asked for, what the caching allocator's blocks take (multiples of 512 bytes), and what it
-/// has from the driver, which is what nvidia-smi sees besides the context.
+/// The device: what tensors asked for, what the caching allocator's blocks take (rounded up to 512 bytes, large ones by
+/// up to 1 MiB), and what it has from the driver, which is what nvidia-smi sees besides the context.
 inline void device_totals(const Trial& trial) {
   if (!trial.device.is_cuda()) trial.skip("needs a CUDA device: on a CPU nothing caches between LibTorch and malloc");
   reset_peak(trial.device);

@@ -14,6 +14,7 @@
 
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -53,7 +54,12 @@ class CopyDone {
   void record(torch::Device device) {
     if (device.is_cuda()) event_.record(c10::cuda::getCurrentCUDAStream(device.index()));
   }
-  void wait() const { event_.synchronize(); }  // returns at once for an event that was never recorded
+  /// Returns at once for an event that was never recorded. A worker thread's current device is GPU 0, and what it asks
+  /// of CUDA there costs a context, some hundred MiB of that GPU for each rank: hence the guard.
+  void wait() const {
+    const c10::OptionalDeviceGuard guard(event_.device());
+    event_.synchronize();
+  }
 
  private:
   at::cuda::CUDAEvent event_;

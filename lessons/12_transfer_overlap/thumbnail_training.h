@@ -7,9 +7,10 @@
 #include "common/models/convnet.h"
 #include "common/models/fashion_mnist.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace tenfold {
@@ -17,17 +18,27 @@ namespace tenfold {
 inline constexpr Setting<int64_t> kEnlarge{"enlarge", 1,
                                            "times as wide and high as Fashion-MNIST's are the images that are copied"};
 
-/// The training images in shuffled order, each pixel `enlarge` times as wide and high, as many as 128 MiB hold:
-/// images (N, 1, S, S) uint8 and labels (N). For a GPU in page-locked memory, so that a batch can be sent from where it
-/// lies. Made once per process, like the data set itself.
-inline std::vector<torch::Tensor> shuffled_images(torch::Device device, int64_t enlarge) {
+/// Batches that differ before the first comes again. A buffer that is read too early, or overwritten too soon, holds
+/// the batch before or the one before that: with one or two batches in turn it would hold the right numbers all the
+/// same, and the agreement check would see nothing. An odd number: each batch is copied to either buffer.
+inline constexpr int64_t kDifferentBatches = 5;
+
+/// How many images are enlarged: as many as 128 MiB hold, and as those batches need.
+inline int64_t images_kept(int64_t enlarge, int64_t batch) {
+  const int64_t bytes = int64_t{28 * 28} * enlarge * enlarge;
+  return std::min<int64_t>(std::max((int64_t{128} << 20) / bytes, kDifferentBatches * batch), 60'000);
+}
+
+/// The training images in shuffled order, each pixel `enlarge` times as wide and high, `count` of them: images
+/// (N, 1, S, S) uint8 and labels (N). For a GPU in page-locked memory, so that a batch can be sent from where it lies.
+/// Made once per process, like the data set itself.
+inline std::vector<torch::Tensor> shuffled_images(torch::Device device, int64_t enlarge, int64_t count) {
   // Never freed: CUDA is gone before globals are.
-  static auto& made = *new std::map<std::pair<bool, int64_t>, std::vector<torch::Tensor>>;
-  std::vector<torch::Tensor>& shuffled = made[{device.is_cuda(), enlarge}];
+  static auto& made = *new std::map<std::tuple<bool, int64_t, int64_t>, std::vector<torch::Tensor>>;
+  std::vector<torch::Tensor>& shuffled = made[{device.is_cuda(), enlarge, count}];
   if (shuffled.empty()) {
     const ImageSet set = fashion_mnist(/*train=*/true);
-    const int64_t bytes = set.images[0].numel() * enlarge * enlarge;
-    const torch::Tensor order = torch::randperm(set.size()).slice(0, 0, (int64_t{128} << 20) / bytes);
+    const torch::Tensor order = torch::randperm(set.size()).slice(0, 0, count);
     const torch::Tensor images =
         set.images.index_select(0, order).repeat_interleave(enlarge, 2).repeat_interleave(enlarge, 3);
     for (const torch::Tensor& tensor : {images, set.labels.index_select(0, order)}) {
@@ -47,9 +58,9 @@ struct ThumbnailTraining {
         enlarge_(trial.get(kEnlarge)),
         device_(trial.device) {
     TORCH_CHECK_VALUE(enlarge_ >= 1 && enlarge_ <= 64, "enlarge=", enlarge_, " is outside 1 to 64");
-    images_ = shuffled_images(device_, enlarge_);
-    TORCH_CHECK_VALUE(batch_ <= images_[0].size(0), "batch=", batch_, " is more than the ", images_[0].size(0),
-                      " images that fit into 128 MiB with enlarge=", enlarge_);
+    TORCH_CHECK_VALUE(kDifferentBatches * batch_ <= 60'000, "batch=", batch_, ": of 60000 images there are not ",
+                      kDifferentBatches, " such batches, and fewer would hide a buffer that is read too early");
+    images_ = shuffled_images(device_, enlarge_, images_kept(enlarge_, batch_));
   }
 
   int64_t batch_size() const { return batch_; }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/models/host_batch.h"
 #include "common/models/token_stream.h"
 #include "kernels/pack/pack_torch.h"
 
@@ -30,8 +31,9 @@ struct Packing {
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
 };
 
-/// Lays sequences of these lengths out in their order. Throws c10::Error unless there is one, and none is empty.
-inline Packing make_packing(std::vector<int64_t> lengths, torch::Device device) {
+/// Lays sequences of these lengths out in their order, on the host. Throws c10::Error unless there is one, and none is
+/// empty.
+inline Packing make_packing(std::vector<int64_t> lengths) {
   TORCH_CHECK(!lengths.empty(), "make_packing: no sequences");
   Packing packing;
   packing.offsets.push_back(0);
@@ -47,9 +49,24 @@ inline Packing make_packing(std::vector<int64_t> lengths, torch::Device device) 
   TORCH_CHECK(packing.total() <= std::numeric_limits<int32_t>::max(), "make_packing: ", packing.total(),
               " rows are too many");
   packing.lengths = std::move(lengths);
-  packing.cu_seqlens = torch::tensor(packing.offsets).to(device, torch::kInt);
-  packing.positions = torch::tensor(positions).to(device);
-  packing.sequence_of = torch::tensor(sequence_of).to(device);
+  packing.cu_seqlens = torch::tensor(packing.offsets).to(torch::kInt);
+  packing.positions = torch::tensor(positions);
+  packing.sequence_of = torch::tensor(sequence_of);
+  return packing;
+}
+
+/// The packing on a device, and after it, by the same copy, other arrays of its batch. The host does not wait.
+inline std::vector<torch::Tensor> send_with(Packing& packing, std::vector<torch::Tensor> others, torch::Device device) {
+  others.insert(others.begin(), {packing.cu_seqlens, packing.positions, packing.sequence_of});
+  others = tensors_on(device, std::move(others));
+  packing.cu_seqlens = others[0], packing.positions = others[1], packing.sequence_of = others[2];
+  others.erase(others.begin(), others.begin() + 3);
+  return others;
+}
+
+inline Packing make_packing(std::vector<int64_t> lengths, torch::Device device) {
+  Packing packing = make_packing(std::move(lengths));
+  send_with(packing, {}, device);
   return packing;
 }
 
@@ -95,7 +112,8 @@ inline PaddedBatch pad_batch(const std::vector<TextIds>& texts, int64_t length, 
     std::copy(text.begin(), text.end() - 1, ids.data_ptr<int64_t>() + i * length);
     std::copy(text.begin() + 1, text.end(), targets.data_ptr<int64_t>() + i * length);
   }
-  return {ids.to(device), targets.to(device)};
+  const std::vector<torch::Tensor> sent = tensors_on(device, {ids, targets});
+  return {sent[0], sent[1]};
 }
 
 /// Packs texts in their order. Throws c10::Error for a text of fewer than two ids, or no text.
@@ -107,7 +125,11 @@ inline PackedBatch pack_batch(const std::vector<TextIds>& texts, torch::Device d
     targets.insert(targets.end(), text.begin() + 1, text.end());
     lengths.push_back(static_cast<int64_t>(text.size()) - 1);
   }
-  return {torch::tensor(ids).to(device), torch::tensor(targets).to(device), make_packing(std::move(lengths), device)};
+  PackedBatch batch{.packing = make_packing(std::move(lengths))};
+  const std::vector<torch::Tensor> sent =
+      send_with(batch.packing, {torch::tensor(ids), torch::tensor(targets)}, device);
+  batch.ids = sent[0], batch.targets = sent[1];
+  return batch;
 }
 
 }  // namespace tenfold

@@ -4,6 +4,10 @@
 #include "packing.h"
 #include "padding_plans.h"
 
+#ifdef TENFOLD_WITH_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
 #include <map>
 #include <random>
 
@@ -51,6 +55,32 @@ TEST(Packing, LaysSequencesOutInTheirOrder) {
   EXPECT_TRUE(torch::equal(packing.cu_seqlens, torch::tensor({0, 3, 4, 8}, torch::kInt)));
   EXPECT_TRUE(torch::equal(packing.positions, torch::tensor({0, 1, 2, 0, 0, 1, 2, 3}, torch::kLong)));
   EXPECT_TRUE(torch::equal(packing.sequence_of, torch::tensor({0, 0, 0, 1, 2, 2, 2, 2}, torch::kLong)));
+}
+
+// From memory that is not page-locked each copy would wait until the device has done all that was queued before.
+TEST(Packing, BatchesGoToTheDeviceWithoutAWait) {
+#ifndef TENFOLD_WITH_CUDA
+  GTEST_SKIP() << "built without CUDA";
+#else
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  torch::empty({1}, torch::kCUDA);
+  const Texts texts({3, 1, 4});
+  PackedBatch packed;
+  PaddedBatch padded;
+  c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR);
+  EXPECT_THROW(torch::ones({2}).to(torch::kCUDA), c10::Error) << "it would not notice";
+  EXPECT_NO_THROW(packed = pack_batch(texts.views, torch::kCUDA));
+  EXPECT_NO_THROW(padded = pad_batch(texts.views, 5, torch::kCUDA));
+  c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
+  const PackedBatch expected = pack_batch(texts.views, torch::kCPU);
+  EXPECT_TRUE(torch::equal(packed.ids.cpu(), expected.ids));
+  EXPECT_TRUE(torch::equal(packed.targets.cpu(), expected.targets));
+  EXPECT_TRUE(torch::equal(packed.packing.cu_seqlens.cpu(), expected.packing.cu_seqlens));
+  EXPECT_TRUE(torch::equal(packed.packing.positions.cpu(), expected.packing.positions));
+  EXPECT_TRUE(torch::equal(packed.packing.sequence_of.cpu(), expected.packing.sequence_of));
+  EXPECT_TRUE(torch::equal(padded.ids.cpu(), pad_batch(texts.views, 5, torch::kCPU).ids));
+  EXPECT_TRUE(torch::equal(padded.targets.cpu(), pad_batch(texts.views, 5, torch::kCPU).targets));
+#endif
 }
 
 TEST(Packing, RefusesWhatHasNoTokens) {

@@ -8,6 +8,7 @@
 #include "common/models/gpt_memory.h"
 #include "speech_training.h"
 #include "step_work.h"
+#include "varlen_attention.h"
 
 namespace tenfold {
 
@@ -48,7 +49,8 @@ inline StepWork work_of_padded_attention(const Counted& baseline) {
 inline StepWork work_of_one_mask(const Counted& baseline) {
   StepWork work = packed_work(texts_of_step(baseline));
   work.pairs = work.rows * work.rows;
-  work.kept_bytes = 4 * work.pairs;
+  const auto total = static_cast<int64_t>(work.rows);
+  work.kept_bytes = 4 * work.rows * static_cast<double>(mask_stride(total, baseline.device));
   return work;
 }
 

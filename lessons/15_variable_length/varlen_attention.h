@@ -37,12 +37,20 @@ inline torch::Tensor attention_padded(const torch::Tensor& qkv, const Packing& p
   return pack_rows(attended.transpose(1, 2).flatten(2), packing);
 }
 
+/// Numbers from one row of such a mask to the next. CUDA's kernel wants rows that begin at multiples of 8: of any other
+/// mask ATen makes a padded copy in each layer, and autograd keeps all of them.
+inline int64_t mask_stride(int64_t total, torch::Device device) {
+  return device.is_cuda() ? (total + 7) / 8 * 8 : total;
+}
+
 /// Which pairs a packed row of attention may have: (total, total), 0 where row i may look at row j and -infinity
 /// elsewhere, that is at later rows and at other sequences.
 inline torch::Tensor block_diagonal_mask(const Packing& packing) {
   const torch::Tensor& sequence = packing.sequence_of;
+  const int64_t total = packing.total(), stride = mask_stride(total, sequence.device());
   const torch::Tensor may_see = (sequence.unsqueeze(1) == sequence.unsqueeze(0)).tril();
-  return torch::zeros(may_see.sizes(), sequence.options().dtype(torch::kFloat))
+  return torch::zeros({total, stride}, sequence.options().dtype(torch::kFloat))
+      .narrow(1, 0, total)
       .masked_fill_(may_see.logical_not(), -INFINITY);
 }
 

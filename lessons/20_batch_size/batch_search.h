@@ -12,6 +12,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tenfold {
@@ -48,13 +49,66 @@ class KeepRandomState {
   std::optional<torch::Tensor> on_device_;
 };
 
+/// Whether an error's text is that of a library which asks for memory itself, and got none: cuBLAS, or cuDNN, none of
+/// whose algorithms found room for its workspace.
+inline bool may_mean_memory(const std::string& text) {
+  return text.find("unable to find an engine to execute this computation") != std::string::npos ||
+         text.find("STATUS_ALLOC_FAILED") != std::string::npos;
+}
+
+/// How much of a device's memory a try has had, by the statistics of its caching allocator.
+class MemoryOfTry {
+ public:
+  /// `budget`: bytes that a try may have besides what is there now; 0: all that is free.
+  MemoryOfTry(torch::Device device, int64_t budget) : device_(device), budget_(budget) {
+    if (device.is_cpu()) return;
+    const auto stats = now();
+    before_search_ = stats.allocated_bytes[kAll].current;
+    if (budget > 0) return;
+    const auto free = allocator()->getMemoryInfo(index()).first;
+    budget_ = static_cast<int64_t>(free) + stats.reserved_bytes[kAll].current - before_search_;
+  }
+
+  void begin() {
+    if (device_.is_cpu()) return;
+    allocator()->resetPeakStats(index());
+    const auto stats = now();
+    before_ = stats.allocated_bytes[kAll].current;
+    refused_ = stats.num_ooms;
+  }
+
+  /// The allocator has refused a block since begin(); or at the highest moment less was left than the try had itself.
+  /// Never of a CPU, whose libraries say themselves what they lack.
+  bool ran_short() const {
+    if (device_.is_cpu()) return false;
+    const auto stats = now();
+    const int64_t highest = stats.allocated_bytes[kAll].peak;
+    return stats.num_ooms > refused_ || budget_ - (highest - before_search_) < highest - before_;
+  }
+
+ private:
+  static constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+  c10::DeviceAllocator* allocator() const { return at::getDeviceAllocator(device_.type()); }
+  c10::DeviceIndex index() const { return device_.has_index() ? device_.index() : c10::DeviceIndex{0}; }
+  c10::CachingDeviceAllocator::DeviceStats now() const { return allocator()->getDeviceStats(index()); }
+
+  torch::Device device_;
+  int64_t budget_, before_search_ = 0, before_ = 0, refused_ = 0;
+};
+
 /// Trains one batch and says whether it fits. Only a lack of memory means "no"; any other error is the caller's.
-inline bool fits(torch::Device device, int64_t batch, const std::function<void(int64_t batch)>& try_batch) {
+inline bool fits(torch::Device device, int64_t batch, const std::function<void(int64_t batch)>& try_batch,
+                 MemoryOfTry& memory) {
   bool enough = true;
+  memory.begin();
   try {
     try_batch(batch);
   } catch (const c10::OutOfMemoryError&) {
-    enough = false;  // what try_batch had on its stack is gone by now, its model and its graph included
+    enough = false;  // what try_batch had on its stack is gone by now, its graph included
+  } catch (const c10::Error& error) {
+    if (!may_mean_memory(error.what_without_backtrace()) || !memory.ran_short()) throw;
+    enough = false;
   }
   // Blocks of this size would only stand in the way of another size's.
   if (!device.is_cpu()) at::getDeviceAllocator(device.type())->emptyCache();
@@ -70,20 +124,23 @@ struct LargestBatch {
 };
 
 /// The largest batch from 1 to `limit` that trains without running out of memory: doubled until one does not, then
-/// bisected between the last that did and the first that did not. `try_batch(n)` is to build a model and an optimizer
-/// of its own and to train TWO updates of n samples, as the real training does: forward, backward, update. (During the
-/// first there is no optimizer state yet.) It must keep nothing. The random state is afterwards what it was.
-/// An error other than c10::OutOfMemoryError is no lack of memory and is not caught. Throws c10::ValueError unless
-/// limit > 0.
+/// bisected between the last that did and the first that did not. `try_batch(n)` is to train TWO updates of n samples,
+/// as the real training does: forward, backward, update. (During the first there is no optimizer state yet.) Its model
+/// is not the one that is to be trained; it may serve all tries, if each drops its gradients and optimizer state, also
+/// when it fails. The random state is afterwards what it was.
+/// "No memory" is c10::OutOfMemoryError; and an error of cuBLAS or cuDNN that may mean it, where memory was short: of
+/// `budget` bytes that a try may have on a device, 0 for all that is free. Other errors are not caught. Throws
+/// c10::ValueError unless limit > 0.
 inline LargestBatch largest_batch(torch::Device device, int64_t limit,
-                                  const std::function<void(int64_t batch)>& try_batch) {
+                                  const std::function<void(int64_t batch)>& try_batch, int64_t budget = 0) {
   TORCH_CHECK_VALUE(limit > 0, "largest_batch: limit=", limit, " must be 1 or more");
   const batch_search_detail::KeepRandomState random_state(device);
+  batch_search_detail::MemoryOfTry memory(device, budget);
   LargestBatch found;
   int64_t too_many = 0;  // the smallest batch that is known not to fit; 0: none yet
   const auto tried = [&](int64_t batch) {
     ++found.tries;
-    if (batch_search_detail::fits(device, batch, try_batch)) {
+    if (batch_search_detail::fits(device, batch, try_batch, memory)) {
       found.batch = batch;
     } else {
       ++found.out_of_memory;

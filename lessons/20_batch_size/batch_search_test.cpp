@@ -69,6 +69,82 @@ TEST(LargestBatch, OtherErrorsReachTheCaller) {
                c10::Error);
 }
 
+// The texts are those of LibTorch 2.11's libraries. A CPU has neither of them.
+constexpr const char* kNoEngine = "GET was unable to find an engine to execute this computation";
+constexpr const char* kNoHandle = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`";
+
+TEST(LargestBatch, ALibrarysErrorIsNoLackOfMemoryOnACpu) {
+  const auto fails = [](int64_t batch) { TORCH_CHECK(batch != 4, kNoEngine); };
+  EXPECT_THROW(largest_batch(torch::kCPU, 8, fails), c10::Error);
+}
+
+// A stub for a convolution: its tensors take so many MiB a sample, and the library fails from a batch of 5 on.
+TEST(LargestBatch, ALibrarysErrorMeansMemoryWhereItIsShort) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  constexpr int64_t kMiB = 1 << 20;
+  const auto search = [&](int64_t mib_of_sample, int64_t budget, const char* text) {
+    return largest_batch(
+        torch::kCUDA, 64,
+        [=](int64_t batch) {
+          const Tensor activations =
+              torch::empty({batch * mib_of_sample * kMiB}, torch::dtype(torch::kByte).device(torch::kCUDA));
+          TORCH_CHECK(batch < 5, text);
+        },
+        budget);
+  };
+  for (const char* text : {kNoEngine, kNoHandle}) {
+    const LargestBatch found = search(20, 150 * kMiB, text);  // at 5 samples 100 MiB of 150 are taken
+    EXPECT_EQ(found.batch, 4) << text;
+    EXPECT_GT(found.out_of_memory, 0) << text;
+    EXPECT_THROW(search(1, 150 * kMiB, text), c10::Error) << text << ": 145 MiB were left";
+    EXPECT_THROW(search(1, 0, text), c10::Error) << text << ": the device is empty";
+  }
+  EXPECT_THROW(search(20, 150 * kMiB, "a wrong shape"), c10::Error);
+}
+
+// cuDNN catches the allocator's error, tries its next engine, and says at the end that it has found none.
+TEST(LargestBatch, ALibrarysErrorMeansMemoryWhereABlockWasRefused) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  const auto try_batch = [](int64_t batch) {
+    if (batch < 5) return;
+    try {
+      torch::empty({int64_t{1} << 50}, torch::dtype(torch::kByte).device(torch::kCUDA));
+    } catch (const c10::OutOfMemoryError&) {
+    }
+    TORCH_CHECK(false, kNoEngine);
+  };
+  EXPECT_EQ(largest_batch(torch::kCUDA, 64, try_batch).batch, 4);
+}
+
+// One model serves all tries: what is found, and what each try needs, is what a fresh model would have.
+TEST(TriedTraining, EachTryNeedsAsMuchAsAFreshModel) {
+  for (const char* model : {"convnet", "mlp"}) {
+    const Trial trial = trial_with(model);
+    const CountCpuMemory counting;
+    const int64_t before = live_bytes(torch::kCPU);
+    const auto peak_of = [&](const auto& train) {
+      reset_peak(torch::kCPU);
+      train();
+      return peak_bytes(torch::kCPU) - before;
+    };
+    const int64_t fresh = peak_of([&] {
+      const Step step = training_step(trial, 24);
+      for (int i = 0; i < 2; ++i) step.update();
+    });
+    TriedTraining tried(trial);
+    tried.train(1, 1);
+    const int64_t resting = live_bytes(torch::kCPU) - before;
+    constexpr double kMallocRoundsUp = 4096;
+    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp) << model;
+    {
+      const ByteBudget budget(torch::kCPU, fresh / 2);
+      EXPECT_THROW(tried.train(1000, 2), c10::OutOfMemoryError) << model;
+    }
+    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp) << model << ", after a try that failed";
+    EXPECT_NEAR(live_bytes(torch::kCPU) - before, resting, kMallocRoundsUp) << model << ": gradients or states stayed";
+  }
+}
+
 TEST(LargestBatch, LeavesTheRandomStateAlsoWhenItThrows) {
   const auto draws = [](int64_t batch) { torch::randn({batch}); };
   const auto draws_and_throws = [](int64_t) {
@@ -102,7 +178,11 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
       const CountCpuMemory counting;
       const int64_t before = live_bytes(torch::kCPU);
       const ByteBudget budget(torch::kCPU, bytes);
-      found = largest_batch(torch::kCPU, 1 << 20, train);
+      {
+        TriedTraining tried(trial);
+        found = largest_batch(torch::kCPU, 1 << 20, [&](int64_t batch) { tried.train(batch, 2); });
+      }
+      EXPECT_EQ(largest_batch(torch::kCPU, 1 << 20, train).batch, found.batch) << model << ": a fresh model each time";
       left = live_bytes(torch::kCPU) - before;
     }
     EXPECT_EQ(left, 0) << model << ": bytes that the search left behind";

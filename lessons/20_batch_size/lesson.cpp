@@ -22,18 +22,13 @@ using tenfold::Trial;
 /// Without the technique: the case's own batch, and no search.
 Step own_batch(const Trial& trial) { return training_step(trial, trial.get(tenfold::convnet::kBatch)); }
 
-/// What a search tries: `updates` of a fresh model with this batch.
-void train_fresh(const Trial& trial, int64_t batch, int updates) {
-  const Step step = training_step(trial, batch);
-  for (int i = 0; i < updates; ++i) step.update();
-}
-
 /// The largest batch in so many bytes, by training. The first update of a model makes its optimizer state, so only
 /// the second needs as much as all that follow.
 tenfold::LargestBatch search(const Trial& trial, int64_t bytes, int updates = 2) {
   const ByteBudget budget(trial.device, bytes);
-  return tenfold::largest_batch(trial.device, /*limit=*/1 << 20,
-                                [&](int64_t batch) { train_fresh(trial, batch, updates); });
+  tenfold::TriedTraining tried(trial);  // another model than the one that is trained afterwards
+  return tenfold::largest_batch(
+      trial.device, /*limit=*/1 << 20, [&](int64_t batch) { tried.train(batch, updates); }, bytes);
 }
 
 /// With it: the search runs out of memory several times, recovers, and leaves nothing behind. What is trained after it,
@@ -65,7 +60,7 @@ Step train_found(const Trial& trial, int64_t batch) {
   trial.note("batch", static_cast<double>(batch), "images");
   {
     const ByteBudget budget(trial.device, budget_bytes(trial));
-    train_fresh(trial, batch, /*updates=*/2);
+    tenfold::TriedTraining(trial).train(batch, /*updates=*/2);
   }
   return training_step(trial, batch);
 }
@@ -100,6 +95,7 @@ int main(int argc, char** argv) {
        .question = "Which batch trains fastest, which is the largest that fits, and what does a larger one not "
                    "give?",
        .workload = "convnet",
+       .version = 2,
        .settings = convnet_settings({kModel, kBudget, kImages}),
        .baseline = {"own batch", own_batch},
        .most_bytes = most_bytes,

@@ -2,12 +2,13 @@
 // What lesson 20 trains: the convnet, or an MLP whose model states are larger than its activations. The batch is the
 // caller's.
 
+#include <c10/util/ScopeExit.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -53,6 +54,28 @@ class FashionTraining {
   Parameters parameters;
   torch::optim::Optimizer* optimizer = nullptr;                // kept alive by `forward`
   std::function<torch::Tensor(const torch::Tensor&)> forward;  ///< (B, 1, 28, 28) -> (B, 10)
+};
+
+/// The model of a search, the same for all its tries: to build one of 400 million parameters takes seconds of a CPU's
+/// thread. What a try leaves are other values, which need no more memory; gradients and optimizer state are dropped.
+class TriedTraining {
+ public:
+  explicit TriedTraining(const Trial& trial) : trial_(trial) {}
+
+  /// `updates` as of a fresh model, with this batch. Built by the first try, so that it is in the search's budget.
+  void train(int64_t batch, int updates) {
+    if (!training_) training_.emplace(trial_);
+    const auto forget = c10::make_scope_exit([this] {
+      training_->optimizer->zero_grad();
+      training_->optimizer->state().clear();
+    });
+    FashionBatches batches(trial_, batch);
+    for (int i = 0; i < updates; ++i) training_->update(batches);
+  }
+
+ private:
+  Trial trial_;
+  std::optional<FashionTraining> training_;
 };
 
 /// A fresh model that trains with this batch.

@@ -44,10 +44,13 @@ inline Prediction longest_stream(const Counted& baseline) {
     seconds[i % streams] += tower;
     sum += tower;
   }
+  Prediction prediction{.peak_bytes = baseline.peak_bytes};
+  if (baseline.ceilings.empty()) return prediction;
   const double longest = *std::max_element(seconds.begin(), seconds.end());
   const double together = std::min(sum, std::max(longest, least_seconds(baseline, sum)));
   const double whole = baseline.whole.seconds;
-  return {.speed_ratio = whole / (whole - sum + together), .peak_bytes = baseline.peak_bytes};
+  prediction.speed_ratio = whole / (whole - sum + together);
+  return prediction;
 }
 
 /// Each half of the batch has all the operators: their number doubles, their arithmetic does not. On a CPU with two

@@ -26,8 +26,12 @@
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Sleep.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include <map>
+#include <mutex>
 #endif
 
 namespace tenfold {
@@ -88,11 +92,23 @@ class SideThreads final : public SideStreams {
 };
 
 #ifdef TENFOLD_WITH_CUDA
+/// The process's own streams, the same for all who ask. cuBLAS keeps a workspace for each thread and stream that ever
+/// computed a matmul, as long as the process lives: with other streams of LibTorch's pool for each object, all 32 of it
+/// would have one in the end. Two objects with the same streams only wait for more than they must.
+inline std::vector<c10::cuda::CUDAStream> streams_of_process(torch::Device device, size_t count, bool high_priority) {
+  static std::mutex mutex;
+  static std::map<std::pair<c10::DeviceIndex, bool>, std::vector<c10::cuda::CUDAStream>> made;
+  const c10::DeviceIndex index = device.has_index() ? device.index() : c10::cuda::current_device();
+  const std::lock_guard lock(mutex);
+  auto& streams = made[{index, high_priority}];
+  while (streams.size() < count) streams.push_back(c10::cuda::getStreamFromPool(high_priority, index));
+  return {streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
 class CudaSideStreams final : public SideStreams {
  public:
-  CudaSideStreams(torch::Device device, size_t count, bool high_priority) : device_(device) {
-    for (size_t i = 0; i < count; ++i) streams_.push_back(c10::cuda::getStreamFromPool(high_priority, device.index()));
-  }
+  CudaSideStreams(torch::Device device, size_t count, bool high_priority)
+      : device_(device), streams_(streams_of_process(device, count, high_priority)) {}
 
   size_t count() const override { return streams_.size(); }
   void run(size_t stream, const std::function<void()>& work) override {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "common/measure/memory.h"
 #include "tests/support/support.h"
 
 namespace {
@@ -146,6 +147,24 @@ TEST(SideThreads, HaveTheCallersIntraOpThreads) {
   streams.caller_waits(0);
   EXPECT_EQ(inside, 1);
   at::set_num_threads(before);
+}
+
+// cuBLAS keeps a workspace for each thread and stream: whoever makes new streams for each training pays it each time.
+TEST(CudaSideStreams, ComputeInTheWorkspacesOfTheFirst) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  const torch::Tensor x = torch::ones({64, 64}, torch::kCUDA);
+  const auto live_after_training = [&] {
+    const auto sides = tenfold::side_streams(torch::kCUDA, 2);
+    for (size_t i = 0; i < 2; ++i) {
+      sides->stream_waits(i);
+      sides->run(i, [&] { torch::mm(x, x); });
+      sides->caller_waits(i);
+    }
+    return tenfold::live_bytes(torch::kCUDA);
+  };
+  const int64_t before = tenfold::live_bytes(torch::kCUDA), once = live_after_training();
+  EXPECT_GE(once - before, int64_t{2} * 8 << 20) << "it would not notice";
+  EXPECT_EQ(live_after_training(), once);
 }
 
 TEST(SideStreams, AreRefusedWhereThereAreNone) { EXPECT_THROW(tenfold::side_streams(torch::kMeta, 1), c10::Error); }

@@ -39,8 +39,8 @@ struct CopiesToHost {
     }
   };
 
-  /// Queues the copy and returns; `to` must be page-locked unless `from` is a CPU tensor. Equal types: a copy that
-  /// converts goes through ordinary memory, and waits.
+  /// Queues the copy and returns; `to` must be page-locked unless `from` is a CPU tensor. Equal types: in
+  /// some versions of LibTorch a copy that converts goes through ordinary memory, and waits.
   static void copy(const torch::Tensor& to, const torch::Tensor& from, Event& behind) {
 #ifdef TENFOLD_WITH_CUDA
     to.copy_(from, /*non_blocking=*/true);

@@ -15,9 +15,10 @@ namespace tenfold {
 /// A wait in each step drains the queue. The host makes the next batch while the device has nothing to do; then both
 /// work again, the host a little ahead. With h and k the host's and the device's time of a step, and d the host's for
 /// the batch, a step of max(h, k) becomes d + max(h - d, k), and two launches: that of the copy which is waited for,
-/// and that of the operator which ends the device's idleness. Where the host is the slower one (h = max(h, k)), k is
-/// not known, and only the launches are predicted. On a CPU the host does the work itself: there is nothing to wait
-/// for.
+/// and that of the operator which ends the device's idleness. k is the time between events on the stream, without those
+/// around the batch: where the device waits for the host that is more than it works, and at most h - d. So the sum
+/// is then h, what a step takes anyway, and only the launches are predicted. On a CPU the host does the work itself:
+/// there is nothing to wait for.
 inline Prediction waits_every_step(const Counted& baseline) {
   Prediction prediction{.peak_bytes = baseline.peak_bytes};
   if (baseline.device.is_cpu()) {
@@ -26,9 +27,11 @@ inline Prediction waits_every_step(const Counted& baseline) {
   }
   if (!baseline.ceilings.contains("cuda_launch_seconds")) return prediction;
   const double step = baseline.step_seconds;
-  const double host = baseline.region("loss").host_seconds + baseline.region("optimizer").host_seconds;
-  const double batch = baseline.region("data").host_seconds;
-  const double device = host < step ? step : 0;
+  const Region &data = baseline.region("data"), &loss = baseline.region("loss"),
+               &optimizer = baseline.region("optimizer");
+  const double host = loss.host_seconds + optimizer.host_seconds,
+               batch = data.host_seconds;  // the batch is in the loss
+  const double device = loss.seconds - data.seconds + optimizer.seconds;
   const double idle = std::max(step, batch + std::max(host - batch, device)) - step;
   prediction.speed_ratio = step / (step + idle + 2 * baseline.ceiling("cuda_launch_seconds"));
   return prediction;

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   const std::vector<Expectation> long_step = {
       {"foreach", SAME_SPEED, Expect{}}, {"fused", FASTER, Expect{}}, {"our kernel", FASTER, Expect{}}};
   const std::vector<Expectation> no_matter = {
-      {"foreach", SAME_SPEED, Expect{}}, {"fused", SAME_SPEED, Expect{}}, {"our kernel", SAME_SPEED, Expect{}}};
+      {"foreach", SAME_SPEED}, {"fused", SAME_SPEED}, {"our kernel", SAME_SPEED}};
   return run(
       argc, argv,
       {.title = "A fused AdamW",
@@ -105,10 +105,14 @@ int main(int argc, char** argv) {
        .techniques = {{"foreach", foreach_operators, all_denominators},
                       {"fused", fused_operator, in_one_pass, rounding},
                       {"our kernel", our_kernel, in_one_pass, rounding}},
-       .cases = {{"mlp", {}, many_tensors},
-                 {"gpt", {kWorkload("gpt")}, long_step, "gpt"},
-                 {"few large tensors", {mlp::kLayers(3), mlp::kWidth(1024)}, few_tensors},
-                 {"large batch", {mlp::kLayers(2), mlp::kBatch(4096, 32768, 32768)}, no_matter}},
+       .cases =
+           {{"mlp", {}, many_tensors},
+            {"gpt", {kWorkload("gpt")}, long_step, "gpt"},
+            {"few large tensors", {mlp::kLayers(3), mlp::kWidth(1024)}, few_tensors},
+            // On a GPU with layers that are wide enough: else the host's gathering of the images would be the step.
+            {"large batch",
+             {mlp::kLayers(2, 4, 4), mlp::kWidth(64, 2048, 4096), mlp::kBatch(4096, 16384, 16384)},
+             no_matter}},
        .surveys =
            {{"counted",
              {{"loop", count_loop}, {"foreach", count_foreach}, {"fused", count_fused}, {"our kernel", count_kernel}}}},

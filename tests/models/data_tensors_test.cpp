@@ -5,9 +5,11 @@
 #include "common/data/shakespeare.h"
 #include "common/data/tokenizer.h"
 #include "common/models/fashion_mnist.h"
+#include "common/models/host_batch.h"
 #include "common/models/token_stream.h"
 
 #include "tests/data/scratch.h"
+#include "tests/support/places.h"
 
 namespace tenfold {
 namespace {
@@ -52,6 +54,24 @@ TEST(FashionMnist, RefusesADamagedFile) {
   EXPECT_NE(error().find("is missing"), std::string::npos) << error();
   test::write_text(file, whole);
   EXPECT_EQ(error(), "") << "an error must not stick";
+}
+
+// On a device they are views of one block, whatever their types.
+TEST(TensorsOn, KeepValuesTypesAndShapes) {
+  const std::vector<torch::Tensor> sent = {torch::tensor({1, 2, 3}, torch::kInt), torch::empty({0}),
+                                           torch::tensor({-5L, 1L << 40}), torch::ones({3, 1}, torch::kByte),
+                                           torch::arange(6, torch::kDouble).reshape({2, 3}).t()};
+  for (const torch::Device device : test::devices()) {
+    const std::vector<torch::Tensor> arrived = tensors_on(device, sent);
+    ASSERT_EQ(arrived.size(), sent.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      EXPECT_EQ(arrived[i].device().type(), device.type());
+      EXPECT_EQ(arrived[i].scalar_type(), sent[i].scalar_type());
+      EXPECT_TRUE(torch::equal(arrived[i].cpu(), sent[i])) << device << ", tensor " << i;
+      if (device.is_cuda()) EXPECT_TRUE(arrived[i].is_alias_of(arrived[0])) << "one copy";
+    }
+  }
+  EXPECT_TRUE(tensors_on(torch::kCPU, {sent[0]})[0].is_same(sent[0]));
 }
 
 TEST(ShakespeareTokens, AreTheWorksInOrder) {

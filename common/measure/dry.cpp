@@ -14,15 +14,19 @@ std::optional<std::string> text_of(const char* function) {
   return found == nullptr ? std::nullopt : std::optional<std::string>(found());
 }
 
+std::vector<std::string> lines_of(const char* function) {
+  std::istringstream lines(text_of(function).value_or(""));
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  return all;
+}
+
 }  // namespace
 
 std::optional<std::string> dry_card() { return text_of("tenfold_dry_card"); }
 
-std::vector<std::string> taken_without_arithmetic() {
-  std::istringstream lines(text_of("tenfold_dry_take_without_arithmetic").value_or(""));
-  std::vector<std::string> names;
-  for (std::string name; std::getline(lines, name);) names.push_back(name);
-  return names;
-}
+std::vector<std::string> taken_without_arithmetic() { return lines_of("tenfold_dry_take_without_arithmetic"); }
+
+std::vector<std::string> taken_races() { return lines_of("tenfold_dry_take_races"); }
 
 }  // namespace tenfold

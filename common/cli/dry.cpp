@@ -57,6 +57,17 @@ void print_summary(const Json& process) {
     std::cerr << "not stood in for: " << function.get<std::string>() << "\n";
   for (const Json& name : process.at("without arithmetic"))
     std::cerr << "without arithmetic, so its numbers are none: " << name.get<std::string>() << "\n";
+  for (const Json& race : process.at("races")) std::cerr << "race: " << race.get<std::string>() << "\n";
+  int place = 0;
+  for (const Json& of : process.at("synchronisations")) {
+    const std::string prevents = of.at("prevents").get<std::string>();
+    std::cerr << "synchronisation " << ++place << ": " << of.at("place").get<std::string>() << "\n"
+              << "    "
+              << (!of.at("followed").get<bool>() ? "run without it to see: TENFOLD_DRY_FORGET=" + std::to_string(place)
+                  : prevents.empty()             ? "without it, everything would still be ordered"
+                                                 : "without it: " + prevents)
+              << "\n";
+  }
 }
 
 }  // namespace

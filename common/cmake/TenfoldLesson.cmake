@@ -8,6 +8,7 @@
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
 # DATA openclipart: it reads these images, which set-up fetches for it.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
+set(tenfold_has_streams "^(1[0-6]|26|28|90)_")  # lessons with streams or asynchronous copies of their own
 function(tenfold_lesson)
   cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -30,6 +31,9 @@ function(tenfold_lesson)
   target_link_libraries(${name} PRIVATE ${libraries})
   tenfold_uses_torch(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons)
+  if(name MATCHES "${tenfold_has_streams}")
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-g1>)  # a dry GPU names the lines of a race
+  endif()
   # The driver lists lessons from what they say of themselves; asking once, here, keeps `list` instant.
   add_custom_command(TARGET ${name} POST_BUILD
     COMMAND ${name} --describe > ${PROJECT_BINARY_DIR}/lessons/${name}.describe.json VERBATIM)

@@ -42,7 +42,8 @@ Step CaseRun::build(const Candidate& candidate) const {
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
   // As the ranks agree on one: the highest counts.
-  static const std::vector<std::string> kFailures = {"", "", "error", "out_of_memory", "not_finite", "device_lost"};
+  static const std::vector<std::string> kFailures = {"",           "",          "error",      "out_of_memory",
+                                                     "not_finite", "disagrees", "device_lost"};
   constexpr double kSkipped = 1;
   std::string status = "ok", failure, reason;
   const auto fails = [&](const char* how, const std::string& text) {
@@ -61,6 +62,8 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     reason = error.what();
   } catch (const NotFinite& error) {
     fails("not_finite", error.what());
+  } catch (const DataRace& error) {
+    fails("disagrees", error.what());
   } catch (const DeviceLost& error) {
     fails("device_lost", error.what());
   } catch (const c10::OutOfMemoryError& error) {
@@ -173,12 +176,17 @@ void agreement_pass(CaseRun& run) {
   double lowest_power = 0;
   Candidate& baseline = run.candidates.front();
   const auto traced = [&](Candidate& candidate, int undone) {
+    if (dry_card()) synchronize(run.device);  // what other variants have left running is none of this one's races
     taken_without_arithmetic();
+    taken_races();
     const Step step = run.build(candidate);
     Trace trace = trace_updates(step, updates, undone);
     // Whatever the numbers look like: they may be what was right before.
     if (const std::vector<std::string> names = taken_without_arithmetic(); !names.empty())
       throw std::runtime_error("no arithmetic on a dry GPU for: " + joined(names));
+    if (const std::vector<std::string> races = taken_races(); !races.empty())
+      throw DataRace("a race on a dry GPU: " + races.front() +
+                     (races.size() > 1 ? "; and " + std::to_string(races.size() - 1) + " more" : ""));
     return trace;
   };
   // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.

@@ -67,6 +67,12 @@ struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Uses of the same memory on a dry GPU that nothing orders: on a GPU the numbers may be others, whatever they are
+/// here.
+struct DataRace : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// 0 to `count` - 1 in an order that the seed draws.
 std::vector<size_t> drawn_order(size_t count, uint64_t seed);
 

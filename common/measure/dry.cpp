@@ -43,4 +43,6 @@ std::vector<std::string> refused_functions() { return lines_of("tenfold_dry_refu
 
 std::vector<std::string> taken_without_arithmetic() { return lines_of("tenfold_dry_take_without_arithmetic"); }
 
+std::vector<std::string> taken_races() { return lines_of("tenfold_dry_take_races"); }
+
 }  // namespace tenfold

@@ -29,4 +29,8 @@ std::vector<std::string> refused_functions();
 /// for: numbers that they made are none. Empty on a real device.
 std::vector<std::string> taken_without_arithmetic();
 
+/// Uses of the same memory by two streams, or by a stream and the CPU, that nothing orders: a line for each pair of
+/// places, since the last call. Where arithmetic was asked for; empty on a real device.
+std::vector<std::string> taken_races();
+
 }  // namespace tenfold

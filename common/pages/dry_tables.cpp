@@ -154,6 +154,7 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                     last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
   for (const CaseResult& c : last.cases) {
     if (c.kind == "comparison") out += "\n" + case_table(cards, c);
+    if (c.kind == "survey") out += "\nOn a " + card_of(last) + ": " + survey_markdown(c);
   }
   return out;
 }

@@ -140,6 +140,7 @@ std::string quality_and_notes(const CaseResult& c, const VariantResult& variant)
   for (const std::string& text : request_texts(variant)) add(text);
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(name, note));
   for (const auto& [name, value] : variant.environment) {
+    if (name == kPeakAtLeast) continue;  // the peak says so itself
     // What all variants share tells them apart in nothing; the file keeps it.
     const bool shared = std::all_of(c.variants.begin(), c.variants.end(), [&](const VariantResult& other) {
       const auto found = other.environment.find(name);
@@ -362,7 +363,9 @@ std::string format_table(const Result& result) {
     about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   if (is_dry(result.machine))
-    out += "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n";
+    out +=
+        "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n"
+        "At least: what cuDNN would take for its workspaces is not known, and not in it.\n";
   for (const CaseResult& c : result.cases) {
     out += "\n" + case_heading(c, result.machine.cores) +
            (c.kind == "survey"     ? survey_rows(c)

@@ -105,6 +105,22 @@ std::string case_table(const std::vector<const Result*>& cards, const CaseResult
   return markdown_table(rows);
 }
 
+/// The row that stands for the lesson, on each card: "on a Tesla T4 0.36 GiB (SMALLER 0.33x)".
+std::string headline_text(const std::vector<const Result*>& cards) {
+  const auto& headline = cards.back()->headline;
+  if (!headline) return "";
+  std::vector<std::string> parts;
+  for (const Result* const card : cards) {
+    const CaseResult* const c = case_of(*card, headline->case_name);
+    const std::string cell = c == nullptr ? "" : peak_cell(*c, headline->technique);
+    if (!cell.empty() && cell != "-" && cell != "skipped")
+      parts.push_back(cell + " on a " + card_of(*card) + " (" + c->size + ")");
+  }
+  if (parts.empty()) return "";
+  return " *" + markdown_cell(headline->technique) + "* in *" + markdown_cell(headline->case_name) +
+         "*: " + markdown_cell(joined(parts, "; ")) + ".";
+}
+
 /// What is counted over all lessons of one card.
 struct Totals {
   std::vector<double> errors;
@@ -146,17 +162,19 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
   if (cards.empty()) return "";
   const Result& last = *cards.back();
   const bool stale = std::ranges::any_of(cards, [&](const Result* card) { return card->code_hash != hash_now; });
-  std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" +
-                    (stale ? " (*stale: the lesson's code has changed since*)" : "") +
-                    ": no such card was there. Peaks are what LibTorch's own allocator counted, launches, waits of the "
-                    "host and bytes copied to the card are those of a step on the last card, agreement was computed by "
-                    "the CPU at size cpu; no time is known. " +
-                    last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
+  std::string out =
+      "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") +
+      ", cards that were not there: memory and agreement, no times." + headline_text(cards) +
+      "\n\n<details><summary>Every case on every card</summary>\n\nPeaks are what LibTorch's own allocator "
+      "counted; launches, waits of the host and bytes copied to the card are those of a step on the last "
+      "card; agreement was computed by the CPU at size cpu. The predicted peak's error is the largest of "
+      "the cards'. " +
+      last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
   for (const CaseResult& c : last.cases) {
     if (c.kind == "comparison") out += "\n" + case_table(cards, c);
     if (c.kind == "survey") out += "\nOn a " + card_of(last) + ": " + survey_markdown(c);
   }
-  return out;
+  return out + "\n</details>\n";
 }
 
 std::string dry_peaks_markdown(const std::vector<Result>& dry) {

@@ -121,12 +121,13 @@ std::string claims_part(const std::string& kind, const Page& page) {
                           : elsewhere_table(ledger, lesson);
 }
 
-std::string printed_block(const Page& page, const Arguments& arguments) {
+/// What `results` hold of one case of a lesson, as the program printed it.
+std::string printed_block(const Page& page, const Arguments& arguments, const std::vector<Result>& results) {
   if (arguments.size() < 2) throw std::invalid_argument("printed needs a lesson and a case");
   const std::string name = joined({arguments.begin() + 1, arguments.end()}, " ");
   if (!fs::is_directory(page.root / "lessons" / arguments[0]))
     throw std::invalid_argument("printed: there is no lesson '" + arguments[0] + "'");
-  const Result* reference = result_of(page.references, arguments[0]);
+  const Result* reference = result_of(results, arguments[0]);
   if (!reference) return "Not yet measured.\n";
   Result result = *reference;
   std::erase_if(result.cases, [&](const CaseResult& c) { return c.name != name; });
@@ -167,7 +168,15 @@ const std::map<std::string, Part>& parts() {
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
       {"levers", levers_part},
       {"figure", figure_part},
-      {"printed", printed_block},
+      {"printed", [](const Page& page, const Arguments& words) { return printed_block(page, words, page.references); }},
+      {"printed_dry",
+       [](const Page& page, const Arguments& words) {
+         std::vector<Result> on_card;
+         for (const Result& result : page.dry) {
+           if (!words.empty() && result.machine.id == kDryMachine + words[0]) on_card.push_back(result);
+         }
+         return printed_block(page, {words.begin() + (words.empty() ? 0 : 1), words.end()}, on_card);
+       }},
       {"claims", [](const Page& page, const Arguments&) { return claims_part("claims", page); }},
       {"elsewhere", [](const Page& page, const Arguments&) { return claims_part("elsewhere", page); }},
       {"code", [](const Page& page, const Arguments& words) { return code_block(page.path, words); }},

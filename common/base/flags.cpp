@@ -37,7 +37,12 @@ std::string text_of(const std::vector<std::string>& choices) {
 }
 
 void check_choice(const Flag& flag, const std::string& text) {
-  if (std::find(flag.choices.begin(), flag.choices.end(), text) != flag.choices.end()) return;
+  const auto takes = [&text](const std::string& choice) {
+    const size_t colon = choice.find(':');
+    return colon == std::string::npos ? text == choice
+                                      : text.size() > colon + 1 && text.starts_with(choice.substr(0, colon + 1));
+  };
+  if (std::ranges::any_of(flag.choices, takes)) return;
   const std::string guess = nearest(text, flag.choices);
   throw std::invalid_argument(flag.name + " " + one_line(text) + ": expected " + text_of(flag.choices) +
                               (guess.empty() ? "" : "; did you mean '" + guess + "'?"));
@@ -84,8 +89,9 @@ std::vector<Flag> lesson_flags() {
        .choices = {"cpu", "gpu8", "gpu80"}},
       {.name = "--device",
        .value = "NAME",
-       .help = "auto (the default), cpu or cuda; auto is cuda where each rank has a GPU",
-       .choices = {"auto", "cpu", "cuda"}},
+       .help = "auto (the default), cpu, cuda or dry:CARD; auto is cuda where each rank has a GPU, dry:H100 a GPU that "
+               "is not there: memory and agreement, no times (tenfold dry --list)",
+       .choices = {"auto", "cpu", "cuda", "dry:CARD"}},
       {.name = "--case", .value = "NAME", .help = "run only this case; repeat the flag for more", .repeats = true},
       {.name = "--only",
        .value = "NAME",

@@ -26,9 +26,10 @@ struct Flag {
   std::string name;   ///< "--preset"
   std::string value;  ///< what the help calls its value, "FILE"; empty: it takes none
   std::string help;
-  std::vector<std::string> choices = {};  ///< the values that it takes; empty: any text
-  std::optional<Range> range = {};        ///< it takes a whole number in this range
-  bool repeats = false;                   ///< may be given several times, with one value each time
+  /// The values that it takes; empty: any text. One with a colon, "dry:CARD", stands for all that begin so.
+  std::vector<std::string> choices = {};
+  std::optional<Range> range = {};  ///< it takes a whole number in this range
+  bool repeats = false;             ///< may be given several times, with one value each time
 };
 
 /// Bad usage: one line that says what is wrong, where, and what to do; exit code 2.

@@ -63,8 +63,10 @@ void print_comparison(const Comparison& comparison, const std::string& across) {
     if (row.lesson != lesson) rows.push_back({lesson = row.lesson, ""});
     const bool peaks = row.peak_a && row.peak_b && *row.peak_a > 0;
     rows.push_back({"   " + row.variant, row.case_name,
-                    row.quality ? quality_difference_text(row) : interval_text(*row.throughput),
-                    row.quality ? "-" : to_string(row.throughput_label),
+                    row.quality      ? quality_difference_text(row)
+                    : row.throughput ? interval_text(*row.throughput)
+                                     : "-",
+                    row.throughput ? to_string(row.throughput_label) : "-",
                     peaks ? human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a)) : "-",
                     row.gain       ? interval_text(*row.gain)
                     : row.baseline ? "baseline"
@@ -114,6 +116,12 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
 
 // --- reproduce -----------------------------------------------------------------------------------------------------
 
+/// As --device names it.
+std::string device_of(const Result& result) {
+  if (!is_dry(result.machine)) return result.cases.front().device;
+  return "dry:" + result.machine.id.substr(std::string(kDryMachine).size());
+}
+
 /// The flags that repeat a result: what selects cases and settings comes from its command line, the rest from what was
 /// recorded, since defaults may have been chosen by the machine.
 GivenFlags flags_of(const Result& result) {
@@ -127,7 +135,7 @@ GivenFlags flags_of(const Result& result) {
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{"--preset", c.preset},
                                                         {"--size", c.size},
-                                                        {"--device", c.device},
+                                                        {"--device", device_of(result)},
                                                         {"--seed", std::to_string(c.seed)},
                                                         {"--threads", std::to_string(c.threads)}}) {
     if (!value.empty()) flags[name] = {value};

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/dry_gpu/card.h"
+#include "common/dry_gpu/preload.h"
 
 namespace tenfold::cli {
 namespace {
@@ -21,26 +21,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kKernelsShown = 8;
-
-/// In the order in which a program must find them: the others are built on the first.
-constexpr const char* kLibraries[] = {"cudart", "cuda",  "cublas",   "cublas_lt",
-                                      "cudnn",  "cufft", "cusolver", "cusparse"};
-
-std::string libraries_to_preload(bool arithmetic) {
-  std::vector<std::string> names(std::begin(kLibraries), std::end(kLibraries)), files;
-  if (arithmetic) names.emplace_back("arithmetic");
-  for (const std::string& name : names) {
-    const fs::path file = build_folder() / "common/dry_gpu" / ("libtenfold_dry_" + name + ".so");
-    if (!fs::exists(file)) throw UsageError(shown(file) + " is not built; build with: ./tenfold setup");
-    // The loader takes both for a separator.
-    if (file.string().find_first_of(" :") != std::string::npos)
-      throw UsageError("a dry GPU needs a build folder without spaces and colons in its path, not " + file.string());
-    files.push_back(file.string());
-  }
-  const char* const others = std::getenv("LD_PRELOAD");
-  if (others != nullptr && *others != '\0') files.emplace_back(others);
-  return joined(files, ":");
-}
 
 std::string counted(int64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
@@ -77,6 +57,17 @@ void print_summary(const Json& process) {
     std::cerr << "not stood in for: " << function.get<std::string>() << "\n";
   for (const Json& name : process.at("without arithmetic"))
     std::cerr << "without arithmetic, so its numbers are none: " << name.get<std::string>() << "\n";
+  for (const Json& race : process.at("races")) std::cerr << "race: " << race.get<std::string>() << "\n";
+  int place = 0;
+  for (const Json& of : process.at("synchronisations")) {
+    const std::string prevents = of.at("prevents").get<std::string>();
+    std::cerr << "synchronisation " << ++place << ": " << of.at("place").get<std::string>() << "\n"
+              << "    "
+              << (!of.at("followed").get<bool>() ? "run without it to see: TENFOLD_DRY_FORGET=" + std::to_string(place)
+                  : prevents.empty()             ? "without it, everything would still be ordered"
+                                                 : "without it: " + prevents)
+              << "\n";
+  }
 }
 
 }  // namespace
@@ -101,16 +92,14 @@ int dry(const DryOptions& options) {
   fs::remove(report);
   Command command;
   command.arguments = options.program;
-  command.environment = {{"LD_PRELOAD", libraries_to_preload(!options.arithmetic.empty())},
-                         {"TENFOLD_DRY_ARITHMETIC", options.arithmetic},
-                         {"TENFOLD_DRY_GPU", options.gpu},
-                         {"TENFOLD_DRY_GPUS", std::to_string(options.gpus)},
-                         {"TENFOLD_DRY_REPORT", report.string()}};
   Listener listener;
   listener.output = [](const std::string& text) { std::cout << text << std::flush; };
   listener.line = [](const std::string& line) { std::cerr << line << "\n"; };
   End end;
   try {
+    command.environment = dry::environment(
+        {.gpu = options.gpu, .gpus = options.gpus, .arithmetic = options.arithmetic, .report = report.string()},
+        build_folder());
     end = run_child(command, listener);
   } catch (const std::runtime_error& error) {
     throw UsageError(error.what());

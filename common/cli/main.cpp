@@ -145,8 +145,10 @@ int run(int argc, char** argv) {
       ->type_name("DIR");
   tenfold::GivenFlags publish_flags;
   tenfold::Flag publish_preset = tenfold::lesson_flag("--preset");
-  publish_preset.choices = {"smoke", "quick", "full"};  // of build there is nothing to publish
-  publish_preset.help = "the preset that the results must have been measured with: smoke, quick or full (the default)";
+  publish_preset.choices = {"check", "smoke", "quick", "full"};  // of build there is nothing to publish
+  publish_preset.help =
+      "the preset that the results must have been measured with: smoke, quick or full (the default); of a dry GPU "
+      "check";
   auto* preset = tenfold::add_flag(*publish_command, publish_preset, publish_flags);
   bool publish_reports = false;
   publish_command

@@ -16,8 +16,10 @@
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
+#include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
 #include "common/cli/starts.h"
+#include "common/dry_gpu/preload.h"
 
 namespace tenfold::cli {
 
@@ -126,7 +128,9 @@ int run_lessons(const RunOptions& options) {
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
   const bool own_file = options.flags.contains("--describe") || options.flags.contains("--json");
   const std::string sweep = value_of(options.flags, "--sweep", "");
-  const fs::path out = sweep.empty() ? out_folder(options.out) : out_folder(options.out) / kSweepsFolder;
+  const std::string card = dry::card_of_device(value_of(options.flags, "--device", ""));
+  const fs::path folder = card.empty() ? out_folder(options.out) : dry_out_folder(card, options.out);
+  const fs::path out = sweep.empty() ? folder : folder / kSweepsFolder;
   if (!own_file) require_writable_folder(out);
   const bool writes =
       !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure

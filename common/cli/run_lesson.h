@@ -3,6 +3,7 @@
 // words how it ended.
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,12 @@ struct LessonEnd {
 };
 
 struct LessonStart {
-  GivenFlags flags;                   ///< handed on unchanged
-  std::filesystem::path output_file;  ///< where its table goes; standard output when empty
-  double from = 0, to = 1;            ///< the part of the whole progress that this lesson is
-  std::string label;                  ///< before the lesson's own words in the progress line
-  bool errors_to_file = false;        ///< what it says on standard error goes into output_file too
+  GivenFlags flags;                                     ///< handed on unchanged
+  std::filesystem::path output_file;                    ///< where its table goes; standard output when empty
+  double from = 0, to = 1;                              ///< the part of the whole progress that this lesson is
+  std::string label;                                    ///< before the lesson's own words in the progress line
+  std::map<std::string, std::string> environment = {};  ///< of its program, besides the own one
+  bool errors_to_file = false;                          ///< what it says on standard error goes into output_file too
 };
 
 /// The exit code of lessons, or of a lesson's starts, that ended so: interrupted, else the worst failure, else 0 if

@@ -17,7 +17,9 @@
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
+#include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
+#include "common/dry_gpu/preload.h"
 
 namespace tenfold::cli {
 namespace {
@@ -69,7 +71,7 @@ std::string skips_text(const std::vector<Result>& results,
 
 nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results,
                                const TourOptions& options, const fs::path& page, bool stopped) {
-  nlohmann::ordered_json json = {{"machine", fingerprint().id},
+  nlohmann::ordered_json json = {{"machine", results.empty() ? fingerprint().id : results.front().machine.id},
                                  {"preset", options.preset},
                                  {"interrupted", stopped},
                                  {"report", page.string()},
@@ -136,14 +138,15 @@ int tour(const TourOptions& options) {
     throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
                      "; build with: ./tenfold setup");
   launched();  // an environment that contradicts itself is refused before anything is moved
-  const fs::path out = out_folder(options.out);
+  const std::string card = dry::card_of_device(value_of(options.flags, "--device", ""));
+  const fs::path out = card.empty() ? out_folder(options.out) : dry_out_folder(card, options.out);
   require_writable_folder(out);
   fs::create_directories(out);
   tidy_results(out);
   const FolderLock in_use(out, FolderLock::shared);
 
   Display display;
-  probe_first(display);
+  if (card.empty()) probe_first(display);
   const double whole = std::accumulate(path.begin(), path.end(), 0.0,
                                        [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
   double before = 0;
@@ -200,7 +203,7 @@ int tour(const TourOptions& options) {
   }
   display.clear();
 
-  const fs::path page = report_page(out, options.out);
+  const fs::path page = report_page(out, card.empty() ? options.out : out.string());  // beside this machine's own
   write_atomically(page, html_report(results, not_run, sweeps));
   const bool stopped = asked_to_stop();
   if (options.json) {

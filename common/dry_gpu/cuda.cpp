@@ -215,6 +215,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
     at = mapped().erase(at);
     ++state().counts.frees;
   }
+  if (state().ordering != nullptr) state().ordering->gone({.begin = address, .end = address + bytes});
   // What was there is gone; the addresses stay reserved.
   void* const again = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -179,9 +179,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  const LeftOut left_out = leaves_out_call("cudaDeviceSynchronize");
+  if (left_out.now) return cudaSuccess;
   {
     const std::lock_guard guard(state().lock);
     ++state().counts.waits;
+    if (follows_order()) note_host_waits_for_device(current_device(), left_out.without);
   }
   run_device(current_device());
   return cudaSuccess;

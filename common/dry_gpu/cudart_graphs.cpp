@@ -83,6 +83,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   capture->id = state().next_capture++;
   capture->mode = mode;
   capture->thread = this_thread();
+  if (state().ordering != nullptr) capture->ordering = std::make_unique<Ordering>(note_race);
   stream->capture = capture;
   stream->behind.clear();
   state().captures.insert(std::move(capture));

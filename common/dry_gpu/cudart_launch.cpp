@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -48,6 +48,60 @@ const std::string& readable(const char* mangled) {
   return name;
 }
 
+/// Of each parameter of a kernel whether it is a pointer, and to what.
+enum class Parameter { value, to_const, to_variable };
+
+std::vector<Parameter> parameters_of(const char* mangled) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  const std::string name = status == 0 ? text : "";
+  std::free(text);
+  std::vector<Parameter> parameters;
+  if (!name.ends_with(')')) return parameters;
+  // From the last parenthesis back to the one that it closes; what a type has in brackets is its own.
+  std::string type;
+  int depth = 0;
+  const auto add = [&] {
+    while (!type.empty() && (type.back() == ' ' || type.ends_with("__restrict")))
+      type.resize(type.size() - (type.back() == ' ' ? 1 : 10));
+    const bool pointer = type.ends_with('*');
+    parameters.push_back(!pointer                   ? Parameter::value
+                         : type.ends_with("const*") ? Parameter::to_const
+                                                    : Parameter::to_variable);
+    type.clear();
+  };
+  for (size_t i = name.size(); i-- > 0;) {
+    const char c = name[i];
+    if (c == ')' || c == '>') ++depth;
+    if (c == '(' || c == '<') --depth;
+    if (depth == 0 || (depth == 1 && c == ',')) {
+      std::ranges::reverse(type);
+      add();
+      if (depth == 0) break;
+    } else if (depth > 1 || c != ')') {
+      type += c;
+    }
+  }
+  std::ranges::reverse(parameters);
+  return parameters;
+}
+
+/// What a kernel of the program's own uses: of each pointer that it is handed, the byte that it points to. How many
+/// more is not known.
+std::vector<Access> accesses_of(const char* mangled, void** arguments) {
+  static auto* const known = new std::unordered_map<const char*, std::vector<Parameter>>;
+  const auto [at, fresh] = known->try_emplace(mangled);
+  if (fresh) at->second = parameters_of(mangled);
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < at->second.size() && arguments != nullptr; ++i) {
+    if (at->second[i] == Parameter::value) continue;
+    const auto address = *static_cast<const uintptr_t*>(arguments[i]);
+    if (block_of(reinterpret_cast<const void*>(address)) == nullptr) continue;
+    accesses.push_back({{.begin = address, .end = address + 1}, at->second[i] == Parameter::to_variable});
+  }
+  return accesses;
+}
+
 cudaError_t check(const dim3& grid, const dim3& block, size_t shared, const void* kernel) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 || grid.y > 65535 ||
       grid.z > 65535 || grid.x > 2147483647U || block.x > 1024 || block.y > 1024 || block.z > 64 ||
@@ -58,16 +112,20 @@ cudaError_t check(const dim3& grid, const dim3& block, size_t shared, const void
   return shared > static_cast<size_t>(most) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-cudaError_t launch(const void* kernel, const dim3& grid, const dim3& block, size_t shared, cudaStream_t stream) {
+cudaError_t launch(const void* kernel, const dim3& grid, const dim3& block, void** arguments, size_t shared,
+                   cudaStream_t stream) {
   std::string name;
+  std::vector<Access> accesses;
   {
     const std::lock_guard guard(state().lock);
     const auto known = state().kernels.find(kernel);
     if (known == state().kernels.end()) return fail(cudaErrorInvalidDeviceFunction);
     if (const cudaError_t error = check(grid, block, shared, kernel); error != cudaSuccess) return fail(error);
     name = readable(known->second);
+    // LibTorch's operators say more of what their kernels use.
+    if (follows_order() && !is_using()) accesses = accesses_of(known->second, arguments);
   }
-  return launched(name, stream);
+  return launched(name, stream, std::move(accesses));
 }
 
 int blocks_of_an_sm(int threads, size_t shared) {
@@ -125,25 +183,27 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t stream) {
-  return launch(kernel, grid, block, shared, stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t stream) {
+  return launch(kernel, grid, block, arguments, shared, stream);
 }
 
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t stream) {
-  return launch(kernel, grid, block, shared, stream);
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t stream) {
+  return launch(kernel, grid, block, arguments, shared, stream);
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void**, size_t shared,
+cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                                         cudaStream_t stream) {
   const size_t blocks = size_t{grid.x} * grid.y * grid.z;
   const int fit = blocks_of_an_sm(static_cast<int>(block.x * block.y * block.z), shared);
   if (blocks > static_cast<size_t>(fit) * static_cast<size_t>(card_here().sms))
     return fail(cudaErrorCooperativeLaunchTooLarge);
-  return launch(kernel, grid, block, shared, stream);
+  return launch(kernel, grid, block, arguments, shared, stream);
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* with, const void* kernel, void**) {
-  return launch(kernel, with->gridDim, with->blockDim, with->dynamicSmemBytes, with->stream);
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* with, const void* kernel, void** arguments) {
+  return launch(kernel, with->gridDim, with->blockDim, arguments, with->dynamicSmemBytes, with->stream);
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -28,6 +28,19 @@ void count_copy(const void* to, const void* from, size_t bytes) {
   if ((in && !is_pinned(from)) || (out && !is_pinned(to))) counts.bytes_pageable += size;
 }
 
+Bytes bytes_at(const void* address, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  return {.begin = begin, .end = begin + bytes};
+}
+
+/// What a copy or a memset uses of the memory whose order is followed.
+std::vector<Access> uses(const void* to, const void* from, size_t bytes) {
+  std::vector<Access> all;
+  if (from != nullptr && (on_device(from) || is_pinned(from))) all.push_back({bytes_at(from, bytes), false});
+  if (on_device(to) || is_pinned(to)) all.push_back({bytes_at(to, bytes), true});
+  return all;
+}
+
 /// In the stream's order. Memory of the host that is not pinned is read now, and whoever writes to it waits for that
 /// ("CUDA Runtime API", API synchronization behavior).
 cudaError_t copy(void* to, const void* from, size_t bytes, Stream& stream, bool whole_call_waits) {
@@ -43,14 +56,26 @@ cudaError_t copy(void* to, const void* from, size_t bytes, Stream& stream, bool 
       std::memcpy(to, staged.data(), staged.size());
     };
   }
-  if (const cudaError_t error = hand_over(stream, {.kind = "copy", .work = std::move(work)}); error != cudaSuccess)
-    return error;
+  Item item{.kind = "copy"};
+  if (follows_order()) {
+    item.accesses = uses(to, from, bytes);
+    item.user = user_here("cudaMemcpy");
+    if (!on_device(from) && !pageable_from && stream.capture == nullptr) {
+      if (const std::optional<uint64_t> before = checksum_of_source(from, bytes))
+        work = [=, user = item.user, copies = std::move(work)] {
+          check_source(from, bytes, *before, user);
+          copies();
+        };
+    }
+  }
+  item.work = std::move(work);
+  if (const cudaError_t error = hand_over(stream, std::move(item)); error != cudaSuccess) return error;
   if (stream.capture != nullptr || !(pageable_to || whole_call_waits)) return cudaSuccess;
   {
     const std::lock_guard guard(state().lock);
     ++state().counts.waits;
   }
-  run_all(stream);
+  synchronize(stream);
   return cudaSuccess;
 }
 
@@ -64,7 +89,12 @@ cudaError_t set(void* to, int value, size_t bytes, cudaStream_t handle) {
     ++state().counts.memsets;
   }
   Work work = [=] { std::memset(to, value, bytes); };
-  return hand_over(*stream, {.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)});
+  Item item{.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)};
+  if (follows_order()) {
+    item.accesses = uses(to, nullptr, bytes);
+    item.user = user_here("cudaMemset");
+  }
+  return hand_over(*stream, std::move(item));
 }
 
 char* memory_of_symbol(const void* symbol, size_t& bytes) {
@@ -96,6 +126,10 @@ cudaError_t cudaFree(void* address) {
   if (address == nullptr) return cudaSuccess;
   const auto* const block = block_of(address);
   if (block == nullptr) return fail(cudaErrorInvalidValue);
+  if (follows_order()) {
+    const std::lock_guard guard(state().lock);
+    note_host_waits_for_device(block->second.device);
+  }
   run_device(block->second.device);  // it waits for whatever may still use the memory
   return release(address);
 }
@@ -105,6 +139,8 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   if (bytes == 0) return cudaSuccess;
   void* memory = nullptr;
   if (posix_memalign(&memory, 4096, bytes) != 0) return fail(cudaErrorMemoryAllocation);
+  // No number: whoever reads a result there before it has arrived must not find a zero by chance.
+  if (state().order != Order::at_once) std::memset(memory, 0xFF, bytes);
   const std::lock_guard guard(state().lock);
   state().pinned[static_cast<char*>(memory)] = bytes;
   *address = memory;
@@ -115,7 +151,10 @@ cudaError_t cudaFreeHost(void* address) {
   if (address == nullptr) return cudaSuccess;
   run_device(-1);
   const std::lock_guard guard(state().lock);
-  if (state().pinned.erase(static_cast<char*>(address)) == 0) return fail(cudaErrorInvalidValue);
+  const auto pinned = state().pinned.find(static_cast<char*>(address));
+  if (pinned == state().pinned.end()) return fail(cudaErrorInvalidValue);
+  if (follows_order()) state().ordering->gone(bytes_at(address, pinned->second));
+  state().pinned.erase(pinned);
   std::free(address);
   return cudaSuccess;
 }

@@ -1,6 +1,9 @@
 // CUDA's runtime: streams and events.
 
-#include "common/dry_gpu/state.h"
+#include <utility>
+
+#include "common/dry_gpu/places.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -80,6 +83,18 @@ cudaError_t query(const std::shared_ptr<Recording>& recording) {
   return cudaSuccess;
 }
 
+/// Who asks until the answer is yes has waited. LibTorch's allocators ask, too, of which the program knows nothing:
+/// they learn what memory they may hand out again.
+void learn(const Clocks& known, void* asked_from) {
+  if (!follows_order()) return;
+  const std::lock_guard guard(state().lock);
+  if (owner_of(reinterpret_cast<uintptr_t>(asked_from)) == Owner::allocators) {
+    state().ordering->allocator_learns(known);
+  } else {
+    state().ordering->host_waits(known);
+  }
+}
+
 }  // namespace
 
 Stream* stream_of(cudaStream_t handle) {
@@ -127,8 +142,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     return fail(cudaErrorStreamCaptureUnsupported);
   }
   if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
+  const LeftOut left_out = leaves_out_call("cudaStreamSynchronize");
+  if (left_out.now) return cudaSuccess;
   count_wait();
-  run_all(*stream);
+  synchronize(*stream, left_out.without);
   return cudaSuccess;
 }
 
@@ -139,10 +156,19 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream->capture->invalid = true;
     return fail(cudaErrorStreamCaptureUnsupported);
   }
-  return stream->done == stream->handed_over ? cudaSuccess : query(record(*stream));
+  Clocks known;
+  if (follows_order()) {
+    const std::lock_guard guard(state().lock);
+    known = known_by(*stream);
+  }
+  const cudaError_t error = stream->done == stream->handed_over ? cudaSuccess : query(record(*stream));
+  if (error == cudaSuccess) learn(known, __builtin_return_address(0));
+  return error;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned) {
+  const LeftOut left_out = leaves_out_call("cudaStreamWaitEvent");
+  if (left_out.now) return cudaSuccess;
   std::shared_ptr<Recording> recording;
   Stream* stream = nullptr;
   {
@@ -152,7 +178,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     if (stream == nullptr || event == nullptr) return fail(cudaErrorInvalidResourceHandle);
     recording = event->recording;
     if (recording == nullptr) return cudaSuccess;  // never recorded: nothing to wait for
-    if (stream->capture != nullptr || recording->capture != nullptr) return wait_in_capture(*stream, *recording);
+    if (stream->capture != nullptr || recording->capture != nullptr) {
+      const cudaError_t error = wait_in_capture(*stream, *recording);
+      if (error == cudaSuccess && follows_order()) note_wait(*stream, *recording, left_out.without);
+      return error;
+    }
+    if (follows_order()) note_wait(*stream, *recording, left_out.without);
     if (recording->done) return cudaSuccess;
   }
   return hand_over(*stream, {.kind = "wait", .waits = recording});
@@ -198,13 +229,17 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned) {
+  const LeftOut left_out = leaves_out_call("cudaEventRecord");
+  if (left_out.now) return cudaSuccess;
   {
     const std::lock_guard guard(state().lock);
     Stream* const stream = stream_of(handle);
     Event* const event = event_of(event_handle);
     if (stream == nullptr || event == nullptr || stream->device != event->device)
       return fail(cudaErrorInvalidResourceHandle);
-    event->recording = record(*stream);
+    const std::shared_ptr<Recording> before = std::exchange(event->recording, record(*stream));
+    event->recording->known = Ordering::without_record(event->recording->known,
+                                                       before == nullptr ? nullptr : &before->known, left_out.without);
   }
   run_what_is_ready();
   return cudaSuccess;
@@ -218,7 +253,11 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const Event* const event = event_of(handle);
   if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
   if (event->recording == nullptr) return cudaSuccess;
-  return event->recording->capture != nullptr ? fail(cudaErrorCapturedEvent) : query(event->recording);
+  if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
+  const std::shared_ptr<Recording> recording = event->recording;
+  const cudaError_t error = query(recording);
+  if (error == cudaSuccess) learn(recording->known, __builtin_return_address(0));
+  return error;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
@@ -226,8 +265,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
   if (event->recording == nullptr) return cudaSuccess;
   if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
+  const LeftOut left_out = leaves_out_call("cudaEventSynchronize");
+  if (left_out.now) return cudaSuccess;
   count_wait();
   const std::shared_ptr<Recording> recording = event->recording;
+  if (follows_order()) {
+    const std::lock_guard guard(state().lock);
+    state().ordering->host_waits(recording->known, left_out.without);
+  }
   if (!recording->done) run_until(*recording->stream, recording->position);  // else its stream may be gone
   return cudaSuccess;
 }

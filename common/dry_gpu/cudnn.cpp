@@ -40,6 +40,10 @@ size_t size_of(cudnnBackendAttributeType_t type) {
 
 cudnnStatus_t launch(cudnnHandle_t handle, const char* name) {
   if (handle == nullptr) return CUDNN_STATUS_NOT_INITIALIZED;
+  {
+    const std::lock_guard guard(state().lock);
+    ++state().counts.unknown_workspaces;
+  }
   return launched(name, handle->stream) == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 

@@ -72,6 +72,8 @@ cudaError_t release(void* address) {
   if (block == state().blocks.end()) return fail(cudaErrorInvalidValue);
   take(block->second.device, -bytes_on_card(block->second.bytes));
   munmap(address, block->second.mapped);
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  if (state().ordering != nullptr) state().ordering->gone({.begin = begin, .end = begin + block->second.mapped});
   state().blocks.erase(block);
   ++state().counts.frees;
   return cudaSuccess;

@@ -1,5 +1,3 @@
-#include "common/dry_gpu/state.h"
-
 #include <unistd.h>
 
 #include <charconv>
@@ -7,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -66,6 +66,9 @@ void write_report() {
   const std::string file = from_environment("TENFOLD_DRY_REPORT", "");
   if (file.empty()) return;
   const State& all = state();
+  const std::vector<std::string> races = take_races();
+  const bool lists = from_environment("TENFOLD_DRY_FORGET", "") == "list";
+  const std::vector<Synchronisation> listed = lists ? all.synchronisations : std::vector<Synchronisation>();
   // The programs that a program starts have LibTorch in them where arithmetic is asked for, and most want no GPU.
   if (all.counts.launches + all.counts.copies + all.counts.allocations == 0) return;
   std::ofstream out(file, std::ios::app);  // each process of a program writes its line
@@ -88,6 +91,18 @@ void write_report() {
   out << "], \"without arithmetic\": [";
   for (const char* separator = ""; const std::string& name : counts.without_arithmetic) {
     out << separator << '"' << escaped(name) << '"';
+    separator = ", ";
+  }
+  out << "], \"races\": [";
+  for (const char* separator = ""; const std::string& race : races) {
+    out << separator << '"' << escaped(race) << '"';
+    separator = ", ";
+  }
+  out << "], \"synchronisations\": [";
+  for (const char* separator = ""; const Synchronisation& of : listed) {
+    out << separator << "{\"place\": \"" << escaped(of.place)
+        << "\", \"followed\": " << (of.without > 0 ? "true" : "false") << ", \"prevents\": \""
+        << escaped(of.without_it ? text_of(*of.without_it) : "") << "\"}";
     separator = ", ";
   }
   out << "], \"kernels\": {";
@@ -124,7 +139,10 @@ State::State() {
     device.legacy->legacy = true;
     devices.push_back(std::move(device));
   }
+  if (order != Order::at_once) ordering = std::make_unique<Ordering>(note_race);
 }
+
+State::~State() = default;
 
 void announce() {
   static const bool once = [] {
@@ -173,7 +191,7 @@ bool computes_nothing(const std::string& kernel) { return kernel == "at::cuda::(
 Answering::Answering() { ++answering; }
 Answering::~Answering() { --answering; }
 
-cudaError_t launched(const std::string& kernel, cudaStream_t stream) {
+cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses) {
   Stream* const on = stream_of(stream);
   if (on == nullptr) return fail(cudaErrorInvalidResourceHandle);
   {
@@ -183,7 +201,9 @@ cudaError_t launched(const std::string& kernel, cudaStream_t stream) {
     if (state().order != Order::at_once && answering == 0 && !computes_nothing(kernel))
       state().counts.without_arithmetic.insert(kernel);
   }
-  return hand_over(*on, {.kind = "kernel", .name = kernel});
+  Item item{.kind = "kernel", .name = kernel, .accesses = std::move(accesses)};
+  if (!item.accesses.empty()) item.user = user_here(kernel.c_str());
+  return hand_over(*on, std::move(item));
 }
 
 extern "C" {
@@ -197,7 +217,24 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
 // For a harness that may or may not have been started with these libraries: common/measure/dry.h.
-const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state().devices.front().card->name.c_str(); }
+const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state().devices.front().card->key.c_str(); }
+
+const char* tenfold_dry_order() {
+  return state().order == Order::late ? "late" : state().order == Order::early ? "early" : "";
+}
+
+void tenfold_dry_counts(DryCounts* counts) {
+  const std::lock_guard guard(state().lock);
+  *counts = state().counts;
+}
+
+const char* tenfold_dry_refused() {
+  static thread_local std::string names;
+  names.clear();
+  const std::lock_guard guard(state().lock);
+  for (const std::string& name : state().counts.refused) names += name + "\n";
+  return names.c_str();
+}
 
 int tenfold_dry_begin_body(cudaStream_t handle) {
   Stream* const stream = stream_of(handle);

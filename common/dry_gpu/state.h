@@ -16,7 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/dry_counts.h"
 #include "common/dry_gpu/card.h"
+#include "common/dry_gpu/order.h"
 
 namespace tenfold::dry {
 
@@ -41,6 +43,7 @@ struct Recording {
   int queries = 0;                   ///< how often somebody has asked in vain
   std::shared_ptr<Capture> capture;  ///< of a record that was captured, and what it stands behind
   std::vector<size_t> behind;
+  Clocks known;  ///< what comes before it
 };
 
 struct Event {
@@ -55,6 +58,8 @@ struct Item {
   std::string name;       ///< of a kernel
   Work work;
   std::shared_ptr<Recording> waits, records;
+  std::vector<Access> accesses;  ///< and who makes them
+  std::shared_ptr<const User> user;
 };
 
 struct Node {
@@ -73,18 +78,23 @@ struct Capture {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   unsigned long thread = 0;
   bool invalid = false;
+  std::unique_ptr<Ordering> ordering;  ///< of its streams among themselves
 };
+
+constexpr size_t kNoNumber = SIZE_MAX;
 
 struct Stream {
   int device = 0;
   unsigned flags = 0;
   int priority = 0;
   bool legacy = false;  ///< the default stream, which waits for blocking streams and they for it
+  bool used = false;    ///< it was handed work
   std::deque<Item> queue;
   uint64_t handed_over = 0, done = 0;
   bool busy = false;  ///< an item of it is being done
   std::shared_ptr<Capture> capture;
   std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
+  size_t number = kNoNumber;   ///< in the order of streams, once it has a place there
 };
 
 struct Device {
@@ -101,17 +111,19 @@ struct Block {
 };
 
 /// Counted from the start of the process.
-struct Counts {
-  int64_t launches = 0, graph_launches = 0, copies = 0, memsets = 0, waits = 0, allocations = 0, frees = 0;
-  int64_t bytes_to_device = 0, bytes_to_host = 0, bytes_pageable = 0;
+struct Counts : DryCounts {
+  int64_t memsets = 0, allocations = 0, frees = 0;
   std::map<std::string, int64_t> kernels;    ///< launches by name
   std::set<std::string> refused;             ///< functions that are not stood in for, and were called
   std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for
 };
 
+struct Synchronisation;
+
 /// Everything; guarded by `lock`, which nobody holds while work is done.
 struct State {
   State();
+  ~State();
 
   std::recursive_mutex lock;
   std::recursive_mutex running;  ///< whoever does the work of streams: one thread at a time
@@ -128,6 +140,14 @@ struct State {
   std::map<const void*, int> most_dynamic_shared;           ///< bytes, where a program has raised them
   std::map<const void*, std::pair<size_t, char*>> symbols;  ///< bytes, and where they lie once asked for
   Counts counts;
+
+  // What races.h knows.
+  std::unique_ptr<Ordering> ordering;  ///< of all streams
+  std::vector<std::string> stream_names;
+  std::vector<Race> races;              ///< that have no text yet
+  std::vector<std::string> race_texts;  ///< of the others, each once
+  std::vector<Synchronisation> synchronisations;
+  std::map<std::pair<std::string, std::vector<uintptr_t>>, size_t> known_synchronisations;
 };
 
 /// The process's own; made at the first call, from TENFOLD_DRY_GPU and its companions.
@@ -153,11 +173,15 @@ bool take(int device, int64_t bytes);
 
 /// The stream behind a handle, of the current device where it is a default one; nullptr if it is none.
 Stream* stream_of(cudaStream_t handle);
+/// What a race is remembered by.
+void note_race(const Race& race);
 /// Hands work over to a stream, or to the graph that it captures.
 cudaError_t hand_over(Stream& stream, Item item);
 /// Does what the stream has been handed over up to a position.
 void run_until(Stream& stream, uint64_t position);
 void run_all(Stream& stream);
+/// The host waits for all that the stream was handed over.
+void synchronize(Stream& stream, Without without = 0);
 /// Of every stream of a device, or of all of them (-1).
 void run_device(int device);
 std::shared_ptr<Recording> record(Stream& stream);
@@ -186,6 +210,6 @@ class Answering {
 /// Says once, in one line, that a function is not stood in for, and remembers it.
 void refuse(const char* function);
 /// A library's kernel: counted, and handed over to the stream.
-cudaError_t launched(const std::string& kernel, cudaStream_t stream);
+cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses = {});
 
 }  // namespace tenfold::dry

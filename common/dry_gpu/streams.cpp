@@ -1,4 +1,4 @@
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -67,6 +67,7 @@ void wait_for_each_other(Stream& stream) {
 cudaError_t add_to_graph(Stream& stream, Item item) {
   Capture& capture = *stream.capture;
   if (capture.invalid) return fail(cudaErrorStreamCaptureInvalidated);
+  if (capture.ordering != nullptr) note_item(stream, item);
   capture.graph->nodes.push_back({std::move(item), stream.behind});
   stream.behind = {capture.graph->nodes.size() - 1};
   return cudaSuccess;
@@ -75,6 +76,11 @@ cudaError_t add_to_graph(Stream& stream, Item item) {
 }  // namespace
 
 cudaError_t hand_over(Stream& stream, Item item) {
+  {
+    const std::lock_guard guard(state().lock);
+    if (!stream.legacy && !stream.used) ++state().counts.side_streams;
+    stream.used = true;
+  }
   if (state().order == Order::at_once) {
     {
       const std::lock_guard guard(state().lock);
@@ -91,6 +97,7 @@ cudaError_t hand_over(Stream& stream, Item item) {
     const std::lock_guard guard(state().lock);
     if (stream.capture != nullptr) return add_to_graph(stream, std::move(item));
     wait_for_each_other(stream);
+    note_item(stream, item);
     push(stream, std::move(item));
     too_long = stream.queue.size() > kLongestQueue;
   }
@@ -106,8 +113,10 @@ std::shared_ptr<Recording> record(Stream& stream) {
   if (stream.capture != nullptr) {
     recording->capture = stream.capture;
     recording->behind = stream.behind;
+    if (stream.capture->ordering != nullptr) note_record(stream, *recording);
     return recording;
   }
+  if (follows_order()) note_record(stream, *recording);
   push(stream, {.kind = "record", .records = recording});
   recording->position = stream.handed_over;
   if (state().order == Order::at_once) {
@@ -148,6 +157,14 @@ void run_until(Stream& stream, uint64_t position) {
 }
 
 void run_all(Stream& stream) { run_until(stream, stream.handed_over); }
+
+void synchronize(Stream& stream, Without without) {
+  if (follows_order() && stream.capture == nullptr) {
+    const std::lock_guard guard(state().lock);
+    note_host_waits(stream, without);
+  }
+  run_all(stream);
+}
 
 void run_device(int device) {
   std::vector<Stream*> streams;

@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/text.h"
 #include "common/measure/device.h"
+#include "common/measure/dry.h"
 
 namespace tenfold {
 namespace {
@@ -77,6 +78,9 @@ DeviceChoice chosen_device(const std::string& wanted, const World& world) {
   std::vector<Surroundings> ranks;
   for (const std::string& text : world.texts_of_all(to_text(surroundings()))) ranks.push_back(from_text(text));
   DeviceChoice choice = choose_device(wanted, ranks, world.ranks.rank);
+  // Of several cards that are not there the last: where a device is forgotten it is the first, and that shows.
+  if (choice.device.is_cuda() && ranks.size() == 1 && dry_card())
+    choice.device.set_index(static_cast<c10::DeviceIndex>(ranks.front().gpus.size() - 1));
   use_device(choice.device);
   return choice;
 }

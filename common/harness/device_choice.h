@@ -27,7 +27,8 @@ struct DeviceChoice {
 /// the CPU for all, and "cuda" throws UsageError. Every rank comes to the same decision.
 DeviceChoice choose_device(const std::string& wanted, const std::vector<Surroundings>& ranks, int rank);
 
-/// The same of the ranks that run. Every rank must call it; the device becomes the thread's current one.
+/// The same of the ranks that run; on dry GPUs a single rank takes the last. Every rank must call it; the device
+/// becomes the thread's current one.
 DeviceChoice chosen_device(const std::string& wanted, const World& world);
 
 }  // namespace tenfold

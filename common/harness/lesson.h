@@ -66,6 +66,7 @@ struct Survey {
   std::string name;
   std::vector<Look> looks;
   std::vector<Assignment> settings = {};
+  bool of_memory = false;  ///< bytes of the device are all that it notes: it means something on a dry GPU, too
 };
 
 /// One way to train to an end. Throws what a variant may throw.

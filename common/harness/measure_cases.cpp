@@ -15,6 +15,7 @@
 #include "common/harness/passes.h"
 #include "common/harness/time_pass.h"
 #include "common/harness/training_pass.h"
+#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/result/judge.h"
 
@@ -55,7 +56,8 @@ CaseResult collect(const CaseRun& run) {
     result.metric = run.chosen.training->metric;
   }
   result.size = to_string(run.size);
-  result.device = run.device.is_cuda() ? "cuda" : "cpu";
+  const bool dry = run.device.is_cuda() && dry_card();
+  result.device = dry ? "dry" : run.device.is_cuda() ? "cuda" : "cpu";
   result.dtype = "float32";
   result.flags = {{"tf32_matmul", at::globalContext().allowTF32CuBLAS()},
                   {"tf32_cudnn", at::globalContext().allowTF32CuDNN()}};
@@ -75,6 +77,7 @@ CaseResult collect(const CaseRun& run) {
     for (const auto& [name, value] : candidate.record->read) result.settings[name] = value;
     VariantResult variant = candidate.result;
     variant.notes = candidate.record->notes;
+    if (dry) variant.source = "dry";
     variant.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
     if (const Ranks& ranks = run.world.ranks; ranks.local_size != ranks.world_size)
       variant.environment[kRanksHere] = std::to_string(ranks.local_size);
@@ -194,6 +197,16 @@ class LessonRun {
     return true;
   }
 
+  /// Surveys and trainings that no time was left for, since the preset has none.
+  std::vector<std::string> left_out() const {
+    std::vector<std::string> names;
+    for (const Chosen& chosen : cases_) {
+      if (!options_.preset.timed && options_.preset.updates > 0 && chosen.compared == nullptr && !of_memory(chosen))
+        names.push_back(chosen.name);
+    }
+    return names;
+  }
+
   /// Typed settings that nothing reads, once every part was asked.
   std::vector<std::string> unread() const {
     return asked_ == cases_.size() && !unsure_ ? std::vector(unread_.begin(), unread_.end())
@@ -209,6 +222,11 @@ class LessonRun {
  private:
   // Parts of a lesson's time: for timing; and of the progress that is shown: after the first slices, after all timing.
   static constexpr double kForTiming = 0.6, kFirstSlices = 0.65, kAllTimed = 0.95;
+
+  /// On a dry GPU that computes nothing a survey of memory says what a card would.
+  bool of_memory(const Chosen& chosen) const {
+    return only_memory_ && chosen.survey != nullptr && chosen.survey->of_memory;
+  }
 
   std::unique_ptr<CaseRun> start(const Chosen& chosen) {
     return start_case(lesson_, chosen, options_, world_, device_, machine_, progress_, groups_);
@@ -265,7 +283,7 @@ class LessonRun {
       measured_.push_back(std::move(measured));
       return;
     }
-    if (!options_.preset.timed && chosen.compared == nullptr) return;
+    if (!options_.preset.timed && chosen.compared == nullptr && !of_memory(chosen)) return;
     std::optional<TrainingPass> training;
     if (chosen.training != nullptr) {
       training.emplace(run);
@@ -277,12 +295,16 @@ class LessonRun {
     if (chosen.compared == nullptr && !options_.typed_settings().empty()) ask(run);
     while (training && !refused() && training->wants_seed()) training->train_seed();
     if (chosen.compared != nullptr && run.candidates.front().ok()) {
-      agreement_pass(run);
+      if (only_memory_) {
+        priming_pass(run);
+      } else {
+        agreement_pass(run);
+      }
       if (run.candidates.front().ok()) {
         counting_pass(run);
         memory_pass(run);
+        if (options_.preset.timed || only_memory_) budget_pass(run);
         if (options_.preset.timed) {
-          budget_pass(run);
           measured.time = std::make_unique<TimePass>(run);
           measured.time->first_slice(seconds / 2);
         }
@@ -315,6 +337,7 @@ class LessonRun {
   const World& world_;
   torch::Device device_;
   const Machine& machine_;
+  const bool only_memory_ = device_.is_cuda() && memory_only();
   Progress progress_;
   CountedGroups groups_;
   double other_seconds_ = 0;  // of surveys and trainings, which have no part in the lesson's time
@@ -335,6 +358,7 @@ MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& cas
   measured.to_the_end = all.measure();
   measured.results = all.results();
   measured.unread = all.unread();
+  measured.left_out = all.left_out();
   return measured;
 }
 

@@ -12,9 +12,10 @@
 namespace tenfold {
 
 struct MeasuredCases {
-  std::vector<CaseResult> results;  ///< cases that got through their first slice, trainings and surveys
-  bool to_the_end = true;           ///< false when it was asked to stop before
-  std::vector<std::string> unread;  ///< settings of --set that no part reads; then parts after that are not measured
+  std::vector<CaseResult> results;    ///< cases that got through their first slice, trainings and surveys
+  bool to_the_end = true;             ///< false when it was asked to stop before
+  std::vector<std::string> left_out;  ///< trainings and surveys, by a preset that measures no time
+  std::vector<std::string> unread;    ///< settings of --set that no part reads; then parts after that are not measured
 };
 
 /// Measures all cases. Each gets an equal part of about a third of the lesson's time for timing; what the other passes

@@ -7,6 +7,8 @@
 #include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/base/text.h"
+#include "common/dry_gpu/card.h"
+#include "common/dry_gpu/preload.h"
 #include "common/harness/lesson_check.h"
 
 namespace tenfold {
@@ -114,6 +116,14 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   options.preset = preset_named(value_of(given, "--preset", "quick"));
   if (given.contains("--size")) options.size = size_named(value_of(given, "--size", ""));
   options.device = value_of(given, "--device", options.device);
+  if (const std::string card = dry::card_of_device(options.device); !card.empty()) {
+    try {
+      options.dry_card = dry::card_named(card).key;
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(std::string("--device: ") + error.what());
+    }
+    options.device = "cuda";
+  }
   options.cases = values_of(given, "--case");
   options.only = values_of(given, "--only");
   for (const std::string& text : values_of(given, "--set")) {

@@ -25,7 +25,7 @@ struct Preset {
   int updates = 0;              ///< compared by the agreement check; 0: variants are built, and nothing more
   int seeds = 1;                ///< that a training's variants are trained with
   double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
-  bool timed = true;            ///< false: of cases agreement and memory, of trainings and surveys nothing
+  bool timed = true;            ///< false: of cases agreement and memory, of surveys those of memory, no trainings
 };
 
 struct Sweep {
@@ -37,7 +37,8 @@ struct Options {
   GivenFlags given;  ///< as they were typed
   Preset preset;
   std::optional<Size> size;
-  std::string device = "auto";
+  std::string device = "auto";  ///< auto, cpu or cuda
+  std::string dry_card;         ///< of --device dry:CARD, its key; the device is then "cuda"
   std::vector<std::string> cases, only;
   std::map<std::string, SettingValue> set;
   std::optional<Sweep> sweep;

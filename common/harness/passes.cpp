@@ -11,8 +11,12 @@
 #include "common/measure/timeline.h"
 #include "common/result/judge.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <random>
@@ -38,7 +42,8 @@ Step CaseRun::build(const Candidate& candidate) const {
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
   // As the ranks agree on one: the highest counts.
-  static const std::vector<std::string> kFailures = {"", "", "error", "out_of_memory", "not_finite", "device_lost"};
+  static const std::vector<std::string> kFailures = {"",           "",          "error",      "out_of_memory",
+                                                     "not_finite", "disagrees", "device_lost"};
   constexpr double kSkipped = 1;
   std::string status = "ok", failure, reason;
   const auto fails = [&](const char* how, const std::string& text) {
@@ -46,13 +51,19 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     failure = how;
     reason = first_line(text);
   };
+  const size_t refused_before = refused_functions().size();
   try {
     work();
+    // What CUDA would have done there is not known, so neither is what would have become of the variant.
+    if (const auto refused = refused_functions(); refused.size() > refused_before)
+      fails("error", "a dry GPU does not stand in for " + joined(refused));
   } catch (const Skipped& error) {
     status = "skipped";
     reason = error.what();
   } catch (const NotFinite& error) {
     fails("not_finite", error.what());
+  } catch (const DataRace& error) {
+    fails("disagrees", error.what());
   } catch (const DeviceLost& error) {
     fails("device_lost", error.what());
   } catch (const c10::OutOfMemoryError& error) {
@@ -165,12 +176,17 @@ void agreement_pass(CaseRun& run) {
   double lowest_power = 0;
   Candidate& baseline = run.candidates.front();
   const auto traced = [&](Candidate& candidate, int undone) {
+    if (dry_card()) synchronize(run.device);  // what other variants have left running is none of this one's races
     taken_without_arithmetic();
+    taken_races();
     const Step step = run.build(candidate);
     Trace trace = trace_updates(step, updates, undone);
     // Whatever the numbers look like: they may be what was right before.
     if (const std::vector<std::string> names = taken_without_arithmetic(); !names.empty())
       throw std::runtime_error("no arithmetic on a dry GPU for: " + joined(names));
+    if (const std::vector<std::string> races = taken_races(); !races.empty())
+      throw DataRace("a race on a dry GPU: " + races.front() +
+                     (races.size() > 1 ? "; and " + std::to_string(races.size() - 1) + " more" : ""));
     return trace;
   };
   // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.
@@ -257,6 +273,53 @@ void agreement_pass(CaseRun& run) {
   }
 }
 
+namespace {
+
+/// The operator, seen since watching began, whose results are as large as values say; nullptr without one.
+std::atomic<const char*> sized_by_values{nullptr};
+
+std::unique_ptr<at::ObserverContext> look_for_sizes(const at::RecordFunction& function) {
+  for (const char* const name : {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+                                 "aten::unique_consecutive", "aten::bincount", "aten::repeat_interleave"}) {
+    if (std::strcmp(function.name(), name) == 0) sized_by_values = name;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void priming_pass(CaseRun& run) {
+  const struct Watch {
+    at::CallbackHandle handle =
+        at::addGlobalCallback(at::RecordFunctionCallback(&look_for_sizes).scopes({at::RecordScope::FUNCTION}));
+    ~Watch() { at::removeCallback(handle); }
+  } watch;
+  for (Candidate& candidate : run.candidates) {
+    if (!candidate.ok()) continue;
+    run.stop_if_interrupted();
+    run.progress.at(0.1, "first step: " + candidate.name);
+    sized_by_values = nullptr;
+    const auto first_step = [&] {
+      const Step step = run.build(candidate);
+      step.update();
+      synchronize(run.device);
+    };
+    run.guarded(candidate, [&] {
+      // What it did with a size that is no number, a failure too, says nothing.
+      const auto skip = [] {
+        throw Skipped("its memory depends on values (" + std::string(sized_by_values) + "), and none are computed");
+      };
+      try {
+        first_step();
+      } catch (const c10::Error&) {
+        if (sized_by_values == nullptr) throw;
+        skip();
+      }
+      if (sized_by_values != nullptr) skip();
+    });
+  }
+}
+
 void counting_pass(CaseRun& run) {
   run.stop_if_interrupted();
   run.progress.at(0.17, "counting the baseline's work");
@@ -269,6 +332,7 @@ void counting_pass(CaseRun& run) {
   for (const auto& [name, value] : run.machine.ceilings) {
     if (name.rfind(own, 0) == 0) counted.ceilings[name] = value;
   }
+  counted.timed = !dry_card() || run.device.is_cpu();
   counted.settings = baseline.record->read;
   counted.ranks = run.world.ranks.world_size;
   baseline.result.counted = {{"operators", static_cast<double>(counted.whole.operators)},
@@ -282,7 +346,7 @@ void counting_pass(CaseRun& run) {
       if (run.world.ranks.rank != 0) return;  // it writes the result; other ranks' baseline may have counted nothing
       try {
         const Prediction prediction = candidate.variant->predict(counted);
-        candidate.result.predicted.speed_ratio = prediction.speed_ratio;
+        if (counted.timed) candidate.result.predicted.speed_ratio = prediction.speed_ratio;
         candidate.result.predicted.peak_bytes = prediction.peak_bytes;
       } catch (const NotProbed&) {
         candidate.result.predicted = {};  // none on a machine that was never probed
@@ -290,6 +354,27 @@ void counting_pass(CaseRun& run) {
     });
   }
 }
+
+namespace {
+
+/// What a dry GPU was asked for in each of so many steps, besides memory.
+void note_dry_counts(VariantResult& result, const DryCounts& before, int steps) {
+  const DryCounts after = dry_counts();
+  const auto note = [&](const char* name, int64_t DryCounts::* count) {
+    result.counted[name] = static_cast<double>(after.*count - before.*count) / steps;
+  };
+  note("launches", &DryCounts::launches);
+  note("launches of graphs", &DryCounts::graph_launches);
+  note("waits of the host", &DryCounts::waits);
+  note("copies", &DryCounts::copies);
+  note("bytes to the device", &DryCounts::bytes_to_device);
+  note("bytes to the host", &DryCounts::bytes_to_host);
+  note("bytes pageable", &DryCounts::bytes_pageable);
+  result.counted["side streams"] = static_cast<double>(after.side_streams);  // of the process: first used long before
+  if (after.unknown_workspaces > before.unknown_workspaces) result.environment[kPeakAtLeast] = "cuDNN's workspaces";
+}
+
+}  // namespace
 
 std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
   release_cached_memory(run.device);
@@ -303,13 +388,17 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   for (int warm = 0; warm < 2; ++warm) step.update();
   synchronize(run.device);
   candidate.resting_bytes = live_bytes(run.device) - before;
-  candidate.result.timeline = memory_timeline(run.device, step, before);
+  const bool dry = run.device.is_cuda() && dry_card();
+  if (!dry) candidate.result.timeline = memory_timeline(run.device, step, before);
   synchronize(run.device);
   reset_peak(run.device);
-  for (int measured = 0; measured < 2; ++measured) {
+  const DryCounts counts = dry_counts();
+  constexpr int kMeasured = 2;
+  for (int measured = 0; measured < kMeasured; ++measured) {
     run.groups.restart();  // the last step's requests stay: by then buckets are where they will be
     step.update();
   }
+  if (dry) note_dry_counts(candidate.result, counts, kMeasured);
   synchronize(run.device);
   std::map<std::string, int64_t> peak = peaks(run.device);
   for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;

@@ -67,6 +67,12 @@ struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Uses of the same memory on a dry GPU that nothing orders: on a GPU the numbers may be others, whatever they are
+/// here.
+struct DataRace : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// 0 to `count` - 1 in an order that the seed draws.
 std::vector<size_t> drawn_order(size_t count, uint64_t seed);
 
@@ -74,6 +80,9 @@ std::vector<size_t> drawn_order(size_t count, uint64_t seed);
 void survey_pass(CaseRun& run);
 void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
+/// Instead of it where nothing is computed: a step of each variant, so that what libraries take once for all, which
+/// agreement would have brought about, is in nobody's peak.
+void priming_pass(CaseRun& run);
 void counting_pass(CaseRun& run);
 void memory_pass(CaseRun& run);
 /// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes

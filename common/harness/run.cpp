@@ -13,13 +13,13 @@
 #include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/harness/device_choice.h"
+#include "common/harness/dry_start.h"
 #include "common/harness/lesson_check.h"
 #include "common/harness/measure_cases.h"
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
 #include "common/machine/fingerprint.h"
 #include "common/measure/device.h"
-#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/pages/table.h"
 #include "common/ranks/process_group.h"
@@ -138,7 +138,7 @@ std::vector<std::string> parts_without(const Result& result, const std::string& 
   return names;
 }
 
-Machine this_machine() {
+Machine this_machine(torch::Device device) {
   Machine machine = fingerprint();
   machine.libtorch = TORCH_VERSION;
   if (torch::cuda::is_available()) {
@@ -150,6 +150,7 @@ Machine this_machine() {
     if (hooks.hasCuDNN()) machine.cudnn = dotted(hooks.versionRuntimeCuDNN(), 10000, 100);
   }
   machine.ceilings = read_ceilings(machine.id);
+  if (device.is_cuda()) name_dry_machine(machine);
   return machine;
 }
 
@@ -175,12 +176,13 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const auto parsed = parse_options(argc, argv, lesson);
   if (!parsed) return 0;
   check_lesson(lesson);
-  const Options& options = *parsed;
+  Options options = *parsed;
   const std::string name = std::filesystem::path(argv[0]).filename().string();
   if (options.describe) {
     std::cout << describe(lesson, name);
     return 0;
   }
+  start_on_dry_gpu(options, argv);
   const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
@@ -197,6 +199,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
         (others.empty() ? ", and nothing runs with so many" : ", and these need another number: " + joined(others)) +
         "; ./tenfold run " + name + ", outside of a launcher, starts as many as each needs");
   }
+  limit_to_dry_gpu(options, name, ranks.world_size);
   World world = connect(ranks, timeout);
   catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag
   DeviceChoice choice;
@@ -207,9 +210,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     return 2;
   }
   const torch::Device device = choice.device;
-  // Results of a card that is not there must not be taken for a GPU's, nor for this machine's.
-  if (device.is_cuda() && dry_card() && !options.json.empty())
-    throw UsageError("--json: what a dry GPU counts is written to no result file; call without --json");
+  if (device.is_cuda()) leave_weights_undrawn();
   if (device.is_cuda()) add_nccl(world);
   if (!choice.remark.empty() && ranks.rank == 0) std::cerr << name << ": " << choice.remark << "\n";
   // All ranks stop when one cannot write: they would wait for it. The lowest that cannot says so.
@@ -235,18 +236,19 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cerr << name << ": " << provenance.newer << " is newer than this program, so its results say which code they "
               << "are of as little as uncommitted ones; ./tenfold run " << name << " builds it first\n";
   }
-  result.machine = this_machine();
+  result.machine = this_machine(device);
   if (const int64_t cores = result.machine.cores; options.threads > cores && ranks.rank == 0)
     std::cerr << name << ": --threads " << options.threads << " take turns on " << cores
               << (cores == 1 ? " core\n" : " cores\n");
 
   bool stopped = false;
-  std::vector<std::string> unread;
+  std::vector<std::string> unread, left_out;
   try {
     MeasuredCases measured = measure_cases(lesson, cases, options, world, device, result.machine);
     result.cases = std::move(measured.results);
     stopped = !measured.to_the_end;
     unread = std::move(measured.unread);
+    left_out = std::move(measured.left_out);
   } catch (const UsageError&) {
     if (ranks.rank == 0) throw;  // all ranks know it; one says so
     return 2;
@@ -272,6 +274,9 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   if (written) write_result(options.json, result);
   std::cout << format_table(result);
   if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << quoted(emptied) << "\n";
+  if (!left_out.empty())
+    std::cout << "not run by --preset " << options.preset.name << ", which measures no time: " << quoted(left_out)
+              << "\n";
   if (!others.empty()) {
     std::cout << "not run, since they need another number of ranks: " << joined(others) << "; ./tenfold run " << name
               << " runs them\n";

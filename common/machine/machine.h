@@ -17,6 +17,9 @@ struct Gpu {
   std::string link;  ///< e.g. "PCIe 5 x16, NVLink 18"
 };
 
+/// Begins the id of a machine whose GPU is not there ("dry-h100"): nothing was measured on it.
+inline constexpr const char* kDryMachine = "dry-";
+
 struct Machine {
   std::string id;  ///< short, stable, safe as a folder name
   std::string cpu;
@@ -28,5 +31,7 @@ struct Machine {
   std::string libtorch, compiler, os;
   std::map<std::string, double> ceilings;  ///< measured by `tenfold probe`; e.g. "cpu_copy_bytes_per_s"
 };
+
+inline bool is_dry(const Machine& machine) { return machine.id.starts_with(kDryMachine); }
 
 }  // namespace tenfold

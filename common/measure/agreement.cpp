@@ -38,15 +38,15 @@ Gathered whole_of(const Step& step) {
   return whole;
 }
 
-/// 0 for a parameter without a gradient.
-double gradient_norm(const Gathered& whole, const std::string& name, const Tensor& parameter) {
+/// On the gradient's device, in double: nobody waits for it. Undefined for a parameter without a gradient.
+Tensor gradient_norm(const Gathered& whole, const std::string& name, const Tensor& parameter) {
   const Tensor* gradient = whole.gradients.find(name);
-  if (gradient == nullptr || !gradient->defined()) return 0;
+  if (gradient == nullptr || !gradient->defined()) return {};
   if (!gradient->sizes().equals(parameter.sizes())) {
     throw std::invalid_argument("the gradient of " + name + " has the shape " + shape_of(*gradient) +
                                 ", the parameter " + shape_of(parameter));
   }
-  return norm_of(to_double(*gradient));
+  return gradient->detach().to(torch::kDouble).norm();
 }
 
 /// Where each of the reference's parameters is in the other trace: at the same place, unless it was gathered by name.
@@ -102,7 +102,8 @@ Trace trace_updates(const Step& step, int updates, int undone) {
     trace.names.push_back(item.key());
     trace.start.push_back(to_double(item.value()));
   }
-  std::vector<Tensor> losses;
+  // Read when all updates are queued: a wait between two of them would hide one that the step lacks.
+  std::vector<Tensor> losses, norms;
   for (int i = 0; i < updates; ++i) {
     std::vector<Tensor> before;
     if (i == undone) {
@@ -112,8 +113,7 @@ Trace trace_updates(const Step& step, int updates, int undone) {
     if (loss.defined()) losses.push_back(loss.detach());
     if (i == 0) {
       const Gathered whole = whole_of(step);
-      for (const auto& item : start.parameters)
-        trace.gradient_norms.push_back(gradient_norm(whole, item.key(), item.value()));
+      for (const auto& item : start.parameters) norms.push_back(gradient_norm(whole, item.key(), item.value()));
     }
     if (i == undone) {
       torch::NoGradGuard no_grad;
@@ -121,6 +121,7 @@ Trace trace_updates(const Step& step, int updates, int undone) {
     }
   }
   for (const Tensor& loss : losses) trace.losses.push_back(loss.item<double>());
+  for (const Tensor& norm : norms) trace.gradient_norms.push_back(norm.defined() ? norm.item<double>() : 0);
   const Gathered finish = whole_of(step);
   for (const auto& item : start.parameters) trace.finish.push_back(to_double(finish.parameters[item.key()]));
   return trace;

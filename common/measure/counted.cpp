@@ -241,6 +241,7 @@ const SettingValue& Counted::value_of(const std::string& name) const {
 }
 
 double Counted::ceiling(const std::string& name) const {
+  if (!timed) return std::numeric_limits<double>::quiet_NaN();
   const auto found = ceilings.find(name);
   if (found == ceilings.end()) throw NotProbed(missing("ceiling", name, ceilings));
   return found->second;

@@ -48,6 +48,8 @@ struct Counted {
   std::map<std::string, double> ceilings;        ///< of this device, by `tenfold probe`; empty when not probed
   std::map<std::string, SettingValue> settings;  ///< what the variants read, with the values they got
   int ranks = 1;
+  /// False on a dry GPU, which has no clock: ceilings are then no numbers, and so is what follows from them.
+  bool timed = true;
 
   /// Throws std::invalid_argument for a region that the step never entered.
   const Region& region(const std::string& name) const;

@@ -7,22 +7,42 @@
 namespace tenfold {
 namespace {
 
-/// A text from the stand-ins, which are there only where the process was started with them.
-std::optional<std::string> text_of(const char* function) {
-  using Text = const char* (*)();
-  const auto found = reinterpret_cast<Text>(dlsym(RTLD_DEFAULT, function));
-  return found == nullptr ? std::nullopt : std::optional<std::string>(found());
+/// A function of the stand-ins, which are there only where the process was started with them; else nullptr.
+template <class Function>
+Function* stand_in(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+std::optional<std::string> text_of(const char* name) {
+  auto* const text = stand_in<const char*()>(name);
+  return text == nullptr ? std::nullopt : std::optional<std::string>(text());
+}
+
+std::vector<std::string> lines_of(const char* name) {
+  std::istringstream text(text_of(name).value_or(""));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace
 
 std::optional<std::string> dry_card() { return text_of("tenfold_dry_card"); }
 
-std::vector<std::string> taken_without_arithmetic() {
-  std::istringstream lines(text_of("tenfold_dry_take_without_arithmetic").value_or(""));
-  std::vector<std::string> names;
-  for (std::string name; std::getline(lines, name);) names.push_back(name);
-  return names;
+std::string dry_order() { return text_of("tenfold_dry_order").value_or(""); }
+
+bool memory_only() { return dry_card() && dry_order().empty(); }
+
+DryCounts dry_counts() {
+  DryCounts counts;
+  if (auto* const read = stand_in<void(DryCounts*)>("tenfold_dry_counts")) read(&counts);
+  return counts;
 }
+
+std::vector<std::string> refused_functions() { return lines_of("tenfold_dry_refused"); }
+
+std::vector<std::string> taken_without_arithmetic() { return lines_of("tenfold_dry_take_without_arithmetic"); }
+
+std::vector<std::string> taken_races() { return lines_of("tenfold_dry_take_races"); }
 
 }  // namespace tenfold

@@ -1,18 +1,36 @@
 #pragma once
-// Whether this process runs on a card that is not there (./tenfold dry, common/dry_gpu), and what of it was no
-// arithmetic.
+// Whether this process runs on a card that is not there (common/dry_gpu), and what the stand-ins know of it.
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/dry_counts.h"
+
 namespace tenfold {
 
-/// The card's name as the driver would say it; nothing on a real device and on a CPU.
+/// The card's key, "H100"; nothing on a real device and on a CPU.
 std::optional<std::string> dry_card();
+
+/// The order in which streams do their work, "late" or "early"; empty where nothing is computed, or there is no dry
+/// GPU.
+std::string dry_order();
+
+/// On a dry GPU that computes nothing: memory and launches are what a card would see, numbers mean nothing.
+bool memory_only();
+
+/// Nothing counted where there is no dry GPU.
+DryCounts dry_counts();
+
+/// Functions of CUDA that were called since the process began, and are not stood in for.
+std::vector<std::string> refused_functions();
 
 /// Operators and kernels that were launched since the last call and that nobody computed, where arithmetic was asked
 /// for: numbers that they made are none. Empty on a real device.
 std::vector<std::string> taken_without_arithmetic();
+
+/// Uses of the same memory by two streams, or by a stream and the CPU, that nothing orders: a line for each pair of
+/// places, since the last call. Where arithmetic was asked for; empty on a real device.
+std::vector<std::string> taken_races();
 
 }  // namespace tenfold

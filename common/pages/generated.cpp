@@ -74,13 +74,13 @@ std::string fill_generated_parts(const Page& page) {
   return out + text.substr(from);
 }
 
-}  // namespace
-
-std::vector<Result> published_results(const fs::path& root) {
+/// Every result below results/, of dry GPUs or of what was measured: no page mixes them.
+std::vector<Result> results_below(const fs::path& root, bool dry) {
   std::vector<fs::path> files;
   std::error_code none;
   for (const auto& machine : fs::directory_iterator(root / "results", none)) {
-    if (!machine.is_directory() || machine.path().filename() == "compiler") continue;
+    const std::string name = machine.path().filename().string();
+    if (!machine.is_directory() || name == "compiler" || name.starts_with(kDryMachine) != dry) continue;
     for (const auto& entry : fs::directory_iterator(machine.path())) {
       if (entry.path().extension() == ".json") files.push_back(entry.path());
     }
@@ -92,6 +92,12 @@ std::vector<Result> published_results(const fs::path& root) {
   });
   return results;
 }
+
+}  // namespace
+
+std::vector<Result> published_results(const fs::path& root) { return results_below(root, /*dry=*/false); }
+
+std::vector<Result> dry_results(const fs::path& root) { return results_below(root, /*dry=*/true); }
 
 std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::vector<LessonEntry>& lessons) {
   const std::vector<Result> published = published_results(root);
@@ -109,6 +115,7 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   }
   std::sort(pages.begin(), pages.end());
 
+  const std::vector<Result> dry = dry_results(root);
   const std::vector<Result> references = reference_results(root, published);
   std::vector<GeneratedFile> files;
   std::vector<PageFigure> figures;
@@ -117,8 +124,8 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
     try {
       files.push_back(
           {page, text,
-           fill_inline_values(fill_generated_parts({page, text, root, lessons, published, references, figures}), page,
-                              references)});
+           fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references, figures}),
+                              page, references)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }

@@ -11,6 +11,7 @@
 // elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
+// dry        -                     what GPUs that are not there counted over all lessons
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figure.h
 // lessons    -                     a table of all lessons: what each asks and what was published
@@ -53,7 +54,11 @@ struct GeneratedFile {
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 
-/// Every results/<machine>/<lesson>.json (not results/compiler, nor sweeps) below `root`, by lesson, then machine.
+/// Every measured results/<machine>/<lesson>.json (not results/compiler, sweeps, nor those of dry GPUs) below `root`,
+/// by lesson, then machine.
 std::vector<Result> published_results(const std::filesystem::path& root);
+
+/// The same of GPUs that are not there: every results/dry-CARD/<lesson>.json.
+std::vector<Result> dry_results(const std::filesystem::path& root);
 
 }  // namespace tenfold

@@ -15,6 +15,9 @@ std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
 
 bool is_on_gpu(const CaseResult& c);
 
+/// A survey under its name: what looks have in common stands side by side; the rest has a row for each number.
+std::string survey_markdown(const CaseResult& c);
+
 /// What was measured of one lesson, a table for each case under what it ran: by the machine of `reference` (one of
 /// `published`; null: by every machine), and on every GPU; of the other machines their names. "not yet measured" for
 /// the GPU, or for all, where there is nothing. A result whose code is not `hash_now` is marked stale. `docs` is the

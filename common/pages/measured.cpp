@@ -108,7 +108,7 @@ std::string comparison(const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
     if (is_skipped(variant)) continue;
     const double rate = items_per_second(variant);
-    const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
+    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
     Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
                rate > 0 ? human_number(rate) : "-"};
     if (const Verdict* verdict = verdict_of(c, variant.name)) {
@@ -237,8 +237,9 @@ std::string one_by_one(const Noted& noted, const Row& things) {
          "\n</details>\n";
 }
 
-/// What looks have in common stands side by side; the rest has a row for each number.
-std::string survey(const CaseResult& c) {
+}  // namespace
+
+std::string survey_markdown(const CaseResult& c) {
   constexpr size_t kMostColumns = 11;
   const Noted noted(c);
   Row common, others, constant;
@@ -259,6 +260,8 @@ std::string survey(const CaseResult& c) {
   if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
   return out + below(c);
 }
+
+namespace {
 
 constexpr const char* kHowToRead =
     " Speed is the median of paired ratios with its 95 % interval, not the quotient of the two rates. Noise: two "
@@ -289,7 +292,7 @@ bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
                               const std::string& hash_now, const std::string& docs) {
   const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
-      {"comparison", comparison}, {"training", training}, {"survey", survey}};
+      {"comparison", comparison}, {"training", training}, {"survey", survey_markdown}};
   std::string out;
   bool gpu = false;
   std::vector<std::string> elsewhere;

@@ -10,6 +10,7 @@
 #include "common/base/text.h"
 #include "common/pages/architecture.h"
 #include "common/pages/claims.h"
+#include "common/pages/dry_tables.h"
 #include "common/pages/excerpt.h"
 #include "common/pages/inline_values.h"
 #include "common/pages/kernel_resources.h"
@@ -138,8 +139,11 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   if (!fs::is_directory(page.root / "lessons" / lesson))
     throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
   const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
-  return measured_markdown(page.published, result_of(page.references, lesson), lesson,
-                           code_hash(page.root / "lessons" / lesson), docs.generic_string());
+  const std::string hash_now = code_hash(page.root / "lessons" / lesson);
+  const std::string on_dry = dry_markdown(page.dry, lesson, hash_now, docs.generic_string());
+  return measured_markdown(page.published, result_of(page.references, lesson), lesson, hash_now,
+                           docs.generic_string()) +
+         (on_dry.empty() ? "" : "\n" + on_dry);
 }
 
 std::string levers_part(const Page& page, const Arguments& words) {
@@ -160,6 +164,7 @@ const std::map<std::string, Part>& parts() {
   static const std::map<std::string, Part> all = {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
+      {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
       {"levers", levers_part},
       {"figure", figure_part},
       {"printed", printed_block},

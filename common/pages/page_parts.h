@@ -17,6 +17,7 @@ struct Page {
   const std::filesystem::path& root;
   const std::vector<LessonEntry>& lessons;
   const std::vector<Result>& published;
+  const std::vector<Result>& dry;         ///< of GPUs that are not there
   const std::vector<Result>& references;  ///< those of `published` that pages speak of (references.h)
   std::vector<PageFigure>& figures;       ///< gets those that the page shows
 };

@@ -63,11 +63,12 @@ std::string verdict_rows(const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
     const Verdict* verdict = verdict_of(c, variant.name);
     const double rate = items_per_second(variant);
-    const std::string name = variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")");
+    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
     const std::string speed = rate > 0 ? human_number(rate) : "-";
     if (!verdict) {
       rows.push_back({name, speed, peak_text(variant),
-                      variant.status == "ok" ? "baseline" : "baseline, " + variant.status, "", "", ""});
+                      variant.status == "ok" ? "baseline" : "baseline, " + variant.status,
+                      c.device == "dry" ? "baseline" : "", "", ""});
       if (variant.predicted.peak_bytes) {
         Verdict own;  // a baseline has no verdict, but its peak is predicted all the same
         if (const auto peak = variant.peak(); peak && *variant.predicted.peak_bytes > 0) {
@@ -83,6 +84,12 @@ std::string verdict_rows(const CaseResult& c) {
     }
     if (const std::string remark = budget_remark(c, variant); !remark.empty()) rows.push_back({remark});
     if (!variant.reason.empty()) rows.push_back({variant.status + ": " + variant.reason});
+  }
+  if (c.device == "dry") {  // nothing was timed
+    for (auto& row : rows) {
+      if (row.size() > 1) row.erase(row.begin() + 3), row.erase(row.begin() + 1);
+    }
+    return format_columns(rows, "lrlll", kWidth);
   }
   return format_columns(rows, "lrrllll", kWidth);
 }
@@ -133,6 +140,7 @@ std::string quality_and_notes(const CaseResult& c, const VariantResult& variant)
   for (const std::string& text : request_texts(variant)) add(text);
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(name, note));
   for (const auto& [name, value] : variant.environment) {
+    if (name == kPeakAtLeast) continue;  // the peak says so itself
     // What all variants share tells them apart in nothing; the file keeps it.
     const bool shared = std::all_of(c.variants.begin(), c.variants.end(), [&](const VariantResult& other) {
       const auto found = other.environment.find(name);
@@ -178,7 +186,8 @@ std::string rounds_text(const CaseResult& c) {
 
 std::string peak_text(const VariantResult& variant) {
   const auto peak = variant.peak();
-  return peak ? human_bytes(static_cast<double>(*peak)) : "-";
+  if (!peak) return "-";
+  return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
 }
 
 std::string note_text(const Note& note) {
@@ -286,7 +295,7 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
     if (stated != "ANY") parts.emplace_back(what, !met ? "open" : *met ? "as expected" : "SURPRISE");
   };
   add("quality", variant.expected->quality.value_or("ANY"), came.quality);
-  add("speed", variant.expected->speed, came.speed);
+  if (variant.source != "dry") add("speed", variant.expected->speed, came.speed);  // of which nothing is known
   add("memory", variant.expected->memory, came.memory);
   if (parts.empty()) return "-";
   if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;
@@ -341,7 +350,7 @@ std::string machine_text(const Machine& machine) {
   std::string out = machine.cpu + ", " + std::to_string(machine.cores) + (machine.cores == 1 ? " core" : " cores");
   if (machine.gpus.empty()) return out;
   const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + " x " : "";
-  return count + machine.gpus.front().name + "; " + out;
+  return (is_dry(machine) ? "dry " : "") + count + machine.gpus.front().name + "; " + out;
 }
 
 std::string format_table(const Result& result) {
@@ -353,6 +362,10 @@ std::string format_table(const Result& result) {
   if (!result.commit.empty())
     about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
+  if (is_dry(result.machine))
+    out +=
+        "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n"
+        "At least: what cuDNN would take for its workspaces is not known, and not in it.\n";
   for (const CaseResult& c : result.cases) {
     out += "\n" + case_heading(c, result.machine.cores) +
            (c.kind == "survey"     ? survey_rows(c)

@@ -134,7 +134,8 @@ std::string unusable(const Row& row, const std::string& side) {
   if (row.variant->status != "ok")
     return "is " + row.variant->status + " in " + side +
            (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
-  if (row.variant->source != "measured") return "is " + row.variant->source + ", not measured, in " + side;
+  if (row.variant->source == "modelled") return "is modelled, not measured, in " + side;
+  if (row.variant->source == "dry") return row.variant->peak() ? "" : "has no peak in " + side;
   if (rates(*row.variant).empty() && qualities(row).empty()) return "was not timed in " + side;
   return "";
 }
@@ -213,7 +214,7 @@ Comparison compare_results(const std::vector<Result>& a, const std::vector<Resul
     if (left.c->kind == "training") {
       row.quality = mean_interval(differences);
       row.metric = *left.c->metric;
-    } else {
+    } else if (left.variant->source != "dry") {  // whose other side is dry too, by its identity
       row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
       if (const auto more = more_workers(left, right, across)) row.efficiency = row.throughput->middle / *more;
       row.throughput_label = label_of(*row.throughput, std::max(left.c->noise.value_or(0), right.c->noise.value_or(0)));

@@ -20,6 +20,9 @@ namespace tenfold {
 
 inline constexpr const char* kResultSchema = "tenfold.result/2";
 
+/// In a variant's environment: what its peak leaves out, since nobody knows how much it is.
+inline constexpr const char* kPeakAtLeast = "peak leaves out";
+
 struct Note {
   double value = 0;
   std::string unit;
@@ -67,7 +70,7 @@ struct VariantResult {
   std::string status = "ok";        ///< ok, skipped, invalid
   std::string failure;              ///< of an invalid one: disagrees, not_finite, void_check, out_of_memory or error
   std::string reason;               ///< one sentence unless ok
-  std::string source = "measured";  ///< or "modelled"
+  std::string source = "measured";  ///< "modelled", or "dry": counted on a GPU that is not there
   std::vector<Blocks> blocks;       ///< two of a baseline that was timed, one of a technique, else none
   std::optional<Split> split;
   /// "allocated" always when measured; on CUDA also "requested", without the allocator's slack, and "reserved".
@@ -146,7 +149,9 @@ struct CaseResult {
   std::string kind = "comparison";
   std::string workload;
   std::map<std::string, SettingValue> settings;
-  std::string size, device, dtype;
+  std::string size;
+  std::string device;  ///< "cpu", "cuda", or "dry": a GPU that is not there, of which no time is known
+  std::string dtype;
   std::map<std::string, bool> flags;  ///< "tf32_matmul", "tf32_cudnn" as the case began
   int ranks = 1;
   std::map<std::string, int64_t> mesh;  ///< ranks along named dimensions: "dp", "tp", "pp"

@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
       {.title = "Memory anatomy",
        .question = "What fills the memory of a training step, and which of it grows with what?",
        .workload = "gpt",
+       .version = 2,
        .core = true,
        .settings = gpt_settings({kOptimizer}),
        .baseline = {"lean", lean},
@@ -154,10 +155,14 @@ int main(int argc, char** argv) {
                  {"model states",
                   {gpt::kBatch(1), gpt::kLength(16, 64, 64), gpt::kWidth(256, 1024, 1024), gpt::kHeads(4, 16, 16)},
                   {{"gradients kept", mistake(LARGER)}, {"logits held", SAME_MEMORY}}}},
-       .surveys = {{"gpt by kind, SGD", kinds(gpt_by_kind, gpt_formula), {kOptimizer("sgd")}},
-                   {"gpt by kind, AdamW", kinds(gpt_by_kind, gpt_formula), {kOptimizer("adamw")}},
-                   {"convnet by kind, SGD", kinds(convnet_by_kind, convnet_formula), {kOptimizer("sgd")}},
-                   {"convnet by kind, AdamW", kinds(convnet_by_kind, convnet_formula), {kOptimizer("adamw")}},
-                   {"totals", {{"process", process_totals}, {"device", device_totals}}}},
+       .surveys =
+           {{"gpt by kind, SGD", kinds(gpt_by_kind, gpt_formula), {kOptimizer("sgd")}, /*of_memory=*/true},
+            {"gpt by kind, AdamW", kinds(gpt_by_kind, gpt_formula), {kOptimizer("adamw")}, /*of_memory=*/true},
+            {"convnet by kind, SGD", kinds(convnet_by_kind, convnet_formula), {kOptimizer("sgd")}, /*of_memory=*/true},
+            {"convnet by kind, AdamW",
+             kinds(convnet_by_kind, convnet_formula),
+             {kOptimizer("adamw")},
+             /*of_memory=*/true},
+            {"totals", {{"process", process_totals}, {"device", device_totals}}}},
        .headline = Headline{"GPT-2 vocabulary", "logits held"}});
 }

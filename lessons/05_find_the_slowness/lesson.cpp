@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
               .question = "A training program is right and slow, for six reasons: how do you find them, and what did "
                           "each cost?",
               .workload = "convnet",
-       .version = 2,
+              .version = 2,
               .settings = convnet_settings({kImages, kUpdates, kValidated}),
               .baseline = {"repaired", with_planted({})},
               .most_bytes = program_most_bytes,

@@ -61,10 +61,10 @@ TEST_F(BadInput, Flags) {
   refused("run 30 --presett quick", {"unknown argument '--presett'", "did you mean '--preset'?"});
   refused("run 30 --preset medium", {"--preset medium: expected build, check, smoke, quick or full\n"});
   refused("tour --preset quik", {"--preset quik: expected build, check, smoke, quick or full; did you mean 'quick'?"});
-  refused("publish --preset ful", {"--preset ful: expected smoke, quick or full; did you mean 'full'?"});
+  refused("publish --preset ful", {"--preset ful: expected check, smoke, quick or full; did you mean 'full'?"});
   refused("publish --bench --preset full", {"--preset", "--bench"});
   refused("tour extra", {"unknown argument 'extra'"});
-  refused("run 30 --device tpu", {"--device tpu: expected auto, cpu or cuda"});
+  refused("run 30 --device tpu", {"--device tpu: expected auto, cpu, cuda or dry:CARD"});
   refused("run 30 --json", {"--json"});
   refused("run 30 --json ''", {"--json: its value is empty; expected FILE"});
   refused("run 30 --seed 1 --seed 2", {"--seed: was given 2 times; give it once"});

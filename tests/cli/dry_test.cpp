@@ -1,5 +1,8 @@
 // dry: a program on a card that is not there.
 
+#include <sstream>
+#include <vector>
+
 #include "sandbox.h"
 
 namespace tenfold {
@@ -52,6 +55,65 @@ TEST_F(Dry, BadInputIsOneLine) {
   }
   fs::remove(root_ / "build/common/dry_gpu");
   EXPECT_TRUE(has(tenfold("dry -- true").err, "libtenfold_dry_cudart.so is not built"));
+}
+
+class DryLesson : public Sandbox {
+ protected:
+  /// One that notes how it was started, and hands out what the order's file holds.
+  void add_noting_lesson(bool side_streams) {
+    const std::string io = (root_ / "io").string();
+    add_lesson("30_little", "echo \"[$TENFOLD_DRY_ARITHMETIC] $all\" >>'" + io + "/calls'; cp '" + io +
+                                "/30_little'$TENFOLD_DRY_ARITHMETIC.json \"$json\"");
+    Result late = result_of("30_little");
+    if (side_streams) late.cases[0].variants[0].counted["side streams"] = 1;
+    for (const char* order : {"late", "early"})
+      write_result(root_ / "io" / ("30_little" + std::string(order) + ".json"), late);
+  }
+  std::vector<std::string> calls() const {
+    std::vector<std::string> lines;
+    std::istringstream text(read("io/calls"));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+};
+
+TEST_F(DryLesson, RunsForMemoryAndForAgreementInBothOrdersOfStreams) {
+  add_noting_lesson(/*side_streams=*/true);
+  const Ran ran = tenfold("run 30 --device dry:h100 --preset quick");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto starts = calls();
+  ASSERT_EQ(starts.size(), 3u) << read("io/calls");
+  EXPECT_TRUE(has(starts[0], "[] --device dry:h100")) << starts[0];
+  EXPECT_FALSE(has(starts[0], "--size")) << "the card's own";
+  EXPECT_TRUE(has(starts[1], "[late]") && has(starts[1], "--size cpu")) << starts[1];
+  EXPECT_TRUE(has(starts[2], "[early]") && has(starts[2], "--preset check")) << starts[2];
+  EXPECT_NO_THROW(read_result(root_ / "out/dry-h100/30_little.json")) << "apart from this machine's";
+  EXPECT_FALSE(fs::exists(out_ / "30_little.json"));
+  EXPECT_EQ(std::string(ran.out).find("Case "), ran.out.rfind("Case ")) << "one table: " << ran.out;
+}
+
+TEST_F(DryLesson, OneOrderWillDoWhereThereIsOneStream) {
+  add_noting_lesson(/*side_streams=*/false);
+  EXPECT_EQ(tenfold("run 30 --device dry:t4").code, 0);
+  EXPECT_EQ(calls().size(), 2u) << read("io/calls");
+  EXPECT_EQ(tenfold("run 30 --device dry:t4 --preset build").code, 0);
+  EXPECT_EQ(calls().size(), 3u) << "nothing is compared: " << read("io/calls");
+}
+
+TEST_F(DryLesson, WhatCannotBeIsRefusedInALine) {
+  add_noting_lesson(false);
+  add_lesson("52_ranks", "hand_out", {2});
+  for (const auto& [flags, part] : {std::pair("30 --device dry:V100", "--device: 'V100' is no dry GPU; known: T4, "),
+                                    {"30 --device dry:", "--device dry:: expected auto, cpu, cuda or dry:CARD"},
+                                    {"30 --device dry:T4 --trace f", "--trace: a dry GPU has no times to trace"}}) {
+    const Ran ran = tenfold(std::string("run ") + flags);
+    EXPECT_EQ(ran.code, 2) << flags;
+    EXPECT_TRUE(has(ran.err, part)) << ran.err;
+  }
+  EXPECT_FALSE(fs::exists(root_ / "io/calls"));
+  const Ran ranks = tenfold("run 52 --device dry:T4");
+  EXPECT_EQ(ranks.code, 77);
+  EXPECT_TRUE(has(ranks.err, "NCCL is not stood in for")) << ranks.err;
 }
 
 }  // namespace

@@ -373,6 +373,8 @@ TEST(Memory, WhatNobodyWroteIsNoNumber) {
   }
   const Tensor again = torch::empty({1 << 16}, kCard);  // the same memory
   EXPECT_TRUE(again.isnan().all().item<bool>());
+  const Tensor pinned = torch::empty({3 << 20}, torch::TensorOptions().pinned_memory(true));
+  EXPECT_TRUE(pinned.isnan().all().item<bool>());
 }
 
 TEST(Graphs, ComputeAtEachReplay) {
@@ -409,6 +411,15 @@ TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {
     EXPECT_GT(v.grad().to(torch::kFloat).std().item<float>(), 0.01);
   }
   EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+}
+
+// Two sequences of 3 and 5 rows, launched for sequences of at most 4.
+TEST(Attention, RowsBehindTheLongestThatIsStatedAreNoNumbers) {
+  const Tensor x = torch::ones({1, 8, 2, 8}, torch::TensorOptions().device(kCard).requires_grad(true));
+  const Tensor begins = torch::tensor({0, 3, 8}, torch::kInt).to(kCard);
+  const auto result = at::_efficient_attention_forward(x, x, x, {}, begins, begins, 4, 4, 0.0, 1, true);
+  const Tensor rows = std::get<0>(result).isnan().all(-1).all(-1).flatten().cpu();
+  EXPECT_TRUE(rows.equal(torch::tensor({0, 0, 0, 0, 0, 0, 0, 1}, torch::kBool))) << rows;
 }
 
 }  // namespace

@@ -84,7 +84,12 @@ TEST(Options, EveryChoiceOfTheTableIsUnderstood) {
     EXPECT_EQ(parse({"--preset", name}).preset.name, name);
   for (const auto& name : tenfold::lesson_flag("--size").choices)
     EXPECT_EQ(to_string(*parse({"--size", name}).size), name);
-  for (const auto& name : tenfold::lesson_flag("--device").choices) EXPECT_EQ(parse({"--device", name}).device, name);
+  for (const auto& name : tenfold::lesson_flag("--device").choices) {
+    const bool dry = name == "dry:CARD";
+    const auto options = parse({"--device", dry ? "dry:a100" : name});
+    EXPECT_EQ(options.device, dry ? "cuda" : name);
+    EXPECT_EQ(options.dry_card, dry ? "A100" : "");
+  }
 }
 
 TEST(Options, ANameMayHoldACommaAndAFlagMayBeRepeated) {
@@ -112,7 +117,7 @@ TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
       {{"--seed", "-1"}, "--seed -1: expected 0 or more"},
       {{"--seed", "99999999999999999999"}, "--seed 99999999999999999999: expected 0 to 9223372036854775807"},
       {{"--size", "gpu9"}, "--size gpu9: expected cpu, gpu8 or gpu80; did you mean 'gpu8'?"},
-      {{"--device", "tpu"}, "--device tpu: expected auto, cpu or cuda; did you mean 'cpu'?"},
+      {{"--device", "tpu"}, "--device tpu: expected auto, cpu, cuda or dry:CARD; did you mean 'cpu'?"},
       {{"--preset", "slow"}, "--preset slow: expected build, check, smoke, quick or full"},
       {{"--preset", "a\nb"}, "--preset a b: expected build, check, smoke, quick or full"},
       {{"--seed", "1", "--seed", "2"}, "--seed: was given 2 times; give it once"},

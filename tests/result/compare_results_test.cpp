@@ -175,6 +175,28 @@ TEST(Compare, PeaksStandBesideTheSpeed) {
 }
 
 // The interval of two independent samples must hold the true ratio at least as often as it says.
+TEST(Compare, DryGpusAreComparedByTheirPeaks) {
+  const Result t4 = sample_dry_result("T4", 16);
+  Result h100 = sample_dry_result("H100");
+  for (VariantResult& variant : h100.cases[0].variants) {
+    for (auto& [kind, bytes] : variant.peak_bytes) bytes *= 2;
+  }
+  const Comparison comparison = compare_results({t4}, {h100});
+  const ComparedRow* technique = row_of(comparison, "accumulate");
+  ASSERT_TRUE(technique);
+  EXPECT_FALSE(technique->throughput.has_value()) << "nothing was timed";
+  EXPECT_EQ(*technique->peak_b, 2 * *technique->peak_a);
+}
+
+TEST(Compare, ADryRowHasNoPartnerAmongMeasuredOnes) {
+  Result measured = sample_result();
+  measured.cases[0].device = "cuda", measured.cases[0].size = "gpu80";
+  const Comparison comparison = compare_results({measured}, {sample_dry_result()});
+  EXPECT_TRUE(comparison.rows.empty());
+  EXPECT_NE(refusal_of(comparison, "accumulate").find("device is dry here and cuda there"), std::string::npos)
+      << refusal_of(comparison, "accumulate");
+}
+
 TEST(IndependentRatio, CoversTheTrueRatio) {
   std::mt19937_64 random(3);
   std::lognormal_distribution<double> noise(0, 0.05);

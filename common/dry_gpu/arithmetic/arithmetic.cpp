@@ -20,8 +20,9 @@
 #include <set>
 
 #include "common/dry_gpu/arithmetic/cuda_only.h"
+#include "common/dry_gpu/arithmetic/uses.h"
 #include "common/dry_gpu/arithmetic/views.h"
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -140,10 +141,12 @@ bool only_views(const Values& arguments, const Values& results) {
 }
 
 /// Hands the work over to the current stream, or does it at once where the host must have its result.
-void keep(Work work, bool host_waits) {
+void keep(Work work, bool host_waits, std::vector<Access> accesses = {}) {
   Stream* const stream = stream_of(c10::cuda::getCurrentCUDAStream().stream());
-  hand_over(*stream, {.kind = "arithmetic", .work = std::move(work)});
-  if (host_waits && stream->capture == nullptr) run_all(*stream);
+  Item item{.kind = "arithmetic", .work = std::move(work), .accesses = std::move(accesses)};
+  if (!item.accesses.empty()) item.user = user_here("an operator");
+  hand_over(*stream, std::move(item));
+  if (host_waits && stream->capture == nullptr) synchronize(*stream);
 }
 
 /// New memory is no number: not zero by chance, and not what was right before.
@@ -194,7 +197,10 @@ void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
 /// The CPU's operator first, whose results then get memory on the card.
 void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, const Seed& seed,
                    c10::Device device) {
-  run_all(*stream_of(c10::cuda::getCurrentCUDAStream().stream()));
+  Stream& stream = *stream_of(c10::cuda::getCurrentCUDAStream().stream());
+  hand_over(stream,
+            {.kind = "arithmetic", .accesses = uses_of(op.schema(), arguments, {}), .user = user_here("an operator")});
+  synchronize(stream);
   Values results;
   {
     const OnlyTheCpu guard;
@@ -209,7 +215,7 @@ void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, cons
           const OnlyTheCpu guard;
           view.copy_(cpu);
         },
-        false);
+        false, {{bytes_of(card), true}});
     result = card;
   }
   put(stack, arguments.size(), results);
@@ -279,8 +285,20 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     const c10::impl::ExcludeDispatchKeyGuard not_here(kHere);
     op.redispatchBoxed(keys & kBelow, stack);
   };
-  if (std::ranges::none_of(before, on_card)) return as_a_gpu_does();
+  if (std::ranges::none_of(before, on_card)) {
+    as_a_gpu_does();
+    const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
+    if (!computes_nothing().contains(name) && (writes(schema) || !only_views(before, results)))
+      check_pinned(schema, before);
+    return;
+  }
+  static const bool followed = (at::globalContext().lazyInitDevice(c10::kCUDA), follow_allocator(), true);
+  (void)followed;
   const Answering answering;  // what is launched from here on is answered for
+  if (name == "aten::record_stream" && leaves_out_call("record_stream", /*is_operator=*/true).now)
+    return put(stack, count, {});
+  if (in_python()) name_races();
+  const Using as_user(user_of(name));
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
   const Seed seed = Seed::of(op, before);
   if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card_of(before));
@@ -317,7 +335,7 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
         }
       },
       // Of an attention the host has made what it hands back, see cuda_only.cpp.
-      host_waits(results) && on_cpu(name) == nullptr);
+      host_waits(results) && on_cpu(name) == nullptr, uses_of(schema, arguments, results));
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

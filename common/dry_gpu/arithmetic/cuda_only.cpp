@@ -169,16 +169,23 @@ Tensor part(const c10::IValue& of, int64_t begin, int64_t end) {
   return tensor_of(of).slice(1, begin, end).transpose(1, 2);  // (B, H, T, D)
 }
 
+/// A sequence's rows to where they lie among all. `longest` is what the program says that a sequence has at most, by
+/// which the kernel is launched: nobody writes the rows behind it.
+void copy_launched(const Tensor& all, const Tensor& rows, int64_t begin, int64_t end, const c10::IValue& longest) {
+  const int64_t count = longest.isInt() ? std::min(end - begin, longest.toInt()) : end - begin;
+  all.slice(1, begin, begin + count).copy_(rows.transpose(1, 2).slice(1, 0, count));
+}
+
 Values efficient_variable(const Values& in, const Values&) {
   without_dropout(in[8]);
   TORCH_CHECK(!tensor_of(in[3]).defined(), "a bias with variable lengths");
   const Tensor q = wide(in[0]);
-  Tensor out = at::zeros({q.size(0), q.size(1), q.size(2), tensor_of(in[2]).size(3)});
+  Tensor out = at::full({q.size(0), q.size(1), q.size(2), tensor_of(in[2]).size(3)}, NAN);
   for_each_sequence(in, 0, 4, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
     const auto [rows, lse] =
         Attention(part(in[0], a, b), part(in[1], c, d), part(in[2], c, d), Tensor(), in[9].toInt() != 0, in[11])
             .forward();
-    out.slice(1, a, b).copy_(rows.transpose(1, 2));
+    copy_launched(out, rows, a, b, in[6]);
   });
   Values results(6);
   results[0] = out;
@@ -188,14 +195,14 @@ Values efficient_variable(const Values& in, const Values&) {
 Values efficient_variable_backward(const Values& in, const Values&) {
   without_dropout(in[11]);
   Tensor of[3];
-  for (size_t i = 0; i < 3; ++i) of[i] = at::zeros_like(wide(in[1 + i]));
+  for (size_t i = 0; i < 3; ++i) of[i] = at::full_like(wide(in[1 + i]), NAN);
   for_each_sequence(in, 1, 6, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
     const auto parts =
         Attention(part(in[1], a, b), part(in[2], c, d), part(in[3], c, d), Tensor(), in[14].toInt() != 0, in[16])
             .backward(wide(part(in[0], a, b)));
-    of[0].slice(1, a, b).copy_(parts[0].transpose(1, 2));
-    of[1].slice(1, c, d).copy_(parts[1].transpose(1, 2));
-    of[2].slice(1, c, d).copy_(parts[2].transpose(1, 2));
+    copy_launched(of[0], parts[0], a, b, in[8]);
+    copy_launched(of[1], parts[1], c, d, in[9]);
+    copy_launched(of[2], parts[2], c, d, in[9]);
   });
   return {of[0], of[1], of[2], c10::IValue()};
 }

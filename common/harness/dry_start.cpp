@@ -1,0 +1,70 @@
+#include "common/harness/dry_start.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "common/base/launchers.h"
+#include "common/base/text.h"
+#include "common/dry_gpu/card.h"
+#include "common/dry_gpu/preload.h"
+#include "common/measure/dry.h"
+
+namespace tenfold {
+namespace {
+
+std::string from_environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+void start_on_dry_gpu(const Options& options, char** argv) {
+  if (options.dry_card.empty()) return;
+  const std::string flag = "--device dry:" + options.dry_card + ": ";
+  if (const auto card = dry_card()) {
+    if (*card == options.dry_card) return;
+    throw UsageError(flag + "this program was started on a dry " + *card);
+  }
+  if (from_environment("LD_PRELOAD").find("libtenfold_dry_cudart") != std::string::npos)
+    throw UsageError(flag + "CUDA's stand-ins were not loaded; the loader may not preload them here");
+  try {
+    const dry::Start start{.gpu = options.dry_card,
+                           .gpus = static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1)),
+                           .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
+                           .report = from_environment("TENFOLD_DRY_REPORT")};
+    for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
+      setenv(name.c_str(), value.c_str(), /*replace=*/1);
+  } catch (const std::runtime_error& error) {
+    throw UsageError(flag + error.what());
+  }
+  execv("/proc/self/exe", argv);
+  throw UsageError(flag + "the program cannot be started again: " + std::strerror(errno));
+}
+
+void limit_to_dry_gpu(Options& options, const std::string& lesson, int ranks) {
+  if (!dry_card() || options.device == "cpu") return;
+  if (ranks > 1) throw UsageError(lesson + ": a dry GPU has one rank only, since NCCL is not stood in for");
+  if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
+  if (options.preset.name != "build" && options.preset.name != "check") {
+    if (options.given.contains("--preset"))
+      std::cerr << lesson << ": a dry GPU measures no time; --preset check instead of " << options.preset.name << "\n";
+    options.preset = preset_named("check");
+  }
+}
+
+void name_dry_machine(Machine& machine) {
+  const auto key = dry_card();
+  if (!key) return;
+  const dry::Card& card = dry::card_named(*key);
+  machine.id = dry::machine_id(card.key);
+  machine.gpus = {{.name = card.name, .memory_bytes = card.memory_bytes}};
+  machine.driver.clear();
+  machine.ceilings.clear();  // nothing was measured on it
+}
+
+}  // namespace tenfold

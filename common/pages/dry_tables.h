@@ -1,0 +1,24 @@
+#pragma once
+// What GPUs that are not there have counted, as Markdown: apart from everything that was measured.
+
+#include <string>
+#include <vector>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// A table for a lesson's page: of each case and variant the peak on each card, what was predicted, what a step asks of
+/// the card, and the agreement. Empty without a result of the lesson. `docs` is the way from the page to the folder
+/// docs.
+std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
+                         const std::string& docs);
+
+/// Over all lessons, a row for each card: how far predicted peaks are from the allocator's, how many variants agree and
+/// how many traps are caught; and below each prediction that is further off than kShownOff.
+std::string dry_peaks_markdown(const std::vector<Result>& dry);
+
+/// A predicted peak that is further off is named by dry_peaks_markdown().
+inline constexpr double kShownOff = 0.02;
+
+}  // namespace tenfold

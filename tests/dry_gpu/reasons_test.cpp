@@ -1,0 +1,61 @@
+// What a lesson's CUDA half leaves out on a dry GPU: every reason is known, so that a new one is looked at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "common/result/result.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// How the reasons begin. The first three wait for something that is to come; the others hold on any GPU.
+const std::set<std::string>& known_reasons() {
+  static const std::set<std::string> all = {
+      "needs two ranks",               // until NCCL is stood in for
+      "waits for lesson 53",           // LibTorch has no sharded optimizer
+      "its memory depends on values",  // lesson 28's boolean mask, at a size at which nothing is computed
+      "runs on a CPU's cores",         // 02: a GPU's threads have a survey of their own
+      "changes how many steps",        // 90: early stopping is a training
+      "texts",                         // 90: they lie in memory, and are not augmented
+      "as in case convnet",            // 90
+  };
+  return all;
+}
+
+bool is_known(const std::string& reason) {
+  return std::ranges::any_of(known_reasons(), [&](const std::string& begin) { return reason.starts_with(begin); });
+}
+
+TEST(DryReasons, EveryVariantOfEveryLessonRunsOrSaysAKnownReason) {
+  const fs::path folder = test::build_folder() / "dry";  // where the tests dry.LESSON leave their results
+  if (!fs::exists(folder)) GTEST_SKIP() << "no test of a lesson on a dry GPU has run";
+  size_t variants = 0, agreements = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    const Result result = read_result(entry.path());
+    for (const CaseResult& c : result.cases) {
+      for (const VariantResult& variant : c.variants) {
+        ++variants;
+        EXPECT_TRUE(variant.status != "skipped" || is_known(variant.reason))
+            << result.lesson << ", " << c.name << ", " << variant.name << ": " << variant.reason;
+        const Verdict* const verdict = verdict_of(c, variant.name);
+        if (variant.status != "ok" || verdict == nullptr || c.kind != "comparison") continue;
+        ++agreements;
+        EXPECT_TRUE(verdict->agreement.has_value())
+            << result.lesson << ", " << c.name << ", " << variant.name << ": neither checked nor said why not";
+      }
+    }
+  }
+  EXPECT_GT(variants, 0u);
+  EXPECT_GT(agreements, 0u);
+}
+
+}  // namespace
+}  // namespace tenfold

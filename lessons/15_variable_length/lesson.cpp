@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
                   long_context},
                  {"equal", {kEqual(64)}, {{"packed", {SLOWER, LARGER}, Expect{}}, {"packed, one kernel", SAME_MEMORY}}},
                  {"attention",
-                  {gpt::kTokens("characters"), gpt::kLayers(1, 2, 2), gpt::kWidth(16, 128, 256), gpt::kHeads(2, 16, 32),
+                  {gpt::kTokens("characters"), gpt::kLayers(1, 2, 2), gpt::kWidth(16, 128, 256), gpt::kHeads(2, 2, 4),
                    gpt::kLength(1024), gpt::kBatch(8, 32, 64)},
                   mostly_attention},
                  {"GPT-2 tokens",

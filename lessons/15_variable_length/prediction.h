@@ -2,6 +2,7 @@
 // What a step of another layout should cost, from a counted step that is padded to its batch.
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -41,6 +42,7 @@ inline StepWork work_of_padded_attention(const Counted& baseline) {
   const double width = width_of(baseline);
   const auto heads = static_cast<double>(baseline.get(gpt::kHeads));
   work.pairs = padded.pairs;
+  work.attention_rows = work.workspace_rows = padded.rows;
   work.kept_bytes = ((padded.rows - work.rows) * (4 * width + heads) + work.rows * width) * 4 * layers_of(baseline);
   return work;
 }
@@ -54,13 +56,30 @@ inline StepWork work_of_one_mask(const Counted& baseline) {
   return work;
 }
 
-/// attention_in_one_kernel: rows and pairs of the texts, and nothing else.
-inline StepWork work_of_one_kernel(const Counted& baseline) { return packed_work(texts_of_step(baseline)); }
+/// attention_in_one_kernel: rows and pairs of the texts, and nothing else but the workspace of its backward pass, which
+/// is as if they were padded.
+inline StepWork work_of_one_kernel(const Counted& baseline) {
+  StepWork work = packed_work(texts_of_step(baseline));
+  work.attention_rows = work.rows;
+  work.workspace_rows = padded_work(texts_of_step(baseline), pad_to_batch, {}).rows;
+  return work;
+}
 
-/// Peak bytes: the highest of three moments. Parameters and optimizer state are always live; so are, with several
-/// micro-batches, the gradients of those before. What rows keep and what the head's loss needs shrink or grow with
-/// them. The last block's backward comes with its working memory (see lesson 31) on top of the head's gradients; at the
-/// end all gradients are live, and the one that arrives at the embeddings.
+/// What is alive in the backward pass of the last block's attention besides what forward has kept: on CUDA the gradient
+/// of its result, those of queries, keys and values, and a workspace, in which the features of a head are rounded up to
+/// 64; the gradients of the block's other weights and of the residual stream. Of what the block kept, 11 of 16 streams
+/// have been freed by then.
+inline double in_attention(const Counted& baseline, const StepWork& work) {
+  const double width = width_of(baseline), row = width * 4;
+  const auto heads = static_cast<double>(baseline.get(gpt::kHeads));
+  const double workspace = work.workspace_rows * 4 * heads * 64 * std::ceil(width / heads / 64);
+  return 4 * work.attention_rows * row + workspace + 9 * width * row - 10 * work.rows * row;
+}
+
+/// Peak bytes: the highest of three moments, on CUDA of four. Parameters and optimizer state are always live; so are,
+/// with several micro-batches, the gradients of those before. What rows keep and what the head's loss needs shrink or
+/// grow with them. The last block's backward comes with its working memory (see lesson 31) on top of the head's
+/// gradients; at the end all gradients are live, and the one that arrives at the embeddings.
 inline int64_t peak_of_step(const Counted& baseline, const StepWork& before, const StepWork& work) {
   const GptBytes gpt(baseline);
   const double width = width_of(baseline);
@@ -76,7 +95,9 @@ inline int64_t peak_of_step(const Counted& baseline, const StepWork& before, con
       kept + scale * std::max(static_cast<double>(gpt.head_peak), head_kept + 2 * (head_kept - stream));
   const double in_block = kept + new_gradients + scale * 5 * stream + 4 * width * row;
   const double at_end = static_cast<double>(gpt.resting) + scale * stream;
-  return static_cast<int64_t>(std::max({at_loss, in_block, at_end}));
+  const bool has_workspace = baseline.device.is_cuda() && work.workspace_rows > 0;
+  const double in_backward = has_workspace ? kept + new_gradients + in_attention(baseline, work) : 0;
+  return static_cast<int64_t>(std::max({at_loss, in_block, in_backward, at_end}));
 }
 
 /// Seconds of a step: the update and the dispatch of operators stay; all else is in proportion to rows, and the time of

@@ -10,12 +10,14 @@ namespace tenfold {
 
 /// What a step computes with, of whatever layout.
 struct StepWork {
-  double rows = 0;           ///< of every linear layer, norm and loss
-  double pairs = 0;          ///< of a query and a key, in one head of one layer
-  double largest_piece = 0;  ///< rows of the largest micro-batch
-  double pieces = 1;         ///< micro-batches
-  double operators = 0;      ///< of forward, beyond the baseline's
-  double kept_bytes = 0;     ///< kept for backward, beyond what belongs to rows
+  double rows = 0;            ///< of every linear layer, norm and loss
+  double pairs = 0;           ///< of a query and a key, in one head of one layer
+  double largest_piece = 0;   ///< rows of the largest micro-batch
+  double pieces = 1;          ///< micro-batches
+  double operators = 0;       ///< of forward, beyond the baseline's
+  double kept_bytes = 0;      ///< kept for backward, beyond what belongs to rows
+  double attention_rows = 0;  ///< of attention's results and their gradients, where one operator has all texts
+  double workspace_rows = 0;  ///< of what CUDA's kernel for its backward pass sets aside
 };
 
 /// Pairs of a text. A causal mask needs half of them; but ATen's CPU kernel takes keys in tiles of 512, so it computes

@@ -9,7 +9,7 @@
 namespace tenfold::dry {
 
 /// Whether order is followed: it needs the operators.
-inline bool follows_order() { return state().order != Order::at_once; }
+inline bool follows_order() { return state().ordering != nullptr; }
 
 /// While alive, what this thread hands over is the work of this user; the outermost one counts.
 class Using {
@@ -64,7 +64,8 @@ struct LeftOut {
   Without without = 0;  ///< what is followed, too
 };
 /// For a call that begins here. Costs nothing unless TENFOLD_DRY_FORGET is set; LibTorch's own calls are never left
-/// out.
-LeftOut leaves_out_call(const char* name, bool can_be_followed = true);
+/// out. An operator comes by way of LibTorch, and what would be without record_stream() is not followed: memory would
+/// be handed out otherwise.
+LeftOut leaves_out_call(const char* name, bool is_operator = false);
 
 }  // namespace tenfold::dry

@@ -6,10 +6,12 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <random>
 #include <set>
 #include <thread>
@@ -403,6 +405,34 @@ TEST(PinnedMemory, BetweenTwoCopiesOfOneStream) {
   pinned.copy_(card, true);
   EXPECT_EQ(pinned.to(kCard, true).sum().item<float>(), 1024);
   EXPECT_THAT(take_races(), IsEmpty());
+}
+
+// --- kernels of the program's own ------------------------------------------------------------------------------------
+
+// What a pointer of a kernel is to says its name: const is read, the rest is written.
+TEST(OwnKernels, UseWhatTheirPointersPointTo) {
+  using Register = void (*)(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+  const auto make_known = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "__cudaRegisterFunction"));
+  ASSERT_NE(make_known, nullptr);
+  static const char kernel = 0;
+  // void scale<float>(float*, float const*, std::function<float (float const*, float*)>, long)
+  make_known(nullptr, &kernel, nullptr, "_Z5scaleIfEvPT_PKS0_St8functionIFS0_S3_S1_EEl", -1, nullptr, nullptr, nullptr,
+             nullptr, nullptr);
+  const Tensor to = torch::zeros({1024}, kCard), from = torch::ones({1024}, kCard);
+  begin();
+  const CUDAStream side = side_stream();
+  void *to_data = to.data_ptr(), *from_data = from.data_ptr(), *not_a_pointer = from_data;
+  int64_t count = 1024;
+  std::array<void*, 4> arguments{&to_data, &from_data, &not_a_pointer, &count};
+  ASSERT_EQ(cudaLaunchKernel(&kernel, dim3(1), dim3(32), arguments.data(), 0, side.stream()), cudaSuccess);
+  from.sum();
+  EXPECT_THAT(take_races(), IsEmpty()) << "both read";
+  to.sum();
+  EXPECT_THAT(take_races(), ElementsAre(AllOf(HasSubstr("on the default stream reads memory that stream "),
+                                              HasSubstr(" writes, and nothing orders the two: scale<float> in "))));
+  from.mul_(2);
+  EXPECT_THAT(take_races(), ElementsAre(HasSubstr("on the default stream writes memory that stream ")));
+  c10::cuda::device_synchronize();
 }
 
 // --- graphs ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ usage: ./tenfold test [--all] [--again] [CTEST FLAGS...]
        ./tenfold test kernels [NAME...] [CTEST FLAGS...]   kernels and the microscope alone, without LibTorch
 Sets up, builds and runs the tests. Labels: unit, lesson, dry, dist, gpu, bench, slow.
   --all   also what takes long (label slow), and a build of some of it with g++
-  --again   what fails runs once more, alone: tests/unsteady.txt lists what may pass only then
+  --again what fails runs once more, alone: tests/unsteady.txt lists what may pass only then
 With flags that choose tests (-R, -L, -E, -LE, -I) only what these tests need is built.
 Examples: ./tenfold test -L unit      ./tenfold test -R smoke.30
 TEXT

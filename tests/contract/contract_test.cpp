@@ -209,6 +209,22 @@ TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
 }
 
 // The flags of all lessons come from one list in common/harness: one program speaks for all.
+TEST(Tree, HoldsNoMarksOfAnUnfinishedMerge) {
+  const auto is_mark = [](const std::string& line) {
+    return line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+  };
+  for (const char* top : {"bench", "common", "docs", "kernels", "lessons", "tests", ".github", ".ci"}) {
+    if (!fs::exists(kSource / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / top)) {
+      static const std::set<std::string> kTexts = {".cpp", ".h",   ".cu",    ".cuh", ".py",  ".sh",
+                                                   ".md",  ".yml", ".cmake", ".txt", ".json"};
+      if (!entry.is_regular_file() || (!kTexts.contains(entry.path().extension()) && top != std::string(".ci")))
+        continue;
+      for (const std::string& line : lines_of(entry.path())) EXPECT_FALSE(is_mark(line)) << entry.path();
+    }
+  }
+}
+
 TEST(Lessons, HaveTheFrozenFlags) {
   const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device",  "--case",
                                         "--only",    "--set",    "--sweep", "--rounds",  "--seed",

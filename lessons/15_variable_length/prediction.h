@@ -96,7 +96,9 @@ inline int64_t peak_of_step(const Counted& baseline, const StepWork& before, con
   const double in_block = kept + new_gradients + scale * 5 * stream + 4 * width * row;
   const double at_end = static_cast<double>(gpt.resting) + scale * stream;
   const bool has_workspace = baseline.device.is_cuda() && work.workspace_rows > 0;
-  const double in_backward = has_workspace ? kept + new_gradients + in_attention(baseline, work) : 0;
+  // Of the other gradients only the head's is there; the embeddings' come last.
+  const double head_gradient = ((head_kept - stream) / (4 * before.rows) - 2) * row;
+  const double in_backward = has_workspace ? kept + head_gradient + in_attention(baseline, work) : 0;
   return static_cast<int64_t>(std::max({at_loss, in_block, in_backward, at_end}));
 }
 

@@ -79,6 +79,8 @@ Step by_utilisation(const Trial& trial) {
 tenfold::Look in_quarters(const std::string& name, int64_t quarters) {
   return {name, [quarters](const Trial& trial) {
             const int64_t bytes = budget_bytes(trial) / 4 * quarters;
+            if (!trial.device.is_cpu() && bytes < (64 << 20))
+              trial.skip("a GPU's allocator takes 20 MiB at a time: budgets below 64 MiB are searched on a CPU");
             tenfold::note_budget(trial, bytes, search(trial, bytes));
           }};
 }

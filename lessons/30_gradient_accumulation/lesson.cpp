@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
               .question = "How much memory does a large batch need if it is processed in small micro-batches, and what "
                           "does that cost?",
               .workload = "gpt",
-              .version = 3,
+              .version = 4,
               .core = true,
               .settings = gpt_settings({kMicroBatches, kEpoch}),
               .baseline = {"full batch", full_batch},

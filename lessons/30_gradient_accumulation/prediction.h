@@ -1,13 +1,17 @@
 #pragma once
 // What gradient accumulation should do to a training step.
 
+#include <algorithm>
+
 #include "common/harness/lesson.h"
+#include "common/models/gpt.h"
 #include "epoch.h"
 
 namespace tenfold {
 
 /// Peak: gradients are alive during every forward pass but the first, so they count in full, like parameters and
-/// optimizer state. Of what forward and backward hold besides, one micro-batch's share remains.
+/// optimizer state. Of what forward and backward hold besides, one micro-batch's share remains; or, at the end of a
+/// further micro-batch, the new gradient of the embedding, before it is added to the sum.
 /// Speed: each further micro-batch dispatches every operator again, reads the parameters twice (forward and backward),
 /// writes gradients of its own, reads them and the sum so far, and writes the new sum. An epoch has fewer of these
 /// further micro-batches than micro-batches: by one for each of its updates.
@@ -15,8 +19,11 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
   const int64_t micro_batches = full_batch.get(kMicroBatches);
   const auto activations = static_cast<double>(full_batch.peak_bytes - full_batch.state_bytes());
   Prediction prediction;
-  prediction.peak_bytes =
-      full_batch.resting_bytes + static_cast<int64_t>(activations / static_cast<double>(micro_batches));
+  const GptOptions options{.width = full_batch.get(gpt::kWidth),
+                           .tokens = full_batch.get(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters};
+  const int64_t embedding = 4 * options.vocabulary() * options.width;
+  prediction.peak_bytes = full_batch.resting_bytes +
+                          std::max(embedding, static_cast<int64_t>(activations / static_cast<double>(micro_batches)));
   if (!full_batch.ceilings.contains("cpu_new_tensor_op_seconds") ||
       !full_batch.ceilings.contains("cpu_copy_bytes_per_s"))
     return prediction;

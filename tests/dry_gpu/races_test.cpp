@@ -423,7 +423,8 @@ TEST(OwnKernels, UseWhatTheirPointersPointTo) {
   const CUDAStream side = side_stream();
   void *to_data = to.data_ptr(), *from_data = from.data_ptr(), *not_a_pointer = from_data;
   int64_t count = 1024;
-  std::array<void*, 4> arguments{&to_data, &from_data, &not_a_pointer, &count};
+  std::array<void*, 4> arguments{static_cast<void*>(&to_data), static_cast<void*>(&from_data),
+                                 static_cast<void*>(&not_a_pointer), &count};
   ASSERT_EQ(cudaLaunchKernel(&kernel, dim3(1), dim3(32), arguments.data(), 0, side.stream()), cudaSuccess);
   from.sum();
   EXPECT_THAT(take_races(), IsEmpty()) << "both read";

@@ -83,14 +83,6 @@ struct Function {
   int line = 0;
 };
 
-std::string readable(const std::string& mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  return name;
-}
-
 /// A lambda that is inlined into the std::function that holds it: the lambda.
 std::string without_holder(const std::string& name) {
   constexpr std::string_view kHolder = "std::_Function_handler<";
@@ -138,6 +130,14 @@ std::string without_parameters(const std::string& whole) {
 
 #if __has_include(<backtrace.h>)
 void ignore_error(void*, const char*, int) {}
+
+std::string readable(const std::string& mangled) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  return name;
+}
 
 int add_function(void* data, uintptr_t, const char* file, int line, const char* function) {
   if (function != nullptr)

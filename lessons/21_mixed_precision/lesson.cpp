@@ -73,8 +73,7 @@ Step fp16_with_scaler(const Trial& trial) {
   return {work.items, work.parameters, update};
 }
 
-/// In fp32 a scaler alone changes nothing: bit for bit. (A GPU adds in any order; case `scaler alone` has a smaller
-/// scale, which leaves more to see than that.)
+/// In fp32 a scaler alone changes nothing: bit for bit. (A GPU adds in any order; a smaller scale leaves more to see.)
 Step scaler_alone(const Trial& trial) { return scaled_fp32(trial, trial.get(kScale), /*clear=*/true); }
 
 /// The trap, as a widely read loop has it: no zero_grad(). The scaler divides what is left of the last update once

@@ -108,7 +108,8 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
     found.insert("common/" + name);
     ASSERT_TRUE(allowed.contains("common/" + name)) << name;
     for (std::sregex_iterator to(links.begin(), links.end(), linked); to != end; ++to) {
-      EXPECT_TRUE(allowed.at("common/" + name).contains("common/" + (*to)[1].str()))
+      const std::string folder = (*to)[1] == "cards" ? "dry_gpu" : (*to)[1].str();  // the part without LibTorch
+      EXPECT_TRUE(allowed.at("common/" + name).contains("common/" + folder))
           << "tenfold_" << name << " links tenfold_" << (*to)[1] << ", against docs/architecture.md";
     }
   }

@@ -110,6 +110,7 @@ inline Result sample_dry_result(const std::string& card = "H100", int64_t memory
   c.device = "dry", c.size = "gpu80", c.preset = "check";
   for (VariantResult& variant : c.variants) {
     variant.source = "dry";
+    variant.predicted.speed_ratio.reset();
     variant.blocks.clear();
     variant.split.reset();
     if (variant.status == "ok")

@@ -9,7 +9,7 @@
 #   reason: TEXT        with which the reason begins instead, where the fault shows as an error that names it
 # and of a fault in what only CUDA runs:
 #   device: dry:CARD    a card that is not there, see docs/dry_gpu.md; the CPU without this line
-#   order: late|early   of its streams; numbers that are not finite count as a disagreement there
+#   order: late|early   of its streams; numbers that are not finite, and a race, count as a disagreement there
 #   gpus: COUNT         of these cards, of which the lesson takes the last; 1 without this line
 set -euo pipefail
 patch=$1 program=$2 torchrun=$3 driver=$4
@@ -38,7 +38,7 @@ case $device in
 dry:*)
   ((ranks == 1)) || fail "case '$case' needs $ranks ranks, a dry GPU takes one"
   command=("$driver" dry --gpu "${device#dry:}" --gpus "${gpus:-1}" --arithmetic "$order" -- "$program" --preset check --device cuda --size cpu)
-  disagrees+='|its numbers are not finite'
+  disagrees+='|its numbers are not finite|a race on a dry GPU'
   ;;
 *) fail "device '$device' is none" ;;
 esac

@@ -21,6 +21,8 @@ const std::set<std::string>& known_reasons() {
       "needs two ranks",               // until NCCL is stood in for
       "waits for lesson 53",           // LibTorch has no sharded optimizer
       "its memory depends on values",  // lesson 28's boolean mask, at a size at which nothing is computed
+      "has heads of width",            // 46: our kernel, at size cpu
+      "a GPU's allocator takes",       // 20: budgets of size cpu are smaller than its segments
       "runs on a CPU's cores",         // 02: a GPU's threads have a survey of their own
       "changes how many steps",        // 90: early stopping is a training
       "texts",                         // 90: they lie in memory, and are not augmented

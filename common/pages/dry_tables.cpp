@@ -75,8 +75,7 @@ std::string worst_error(const std::vector<const Result*>& cards, const std::stri
 std::string agreement_cell(const CaseResult& c, const VariantResult& variant) {
   const Verdict* const verdict = verdict_of(c, variant.name);
   if (verdict == nullptr) return "baseline";
-  const std::string expected = expectation_text(variant, *verdict);
-  if (variant.status == "invalid") return expected;
+  if (variant.status == "invalid") return expectation_text(variant, *verdict);
   const std::string text = agreement_text(*verdict);
   return text == "-" ? "" : text;
 }

@@ -38,6 +38,7 @@ struct GptEpochs : GptTraining {
   }
 
   /// The next batch of the epoch, ids and targets, (B, T) each; the last has the rows that are left.
+  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): what the lesson trains on instead
   std::pair<torch::Tensor, torch::Tensor> next_batch() {
     auto [ids, targets] = GptTraining::next_batch();
     if (left == 0) left = epoch;

@@ -104,7 +104,7 @@ std::string case_table(const std::vector<const Result*>& cards, const CaseResult
   return markdown_table(rows);
 }
 
-/// The row that stands for the lesson, on each card: "on a Tesla T4 0.36 GiB (SMALLER 0.33x)".
+/// The row that stands for the lesson, on each card: "0.36 GiB, SMALLER 0.33x on Tesla T4".
 std::string headline_text(const std::vector<const Result*>& cards) {
   const auto& headline = cards.back()->headline;
   if (!headline) return "";
@@ -113,7 +113,7 @@ std::string headline_text(const std::vector<const Result*>& cards) {
     const CaseResult* const c = case_of(*card, headline->case_name);
     const std::string cell = c == nullptr ? "" : peak_cell(*c, headline->technique);
     if (!cell.empty() && cell != "-" && cell != "skipped")
-      parts.push_back(cell + " on a " + card_of(*card) + " (" + c->size + ")");
+      parts.push_back(cell + " on " + card_of(*card) + " (" + c->size + ")");
   }
   if (parts.empty()) return "";
   return " *" + markdown_cell(headline->technique) + "* in *" + markdown_cell(headline->case_name) +
@@ -171,7 +171,7 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
       last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
   for (const CaseResult& c : last.cases) {
     if (c.kind == "comparison") out += "\n" + case_table(cards, c);
-    if (c.kind == "survey") out += "\nOn a " + card_of(last) + ": " + survey_markdown(c);
+    if (c.kind == "survey") out += "\nOn " + card_of(last) + ": " + survey_markdown(c);
   }
   return out + "\n</details>\n";
 }

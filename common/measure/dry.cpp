@@ -10,7 +10,9 @@ namespace {
 /// A function of the stand-ins, which are there only where the process was started with them; else nullptr.
 template <class Function>
 Function* stand_in(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  // Asked once: where there are none, each search would go through all of LibTorch's libraries in vain.
+  static const bool started_with_them = dlsym(RTLD_DEFAULT, "tenfold_dry_card") != nullptr;
+  return started_with_them ? reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name)) : nullptr;
 }
 
 std::optional<std::string> text_of(const char* name) {

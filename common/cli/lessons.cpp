@@ -30,19 +30,22 @@ Lesson read_description(const std::filesystem::path& file) {
     lesson.techniques = json.value("techniques", std::vector<std::string>());
     lesson.settings = json.at("settings").dump();
     lesson.core = json.at("core").get<bool>();
-    for (const Json& c : json.value("cases", Json::array()))
-      lesson.cases.push_back({.name = c.at("name").get<std::string>(),
-                              .ranks = c.at("ranks").get<int>(),
-                              .variants = c.value("variants", Names())});
-    for (const Json& training : json.value("trainings", Json::array()))
-      lesson.trainings.push_back(
-          {.name = training.at("name").get<std::string>(), .variants = training.value("runs", Names())});
-    for (const Json& survey : json.value("surveys", Json::array()))
-      lesson.surveys.push_back(
-          {.name = survey.at("name").get<std::string>(), .survey = true, .variants = survey.value("looks", Names())});
-    for (const LessonPart& one : lesson.cases) {
-      if (one.ranks < 1) throw damaged("case '" + one.name + "': " + std::to_string(one.ranks) + " ranks");
-    }
+    const auto parts = [&](const char* kind) {
+      std::vector<LessonPart> read;
+      for (const Json& part : json.value(kind, Json::array())) {
+        read.push_back({.name = part.at("name").get<std::string>(),
+                        .ranks = part.value("ranks", 1),
+                        .environment = part.value("environment", std::map<std::string, std::string>()),
+                        .survey = kind == std::string("surveys"),
+                        .variants = part.value("variants", Names())});
+        if (read.back().ranks < 1)
+          throw damaged("'" + read.back().name + "': " + std::to_string(read.back().ranks) + " ranks");
+      }
+      return read;
+    };
+    lesson.cases = parts("cases");
+    lesson.trainings = parts("trainings");
+    lesson.surveys = parts("surveys");
     if (lesson.name.size() < 4) throw damaged("lesson: '" + lesson.name + "' is no lesson name");
     return lesson;
   } catch (const Json::exception& error) {

@@ -10,10 +10,11 @@
 
 namespace tenfold::cli {
 
-/// A case, a training or a survey, with the ranks that it needs.
+/// A case, a training or a survey, and where it runs.
 struct LessonPart {
   std::string name;
   int ranks = 1;
+  std::map<std::string, std::string> environment = {};
   bool survey = false;
   std::vector<std::string> variants = {};  ///< what --only may name of it
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "common/base/files.h"
 #include "common/base/launchers.h"
@@ -39,6 +40,78 @@ bool uses_side_streams(const Result& result) {
   });
 }
 
+/// What the lesson's program measures in one place: its memory, then its agreement in each order.
+class DryStart {
+ public:
+  DryStart(const Lesson& lesson, const ProgramStart& place, const LessonStart& start, const fs::path& folder,
+           bool one_of_several, Display& display)
+      : lesson_(lesson),
+        place_(place),
+        start_(start),
+        folder_(folder),
+        one_of_several_(one_of_several),
+        display_(display),
+        builds_only_(value_of(start.flags, "--preset", "") == "build") {}
+
+  std::optional<Result> measure() {
+    const Part memory = run("memory", "", 0, kMemoryShare);
+    Checked checked;
+    const bool computes =
+        !builds_only_ && memory.result &&
+        std::ranges::any_of(memory.result->cases, [](const CaseResult& c) { return c.kind == "comparison"; });
+    if (computes && !asked_to_stop()) {
+      const Part late = run("late", "late", kMemoryShare, 0.5 + kMemoryShare / 2);
+      if (late.result) checked.emplace_back("late", *late.result);
+      if (late.result && uses_side_streams(*late.result) && !asked_to_stop()) {
+        const Part early = run("early", "early", 0.5 + kMemoryShare / 2, 1);
+        if (early.result) checked.emplace_back("early", *early.result);
+      }
+    }
+    if (!memory.result || (memory.end.code != 0 && memory.end.code != 1)) return std::nullopt;
+    return with_agreement(*memory.result, checked);
+  }
+
+  double seconds() const { return seconds_; }
+  /// How its starts ended. Whether traps were caught is known when all is joined; what stopped a start is known now.
+  const std::vector<LessonEnd>& ends() const { return ends_; }
+
+ private:
+  Part run(const std::string& name, const std::string& order, double from, double to) {
+    Part part;
+    const fs::path file = folder_ / (name + ".json");
+    std::error_code none;
+    fs::remove(file, none);  // of the place before
+    LessonStart own = start_;
+    own.label += name + ": ";
+    own.from = start_.from + (start_.to - start_.from) * from;
+    own.to = start_.from + (start_.to - start_.from) * to;
+    own.environment["TENFOLD_DRY_ARITHMETIC"] = order;
+    own.environment["TENFOLD_DRY_QUIET"] = "1";
+    ProgramStart program{.environment = place_.environment, .flags = place_.flags};
+    program.flags["--json"] = {file.string()};
+    if (!builds_only_) program.flags["--preset"] = {"check"};
+    if (!order.empty()) program.flags["--size"] = {"cpu"};
+    own.flags = program.flags;
+    const Sink table(folder_ / (name + ".txt"));
+    std::set<std::string> unread;  // by this place: another may read it
+    part.end = run_start(lesson_, program, own, table.file, display_, one_of_several_ ? &unread : nullptr);
+    seconds_ += part.end.seconds;
+    if (fs::exists(file)) part.result = read_result(file);
+    if (part.end.code != 1 || !part.result) ends_.push_back(part.end);
+    return part;
+  }
+
+  const Lesson& lesson_;
+  const ProgramStart& place_;
+  const LessonStart start_;
+  const fs::path& folder_;
+  const bool one_of_several_;
+  Display& display_;
+  const bool builds_only_;
+  double seconds_ = 0;
+  std::vector<LessonEnd> ends_;
+};
+
 }  // namespace
 
 fs::path dry_out_folder(const std::string& card, const std::string& chosen) {
@@ -53,8 +126,8 @@ LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display
   }
   if (launched()) throw UsageError("--device dry:CARD is one process, and a launcher started this one");
   if (start.flags.contains("--trace")) throw UsageError("--trace: a dry GPU has no times to trace");
-  std::vector<RanksStart> starts = starts_of(lesson, start.flags);
-  std::erase_if(starts, [](const RanksStart& ranks) { return ranks.ranks > 1; });
+  std::vector<ProgramStart> starts = starts_of(lesson, start.flags);
+  std::erase_if(starts, [](const ProgramStart& ranks) { return ranks.ranks > 1; });
   if (starts.empty()) {
     display.say(lesson.name + ": all of it runs on several ranks, and NCCL is not stood in for on a dry GPU");
     return {.code = kNothingRan};
@@ -64,45 +137,22 @@ LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display
   const TemporaryFolder folder;
   LessonEnd whole;
   std::vector<int> codes;
-  const auto run = [&](const std::string& name, const std::string& order, double from, double to) {
-    Part part;
-    const fs::path file = folder.path / (name + ".json");
+  std::vector<Result> results;
+  for (size_t i = 0; i < starts.size() && !asked_to_stop(); ++i) {
     LessonStart own = start;
-    own.label += name + ": ";
-    own.from = start.from + (start.to - start.from) * from;
-    own.to = start.from + (start.to - start.from) * to;
-    own.environment["TENFOLD_DRY_ARITHMETIC"] = order;
-    own.environment["TENFOLD_DRY_QUIET"] = "1";
-    own.flags = starts.front().flags;
-    own.flags["--json"] = {file.string()};
-    if (value_of(start.flags, "--preset", "") != "build") own.flags["--preset"] = {"check"};
-    if (!order.empty()) own.flags["--size"] = {"cpu"};
-    const Sink table(folder.path / (name + ".txt"));
-    part.end = run_start(lesson, {.flags = own.flags}, own, table.file, display, nullptr);
-    whole.seconds += part.end.seconds;
-    if (fs::exists(file)) part.result = read_result(file);
-    // Whether traps were caught is known when all is joined; what stopped a start is known now.
-    if (part.end.code != 1 || !part.result) codes.push_back(part.end.code);
-    if (combined(codes) == part.end.code && part.end.code != 0) whole.problem = part.end.problem;
-    return part;
-  };
-
-  const Part memory = run("memory", "", 0, kMemoryShare);
-  Checked checked;
-  const bool computes =
-      value_of(start.flags, "--preset", "") != "build" && memory.result &&
-      std::ranges::any_of(memory.result->cases, [](const CaseResult& c) { return c.kind == "comparison"; });
-  if (computes && !asked_to_stop()) {
-    const Part late = run("late", "late", kMemoryShare, 0.5 + kMemoryShare / 2);
-    if (late.result) checked.emplace_back("late", *late.result);
-    if (late.result && uses_side_streams(*late.result) && !asked_to_stop()) {
-      const Part early = run("early", "early", 0.5 + kMemoryShare / 2, 1);
-      if (early.result) checked.emplace_back("early", *early.result);
+    const double share = (start.to - start.from) / static_cast<double>(starts.size());
+    own.from = start.from + share * static_cast<double>(i);
+    own.to = own.from + share;
+    DryStart dry(lesson, starts[i], own, folder.path, starts.size() > 1, display);
+    if (const auto result = dry.measure()) results.push_back(*result);
+    whole.seconds += dry.seconds();
+    for (const LessonEnd& end : dry.ends()) {
+      codes.push_back(end.code);
+      if (combined(codes) == end.code && end.code != 0) whole.problem = end.problem;
     }
   }
-  if (memory.result && (memory.end.code == 0 || memory.end.code == 1)) {
-    Result all = with_agreement(*memory.result, checked);
-    all.argv = recorded_flags(start.flags);
+  if (!results.empty()) {
+    const Result all = merged(lesson, results, start.flags);
     if (!std::ranges::all_of(all.cases, all_well)) codes.push_back(1);
     if (!json.empty()) write_result(json, all);
     const Sink table(start.output_file);

@@ -19,6 +19,17 @@ namespace tenfold::cli {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// "2 ranks: ", with what its environment has besides.
+std::string label_of(const ProgramStart& program) {
+  std::string label = std::to_string(program.ranks) + (program.ranks == 1 ? " rank" : " ranks");
+  for (const auto& [name, value] : program.environment) label += ", " + name + "=" + value;
+  return label + ": ";
+}
+
+}  // namespace
+
 std::string meaning_of(int code) {
   switch (code) {
     case 0:
@@ -52,8 +63,8 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   const bool runs = !start.flags.contains("--describe");
   if (runs && !dry::card_of_device(value_of(start.flags, "--device", "")).empty())
     return run_dry_lesson(lesson, start, display);
-  std::vector<RanksStart> starts =
-      launched() ? std::vector<RanksStart>{{.flags = start.flags}} : starts_of(lesson, start.flags);
+  std::vector<ProgramStart> starts =
+      launched() ? std::vector<ProgramStart>{{.flags = start.flags}} : starts_of(lesson, start.flags);
   const Sink sink(start.output_file);
   if (starts.size() == 1) return run_start(lesson, starts[0], {start}, sink.file, display, nullptr);
 
@@ -61,25 +72,25 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   if (!json.empty()) require_writable(json, "--json " + json, "name another file");
   const TemporaryFolder folder;
   const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
-                                       [](size_t sum, const RanksStart& ranks) { return sum + ranks.parts; });
+                                       [](size_t sum, const ProgramStart& program) { return sum + program.parts; });
   LessonEnd whole;
   std::vector<int> codes;
   std::vector<Result> results;
   std::optional<std::set<std::string>> unread;  // by every start until now
   size_t done = 0;
-  for (const RanksStart& ranks : starts) {
-    const fs::path file = folder.path / (std::to_string(ranks.ranks) + ".json");
+  for (const ProgramStart& program : starts) {
+    const fs::path file = folder.path / (std::to_string(results.size()) + ".json");
     const auto share = [&](size_t before) {
       return start.from + (start.to - start.from) * static_cast<double>(before) / static_cast<double>(parts);
     };
     LessonStart part = start;
-    part.flags = ranks.flags;
+    part.flags = program.flags;
     if (!json.empty()) part.flags["--json"] = {file.string()};
     part.from = share(done);
-    part.to = share(done += ranks.parts);
-    part.label += std::to_string(ranks.ranks) + (ranks.ranks == 1 ? " rank: " : " ranks: ");
+    part.to = share(done += program.parts);
+    part.label += label_of(program);
     std::set<std::string> unread_here;
-    const LessonEnd end = run_start(lesson, ranks, part, sink.file, display, &unread_here);
+    const LessonEnd end = run_start(lesson, program, part, sink.file, display, &unread_here);
     if (unread) std::erase_if(*unread, [&](const std::string& name) { return !unread_here.contains(name); });
     if (!unread) unread = unread_here;
     whole.seconds += end.seconds;

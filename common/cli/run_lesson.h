@@ -1,6 +1,6 @@
 #pragma once
-// Starting one lesson: once for each number of ranks that its cases need, on one rank or under torchrun; and saying in
-// words how it ended.
+// Starting one lesson: once for each number of ranks and each environment that its parts need, alone or under torchrun;
+// and saying in words how it ended.
 
 #include <filesystem>
 #include <map>

@@ -168,16 +168,17 @@ int weight(int code) {
   return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == 1 ? 3 : code == kBadUsage ? 4 : 5;
 }
 
-LessonEnd run_start(const Lesson& lesson, const RanksStart& ranks, const LessonStart& start, std::FILE* table,
+LessonEnd run_start(const Lesson& lesson, const ProgramStart& place, const LessonStart& start, std::FILE* table,
                     Display& display, std::set<std::string>* unread) {
   std::vector<std::string> program = {lesson.binary.string()};
   const std::vector<std::string> flags = as_arguments(start.flags);
   program.insert(program.end(), flags.begin(), flags.end());
   const TemporaryFolder folder;
-  const bool launch = ranks.ranks > 1 && !launched();
-  Command command = launch ? under_torchrun(lesson, ranks.ranks, program, folder.path) : Command{program, {}, ""};
+  const bool launch = place.ranks > 1 && !launched();
+  Command command = launch ? under_torchrun(lesson, place.ranks, program, folder.path) : Command{program, {}, ""};
   command.environment["TENFOLD_PROGRESS"] = "1";
   command.environment.insert(start.environment.begin(), start.environment.end());
+  command.environment.insert(place.environment.begin(), place.environment.end());
   if (unread != nullptr) command.environment[kOtherStarts] = "1";
 
   std::string launcher_said, last_error;

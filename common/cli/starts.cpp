@@ -52,7 +52,7 @@ std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
   return swept_among(chosen).name;
 }
 
-std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
+std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
   const std::vector<std::string> named = values_of(flags, "--case");
   std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
   const std::vector<LessonPart> all = lesson.parts();
@@ -66,11 +66,14 @@ std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags)
   GivenFlags shared = flags;
   shared.erase("--case");
   shared.erase("--json");
-  std::vector<RanksStart> starts;
+  std::vector<ProgramStart> starts;
   for (const LessonPart& part : chosen) {
-    const auto same =
-        std::find_if(starts.begin(), starts.end(), [&](const RanksStart& s) { return s.ranks == part.ranks; });
-    RanksStart& start = same == starts.end() ? starts.emplace_back(RanksStart{part.ranks, shared, 0}) : *same;
+    const auto same = std::ranges::find_if(starts, [&](const ProgramStart& start) {
+      return start.ranks == part.ranks && start.environment == part.environment;
+    });
+    ProgramStart& start = same == starts.end()
+                              ? starts.emplace_back(ProgramStart{part.ranks, part.environment, shared, 0})
+                              : *same;
     start.flags["--case"].push_back(part.name);
     ++start.parts;
   }

@@ -2,6 +2,7 @@
 // The starts of a lesson's program that flags ask for, and what they measured as one result.
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,15 +13,16 @@
 namespace tenfold::cli {
 
 /// One start of a lesson's program.
-struct RanksStart {
+struct ProgramStart {
   int ranks = 1;
+  std::map<std::string, std::string> environment = {};  ///< besides the own one
   GivenFlags flags;
-  size_t parts = 1;  ///< cases and surveys, its share of the time
+  size_t parts = 1;  ///< its share of the time
 };
 
-/// The starts that these flags ask for: one for each number of ranks among the chosen cases, in the lesson's order. A
-/// single one gets the flags unchanged; of several, each gets its own cases by --case and no --json.
-std::vector<RanksStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
+/// The starts that these flags ask for: one for each number of ranks and each environment among the chosen parts, in the
+/// lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case and no --json.
+std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
 
 /// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case
 /// names none of the lesson's, what it names. Throws UsageError within a launcher that may have started a case's ranks

@@ -5,24 +5,25 @@
 #include <limits>
 
 #include "common/base/text.h"
+#include "common/harness/passes.h"
 
 namespace tenfold {
 namespace {
 
 constexpr int kMostPeaks = 8;  // measured of one variant; each takes a build and four steps
 
-/// The peak of a step with so many times the case's own value.
-int64_t peak_of(CaseRun& run, Candidate& candidate, int64_t own, int64_t times) {
-  candidate.record->given[run.chosen.compared->budget->setting] = own * times;
+/// The peak of a step with this value of the setting.
+int64_t peak_of(CaseRun& run, Candidate& candidate, const std::string& setting, int64_t value) {
+  candidate.record->given[setting] = value;
   candidate.result.peak_bytes = measured_peak(run, candidate);
   return candidate.result.peak().value();
 }
 
-void find_largest(CaseRun& run, Candidate& candidate, int64_t own, int64_t bytes) {
+void find_largest(CaseRun& run, Candidate& candidate, const std::string& setting, int64_t own, int64_t bytes) {
   const int64_t first = candidate.result.peak().value();
   if (first > bytes) {
     throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__},
-                                "its own " + run.chosen.compared->budget->setting + "=" + std::to_string(own) +
+                                "its own " + setting + "=" + std::to_string(own) +
                                     " takes " + human_bytes(static_cast<double>(first)) + " of a budget of " +
                                     human_bytes(static_cast<double>(bytes)));
   }
@@ -31,7 +32,7 @@ void find_largest(CaseRun& run, Candidate& candidate, int64_t own, int64_t bytes
   int64_t next = 2;
   int64_t peak_of_fitting = first;
   for (int measured = 0; measured < kMostPeaks && exceeds > fits + 1; ++measured) {
-    const int64_t peak = peak_of(run, candidate, own, next);
+    const int64_t peak = peak_of(run, candidate, setting, own * next);
     if (peak <= bytes) {
       fits = next;
       peak_of_fitting = peak;
@@ -43,16 +44,14 @@ void find_largest(CaseRun& run, Candidate& candidate, int64_t own, int64_t bytes
     const auto predicted = 1 + static_cast<int64_t>(std::floor(static_cast<double>(bytes - first) / growth));
     next = std::min(std::max(predicted, fits + 1), exceeds - 1);
   }
-  if (candidate.result.peak() != peak_of_fitting) peak_of(run, candidate, own, fits);
+  if (candidate.result.peak() != peak_of_fitting) peak_of(run, candidate, setting, own * fits);
   candidate.result.budget_value = own * fits;
   candidate.result.predicted = {};
 }
 
 }  // namespace
 
-void budget_pass(CaseRun& run) {
-  if (run.chosen.compared == nullptr || !run.chosen.compared->budget) return;
-  const SameBudget& budget = *run.chosen.compared->budget;
+void budget_pass(CaseRun& run, const SameBudget& budget) {
   const int64_t bytes = budget.bytes.at(run.size);
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
@@ -63,7 +62,7 @@ void budget_pass(CaseRun& run) {
       if (read == candidate.record->read.end())
         throw std::invalid_argument("does not read " + budget.setting + ", which is to grow with the budget");
       if (!run.own_budget_value) run.own_budget_value = read->second;
-      find_largest(run, candidate, std::get<int64_t>(read->second), bytes);
+      find_largest(run, candidate, budget.setting, std::get<int64_t>(read->second), bytes);
     });
   }
 }

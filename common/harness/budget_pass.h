@@ -1,7 +1,7 @@
 #pragma once
 // Cases in which all variants have one byte budget instead of one batch.
 
-#include "common/harness/passes.h"
+#include "common/harness/case_run.h"
 
 namespace tenfold {
 
@@ -9,7 +9,7 @@ namespace tenfold {
 /// within the budget: predicted from the growth between two measured peaks, then confirmed by measuring it and the next
 /// multiple. From then on the variant is built with that value, and its peak is that one's. A variant whose own value
 /// exceeds the budget is out of memory. Agreement was checked at the case's own values; what was predicted for those
-/// says nothing of others and is dropped. Nothing happens in a case without a budget.
-void budget_pass(CaseRun& run);
+/// says nothing of others and is dropped.
+void budget_pass(CaseRun& run, const SameBudget& budget);
 
 }  // namespace tenfold

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,13 +46,23 @@ struct SameBudget {
   std::string setting;
 };
 
+/// Where a part runs.
+struct Place {
+  MeshShape mesh = {};  ///< of the ranks that it needs; empty: one process
+  /// Variables of its process's environment, for what a process reads once, when it starts: an allocator's settings,
+  /// NCCL's. The driver starts a program for each environment.
+  std::map<std::string, std::string> environment = {};
+};
+
+// A lesson has three kinds of parts: cases, trainings and surveys. Each has a name, a workload, settings and a place.
+
 /// The baseline against some techniques, with these settings.
 struct Case {
   std::string name;
   std::vector<Assignment> settings = {};
   std::vector<Expectation> expected = {};  ///< of the techniques that the case compares; empty: all, and nothing stated
   std::string workload = "";               ///< convnet, gpt or mlp; the lesson's own when empty
-  MeshShape mesh = {};                     ///< of the ranks that it needs; empty: one process
+  Place place = {};
   std::optional<SameBudget> budget = std::nullopt;
 };
 
@@ -61,12 +72,15 @@ struct Look {
   std::function<void(const Trial&)> note;
 };
 
-/// What trains nothing and compares nothing: counting, probing, drawing. Its looks only note numbers.
+/// What trains nothing and compares nothing: counting, probing, drawing. Its looks only note numbers; of several ranks
+/// those of rank 0 are kept.
 struct Survey {
   std::string name;
   std::vector<Look> looks;
   std::vector<Assignment> settings = {};
   bool of_memory = false;  ///< bytes of the device are all that it notes: it means something on a dry GPU, too
+  std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
+  Place place = {};
 };
 
 /// One way to train to an end. Throws what a variant may throw.
@@ -78,13 +92,15 @@ struct Run {
 };
 
 /// Variants that train to an end, where it is by design that their steps do not agree: each from the same seeds, their
-/// final qualities compared. How many updates make a training is a setting of the lesson.
+/// final qualities compared. How many updates make a training is a setting of the lesson. Of several ranks the curve of
+/// rank 0 is kept.
 struct Training {
   std::string name;
   Metric metric;
   std::vector<Run> runs;  ///< the baseline first
   std::vector<Assignment> settings = {};
   std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
+  Place place = {};
 };
 
 struct Lesson {

@@ -4,8 +4,9 @@
 #include <set>
 #include <vector>
 
+#include "common/base/flags.h"
 #include "common/base/text.h"
-#include "common/harness/options.h"
+#include "common/harness/lesson_parts.h"
 
 namespace tenfold {
 namespace {
@@ -49,103 +50,56 @@ void check_assignments(const Lesson& lesson, const std::vector<Assignment>& sett
   }
 }
 
-void check_case(const Lesson& lesson, const Case& compared, const std::set<std::string>& techniques) {
-  std::set<std::string> stated;
+// What only parts of one kind have.
+
+void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
+  std::set<std::string> techniques, stated;
+  for (const Variant& technique : lesson.techniques) techniques.insert(technique.name);
+  const std::string at = "lesson: case '" + part.name + "'";
   for (const Expectation& expectation : compared.expected) {
-    const std::string where = "lesson: case '" + compared.name + "', technique '" + expectation.technique + "'";
+    const std::string where = at + ", technique '" + expectation.technique + "'";
     if (!techniques.contains(expectation.technique)) throw UsageError(where + ": there is no technique of this name");
     check_unique(stated, expectation.technique, "expectations of one case");
     check_expect(expectation.expect, where);
     if (expectation.on_cuda) check_expect(*expectation.on_cuda, where + ", on CUDA");
   }
-  const std::string where = "case '" + compared.name + "'";
-  check_assignments(lesson, compared.settings, where);
-  if (compared.budget) {
-    const DeclaredSetting& setting =
-        declared_setting(lesson, compared.budget->setting, "lesson: " + where + ", budget");
-    if (!std::holds_alternative<int64_t>(setting.value.cpu))
-      throw UsageError("lesson: " + where + ": setting '" + setting.name + "' of the budget is no whole number");
-    if (ranks_of(compared) > 1) throw UsageError("lesson: " + where + ": a budget is for one rank");
-  }
-  if (const std::string wrong = wrong_shape(compared.mesh); !wrong.empty())
-    throw UsageError("lesson: " + where + ": its mesh is wrong: " + wrong);
-  if (workload_of(lesson, compared).empty()) throw UsageError("lesson: " + where + ": has no workload");
+  if (part.workload.empty()) throw UsageError(at + ": has no workload");
+  if (!compared.budget) return;
+  const DeclaredSetting& setting = declared_setting(lesson, compared.budget->setting, at + ", budget");
+  if (!std::holds_alternative<int64_t>(setting.value.cpu))
+    throw UsageError(at + ": setting '" + setting.name + "' of the budget is no whole number");
+  if (part.ranks() > 1) throw UsageError(at + ": a budget is for one rank");
 }
 
-void check_training(const Lesson& lesson, const Training& training) {
-  const std::string where = "training '" + training.name + "'";
-  check_assignments(lesson, training.settings, where);
-  if (workload_of(lesson, training).empty()) throw UsageError("lesson: " + where + ": has no workload");
+void check_body(const Lesson& lesson, const Part& part, const Training& training) {
+  const std::string at = "lesson: training '" + part.name + "'";
+  if (part.workload.empty()) throw UsageError(at + ": has no workload");
   if (training.metric.name.empty() || !(training.metric.margin > 0))
-    throw UsageError("lesson: " + where + ": its metric needs a name, and a margin above 0");
-  if (training.runs.size() < 2) throw UsageError("lesson: " + where + ": compares nothing; it needs two runs or more");
-  std::set<std::string> runs;
-  for (const Run& run : training.runs) check_unique(runs, run.name, "runs of " + where);
+    throw UsageError(at + ": its metric needs a name, and a margin above 0");
+  if (training.runs.size() < 2) throw UsageError(at + ": compares nothing; it needs two runs or more");
   const Run& baseline = training.runs.front();
   for (const ExpectTrained& expect : {baseline.expected, baseline.on_cuda.value_or(ExpectTrained())}) {
     if (expect.quality != expect::Quality::any || expect.speed != expect::Speed::any)
-      throw UsageError("lesson: " + where + ": states something of '" + baseline.name + "', which is its baseline");
+      throw UsageError(at + ": states something of '" + baseline.name + "', which is its baseline");
   }
+}
+
+void check_body(const Lesson& lesson, const Part& part, const Survey& survey) {}
+
+void check_part(const Lesson& lesson, const Part& part) {
+  const std::string where = part.kind() + " '" + part.name + "'";
+  check_assignments(lesson, part.settings, where);
+  if (const std::string wrong = wrong_shape(part.place.mesh); !wrong.empty())
+    throw UsageError("lesson: " + where + ": its mesh is wrong: " + wrong);
+  std::set<std::string> variants;
+  for (const std::string& variant : part.variants) check_unique(variants, variant, "variants of " + where);
+  std::visit([&](const auto* body) { check_body(lesson, part, *body); }, part.body);
 }
 
 }  // namespace
 
-std::string workload_of(const Lesson& lesson, const Case& compared) {
-  return compared.workload.empty() ? lesson.workload : compared.workload;
-}
-
-std::string workload_of(const Lesson& lesson, const Training& training) {
-  return training.workload.empty() ? lesson.workload : training.workload;
-}
-
-int ranks_of(const Case& compared) {
-  int ranks = 1;
-  for (const auto& [name, size] : compared.mesh) ranks *= size;
-  return ranks;
-}
-
-bool compares(const Case& compared, const std::string& technique) {
-  return compared.expected.empty() || std::any_of(compared.expected.begin(), compared.expected.end(),
-                                                  [&](const auto& e) { return e.technique == technique; });
-}
-
-std::vector<std::string> variants_of(const Lesson& lesson, const Case& compared) {
-  std::vector<std::string> names = {lesson.baseline.name};
-  for (const Variant& technique : lesson.techniques) {
-    if (compares(compared, technique.name)) names.push_back(technique.name);
-  }
-  return names;
-}
-
-std::vector<std::string> variants_of(const Training& training) {
-  std::vector<std::string> names;
-  for (const Run& run : training.runs) names.push_back(run.name);
-  return names;
-}
-
-std::vector<std::string> variants_of(const Survey& survey) {
-  std::vector<std::string> names;
-  for (const Look& look : survey.looks) names.push_back(look.name);
-  return names;
-}
-
-std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device) {
-  for (const Expectation& expectation : compared.expected) {
-    if (expectation.technique != technique) continue;
-    const Expect expect = device.is_cuda() ? expectation.on_cuda.value_or(expectation.expect) : expectation.expect;
-    return Expected{to_string(expect.kind), to_string(expect.speed), to_string(expect.memory)};
-  }
-  return std::nullopt;
-}
-
-std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device) {
-  if (&run == &training.runs.front()) return std::nullopt;
-  const ExpectTrained expect = device.is_cuda() ? run.on_cuda.value_or(run.expected) : run.expected;
-  return Expected{.speed = to_string(expect.speed), .quality = to_string(expect.quality)};
-}
-
 void check_lesson(const Lesson& lesson) {
-  std::set<std::string> variants, techniques, cases, settings;
+  std::set<std::string> variants, techniques, parts, settings;
   for (const DeclaredSetting& setting : lesson.settings) {
     check_unique(settings, setting.name, "settings");
     check_least(setting, setting.value, "lesson: its default");
@@ -163,19 +117,9 @@ void check_lesson(const Lesson& lesson) {
     check_unique(variants, technique.name, "variants");
     techniques.insert(technique.name);
   }
-  for (const Case& compared : lesson.cases) {
-    check_unique(cases, compared.name, "cases");
-    check_case(lesson, compared, techniques);
-  }
-  for (const Training& training : lesson.trainings) {
-    check_unique(cases, training.name, "cases");
-    check_training(lesson, training);
-  }
-  for (const Survey& survey : lesson.surveys) {
-    check_unique(cases, survey.name, "cases");
-    check_assignments(lesson, survey.settings, "survey '" + survey.name + "'");
-    std::set<std::string> looks;
-    for (const Look& look : survey.looks) check_unique(looks, look.name, "looks of survey '" + survey.name + "'");
+  for (const Part& part : parts_of(lesson)) {
+    check_unique(parts, part.name, "parts");
+    check_part(lesson, part);
   }
   for (const std::string& name : techniques) {
     if (std::none_of(lesson.cases.begin(), lesson.cases.end(),

@@ -1,5 +1,5 @@
 #pragma once
-// All cases of a lesson, through all passes.
+// All parts of a lesson, through all passes.
 
 #include <set>
 #include <string>
@@ -18,15 +18,15 @@ struct MeasuredCases {
   std::vector<std::string> unread;    ///< settings of --set that no part reads; then parts after that are not measured
 };
 
-/// Measures all cases. Each gets an equal part of about a third of the lesson's time for timing; what the other passes
+/// Measures all parts. Each case gets an equal part of about a third of the lesson's time for timing; what the other passes
 /// leave goes where it narrows intervals most. Throws UsageError for a setting of --set or --sweep that no part
 /// reads, when that is known before anything is measured: variants read settings while they are built, surveys and
 /// trainings while they run.
-MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& cases, const Options& options,
+MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options,
                             const World& world, torch::Device device, const Machine& machine);
 
 /// "setting layers: nothing in 'gpt' reads it; settings that are read: batch, width".
-std::string refusal_of_settings(const std::set<std::string>& unread, const std::vector<Chosen>& cases,
+std::string refusal_of_settings(const std::set<std::string>& unread, const std::vector<Chosen>& chosen,
                                 const std::set<std::string>& read);
 
 /// True where the driver starts this program more than once, for parts of other ranks: they may read what these do not.

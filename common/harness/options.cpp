@@ -9,10 +9,13 @@
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
 #include "common/dry_gpu/preload.h"
-#include "common/harness/lesson_check.h"
 
 namespace tenfold {
 namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 std::pair<std::string, std::string> split_pair(const std::string& text, const std::string& flag) {
   const size_t at = text.find('=');
@@ -149,7 +152,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
 
   std::vector<std::string> names;
   const auto add = [&names](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!contains(names, name)) names.push_back(name);
   };
   if (lesson.baseline.build) add(lesson.baseline.name);  // alone
   for (const Variant& technique : lesson.techniques) add(technique.name);
@@ -160,7 +163,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
     for (const Look& look : survey.looks) add(look.name);
   }
   for (const auto& name : options.only) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (!contains(names, name))
       throw UsageError("--only " + name + ": no such technique; this lesson has: " + joined(names));
   }
   options.given = std::move(given);
@@ -169,10 +172,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
 
 std::map<std::string, SettingValue> Chosen::settings(Size size) const {
   std::map<std::string, SettingValue> values = set;
-  for (const Assignment& one : compared != nullptr   ? compared->settings
-                               : training != nullptr ? training->settings
-                                                     : survey->settings)
-    values.insert({one.name, one.value.at(size)});
+  for (const Assignment& assignment : part.settings) values.insert({assignment.name, assignment.value.at(size)});
   return values;
 }
 
@@ -187,58 +187,68 @@ std::set<std::string> Options::typed_settings() const {
   return names;
 }
 
+namespace {
+
+/// Those that --case names; all without it.
+std::vector<Part> named_parts(const Lesson& lesson, const Options& options) {
+  std::vector<Part> parts = parts_of(lesson);
+  if (!options.cases.empty())
+    std::erase_if(parts, [&](const Part& part) { return !contains(options.cases, part.name); });
+  return parts;
+}
+
+bool is_emptied(const Part& part, const Options& options) {
+  return !options.only.empty() &&
+         std::ranges::none_of(part.variants, [&](const std::string& name) { return options.wants(name); });
+}
+
+}  // namespace
+
 std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options) {
   std::vector<std::string> emptied;
-  const auto check = [&](const std::string& part, const std::vector<std::string>& variants) {
-    const bool chosen = options.cases.empty() || std::ranges::find(options.cases, part) != options.cases.end();
-    const auto wanted = [&](const std::string& variant) { return options.wants(variant); };
-    if (chosen && !options.only.empty() && std::ranges::none_of(variants, wanted)) emptied.push_back(part);
-  };
-  for (const Survey& survey : lesson.surveys) check(survey.name, variants_of(survey));
-  for (const Case& compared : lesson.cases) check(compared.name, variants_of(lesson, compared));
-  for (const Training& training : lesson.trainings) check(training.name, variants_of(training));
+  for (const Part& part : named_parts(lesson, options)) {
+    if (is_emptied(part, options)) emptied.push_back(part.name);
+  }
   return emptied;
 }
 
-std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,
-                                 std::vector<std::string>& others) {
-  std::vector<Chosen> chosen;
+std::vector<std::string> ChosenParts::elsewhere() const {
+  std::vector<std::string> names = other_ranks;
+  names.insert(names.end(), other_environment.begin(), other_environment.end());
+  return names;
+}
+
+ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks) {
   std::vector<std::string> names;
-  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
-  const auto wanted = [&](const std::string& name) {
-    names.push_back(name);
-    if (std::ranges::find(emptied, name) != emptied.end()) return false;
-    return options.cases.empty() || std::find(options.cases.begin(), options.cases.end(), name) != options.cases.end();
-  };
-  const auto choose = [&](int needed, Chosen part) {
-    if (!wanted(part.name)) return;
-    part.set = options.set;
-    if (needed == ranks) {
-      chosen.push_back(std::move(part));
-    } else {
-      others.push_back(part.name);
-    }
-  };
-  // Surveys first: one may look at what a program does when it has just begun.
-  for (const Survey& survey : lesson.surveys) choose(1, {.name = survey.name, .survey = &survey});
-  for (const Case& one : lesson.cases) choose(ranks_of(one), {.name = one.name, .compared = &one});
-  for (const Training& training : lesson.trainings) choose(1, {.name = training.name, .training = &training});
-  for (const auto& name : options.cases) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
+  for (const Part& part : parts_of(lesson)) names.push_back(part.name);
+  for (const std::string& name : options.cases) {
+    if (!contains(names, name))
       throw UsageError("--case " + name + ": no such case; this lesson has: " + joined(names));
   }
-  if (!options.sweep || chosen.empty()) return chosen;
-  // A sweep varies one case: the first unless --case chose another.
-  const auto compared =
-      std::find_if(chosen.begin(), chosen.end(), [](const Chosen& one) { return one.survey == nullptr; });
-  const Chosen swept = compared == chosen.end() ? chosen.front() : *compared;
-  chosen.clear();
+  ChosenParts chosen;
+  for (Part& part : named_parts(lesson, options)) {
+    if (is_emptied(part, options)) continue;
+    if (part.ranks() != ranks) {
+      chosen.other_ranks.push_back(part.name);
+    } else if (!missing_here(part.place).empty()) {
+      chosen.other_environment.push_back(part.name);
+    } else {
+      const std::string name = part.name;
+      chosen.here.push_back({.part = std::move(part), .name = name, .set = options.set});
+    }
+  }
+  if (!options.sweep || chosen.here.empty()) return chosen;
+  // A sweep varies one part: the first that is no survey, unless --case chose another.
+  const auto compared = std::ranges::find_if(
+      chosen.here, [](const Chosen& c) { return !std::holds_alternative<const Survey*>(c.part.body); });
+  const Chosen swept = compared == chosen.here.end() ? chosen.here.front() : *compared;
+  chosen.here.clear();
   for (const SettingValue& value : options.sweep->values) {
     Chosen point = swept;
     point.name = swept.name + " " + options.sweep->setting + "=" + to_string(value);
     point.set[options.sweep->setting] = value;
     point.sweep = SweepPoint{options.sweep->setting, value};
-    chosen.push_back(std::move(point));
+    chosen.here.push_back(std::move(point));
   }
   return chosen;
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/flags.h"
 #include "common/harness/lesson.h"
+#include "common/harness/lesson_parts.h"
 
 namespace tenfold {
 
@@ -54,12 +55,10 @@ struct Options {
   std::set<std::string> typed_settings() const;
 };
 
-/// A case, a training or a survey to measure, with what --set and --sweep make of it.
+/// A part to measure, with what --set and --sweep make of it.
 struct Chosen {
-  std::string name;                ///< "gpt", or of a sweep's point "gpt layers=4"
-  const Case* compared = nullptr;  ///< exactly one of the three
-  const Training* training = nullptr;
-  const Survey* survey = nullptr;
+  Part part;
+  std::string name;                         ///< the part's: "gpt", or of a sweep's point "gpt layers=4"
   std::map<std::string, SettingValue> set;  ///< by --set and --sweep
   std::optional<SweepPoint> sweep;          ///< what it should show is not stated point by point
 
@@ -77,12 +76,18 @@ Preset preset_named(const std::string& name);
 /// without anything to compare. A baseline that --only names stays by itself.
 std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options);
 
-/// What to run with so many ranks: the cases, trainings and surveys chosen by --case, without those that --only
-/// leaves nothing of, multiplied out by --sweep. Throws
-/// UsageError when there is none, or when one that --case names needs another number of ranks; `others` gets those that
-/// are left out.
-std::vector<Chosen> chosen_cases(const Lesson& lesson, const Options& options, int ranks,
-                                 std::vector<std::string>& others);
+/// What of a lesson runs in this process, and what needs another.
+struct ChosenParts {
+  std::vector<Chosen> here;
+  std::vector<std::string> other_ranks;        ///< need another number of ranks
+  std::vector<std::string> other_environment;  ///< need another environment
+
+  std::vector<std::string> elsewhere() const;  ///< the names of both
+};
+
+/// The parts chosen by --case, without those that --only leaves nothing of, multiplied out by --sweep. Throws
+/// UsageError when --case names none of the lesson's.
+ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks);
 
 /// Tries the files of --json, which rank 0 writes, and of --trace, which every rank does, and leaves nothing of that.
 /// What is wrong, in one line; empty when they can be written.

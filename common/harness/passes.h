@@ -1,83 +1,14 @@
 #pragma once
-// The passes that one case goes through, in this order: build, agreement, counting, memory, time, split.
-// Agreement comes first: a variant that computes something else is never timed. A survey and a training have one pass
-// of their own.
+// The passes of a case, in this order: build, agreement, counting, memory, time, split. Agreement comes first: a variant
+// that computes something else is never timed.
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <stdexcept>
+#include <map>
 #include <string>
-#include <vector>
 
-#include "common/harness/lesson.h"
-#include "common/harness/options.h"
-#include "common/harness/progress.h"
-#include "common/measure/global_state.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/process_group.h"
-#include "common/result/result.h"
+#include "common/harness/case_run.h"
 
 namespace tenfold {
 
-/// One variant of one case, one run of a training or one look of a survey, on its way through the passes.
-struct Candidate {
-  std::string name;
-  const Variant* variant = nullptr;  ///< exactly one of the three
-  const Run* run = nullptr;
-  const Look* look = nullptr;
-  VariantResult result = {};
-  std::shared_ptr<TrialRecord> record = std::make_shared<TrialRecord>();
-  std::optional<AgreementResult> agreement = std::nullopt;
-  int64_t resting_bytes = 0;  ///< live between two steps
-  bool ok() const { return result.status == "ok"; }
-};
-
-/// What all passes share.
-struct CaseRun {
-  const Lesson& lesson;
-  Chosen chosen;
-  const Options& options;
-  const World& world;
-  torch::Device device;
-  const Machine& machine;
-  Size size;
-  GlobalState clean;  ///< flags as they were before any variant ran
-  Progress& progress;
-  CountedGroups& groups;
-  Mesh mesh;                          ///< of `groups`
-  std::vector<Candidate> candidates;  ///< the baseline first
-  Clock clock = Clock::wall;          ///< that verdicts are drawn from
-  /// Of a case with a byte budget: what the setting that grows had when agreement was checked.
-  std::optional<SettingValue> own_budget_value = std::nullopt;
-
-  Trial trial(const Candidate& candidate) const;
-  /// Builds a variant from clean flags and the case's seed.
-  Step build(const Candidate& candidate) const;
-  /// Runs `work` for a candidate and turns what it throws into skipped or invalid, the same on every rank.
-  bool guarded(Candidate& candidate, const std::function<void()>& work) const;
-  /// More ranks here than cores: times then say nothing about speed.
-  bool crowded() const;
-  /// True on every rank when any was asked to stop.
-  void stop_if_interrupted() const;
-};
-
-/// A loss that is NaN or infinite.
-struct NotFinite : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Uses of the same memory on a dry GPU that nothing orders: on a GPU the numbers may be others, whatever they are
-/// here.
-struct DataRace : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// 0 to `count` - 1 in an order that the seed draws.
-std::vector<size_t> drawn_order(size_t count, uint64_t seed);
-
-/// All looks of a survey.
-void survey_pass(CaseRun& run);
 void build_pass(CaseRun& run);
 void agreement_pass(CaseRun& run);
 /// Instead of it where nothing is computed: a step of each variant, so that what libraries take once for all, which

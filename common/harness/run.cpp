@@ -8,10 +8,10 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "common/base/streams.h"
 #include "common/base/text.h"
+#include "common/harness/describe.h"
 #include "common/harness/device_choice.h"
 #include "common/harness/dry_start.h"
 #include "common/harness/lesson_check.h"
@@ -38,88 +38,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-using Json = nlohmann::ordered_json;
-
-Json value_of(const SettingValue& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
-}
-
-/// With the settings that the case has at a size, on a device of that size, which need not be here.
-Trial trial_of(const Lesson& lesson, const Case& compared, Size size) {
-  auto record = std::make_shared<TrialRecord>();
-  record->declared = &lesson.settings;
-  record->given = Chosen{.name = compared.name, .compared = &compared}.settings(size);
-  Trial trial(record);
-  trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
-  trial.size = size;
-  return trial;
-}
-
-Json described_setting(const DeclaredSetting& setting) {
-  return {{"name", setting.name},
-          {"cpu", value_of(setting.value.cpu)},
-          {"gpu8", value_of(setting.value.gpu8)},
-          {"gpu80", value_of(setting.value.gpu80)},
-          {"meaning", setting.meaning},
-          {"choices", setting.choices}};
-}
-
-/// What a lesson says of itself, for the driver, `list --json` and the pages.
-std::string describe(const Lesson& lesson, const std::string& name) {
-  Json json = {{"lesson", name},
-               {"title", lesson.title},
-               {"question", lesson.question},
-               {"workload", lesson.workload},
-               {"version", lesson.version},
-               {"core", lesson.core},
-               {"baseline", lesson.baseline.name},
-               {"techniques", Json::array()},
-               {"cases", Json::array()},
-               {"trainings", Json::array()},
-               {"surveys", Json::array()},
-               {"settings", Json::array()}};
-  for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
-  const auto assigned = [](const std::vector<Assignment>& settings) {
-    Json values = Json::object();
-    for (const Assignment& assignment : settings) values[assignment.name] = value_of(assignment.value.cpu);
-    return values;
-  };
-  for (const Case& compared : lesson.cases) {
-    json["cases"].push_back({{"name", compared.name},
-                             {"ranks", ranks_of(compared)},
-                             {"variants", variants_of(lesson, compared)},
-                             {"settings", assigned(compared.settings)}});
-    if (!lesson.most_bytes) continue;
-    for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
-      json["cases"].back()["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, compared, size));
-  }
-  for (const Training& training : lesson.trainings) {
-    const Metric& metric = training.metric;
-    json["trainings"].push_back({{"name", training.name},
-                                 {"runs", variants_of(training)},
-                                 {"metric",
-                                  {{"name", metric.name},
-                                   {"unit", metric.unit},
-                                   {"better", to_string(metric.better)},
-                                   {"margin", metric.margin},
-                                   {"relative", metric.relative}}},
-                                 {"settings", assigned(training.settings)}});
-  }
-  for (const Survey& survey : lesson.surveys)
-    json["surveys"].push_back(
-        {{"name", survey.name}, {"looks", variants_of(survey)}, {"settings", assigned(survey.settings)}});
-  for (const DeclaredSetting& setting : lesson.settings) {
-    Json described = described_setting(setting);
-    if (!setting.in_others.empty()) described["workload"] = setting.workload;
-    for (const DeclaredSetting& other : setting.in_others)
-      described["in_others"][other.workload] = described_setting(other);
-    json["settings"].push_back(described);
-  }
-  if (lesson.headline)
-    json["headline"] = {{"case", lesson.headline->case_name}, {"technique", lesson.headline->technique}};
-  return json.dump(1) + "\n";
 }
 
 /// Names that may have a comma in them.
@@ -187,17 +105,20 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
   const auto [ranks, timeout] = ranks_or_usage_error();
-  std::vector<std::string> others;
-  const std::vector<Chosen> cases = chosen_cases(lesson, options, ranks.world_size, others);
-  if (cases.empty() && others.empty() && !emptied.empty())
+  const ChosenParts chosen = chosen_parts(lesson, options, ranks.world_size);
+  const std::vector<std::string> elsewhere = chosen.elsewhere();
+  if (chosen.here.empty() && elsewhere.empty() && !emptied.empty())
     throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + quoted(emptied) +
                      (options.cases.empty() ? "" : "; --case names no other"));
-  if (cases.empty() || (!options.cases.empty() && !others.empty())) {
+  if (chosen.here.empty() || (!options.cases.empty() && !elsewhere.empty())) {
     throw UsageError(
         name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
         (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") +
-        (others.empty() ? ", and nothing runs with so many" : ", and these need another number: " + joined(others)) +
-        "; ./tenfold run " + name + ", outside of a launcher, starts as many as each needs");
+        (chosen.other_ranks.empty() ? "" : ", and these need another number: " + joined(chosen.other_ranks)) +
+        (chosen.other_environment.empty() ? ""
+                                          : ", and these another environment: " + joined(chosen.other_environment)) +
+        (elsewhere.empty() ? ", and nothing runs with so many" : "") + "; ./tenfold run " + name +
+        ", outside of a launcher, starts what each needs");
   }
   limit_to_dry_gpu(options, name, ranks.world_size);
   World world = connect(ranks, timeout);
@@ -244,7 +165,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   bool stopped = false;
   std::vector<std::string> unread, left_out;
   try {
-    MeasuredCases measured = measure_cases(lesson, cases, options, world, device, result.machine);
+    MeasuredCases measured = measure_cases(lesson, chosen.here, options, world, device, result.machine);
     result.cases = std::move(measured.results);
     stopped = !measured.to_the_end;
     unread = std::move(measured.unread);
@@ -277,20 +198,23 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   if (!left_out.empty())
     std::cout << "not run by --preset " << options.preset.name << ", which measures no time: " << quoted(left_out)
               << "\n";
-  if (!others.empty()) {
-    std::cout << "not run, since they need another number of ranks: " << joined(others) << "; ./tenfold run " << name
-              << " runs them\n";
-  }
+  const auto not_run = [&name](const std::vector<std::string>& parts, const std::string& other) {
+    if (!parts.empty())
+      std::cout << "not run, since they need another " << other << ": " << joined(parts) << "; ./tenfold run " << name
+                << " runs them\n";
+  };
+  not_run(chosen.other_ranks, "number of ranks");
+  not_run(chosen.other_environment, "environment");
   for (const std::string& setting : options.typed_settings()) {
     const std::vector<std::string> without = parts_without(result, setting);
     if (!without.empty()) std::cout << "setting " << setting << " is not read by: " << quoted(without) << "\n";
   }
   std::cout.flush();
   if (stopped) {
-    std::cerr << name << ": interrupted; " << result.cases.size() << " of " << cases.size() << " cases were finished"
+    std::cerr << name << ": interrupted; " << result.cases.size() << " of " << chosen.here.size() << " cases were finished"
               << (written ? " and written" : "") << "\n";
   } else if (refused) {
-    std::cerr << refusal_of_settings({unread.begin(), unread.end()}, cases, {}) << "; what was measured until then "
+    std::cerr << refusal_of_settings({unread.begin(), unread.end()}, chosen.here, {}) << "; what was measured until then "
               << (written ? "is written" : "is above") << "\n";
   } else {
     for (const std::string& setting : unread) std::cerr << kUnreadMark << setting << "\n";

@@ -1,14 +1,34 @@
 #include "common/harness/training_pass.h"
-#include "common/base/seconds_since.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "common/base/seconds_since.h"
+#include "common/measure/memory.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
 
 bool is_finite(const Curve& curve) {
   return std::all_of(curve.quality.begin(), curve.quality.end(), [](double quality) { return std::isfinite(quality); });
+}
+
+/// What one more seed came to. A note is a value for each seed; what stands for them is their mean.
+void keep_seed(Candidate& candidate, const std::string& metric, const Learned& learned) {
+  VariantResult& result = candidate.result;
+  result.quality[metric].push_back(learned.curve.quality.back());
+  if (!result.curves) result.curves.emplace();
+  result.curves->push_back(learned.curve);
+  for (const auto& [name, note] : candidate.record->notes) {
+    Note& kept = result.notes.try_emplace(name, Note{.unit = note.unit}).first->second;
+    if (!kept.of_seeds) kept.of_seeds.emplace();
+    kept.of_seeds->push_back(note.value);
+    kept.value = std::accumulate(kept.of_seeds->begin(), kept.of_seeds->end(), 0.0) /
+                 static_cast<double>(kept.of_seeds->size());
+  }
+  candidate.record->notes.clear();
 }
 
 }  // namespace
@@ -20,10 +40,35 @@ bool wants_seed(const Preset& preset, int seeds, double spent) {
   return spent * kFewestSeeds / seeds <= kMuchLonger * preset.training_seconds;
 }
 
+TrainingPass::TrainingPass(CaseRun run)
+    : PartPass(std::move(run)), training_(*std::get<const Training*>(run_.chosen.part.body)) {
+  for (const Run& way : training_.runs) {
+    const bool baseline = &way == &training_.runs.front();
+    if (baseline || run_.options.wants(way.name))
+      run_.add({.name = way.name, .body = &way}, expected_of(training_, way, run_.device));
+  }
+}
+
+bool TrainingPass::wanted() const { return run_.options.preset.timed && run_.options.preset.updates > 0; }
+
+void TrainingPass::measure(double /*seconds*/, const SettingsWatch& watch) {
+  begin_ = std::chrono::steady_clock::now();
+  train_seed();
+  watch.settings_read(run_);
+  while (watch.goes_on() && wants_seed()) train_seed();
+}
+
+void TrainingPass::complete(CaseResult& result) const {
+  result.kind = "training";
+  result.metric = training_.metric;
+  judge(result, run_.machine.cores);
+}
+
 bool TrainingPass::wants_seed() const {
   if (!run_.candidates.front().ok()) return false;
   if (run_.options.rounds) return seeds_ < *run_.options.rounds;
-  return tenfold::wants_seed(run_.options.preset, seeds_, seconds_since(begin_));
+  // One rank's clock decides for all.
+  return tenfold::wants_seed(run_.options.preset, seeds_, run_.world.from_rank_0(seconds_since(begin_)));
 }
 
 Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {
@@ -31,9 +76,25 @@ Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {
   torch::manual_seed(seed);
   Trial trial = run_.trial(candidate);
   trial.seed = seed;
-  Learned learned = candidate.run->train(trial);
+  candidate.record->notes.clear();
+  Learned learned = seeds_ == 0 ? counted(candidate, trial) : std::get<const Run*>(candidate.body)->train(trial);
   if (!is_finite(learned.curve))
-    throw NotFinite(run_.chosen.training->metric.name + " became NaN or infinite with seed " + std::to_string(seed));
+    throw NotFinite(training_.metric.name + " became NaN or infinite with seed " + std::to_string(seed));
+  return learned;
+}
+
+Learned TrainingPass::counted(Candidate& candidate, const Trial& trial) const {
+  // Every variant's first seed pays for the counting, some 30 ns an allocation.
+  const CountCpuMemory counting;
+  release_cached_memory(run_.device);
+  reset_peak(run_.device);
+  std::map<std::string, int64_t> before = peaks(run_.device);
+  before.erase("reserved");
+  Learned learned = std::get<const Run*>(candidate.body)->train(trial);
+  synchronize(run_.device);
+  std::map<std::string, int64_t> peak = peaks(run_.device);
+  for (const auto& [kind, bytes] : before) peak[kind] -= bytes;
+  candidate.result.peak_bytes = std::move(peak);
   return learned;
 }
 
@@ -44,7 +105,7 @@ void TrainingPass::train_seed() {
   std::vector<size_t> order =
       drawn_order(run_.candidates.size(), run_.options.seed + static_cast<uint64_t>(seeds_ / 2));
   if (seeds_ % 2 == 1) std::reverse(order.begin(), order.end());
-  bool one_thread = run_.device.is_cpu() && run_.options.threads == 1;
+  bool one_thread = run_.device.is_cpu() && run_.options.threads == 1 && run_.world.ranks.world_size == 1;
   for (size_t i = 0; i < order.size(); ++i) {
     Candidate& candidate = run_.candidates[order[i]];
     if (!candidate.ok()) continue;
@@ -54,16 +115,17 @@ void TrainingPass::train_seed() {
     run_.guarded(candidate, [&] {
       const Learned learned = train(candidate, seed);
       one_thread = one_thread && learned.one_thread;
-      candidate.result.quality[run_.chosen.training->metric.name].push_back(learned.curve.quality.back());
-      if (!candidate.result.curves) candidate.result.curves.emplace();
-      candidate.result.curves->push_back(learned.curve);
+      keep_seed(candidate, training_.metric.name, learned);
     });
+    for (auto& [kind, bytes] : candidate.result.peak_bytes)
+      bytes = static_cast<int64_t>(run_.world.max(static_cast<double>(bytes)));
   }
   if (!run_.candidates.front().ok()) {
     // Without a baseline there is nothing to compare; some have one seed more than others.
     for (Candidate& candidate : run_.candidates) {
       candidate.result.quality.clear();
       candidate.result.curves.reset();
+      candidate.result.notes.clear();
     }
     return;
   }

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "common/harness/passes.h"
+#include "common/harness/part_pass.h"
 
 namespace tenfold {
 
@@ -12,21 +12,28 @@ namespace tenfold {
 /// preset: one seed shows that it runs, and there is no verdict. What came out so far has no say.
 bool wants_seed(const Preset& preset, int seeds, double spent);
 
-/// The only pass of a training. Within a seed all variants train one after the other, in an order that is drawn, and
-/// reversed for the next seed: what moves the machine for longer than a training moves all of them.
-class TrainingPass {
+/// A training. Within a seed all variants train one after the other, in an order that is drawn, and reversed for the next
+/// seed: what moves the machine for longer than a training moves all of them.
+class TrainingPass : public PartPass {
  public:
-  explicit TrainingPass(CaseRun& run) : run_(run) {}
+  explicit TrainingPass(CaseRun run);
 
+  bool wanted() const override;
+  void measure(double seconds, const SettingsWatch& watch) override;
+
+ protected:
+  void complete(CaseResult& result) const override;
+
+ private:
   /// --rounds says how many seeds; else the preset does.
   bool wants_seed() const;
   /// Trains every variant with the next seed. A variant that fails is out; the baseline's failure ends the pass.
   void train_seed();
-
- private:
   Learned train(Candidate& candidate, uint64_t seed) const;
+  /// Trains, and counts what memory that takes at most, evaluations included.
+  Learned counted(Candidate& candidate, const Trial& trial) const;
 
-  CaseRun& run_;
+  const Training& training_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int seeds_ = 0;  // that are done
 };

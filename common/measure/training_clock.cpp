@@ -1,5 +1,6 @@
 #include "common/measure/training_clock.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -42,6 +43,21 @@ Learned TrainingClock::learned() const {
   if (curve_.quality.empty()) throw std::logic_error("TrainingClock: a training that was never evaluated");
   const bool waited = static_cast<double>(waits_) > kMostWaitsPerSecond * wall_;
   return {curve_, !waited && processor_ < 1.01 * thread_};
+}
+
+Learned train_to_the_end(torch::Device device, const Step& step, const TrainingLength& length,
+                         const std::function<double()>& quality) {
+  const int64_t part = std::max<int64_t>(1, length.updates / length.evaluations);
+  TrainingClock clock(device);
+  for (int64_t update = 1; update <= length.updates; ++update) {
+    step.update();
+    clock.trained(step.items);
+    if (update % part != 0 && update != length.updates) continue;
+    if (step.park) step.park(true);  // what its threads did meanwhile would be training for nothing
+    clock.evaluate(quality);
+    if (step.park) step.park(false);
+  }
+  return clock.learned();
 }
 
 }  // namespace tenfold

@@ -1,9 +1,14 @@
 #pragma once
-// What one training came to, and the clock that a training keeps for it:
+// What one training came to. A training of so many updates:
+//
+//   return train_to_the_end(trial.device, step, {.updates = 200, .evaluations = 16}, held_out_loss);
+//
+// and the clock that one keeps which a rule may end before:
 //
 //   TrainingClock clock(trial.device);
-//   for (int64_t update = 1; update <= updates; ++update) {
+//   for (int64_t update = 1; update <= updates && !stop; ++update) {
 //     train();
+//     clock.trained(batch);
 //     if (update % every == 0) clock.evaluate([&] { return validation_loss(); });
 //   }
 //   return clock.learned();
@@ -14,6 +19,7 @@
 #include <functional>
 
 #include "common/measure/clock.h"
+#include "common/measure/step.h"
 #include "common/result/quality.h"
 
 namespace tenfold {
@@ -35,6 +41,9 @@ class TrainingClock {
   /// state and flags are afterwards what they were, the model's mode is its own affair.
   void evaluate(const std::function<double()>& quality);
 
+  /// So many items more were trained on. Not needed for a training's time; for its rate it is.
+  void trained(int64_t items) { curve_.items = curve_.items.value_or(0) + items; }
+
   /// Throws std::logic_error when nothing was evaluated.
   Learned learned() const;
 
@@ -45,5 +54,15 @@ class TrainingClock {
   int64_t waits_ = 0;
   Curve curve_;
 };
+
+struct TrainingLength {
+  int64_t updates = 0;
+  int64_t evaluations = 1;  ///< after equally many updates each; the last update is followed by one in any case
+};
+
+/// Trains to the end of so many updates. `quality` is evaluated without gradients, while the clock stands still; so do
+/// the step's own threads.
+Learned train_to_the_end(torch::Device device, const Step& step, const TrainingLength& length,
+                         const std::function<double()>& quality);
 
 }  // namespace tenfold

@@ -210,7 +210,8 @@ LessonParts described_parts(const std::filesystem::path& description) {
       for (const Json& one : json.value(kind, Json::array())) {
         parts.cases.insert(one.at("name").get<std::string>());
         if (kind == std::string("surveys")) parts.surveys.insert(one.at("name").get<std::string>());
-        for (const Json& run : one.value("runs", Json::array())) parts.variants.insert(run.get<std::string>());
+        if (kind == std::string("trainings"))
+          for (const Json& run : one.value("variants", Json::array())) parts.variants.insert(run.get<std::string>());
       }
     }
     return parts;

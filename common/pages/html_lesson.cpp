@@ -49,10 +49,12 @@ std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) 
 }
 
 std::string training_table(const CaseResult& c) {
+  const bool peaks = has_peaks(c);
   std::string out = "<p class=\"dim\">" + escape_html(metric_text(c)) +
                     "</p><div class=\"wide\"><table><tr><th>variant</th><th>" + escape_html(c.metric->name) +
                     "</th><th class=\"n\">trained in</th><th>against the baseline</th><th>time to its "
-                    "quality</th><th>expected</th></tr>";
+                    "quality</th>" +
+                    (peaks ? "<th class=\"n\">peak</th><th>memory</th>" : "") + "<th>expected</th></tr>";
   for (const VariantResult& variant : c.variants) {
     const auto quality = variant.quality.find(c.metric->name);
     out += "<tr>" + cell(variant.name) + cell(quality == variant.quality.end() ? "-" : quality_text(quality->second)) +
@@ -61,13 +63,16 @@ std::string training_table(const CaseResult& c) {
       const std::string expectation = expectation_text(variant, *verdict);
       out += (verdict->quality ? chip(agreement_text(*verdict), quality_kind(*verdict->quality)) : cell("-")) +
              chip(time_to_quality_text(*verdict), kind_of(verdict->speed.label)) +
+             (peaks ? cell(peak_text(variant), "n") + chip(memory_text(verdict->memory), memory_kind(verdict->memory))
+                    : "") +
              cell(expectation, is_surprise(expectation) ? "surprise" : "");
     } else {
-      out += cell("baseline", "dim") + "<td></td><td></td>";
+      out += cell("baseline", "dim") + "<td></td>" + (peaks ? cell(peak_text(variant), "n") + "<td></td>" : "") +
+             "<td></td>";
     }
     out += "</tr>";
     if (!variant.reason.empty())
-      out += "<tr><td></td><td colspan=\"5\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) +
+      out += "<tr><td></td><td colspan=\"7\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) +
              "</td></tr>";
   }
   return out + "</table></div>";

@@ -128,21 +128,24 @@ std::string comparison(const CaseResult& c) {
   return caption(c, budget) + table_of(rows) + below(c) + allowed(c) + split(c);
 }
 
-/// Final qualities, and the time to an equal one.
+/// Final qualities, the time to an equal one, and the memory that the training took.
 std::string training(const CaseResult& c) {
   if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
-  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality", "expected"}};
+  const bool peaks = has_peaks(c);
+  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality",
+                peaks ? "peak" : "", peaks ? "memory" : "", "expected"}};
   for (const VariantResult& variant : c.variants) {
     if (is_skipped(variant)) continue;
     const auto quality = variant.quality.find(c.metric->name);
     // The caption says how many seeds there were.
     const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
     Row row = {variant.name, text.substr(0, text.find(" of ")), training_time_text(c, variant)};
+    const std::string peak = peaks ? peak_text(variant) : "";
     if (const Verdict* verdict = verdict_of(c, variant.name)) {
-      row.insert(row.end(),
-                 {agreement_text(*verdict), time_to_quality_text(*verdict), expectation_text(variant, *verdict)});
+      row.insert(row.end(), {agreement_text(*verdict), time_to_quality_text(*verdict), peak,
+                             peaks ? memory_text(verdict->memory) : "", expectation_text(variant, *verdict)});
     } else {
-      row.insert(row.end(), {"baseline", "", ""});
+      row.insert(row.end(), {"baseline", "", peak, "", ""});
     }
     rows.push_back(std::move(row));
   }

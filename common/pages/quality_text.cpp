@@ -62,6 +62,19 @@ std::string training_time_text(const CaseResult& c, const VariantResult& variant
   return seconds.empty() ? "-" : human_seconds(median(seconds));
 }
 
+std::string training_rate_text(const CaseResult& c, const VariantResult& variant) {
+  std::vector<double> rates;
+  for (const Curve& curve : variant.curves.value_or(std::vector<Curve>())) {
+    if (curve.items && curve.ns(c.clock).back() > 0)
+      rates.push_back(1e9 * static_cast<double>(*curve.items) / static_cast<double>(curve.ns(c.clock).back()));
+  }
+  return rates.empty() ? "" : human_number(median(rates));
+}
+
+bool has_peaks(const CaseResult& c) {
+  return std::ranges::any_of(c.variants, [](const VariantResult& variant) { return variant.peak().has_value(); });
+}
+
 std::string quality_text(const std::vector<double>& values) {
   if (values.empty()) return "-";
   std::string text = human_number(median(values));

@@ -17,6 +17,10 @@ std::string time_to_quality_text(const Verdict& verdict);
 std::string metric_text(const CaseResult& c);
 /// "3.1 s": the median time of a whole training, without its evaluations; "-" of other variants.
 std::string training_time_text(const CaseResult& c, const VariantResult& variant);
+/// "12.3 k": the median of its seeds' items a second, where items were counted; empty elsewhere.
+std::string training_rate_text(const CaseResult& c, const VariantResult& variant);
+/// Whether the memory of its variants was measured, too.
+bool has_peaks(const CaseResult& c);
 /// "36.2"; with several seeds the median and the range, "36.2 (35.1 to 37.0) of 5 seeds".
 std::string quality_text(const std::vector<double>& values);
 

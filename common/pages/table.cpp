@@ -95,24 +95,28 @@ std::string verdict_rows(const CaseResult& c) {
 }
 
 std::string training_rows(const CaseResult& c) {
+  const bool peaks = has_peaks(c);
   std::vector<std::vector<std::string>> rows = {
-      {"variant", c.metric->name, "against the baseline", "time to its quality", "expected"}};
+      {"variant", c.metric->name, "against the baseline", "time to its quality", "peak", "memory", "expected"}};
   for (const VariantResult& variant : c.variants) {
     const Verdict* verdict = verdict_of(c, variant.name);
     const auto quality = variant.quality.find(c.metric->name);
     // The line above says how many seeds there were.
     const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
-    rows.push_back({variant.name, text.substr(0, text.find(" of "))});
+    const std::string first = text.substr(0, text.find(" of "));
     if (verdict) {
-      rows.back().insert(rows.back().end(), {agreement_text(*verdict), time_to_quality_text(*verdict),
-                                             expectation_text(variant, *verdict)});
+      rows.push_back({variant.name, first, agreement_text(*verdict), time_to_quality_text(*verdict), peak_text(variant),
+                      memory_text(verdict->memory), expectation_text(variant, *verdict)});
     } else {
-      rows.back().insert(rows.back().end(),
-                         {variant.status == "ok" ? "baseline" : "baseline, " + variant.status, "", ""});
+      rows.push_back({variant.name, first, variant.status == "ok" ? "baseline" : "baseline, " + variant.status, "",
+                      peak_text(variant), "", ""});
     }
+    if (!peaks) rows.back().erase(rows.back().begin() + 4, rows.back().begin() + 6);
     if (!variant.reason.empty()) rows.push_back({variant.status + ": " + variant.reason});
   }
-  return "  " + wrap_text(one_line(metric_text(c)), kWidth - 2, 4) + "\n" + format_columns(rows, "lllll", kWidth);
+  if (!peaks) rows.front().erase(rows.front().begin() + 4, rows.front().begin() + 6);
+  return "  " + wrap_text(one_line(metric_text(c)), kWidth - 2, 4) + "\n" +
+         format_columns(rows, peaks ? "llllrll" : "lllll", kWidth);
 }
 
 std::string split_rows(const CaseResult& c) {
@@ -136,7 +140,10 @@ std::string quality_and_notes(const CaseResult& c, const VariantResult& variant)
   for (const auto& [name, values] : variant.quality) {
     if (!c.metric || name != c.metric->name) add(name + " " + quality_text(values));
   }
-  if (variant.curves) add("trained in " + training_time_text(c, variant));
+  if (variant.curves) {
+    const std::string rate = training_rate_text(c, variant);
+    add("trained in " + training_time_text(c, variant) + (rate.empty() ? "" : " at " + rate + " items/s"));
+  }
   for (const std::string& text : request_texts(variant)) add(text);
   for (const auto& [name, note] : variant.notes) add(name + " " + note_text(name, note));
   for (const auto& [name, value] : variant.environment) {

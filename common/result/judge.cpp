@@ -24,6 +24,12 @@ std::optional<bool> caught(const VariantResult& variant, bool tried) {
   return variant.failure == "disagrees" || variant.failure == "not_finite";
 }
 
+void judge_memory_of(const VariantResult& baseline, const VariantResult& technique, Verdict& verdict) {
+  const MemoryVerdict memory = judge_memory(baseline.peak(), technique.peak());
+  verdict.memory.label = to_string(memory.label);
+  if (memory.label != Memory::unknown) verdict.memory.ratio = memory.ratio;
+}
+
 /// Of a variant that trained to an end, and whose baseline did.
 void judge_training(const CaseResult& c, const VariantResult& technique, Verdict& verdict) {
   const VariantResult& baseline = c.variants.front();
@@ -48,6 +54,7 @@ void judge_training(const CaseResult& c, const VariantResult& technique, Verdict
     verdict.speed.low = time.ratio->low;
     verdict.speed.high = time.ratio->high;
   }
+  judge_memory_of(baseline, technique, verdict);
   if (!technique.expected) return;
   verdict.as_expected.quality = met(technique.expected->quality.value_or("ANY"), verdict.quality->label);
   verdict.as_expected.speed = met(technique.expected->speed, verdict.speed.label);
@@ -84,9 +91,7 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
       verdict.speed.high = speed.ratio.high;
     }
   }
-  const MemoryVerdict memory = judge_memory(baseline.peak(), technique.peak());
-  verdict.memory.label = to_string(memory.label);
-  if (memory.label != Memory::unknown) verdict.memory.ratio = memory.ratio;
+  judge_memory_of(baseline, technique, verdict);
 
   if (technique.expected && !must_fail(technique)) {
     verdict.as_expected.speed = met(technique.expected->speed, verdict.speed.label);

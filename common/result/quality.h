@@ -33,6 +33,7 @@ struct Metric {
 struct Curve {
   std::vector<int64_t> wall_ns, processor_ns;  ///< of training so far, without the evaluations
   std::vector<double> quality;
+  std::optional<int64_t> items = std::nullopt;  ///< trained on until its end, where they were counted
 
   const std::vector<int64_t>& ns(Clock clock) const { return clock == Clock::processor ? processor_ns : wall_ns; }
 };

@@ -24,8 +24,9 @@ inline constexpr const char* kResultSchema = "tenfold.result/2";
 inline constexpr const char* kPeakAtLeast = "peak leaves out";
 
 struct Note {
-  double value = 0;
+  double value = 0;  ///< of a training the mean over its seeds
   std::string unit;
+  std::optional<std::vector<double>> of_seeds = std::nullopt;  ///< of a training: the value of each seed
 };
 
 /// A setting's value keeps its type in the file: true, 4, 0.25, "causal".

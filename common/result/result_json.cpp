@@ -39,7 +39,7 @@ void fields(auto& visit, Timeline& v) {
 void fields(auto& visit, SweepPoint& v) { visit("setting", v.setting), visit("value", v.value); }
 void fields(auto& visit, Budget& v) { visit("bytes", v.bytes), visit("setting", v.setting); }
 void fields(auto& visit, Headline& v) { visit("case", v.case_name), visit("technique", v.technique); }
-void fields(auto& visit, Note& v) { visit("value", v.value), visit("unit", v.unit); }
+void fields(auto& visit, Note& v) { visit("value", v.value), visit("unit", v.unit), visit("of_seeds", v.of_seeds); }
 void fields(auto& visit, Split& v) {
   visit("data", v.data), visit("host", v.host), visit("device", v.device), visit("copy", v.copy),
       visit("communication", v.communication);
@@ -49,7 +49,8 @@ void fields(auto& visit, Expected& v) {
   visit("kind", v.kind), visit("speed", v.speed), visit("memory", v.memory), visit("quality", v.quality);
 }
 void fields(auto& visit, Curve& v) {
-  visit("wall_ns", v.wall_ns), visit("processor_ns", v.processor_ns), visit("quality", v.quality);
+  visit("wall_ns", v.wall_ns), visit("processor_ns", v.processor_ns), visit("quality", v.quality),
+      visit("items", v.items);
 }
 void fields(auto& visit, Metric& v) {
   visit("name", v.name), visit("unit", v.unit), visit("better", v.better), visit("margin", v.margin),

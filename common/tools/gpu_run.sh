@@ -253,8 +253,8 @@ part_lessons() {
     began=$SECONDS status=0 on=$wanted
     (( share < $(gpu_left) )) || share=$(gpu_left)
     ranks=$(sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' "$build/lessons/$name.describe.json" 2>/dev/null | sort -n | tail -n 1 || true)
-    # NCCL wants a GPU for each rank.
-    if [ "$on" = cuda ] && (( ${ranks:-1} > $(nvidia-smi -L | wc -l) )); then on=cpu; fi
+    # NCCL wants a GPU for each rank: parts with more ranks run on the CPU, the lesson's others on a GPU.
+    if [ "$on" = cuda ] && (( ${ranks:-1} > $(nvidia-smi -L | wc -l) )); then on=auto; fi
     say "lesson $name${on:+ on $on} ..."
     timeout -s INT -k 10 "$share" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
       --out "$kept" "$@" >"$kept/$name.log" 2>&1 </dev/null || status=$?

@@ -68,31 +68,29 @@ inline double majority_class_accuracy(const Trial& trial) {
 
 /// Trains on `samples` to its end, evaluated on the test images. Notes the whole epochs, and what naming the largest
 /// class would reach.
-inline Learned train_to_the_end(const Trial& trial, const Dataset& samples, const LoaderOptions& options,
-                                const UpdateFromBatch& update) {
-  constexpr int64_t kEvaluations = 6;
+inline Learned accuracy_training(const Trial& trial, const Dataset& samples, const LoaderOptions& options,
+                                 const UpdateFromBatch& update) {
   const UnseenImages unseen = unseen_images(trial);
   ClipartTraining training = training_on(trial, samples);
   Loader loader(samples, options);
-  const int64_t updates = trial.get(loading::kUpdates);
-  const int64_t part = std::max<int64_t>(1, updates / kEvaluations);
   int64_t epochs = 0;
-  TrainingClock clock(trial.device);
-  for (int64_t i = 1; i <= updates; ++i) {
+  const auto update_from_next = [&] {
     const Batch* batch = loader.next();
     if (batch == nullptr) {
       ++epochs;
       batch = loader.next();
     }
-    update(training, batch->to(trial.device));
-    if (i % part != 0 && i != updates) continue;
-    loader.park(true);  // what workers did meanwhile would be training for nothing
-    clock.evaluate([&] { return test_accuracy(training, unseen, trial.device); });
-    loader.park(false);
-  }
+    return update(training, batch->to(trial.device));
+  };
+  const Step step{.items = options.batch,
+                  .update = update_from_next,
+                  .park = [&loader](bool stopped) { loader.park(stopped); }};
+  const Learned learned =
+      train_to_the_end(trial.device, step, {.updates = trial.get(loading::kUpdates), .evaluations = 6},
+                       [&] { return test_accuracy(training, unseen, trial.device); });
   trial.note("whole epochs", static_cast<double>(epochs), "epochs");
   trial.note("accuracy of naming the largest class", majority_class_accuracy(trial), "%");
-  return clock.learned();
+  return learned;
 }
 
 }  // namespace tenfold

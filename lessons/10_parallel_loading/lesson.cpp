@@ -76,10 +76,10 @@ Step two_workers_that_seed(const Trial& trial) {
 
 /// To the end, with the loader's random numbers or with the mistake.
 Learned loader_seeds(const Trial& trial) {
-  return train_to_the_end(trial, clipart_samples(trial), options_of(trial, 2), update);
+  return accuracy_training(trial, clipart_samples(trial), options_of(trial, 2), update);
 }
 Learned workers_seed(const Trial& trial) {
-  return train_to_the_end(trial, seeded_by_worker(clipart_samples(trial), trial.seed), options_of(trial, 2), update);
+  return accuracy_training(trial, seeded_by_worker(clipart_samples(trial), trial.seed), options_of(trial, 2), update);
 }
 
 /// How often the same crop is drawn, and whether a second run draws it again.

@@ -28,7 +28,6 @@ inline double held_out_loss(const Trial& trial, const FashionTraining& training)
 /// Trains with this batch, and with so many times the learning rate, until it has seen the setting's number of images.
 inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, double times_rate = 1) {
   return [batch, times_rate](const Trial& trial) {
-    constexpr int64_t kEvaluations = 4;
     FashionTraining training(trial);
     auto& options = training.optimizer->param_groups().front().options();
     options.set_lr(times_rate * options.get_lr());
@@ -36,13 +35,9 @@ inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, doub
     const int64_t updates = trial.get(kImages) / batch;
     TORCH_CHECK_VALUE(updates > 0, "images=", trial.get(kImages), " are fewer than one batch of ", batch);
     trial.note("updates", static_cast<double>(updates), "updates");
-    const int64_t part = std::max<int64_t>(1, updates / kEvaluations);
-    TrainingClock clock(trial.device);
-    for (int64_t update = 1; update <= updates; ++update) {
-      training.update(batches);
-      if (update % part == 0 || update == updates) clock.evaluate([&] { return held_out_loss(trial, training); });
-    }
-    return clock.learned();
+    const Step step{.items = batch, .update = [&] { return training.update(batches); }};
+    return train_to_the_end(trial.device, step, {.updates = updates, .evaluations = 4},
+                            [&] { return held_out_loss(trial, training); });
   };
 }
 

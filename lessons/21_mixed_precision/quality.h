@@ -4,7 +4,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -58,19 +57,12 @@ class HeldOutLoss {
 };
 
 /// Trains a GPT with a variant's own step to its end.
-inline Learned train_to_the_end(const Trial& trial, const std::function<Step(const Trial&)>& build) {
-  constexpr int64_t kEvaluations = 16;
+inline Learned trained_gpt(const Trial& trial, const std::function<Step(const Trial&)>& build) {
   if (trial.get(kWorkload) != "gpt") trial.skip("what it compares is a GPT's loss");
   const Step step = build(trial);
   const HeldOutLoss held_out_loss(trial);
-  const int64_t updates = trial.get(kUpdates);
-  const int64_t part = std::max<int64_t>(1, updates / kEvaluations);
-  TrainingClock clock(trial.device);
-  for (int64_t update = 1; update <= updates; ++update) {
-    step.update();
-    if (update % part == 0 || update == updates) clock.evaluate([&] { return held_out_loss(step.parameters); });
-  }
-  return clock.learned();
+  return train_to_the_end(trial.device, step, {.updates = trial.get(kUpdates), .evaluations = 16},
+                          [&] { return held_out_loss(step.parameters); });
 }
 
 }  // namespace tenfold

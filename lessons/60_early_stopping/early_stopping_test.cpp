@@ -269,13 +269,6 @@ TEST(ThreeSplits, AllImagesAreTheWorkload) {
   EXPECT_TRUE(torch::equal(ours.model->conv1->weight, workload.model->conv1->weight));
 }
 
-TEST(MeanOverSeeds, BeginsAgainWithAnotherTraining) {
-  MeanOverSeeds mean;
-  EXPECT_EQ(mean.add(1234, 10), 10);
-  EXPECT_EQ(mean.add(1235, 20), 15);
-  EXPECT_EQ(mean.add(1234, 8), 8) << "a sweep's next point";
-}
-
 // The losses of all images move together: whoever chooses, chooses the best check, and no choice flatters.
 TEST(ChosenOn, IsRightWhereEveryImageSaysTheSame) {
   const Tensor falls_and_rises = torch::tensor({3.0, 1.0, 2.0}).unsqueeze(1).expand({3, 50});

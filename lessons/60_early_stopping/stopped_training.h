@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "common/harness/lesson.h"
@@ -26,34 +25,9 @@ struct StopRule {
   bool on_training_images = false;                 ///< the mistake: checks on what the model is trained on
 };
 
-/// Mean over the seeds of one training. A seed that does not follow the last one begins another training.
-class MeanOverSeeds {
- public:
-  double add(uint64_t seed, double value) {
-    if (seed != last_ + 1) {
-      seeds_ = 0;
-      sum_ = 0;
-    }
-    last_ = seed;
-    ++seeds_;
-    sum_ += value;
-    return sum_ / static_cast<double>(seeds_);
-  }
-
- private:
-  uint64_t last_ = 0;
-  int64_t seeds_ = 0;
-  double sum_ = 0;
-};
-
-/// What a run notes: means over its seeds.
-struct RunMeans {
-  MeanOverSeeds trained, best_found;
-};
-
 /// Trains until the rule says stop, or to the end. What is compared is the loss on images that neither the weights nor
 /// the stop were chosen on; measuring it stops the clock. The rule's own checks do not: they are what it costs.
-inline Learned train_until(const Trial& trial, const StopRule& rule, RunMeans& means) {
+inline Learned train_until(const Trial& trial, const StopRule& rule) {
   constexpr int64_t kUnseen = 512, kEvaluations = 5;  // of a training that nothing stops
   const int64_t updates = checked(trial, kUpdates, int64_t{1} << 30);
   const int64_t every = rule.every > 0 ? rule.every : checked(trial, kEvery, int64_t{1} << 30);
@@ -69,6 +43,7 @@ inline Learned train_until(const Trial& trial, const StopRule& rule, RunMeans& m
   int64_t update = 0;
   for (bool ended = false; !ended;) {
     work.update();
+    clock.trained(work.batch);
     ++update;
     ended = update == updates;
     if (stopping && (ended || update % every == 0))
@@ -78,22 +53,21 @@ inline Learned train_until(const Trial& trial, const StopRule& rule, RunMeans& m
       clock.evaluate([&] { return mean_loss(work.model, unseen, trial.device); });
   }
   const double part = 100 * static_cast<double>(update) / static_cast<double>(updates);
-  trial.note("trained", means.trained.add(trial.seed, part), "% of the updates");
+  trial.note("trained", part, "% of the updates");
   if (stopping) {
     trial.note("best weights", static_cast<double>(stopping->best_bytes()), "bytes");
     const auto best = static_cast<double>(stopping->best_check() * every);
-    trial.note("best found at", means.best_found.add(trial.seed, 100 * best / static_cast<double>(updates)),
-               "% of the updates");
+    trial.note("best found at", 100 * best / static_cast<double>(updates), "% of the updates");
   }
   return clock.learned();
 }
 
 /// A run of a training. Patience 0 stands for the setting's.
 inline std::function<Learned(const Trial&)> run_until(StopRule rule) {
-  return [rule, means = std::make_shared<RunMeans>()](const Trial& trial) {
+  return [rule](const Trial& trial) {
     StopRule chosen = rule;
     if (chosen.patience == 0) chosen.patience = trial.get(kPatience);
-    return train_until(trial, chosen, *means);
+    return train_until(trial, chosen);
   };
 }
 

@@ -104,11 +104,11 @@ int main(int argc, char** argv) {
        .cases = {{.name = "convnet",
                   .settings = {kData("pictures")},
                   .expected = expected_of_pictures(),
-                  .mesh = {{"dp", 2}}},
+                  .place = {.mesh = {{"dp", 2}}}},
                  {.name = "gpt",
                   .settings = {kData("texts"), kBatch(8, 8, 32), kValidated(2, 2, 8)},
                   .workload = "gpt",
-                  .mesh = {{"dp", 2}}},
+                  .place = {.mesh = {{"dp", 2}}}},
                  // Two ranks on a machine with one GPU would leave it idle.
                  {.name = "convnet, one GPU", .settings = {kData("pictures"), kOneGpu(1)}},
                  {.name = "gpt, one GPU",

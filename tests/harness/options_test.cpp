@@ -155,41 +155,48 @@ TEST(Options, PresetsPromiseWhatTheMethodSays) {
 
 TEST(Options, SetOverridesEveryCase) {
   auto lesson = toy::lesson();
-  lesson.cases = {{"one", {toy::kRepeat(4)}}, {"two", {toy::kRepeat(8)}}};
-  std::vector<std::string> others;
-  const auto chosen = tenfold::chosen_cases(lesson, parse({"--set", "repeat=2"}), 1, others);
-  ASSERT_EQ(chosen.size(), 2U);
-  for (const auto& one : chosen)
-    EXPECT_EQ(one.settings(tenfold::Size::cpu).at("repeat"), tenfold::SettingValue{int64_t{2}});
+  lesson.cases = {{"four", {toy::kRepeat(4)}}, {"eight", {toy::kRepeat(8)}}};
+  const auto chosen = tenfold::chosen_parts(lesson, parse({"--set", "repeat=2"}), 1);
+  ASSERT_EQ(chosen.here.size(), 2U);
+  for (const auto& part : chosen.here)
+    EXPECT_EQ(part.settings(tenfold::Size::cpu).at("repeat"), tenfold::SettingValue{int64_t{2}});
 }
 
-TEST(Options, CasesThatNeedOtherRanksAreLeftToOtherStarts) {
+TEST(Options, PartsThatNeedOtherRanksAreLeftToOtherStarts) {
   auto lesson = toy::lesson();
-  lesson.cases = {{"alone", {}}, {"pair", {}, {}, "", {{"dp", 2}}}, {"square", {}, {}, "", {{"dp", 2}, {"tp", 2}}}};
-  for (const auto& [ranks, name] : std::map<int, std::string>{{1, "alone"}, {2, "pair"}, {4, "square"}}) {
-    std::vector<std::string> others;
-    const auto chosen = tenfold::chosen_cases(lesson, parse({}), ranks, others);
-    ASSERT_EQ(chosen.size(), 1U);
-    EXPECT_EQ(chosen[0].name, name);
-    EXPECT_EQ(others.size(), 2U);
+  lesson.cases = {{"alone"},
+                  {.name = "pair", .place = {.mesh = {{"dp", 2}}}},
+                  {.name = "square", .place = {.mesh = {{"dp", 2}, {"tp", 2}}}}};
+  lesson.surveys = {{.name = "a survey of a pair", .looks = {}, .place = {.mesh = {{"dp", 2}}}}};
+  lesson.trainings = {{.name = "a training of four", .place = {.mesh = {{"dp", 4}}}}};
+  const std::map<int, std::vector<std::string>> expected = {
+      {1, {"alone"}}, {2, {"a survey of a pair", "pair"}}, {3, {}}, {4, {"square", "a training of four"}}};
+  for (const auto& [ranks, names] : expected) {
+    const auto chosen = tenfold::chosen_parts(lesson, parse({}), ranks);
+    std::vector<std::string> here;
+    for (const auto& part : chosen.here) here.push_back(part.name);
+    EXPECT_EQ(here, names);
+    EXPECT_EQ(chosen.other_ranks.size(), 5 - names.size());
   }
 }
 
-TEST(Options, WhatNeedsAnotherNumberOfRanksIsNamedWhateverItIs) {
+// What a process reads once, when it starts, is a place of its own.
+TEST(Options, PartsThatNeedAnotherEnvironmentAreLeftToOtherStarts) {
   auto lesson = toy::lesson();
   lesson.cases.resize(1);
-  lesson.cases[0].mesh = {{"dp", 2}};
-  lesson.surveys = {{"a survey", {}}};
-  lesson.trainings.push_back({.name = "a training"});
-  const std::string compared = lesson.cases[0].name;
-  const auto others_of = [&](int ranks, size_t chosen) {
-    std::vector<std::string> others;
-    EXPECT_EQ(tenfold::chosen_cases(lesson, parse({}), ranks, others).size(), chosen);
-    return others;
+  lesson.surveys = {{.name = "elsewhere", .looks = {}, .place = {.environment = {{"TENFOLD_TEST_PLACE", "there"}}}}};
+  const auto names = [&] {
+    const auto chosen = tenfold::chosen_parts(lesson, parse({}), 1);
+    EXPECT_TRUE(chosen.other_ranks.empty());
+    return std::pair(chosen.here.size(), chosen.other_environment);
   };
-  EXPECT_EQ(others_of(1, 2), (std::vector<std::string>{compared}));
-  EXPECT_EQ(others_of(2, 1), (std::vector<std::string>{"a survey", "a training"}));
-  EXPECT_EQ(others_of(3, 0), (std::vector<std::string>{"a survey", compared, "a training"}));
+  unsetenv("TENFOLD_TEST_PLACE");
+  EXPECT_EQ(names(), std::pair(size_t{1}, std::vector<std::string>{"elsewhere"}));
+  setenv("TENFOLD_TEST_PLACE", "here", 1);
+  EXPECT_EQ(names(), std::pair(size_t{1}, std::vector<std::string>{"elsewhere"}));
+  setenv("TENFOLD_TEST_PLACE", "there", 1);
+  EXPECT_EQ(names(), std::pair(size_t{2}, std::vector<std::string>{}));
+  unsetenv("TENFOLD_TEST_PLACE");
 }
 
 TEST(Options, HelpShowsTheSettings) {

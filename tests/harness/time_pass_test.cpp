@@ -20,19 +20,18 @@ class Timed {
   explicit Timed(tenfold::Lesson lesson, const std::string& preset = "quick", int64_t peak_bytes = 0)
       : lesson_(std::move(lesson)), progress_(false) {
     options_.preset = tenfold::preset_named(preset);
-    run_ =
-        std::make_unique<tenfold::CaseRun>(tenfold::CaseRun{.lesson = lesson_,
-                                                            .chosen = {.name = "toy", .compared = lesson_.cases.data()},
-                                                            .options = options_,
-                                                            .world = world_,
-                                                            .device = torch::kCPU,
-                                                            .machine = machine_,
-                                                            .size = tenfold::Size::cpu,
-                                                            .clean = tenfold::GlobalState::capture(torch::kCPU),
-                                                            .progress = progress_,
-                                                            .groups = groups_,
-                                                            .mesh = {},
-                                                            .candidates = {}});
+    run_ = std::make_unique<tenfold::CaseRun>(
+        tenfold::CaseRun{.lesson = lesson_,
+                         .chosen = {.part = tenfold::parts_of(lesson_).front(), .name = "toy"},
+                         .options = options_,
+                         .world = world_,
+                         .device = torch::kCPU,
+                         .machine = machine_,
+                         .size = tenfold::Size::cpu,
+                         .clean = tenfold::GlobalState::capture(torch::kCPU),
+                         .progress = progress_,
+                         .groups = groups_,
+                         .mesh = {}});
     add(lesson_.baseline);
     for (const auto& technique : lesson_.techniques) add(technique);
     for (tenfold::Candidate& candidate : run_->candidates) {
@@ -48,7 +47,7 @@ class Timed {
 
  private:
   void add(const tenfold::Variant& variant) {
-    run_->candidates.push_back({variant.name, &variant, nullptr});
+    run_->candidates.push_back({.name = variant.name, .body = &variant});
     run_->candidates.back().result.name = variant.name;
   }
 

@@ -235,7 +235,7 @@ TEST(Training, WhatComparesNothingIsRefused) {
   EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs.pop_back(); }), HasSubstr("needs two runs"));
   EXPECT_THAT(refusal([](tenfold::Training& t) { t.metric.margin = 0; }), HasSubstr("a margin above 0"));
   EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs[1].name = "plain"; }), HasSubstr("are called 'plain'"));
-  EXPECT_THAT(refusal([](tenfold::Training& t) { t.name = "toy"; }), HasSubstr("cases are called 'toy'"));
+  EXPECT_THAT(refusal([](tenfold::Training& t) { t.name = "toy"; }), HasSubstr("parts are called 'toy'"));
   EXPECT_THAT(refusal([](tenfold::Training& t) { t.runs[0].expected = WORSE; }), HasSubstr("which is its baseline"));
   EXPECT_THAT(refusal([](tenfold::Training& t) { t.settings = {{"epochs", tenfold::SettingValue{int64_t{1}}}}; }),
               HasSubstr("'epochs' is not declared"));

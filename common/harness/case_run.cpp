@@ -1,0 +1,135 @@
+#include "common/harness/case_run.h"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+#include <random>
+
+#include "common/base/text.h"
+#include "common/measure/device.h"
+#include "common/measure/dry.h"
+#include "common/measure/memory.h"
+#include "common/result/judge.h"
+
+namespace tenfold {
+
+void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
+  candidate.record->declared = &lesson.settings;
+  candidate.record->given = chosen.settings(size);
+  candidate.result.name = candidate.name;
+  // What a point of a sweep should show is not stated point by point.
+  if (expected && chosen.sweep) expected = Expected{.kind = expected->kind};
+  candidate.result.expected = std::move(expected);
+  candidates.push_back(std::move(candidate));
+}
+
+Trial CaseRun::trial(const Candidate& candidate) const {
+  Trial trial(candidate.record);
+  trial.device = device;
+  trial.seed = options.seed;
+  trial.size = size;
+  trial.rank = world.ranks.rank;
+  trial.world_size = world.ranks.world_size;
+  trial.group = groups.all_ranks();
+  trial.mesh = mesh;
+  return trial;
+}
+
+Step CaseRun::build(const Candidate& candidate) const {
+  clean.restore();
+  torch::manual_seed(options.seed);
+  return candidate.variant().build(trial(candidate));
+}
+
+bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
+  // As the ranks agree on one: the highest counts.
+  static const std::vector<std::string> kFailures = {"",           "",          "error",      "out_of_memory",
+                                                     "not_finite", "disagrees", "device_lost"};
+  constexpr double kSkipped = 1;
+  std::string status = "ok", failure, reason;
+  const auto fails = [&](const char* how, const std::string& text) {
+    status = "invalid";
+    failure = how;
+    reason = first_line(text);
+  };
+  const size_t refused_before = refused_functions().size();
+  try {
+    work();
+    // What CUDA would have done there is not known, so neither is what would have become of the variant.
+    if (const auto refused = refused_functions(); refused.size() > refused_before)
+      fails("error", "a dry GPU does not stand in for " + joined(refused));
+  } catch (const Skipped& error) {
+    status = "skipped";
+    reason = error.what();
+  } catch (const NotFinite& error) {
+    fails("not_finite", error.what());
+  } catch (const DataRace& error) {
+    fails("disagrees", error.what());
+  } catch (const DeviceLost& error) {
+    fails("device_lost", error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    // Of CUDA's: that it is out of memory, how much was asked for, how much is there.
+    fails("out_of_memory", "out of memory: " + short_message(error.what_without_backtrace(), 3));
+  } catch (const std::bad_alloc&) {
+    fails("out_of_memory", "out of memory");
+  } catch (const c10::Error& error) {
+    // The CPU's allocator has no exception type of its own.
+    const std::string text = error.what_without_backtrace();
+    fails(text.find("DefaultCPUAllocator: ") != std::string::npos ? "out_of_memory" : "error", text);
+  } catch (const std::exception& error) {
+    fails("error", error.what());
+  }
+  if (failure == "error" && !still_works(device)) fails("device_lost", short_message(reason));
+  if (failure != "device_lost") clean.restore();
+  if (world.group) {
+    // A failed collective leaves the group unusable; then this throws, and run() says which rank is missing.
+    const auto own = std::find(kFailures.begin() + 2, kFailures.end(), failure) - kFailures.begin();
+    const double worst = world.max(status == "ok" ? 0 : status == "skipped" ? kSkipped : static_cast<double>(own));
+    if (worst > 0) {
+      // Rank 0 writes the result, whoever failed.
+      const double mine = status == "skipped" ? kSkipped : static_cast<double>(own);
+      const int rank = world.first_rank(status != "ok" && mine == worst);
+      const std::string text = world.text_from_rank(rank, reason);
+      if (status == "ok" || mine < worst) {
+        status = worst > kSkipped ? "invalid" : "skipped";
+        failure = worst > kSkipped ? kFailures[static_cast<size_t>(worst)] : "";
+        reason = "rank " + std::to_string(rank) + ": " + text;
+      }
+    }
+  }
+  if (failure == "device_lost")
+    throw DeviceLost("the GPU failed for good in '" + candidate.name + "' of case '" + chosen.name + "': " + reason +
+                     "; nothing more can run in this process");
+  if (status != "ok") {
+    candidate.result.status = status;
+    candidate.result.failure = failure;
+    candidate.result.reason = reason;
+    candidate.result.blocks.clear();
+    candidate.result.peak_bytes.clear();
+    candidate.result.sent_bytes.clear();
+    candidate.result.split.reset();
+    candidate.result.timeline.reset();
+    candidate.result.quality.clear();
+    candidate.result.curves.reset();
+    candidate.result.notes.clear();
+  }
+  return status == "ok";
+}
+
+bool CaseRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
+
+bool CaseRun::only_memory() const { return device.is_cuda() && memory_only(); }
+
+void CaseRun::stop_if_interrupted() const {
+  if (world.max(interrupted() ? 1 : 0) > 0) throw Interrupted{};
+}
+
+std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,57 @@
+#include "common/harness/comparison_pass.h"
+
+#include "common/harness/budget_pass.h"
+#include "common/harness/passes.h"
+#include "common/result/judge.h"
+
+namespace tenfold {
+
+ComparisonPass::ComparisonPass(CaseRun run)
+    : PartPass(std::move(run)), case_(*std::get<const Case*>(run_.chosen.part.body)) {
+  run_.add({.name = run_.lesson.baseline.name, .body = &run_.lesson.baseline});
+  for (const Variant& technique : run_.lesson.techniques) {
+    if (run_.options.wants(technique.name) && compares(case_, technique.name))
+      run_.add({.name = technique.name, .body = &technique}, expected_of(case_, technique.name, run_.device));
+  }
+}
+
+bool ComparisonPass::build() {
+  if (!built_) build_pass(run_);
+  built_ = true;
+  return true;
+}
+
+void ComparisonPass::measure(double seconds, const SettingsWatch& watch) {
+  const Preset& preset = run_.options.preset;
+  build();
+  watch.settings_read(run_);
+  if (preset.updates == 0 || !baseline_ok()) return;
+  if (run_.only_memory()) {
+    priming_pass(run_);
+  } else {
+    agreement_pass(run_);
+  }
+  if (!baseline_ok()) return;
+  counting_pass(run_);
+  memory_pass(run_);
+  if (case_.budget && (preset.timed || run_.only_memory())) budget_pass(run_, *case_.budget);
+  if (!preset.timed) return;
+  time_ = std::make_unique<TimePass>(run_);
+  time_->first_slice(seconds / 2);
+}
+
+void ComparisonPass::finish() {
+  if (time_) split_pass(run_);
+}
+
+void ComparisonPass::complete(CaseResult& result) const {
+  result.kind = "comparison";
+  if (case_.budget) {
+    result.budget = Budget{case_.budget->bytes.at(run_.size), case_.budget->setting};
+    // The setting that grew is each variant's own; the case's is what agreement was checked at.
+    if (run_.own_budget_value) result.settings[result.budget->setting] = *run_.own_budget_value;
+  }
+  judge(result, run_.machine.cores);
+}
+
+}  // namespace tenfold

@@ -1,0 +1,99 @@
+#include "common/harness/describe.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/harness/lesson_parts.h"
+#include "common/harness/options.h"
+
+namespace tenfold {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json value_of(const SettingValue& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+/// With the settings that the part has at a size, on a device of that size, which need not be here.
+Trial trial_of(const Lesson& lesson, const Part& part, Size size) {
+  auto record = std::make_shared<TrialRecord>();
+  record->declared = &lesson.settings;
+  record->given = Chosen{.part = part}.settings(size);
+  Trial trial(record);
+  trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
+  trial.size = size;
+  return trial;
+}
+
+Json described_setting(const DeclaredSetting& setting) {
+  return {{"name", setting.name},
+          {"cpu", value_of(setting.value.cpu)},
+          {"gpu8", value_of(setting.value.gpu8)},
+          {"gpu80", value_of(setting.value.gpu80)},
+          {"meaning", setting.meaning},
+          {"choices", setting.choices}};
+}
+
+// What one kind of part has besides, and where the lesson's description lists the kind.
+
+const char* add_own(Json& json, const Lesson& lesson, const Part& part, const Case& /*compared*/) {
+  if (lesson.most_bytes) {
+    for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
+      json["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, part, size));
+  }
+  return "cases";
+}
+
+const char* add_own(Json& json, const Lesson& /*lesson*/, const Part& /*part*/, const Training& training) {
+  const Metric& metric = training.metric;
+  json["metric"] = {{"name", metric.name},
+                    {"unit", metric.unit},
+                    {"better", to_string(metric.better)},
+                    {"margin", metric.margin},
+                    {"relative", metric.relative}};
+  return "trainings";
+}
+
+const char* add_own(Json& /*json*/, const Lesson& /*lesson*/, const Part& /*part*/, const Survey& /*survey*/) {
+  return "surveys";
+}
+
+}  // namespace
+
+std::string describe(const Lesson& lesson, const std::string& name) {
+  Json json = {{"lesson", name},
+               {"title", lesson.title},
+               {"question", lesson.question},
+               {"workload", lesson.workload},
+               {"version", lesson.version},
+               {"core", lesson.core},
+               {"baseline", lesson.baseline.name},
+               {"techniques", Json::array()},
+               {"cases", Json::array()},
+               {"trainings", Json::array()},
+               {"surveys", Json::array()},
+               {"settings", Json::array()}};
+  for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
+  for (const Part& part : parts_of(lesson)) {
+    Json described = {{"name", part.name}, {"ranks", part.ranks()}, {"variants", part.variants}};
+    described["settings"] = Json::object();
+    for (const Assignment& assignment : part.settings)
+      described["settings"][assignment.name] = value_of(assignment.value.cpu);
+    if (!part.place.environment.empty()) described["environment"] = part.place.environment;
+    const char* const kind =
+        std::visit([&](const auto* body) { return add_own(described, lesson, part, *body); }, part.body);
+    json[kind].push_back(std::move(described));
+  }
+  for (const DeclaredSetting& setting : lesson.settings) {
+    Json described = described_setting(setting);
+    if (!setting.in_others.empty()) described["workload"] = setting.workload;
+    for (const DeclaredSetting& other : setting.in_others)
+      described["in_others"][other.workload] = described_setting(other);
+    json["settings"].push_back(described);
+  }
+  if (lesson.headline)
+    json["headline"] = {{"case", lesson.headline->case_name}, {"technique", lesson.headline->technique}};
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tenfold

@@ -1,0 +1,82 @@
+#include "common/harness/lesson_parts.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tenfold {
+namespace {
+
+/// What all kinds have in common.
+template <class Body>
+Part part_of(const Lesson& lesson, const Body& body, std::vector<std::string> variants) {
+  return {.name = body.name,
+          .workload = body.workload.empty() ? lesson.workload : body.workload,
+          .settings = body.settings,
+          .place = body.place,
+          .variants = std::move(variants),
+          .body = &body};
+}
+
+template <class Named>
+std::vector<std::string> names_of(const std::vector<Named>& named) {
+  std::vector<std::string> names;
+  for (const Named& each : named) names.push_back(each.name);
+  return names;
+}
+
+}  // namespace
+
+int Part::ranks() const {
+  int ranks = 1;
+  for (const auto& [dimension, size] : place.mesh) ranks *= size;
+  return ranks;
+}
+
+std::string Part::kind() const {
+  static const std::vector<std::string> names = {"survey", "case", "training"};
+  return names[body.index()];
+}
+
+std::vector<Part> parts_of(const Lesson& lesson) {
+  std::vector<Part> parts;
+  for (const Survey& survey : lesson.surveys) parts.push_back(part_of(lesson, survey, names_of(survey.looks)));
+  for (const Case& compared : lesson.cases) {
+    std::vector<std::string> variants = {lesson.baseline.name};
+    for (const Variant& technique : lesson.techniques) {
+      if (compares(compared, technique.name)) variants.push_back(technique.name);
+    }
+    parts.push_back(part_of(lesson, compared, std::move(variants)));
+  }
+  for (const Training& training : lesson.trainings)
+    parts.push_back(part_of(lesson, training, names_of(training.runs)));
+  return parts;
+}
+
+bool compares(const Case& compared, const std::string& technique) {
+  return compared.expected.empty() ||
+         std::ranges::find(compared.expected, technique, &Expectation::technique) != compared.expected.end();
+}
+
+std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device) {
+  const auto stated = std::ranges::find(compared.expected, technique, &Expectation::technique);
+  if (stated == compared.expected.end()) return std::nullopt;
+  const Expect expect = device.is_cuda() ? stated->on_cuda.value_or(stated->expect) : stated->expect;
+  return Expected{to_string(expect.kind), to_string(expect.speed), to_string(expect.memory)};
+}
+
+std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device) {
+  if (&run == &training.runs.front()) return std::nullopt;
+  const ExpectTrained expect = device.is_cuda() ? run.on_cuda.value_or(run.expected) : run.expected;
+  return Expected{.speed = to_string(expect.speed), .quality = to_string(expect.quality)};
+}
+
+std::vector<std::string> missing_here(const Place& place) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : place.environment) {
+    const char* const own = std::getenv(name.c_str());
+    if (own == nullptr || own != value) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,36 @@
+#include "common/harness/survey_pass.h"
+
+namespace tenfold {
+
+SurveyPass::SurveyPass(CaseRun run)
+    : PartPass(std::move(run)), survey_(*std::get<const Survey*>(run_.chosen.part.body)) {
+  for (const Look& look : survey_.looks) {
+    if (run_.options.wants(look.name)) run_.add({.name = look.name, .body = &look});
+  }
+}
+
+bool SurveyPass::wanted() const {
+  const Preset& preset = run_.options.preset;
+  return preset.updates > 0 && (preset.timed || (survey_.of_memory && run_.only_memory()));
+}
+
+void SurveyPass::measure(double /*seconds*/, const SettingsWatch& watch) {
+  for (size_t i = 0; i < run_.candidates.size(); ++i) {
+    Candidate& candidate = run_.candidates[i];
+    run_.stop_if_interrupted();
+    run_.progress.at(static_cast<double>(i) / static_cast<double>(run_.candidates.size()), candidate.name);
+    run_.guarded(candidate, [&] {
+      run_.clean.restore();
+      torch::manual_seed(run_.options.seed);
+      std::get<const Look*>(candidate.body)->note(run_.trial(candidate));
+    });
+  }
+  watch.settings_read(run_);
+}
+
+void SurveyPass::complete(CaseResult& result) const {
+  result.kind = "survey";
+  result.workload = survey_.workload;  // what it looks at need not be the lesson's
+}
+
+}  // namespace tenfold

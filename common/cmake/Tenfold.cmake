@@ -39,6 +39,11 @@ if(NOT TENFOLD_KERNELS_ONLY)
   include(TenfoldTorch)
 endif()
 
+# --- tests ------------------------------------------------------------------------------------------------------
+# Seconds. Only what hangs takes them all: the longest test takes some 150 on two quiet cores, another machine may be three
+# times as slow, and busy.
+set(TENFOLD_TEST_LIMIT 900)
+
 # --- what to build ----------------------------------------------------------------------------------------------
 add_custom_target(tenfold_lessons COMMENT "lessons, kernels' pages and driver")
 add_custom_target(tenfold_core_path COMMENT "lessons of the core path, probe and driver")

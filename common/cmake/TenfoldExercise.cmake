@@ -14,7 +14,8 @@ function(tenfold_exercise name folder)
   add_test(NAME exercise.${name}.starter
     COMMAND ${CMAKE_COMMAND} -P ${scripts}/starter_fails.cmake $<TARGET_FILE:${name}_exercise_starter>)
   add_test(NAME exercise.${name}.solution COMMAND ${name}_exercise_solution)
-  set_tests_properties(exercise.${name}.starter exercise.${name}.solution PROPERTIES LABELS lesson TIMEOUT 120)
+  set_tests_properties(exercise.${name}.starter exercise.${name}.solution PROPERTIES LABELS lesson TIMEOUT ${TENFOLD_TEST_LIMIT}
+    ENVIRONMENT "OMP_NUM_THREADS=1")
 
   find_package(Git QUIET)
   file(GLOB patches CONFIGURE_DEPENDS ${folder}/faults/*.patch)
@@ -38,7 +39,8 @@ function(tenfold_exercise name folder)
     add_dependencies(tenfold_tests ${name}_exercise_fault_${fault})
     add_test(NAME exercise.${name}.fault.${fault} COMMAND ${CMAKE_COMMAND} -P ${scripts}/fault_is_named.cmake
       $<TARGET_FILE:${name}_exercise_fault_${fault}> ${broken}/broken.h ${patch})
-    set_tests_properties(exercise.${name}.fault.${fault} PROPERTIES LABELS lesson TIMEOUT 120)
+    set_tests_properties(exercise.${name}.fault.${fault} PROPERTIES LABELS lesson TIMEOUT ${TENFOLD_TEST_LIMIT}
+      ENVIRONMENT "OMP_NUM_THREADS=1")
   endforeach()
 
   set(own ${PROJECT_SOURCE_DIR}/exercises/${name}/exercise.h)

@@ -52,7 +52,7 @@ function(tenfold_lesson)
   endif()
   if(tests AND ARG_THREADS AND NOT TENFOLD_SANITIZE)
     # Only these sources are instrumented, which is where the technique is: it lives in headers.
-    tenfold_test(${name}_thread_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} PLAIN TIMEOUT 300)
+    tenfold_test(${name}_thread_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} PLAIN TIMEOUT ${TENFOLD_TEST_LIMIT})
     target_compile_options(${name}_thread_test PRIVATE -fsanitize=thread -g1 -O1)
     target_link_options(${name}_thread_test PRIVATE -fsanitize=thread)
     # LibTorch is not instrumented: what it synchronises inside looks like a race. One between two of our own accesses does not.
@@ -66,7 +66,7 @@ function(tenfold_lesson)
   # What a GPU of 80 GB would build, built in the host's memory: settings that do not go together show without a GPU.
   add_test(NAME build_gpu80.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset build --size gpu80 --device cpu
     --out ${PROJECT_BINARY_DIR}/built)
-  set_tests_properties(build_gpu80.${name} PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL TRUE)
+  set_tests_properties(build_gpu80.${name} PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT} RUN_SERIAL TRUE)
   foreach(test smoke build_gpu80)
     tenfold_test_needs(${test}.${name} ${name})
   endforeach()
@@ -92,7 +92,7 @@ function(tenfold_dry_tests name)
   get_property(libraries GLOBAL PROPERTY TENFOLD_DRY_TARGETS)
   add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu
     --out ${PROJECT_BINARY_DIR}/dry)
-  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT 600
-    ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2")
+  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
+    ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2" ENVIRONMENT_MODIFICATION "CUDA_VISIBLE_DEVICES=unset:")
   tenfold_test_needs(dry.${name} ${name} tenfold_dry_arithmetic ${libraries})
 endfunction()

@@ -17,7 +17,7 @@ function(tenfold_test name)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)  # a program holds all tests of a folder
+    set(ARG_TIMEOUT ${TENFOLD_TEST_LIMIT})  # a program holds all tests of a folder
   endif()
   if(TENFOLD_SANITIZE)
     math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")

@@ -187,7 +187,7 @@ TEST(Ddp, NoSyncLeavesGradientsLocalAndEndsWithItsScope) {
       loss_of(net, my_x, my_y).backward();
       ddp.finish();
     }
-    EXPECT_TRUE(torch::equal(net->last->weight.grad(), local->last->weight.grad()));
+    EXPECT_TRUE(torch::allclose(net->last->weight.grad(), local->last->weight.grad(), 1e-5, 1e-7));
     EXPECT_EQ(ddp.traffic().all_reduces, 0);
     loss_of(net, my_x, my_y).backward();
     ddp.finish();
@@ -266,9 +266,10 @@ TEST(Ddp, EqualsPyTorchsReducer) {
       }
       const Tensors theirs = net->parameters();
       for (size_t i = 0; i < theirs.size(); ++i) {
-        // Two ranks' sum is the same in any order; with three, a rebuilt bucket's ring may add in another.
+        // A rebuilt bucket's ring may add in another order, and once in a while a matmul beside other threads rounds
+        // otherwise. A forgotten division moves the weights by 1e-2 and more.
         const double difference = (theirs[i] - ours.ranks[static_cast<size_t>(rank)][i]).abs().max().item<double>();
-        EXPECT_LE(difference, world_size == 2 ? 0.0 : 1e-6);
+        EXPECT_LE(difference, 1e-6);
       }
     });
   }

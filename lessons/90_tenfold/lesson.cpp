@@ -48,7 +48,8 @@ Step batch_each(const Trial& trial) {
 /// The levers one on top of the other, "+ workers" to "+ no waiting"; then all of them but one.
 std::vector<Variant> all_stacks() {
   const Agreement order = Agreement::within(1e-4, "sums in another order");
-  const Agreement bits = Agreement::within(8e-3, "bf16 has 8 significant bits");
+  // 0.8 to 0.97 of 8e-3 was seen on one CPU, by which of its instructions multiplies; a skipped update moves 0.15.
+  const Agreement bits = Agreement::within(1.4e-2, "bf16 has 8 significant bits");
   std::vector<Variant> stacks;
   const auto add = [&](const std::string& name, const Levers& levers, const Lever& lever) {
     stacks.push_back({name, [levers, &lever](const Trial& trial) { return step_with(trial, levers, &lever); },
@@ -96,7 +97,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = {kData, kBatch, kWorkers, kValidated, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
        .most_bytes = most_bytes,

@@ -19,6 +19,8 @@
 #include "bench/ladder_times.h"
 #include "common/base/files.h"
 
+#include "tests/support/support.h"
+
 namespace tenfold::bench {
 namespace {
 
@@ -124,7 +126,8 @@ TEST(Ladder, WhatThrowsFailsWithTheReasonAndTheOthersAreChecked) {
 }
 
 TEST(Ladder, WhatIsRightIsTimedBesideACopyAndNothingElse) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "ladder_test.json";
+  const test::Scratch scratch;
+  const auto file = scratch.path() / "report.json";
   const Done done = run_with({beside([](const Tensor& in) { return std::vector{in * 2.001}; })}, /*timed=*/true,
                              {"--benchmark_out=" + file.string(), "--benchmark_out_format=json"});
   EXPECT_EQ(done.code, 1);
@@ -146,7 +149,6 @@ TEST(Ladder, WhatIsRightIsTimedBesideACopyAndNothingElse) {
   const std::map<std::string, int> expected{
       {"doubling/ATen/cold", 12}, {"doubling/ATen/hot", 12}, {"doubling/copy/cold", 12}, {"doubling/copy/hot", 12}};
   EXPECT_EQ(rounds, expected);
-  std::filesystem::remove(file);
 }
 
 TEST(Ladder, WhatDoesNotFitIsSkippedWithTheReasonAndIsNoFailure) {
@@ -180,7 +182,8 @@ TEST(Ladder, WhatIsLeftOutIsNamed) {
 }
 
 TEST(Ladder, ABudgetIsKeptAndWhatWasTimedIsThere) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "ladder_budget_test.json";
+  const test::Scratch scratch;
+  const auto file = scratch.path() / "report.json";
   const Work slow = [](const Tensor& in) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     return std::vector{in + in};
@@ -196,7 +199,6 @@ TEST(Ladder, ABudgetIsKeptAndWhatWasTimedIsThere) {
   const auto json = nlohmann::json::parse(read_text(file));
   EXPECT_EQ(json.at("context").at("ladder 3 of 3"), "skipped: the time was up");
   EXPECT_FALSE(json.at("benchmarks").empty());
-  std::filesystem::remove(file);
 }
 
 /// Launches of a contestant that takes so long, of them two for the check.
@@ -215,7 +217,12 @@ int launches_of_slow(std::chrono::milliseconds time) {
 
 TEST(Ladder, AContestantThatIsFarTooSlowIsTimedOnce) { EXPECT_EQ(launches_of_slow(std::chrono::milliseconds(250)), 3); }
 
-TEST(Ladder, WhatMayHaveBeenInterruptedIsTimedAgain) { EXPECT_EQ(launches_of_slow(std::chrono::milliseconds(40)), 4); }
+TEST(Ladder, WhatMayHaveBeenInterruptedIsTimedAgain) {
+  // Unless its first sample took five times as long as it sleeps, which a busy machine may do to it now and then.
+  int launches = 0;
+  for (int i = 0; i < 5 && launches != 4; ++i) launches = launches_of_slow(std::chrono::milliseconds(40));
+  EXPECT_EQ(launches, 4);
+}
 
 TEST(Ladder, TheTableSaysWhatSlowedTheGpu) {
   Measured measured{.ladder = "copying", .bytes = 1e9, .rows = {{.name = "ours", .cold = {1e-3, 2e-3}, .hot = {}}}};

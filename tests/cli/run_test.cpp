@@ -324,12 +324,33 @@ TEST_F(ManyStarts, EachGetsItsCasesAndOneResultIsWritten) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(has(ran.out, "2 ranks: --case R2 --json ")) << ran.out;
   EXPECT_TRUE(has(ran.out, "1 ranks: --case on 1 --json "));
-  EXPECT_TRUE(has(ran.out, "/2.json --seed 3\n") && has(ran.out, "/1.json --seed 3\n")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "/0.json --seed 3\n") && has(ran.out, "/1.json --seed 3\n")) << ran.out;
   const Result result = read_result(out_ / "52_ranks.json");
   ASSERT_EQ(result.cases.size(), 2U);
   EXPECT_EQ(result.cases[0].name + ", " + result.cases[1].name, "R2, on 1");
   EXPECT_EQ(result.argv, (std::vector<std::string>{"--seed", "3"}));
   EXPECT_FALSE(has(ran.err, "@progress"));
+}
+
+// What a process reads once, when it starts, is a place of its own.
+TEST_F(ManyStarts, EachEnvironmentHasAStartOfItsOwn) {
+  add_lesson("52_ranks",
+             "own=" + (root_ / "io").string() +
+                 "/$([ \"$PLACE\" ] && echo 3 || echo 1).json; echo \"in '$PLACE': $all\"; cp $own $json",
+             {1, 1});
+  const std::string file = "build/lessons/52_ranks.describe.json";
+  std::string description = read(file);
+  const size_t second = description.rfind("\"ranks\":1");
+  ASSERT_NE(second, description.find("\"ranks\":1"));
+  description.insert(second, R"("environment":{"PLACE":"there"},)");
+  const size_t name = description.rfind("\"name\":\"", second) + 8;
+  description.replace(name, description.find('"', name) - name, "on 3");
+  write(file, description);
+  const Ran ran = tenfold("run 52");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "in '': --case ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "in 'there': --case on 3 --json ")) << ran.out;
+  ASSERT_EQ(read_result(out_ / "52_ranks.json").cases.size(), 2U);
 }
 
 // A setting may be read by the parts of another start: refused is what none reads, and what was measured is kept.

@@ -32,10 +32,11 @@ disagrees='does not agree with the baseline'
 case $device in
 "")
   command=("$program")
-  ((ranks == 1)) || command=("$torchrun" --standalone --nproc_per_node "$ranks" --no-python "$program")
+  ((ranks == 1)) || command=("$torchrun" --standalone --local-addr 127.0.0.1 --nproc_per_node "$ranks" --no-python "$program")
   command+=(--preset smoke --rounds 1 --device cpu)
   ;;
 dry:*)
+  unset CUDA_VISIBLE_DEVICES  # the stand-ins keep to it, too
   ((ranks == 1)) || fail "case '$case' needs $ranks ranks, a dry GPU takes one"
   command=("$driver" dry --gpu "${device#dry:}" --gpus "${gpus:-1}" --arithmetic "$order" -- "$program" --preset check --device cuda --size cpu)
   disagrees+='|its numbers are not finite|a race on a dry GPU'
@@ -46,6 +47,7 @@ command+=(--case "$case" --only "$technique" --json "$work/result.json")
 for setting in "${settings[@]}"; do command+=(--set "$setting"); done
 status=0
 OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=FATAL "${command[@]}" 2>&1 || status=$?
+((status != 77)) || exit 77  # its data were never fetched here
 ((status == 1)) || fail "not caught by '$technique' of case '$case': expected exit code 1, got $status"
 
 [ -s "$work/result.json" ] || fail "the lesson wrote no result"

@@ -204,6 +204,43 @@ TEST(Training, WithoutItsBaselineThereIsNoVerdict) {
   EXPECT_EQ(ran.result.cases[0].verdicts[0].quality->label, "INVALID");
 }
 
+// What is noted is a value of each seed, and stands for all by its mean.
+TEST(Training, ANoteIsAValueForEachSeed) {
+  const auto noting = [](const Trial& trial) {
+    trial.note("seed", static_cast<double>(trial.seed), "");
+    return train(trial, {});
+  };
+  const auto ran = run(lesson_of({{"notes", noting}}), {"--rounds", "3", "--seed", "10"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto& variants = ran.result.cases.at(0).variants;
+  EXPECT_TRUE(variants.at(0).notes.empty());
+  EXPECT_EQ(variants.at(1).notes.at("seed").of_seeds, (std::vector<double>{10, 11, 12}));
+  EXPECT_EQ(variants.at(1).notes.at("seed").value, 11);
+}
+
+// As of a case: the most bytes at a time, and items a second.
+TEST(Training, HasAPeakAndARate) {
+  constexpr int64_t kBytes = 8 << 20;
+  const auto hungry = [](const Trial& trial) {
+    const tenfold::Step step{.items = 7, .update = [] { return torch::ones({kBytes / 4}).sum(); }};
+    return tenfold::train_to_the_end(trial.device, step, {.updates = 5, .evaluations = 2}, [] { return 1.0; });
+  };
+  const auto ran = run(lesson_of({{"hungry", hungry}}), {"--rounds", "2"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const CaseResult& c = ran.result.cases.at(0);
+  const auto& hungry_one = c.variants.at(1);
+  EXPECT_GE(hungry_one.peak().value_or(0), kBytes);
+  EXPECT_LT(hungry_one.peak().value_or(0), 2 * kBytes);
+  EXPECT_LT(c.variants.at(0).peak().value_or(0), kBytes);
+  EXPECT_EQ(c.verdicts.at(0).memory.label, "LARGER");
+  for (const auto& curve : *hungry_one.curves) {
+    EXPECT_EQ(curve.items, 35);
+    EXPECT_EQ(curve.quality.size(), 3U) << "after 2, 4 and the last update";
+  }
+  EXPECT_FALSE(c.variants.at(0).curves->at(0).items) << "nobody counted";
+  EXPECT_THAT(ran.out, HasSubstr(" items/s"));
+}
+
 TEST(Training, IsChosenDescribedAndSwept) {
   const auto lesson = lesson_of({run_of("twin", {}), run_of("hardly learns", {.learning_rate = 0.004}, WORSE)});
   const auto described = toy::run_plain(lesson, {"--describe"});

@@ -68,7 +68,8 @@ TEST(SecondsInTurn, ASampleIsTheTimeOfOneLaunch) {
   const auto seconds = tenfold::seconds_in_turn(torch::kCPU, {sleeper(1), sleeper(8)}, kSeed, 5);
   EXPECT_GE(*std::min_element(seconds[0].begin(), seconds[0].end()), 0.001);
   EXPECT_GE(*std::min_element(seconds[1].begin(), seconds[1].end()), 0.008);
-  EXPECT_LT(tenfold::median(seconds[0]), tenfold::median(seconds[1])) << "each contender has its own samples";
+  EXPECT_LT(*std::min_element(seconds[0].begin(), seconds[0].end()), 0.008)
+      << "each contender has its own samples; of five sleeps of 1 ms one ends within 8";
 }
 
 TEST(LaunchTimer, HotIsTheMeanOfManyLaunches) {

@@ -419,10 +419,10 @@ TEST(Split, PartsAddUpToTheStep) {
 }
 
 TEST(Split, TraceIsWritten) {
-  const std::string path = testing::TempDir() + "tenfold_trace.json";
+  const tenfold::test::Scratch scratch;
+  const std::string path = (scratch.path() / "trace.json").string();
   tenfold::write_trace(torch::kCPU, toy_step(), 2, path);
   EXPECT_GT(std::filesystem::file_size(path), 1000U);
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 namespace {
@@ -225,6 +227,19 @@ Step tensor_parallel(const Trial& trial, bool forgets_update) {
   return step;
 }
 
+/// Three updates of a variant; what is compared is its parameters' norm, which all ranks can tell.
+std::function<tenfold::Learned(const Trial&)> trained(const std::function<Step(const Trial&)>& build) {
+  return [build](const Trial& trial) {
+    const Step step = build(trial);
+    return tenfold::train_to_the_end(trial.device, step, {.updates = 3}, [&] {
+      const tenfold::Parameters whole = step.gather ? step.gather().parameters : step.parameters;
+      double squares = 0;
+      for (const auto& parameter : whole) squares += parameter.value().square().sum().item<double>();
+      return std::sqrt(squares);
+    });
+  };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -260,6 +275,20 @@ int main(int argc, char** argv) {
                  {.name = "refused",
                   .expected = {{"gathers other names", {}}, {"gathers its own part", {}}},
                   .place = {.mesh = {{"dp", 2}}}}},
-       .surveys = {{"size", {{"parameters", [](const Trial& trial) { trial.note("parameters", 185, ""); }}}}},
+       .trainings = {{.name = "trained by two",
+                      .metric = {.name = "loss", .margin = 1},
+                      .runs = {{"one process", trained(one_process)}, {"sharded", trained(shards(Forgotten::nothing))}},
+                      .place = {.mesh = {{"dp", 2}}}}},
+       .surveys = {{"size", {{"parameters", [](const Trial& trial) { trial.note("parameters", 185, ""); }}}},
+                   {.name = "rank of two",
+                    .looks = {{"rank", [](const Trial& trial) { trial.note("rank", trial.rank, ""); }}},
+                    .place = {.mesh = {{"dp", 2}}}},
+                   {.name = "elsewhere",
+                    .looks = {{"variable",
+                               [](const Trial& trial) {
+                                 const char* const set = std::getenv("TENFOLD_TEST_PLACE");
+                                 trial.note("set", set != nullptr && std::string(set) == "there" ? 1 : 0, "");
+                               }}},
+                    .place = {.environment = {{"TENFOLD_TEST_PLACE", "there"}}}}},
        .agreement = tenfold::Agreement::within(1e-5, "sums are taken in another order")});
 }

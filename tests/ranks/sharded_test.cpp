@@ -114,6 +114,24 @@ TEST_F(Sharded, WholeParametersAgreeAndOneForgottenShardIsInvalid) {
   EXPECT_TRUE(has(ran.out, "asked of all_gather in a step"));
 }
 
+// Whatever a case can have, a training and a survey can.
+TEST_F(Sharded, TrainingsAndSurveysHavePlacesToo) {
+  const Ran ran = run("--case 'trained by two' --case 'rank of two' --case elsewhere --rounds 1");
+  ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
+  ASSERT_EQ(result_.cases.size(), 3U);
+  const CaseResult& training = of("trained by two");
+  EXPECT_EQ(training.ranks, 2);
+  EXPECT_EQ(training.mesh, (std::map<std::string, int64_t>{{"dp", 2}}));
+  const double alone = variant(training, "one process").quality.at("loss").at(0);
+  EXPECT_NEAR(variant(training, "sharded").quality.at("loss").at(0), alone, 1e-4 * alone) << "gathered from both ranks";
+  EXPECT_GT(variant(training, "one process").peak().value_or(0), 4 * kParameters);
+  EXPECT_GT(variant(training, "one process").curves->at(0).items.value_or(0), 0);
+  EXPECT_EQ(of("rank of two").ranks, 2);
+  EXPECT_EQ(of("rank of two").variants.at(0).notes.at("rank").value, 0) << "rank 0 writes the result";
+  EXPECT_EQ(of("elsewhere").variants.at(0).notes.at("set").value, 1);
+  EXPECT_EQ(of("elsewhere").variants.at(0).environment.at("TENFOLD_TEST_PLACE"), "there");
+}
+
 TEST_F(Sharded, SpeedOfMoreRanksThanCoresIsWithheld) {
   const Ran ran = run("--case 'plane over 4' --case alone --rounds 6");
   ASSERT_EQ(ran.code, 0) << ran.out << ran.err;

@@ -86,7 +86,7 @@ def with_script(context, file, sweeps, shots):
     check(lesson.get_attribute("open") is None, "a lesson is open before anybody asked for it")
     link.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector(f"{wanted}[open]", timeout=2000)
+    page.wait_for_selector(f"{wanted}[open]")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     check(page.locator("details.lesson:not([open])").count() == 0, "on paper a lesson would be closed")
     sweeps_and_kernels(page, sweeps)

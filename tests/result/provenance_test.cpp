@@ -160,7 +160,7 @@ TEST_F(WhoseCommit, NoAnswerIsNoCommit) {
       ASSERT_EQ(lchown(entry.path().c_str(), 65534, 65534), 0);
     ASSERT_EQ(chown(tree_.c_str(), 65534, 65534), 0);
     const Variable settings("GIT_CONFIG_GLOBAL", "/dev/null");  // which may call every folder safe
-    const Variable system("GIT_CONFIG_NOSYSTEM", "1");
+    const Variable system("GIT_CONFIG_NOSYSTEM", "1"), count("GIT_CONFIG_COUNT", "0");
     EXPECT_EQ(now().commit, "") << "a checkout of somebody else, of which git refuses to speak";
     ASSERT_EQ(chown(tree_.c_str(), 0, 0), 0);
     ASSERT_EQ(chown((tree_ / ".git").c_str(), 0, 0), 0);

@@ -54,14 +54,14 @@ TEST(Submission, EveryFieldOfTheSchemaIsOnTheList) {
   }
 }
 
-TEST(Submission, ThePublishedResultsLoseAKernelsNameAndErrorsTexts) {
+TEST(Submission, ThePublishedResultsLoseAKernelsNameAndPartsOfReasons) {
   const std::vector<Result> results = published();
   ASSERT_GT(results.size(), 40U);
   for (const Result& result : results) {
     std::vector<std::string> left_out;
     const Result sent = sendable(result, &left_out);
     std::erase(left_out, "machine.os: the kernel's own name");
-    std::erase(left_out, "cases[].variants[].reason: the text of an error");
+    std::erase_if(left_out, [](const std::string& line) { return line.starts_with("cases[].variants[].reason: "); });
     EXPECT_TRUE(left_out.empty()) << result.lesson << ": " << left_out.front();
     EXPECT_EQ(sent.machine.os.find("fc-v"), std::string::npos) << sent.machine.os;
     EXPECT_EQ(format_result(sendable(sent)), format_result(sent)) << "twice is once";

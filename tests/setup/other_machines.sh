@@ -76,8 +76,9 @@ output=$(cd "$work" && PYTHONPATH=$work/foreign PIP_CONFIG_FILE=$work/pip.conf T
 expect "a relative cache, foreign packages, pip's user setting, CXX with ccache" 0 'ready: '
 check "the link leads out of the tree" "[ -x '$tree/.venv/bin/ninja' ]"
 output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold setup kernels 2>&1); status=$?
-expect "the second call" 0 '^ready: [01] s$'
-check "says nothing else" '[ "$(wc -l <<<"$output")" = 1 ]'
+expect "the second call" 0 '^ready: [0-9]* s$'
+# Ninja is named where asking it takes a while.
+check "says nothing else" '[ "$(grep -vc "^\[build\]" <<<"$output")" = 1 ]'
 for name in .. . / ../common nosuch; do
   in_tree env TENFOLD_CACHE="$real_cache" CXX="ccache $compiler" ./tenfold kernel "$name"
   expect "a kernel that is none: $name" 2 "tenfold: unknown kernel '$name'; there are: "

@@ -32,6 +32,8 @@ int Part::ranks() const {
   return ranks;
 }
 
+bool Part::compares() const { return !std::holds_alternative<const Survey*>(body); }
+
 std::string Part::kind() const {
   static const std::vector<std::string> names = {"survey", "case", "training"};
   return names[body.index()];

@@ -23,6 +23,8 @@ struct Part {
 
   /// That it needs: the product of its mesh.
   int ranks() const;
+  /// Has a baseline: a survey has none.
+  bool compares() const;
   /// "case", "training" or "survey", for messages.
   std::string kind() const;
 };

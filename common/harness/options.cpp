@@ -239,8 +239,7 @@ ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks
   }
   if (!options.sweep || chosen.here.empty()) return chosen;
   // A sweep varies one part: the first that is no survey, unless --case chose another.
-  const auto compared = std::ranges::find_if(
-      chosen.here, [](const Chosen& c) { return !std::holds_alternative<const Survey*>(c.part.body); });
+  const auto compared = std::ranges::find_if(chosen.here, [](const Chosen& c) { return c.part.compares(); });
   const Chosen swept = compared == chosen.here.end() ? chosen.here.front() : *compared;
   chosen.here.clear();
   for (const SettingValue& value : options.sweep->values) {

@@ -192,9 +192,16 @@ void TimePass::choose_blocks() {
     const bool baseline = i == 0 || i + 1 == lives_.size();
     lives_[i].blocks.steps = baseline ? std::max(steps.front(), steps.back()) : steps[i];
     lives_[i].blocks.items = lives_[i].blocks.steps * costs[i].items;
-    const int64_t untimed = run_.device.is_cuda() ? 1 : 0;
+    const int64_t untimed = begins_untimed(lives_[i]) ? 1 : 0;
     round_seconds_ += static_cast<double>(lives_[i].blocks.steps + untimed) * costs[i].seconds;
   }
+}
+
+// On a device the first step after a switch is not timed: what it launches is loaded and planned then. In a long step that
+// is nothing.
+bool TimePass::begins_untimed(const Live& live) const {
+  constexpr double kLongStep = 0.5;  // seconds
+  return run_.device.is_cuda() && live.cost.seconds < kLongStep;
 }
 
 void TimePass::round() {
@@ -205,9 +212,10 @@ void TimePass::round() {
     std::reverse(order_.begin(), order_.end());
   }
   for (size_t position = 0; position < order_.size(); ++position) {
+    // Ranks agree on it once a round, since asking them takes time that every block would have.
+    if (!run_.world.group) run_.stop_if_interrupted();
     with_live(lives_[order_[position]], [&](Live& live) {
-      // On a device the first step after a switch is not timed: what it launches is loaded and planned then.
-      if (run_.device.is_cuda()) timed_block(run_.world, run_.device, live.step, 1);
+      if (begins_untimed(live)) timed_block(run_.world, run_.device, live.step, 1);
       const Times times = timed_block(run_.world, run_.device, live.step, live.blocks.steps);
       live.blocks.build.push_back(together_ ? builds_ - 1 : rounds_);
       live.blocks.position.push_back(static_cast<int64_t>(position));

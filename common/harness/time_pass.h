@@ -53,6 +53,7 @@ class TimePass {
   void measure_costs();
   void choose_clock_and_switches(double seconds);
   void choose_blocks();
+  bool begins_untimed(const Live& live) const;
   void round();
   int rounds_in(double seconds) const;
   bool late(std::chrono::steady_clock::time_point deadline) const;

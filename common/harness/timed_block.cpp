@@ -11,7 +11,7 @@ namespace {
 constexpr double kMostOverhead = 0.01;  // of a block: switching, waking threads and barriers stay below it
 constexpr double kLongestBlock = 1;     // seconds that a block may grow to for their sake
 constexpr double kDeviceBlock = 0.05;   // seconds
-constexpr int64_t kDeviceSteps = 3;
+constexpr int64_t kDeviceSteps = 3;     // of those that are shorter than such a block
 constexpr double kAlike = 1.25;  // as far apart may the measured costs of steps be that are taken for equally long
 
 bool all_finite(const std::vector<torch::Tensor>& losses) {
@@ -46,14 +46,16 @@ Times timed_block(const World& world, torch::Device device, const Step& step, in
 std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device) {
   std::vector<int64_t> steps(costs.size(), 1);
   if (block_seconds <= 0 || costs.empty()) return steps;
-  bool equally_long = on_device;
+  bool equally_long = false;
   double longest = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     const StepCost& cost = costs[i];
     equally_long = equally_long || cost.threads;
     const double seconds =
         std::max(on_device ? kDeviceBlock : block_seconds, std::min(kLongestBlock, cost.overhead / kMostOverhead));
-    const int64_t fewest = std::max<int64_t>(on_device ? kDeviceSteps : 1, cost.threads ? cost.batches_ahead + 1 : 1);
+    const bool launches_ahead = on_device && cost.seconds < kDeviceBlock;
+    const int64_t fewest =
+        std::max<int64_t>(launches_ahead ? kDeviceSteps : 1, cost.threads ? cost.batches_ahead + 1 : 1);
     steps[i] = std::max(fewest, static_cast<int64_t>(std::ceil(seconds / cost.seconds)));
     longest = std::max(longest, static_cast<double>(steps[i]) * cost.seconds);
   }

@@ -25,8 +25,8 @@ struct StepCost {
 
 /// Steps in a block of each variant. One step or `block_seconds`, whichever is longer; longer where a block's overhead
 /// would be more than 1 % of it; more steps than batches that its threads may have ready. On a device, whose launches
-/// run ahead, at least three steps and 50 ms. Where threads or a device are at work, all blocks last as long as the
-/// longest one: a short block gives its variant what the others pay for. Steps that last about as long as the first
+/// run ahead, at least 50 ms, and three steps of less than that. Where threads are at work, all blocks last as long as
+/// the longest one: a short block gives its variant what the others pay for. Steps that last about as long as the first
 /// variant's, the baseline's, get as many in a block: identical code runs identical blocks. `block_seconds` 0: one step
 /// each.
 std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device);

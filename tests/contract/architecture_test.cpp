@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "tests/support/support.h"
@@ -97,6 +98,19 @@ TEST(Architecture, EveryIncludeFollowsAnArrow) {
 }
 
 // The linker then forbids what the page forbids.
+// Cases, trainings and surveys have one head, and what can be observed of one can be observed of all: only the files of
+// the kinds ask which one a part is.
+TEST(Architecture, NobodyElseAsksWhichKindAPartIs) {
+  const std::regex question(R"((get|get_if|holds_alternative)<const (Case|Training|Survey)\s*\*>)");
+  std::set<std::string> askers;
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common")) {
+    const std::string path = entry.path().lexically_relative(test::source_folder()).generic_string();
+    if (is_source(path) && std::regex_search(test::read_text(entry.path()), question)) askers.insert(path);
+  }
+  EXPECT_EQ(askers, (std::set<std::string>{"common/harness/comparison_pass.cpp", "common/harness/lesson_parts.cpp",
+                                           "common/harness/survey_pass.cpp", "common/harness/training_pass.cpp"}));
+}
+
 TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   const auto allowed = reachable_folders(folders_of_this_tree());
   const std::regex library("tenfold_library\\((\\w+)([^)]*)\\)"), linked("tenfold_(\\w+)");

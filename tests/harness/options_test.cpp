@@ -247,14 +247,14 @@ TEST(BlockSteps, ASwitchThatCostsMoreThanOnePercentLengthensTheBlock) {
   EXPECT_EQ(block_steps({{.seconds = 0.02, .overhead = 5}}, 0.01, false)[0], 50) << "never beyond a second";
 }
 
-TEST(BlockSteps, ThreadsAndDevicesShareTheLongestBlock) {
+TEST(BlockSteps, ThreadsShareTheLongestBlock) {
   // One step more than batches that may be ready, and the others as long.
   EXPECT_EQ(block_steps({{0.01}, {.seconds = 0.02, .threads = true, .batches_ahead = 2}}, 0.01, false),
             (std::vector<int64_t>{6, 3}));
   EXPECT_EQ(block_steps({{0.01}, {0.05}}, 0.01, false), (std::vector<int64_t>{1, 1}))
       << "nothing is at work between their blocks";
-  EXPECT_EQ(block_steps({{0.001}, {0.030}}, 0.01, true), (std::vector<int64_t>{90, 3}))
-      << "three steps and 50 ms on a device";
+  EXPECT_EQ(block_steps({{0.001}, {0.030}, {0.2}, {2}}, 0.01, true), (std::vector<int64_t>{50, 3, 1, 1}))
+      << "on a device 50 ms, and three steps of less than that";
 }
 
 TEST(Trial, SizesChooseTheirValue) {

@@ -188,13 +188,14 @@ TEST_F(Sharded, AClosedStreamCostsNoResult) {
 TEST_F(Sharded, WithinALauncherItRunsWhatFits) {
   const Ran ran = run("", test::environment_program("torchrun").string() +
                               " --standalone --local-addr 127.0.0.1 --nproc_per_node 2 --no-python");
-  ASSERT_EQ(result_.cases.size(), 3U) << ran.out << ran.err;
+  ASSERT_EQ(result_.cases.size(), 5U) << ran.out << ran.err;
   for (const CaseResult& c : result_.cases) EXPECT_EQ(c.ranks, 2);
   expect_valid(of("zero over 2"), "sharded");
   expect_valid(of("plane over 2"), "tensor parallel");
   EXPECT_EQ(ran.code, 1) << "by the case that is there to be refused";
   EXPECT_EQ(variant(of("refused"), "gathers its own part").status, "invalid");
-  EXPECT_TRUE(has(ran.out, "not run, since they need another number of ranks: size, zero over 4, alone, plane over 4;"))
+  EXPECT_TRUE(has(ran.out, "not run, since they need another number of ranks: size, elsewhere, zero over 4, "
+                           "alone, plane over 4;"))
       << ran.out;
 }
 

@@ -32,13 +32,13 @@ void print_summary(const Json& process) {
   const auto number = [&process](const char* key) { return process.at(key).get<int64_t>(); };
   int index = 0;
   for (const Json& device : process.at("devices")) {
-    std::cerr << "dry GPU " << index++ << " (" << device.at("card").get<std::string>() << "): at most "
+    std::cerr << "dry GPU " << index++ << " (" << device.at("card").get<std::string>() << "): peak "
               << human_bytes(device.at("peak").get<double>()) << " of "
               << human_bytes(device.at("memory").get<double>())
-              << " taken, without the context and what libraries keep\n";
+              << " reserved; not counted: the CUDA context, cuDNN's workspaces, what libraries keep\n";
   }
   std::cerr << counted(number("launches"), "launch", "launches") << ", " << number("graph launches") << " of graphs; "
-            << counted(number("waits"), "wait", "waits") << " of the host; "
+            << counted(number("waits"), "call", "calls") << " that may wait; "
             << counted(number("allocations"), "allocation", "allocations") << "\n"
             << counted(number("copies"), "copy", "copies") << ": "
             << human_bytes(static_cast<double>(number("bytes to the device"))) << " to the card, "

@@ -1,6 +1,7 @@
 #pragma once
 // What GPUs that are not there have counted, as Markdown: apart from everything that was measured.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,11 @@ std::string dry_peaks_markdown(const std::vector<Result>& dry);
 
 /// A predicted peak that is further off is named by dry_peaks_markdown().
 inline constexpr double kShownOff = 0.02;
+
+/// The card's short name, by which columns and remarks call it: "H100".
+std::string dry_card(const Result& result);
+
+/// Counted by the allocator over predicted, less 1; nothing where either is missing.
+std::optional<double> dry_peak_error(const VariantResult& variant);
 
 }  // namespace tenfold

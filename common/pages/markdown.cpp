@@ -37,7 +37,7 @@ bool all_numbers(const Rows& rows, size_t column) {
   bool any = false;
   for (size_t i = 1; i < rows.size(); ++i) {
     const std::string& cell = rows[i].at(column);
-    if (cell.empty() || cell == "-") continue;
+    if (cell.empty() || cell == "-" || cell == "not counted") continue;
     if (std::isdigit(static_cast<unsigned char>(cell.front())) == 0 || cell.find('(') != std::string::npos ||
         cell.find('[') != std::string::npos || cell.find(':') != std::string::npos ||
         cell.find(',') != std::string::npos)

@@ -197,6 +197,14 @@ std::string peak_text(const VariantResult& variant) {
   return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
 }
 
+bool has_peak_at_least(const Result& result) {
+  return std::ranges::any_of(result.cases, [](const CaseResult& c) {
+    return std::ranges::any_of(c.variants, [](const VariantResult& variant) {
+      return variant.peak().has_value() && variant.environment.contains(kPeakAtLeast);
+    });
+  });
+}
+
 std::string note_text(const Note& note) {
   if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
   if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
@@ -308,9 +316,9 @@ std::string format_table(const Result& result) {
     about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   if (is_dry(result.machine))
-    out +=
-        "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n"
-        "At least: what cuDNN would take for its workspaces is not known, and not in it.\n";
+    out += "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n";
+  if (has_peak_at_least(result))
+    out += "At least: what cuDNN would take for its workspaces is not known and not counted.\n";
   for (const CaseResult& c : result.cases) {
     out += "\n" + case_heading(c, result.machine.cores) +
            (c.kind == "survey"     ? survey_rows(c)

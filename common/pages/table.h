@@ -43,6 +43,8 @@ double items_per_second(const VariantResult& variant);
 std::string rounds_text(const CaseResult& c);
 /// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
 std::string peak_text(const VariantResult& variant);
+/// A peak of the result leaves out what nobody knows: it is printed as "at least".
+bool has_peak_at_least(const Result& result);
 /// A note's value with its unit: bytes and seconds scaled, others as they are.
 std::string note_text(const Note& note);
 /// The same behind its name, which may tell the unit: "256" of the note "images" in images.

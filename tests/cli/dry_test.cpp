@@ -30,8 +30,8 @@ TEST_F(Dry, SaysWhatTheProgramAskedOfTheCard) {
   EXPECT_TRUE(has(ran.out, "PASSED")) << "its own output: " << ran.out;
   EXPECT_TRUE(has(ran.err, "dry GPU Tesla T4: no such card is here, nothing is computed, and no time is measured"))
       << ran.err;
-  EXPECT_TRUE(has(ran.err, "dry GPU 0 (T4): at most 4.00 MiB of 14.8 GiB taken")) << ran.err;
-  EXPECT_TRUE(has(ran.err, "dry GPU 1 (T4): at most 0 B")) << ran.err;
+  EXPECT_TRUE(has(ran.err, "dry GPU 0 (T4): peak 4.00 MiB of 14.8 GiB reserved")) << ran.err;
+  EXPECT_TRUE(has(ran.err, "dry GPU 1 (T4): peak 0 B")) << ran.err;
   EXPECT_TRUE(has(ran.err, "1 allocation\n")) << ran.err;
   EXPECT_TRUE(has(tenfold("dry --list").out, "NVIDIA H100 80GB HBM3"));
 }

@@ -20,6 +20,8 @@ Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
   if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
   if (last != nullptr && last->why_no_texts != nullptr && !pictures) trial.skip(last->why_no_texts);
   if (last != nullptr && last->pulled == &Levers::ranks && !trial.group) trial.skip("needs two ranks");
+  if (!pictures && levers.packed && levers.sixteen_bits && trial.device.is_cuda() && !packs_bfloat16(trial.device))
+    trial.skip("packed attention takes bfloat16 from compute capability 8.0 on");
   return pictures ? picture_step(trial, levers) : text_step(trial, levers);
 }
 

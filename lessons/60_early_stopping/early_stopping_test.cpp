@@ -196,8 +196,7 @@ Trial small_trial(const std::map<std::string, SettingValue>& more = {}) { return
 
 Learned trained(const Trial& trial, const StopRule& rule) {
   torch::manual_seed(3);  // the model's first weights
-  RunMeans means;
-  return train_until(trial, rule, means);
+  return train_until(trial, rule);
 }
 
 TEST(StoppedTraining, EndsWhenTheRuleSays) {

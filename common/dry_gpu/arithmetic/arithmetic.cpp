@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,9 +52,9 @@ struct Seed {
   bool draws = false;
 
   /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
-  static Seed of(const c10::OperatorHandle& op, const Values& arguments) {
+  static Seed of(const c10::OperatorHandle& op, const Values& arguments, c10::Device card) {
     if (!op.hasTag(at::Tag::nondeterministic_seeded)) return {};
-    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(card.index());
     for (const c10::IValue& argument : arguments) {
       if (argument.isGenerator() && argument.toGenerator().defined()) generator = argument.toGenerator();
     }
@@ -140,13 +141,29 @@ bool only_views(const Values& arguments, const Values& results) {
   return any;
 }
 
-/// Hands the work over to the current stream, or does it at once where the host must have its result.
-void keep(Work work, bool host_waits, std::vector<Access> accesses = {}) {
-  Stream* const stream = stream_of(c10::cuda::getCurrentCUDAStream().stream());
+/// The current stream of a card, which need not be the program's current one.
+Stream& stream_on(c10::Device card) {
+  const c10::cuda::OptionalCUDAGuard guard(card.has_index() ? std::optional(card) : std::nullopt);
+  return *stream_of(c10::cuda::getCurrentCUDAStream().stream());
+}
+
+/// Hands the work over to the stream, or does it at once where the host must have its result.
+void keep(Stream& stream, Work work, bool host_waits, std::vector<Access> accesses = {}) {
   Item item{.kind = "arithmetic", .work = std::move(work), .accesses = std::move(accesses)};
   if (!item.accesses.empty()) item.user = user_here("an operator");
-  hand_over(*stream, std::move(item));
-  if (host_waits && stream->capture == nullptr) synchronize(*stream);
+  hand_over(stream, std::move(item));
+  if (host_waits && stream.capture == nullptr) synchronize(stream);
+}
+
+/// As LibTorch's copy between two cards ends: on the source's stream, for which the other card's then waits.
+void let_wait(Stream& waiting, Stream& on) {
+  if (waiting.capture != nullptr || on.capture != nullptr) return;
+  const std::shared_ptr<Recording> recording = record(on);
+  if (follows_order()) {
+    const std::lock_guard guard(state().lock);
+    note_wait(waiting, *recording, 0);
+  }
+  hand_over(waiting, {.kind = "wait", .waits = recording});
 }
 
 /// New memory is no number: not zero by chance, and not what was right before.
@@ -156,7 +173,7 @@ void poison(const Values& results) {
       if (!tensor.defined() || !tensor.is_cuda() || tensor.storage().nbytes() == 0) continue;
       void* const bytes = const_cast<void*>(tensor.storage().data());
       const size_t count = tensor.storage().nbytes();
-      keep([=] { std::memset(bytes, 0xFF, count); }, false);
+      keep(stream_on(tensor.device()), [=] { std::memset(bytes, 0xFF, count); }, false);
     }
   }
 }
@@ -197,7 +214,7 @@ void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
 /// The CPU's operator first, whose results then get memory on the card.
 void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, const Seed& seed,
                    c10::Device device) {
-  Stream& stream = *stream_of(c10::cuda::getCurrentCUDAStream().stream());
+  Stream& stream = stream_on(device);
   hand_over(stream,
             {.kind = "arithmetic", .accesses = uses_of(op.schema(), arguments, {}), .user = user_here("an operator")});
   synchronize(stream);
@@ -211,6 +228,7 @@ void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, cons
     const at::Tensor cpu = result.toTensor();
     const at::Tensor card = at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
     keep(
+        stream,
         [cpu, view = cpu_view(card)]() mutable {
           const OnlyTheCpu guard;
           view.copy_(cpu);
@@ -300,8 +318,10 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
   if (in_python()) name_races();
   const Using as_user(user_of(name));
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
-  const Seed seed = Seed::of(op, before);
-  if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card_of(before));
+  // A copy between two cards is the source's work.
+  const c10::Device card = card_of(name == "aten::copy_" && on_card(before[1]) ? Values{before[1]} : before);
+  const Seed seed = Seed::of(op, before, card);
+  if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card);
   masks_to_indices(name, stack, count);
   const Values arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
   // Before it runs: it may give memory back whose numbers are still to be read.
@@ -324,7 +344,9 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     const OnlyTheCpu guard;
     for (const c10::IValue& result : results) result_views.push_back(cpu_view(result));
   }
+  Stream& on = stream_on(card);
   keep(
+      on,
       [op, name, views = std::move(views), results = std::move(result_views), seed] {
         const OnlyTheCpu guard;
         try {
@@ -336,6 +358,11 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
       },
       // Of an attention the host has made what it hands back, see cuda_only.cpp.
       host_waits(results) && on_cpu(name) == nullptr, uses_of(schema, arguments, results));
+  for (const c10::IValue& result : results) {
+    for (const at::Tensor& tensor : tensors_of(result)) {
+      if (tensor.is_cuda() && tensor.device().index() != on.device) let_wait(stream_on(tensor.device()), on);
+    }
+  }
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

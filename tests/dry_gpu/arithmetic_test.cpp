@@ -275,6 +275,19 @@ TEST(Generators, OnlyTheCardsOwnMoves) {
   EXPECT_FALSE(torch::equal(torch::dropout(torch::ones({1000}, kCard), 0.5, true), mask));
 }
 
+// Their sizes or their numbers are made on the CPU, where no kernel moves the generator on.
+TEST(Generators, AreMovedOnByWhatIsComputedFirst) {
+  torch::manual_seed(3);
+  const auto order = [] { return torch::randperm(1000, kCard); };
+  const auto choice = [] { return torch::ones({1000}, kCard).multinomial(100); };
+  const Tensor first_order = order(), first_choice = choice();
+  EXPECT_FALSE(torch::equal(order(), first_order));
+  EXPECT_FALSE(torch::equal(choice(), first_choice));
+  torch::manual_seed(3);
+  EXPECT_TRUE(torch::equal(order(), first_order));
+  EXPECT_TRUE(torch::equal(choice(), first_choice));
+}
+
 TEST(Threads, AllOfThemCompute) {
   double sum = 0;
   const Tensor x = torch::arange(8, torch::kFloat).to(kCard);

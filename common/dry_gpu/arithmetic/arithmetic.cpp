@@ -50,6 +50,7 @@ struct OnlyTheCpu {
 struct Seed {
   uint64_t seed = 0;
   bool draws = false;
+  at::Generator of_card = {};
 
   /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
   static Seed of(const c10::OperatorHandle& op, const Values& arguments, c10::Device card) {
@@ -61,7 +62,15 @@ struct Seed {
     if (generator.device().type() != c10::kCUDA) return {};
     const std::lock_guard<std::mutex> guard(generator.mutex());
     const uint64_t offset = generator.get_offset();
-    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true};
+    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true,
+            generator};
+  }
+
+  /// As LibTorch's kernel would, where none of them runs.
+  void move_on() {
+    if (!draws) return;
+    const std::lock_guard<std::mutex> guard(of_card.mutex());
+    of_card.set_offset(of_card.get_offset() + 4);
   }
 };
 
@@ -212,7 +221,7 @@ void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
 }
 
 /// The CPU's operator first, whose results then get memory on the card.
-void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, const Seed& seed,
+void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, Seed seed,
                    c10::Device device) {
   Stream& stream = stream_on(device);
   hand_over(stream,
@@ -223,6 +232,7 @@ void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, cons
     const OnlyTheCpu guard;
     results = computed(op, for_the_cpu(arguments), {}, seed);
   }
+  seed.move_on();
   for (c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
     const at::Tensor cpu = result.toTensor();

@@ -179,6 +179,7 @@ void note_race(const Race& race);
 cudaError_t hand_over(Stream& stream, Item item);
 /// Does what the stream has been handed over up to a position.
 void run_until(Stream& stream, uint64_t position);
+/// Does all of it, and of the streams for which a default stream waits.
 void run_all(Stream& stream);
 /// The host waits for all that the stream was handed over.
 void synchronize(Stream& stream, Without without = 0);

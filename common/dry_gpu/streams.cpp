@@ -50,10 +50,19 @@ void push(Stream& stream, Item item) {
   ++stream.handed_over;
 }
 
+/// A place behind all that the stream itself was handed over.
+std::shared_ptr<Recording> end_of(Stream& stream) {
+  auto recording = std::make_shared<Recording>();
+  recording->stream = &stream;
+  push(stream, {.kind = "record", .records = recording});
+  recording->position = stream.handed_over;
+  return recording;
+}
+
 /// The default stream waits for all that blocking streams have been handed over, and these for the default one.
 void wait_for_each_other(Stream& stream) {
   const auto wait_for = [&stream](Stream& other) {
-    if (other.done < other.handed_over) push(stream, {.kind = "wait", .waits = record(other)});
+    if (other.done < other.handed_over) push(stream, {.kind = "wait", .waits = end_of(other)});
   };
   if (stream.legacy) {
     for (Stream* const other : state().streams) {
@@ -108,17 +117,17 @@ cudaError_t hand_over(Stream& stream, Item item) {
 
 std::shared_ptr<Recording> record(Stream& stream) {
   const std::lock_guard guard(state().lock);
-  auto recording = std::make_shared<Recording>();
-  recording->stream = &stream;
   if (stream.capture != nullptr) {
+    auto recording = std::make_shared<Recording>();
+    recording->stream = &stream;
     recording->capture = stream.capture;
     recording->behind = stream.behind;
     if (stream.capture->ordering != nullptr) note_record(stream, *recording);
     return recording;
   }
+  wait_for_each_other(stream);
+  std::shared_ptr<Recording> recording = end_of(stream);
   if (follows_order()) note_record(stream, *recording);
-  push(stream, {.kind = "record", .records = recording});
-  recording->position = stream.handed_over;
   if (state().order == Order::at_once) {
     stream.queue.pop_back();
     stream.done = stream.handed_over;
@@ -156,7 +165,15 @@ void run_until(Stream& stream, uint64_t position) {
   run_what_is_ready();
 }
 
-void run_all(Stream& stream) { run_until(stream, stream.handed_over); }
+void run_all(Stream& stream) {
+  uint64_t all = 0;
+  {
+    const std::lock_guard guard(state().lock);
+    wait_for_each_other(stream);
+    all = stream.handed_over;
+  }
+  run_until(stream, all);
+}
 
 void synchronize(Stream& stream, Without without) {
   if (follows_order() && stream.capture == nullptr) {

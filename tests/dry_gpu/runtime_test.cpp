@@ -202,6 +202,20 @@ TEST_P(Streams, BlockingOnesAndTheDefaultOneWaitForEachOther) {
   cudaGetLastError();
 }
 
+TEST_P(Streams, AnEventOfTheDefaultStreamComesBehindBlockingOnes) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  for (const bool by_event : {true, false}) {
+    *pinned_ = 0;
+    cudaMemset(device_, by_event ? 1 : 2, sizeof(int));
+    cudaMemcpyAsync(pinned_, device_, sizeof(int), cudaMemcpyDefault, blocking);
+    EXPECT_EQ(cudaEventRecord(event_, nullptr), cudaSuccess);
+    EXPECT_EQ(by_event ? cudaEventSynchronize(event_) : cudaStreamSynchronize(nullptr), cudaSuccess);
+    EXPECT_EQ(*pinned_, by_event ? 0x01010101 : 0x02020202);
+  }
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
 TEST_P(Streams, WhoeverAsksAgainAndAgainSeesItDone) {
   *pinned_ = 8;
   cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);

@@ -161,7 +161,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     const std::lock_guard guard(state().lock);
     known = known_by(*stream);
   }
-  const cudaError_t error = stream->done == stream->handed_over ? cudaSuccess : query(record(*stream));
+  const std::shared_ptr<Recording> asked = asked_of(*stream);
+  const cudaError_t error = asked == nullptr ? cudaSuccess : query(asked);
   if (error == cudaSuccess) learn(known, __builtin_return_address(0));
   return error;
 }

@@ -95,6 +95,7 @@ struct Stream {
   std::shared_ptr<Capture> capture;
   std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
   size_t number = kNoNumber;   ///< in the order of streams, once it has a place there
+  std::shared_ptr<Recording> asked;  ///< by queries
 };
 
 struct Device {
@@ -186,6 +187,8 @@ void synchronize(Stream& stream, Without without = 0);
 /// Of every stream of a device, or of all of them (-1).
 void run_device(int device);
 std::shared_ptr<Recording> record(Stream& stream);
+/// What a query of the stream asks for, the same one until the stream is handed over more; nullptr when all is done.
+std::shared_ptr<Recording> asked_of(Stream& stream);
 /// Where the order is early, does what can be done; a no-op in the others. Nobody may hold the lock.
 void run_what_is_ready();
 

@@ -136,6 +136,15 @@ std::shared_ptr<Recording> record(Stream& stream) {
   return recording;
 }
 
+std::shared_ptr<Recording> asked_of(Stream& stream) {
+  const std::lock_guard guard(state().lock);
+  if (stream.asked == nullptr || stream.asked->done || stream.asked->position != stream.handed_over) {
+    wait_for_each_other(stream);
+    stream.asked = stream.done < stream.handed_over ? record(stream) : nullptr;
+  }
+  return stream.asked;
+}
+
 void run_what_is_ready() {
   if (state().order != Order::early) return;
   // Nobody waits for another thread's work here: he may hold what that work needs, as LibTorch's allocator of pinned

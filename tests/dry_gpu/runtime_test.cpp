@@ -226,6 +226,13 @@ TEST_P(Streams, WhoeverAsksAgainAndAgainSeesItDone) {
   EXPECT_EQ(asked > 1, late());
   EXPECT_EQ(on_device(), 8);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not being ready is no error";
+  *pinned_ = 9;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  asked = 1;
+  while (cudaStreamQuery(side_) == cudaErrorNotReady && asked < 1000) ++asked;
+  EXPECT_LT(asked, 1000);
+  EXPECT_EQ(asked > 1, late());
+  EXPECT_EQ(on_device(), 9);
 }
 
 TEST_P(Streams, CallbacksComeInOrder) {

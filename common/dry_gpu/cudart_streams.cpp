@@ -53,6 +53,7 @@ cudaError_t wait_in_capture(Stream& stream, const Recording& recording) {
     stream.capture->invalid = true;
     return fail(cudaErrorStreamCaptureIsolation);
   }
+  if (!state().captures.contains(recording.capture)) return fail(cudaErrorCapturedEvent);
   if (stream.capture != nullptr && stream.capture != recording.capture) {
     stream.capture->invalid = recording.capture->invalid = true;
     return fail(cudaErrorStreamCaptureMerge);
@@ -67,6 +68,12 @@ cudaError_t wait_in_capture(Stream& stream, const Recording& recording) {
   }
   stream.behind.insert(stream.behind.end(), recording.behind.begin(), recording.behind.end());
   return cudaSuccess;
+}
+
+/// Of an event that is a node of a graph of its own.
+cudaError_t refuse_flags(const char* call) {
+  refuse(call);
+  return fail(cudaErrorNotSupported);
 }
 
 cudaError_t query(const std::shared_ptr<Recording>& recording) {
@@ -167,7 +174,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return error;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags) {
+  if (flags != cudaEventWaitDefault) return refuse_flags("cudaStreamWaitEvent(cudaEventWaitExternal)");
   const LeftOut left_out = leaves_out_call("cudaStreamWaitEvent");
   if (left_out.now) return cudaSuccess;
   std::shared_ptr<Recording> recording;
@@ -229,7 +237,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned flags) {
+  if (flags != cudaEventRecordDefault) return refuse_flags("cudaEventRecordWithFlags(cudaEventRecordExternal)");
   const LeftOut left_out = leaves_out_call("cudaEventRecord");
   if (left_out.now) return cudaSuccess;
   {

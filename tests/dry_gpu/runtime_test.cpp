@@ -372,6 +372,20 @@ TEST_P(Streams, WhatACaptureForbidsMakesItInvalid) {
   cudaGraphDestroy(graph);
 }
 
+TEST_P(Streams, AnEventOfACaptureThatHasEndedIsNotWaitedFor) {
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  cudaEventRecord(event_, side_);
+  EXPECT_EQ(cudaEventRecordWithFlags(event_, side_, cudaEventRecordExternal), cudaErrorNotSupported);
+  EXPECT_EQ(cudaStreamWaitEvent(side_, event_, cudaEventWaitExternal), cudaErrorNotSupported);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaErrorCapturedEvent);
+  EXPECT_EQ(cudaMemsetAsync(device_, 0, sizeof(int), other_), cudaSuccess) << "it captures nothing";
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_TRUE(state().counts.refused.contains("cudaStreamWaitEvent(cudaEventWaitExternal)"));
+  cudaGetLastError();
+}
+
 TEST_P(Streams, AnEventThatWasDestroyedIsNone) {
   cudaEvent_t gone = nullptr;
   cudaEventCreate(&gone);

@@ -118,6 +118,8 @@ cudaError_t launch(const void* kernel, const dim3& grid, const dim3& block, void
   std::vector<Access> accesses;
   {
     const std::lock_guard guard(state().lock);
+    const Stream* const on = stream_of(stream);
+    if (on == nullptr || on->device != current_device()) return fail(cudaErrorInvalidResourceHandle);
     const auto known = state().kernels.find(kernel);
     if (known == state().kernels.end()) return fail(cudaErrorInvalidDeviceFunction);
     if (const cudaError_t error = check(grid, block, shared, kernel); error != cudaSuccess) return fail(error);

@@ -2,6 +2,9 @@
 
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -45,6 +48,20 @@ TEST(Cards, DrawFromTheirOwnGenerators) {
   };
   EXPECT_TRUE(drawn(1, 5).equal(drawn(2, 5)));
   EXPECT_FALSE(drawn(1, 5).equal(drawn(1, 6)));
+}
+
+TEST(Cards, TakeNoKernelForAnotherOnesStream) {
+  using Register = void (*)(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+  const auto make_known = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "__cudaRegisterFunction"));
+  ASSERT_NE(make_known, nullptr);
+  static const char kernel = 0;
+  make_known(nullptr, &kernel, nullptr, "_Z5emptyv", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  const cudaStream_t stream = c10::cuda::getStreamFromPool(false, 1).stream();
+  const auto launch = [stream] { return cudaLaunchKernel(&kernel, dim3(1), dim3(32), nullptr, 0, stream); };
+  EXPECT_EQ(launch(), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  const c10::cuda::CUDAGuard guard(kSecond);
+  EXPECT_EQ(launch(), cudaSuccess);
 }
 
 }  // namespace

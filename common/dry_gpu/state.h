@@ -69,6 +69,7 @@ struct Node {
 
 struct Graph {
   std::vector<Node> nodes;
+  std::shared_ptr<Recording> launched;  ///< of an executable one: behind its last launch, which the next one waits for
 };
 
 struct Capture {

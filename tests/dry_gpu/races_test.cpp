@@ -438,6 +438,26 @@ TEST(OwnKernels, UseWhatTheirPointersPointTo) {
 
 // --- graphs ----------------------------------------------------------------------------------------------------------
 
+// CUDA does not run two launches of the same executable graph at once, whatever their streams are.
+TEST(Graphs, AreOrderedAmongTheirLaunches) {
+  const CUDAStream stream = side_stream(), other = side_stream();
+  const CUDAStreamGuard guard(stream);
+  Tensor a = torch::zeros({64}, kCard);
+  begin();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  a.mul_(2).add_(1);
+  graph.capture_end();
+  graph.replay();
+  {
+    const CUDAStreamGuard on_other(other);
+    graph.replay();
+    EXPECT_EQ(a.sum().item<float>(), 64 * 3);
+  }
+  EXPECT_THAT(take_races(), IsEmpty());
+  c10::cuda::device_synchronize();
+}
+
 TEST(Graphs, AreOrderedByTheirEdges) {
   for (const bool joined : {true, false}) {
     const CUDAStream stream = side_stream(), other = side_stream();

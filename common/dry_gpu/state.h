@@ -179,9 +179,9 @@ Stream* stream_of(cudaStream_t handle);
 void note_race(const Race& race);
 /// Hands work over to a stream, or to the graph that it captures.
 cudaError_t hand_over(Stream& stream, Item item);
-/// Does what the stream has been handed over up to a position.
-void run_until(Stream& stream, uint64_t position);
-/// Does all of it, and of the streams for which a default stream waits.
+/// Does what its stream was handed over before it. False where that is being done by this very thread.
+bool run_until(const Recording& recording);
+/// Does all that the stream was handed over, and of the streams for which a default stream waits.
 void run_all(Stream& stream);
 /// The host waits for all that the stream was handed over.
 void synchronize(Stream& stream, Without without = 0);

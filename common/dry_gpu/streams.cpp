@@ -169,9 +169,15 @@ void run_what_is_ready() {
   }
 }
 
-void run_until(Stream& stream, uint64_t position) {
-  run(stream, position, true);
+bool run_until(const Recording& recording) {
+  {
+    const std::lock_guard guard(state().lock);
+    if (recording.done) return true;
+  }
+  const std::lock_guard one_thread(state().running);
+  if (!recording.done) run(*recording.stream, recording.position, true);  // else its stream may be gone
   run_what_is_ready();
+  return recording.done;
 }
 
 void run_all(Stream& stream) {
@@ -181,7 +187,8 @@ void run_all(Stream& stream) {
     wait_for_each_other(stream);
     all = stream.handed_over;
   }
-  run_until(stream, all);
+  run(stream, all, true);
+  run_what_is_ready();
 }
 
 void synchronize(Stream& stream, Without without) {
@@ -193,6 +200,7 @@ void synchronize(Stream& stream, Without without) {
 }
 
 void run_device(int device) {
+  const std::lock_guard one_thread(state().running);  // meanwhile nobody destroys a stream
   std::vector<Stream*> streams;
   {
     const std::lock_guard guard(state().lock);

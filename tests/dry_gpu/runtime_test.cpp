@@ -386,6 +386,44 @@ TEST_P(Streams, AnEventOfACaptureThatHasEndedIsNotWaitedFor) {
   cudaGetLastError();
 }
 
+TEST_P(Streams, OfAThreadGoWithIt) {
+  const size_t before = state().streams.size();
+  *pinned_ = 4;
+  std::thread([&] {
+    cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, cudaStreamPerThread);
+    EXPECT_EQ(state().streams.size(), before + 1);
+  }).join();
+  EXPECT_EQ(state().streams.size(), before);
+  EXPECT_EQ(on_device(), 4) << "its work is done first";
+}
+
+TEST_P(Streams, ThatAreDestroyedCaptureNoMore) {
+  cudaStream_t captures = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&captures), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(captures, cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(captures), cudaSuccess);
+  EXPECT_TRUE(state().captures.empty());
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 512), cudaSuccess) << "nobody captures";
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+}
+
+// Its own item is not over while it asks.
+TEST_P(Streams, WorkThatAsksForItselfIsNotDone) {
+  static cudaError_t answer = cudaSuccess;
+  static cudaEvent_t behind = nullptr;
+  behind = event_;
+  cudaLaunchHostFunc(
+      side_,
+      [](void*) {
+        for (int i = 0; i < 100; ++i) answer = cudaEventQuery(behind);
+      },
+      nullptr);
+  cudaEventRecord(event_, side_);
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(answer, late() ? cudaErrorNotReady : cudaSuccess) << "else it ran before the event was recorded";
+}
+
 TEST_P(Streams, AnEventThatWasDestroyedIsNone) {
   cudaEvent_t gone = nullptr;
   cudaEventCreate(&gone);

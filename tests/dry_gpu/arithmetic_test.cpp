@@ -405,6 +405,21 @@ TEST(Graphs, ComputeAtEachReplay) {
   }
 }
 
+// What a GPU cannot capture: the host would have to wait for the answer.
+TEST(Graphs, TakeNoSizesThatDependOnValues) {
+  const auto stream = c10::cuda::getStreamFromPool(false, 0);
+  const CUDAStreamGuard guard(stream);
+  const Tensor x = torch::ones({64}, kCard);
+  c10::cuda::device_synchronize();
+  for (const bool mask : {true, false}) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeRelaxed), cudaSuccess);
+    EXPECT_THROW(mask ? (void)x.index({x > 0}) : (void)x.equal(x * 1), c10::Error);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream.stream(), &graph), cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+  }
+}
+
 TEST(Answers, ALaunchOfNobodyIsNamed) {
   taken_without_arithmetic();
   EXPECT_EQ(dry::launched("a kernel of one's own", c10::cuda::getCurrentCUDAStream().stream()), cudaSuccess);

@@ -152,7 +152,7 @@ bool only_views(const Values& arguments, const Values& results) {
 
 /// The current stream of a card, which need not be the program's current one.
 Stream& stream_on(c10::Device card) {
-  const c10::cuda::OptionalCUDAGuard guard(card.has_index() ? std::optional(card) : std::nullopt);
+  const c10::cuda::CUDAGuard guard(card);
   return *stream_of(c10::cuda::getCurrentCUDAStream().stream());
 }
 
@@ -210,8 +210,11 @@ bool depends_on_values(const c10::FunctionSchema& schema) {
 /// Memory and nothing in it, or no memory at all.
 const std::set<std::string>& computes_nothing() {
   static const auto& names =
-      *new std::set<std::string>{"aten::set_",      "aten::record_stream", "aten::resize_",
-                                 "aten::is_pinned", "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type"};
+      *new std::set<std::string>{"aten::set_",         "aten::record_stream",
+                                 "aten::resize_",      "aten::is_pinned",
+                                 "aten::_pin_memory",  "aten::_has_compatible_shallow_copy_type",
+                                 "aten::is_same_size", "aten::is_set_to",
+                                 "aten::_fused_sdp_choice"};
   return names;
 }
 
@@ -223,10 +226,12 @@ void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
 /// The CPU's operator first, whose results then get memory on the card.
 void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, Seed seed,
                    c10::Device device) {
+  const c10::cuda::CUDAGuard on_its_card(device);
   Stream& stream = stream_on(device);
   hand_over(stream,
             {.kind = "arithmetic", .accesses = uses_of(op.schema(), arguments, {}), .user = user_here("an operator")});
-  synchronize(stream);
+  // As LibTorch does to have the answer; while a graph is captured it fails, as on a GPU.
+  C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()));
   Values results;
   {
     const OnlyTheCpu guard;

@@ -405,6 +405,21 @@ TEST(Graphs, ComputeAtEachReplay) {
   }
 }
 
+TEST(Graphs, NameWhatDrawsInThem) {
+  const CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, 0));
+  const Tensor x = torch::ones({1, 1, 64, 64}, kCard);
+  c10::cuda::device_synchronize();
+  taken_without_arithmetic();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  const Tensor attention = at::scaled_dot_product_attention(x, x, x);
+  const Tensor dropped = torch::dropout(x, 0.5, true);
+  graph.capture_end();
+  graph.replay();
+  EXPECT_EQ(attention.sum().item<float>(), 64 * 64) << "without dropout it draws nothing";
+  EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("aten::native_dropout"));
+}
+
 // What a GPU cannot capture: the host would have to wait for the answer.
 TEST(Graphs, TakeNoSizesThatDependOnValues) {
   const auto stream = c10::cuda::getStreamFromPool(false, 0);

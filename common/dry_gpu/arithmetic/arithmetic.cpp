@@ -45,6 +45,13 @@ struct OnlyTheCpu {
 // --- random numbers
 // ---------------------------------------------------------------------------------------------------
 
+/// Whether an operator draws: an attention without dropout only could.
+bool draws(const c10::OperatorHandle& op, const Values& arguments) {
+  if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  const std::optional<int> dropout = op.schema().argumentIndexWithName("dropout_p");
+  return !dropout || arguments[static_cast<size_t>(*dropout)].toDouble() > 0;
+}
+
 /// What an operator draws follows from the card's generator, of which LibTorch keeps seed and offset on the host. The
 /// CPU's own generator is put back: on a GPU it does not move.
 struct Seed {
@@ -54,7 +61,7 @@ struct Seed {
 
   /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
   static Seed of(const c10::OperatorHandle& op, const Values& arguments, c10::Device card) {
-    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return {};
+    if (!dry::draws(op, arguments)) return {};
     at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(card.index());
     for (const c10::IValue& argument : arguments) {
       if (argument.isGenerator() && argument.toGenerator().defined()) generator = argument.toGenerator();
@@ -335,6 +342,11 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
   // A copy between two cards is the source's work.
   const c10::Device card = card_of(name == "aten::copy_" && on_card(before[1]) ? Values{before[1]} : before);
+  // A graph's kernels take seed and offset from the card, where each replay moves them on.
+  if (draws(op, before) && stream_on(card).capture != nullptr) {
+    as_a_gpu_does();
+    return say_without_arithmetic(name, "it draws in a graph");
+  }
   const Seed seed = Seed::of(op, before, card);
   if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card);
   masks_to_indices(name, stack, count);

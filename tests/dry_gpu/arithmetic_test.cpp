@@ -192,6 +192,9 @@ std::vector<Case> cases() {
        },
        {{8, 16}},
        1e-4},
+      {"views in place",
+       [](const Tensors& x) { return (x[0] * 1).unsqueeze_(0).transpose_(1, 2).squeeze_(0).t_().t_() + 1; },
+       {{8, 8}}},
       // Whoever calls nothing but a schema a view: under inference_mode these are copies.
       {"inference mode",
        [](const Tensors& x) {

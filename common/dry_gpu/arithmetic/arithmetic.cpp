@@ -339,7 +339,8 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     return put(stack, count, {});
   if (in_python()) name_races();
   const Using as_user(user_of(name));
-  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
+  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || op.hasTag(at::Tag::inplace_view))
+    return as_a_gpu_does();
   // A copy between two cards is the source's work.
   const c10::Device card = card_of(name == "aten::copy_" && on_card(before[1]) ? Values{before[1]} : before);
   // A graph's kernels take seed and offset from the card, where each replay moves them on.

@@ -468,5 +468,32 @@ TEST(Attention, RowsBehindTheLongestThatIsStatedAreNoNumbers) {
   EXPECT_TRUE(rows.equal(torch::tensor({0, 0, 0, 0, 0, 0, 0, 1}, torch::kBool))) << rows;
 }
 
+// 3 queries and 5 keys: the last query sees all keys, or the first one only the first.
+TEST(Attention, ItsMaskHasTheCornerThatIsAskedFor) {
+  torch::manual_seed(0);
+  const Tensor q = torch::randn({1, 3, 2, 8}), k = torch::randn({1, 5, 2, 8});
+  const auto efficient = [&](int64_t mask, std::optional<int64_t> window) {
+    const Tensor q_there = q.to(kCard).requires_grad_(), k_there = k.to(kCard);
+    const Tensor out = std::get<0>(
+        at::_efficient_attention_forward(q_there, k_there, k_there, {}, {}, {}, 3, 5, 0.0, mask, true, {}, {}, window));
+    if (!window) out.square().sum().backward();
+    return std::pair(out.detach().cpu(), q_there.grad().defined() ? q_there.grad().cpu() : Tensor());
+  };
+  taken_without_arithmetic();
+  for (const int64_t mask : {1, 2}) {
+    const Tensor seen = torch::ones({3, 5}, torch::kBool).tril(mask == 2 ? 2 : 0);
+    const Tensor leaf = q.clone().requires_grad_();
+    const Tensor expected =
+        at::scaled_dot_product_attention(leaf.transpose(1, 2), k.transpose(1, 2), k.transpose(1, 2), seen);
+    expected.square().sum().backward();
+    const auto [out, gradient] = efficient(mask, {});
+    EXPECT_TRUE(torch::allclose(out, expected.transpose(1, 2), 1e-5, 1e-5)) << mask;
+    EXPECT_TRUE(torch::allclose(gradient, leaf.grad(), 1e-5, 1e-5)) << mask;
+  }
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+  efficient(1, 2);
+  EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("aten::_efficient_attention_forward"));
+}
+
 }  // namespace
 }  // namespace tenfold

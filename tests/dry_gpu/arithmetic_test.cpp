@@ -444,6 +444,15 @@ TEST(Answers, ALaunchOfNobodyIsNamed) {
   EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("a kernel of one's own"));
 }
 
+TEST(Answers, WhatIsSparseIsNamed) {
+  taken_without_arithmetic();
+  const Tensor places = torch::tensor({{0, 1}, {2, 3}}).to(kCard), values = torch::ones({2}, kCard);
+  const Tensor sparse = torch::sparse_coo_tensor(places, values, {4, 4});
+  EXPECT_EQ(sparse.sizes(), (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ((sparse * 2)._nnz(), 2);
+  EXPECT_THAT(taken_without_arithmetic(), testing::Contains("aten::mul"));
+}
+
 TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {
   taken_without_arithmetic();
   for (const auto type : {torch::kFloat, torch::kHalf}) {

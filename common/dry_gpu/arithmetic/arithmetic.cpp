@@ -131,6 +131,16 @@ void say_without_arithmetic(const std::string& name, const std::string& why) {
                  why.substr(0, why.find('\n')).c_str());
 }
 
+/// Sparse tensors have none: what they are made of is seen by nobody here.
+bool without_storage(const Values& values) {
+  for (const c10::IValue& value : values) {
+    for (const at::Tensor& tensor : tensors_of(value)) {
+      if (tensor.defined() && tensor.is_cuda() && !tensor.has_storage()) return true;
+    }
+  }
+  return false;
+}
+
 bool writes(const c10::FunctionSchema& schema) {
   return std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
@@ -341,6 +351,11 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
   const Using as_user(user_of(name));
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || op.hasTag(at::Tag::inplace_view))
     return as_a_gpu_does();
+  constexpr auto kSparse = "it takes or makes a sparse tensor";
+  if (without_storage(before)) {
+    as_a_gpu_does();
+    return say_without_arithmetic(name, kSparse);
+  }
   // A copy between two cards is the source's work.
   const c10::Device card = card_of(name == "aten::copy_" && on_card(before[1]) ? Values{before[1]} : before);
   // A graph's kernels take seed and offset from the card, where each replay moves them on.
@@ -365,6 +380,7 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     if (alias != nullptr && alias->isWrite() && on_card(arguments[i])) views[i] = cpu_view(arguments[i]);
   }
   const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
+  if (without_storage(results)) return say_without_arithmetic(name, kSparse);
   if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return poison(results);
   if (!writes(schema) && only_views(arguments, results)) return;
   Values result_views;

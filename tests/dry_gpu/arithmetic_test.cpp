@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <thread>
 
 #include "common/dry_gpu/state.h"
@@ -276,6 +277,26 @@ TEST(Generators, OnlyTheCardsOwnMoves) {
   generator.set_state(state);
   EXPECT_TRUE(torch::equal(torch::dropout(torch::ones({1000}, kCard), 0.5, true), mask)) << "put back: the same mask";
   EXPECT_FALSE(torch::equal(torch::dropout(torch::ones({1000}, kCard), 0.5, true), mask));
+}
+
+TEST(Generators, AThreadDrawsFromTheCpusMeanwhile) {
+  const auto drawn = [] {
+    torch::manual_seed(3);
+    Tensors all;
+    for (int i = 0; i < 5000; ++i) all.push_back(torch::rand({4}));
+    return torch::cat(all);
+  };
+  const Tensor alone = drawn();
+  Tensor x = torch::zeros({64}, kCard);
+  std::atomic<bool> over = false;
+  Tensor meanwhile;
+  std::thread thread([&] {
+    meanwhile = drawn();
+    over = true;
+  });
+  while (!over) x.normal_().sum().item<float>();
+  thread.join();
+  EXPECT_TRUE(meanwhile.equal(alone));
 }
 
 // Their sizes or their numbers are made on the CPU, where no kernel moves the generator on.

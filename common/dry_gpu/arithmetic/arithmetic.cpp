@@ -81,6 +81,7 @@ struct Seed {
   }
 };
 
+/// For an operator that takes no generator. Whoever draws from the CPU's own one meanwhile disturbs it, and it him.
 class Drawing {
  public:
   explicit Drawing(const Seed& seed) : on_(seed.draws) {
@@ -117,9 +118,11 @@ Values for_the_cpu(const Values& arguments) {
 
 /// On the CPU, now; `made` are results that LibTorch has prepared. Throws what the operator throws.
 Values computed(const c10::OperatorHandle& op, const Values& arguments, const Values& made, const Seed& seed) {
-  const Drawing drawing(seed);
+  const std::optional<int> takes = op.schema().argumentIndexWithName("generator");
+  const Drawing drawing(takes ? Seed() : seed);
   if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments, made);
   torch::jit::Stack stack = arguments;
+  if (takes && seed.draws) stack[static_cast<size_t>(*takes)] = at::detail::createCPUGenerator(seed.seed);
   op.callBoxed(&stack);
   return stack;
 }

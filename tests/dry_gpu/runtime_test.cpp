@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -100,6 +102,28 @@ TEST(Devices, WhatIsNotStoodInForIsRefusedByName) {
   cudaIpcMemHandle_t handle;
   EXPECT_EQ(cudaIpcGetMemHandle(&handle, nullptr), cudaErrorNotSupported);
   EXPECT_TRUE(state().counts.refused.contains("cudaIpcGetMemHandle"));
+}
+
+// Of programs that end together each has a line of its own.
+TEST(Reports, OfSeveralProcessesDoNotMix) {
+  const std::string file = testing::TempDir() + "dry_reports." + std::to_string(getpid());
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    for (int k = 0; k < 5000; ++k) launched(std::string(100, 'k') + std::to_string(k), nullptr);
+    setenv("TENFOLD_DRY_REPORT", file.c_str(), 1);
+    std::exit(0);
+  }
+  for (const pid_t child : children) EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  std::ifstream lines(file);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(line.starts_with("{\"process\"") && line.ends_with("}}"));
+    EXPECT_EQ(line.find("\"process\"", 3), std::string::npos);
+  }
+  EXPECT_EQ(count, children.size());
+  std::remove(file.c_str());
 }
 
 /// Streams in an order in which a GPU might run them.

@@ -86,6 +86,23 @@ TEST(Memory, KnowsItsAddresses) {
   cudaGetLastError();
 }
 
+TEST(Memory, ACopyIsOfTheKindThatItsPointersAre) {
+  int host = 0, other = 0;
+  auto* const memory = static_cast<int*>(memory_of(512));
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaHostAlloc(&pinned, 512, 0), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, &host, 4, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, &host, 4, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(&host, memory, 4, cudaMemcpyHostToDevice, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(memory, &host, 4, cudaMemcpyDeviceToDevice, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(memory, memory + 1, 4, cudaMemcpyHostToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(&host, &other, 4, cudaMemcpyHostToHost), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, pinned, 4, cudaMemcpyDeviceToDevice), cudaSuccess) << "page-locked";
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  cudaGetLastError();
+}
+
 TEST(Devices, BadOnesAreRefused) {
   EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
   cudaDeviceProp of;

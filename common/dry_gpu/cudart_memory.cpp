@@ -181,7 +181,11 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
 cudaError_t cudaHostUnregister(void* address) {
   run_device(-1);
   const std::lock_guard guard(state().lock);
-  return state().pinned.erase(static_cast<char*>(address)) > 0 ? cudaSuccess : fail(cudaErrorHostMemoryNotRegistered);
+  const auto pinned = state().pinned.find(static_cast<char*>(address));
+  if (pinned == state().pinned.end()) return fail(cudaErrorHostMemoryNotRegistered);
+  if (follows_order()) state().ordering->gone(bytes_at(address, pinned->second));
+  state().pinned.erase(pinned);
+  return cudaSuccess;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {

@@ -407,6 +407,24 @@ TEST(PinnedMemory, BetweenTwoCopiesOfOneStream) {
   EXPECT_THAT(take_races(), IsEmpty());
 }
 
+// cudaHostUnregister waits for whoever uses the memory.
+TEST(PinnedMemory, ThatIsRegisteredAgainIsNew) {
+  Tensor memory = torch::ones({1024});
+  void* const address = memory.data_ptr();
+  ASSERT_EQ(cudaHostRegister(address, memory.nbytes(), 0), cudaSuccess);
+  Tensor card = torch::zeros({1024}, kCard);
+  begin();
+  ASSERT_EQ(cudaMemcpyAsync(card.data_ptr(), address, memory.nbytes(), cudaMemcpyHostToDevice, side_stream().stream()),
+            cudaSuccess);
+  EXPECT_EQ(cudaHostUnregister(address), cudaSuccess);
+  EXPECT_EQ(cudaHostUnregister(address), cudaErrorHostMemoryNotRegistered);
+  cudaGetLastError();
+  ASSERT_EQ(cudaHostRegister(address, memory.nbytes(), 0), cudaSuccess);
+  memory.fill_(2);
+  EXPECT_THAT(take_races(), IsEmpty());
+  EXPECT_EQ(cudaHostUnregister(address), cudaSuccess);
+}
+
 // --- kernels of the program's own ------------------------------------------------------------------------------------
 
 // What a pointer of a kernel is to says its name: const is read, the rest is written.

@@ -112,6 +112,7 @@ TEST(Devices, BadOnesAreRefused) {
   EXPECT_EQ(of.sharedMemPerBlockOptin, 232448U);
   EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidDevice), "invalid device ordinal");
   EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+  EXPECT_STREQ(cudaGetErrorName(cudaErrorSymbolNotFound), "cudaErrorSymbolNotFound");
   cudaGetLastError();
 }
 

@@ -175,6 +175,8 @@ bool take(int device, int64_t bytes);
 
 /// The stream behind a handle, of the current device where it is a default one; nullptr if it is none.
 Stream* stream_of(cudaStream_t handle);
+/// Whether it and the default stream wait for each other.
+inline bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
 /// What a race is remembered by.
 void note_race(const Race& race);
 /// Hands work over to a stream, or to the graph that it captures.

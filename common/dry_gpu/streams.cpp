@@ -43,8 +43,6 @@ void run(Stream& stream, uint64_t position, bool forced) {
   }
 }
 
-bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
-
 void push(Stream& stream, Item item) {
   stream.queue.push_back(std::move(item));
   ++stream.handed_over;

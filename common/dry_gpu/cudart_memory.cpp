@@ -53,8 +53,7 @@ std::vector<Access> uses(const void* to, const void* from, size_t bytes) {
 
 /// In the stream's order. Memory of the host that is not pinned is read now, and whoever writes to it waits for that
 /// ("CUDA Runtime API", API synchronization behavior).
-cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Stream& stream,
-                 bool whole_call_waits) {
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Stream& stream, bool whole_call_waits) {
   if (bytes == 0) return cudaSuccess;
   if (to == nullptr || from == nullptr || !fits(kind, to, from)) return fail(cudaErrorInvalidValue);
   count_copy(to, from, bytes);

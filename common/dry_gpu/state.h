@@ -94,8 +94,8 @@ struct Stream {
   uint64_t handed_over = 0, done = 0;
   bool busy = false;  ///< an item of it is being done
   std::shared_ptr<Capture> capture;
-  std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
-  size_t number = kNoNumber;   ///< in the order of streams, once it has a place there
+  std::vector<size_t> behind;        ///< while capturing: the nodes that its next one comes after
+  size_t number = kNoNumber;         ///< in the order of streams, once it has a place there
   std::shared_ptr<Recording> asked;  ///< by queries
 };
 

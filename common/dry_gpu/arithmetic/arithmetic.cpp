@@ -69,8 +69,7 @@ struct Seed {
     if (generator.device().type() != c10::kCUDA) return {};
     const std::lock_guard<std::mutex> guard(generator.mutex());
     const uint64_t offset = generator.get_offset();
-    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true,
-            generator};
+    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true, generator};
   }
 
   /// As LibTorch's kernel would, where none of them runs.
@@ -230,11 +229,9 @@ bool depends_on_values(const c10::FunctionSchema& schema) {
 /// Memory and nothing in it, or no memory at all.
 const std::set<std::string>& computes_nothing() {
   static const auto& names =
-      *new std::set<std::string>{"aten::set_",         "aten::record_stream",
-                                 "aten::resize_",      "aten::is_pinned",
-                                 "aten::_pin_memory",  "aten::_has_compatible_shallow_copy_type",
-                                 "aten::is_same_size", "aten::is_set_to",
-                                 "aten::_fused_sdp_choice"};
+      *new std::set<std::string>{"aten::set_",         "aten::record_stream", "aten::resize_",
+                                 "aten::is_pinned",    "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type",
+                                 "aten::is_same_size", "aten::is_set_to",     "aten::_fused_sdp_choice"};
   return names;
 }
 
@@ -262,13 +259,12 @@ void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, cons
     if (!result.isTensor() || !result.toTensor().defined()) continue;
     const at::Tensor cpu = result.toTensor();
     const at::Tensor card = at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
-    keep(
-        stream,
-        [cpu, view = cpu_view(card)]() mutable {
-          const OnlyTheCpu guard;
-          view.copy_(cpu);
-        },
-        false, {{bytes_of(card), true}});
+    keep(stream,
+         [cpu, view = cpu_view(card)]() mutable {
+           const OnlyTheCpu guard;
+           view.copy_(cpu);
+         },
+         false, {{bytes_of(card), true}});
     result = card;
   }
   put(stack, arguments.size(), results);

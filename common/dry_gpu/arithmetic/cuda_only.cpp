@@ -189,8 +189,7 @@ Values efficient_variable(const Values& in, const Values&) {
   Tensor out = at::full({q.size(0), q.size(1), q.size(2), tensor_of(in[2]).size(3)}, NAN);
   for_each_sequence(in, 0, 4, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
     const auto [rows, lse] =
-        Attention(part(in[0], a, b), part(in[1], c, d), part(in[2], c, d), Tensor(), in[9].toInt(), in[11])
-            .forward();
+        Attention(part(in[0], a, b), part(in[1], c, d), part(in[2], c, d), Tensor(), in[9].toInt(), in[11]).forward();
     copy_launched(out, rows, a, b, in[6]);
   });
   Values results(6);

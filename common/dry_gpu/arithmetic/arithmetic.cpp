@@ -8,7 +8,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -21,6 +20,7 @@
 #include <set>
 
 #include "common/dry_gpu/arithmetic/cuda_only.h"
+#include "common/dry_gpu/arithmetic/draws.h"
 #include "common/dry_gpu/arithmetic/uses.h"
 #include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/races.h"
@@ -40,65 +40,6 @@ struct OnlyTheCpu {
   c10::impl::ExcludeDispatchKeyGuard not_here{kHere};
   c10::impl::ExcludeDispatchKeyGuard not_autograd{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
   c10::impl::ExcludeDispatchKeyGuard not_autocast{c10::autocast_dispatch_keyset};
-};
-
-// --- random numbers
-// ---------------------------------------------------------------------------------------------------
-
-/// Whether an operator draws: an attention without dropout only could.
-bool draws(const c10::OperatorHandle& op, const Values& arguments) {
-  if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
-  const std::optional<int> dropout = op.schema().argumentIndexWithName("dropout_p");
-  return !dropout || arguments[static_cast<size_t>(*dropout)].toDouble() > 0;
-}
-
-/// What an operator draws follows from the card's generator, of which LibTorch keeps seed and offset on the host. The
-/// CPU's own generator is put back: on a GPU it does not move.
-struct Seed {
-  uint64_t seed = 0;
-  bool draws = false;
-  at::Generator of_card = {};
-
-  /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
-  static Seed of(const c10::OperatorHandle& op, const Values& arguments, c10::Device card) {
-    if (!dry::draws(op, arguments)) return {};
-    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(card.index());
-    for (const c10::IValue& argument : arguments) {
-      if (argument.isGenerator() && argument.toGenerator().defined()) generator = argument.toGenerator();
-    }
-    if (generator.device().type() != c10::kCUDA) return {};
-    const std::lock_guard<std::mutex> guard(generator.mutex());
-    const uint64_t offset = generator.get_offset();
-    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true, generator};
-  }
-
-  /// As LibTorch's kernel would, where none of them runs.
-  void move_on() {
-    if (!draws) return;
-    const std::lock_guard<std::mutex> guard(of_card.mutex());
-    of_card.set_offset(of_card.get_offset() + 4);
-  }
-};
-
-/// For an operator that takes no generator. Whoever draws from the CPU's own one meanwhile disturbs it, and it him.
-class Drawing {
- public:
-  explicit Drawing(const Seed& seed) : on_(seed.draws) {
-    if (!on_) return;
-    const std::lock_guard<std::mutex> guard(generator_.mutex());
-    kept_ = generator_.get_state();
-    generator_.set_current_seed(seed.seed);
-  }
-  ~Drawing() {
-    if (!on_) return;
-    const std::lock_guard<std::mutex> guard(generator_.mutex());
-    generator_.set_state(kept_);
-  }
-
- private:
-  bool on_;
-  at::Generator generator_ = at::detail::getDefaultCPUGenerator();
-  at::Tensor kept_;
 };
 
 // --- an operator

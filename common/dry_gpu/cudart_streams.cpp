@@ -203,7 +203,11 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   }
   const std::shared_ptr<Recording> asked = asked_of(*stream);
   const cudaError_t error = asked == nullptr ? cudaSuccess : query(asked);
-  if (error == cudaSuccess) learn(known, __builtin_return_address(0));
+  if (error == cudaSuccess && follows_order()) {
+    // A program's question: LibTorch's allocators ask events.
+    const std::lock_guard guard(state().lock);
+    state().ordering->host_waits(known);
+  }
   return error;
 }
 

@@ -272,6 +272,19 @@ TEST(Races, WhatTheHostHasWaitedForIsOrderedForAllItsThreads) {
   EXPECT_THAT(take_races(), IsEmpty());
 }
 
+TEST(Races, WhoAsksAStreamUntilItIsDoneHasWaited) {
+  Tensor x = torch::ones({64}, kCard);
+  begin();
+  const CUDAStream side = side_stream();
+  {
+    const CUDAStreamGuard guard(side);
+    x.fill_(2);
+  }
+  while (!side.query()) continue;
+  EXPECT_EQ(x.sum().item<float>(), 128);
+  EXPECT_THAT(take_races(), IsEmpty());
+}
+
 // Two default streams would be ordered: the legacy one waits for those that are not non-blocking, as LibTorch's are.
 TEST(Races, TheDefaultStreamWaitsForBlockingStreams) {
   Tensor x = torch::ones({64}, kCard);

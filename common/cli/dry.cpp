@@ -107,7 +107,13 @@ int dry(const DryOptions& options) {
   std::cout.flush();
   std::ifstream lines(report);
   bool any = false;
-  for (std::string line; std::getline(lines, line); any = true) print_summary(Json::parse(line));
+  for (std::string line; std::getline(lines, line); any = true) {
+    try {
+      print_summary(Json::parse(line));
+    } catch (const Json::exception& error) {  // of a process that was killed, or a full disk
+      std::cerr << "tenfold: what one process has done cannot be read: " << error.what() << "\n";
+    }
+  }
   fs::remove(report);
   if (!any && end.signal == 0)
     std::cerr

@@ -29,6 +29,7 @@ constexpr Name kNames[] = {
     TENFOLD_ERROR(cudaErrorOperatingSystem, "OS call failed or operation not supported on this OS"),
     TENFOLD_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     TENFOLD_ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
+    TENFOLD_ERROR(cudaErrorSymbolNotFound, "named symbol not found"),
     TENFOLD_ERROR(cudaErrorNotReady, "device not ready"),
     TENFOLD_ERROR(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"),
     TENFOLD_ERROR(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"),

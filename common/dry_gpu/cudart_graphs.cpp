@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "common/dry_gpu/state.h"
+#include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
@@ -150,7 +150,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph
   return cudaSuccess;
 }
 
-// In the order of the capture, which is one that its edges allow.
+// In the order of the capture, which is one that its edges allow, and behind earlier launches of the same one ("CUDA
+// Runtime API", cudaGraphLaunch).
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) {
   std::vector<Item> items;
   Stream* stream = nullptr;
@@ -159,12 +160,19 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
     const Graph* const graph = executable_of(handle);
     stream = stream_of(stream_handle);
     if (graph == nullptr || stream == nullptr) return fail(cudaErrorInvalidValue);
+    if (graph->launched != nullptr && stream->capture == nullptr) {
+      if (follows_order()) note_wait(*stream, *graph->launched, 0);
+      items.push_back({.kind = "wait", .waits = graph->launched});
+    }
     for (const Node& node : graph->nodes) items.push_back(node.item);
     ++state().counts.graph_launches;
   }
   for (Item& item : items) {
     if (const cudaError_t error = hand_over(*stream, std::move(item)); error != cudaSuccess) return error;
   }
+  const std::lock_guard guard(state().lock);
+  if (Graph* const graph = executable_of(handle); graph != nullptr && stream->capture == nullptr)
+    graph->launched = record(*stream);
   return cudaSuccess;
 }
 

@@ -1,11 +1,9 @@
 // CUDA's runtime: kernels. They are known by name, checked against the card's limits, counted, and do nothing.
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "common/dry_gpu/places.h"
 #include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
@@ -31,10 +29,7 @@ const std::string& readable(const char* mangled) {
   static auto* const known = new std::unordered_map<const char*, std::string>;
   std::string& name = (*known)[mangled];
   if (!name.empty()) return name;
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  name = status == 0 ? text : mangled;
-  std::free(text);
+  name = demangled(mangled);
   size_t depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;
@@ -52,10 +47,7 @@ const std::string& readable(const char* mangled) {
 enum class Parameter { value, to_const, to_variable };
 
 std::vector<Parameter> parameters_of(const char* mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  const std::string name = status == 0 ? text : "";
-  std::free(text);
+  const std::string name = demangled(mangled);
   std::vector<Parameter> parameters;
   if (!name.ends_with(')')) return parameters;
   // From the last parenthesis back to the one that it closes; what a type has in brackets is its own.
@@ -118,6 +110,8 @@ cudaError_t launch(const void* kernel, const dim3& grid, const dim3& block, void
   std::vector<Access> accesses;
   {
     const std::lock_guard guard(state().lock);
+    const Stream* const on = stream_of(stream);
+    if (on == nullptr || on->device != current_device()) return fail(cudaErrorInvalidResourceHandle);
     const auto known = state().kernels.find(kernel);
     if (known == state().kernels.end()) return fail(cudaErrorInvalidDeviceFunction);
     if (const cudaError_t error = check(grid, block, shared, kernel); error != cudaSuccess) return fail(error);

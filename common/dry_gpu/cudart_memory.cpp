@@ -28,6 +28,16 @@ void count_copy(const void* to, const void* from, size_t bytes) {
   if ((in && !is_pinned(from)) || (out && !is_pinned(to))) counts.bytes_pageable += size;
 }
 
+/// Whether a copy's kind is one of these two pointers. The card sees page-locked memory as its own, too.
+bool fits(cudaMemcpyKind kind, const void* to, const void* from) {
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const auto is = [](bool device, const void* address) {
+    return device ? on_device(address) || is_pinned(address) : !on_device(address);
+  };
+  return kind == cudaMemcpyDefault || (is(to_device, to) && is(from_device, from));
+}
+
 Bytes bytes_at(const void* address, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   return {.begin = begin, .end = begin + bytes};
@@ -43,9 +53,9 @@ std::vector<Access> uses(const void* to, const void* from, size_t bytes) {
 
 /// In the stream's order. Memory of the host that is not pinned is read now, and whoever writes to it waits for that
 /// ("CUDA Runtime API", API synchronization behavior).
-cudaError_t copy(void* to, const void* from, size_t bytes, Stream& stream, bool whole_call_waits) {
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Stream& stream, bool whole_call_waits) {
   if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return fail(cudaErrorInvalidValue);
+  if (to == nullptr || from == nullptr || !fits(kind, to, from)) return fail(cudaErrorInvalidValue);
   count_copy(to, from, bytes);
   const bool pageable_from = !on_device(from) && !is_pinned(from), pageable_to = !on_device(to) && !is_pinned(to);
   Work work = [=] { std::memmove(to, from, bytes); };
@@ -170,7 +180,11 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
 cudaError_t cudaHostUnregister(void* address) {
   run_device(-1);
   const std::lock_guard guard(state().lock);
-  return state().pinned.erase(static_cast<char*>(address)) > 0 ? cudaSuccess : fail(cudaErrorHostMemoryNotRegistered);
+  const auto pinned = state().pinned.find(static_cast<char*>(address));
+  if (pinned == state().pinned.end()) return fail(cudaErrorHostMemoryNotRegistered);
+  if (follows_order()) state().ordering->gone(bytes_at(address, pinned->second));
+  state().pinned.erase(pinned);
+  return cudaSuccess;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
@@ -189,14 +203,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   if (const cudaError_t error = forbidden_while_capturing(); error != cudaSuccess) return error;
-  return copy(to, from, bytes, *stream_of(nullptr), !(on_device(to) && on_device(from)));
+  return copy(to, from, bytes, kind, *stream_of(nullptr), !(on_device(to) && on_device(from)));
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t handle) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
   Stream* const stream = stream_of(handle);
-  return stream == nullptr ? fail(cudaErrorInvalidResourceHandle) : copy(to, from, bytes, *stream, false);
+  return stream == nullptr ? fail(cudaErrorInvalidResourceHandle) : copy(to, from, bytes, kind, *stream, false);
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // CUDA's runtime: streams and events.
 
+#include <optional>
 #include <utility>
 
 #include "common/dry_gpu/places.h"
@@ -17,21 +18,58 @@ Event* event_of(cudaEvent_t handle) {
   return state().events.contains(event) ? event : nullptr;
 }
 
+/// As it is now: another thread may record it meanwhile.
+std::optional<Event> now(cudaEvent_t handle) {
+  const std::lock_guard guard(state().lock);
+  const Event* const event = event_of(handle);
+  return event == nullptr ? std::nullopt : std::optional(*event);
+}
+
 void count_wait() {
   const std::lock_guard guard(state().lock);
   ++state().counts.waits;
 }
 
-/// Each thread has default streams of its own where it asks for them.
-Stream* stream_of_thread() {
-  thread_local std::map<int, std::unique_ptr<Stream>> streams;
-  auto& stream = streams[current_device()];
-  if (stream == nullptr) {
-    stream = std::make_unique<Stream>();
-    stream->device = current_device();
-    state().streams.insert(stream.get());
+/// What it captures ends, or is no graph any more.
+void leave_capture(Stream& stream) {
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (capture == nullptr) return;
+  capture->invalid = true;
+  if (capture->origin != &stream) return;
+  for (Stream* const of : state().streams) {
+    if (of->capture == capture) of->capture = nullptr;
   }
-  return stream.get();
+  state().captures.erase(capture);
+}
+
+/// What it was handed over is done first.
+void destroy(Stream* stream) {
+  const std::lock_guard one_thread(state().running);  // who runs streams has a list of them
+  run_all(*stream);
+  const std::lock_guard guard(state().lock);
+  leave_capture(*stream);
+  state().streams.erase(stream);
+  delete stream;
+}
+
+/// Each thread has default streams of its own where it asks for them; they go with it.
+struct StreamsOfThread {
+  std::map<int, Stream*> by_device;
+
+  ~StreamsOfThread() {
+    for (const auto& [device, stream] : by_device) destroy(stream);
+  }
+};
+
+Stream* stream_of_thread() {
+  thread_local StreamsOfThread streams;
+  Stream*& stream = streams.by_device[current_device()];
+  if (stream == nullptr) {
+    stream = new Stream;
+    stream->device = current_device();
+    state().streams.insert(stream);
+  }
+  return stream;
 }
 
 cudaError_t make_stream(cudaStream_t* handle, unsigned flags, int priority) {
@@ -53,6 +91,7 @@ cudaError_t wait_in_capture(Stream& stream, const Recording& recording) {
     stream.capture->invalid = true;
     return fail(cudaErrorStreamCaptureIsolation);
   }
+  if (!state().captures.contains(recording.capture)) return fail(cudaErrorCapturedEvent);
   if (stream.capture != nullptr && stream.capture != recording.capture) {
     stream.capture->invalid = recording.capture->invalid = true;
     return fail(cudaErrorStreamCaptureMerge);
@@ -69,6 +108,12 @@ cudaError_t wait_in_capture(Stream& stream, const Recording& recording) {
   return cudaSuccess;
 }
 
+/// Of an event that is a node of a graph of its own.
+cudaError_t refuse_flags(const char* call) {
+  refuse(call);
+  return fail(cudaErrorNotSupported);
+}
+
 cudaError_t query(const std::shared_ptr<Recording>& recording) {
   {
     const std::lock_guard guard(state().lock);
@@ -79,8 +124,7 @@ cudaError_t query(const std::shared_ptr<Recording>& recording) {
   // Not while another thread does work: who asks may hold what that work needs.
   const std::unique_lock one_thread(state().running, std::try_to_lock);
   if (!one_thread.owns_lock()) return cudaErrorNotReady;
-  run_until(*recording->stream, recording->position);
-  return cudaSuccess;
+  return run_until(*recording) ? cudaSuccess : cudaErrorNotReady;
 }
 
 /// Who asks until the answer is yes has waited. LibTorch's allocators ask, too, of which the program knows nothing:
@@ -119,11 +163,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   Stream* const stream = stream_of(handle);
   if (stream == nullptr || stream->legacy || handle == cudaStreamPerThread) return fail(cudaErrorInvalidResourceHandle);
-  const std::lock_guard one_thread(state().running);  // who runs streams has a list of them
-  run_all(*stream);
-  const std::lock_guard guard(state().lock);
-  state().streams.erase(stream);
-  delete stream;
+  destroy(stream);
   return cudaSuccess;
 }
 
@@ -161,12 +201,18 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     const std::lock_guard guard(state().lock);
     known = known_by(*stream);
   }
-  const cudaError_t error = stream->done == stream->handed_over ? cudaSuccess : query(record(*stream));
-  if (error == cudaSuccess) learn(known, __builtin_return_address(0));
+  const std::shared_ptr<Recording> asked = asked_of(*stream);
+  const cudaError_t error = asked == nullptr ? cudaSuccess : query(asked);
+  if (error == cudaSuccess && follows_order()) {
+    // A program's question: LibTorch's allocators ask events.
+    const std::lock_guard guard(state().lock);
+    state().ordering->host_waits(known);
+  }
   return error;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags) {
+  if (flags != cudaEventWaitDefault) return refuse_flags("cudaStreamWaitEvent(cudaEventWaitExternal)");
   const LeftOut left_out = leaves_out_call("cudaStreamWaitEvent");
   if (left_out.now) return cudaSuccess;
   std::shared_ptr<Recording> recording;
@@ -228,7 +274,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event_handle, cudaStream_t handle, unsigned flags) {
+  if (flags != cudaEventRecordDefault) return refuse_flags("cudaEventRecordWithFlags(cudaEventRecordExternal)");
   const LeftOut left_out = leaves_out_call("cudaEventRecord");
   if (left_out.now) return cudaSuccess;
   {
@@ -250,39 +297,36 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  const Event* const event = event_of(handle);
-  if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  const std::optional<Event> event = now(handle);
+  if (!event) return fail(cudaErrorInvalidResourceHandle);
   if (event->recording == nullptr) return cudaSuccess;
   if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
-  const std::shared_ptr<Recording> recording = event->recording;
-  const cudaError_t error = query(recording);
-  if (error == cudaSuccess) learn(recording->known, __builtin_return_address(0));
+  const cudaError_t error = query(event->recording);
+  if (error == cudaSuccess) learn(event->recording->known, __builtin_return_address(0));
   return error;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  const Event* const event = event_of(handle);
-  if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  const std::optional<Event> event = now(handle);
+  if (!event) return fail(cudaErrorInvalidResourceHandle);
   if (event->recording == nullptr) return cudaSuccess;
   if (event->recording->capture != nullptr) return fail(cudaErrorCapturedEvent);
   const LeftOut left_out = leaves_out_call("cudaEventSynchronize");
   if (left_out.now) return cudaSuccess;
   count_wait();
-  const std::shared_ptr<Recording> recording = event->recording;
   if (follows_order()) {
     const std::lock_guard guard(state().lock);
-    state().ordering->host_waits(recording->known, left_out.without);
+    state().ordering->host_waits(event->recording->known, left_out.without);
   }
-  if (!recording->done) run_until(*recording->stream, recording->position);  // else its stream may be gone
+  run_until(*event->recording);
   return cudaSuccess;
 }
 
 // No time is measured on a card that is not there: what lies between two events is 0 until their durations are
 // modelled.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from_handle, cudaEvent_t to_handle) {
-  const Event* const from = event_of(from_handle);
-  const Event* const to = event_of(to_handle);
-  if (from == nullptr || to == nullptr || from->recording == nullptr || to->recording == nullptr ||
+  const std::optional<Event> from = now(from_handle), to = now(to_handle);
+  if (!from || !to || from->recording == nullptr || to->recording == nullptr ||
       ((from->flags | to->flags) & cudaEventDisableTiming) != 0)
     return fail(cudaErrorInvalidResourceHandle);
   if (!from->recording->done || !to->recording->done) return cudaErrorNotReady;

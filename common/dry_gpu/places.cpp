@@ -131,22 +131,14 @@ std::string without_parameters(const std::string& whole) {
 #if __has_include(<backtrace.h>)
 void ignore_error(void*, const char*, int) {}
 
-std::string readable(const std::string& mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  return name;
-}
-
 int add_function(void* data, uintptr_t, const char* file, int line, const char* function) {
   if (function != nullptr)
-    static_cast<std::vector<Function>*>(data)->push_back({readable(function), file == nullptr ? "" : file, line});
+    static_cast<std::vector<Function>*>(data)->push_back({demangled(function), file == nullptr ? "" : file, line});
   return 0;
 }
 
 void add_symbol(void* data, uintptr_t, const char* name, uintptr_t, uintptr_t) {
-  if (name != nullptr) static_cast<std::vector<Function>*>(data)->push_back({readable(name), "", 0});
+  if (name != nullptr) static_cast<std::vector<Function>*>(data)->push_back({demangled(name), "", 0});
 }
 
 /// From the inside out: those that are inlined there first. The caller holds the lock.
@@ -258,6 +250,14 @@ std::string text_of(const std::vector<uintptr_t>& own) {
   std::string text = shown.front();
   for (size_t i = 1; i < std::min(shown.size(), kCallsShown); ++i) text += ", called by " + shown[i];
   return text;
+}
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  std::string readable = status == 0 ? text : name;
+  std::free(text);
+  return readable;
 }
 
 }  // namespace tenfold::dry

@@ -27,4 +27,7 @@ std::string text_of(const std::vector<uintptr_t>& own);
 /// Whether a function of LibTorch's headers, which programs compile in, lies at an address of the program.
 bool in_wrapper(uintptr_t address);
 
+/// As a person writes it; what is no mangled name stays as it is.
+std::string demangled(const char* name);
+
 }  // namespace tenfold::dry

@@ -31,8 +31,6 @@ Ordering& ordering_of(const Stream& stream) {
   return stream.capture == nullptr ? *state().ordering : *stream.capture->ordering;
 }
 
-bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
-
 /// The default stream waits for all that blocking streams have been handed over, and these for the default one.
 void note_implicit_waits(Stream& stream) {
   Ordering& ordering = *state().ordering;

@@ -1,10 +1,11 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "common/dry_gpu/races.h"
 
@@ -69,9 +70,12 @@ void write_report() {
   const std::vector<std::string> races = take_races();
   const bool lists = from_environment("TENFOLD_DRY_FORGET", "") == "list";
   const std::vector<Synchronisation> listed = lists ? all.synchronisations : std::vector<Synchronisation>();
+  std::vector<std::string> prevented;  // named before the lock is held, as races are: Python has one of its own
+  for (const Synchronisation& of : listed) prevented.push_back(of.without_it ? text_of(*of.without_it) : "");
+  const std::lock_guard guard(state().lock);  // other threads may still launch
   // The programs that a program starts have LibTorch in them where arithmetic is asked for, and most want no GPU.
   if (all.counts.launches + all.counts.copies + all.counts.allocations == 0) return;
-  std::ofstream out(file, std::ios::app);  // each process of a program writes its line
+  std::ostringstream out;
   out << "{\"process\": " << getpid() << ", \"devices\": [";
   for (size_t i = 0; i < all.devices.size(); ++i) {
     const Device& device = all.devices[i];
@@ -99,11 +103,10 @@ void write_report() {
     separator = ", ";
   }
   out << "], \"synchronisations\": [";
-  for (const char* separator = ""; const Synchronisation& of : listed) {
-    out << separator << "{\"place\": \"" << escaped(of.place)
-        << "\", \"followed\": " << (of.without > 0 ? "true" : "false") << ", \"prevents\": \""
-        << escaped(of.without_it ? text_of(*of.without_it) : "") << "\"}";
-    separator = ", ";
+  for (size_t i = 0; i < listed.size(); ++i) {
+    out << (i > 0 ? ", " : "") << "{\"place\": \"" << escaped(listed[i].place)
+        << "\", \"followed\": " << (listed[i].without > 0 ? "true" : "false") << ", \"prevents\": \""
+        << escaped(prevented[i]) << "\"}";
   }
   out << "], \"kernels\": {";
   for (const char* separator = ""; const auto& [name, count] : counts.kernels) {
@@ -111,7 +114,12 @@ void write_report() {
     separator = ", ";
   }
   out << "}}\n";
-  if (!out.flush()) std::fprintf(stderr, "tenfold: dry GPU: %s cannot be written\n", file.c_str());
+  // Each process of a program writes its line, at once: between two pieces of it another one's would come.
+  const std::string line = out.str();
+  const int to = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (to < 0 || write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    std::fprintf(stderr, "tenfold: dry GPU: %s cannot be written\n", file.c_str());
+  if (to >= 0) close(to);
 }
 
 }  // namespace

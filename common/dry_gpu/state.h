@@ -69,6 +69,7 @@ struct Node {
 
 struct Graph {
   std::vector<Node> nodes;
+  std::shared_ptr<Recording> launched;  ///< of an executable one: behind its last launch, which the next one waits for
 };
 
 struct Capture {
@@ -93,8 +94,9 @@ struct Stream {
   uint64_t handed_over = 0, done = 0;
   bool busy = false;  ///< an item of it is being done
   std::shared_ptr<Capture> capture;
-  std::vector<size_t> behind;  ///< while capturing: the nodes that its next one comes after
-  size_t number = kNoNumber;   ///< in the order of streams, once it has a place there
+  std::vector<size_t> behind;        ///< while capturing: the nodes that its next one comes after
+  size_t number = kNoNumber;         ///< in the order of streams, once it has a place there
+  std::shared_ptr<Recording> asked;  ///< by queries
 };
 
 struct Device {
@@ -173,18 +175,23 @@ bool take(int device, int64_t bytes);
 
 /// The stream behind a handle, of the current device where it is a default one; nullptr if it is none.
 Stream* stream_of(cudaStream_t handle);
+/// Whether it and the default stream wait for each other.
+inline bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
 /// What a race is remembered by.
 void note_race(const Race& race);
 /// Hands work over to a stream, or to the graph that it captures.
 cudaError_t hand_over(Stream& stream, Item item);
-/// Does what the stream has been handed over up to a position.
-void run_until(Stream& stream, uint64_t position);
+/// Does what its stream was handed over before it. False where that is being done by this very thread.
+bool run_until(const Recording& recording);
+/// Does all that the stream was handed over, and of the streams for which a default stream waits.
 void run_all(Stream& stream);
 /// The host waits for all that the stream was handed over.
 void synchronize(Stream& stream, Without without = 0);
 /// Of every stream of a device, or of all of them (-1).
 void run_device(int device);
 std::shared_ptr<Recording> record(Stream& stream);
+/// What a query of the stream asks for, the same one until the stream is handed over more; nullptr when all is done.
+std::shared_ptr<Recording> asked_of(Stream& stream);
 /// Where the order is early, does what can be done; a no-op in the others. Nobody may hold the lock.
 void run_what_is_ready();
 

@@ -43,17 +43,24 @@ void run(Stream& stream, uint64_t position, bool forced) {
   }
 }
 
-bool blocking(const Stream& stream) { return !stream.legacy && (stream.flags & cudaStreamNonBlocking) == 0; }
-
 void push(Stream& stream, Item item) {
   stream.queue.push_back(std::move(item));
   ++stream.handed_over;
 }
 
+/// A place behind all that the stream itself was handed over.
+std::shared_ptr<Recording> end_of(Stream& stream) {
+  auto recording = std::make_shared<Recording>();
+  recording->stream = &stream;
+  push(stream, {.kind = "record", .records = recording});
+  recording->position = stream.handed_over;
+  return recording;
+}
+
 /// The default stream waits for all that blocking streams have been handed over, and these for the default one.
 void wait_for_each_other(Stream& stream) {
   const auto wait_for = [&stream](Stream& other) {
-    if (other.done < other.handed_over) push(stream, {.kind = "wait", .waits = record(other)});
+    if (other.done < other.handed_over) push(stream, {.kind = "wait", .waits = end_of(other)});
   };
   if (stream.legacy) {
     for (Stream* const other : state().streams) {
@@ -108,23 +115,32 @@ cudaError_t hand_over(Stream& stream, Item item) {
 
 std::shared_ptr<Recording> record(Stream& stream) {
   const std::lock_guard guard(state().lock);
-  auto recording = std::make_shared<Recording>();
-  recording->stream = &stream;
   if (stream.capture != nullptr) {
+    auto recording = std::make_shared<Recording>();
+    recording->stream = &stream;
     recording->capture = stream.capture;
     recording->behind = stream.behind;
     if (stream.capture->ordering != nullptr) note_record(stream, *recording);
     return recording;
   }
+  wait_for_each_other(stream);
+  std::shared_ptr<Recording> recording = end_of(stream);
   if (follows_order()) note_record(stream, *recording);
-  push(stream, {.kind = "record", .records = recording});
-  recording->position = stream.handed_over;
   if (state().order == Order::at_once) {
     stream.queue.pop_back();
     stream.done = stream.handed_over;
     recording->done = true;
   }
   return recording;
+}
+
+std::shared_ptr<Recording> asked_of(Stream& stream) {
+  const std::lock_guard guard(state().lock);
+  if (stream.asked == nullptr || stream.asked->done || stream.asked->position != stream.handed_over) {
+    wait_for_each_other(stream);
+    stream.asked = stream.done < stream.handed_over ? record(stream) : nullptr;
+  }
+  return stream.asked;
 }
 
 void run_what_is_ready() {
@@ -151,12 +167,27 @@ void run_what_is_ready() {
   }
 }
 
-void run_until(Stream& stream, uint64_t position) {
-  run(stream, position, true);
+bool run_until(const Recording& recording) {
+  {
+    const std::lock_guard guard(state().lock);
+    if (recording.done) return true;
+  }
+  const std::lock_guard one_thread(state().running);
+  if (!recording.done) run(*recording.stream, recording.position, true);  // else its stream may be gone
   run_what_is_ready();
+  return recording.done;
 }
 
-void run_all(Stream& stream) { run_until(stream, stream.handed_over); }
+void run_all(Stream& stream) {
+  uint64_t all = 0;
+  {
+    const std::lock_guard guard(state().lock);
+    wait_for_each_other(stream);
+    all = stream.handed_over;
+  }
+  run(stream, all, true);
+  run_what_is_ready();
+}
 
 void synchronize(Stream& stream, Without without) {
   if (follows_order() && stream.capture == nullptr) {
@@ -167,6 +198,7 @@ void synchronize(Stream& stream, Without without) {
 }
 
 void run_device(int device) {
+  const std::lock_guard one_thread(state().running);  // meanwhile nobody destroys a stream
   std::vector<Stream*> streams;
   {
     const std::lock_guard guard(state().lock);

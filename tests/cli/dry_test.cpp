@@ -36,6 +36,13 @@ TEST_F(Dry, SaysWhatTheProgramAskedOfTheCard) {
   EXPECT_TRUE(has(tenfold("dry --list").out, "NVIDIA H100 80GB HBM3"));
 }
 
+TEST_F(Dry, AReportThatCannotBeReadHidesNoOther) {
+  const Ran ran = tenfold("dry -- sh -c 'echo {broken >>$TENFOLD_DRY_REPORT; exec " + program() + "'");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.err, "what one process has done cannot be read: ")) << ran.err;
+  EXPECT_TRUE(has(ran.err, "1 allocation\n")) << ran.err;
+}
+
 TEST_F(Dry, TheExitCodeIsTheProgramsAndWhoAsksForNoGpuIsTold) {
   const Ran ran = tenfold("dry -- sh -c 'exit 7'");
   EXPECT_EQ(ran.code, 7);

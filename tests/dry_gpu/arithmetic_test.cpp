@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <thread>
 
 #include "common/dry_gpu/state.h"
@@ -192,6 +193,9 @@ std::vector<Case> cases() {
        },
        {{8, 16}},
        1e-4},
+      {"views in place",
+       [](const Tensors& x) { return (x[0] * 1).unsqueeze_(0).transpose_(1, 2).squeeze_(0).t_().t_() + 1; },
+       {{8, 8}}},
       // Whoever calls nothing but a schema a view: under inference_mode these are copies.
       {"inference mode",
        [](const Tensors& x) {
@@ -273,6 +277,39 @@ TEST(Generators, OnlyTheCardsOwnMoves) {
   generator.set_state(state);
   EXPECT_TRUE(torch::equal(torch::dropout(torch::ones({1000}, kCard), 0.5, true), mask)) << "put back: the same mask";
   EXPECT_FALSE(torch::equal(torch::dropout(torch::ones({1000}, kCard), 0.5, true), mask));
+}
+
+TEST(Generators, AThreadDrawsFromTheCpusMeanwhile) {
+  const auto drawn = [] {
+    torch::manual_seed(3);
+    Tensors all;
+    for (int i = 0; i < 5000; ++i) all.push_back(torch::rand({4}));
+    return torch::cat(all);
+  };
+  const Tensor alone = drawn();
+  Tensor x = torch::zeros({64}, kCard);
+  std::atomic<bool> over = false;
+  Tensor meanwhile;
+  std::thread thread([&] {
+    meanwhile = drawn();
+    over = true;
+  });
+  while (!over) x.normal_().sum().item<float>();
+  thread.join();
+  EXPECT_TRUE(meanwhile.equal(alone));
+}
+
+// Their sizes or their numbers are made on the CPU, where no kernel moves the generator on.
+TEST(Generators, AreMovedOnByWhatIsComputedFirst) {
+  torch::manual_seed(3);
+  const auto order = [] { return torch::randperm(1000, kCard); };
+  const auto choice = [] { return torch::ones({1000}, kCard).multinomial(100); };
+  const Tensor first_order = order(), first_choice = choice();
+  EXPECT_FALSE(torch::equal(order(), first_order));
+  EXPECT_FALSE(torch::equal(choice(), first_choice));
+  torch::manual_seed(3);
+  EXPECT_TRUE(torch::equal(order(), first_order));
+  EXPECT_TRUE(torch::equal(choice(), first_choice));
 }
 
 TEST(Threads, AllOfThemCompute) {
@@ -392,10 +429,49 @@ TEST(Graphs, ComputeAtEachReplay) {
   }
 }
 
+TEST(Graphs, NameWhatDrawsInThem) {
+  const CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, 0));
+  const Tensor x = torch::ones({1, 1, 64, 64}, kCard);
+  c10::cuda::device_synchronize();
+  taken_without_arithmetic();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  const Tensor attention = at::scaled_dot_product_attention(x, x, x);
+  const Tensor dropped = torch::dropout(x, 0.5, true);
+  graph.capture_end();
+  graph.replay();
+  EXPECT_EQ(attention.sum().item<float>(), 64 * 64) << "without dropout it draws nothing";
+  EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("aten::native_dropout"));
+}
+
+// What a GPU cannot capture: the host would have to wait for the answer.
+TEST(Graphs, TakeNoSizesThatDependOnValues) {
+  const auto stream = c10::cuda::getStreamFromPool(false, 0);
+  const CUDAStreamGuard guard(stream);
+  const Tensor x = torch::ones({64}, kCard);
+  c10::cuda::device_synchronize();
+  for (const bool mask : {true, false}) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeRelaxed), cudaSuccess);
+    EXPECT_THROW(mask ? (void)x.index({x > 0}) : (void)x.equal(x * 1), c10::Error);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream.stream(), &graph), cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+  }
+}
+
 TEST(Answers, ALaunchOfNobodyIsNamed) {
   taken_without_arithmetic();
   EXPECT_EQ(dry::launched("a kernel of one's own", c10::cuda::getCurrentCUDAStream().stream()), cudaSuccess);
   EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("a kernel of one's own"));
+}
+
+TEST(Answers, WhatIsSparseIsNamed) {
+  taken_without_arithmetic();
+  const Tensor places = torch::tensor({{0, 1}, {2, 3}}).to(kCard), values = torch::ones({2}, kCard);
+  const Tensor sparse = torch::sparse_coo_tensor(places, values, {4, 4});
+  EXPECT_EQ(sparse.sizes(), (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ((sparse * 2)._nnz(), 2);
+  EXPECT_THAT(taken_without_arithmetic(), testing::Contains("aten::mul"));
 }
 
 TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {
@@ -420,6 +496,33 @@ TEST(Attention, RowsBehindTheLongestThatIsStatedAreNoNumbers) {
   const auto result = at::_efficient_attention_forward(x, x, x, {}, begins, begins, 4, 4, 0.0, 1, true);
   const Tensor rows = std::get<0>(result).isnan().all(-1).all(-1).flatten().cpu();
   EXPECT_TRUE(rows.equal(torch::tensor({0, 0, 0, 0, 0, 0, 0, 1}, torch::kBool))) << rows;
+}
+
+// 3 queries and 5 keys: the last query sees all keys, or the first one only the first.
+TEST(Attention, ItsMaskHasTheCornerThatIsAskedFor) {
+  torch::manual_seed(0);
+  const Tensor q = torch::randn({1, 3, 2, 8}), k = torch::randn({1, 5, 2, 8});
+  const auto efficient = [&](int64_t mask, std::optional<int64_t> window) {
+    const Tensor q_there = q.to(kCard).requires_grad_(), k_there = k.to(kCard);
+    const Tensor out = std::get<0>(
+        at::_efficient_attention_forward(q_there, k_there, k_there, {}, {}, {}, 3, 5, 0.0, mask, true, {}, {}, window));
+    if (!window) out.square().sum().backward();
+    return std::pair(out.detach().cpu(), q_there.grad().defined() ? q_there.grad().cpu() : Tensor());
+  };
+  taken_without_arithmetic();
+  for (const int64_t mask : {1, 2}) {
+    const Tensor seen = torch::ones({3, 5}, torch::kBool).tril(mask == 2 ? 2 : 0);
+    const Tensor leaf = q.clone().requires_grad_();
+    const Tensor expected =
+        at::scaled_dot_product_attention(leaf.transpose(1, 2), k.transpose(1, 2), k.transpose(1, 2), seen);
+    expected.square().sum().backward();
+    const auto [out, gradient] = efficient(mask, {});
+    EXPECT_TRUE(torch::allclose(out, expected.transpose(1, 2), 1e-5, 1e-5)) << mask;
+    EXPECT_TRUE(torch::allclose(gradient, leaf.grad(), 1e-5, 1e-5)) << mask;
+  }
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+  efficient(1, 2);
+  EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("aten::_efficient_attention_forward"));
 }
 
 }  // namespace

@@ -272,6 +272,19 @@ TEST(Races, WhatTheHostHasWaitedForIsOrderedForAllItsThreads) {
   EXPECT_THAT(take_races(), IsEmpty());
 }
 
+TEST(Races, WhoAsksAStreamUntilItIsDoneHasWaited) {
+  Tensor x = torch::ones({64}, kCard);
+  begin();
+  const CUDAStream side = side_stream();
+  {
+    const CUDAStreamGuard guard(side);
+    x.fill_(2);
+  }
+  while (!side.query()) continue;
+  EXPECT_EQ(x.sum().item<float>(), 128);
+  EXPECT_THAT(take_races(), IsEmpty());
+}
+
 // Two default streams would be ordered: the legacy one waits for those that are not non-blocking, as LibTorch's are.
 TEST(Races, TheDefaultStreamWaitsForBlockingStreams) {
   Tensor x = torch::ones({64}, kCard);
@@ -407,6 +420,24 @@ TEST(PinnedMemory, BetweenTwoCopiesOfOneStream) {
   EXPECT_THAT(take_races(), IsEmpty());
 }
 
+// cudaHostUnregister waits for whoever uses the memory.
+TEST(PinnedMemory, ThatIsRegisteredAgainIsNew) {
+  Tensor memory = torch::ones({1024});
+  void* const address = memory.data_ptr();
+  ASSERT_EQ(cudaHostRegister(address, memory.nbytes(), 0), cudaSuccess);
+  Tensor card = torch::zeros({1024}, kCard);
+  begin();
+  ASSERT_EQ(cudaMemcpyAsync(card.data_ptr(), address, memory.nbytes(), cudaMemcpyHostToDevice, side_stream().stream()),
+            cudaSuccess);
+  EXPECT_EQ(cudaHostUnregister(address), cudaSuccess);
+  EXPECT_EQ(cudaHostUnregister(address), cudaErrorHostMemoryNotRegistered);
+  cudaGetLastError();
+  ASSERT_EQ(cudaHostRegister(address, memory.nbytes(), 0), cudaSuccess);
+  memory.fill_(2);
+  EXPECT_THAT(take_races(), IsEmpty());
+  EXPECT_EQ(cudaHostUnregister(address), cudaSuccess);
+}
+
 // --- kernels of the program's own ------------------------------------------------------------------------------------
 
 // What a pointer of a kernel is to says its name: const is read, the rest is written.
@@ -437,6 +468,26 @@ TEST(OwnKernels, UseWhatTheirPointersPointTo) {
 }
 
 // --- graphs ----------------------------------------------------------------------------------------------------------
+
+// CUDA does not run two launches of the same executable graph at once, whatever their streams are.
+TEST(Graphs, AreOrderedAmongTheirLaunches) {
+  const CUDAStream stream = side_stream(), other = side_stream();
+  const CUDAStreamGuard guard(stream);
+  Tensor a = torch::zeros({64}, kCard);
+  begin();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  a.mul_(2).add_(1);
+  graph.capture_end();
+  graph.replay();
+  {
+    const CUDAStreamGuard on_other(other);
+    graph.replay();
+    EXPECT_EQ(a.sum().item<float>(), 64 * 3);
+  }
+  EXPECT_THAT(take_races(), IsEmpty());
+  c10::cuda::device_synchronize();
+}
 
 TEST(Graphs, AreOrderedByTheirEdges) {
   for (const bool joined : {true, false}) {

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -84,6 +86,23 @@ TEST(Memory, KnowsItsAddresses) {
   cudaGetLastError();
 }
 
+TEST(Memory, ACopyIsOfTheKindThatItsPointersAre) {
+  int host = 0, other = 0;
+  auto* const memory = static_cast<int*>(memory_of(512));
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaHostAlloc(&pinned, 512, 0), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, &host, 4, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, &host, 4, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(&host, memory, 4, cudaMemcpyHostToDevice, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(memory, &host, 4, cudaMemcpyDeviceToDevice, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(memory, memory + 1, 4, cudaMemcpyHostToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(&host, &other, 4, cudaMemcpyHostToHost), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(memory, pinned, 4, cudaMemcpyDeviceToDevice), cudaSuccess) << "page-locked";
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  cudaGetLastError();
+}
+
 TEST(Devices, BadOnesAreRefused) {
   EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
   cudaDeviceProp of;
@@ -93,6 +112,7 @@ TEST(Devices, BadOnesAreRefused) {
   EXPECT_EQ(of.sharedMemPerBlockOptin, 232448U);
   EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidDevice), "invalid device ordinal");
   EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+  EXPECT_STREQ(cudaGetErrorName(cudaErrorSymbolNotFound), "cudaErrorSymbolNotFound");
   cudaGetLastError();
 }
 
@@ -100,6 +120,28 @@ TEST(Devices, WhatIsNotStoodInForIsRefusedByName) {
   cudaIpcMemHandle_t handle;
   EXPECT_EQ(cudaIpcGetMemHandle(&handle, nullptr), cudaErrorNotSupported);
   EXPECT_TRUE(state().counts.refused.contains("cudaIpcGetMemHandle"));
+}
+
+// Of programs that end together each has a line of its own.
+TEST(Reports, OfSeveralProcessesDoNotMix) {
+  const std::string file = testing::TempDir() + "dry_reports." + std::to_string(getpid());
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    for (int k = 0; k < 5000; ++k) launched(std::string(100, 'k') + std::to_string(k), nullptr);
+    setenv("TENFOLD_DRY_REPORT", file.c_str(), 1);
+    std::exit(0);
+  }
+  for (const pid_t child : children) EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  std::ifstream lines(file);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(line.starts_with("{\"process\"") && line.ends_with("}}"));
+    EXPECT_EQ(line.find("\"process\"", 3), std::string::npos);
+  }
+  EXPECT_EQ(count, children.size());
+  std::remove(file.c_str());
 }
 
 /// Streams in an order in which a GPU might run them.
@@ -202,6 +244,20 @@ TEST_P(Streams, BlockingOnesAndTheDefaultOneWaitForEachOther) {
   cudaGetLastError();
 }
 
+TEST_P(Streams, AnEventOfTheDefaultStreamComesBehindBlockingOnes) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  for (const bool by_event : {true, false}) {
+    *pinned_ = 0;
+    cudaMemset(device_, by_event ? 1 : 2, sizeof(int));
+    cudaMemcpyAsync(pinned_, device_, sizeof(int), cudaMemcpyDefault, blocking);
+    EXPECT_EQ(cudaEventRecord(event_, nullptr), cudaSuccess);
+    EXPECT_EQ(by_event ? cudaEventSynchronize(event_) : cudaStreamSynchronize(nullptr), cudaSuccess);
+    EXPECT_EQ(*pinned_, by_event ? 0x01010101 : 0x02020202);
+  }
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
 TEST_P(Streams, WhoeverAsksAgainAndAgainSeesItDone) {
   *pinned_ = 8;
   cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
@@ -212,6 +268,13 @@ TEST_P(Streams, WhoeverAsksAgainAndAgainSeesItDone) {
   EXPECT_EQ(asked > 1, late());
   EXPECT_EQ(on_device(), 8);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not being ready is no error";
+  *pinned_ = 9;
+  cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, side_);
+  asked = 1;
+  while (cudaStreamQuery(side_) == cudaErrorNotReady && asked < 1000) ++asked;
+  EXPECT_LT(asked, 1000);
+  EXPECT_EQ(asked > 1, late());
+  EXPECT_EQ(on_device(), 9);
 }
 
 TEST_P(Streams, CallbacksComeInOrder) {
@@ -349,6 +412,58 @@ TEST_P(Streams, WhatACaptureForbidsMakesItInvalid) {
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
   cudaGraphDestroy(graph);
+}
+
+TEST_P(Streams, AnEventOfACaptureThatHasEndedIsNotWaitedFor) {
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  cudaEventRecord(event_, side_);
+  EXPECT_EQ(cudaEventRecordWithFlags(event_, side_, cudaEventRecordExternal), cudaErrorNotSupported);
+  EXPECT_EQ(cudaStreamWaitEvent(side_, event_, cudaEventWaitExternal), cudaErrorNotSupported);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaErrorCapturedEvent);
+  EXPECT_EQ(cudaMemsetAsync(device_, 0, sizeof(int), other_), cudaSuccess) << "it captures nothing";
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_TRUE(state().counts.refused.contains("cudaStreamWaitEvent(cudaEventWaitExternal)"));
+  cudaGetLastError();
+}
+
+TEST_P(Streams, OfAThreadGoWithIt) {
+  const size_t before = state().streams.size();
+  *pinned_ = 4;
+  std::thread([&] {
+    cudaMemcpyAsync(device_, pinned_, sizeof(int), cudaMemcpyDefault, cudaStreamPerThread);
+    EXPECT_EQ(state().streams.size(), before + 1);
+  }).join();
+  EXPECT_EQ(state().streams.size(), before);
+  EXPECT_EQ(on_device(), 4) << "its work is done first";
+}
+
+TEST_P(Streams, ThatAreDestroyedCaptureNoMore) {
+  cudaStream_t captures = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&captures), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(captures, cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(captures), cudaSuccess);
+  EXPECT_TRUE(state().captures.empty());
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 512), cudaSuccess) << "nobody captures";
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+}
+
+// Its own item is not over while it asks.
+TEST_P(Streams, WorkThatAsksForItselfIsNotDone) {
+  static cudaError_t answer = cudaSuccess;
+  static cudaEvent_t behind = nullptr;
+  behind = event_;
+  cudaLaunchHostFunc(
+      side_,
+      [](void*) {
+        for (int i = 0; i < 100; ++i) answer = cudaEventQuery(behind);
+      },
+      nullptr);
+  cudaEventRecord(event_, side_);
+  cudaStreamSynchronize(side_);
+  EXPECT_EQ(answer, late() ? cudaErrorNotReady : cudaSuccess) << "else it ran before the event was recorded";
 }
 
 TEST_P(Streams, AnEventThatWasDestroyedIsNone) {

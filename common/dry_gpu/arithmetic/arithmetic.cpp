@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -20,6 +20,7 @@
 #include <set>
 
 #include "common/dry_gpu/arithmetic/cuda_only.h"
+#include "common/dry_gpu/arithmetic/draws.h"
 #include "common/dry_gpu/arithmetic/uses.h"
 #include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/races.h"
@@ -41,49 +42,6 @@ struct OnlyTheCpu {
   c10::impl::ExcludeDispatchKeyGuard not_autocast{c10::autocast_dispatch_keyset};
 };
 
-// --- random numbers
-// ---------------------------------------------------------------------------------------------------
-
-/// What an operator draws follows from the card's generator, of which LibTorch keeps seed and offset on the host. The
-/// CPU's own generator is put back: on a GPU it does not move.
-struct Seed {
-  uint64_t seed = 0;
-  bool draws = false;
-
-  /// Of the generator among the arguments, or of the card's default one, before the operator moves it on.
-  static Seed of(const c10::OperatorHandle& op, const Values& arguments) {
-    if (!op.hasTag(at::Tag::nondeterministic_seeded)) return {};
-    at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
-    for (const c10::IValue& argument : arguments) {
-      if (argument.isGenerator() && argument.toGenerator().defined()) generator = argument.toGenerator();
-    }
-    if (generator.device().type() != c10::kCUDA) return {};
-    const std::lock_guard<std::mutex> guard(generator.mutex());
-    const uint64_t offset = generator.get_offset();
-    return {generator.current_seed() * 0x9E3779B97F4A7C15U ^ (offset + 1) * 0xBF58476D1CE4E5B9U, true};
-  }
-};
-
-class Drawing {
- public:
-  explicit Drawing(const Seed& seed) : on_(seed.draws) {
-    if (!on_) return;
-    const std::lock_guard<std::mutex> guard(generator_.mutex());
-    kept_ = generator_.get_state();
-    generator_.set_current_seed(seed.seed);
-  }
-  ~Drawing() {
-    if (!on_) return;
-    const std::lock_guard<std::mutex> guard(generator_.mutex());
-    generator_.set_state(kept_);
-  }
-
- private:
-  bool on_;
-  at::Generator generator_ = at::detail::getDefaultCPUGenerator();
-  at::Tensor kept_;
-};
-
 // --- an operator
 // --------------------------------------------------------------------------------------------------------
 
@@ -100,9 +58,11 @@ Values for_the_cpu(const Values& arguments) {
 
 /// On the CPU, now; `made` are results that LibTorch has prepared. Throws what the operator throws.
 Values computed(const c10::OperatorHandle& op, const Values& arguments, const Values& made, const Seed& seed) {
-  const Drawing drawing(seed);
+  const std::optional<int> takes = op.schema().argumentIndexWithName("generator");
+  const Drawing drawing(takes ? Seed() : seed);
   if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments, made);
   torch::jit::Stack stack = arguments;
+  if (takes && seed.draws) stack[static_cast<size_t>(*takes)] = at::detail::createCPUGenerator(seed.seed);
   op.callBoxed(&stack);
   return stack;
 }
@@ -112,6 +72,16 @@ void say_without_arithmetic(const std::string& name, const std::string& why) {
   if (state().counts.without_arithmetic.insert(name).second)
     std::fprintf(stderr, "tenfold: dry GPU: %s has no arithmetic: %s\n", name.c_str(),
                  why.substr(0, why.find('\n')).c_str());
+}
+
+/// Sparse tensors have none: what they are made of is seen by nobody here.
+bool without_storage(const Values& values) {
+  for (const c10::IValue& value : values) {
+    for (const at::Tensor& tensor : tensors_of(value)) {
+      if (tensor.defined() && tensor.is_cuda() && !tensor.has_storage()) return true;
+    }
+  }
+  return false;
 }
 
 bool writes(const c10::FunctionSchema& schema) {
@@ -140,13 +110,29 @@ bool only_views(const Values& arguments, const Values& results) {
   return any;
 }
 
-/// Hands the work over to the current stream, or does it at once where the host must have its result.
-void keep(Work work, bool host_waits, std::vector<Access> accesses = {}) {
-  Stream* const stream = stream_of(c10::cuda::getCurrentCUDAStream().stream());
+/// The current stream of a card, which need not be the program's current one.
+Stream& stream_on(c10::Device card) {
+  const c10::cuda::CUDAGuard guard(card);
+  return *stream_of(c10::cuda::getCurrentCUDAStream().stream());
+}
+
+/// Hands the work over to the stream, or does it at once where the host must have its result.
+void keep(Stream& stream, Work work, bool host_waits, std::vector<Access> accesses = {}) {
   Item item{.kind = "arithmetic", .work = std::move(work), .accesses = std::move(accesses)};
   if (!item.accesses.empty()) item.user = user_here("an operator");
-  hand_over(*stream, std::move(item));
-  if (host_waits && stream->capture == nullptr) synchronize(*stream);
+  hand_over(stream, std::move(item));
+  if (host_waits && stream.capture == nullptr) synchronize(stream);
+}
+
+/// As LibTorch's copy between two cards ends: on the source's stream, for which the other card's then waits.
+void let_wait(Stream& waiting, Stream& on) {
+  if (waiting.capture != nullptr || on.capture != nullptr) return;
+  const std::shared_ptr<Recording> recording = record(on);
+  if (follows_order()) {
+    const std::lock_guard guard(state().lock);
+    note_wait(waiting, *recording, 0);
+  }
+  hand_over(waiting, {.kind = "wait", .waits = recording});
 }
 
 /// New memory is no number: not zero by chance, and not what was right before.
@@ -156,7 +142,7 @@ void poison(const Values& results) {
       if (!tensor.defined() || !tensor.is_cuda() || tensor.storage().nbytes() == 0) continue;
       void* const bytes = const_cast<void*>(tensor.storage().data());
       const size_t count = tensor.storage().nbytes();
-      keep([=] { std::memset(bytes, 0xFF, count); }, false);
+      keep(stream_on(tensor.device()), [=] { std::memset(bytes, 0xFF, count); }, false);
     }
   }
 }
@@ -184,8 +170,9 @@ bool depends_on_values(const c10::FunctionSchema& schema) {
 /// Memory and nothing in it, or no memory at all.
 const std::set<std::string>& computes_nothing() {
   static const auto& names =
-      *new std::set<std::string>{"aten::set_",      "aten::record_stream", "aten::resize_",
-                                 "aten::is_pinned", "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type"};
+      *new std::set<std::string>{"aten::set_",         "aten::record_stream", "aten::resize_",
+                                 "aten::is_pinned",    "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type",
+                                 "aten::is_same_size", "aten::is_set_to",     "aten::_fused_sdp_choice"};
   return names;
 }
 
@@ -195,27 +182,30 @@ void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
 }
 
 /// The CPU's operator first, whose results then get memory on the card.
-void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, const Seed& seed,
+void compute_first(const c10::OperatorHandle& op, torch::jit::Stack* stack, const Values& arguments, Seed seed,
                    c10::Device device) {
-  Stream& stream = *stream_of(c10::cuda::getCurrentCUDAStream().stream());
+  const c10::cuda::CUDAGuard on_its_card(device);
+  Stream& stream = stream_on(device);
   hand_over(stream,
             {.kind = "arithmetic", .accesses = uses_of(op.schema(), arguments, {}), .user = user_here("an operator")});
-  synchronize(stream);
+  // As LibTorch does to have the answer; while a graph is captured it fails, as on a GPU.
+  C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream().stream()));
   Values results;
   {
     const OnlyTheCpu guard;
     results = computed(op, for_the_cpu(arguments), {}, seed);
   }
+  seed.move_on();
   for (c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
     const at::Tensor cpu = result.toTensor();
     const at::Tensor card = at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
-    keep(
-        [cpu, view = cpu_view(card)]() mutable {
-          const OnlyTheCpu guard;
-          view.copy_(cpu);
-        },
-        false, {{bytes_of(card), true}});
+    keep(stream,
+         [cpu, view = cpu_view(card)]() mutable {
+           const OnlyTheCpu guard;
+           view.copy_(cpu);
+         },
+         false, {{bytes_of(card), true}});
     result = card;
   }
   put(stack, arguments.size(), results);
@@ -299,9 +289,22 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     return put(stack, count, {});
   if (in_python()) name_races();
   const Using as_user(user_of(name));
-  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name)) return as_a_gpu_does();
-  const Seed seed = Seed::of(op, before);
-  if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card_of(before));
+  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || op.hasTag(at::Tag::inplace_view))
+    return as_a_gpu_does();
+  constexpr auto kSparse = "it takes or makes a sparse tensor";
+  if (without_storage(before)) {
+    as_a_gpu_does();
+    return say_without_arithmetic(name, kSparse);
+  }
+  // A copy between two cards is the source's work.
+  const c10::Device card = card_of(name == "aten::copy_" && on_card(before[1]) ? Values{before[1]} : before);
+  // A graph's kernels take seed and offset from the card, where each replay moves them on.
+  if (draws(op, before) && stream_on(card).capture != nullptr) {
+    as_a_gpu_does();
+    return say_without_arithmetic(name, "it draws in a graph");
+  }
+  const Seed seed = Seed::of(op, before, card);
+  if (depends_on_values(schema)) return compute_first(op, stack, before, seed, card);
   masks_to_indices(name, stack, count);
   const Values arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
   // Before it runs: it may give memory back whose numbers are still to be read.
@@ -317,6 +320,7 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     if (alias != nullptr && alias->isWrite() && on_card(arguments[i])) views[i] = cpu_view(arguments[i]);
   }
   const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
+  if (without_storage(results)) return say_without_arithmetic(name, kSparse);
   if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return poison(results);
   if (!writes(schema) && only_views(arguments, results)) return;
   Values result_views;
@@ -324,7 +328,9 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
     const OnlyTheCpu guard;
     for (const c10::IValue& result : results) result_views.push_back(cpu_view(result));
   }
+  Stream& on = stream_on(card);
   keep(
+      on,
       [op, name, views = std::move(views), results = std::move(result_views), seed] {
         const OnlyTheCpu guard;
         try {
@@ -336,6 +342,11 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
       },
       // Of an attention the host has made what it hands back, see cuda_only.cpp.
       host_waits(results) && on_cpu(name) == nullptr, uses_of(schema, arguments, results));
+  for (const c10::IValue& result : results) {
+    for (const at::Tensor& tensor : tensors_of(result)) {
+      if (tensor.is_cuda() && tensor.device().index() != on.device) let_wait(stream_on(tensor.device()), on);
+    }
+  }
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

@@ -27,12 +27,12 @@ Tensor wide(const c10::IValue& value) { return wide(tensor_of(value)); }
 /// Attention in 32 bits, and its backward, of (B, H, T, D): the scores are made, as the kernels do not.
 struct Attention {
   Tensor q, k, v, bias;
-  bool causal = false;
+  int64_t causal = 0;  ///< 1: a row sees the keys up to its own number; 2: the last row sees all keys
   double scale = 0;
   Tensor kept = {};  ///< with dropout: 0, or 1 / (1 - p), for each share
 
   Attention(const c10::IValue& query, const c10::IValue& key, const c10::IValue& value, const Tensor& with_bias,
-            bool is_causal, const c10::IValue& with_scale)
+            int64_t is_causal, const c10::IValue& with_scale)
       : q(wide(query)), k(wide(key)), v(wide(value)), bias(wide(with_bias)), causal(is_causal) {
     scale = with_scale.isNone() ? 1 / std::sqrt(static_cast<double>(q.size(-1))) : with_scale.toDouble();
     // Grouped queries: several heads share a key and a value.
@@ -44,8 +44,9 @@ struct Attention {
 
   Tensor scores() const {
     Tensor all = at::matmul(q, k.transpose(-2, -1)) * scale;
-    if (causal) {
-      const Tensor seen = at::ones({all.size(-2), all.size(-1)}, at::kBool).tril();
+    if (causal != 0) {
+      const int64_t diagonal = causal == 2 ? all.size(-1) - all.size(-2) : 0;
+      const Tensor seen = at::ones({all.size(-2), all.size(-1)}, at::kBool).tril(diagonal);
       all = all.masked_fill(seen.logical_not(), -std::numeric_limits<float>::infinity());
     }
     return bias.defined() ? all + bias : all;
@@ -86,12 +87,15 @@ void without_dropout(const c10::IValue& probability) {
 }
 
 /// What a kernel would take from the card's generator.
-int64_t drawn() { return at::randint(std::numeric_limits<int64_t>::max(), {1}, at::kLong).item<int64_t>(); }
+int64_t drawn(double dropout) {
+  if (dropout == 0) return 0;
+  return at::randint(std::numeric_limits<int64_t>::max(), {1}, at::kLong).item<int64_t>();
+}
 
 // Its kernel writes both numbers into one tensor on the card.
 Values flash(const Values& in, const Values&) {
   Attention attention(in[0], in[1], in[2], Tensor(), in[4].toBool(), in[6]);
-  const int64_t seed = drawn();
+  const int64_t seed = drawn(in[3].toDouble());
   attention.drop(in[3].toDouble(), seed, 0);
   const auto [out, lse] = attention.forward();
   Values results(9);
@@ -130,7 +134,7 @@ Values efficient_backward(const Values& in, const Values&) {
 
 Values cudnn_attention(const Values& in, const Values&) {
   Attention attention(in[0], in[1], in[2], tensor_of(in[3]), in[6].toBool(), in[8]);
-  const int64_t seed = drawn();
+  const int64_t seed = drawn(in[5].toDouble());
   attention.drop(in[5].toDouble(), seed, 0);
   const auto [out, lse] = attention.forward();
   Values results(9);
@@ -176,15 +180,16 @@ void copy_launched(const Tensor& all, const Tensor& rows, int64_t begin, int64_t
   all.slice(1, begin, begin + count).copy_(rows.transpose(1, 2).slice(1, 0, count));
 }
 
+constexpr const char* kOnlyLengths = "variable lengths with a bias, with a window, or with lengths of the keys alone";
+
 Values efficient_variable(const Values& in, const Values&) {
   without_dropout(in[8]);
-  TORCH_CHECK(!tensor_of(in[3]).defined(), "a bias with variable lengths");
+  TORCH_CHECK(!tensor_of(in[3]).defined() && !tensor_of(in[12]).defined() && in[13].isNone(), kOnlyLengths);
   const Tensor q = wide(in[0]);
   Tensor out = at::full({q.size(0), q.size(1), q.size(2), tensor_of(in[2]).size(3)}, NAN);
   for_each_sequence(in, 0, 4, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
     const auto [rows, lse] =
-        Attention(part(in[0], a, b), part(in[1], c, d), part(in[2], c, d), Tensor(), in[9].toInt() != 0, in[11])
-            .forward();
+        Attention(part(in[0], a, b), part(in[1], c, d), part(in[2], c, d), Tensor(), in[9].toInt(), in[11]).forward();
     copy_launched(out, rows, a, b, in[6]);
   });
   Values results(6);
@@ -194,11 +199,12 @@ Values efficient_variable(const Values& in, const Values&) {
 
 Values efficient_variable_backward(const Values& in, const Values&) {
   without_dropout(in[11]);
+  TORCH_CHECK(!tensor_of(in[4]).defined() && in[18].isNone(), kOnlyLengths);
   Tensor of[3];
   for (size_t i = 0; i < 3; ++i) of[i] = at::full_like(wide(in[1 + i]), NAN);
   for_each_sequence(in, 1, 6, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
     const auto parts =
-        Attention(part(in[1], a, b), part(in[2], c, d), part(in[3], c, d), Tensor(), in[14].toInt() != 0, in[16])
+        Attention(part(in[1], a, b), part(in[2], c, d), part(in[3], c, d), Tensor(), in[14].toInt(), in[16])
             .backward(wide(part(in[0], a, b)));
     copy_launched(of[0], parts[0], a, b, in[8]);
     copy_launched(of[1], parts[1], c, d, in[9]);

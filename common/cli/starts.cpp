@@ -71,9 +71,8 @@ std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flag
     const auto same = std::ranges::find_if(starts, [&](const ProgramStart& start) {
       return start.ranks == part.ranks && start.environment == part.environment;
     });
-    ProgramStart& start = same == starts.end()
-                              ? starts.emplace_back(ProgramStart{part.ranks, part.environment, shared, 0})
-                              : *same;
+    ProgramStart& start =
+        same == starts.end() ? starts.emplace_back(ProgramStart{part.ranks, part.environment, shared, 0}) : *same;
     start.flags["--case"].push_back(part.name);
     ++start.parts;
   }

@@ -20,8 +20,9 @@ struct ProgramStart {
   size_t parts = 1;  ///< its share of the time
 };
 
-/// The starts that these flags ask for: one for each number of ranks and each environment among the chosen parts, in the
-/// lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case and no --json.
+/// The starts that these flags ask for: one for each number of ranks and each environment among the chosen parts, in
+/// the lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case and no
+/// --json.
 std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
 
 /// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case

@@ -23,8 +23,8 @@ void find_largest(CaseRun& run, Candidate& candidate, const std::string& setting
   const int64_t first = candidate.result.peak().value();
   if (first > bytes) {
     throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__},
-                                "its own " + setting + "=" + std::to_string(own) +
-                                    " takes " + human_bytes(static_cast<double>(first)) + " of a budget of " +
+                                "its own " + setting + "=" + std::to_string(own) + " takes " +
+                                    human_bytes(static_cast<double>(first)) + " of a budget of " +
                                     human_bytes(static_cast<double>(bytes)));
   }
   int64_t fits = 1;                                       // times the own value

@@ -78,7 +78,7 @@ struct Survey {
   std::string name;
   std::vector<Look> looks;
   std::vector<Assignment> settings = {};
-  bool of_memory = false;  ///< bytes of the device are all that it notes: it means something on a dry GPU, too
+  bool of_memory = false;     ///< bytes of the device are all that it notes: it means something on a dry GPU, too
   std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
   Place place = {};
 };

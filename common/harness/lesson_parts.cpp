@@ -49,8 +49,7 @@ std::vector<Part> parts_of(const Lesson& lesson) {
     }
     parts.push_back(part_of(lesson, compared, std::move(variants)));
   }
-  for (const Training& training : lesson.trainings)
-    parts.push_back(part_of(lesson, training, names_of(training.runs)));
+  for (const Training& training : lesson.trainings) parts.push_back(part_of(lesson, training, names_of(training.runs)));
   return parts;
 }
 

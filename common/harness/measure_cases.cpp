@@ -166,11 +166,11 @@ class LessonRun {
     const auto begin = Steady::now();
     progress_.at(0, "building");
     const SettingsWatch watch{.settings_read =
-                                [this](const CaseRun& run) {
-                                  check_own_settings(run);
-                                  if (!options_.typed_settings().empty()) ask(run);
-                                },
-                            .goes_on = [this] { return !refused(); }};
+                                  [this](const CaseRun& run) {
+                                    check_own_settings(run);
+                                    if (!options_.typed_settings().empty()) ask(run);
+                                  },
+                              .goes_on = [this] { return !refused(); }};
     pass.measure(seconds, watch);
     if (pass.time() == nullptr) other_seconds_ += seconds_since(begin);
     progress_.at(1, "measured");

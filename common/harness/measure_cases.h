@@ -18,8 +18,8 @@ struct MeasuredCases {
   std::vector<std::string> unread;    ///< settings of --set that no part reads; then parts after that are not measured
 };
 
-/// Measures all parts. Each case gets an equal part of about a third of the lesson's time for timing; what the other passes
-/// leave goes where it narrows intervals most. Throws UsageError for a setting of --set or --sweep that no part
+/// Measures all parts. Each case gets an equal part of about a third of the lesson's time for timing; what the other
+/// passes leave goes where it narrows intervals most. Throws UsageError for a setting of --set or --sweep that no part
 /// reads, when that is known before anything is measured: variants read settings while they are built, surveys and
 /// trainings while they run.
 MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options,

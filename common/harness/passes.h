@@ -1,6 +1,6 @@
 #pragma once
-// The passes of a case, in this order: build, agreement, counting, memory, time, split. Agreement comes first: a variant
-// that computes something else is never timed.
+// The passes of a case, in this order: build, agreement, counting, memory, time, split. Agreement comes first: a
+// variant that computes something else is never timed.
 
 #include <map>
 #include <string>

@@ -197,8 +197,8 @@ void TimePass::choose_blocks() {
   }
 }
 
-// On a device the first step after a switch is not timed: what it launches is loaded and planned then. In a long step that
-// is nothing.
+// On a device the first step after a switch is not timed: what it launches is loaded and planned then. In a long step
+// that is nothing.
 bool TimePass::begins_untimed(const Live& live) const {
   constexpr double kLongStep = 0.5;  // seconds
   return run_.device.is_cuda() && live.cost.seconds < kLongStep;

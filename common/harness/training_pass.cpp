@@ -25,8 +25,8 @@ void keep_seed(Candidate& candidate, const std::string& metric, const Learned& l
     Note& kept = result.notes.try_emplace(name, Note{.unit = note.unit}).first->second;
     if (!kept.of_seeds) kept.of_seeds.emplace();
     kept.of_seeds->push_back(note.value);
-    kept.value = std::accumulate(kept.of_seeds->begin(), kept.of_seeds->end(), 0.0) /
-                 static_cast<double>(kept.of_seeds->size());
+    kept.value =
+        std::accumulate(kept.of_seeds->begin(), kept.of_seeds->end(), 0.0) / static_cast<double>(kept.of_seeds->size());
   }
   candidate.record->notes.clear();
 }

@@ -12,8 +12,8 @@ namespace tenfold {
 /// preset: one seed shows that it runs, and there is no verdict. What came out so far has no say.
 bool wants_seed(const Preset& preset, int seeds, double spent);
 
-/// A training. Within a seed all variants train one after the other, in an order that is drawn, and reversed for the next
-/// seed: what moves the machine for longer than a training moves all of them.
+/// A training. Within a seed all variants train one after the other, in an order that is drawn, and reversed for the
+/// next seed: what moves the machine for longer than a training moves all of them.
 class TrainingPass : public PartPass {
  public:
   explicit TrainingPass(CaseRun run);

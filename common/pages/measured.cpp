@@ -132,8 +132,8 @@ std::string comparison(const CaseResult& c) {
 std::string training(const CaseResult& c) {
   if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
   const bool peaks = has_peaks(c);
-  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality",
-                peaks ? "peak" : "", peaks ? "memory" : "", "expected"}};
+  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality", peaks ? "peak" : "",
+                peaks ? "memory" : "", "expected"}};
   for (const VariantResult& variant : c.variants) {
     if (is_skipped(variant)) continue;
     const auto quality = variant.quality.find(c.metric->name);

@@ -82,9 +82,8 @@ inline Learned accuracy_training(const Trial& trial, const Dataset& samples, con
     }
     return update(training, batch->to(trial.device));
   };
-  const Step step{.items = options.batch,
-                  .update = update_from_next,
-                  .park = [&loader](bool stopped) { loader.park(stopped); }};
+  const Step step{
+      .items = options.batch, .update = update_from_next, .park = [&loader](bool stopped) { loader.park(stopped); }};
   const Learned learned =
       train_to_the_end(trial.device, step, {.updates = trial.get(loading::kUpdates), .evaluations = 6},
                        [&] { return test_accuracy(training, unseen, trial.device); });

@@ -28,7 +28,7 @@ torch::Tensor update(ClipartTraining& training, const std::vector<torch::Tensor>
 std::vector<double> accuracies(const Trial& trial, int workers) {
   torch::manual_seed(3);  // the model's first weights
   return accuracy_training(trial, clipart_samples(trial),
-                          {.batch = 16, .workers = workers, .tail = Tail::drop, .seed = trial.seed}, update)
+                           {.batch = 16, .workers = workers, .tail = Tail::drop, .seed = trial.seed}, update)
       .curve.quality;
 }
 

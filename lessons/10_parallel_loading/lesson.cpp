@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
       {.title = "Parallel loading",
        .question = "How much faster is training when threads read, decode and augment the next batches meanwhile?",
        .workload = "convnet",
-       .version = 4,
+       .version = 5,
        .core = true,
        .settings = tenfold::loading_settings({loading::kUpdates}),
        .baseline = {"in the loop", in_the_loop},

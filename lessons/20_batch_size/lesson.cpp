@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
        .question = "Which batch trains fastest, which is the largest that fits, and what does a larger one not "
                    "give?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = convnet_settings({kModel, kBudget, kImages}),
        .baseline = {"own batch", own_batch},
        .most_bytes = most_bytes,

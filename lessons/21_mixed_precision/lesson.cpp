@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
              {.title = "Mixed precision",
               .question = "What do 16-bit activations and matmuls save, and what keeps the training right?",
               .workload = "gpt",
-              .version = 4,
+              .version = 5,
               .core = true,
               .settings = settings_of_both(gpt_settings({kWorkload, kScale, kUpdates}), mlp_settings()),
               .baseline = {"fp32", fp32},

@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
       {.title = "Early stopping",
        .question = "How much training time does stopping on a validation loss save, and what does it cost in quality?",
        .workload = "convnet",
-       .version = 2,
+       .version = 3,
        .settings = convnet_settings({kImages, kValidation, kEvery, kUpdates, kPatience}),
        .baseline = {"no checks", no_checks},
        .most_bytes = convnet_most_bytes,

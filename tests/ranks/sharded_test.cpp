@@ -194,8 +194,9 @@ TEST_F(Sharded, WithinALauncherItRunsWhatFits) {
   expect_valid(of("plane over 2"), "tensor parallel");
   EXPECT_EQ(ran.code, 1) << "by the case that is there to be refused";
   EXPECT_EQ(variant(of("refused"), "gathers its own part").status, "invalid");
-  EXPECT_TRUE(has(ran.out, "not run, since they need another number of ranks: size, elsewhere, zero over 4, "
-                           "alone, plane over 4;"))
+  EXPECT_TRUE(has(ran.out,
+                  "not run, since they need another number of ranks: size, elsewhere, zero over 4, "
+                  "alone, plane over 4;"))
       << ran.out;
 }
 

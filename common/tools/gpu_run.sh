@@ -256,13 +256,14 @@ part_lessons() {
     # NCCL wants a GPU for each rank: parts with more ranks run on the CPU, the lesson's others on a GPU.
     if [ "$on" = cuda ] && (( ${ranks:-1} > $(nvidia-smi -L | wc -l) )); then on=auto; fi
     say "lesson $name${on:+ on $on} ..."
-    timeout -s INT -k 10 "$share" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
+    # A lesson looks for the signal between blocks; a long block of a slow baseline takes its time.
+    timeout -s INT -k 60 "$share" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
       --out "$kept" "$@" >"$kept/$name.log" 2>&1 </dev/null || status=$?
     case $status in
       0) table+="$name: done" ;;
       1) table+="$name: NOT VALID, or a trap was not caught"; worst=1 ;;
       77) table+="$name: cannot run here" ;;
-      124 | 130) table+="$name: stopped, its time was up"; left+=("$name"); worst=1 ;;
+      124 | 130 | 137) table+="$name: stopped, its time was up"; left+=("$name"); worst=1 ;;
       *) table+="$name: exit code $status: $(tail -n 1 "$kept/$name.log" | cut -c 1-100)"; worst=1 ;;
     esac
     [ $status -gt 1 ] || echo "${preset_flag[*]} $*" >"$kept/$name.flags"

@@ -8,12 +8,12 @@ namespace {
 
 /// What all kinds have in common.
 template <class Body>
-Part part_of(const Lesson& lesson, const Body& body, std::vector<std::string> variants) {
+Part part_of(const Lesson& lesson, const Body& body, const std::vector<std::string>& variants) {
   return {.name = body.name,
           .workload = body.workload.empty() ? lesson.workload : body.workload,
           .settings = body.settings,
           .place = body.place,
-          .variants = std::move(variants),
+          .variants = variants,
           .body = &body};
 }
 
@@ -47,7 +47,7 @@ std::vector<Part> parts_of(const Lesson& lesson) {
     for (const Variant& technique : lesson.techniques) {
       if (compares(compared, technique.name)) variants.push_back(technique.name);
     }
-    parts.push_back(part_of(lesson, compared, std::move(variants)));
+    parts.push_back(part_of(lesson, compared, variants));
   }
   for (const Training& training : lesson.trainings) parts.push_back(part_of(lesson, training, names_of(training.runs)));
   return parts;

@@ -151,7 +151,7 @@ TEST(EarlyStopping, RefusesAStateThatIsNotItsOwn) {
   const auto refusal = [&](auto change) {
     EarlyStoppingState changed = own;
     change(changed);
-    const std::string message = test::message_of<c10::ValueError>([&] { stopping.load(changed); });
+    std::string message = test::message_of<c10::ValueError>([&] { stopping.load(changed); });
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     return message;
   };

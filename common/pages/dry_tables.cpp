@@ -116,7 +116,7 @@ std::string own_settings(const CaseResult& c, const std::map<std::string, Settin
   std::erase_if(own.settings, [&](const auto& setting) {
     return common.contains(setting.first) || (c.budget && setting.first == c.budget->setting);
   });
-  const std::string text = settings_text(own);
+  std::string text = settings_text(own);
   if (!c.budget) return text;
   return text + (text.empty() ? "" : ", ") + "each variant at the largest " + c.budget->setting + " that " +
          human_bytes(static_cast<double>(c.budget->bytes)) + " allow";

@@ -34,7 +34,7 @@ Lesson read_description(const std::filesystem::path& file) {
       std::vector<LessonPart> read;
       for (const Json& part : json.value(kind, Json::array())) {
         read.push_back({.name = part.at("name").get<std::string>(),
-                        .ranks = part.value("ranks", 1),
+                        .ranks = part.at("ranks").get<int>(),
                         .environment = part.value("environment", std::map<std::string, std::string>()),
                         .survey = kind == std::string("surveys"),
                         .variants = part.value("variants", Names())});

@@ -87,14 +87,13 @@ class DryStart {
     own.to = start_.from + (start_.to - start_.from) * to;
     own.environment["TENFOLD_DRY_ARITHMETIC"] = order;
     own.environment["TENFOLD_DRY_QUIET"] = "1";
-    ProgramStart program{.environment = place_.environment, .flags = place_.flags};
-    program.flags["--json"] = {file.string()};
-    if (!builds_only_) program.flags["--preset"] = {"check"};
-    if (!order.empty()) program.flags["--size"] = {"cpu"};
-    own.flags = program.flags;
+    own.flags = place_.flags;
+    own.flags["--json"] = {file.string()};
+    if (!builds_only_) own.flags["--preset"] = {"check"};
+    if (!order.empty()) own.flags["--size"] = {"cpu"};
     const Sink table(folder_ / (name + ".txt"));
     std::set<std::string> unread;  // by this place: another may read it
-    part.end = run_start(lesson_, program, own, table.file, display_, one_of_several_ ? &unread : nullptr);
+    part.end = run_start(lesson_, place_, own, table.file, display_, one_of_several_ ? &unread : nullptr);
     seconds_ += part.end.seconds;
     if (fs::exists(file)) part.result = read_result(file);
     if (part.end.code != 1 || !part.result) ends_.push_back(part.end);

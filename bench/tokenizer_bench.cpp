@@ -11,9 +11,9 @@
 
 namespace {
 
-std::vector<std::string> works() {
+std::vector<std::string> books() {
   std::vector<std::string> texts;
-  for (tenfold::Work& work : tenfold::shakespeare()) texts.push_back(std::move(work.text));
+  for (tenfold::Book& book : tenfold::shakespeare()) texts.push_back(std::move(book.text));
   return texts;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::string> scripts() {
 std::string answer() {
   const tenfold::Gpt2Tokenizer tokenizer;
   std::string bytes;
-  for (const auto& texts : {works(), scripts()}) {
+  for (const auto& texts : {books(), scripts()}) {
     for (const std::string& text : texts) {
       for (const int32_t id : tokenizer.encode(text)) {
         for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(id >> shift & 255);
@@ -92,9 +92,9 @@ void load_vocabulary(benchmark::State& state) {
 int main(int argc, char** argv) {
   return tenfold::bench::run_benchmarks(argc, argv, "tokenizer_bench", [] {
     benchmark::AddCustomContext("answer", answer());
-    benchmark::RegisterBenchmark("encode/shakespeare", encode, works())->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark("encode/shakespeare", encode, books())->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("encode/scripts", encode, scripts())->Unit(benchmark::kMillisecond);
-    benchmark::RegisterBenchmark("decode/shakespeare", decode, works())->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark("decode/shakespeare", decode, books())->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("load_vocabulary", load_vocabulary)->Unit(benchmark::kMillisecond);
   });
 }

@@ -8,8 +8,8 @@
 
 namespace tenfold {
 
-/// One work: a play, or a book of poems. ASCII, lines ended by '\n'.
-struct Work {
+/// A play, or a book of poems. ASCII, lines ended by '\n'.
+struct Book {
   std::string name;  ///< e.g. "hamlet"
   std::string text;
 };
@@ -19,10 +19,10 @@ struct Work {
 inline constexpr std::array<std::string_view, 4> kHeldOutPlays = {"henry_v", "macbeth", "twelfth_night",
                                                                   "winters_tale"};
 
-/// All works in the order of their names. Throws DataError when a file is missing, altered or not ASCII.
-std::vector<Work> shakespeare();
+/// All books in the order of their names. Throws DataError when a file is missing, altered or not ASCII.
+std::vector<Book> shakespeare();
 
-/// The works to train on (true), or the held-out plays (false); together all works. Throws DataError as above.
-std::vector<Work> shakespeare(bool train);
+/// The books to train on (true), or the held-out plays (false); together all books. Throws DataError as above.
+std::vector<Book> shakespeare(bool train);
 
 }  // namespace tenfold

@@ -181,18 +181,18 @@ std::optional<std::pair<std::string, std::string>> speaker_of(const Paragraph& p
 
 }  // namespace
 
-std::vector<Speech> speeches_of(const Work& work) {
-  const auto play = std::ranges::find(kPlays, work.name, &Play::name);
+std::vector<Speech> speeches_of(const Book& book) {
+  const auto play = std::ranges::find(kPlays, book.name, &Play::name);
   std::vector<Speech> out;
   if (play == kPlays.end()) return out;
   bool begun = false, speaking = false;
   const auto say = [&](const std::string& line) { out.back().text += (out.back().text.empty() ? "" : "\n") + line; };
   const auto begin_speech = [&](const std::string& speaker) {
     if (!out.empty() && out.back().text.empty()) out.pop_back();
-    out.push_back({work.name, speaker, "", play->genre});
+    out.push_back({book.name, speaker, "", play->genre});
     speaking = true;
   };
-  for (const Paragraph& paragraph : paragraphs(without_directions(work.text))) {
+  for (const Paragraph& paragraph : paragraphs(without_directions(book.text))) {
     const std::string heading = heading_word(paragraph.front());
     // Before the first act stand the persons and the place ("SCENE: Ephesus").
     begun = begun || heading == "ACT" || heading == "INDUCTION" || heading == "PROLOGUE";
@@ -220,8 +220,8 @@ std::vector<Speech> speeches_of(const Work& work) {
 
 std::vector<Speech> speeches(bool train) {
   std::vector<Speech> out;
-  for (const Work& work : shakespeare(train)) {
-    std::vector<Speech> more = speeches_of(work);
+  for (const Book& book : shakespeare(train)) {
+    std::vector<Speech> more = speeches_of(book);
     out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return out;

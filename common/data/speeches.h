@@ -26,7 +26,7 @@ struct Speech {
 
 /// The speeches of one play in their order, or none of a book of poems. A speech begins at a line of its own that names
 /// the speaker, at the head of a paragraph, and goes on over stage directions until the next speaker or scene.
-std::vector<Speech> speeches_of(const Work& work);
+std::vector<Speech> speeches_of(const Book& book);
 
 /// All speeches of the plays to train on (true) or of the held-out plays (false, see kHeldOutPlays). Throws DataError
 /// when a text is missing or altered.

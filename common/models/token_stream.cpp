@@ -14,16 +14,16 @@ namespace {
 
 std::vector<int64_t> encode_works(Encoding encoding, bool train) {
   std::vector<int64_t> ids;
-  const std::vector<Work> works = shakespeare(train);
+  const std::vector<Book> books = shakespeare(train);
   if (encoding == Encoding::characters) {
-    for (const Work& work : works) {
-      ids.insert(ids.end(), work.text.begin(), work.text.end());
+    for (const Book& book : books) {
+      ids.insert(ids.end(), book.text.begin(), book.text.end());
       ids.push_back(0);
     }
   } else {
     const Gpt2Tokenizer tokenizer;
-    for (const Work& work : works) {
-      const std::vector<int32_t> encoded = tokenizer.encode(work.text);
+    for (const Book& book : books) {
+      const std::vector<int32_t> encoded = tokenizer.encode(book.text);
       ids.insert(ids.end(), encoded.begin(), encoded.end());
       ids.push_back(Gpt2Tokenizer::end_of_text);
     }

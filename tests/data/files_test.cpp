@@ -151,20 +151,20 @@ TEST(Idx, RefusesWhatIsNotWhole) {
 }
 
 TEST(Shakespeare, IsWhatWasFetched) {
-  const std::vector<Work> works = shakespeare();
-  EXPECT_EQ(works.size(), 42u);
+  const std::vector<Book> books = shakespeare();
+  EXPECT_EQ(books.size(), 42u);
   size_t bytes = 0;
-  for (const Work& work : works) bytes += work.text.size();
+  for (const Book& book : books) bytes += book.text.size();
   EXPECT_EQ(bytes, 5057198u);
-  EXPECT_TRUE(std::ranges::is_sorted(works, {}, &Work::name));
+  EXPECT_TRUE(std::ranges::is_sorted(books, {}, &Book::name));
 }
 TEST(Shakespeare, HoldsWholePlaysOut) {
-  const std::vector<Work> train = shakespeare(true), rest = shakespeare(false);
+  const std::vector<Book> train = shakespeare(true), rest = shakespeare(false);
   EXPECT_EQ(train.size() + rest.size(), 42u);
   std::set<std::string> names;
-  for (const Work& work : rest) names.insert(work.name);
+  for (const Book& book : rest) names.insert(book.name);
   EXPECT_EQ(names, std::set<std::string>(kHeldOutPlays.begin(), kHeldOutPlays.end()));
-  for (const Work& work : train) EXPECT_FALSE(names.contains(work.name));
+  for (const Book& book : train) EXPECT_FALSE(names.contains(book.name));
 }
 TEST(Shakespeare, NothingFetchedIsOneLine) {
   const Scratch empty;

@@ -1,4 +1,4 @@
-// Our ids against tiktoken's, on all works and on random text; the round trip; the time of the worst case.
+// Our ids against tiktoken's, on all books and on random text; the round trip; the time of the worst case.
 #include "common/data/tokenizer.h"
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -175,9 +175,9 @@ void expect_same_ids(const std::vector<std::string>& texts) {
 TEST(TokenizerAgainstTiktoken, AllWorks) {
   std::vector<std::string> texts;
   size_t count = 0;
-  for (Work& work : shakespeare()) {
-    count += tokenizer().encode(work.text).size();
-    texts.push_back(std::move(work.text));
+  for (Book& book : shakespeare()) {
+    count += tokenizer().encode(book.text).size();
+    texts.push_back(std::move(book.text));
   }
   EXPECT_EQ(count, 1565959u);
   expect_same_ids(texts);
@@ -214,8 +214,8 @@ TEST(Tokenizer, SpecialTokensInTextAreText) {
   EXPECT_EQ(tokenizer().decode(Ids{Gpt2Tokenizer::end_of_text}), "<|endoftext|>");
 }
 TEST(Tokenizer, DecodeUndoesEncode) {
-  for (const Work& work : shakespeare())
-    ASSERT_EQ(tokenizer().decode(tokenizer().encode(work.text)), work.text) << work.name;
+  for (const Book& book : shakespeare())
+    ASSERT_EQ(tokenizer().decode(tokenizer().encode(book.text)), book.text) << book.name;
   for (const std::string& text : every_code_point()) ASSERT_EQ(tokenizer().decode(tokenizer().encode(text)), text);
   Random random;
   for (int i = 0; i < 5000; ++i) {

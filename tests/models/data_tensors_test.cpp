@@ -78,7 +78,7 @@ TEST(ShakespeareTokens, AreTheWorksInOrder) {
   const torch::Tensor ids = shakespeare_tokens(Encoding::characters, false);
   EXPECT_EQ(ids.scalar_type(), torch::kInt64);
   std::string expected;
-  for (const Work& work : shakespeare(false)) expected += work.text + '\0';
+  for (const Book& book : shakespeare(false)) expected += book.text + '\0';
   ASSERT_EQ(ids.numel(), static_cast<int64_t>(expected.size()));
   const int64_t* at = ids.data_ptr<int64_t>();
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(at[i], expected[i]);
@@ -89,7 +89,7 @@ TEST(ShakespeareTokens, OfGpt2DecodeToTheText) {
     const torch::Tensor ids = shakespeare_tokens(Encoding::gpt2, train).to(torch::kInt32);
     tokens += ids.numel();
     std::string expected;
-    for (const Work& work : shakespeare(train)) expected += work.text + "<|endoftext|>";
+    for (const Book& book : shakespeare(train)) expected += book.text + "<|endoftext|>";
     EXPECT_EQ(Gpt2Tokenizer().decode({ids.data_ptr<int32_t>(), static_cast<size_t>(ids.numel())}), expected);
   }
   EXPECT_EQ(tokens, 1565959 + 42);

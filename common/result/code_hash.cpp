@@ -19,6 +19,11 @@ bool is_code(const fs::path& file) {
   return type == ".h" || type == ".cpp" || type == ".cu" || type == ".cuh";
 }
 
+/// Models and readers are what a step trains and what on; the rest of common/ measures it.
+bool is_trained(const std::string& place) {
+  return place.starts_with("common/models/") || place.starts_with("common/data/");
+}
+
 /// What a scan follows: the code that is measured, or every file of the tree that a program is made of.
 enum class Follow { measured, everything };
 
@@ -40,7 +45,9 @@ class Scan {
   void add(const fs::path& file) {
     const std::string place = file.lexically_relative(root_).generic_string();
     if (place.starts_with("../")) return;
-    if (follow_ == Follow::measured && (place.starts_with("common/") || file.stem() == "prediction")) return;
+    const bool trained = is_trained(place);
+    if (follow_ == Follow::measured && ((place.starts_with("common/") && !trained) || file.stem() == "prediction"))
+      return;
     const auto [added, is_new] = tokens.try_emplace(file);
     if (!is_new) return;
     CodeTokens code = code_tokens(read_text(file));
@@ -52,7 +59,8 @@ class Scan {
       add_folder(file.parent_path());
     // What else a header is linked with, by its name.
     const fs::path source = fs::path(file).replace_extension(".cpp");
-    if (follow_ == Follow::everything && file.extension() == ".h" && fs::is_regular_file(source)) add(source);
+    if ((follow_ == Follow::everything || trained) && file.extension() == ".h" && fs::is_regular_file(source))
+      add(source);
   }
 
   std::map<fs::path, std::string> tokens;  ///< of each file

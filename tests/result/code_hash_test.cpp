@@ -163,12 +163,28 @@ TEST_F(CodeHash, AReferenceThatTheLessonIncludesCounts) {
   EXPECT_TRUE(counts("kernels/expected.h"));
 }
 
-TEST_F(CodeHash, CommonTestsTextsPredictionsAndExercisesDoNotCount) {
+TEST_F(CodeHash, WhatMeasuresTestsTextsPredictionsAndExercisesDoNotCount) {
   for (const char* file : {"common/measure/clock.h", "lessons/40_toy/prediction.h", "lessons/40_toy/prediction.cpp",
                            "lessons/40_toy/counts_test.cpp", "lessons/40_toy/README.md",
                            "lessons/40_toy/CMakeLists.txt", "lessons/40_toy/exercise/starter.h"}) {
     EXPECT_FALSE(counts(file)) << file;
   }
+}
+
+// A model is what a step trains; a reader is what it waits for.
+TEST_F(CodeHash, ModelsAndReadersCountWithTheirSources) {
+  write("common/models/net.h", "#include \"common/data/text.h\"\n#include \"common/measure/clock.h\"\nint net;\n");
+  write("common/models/net.cpp", "#include \"common/models/net.h\"\n#include \"common/models/inner.h\"\nint made;\n");
+  write("common/models/inner.h", "int inner;\n");
+  write("common/models/other.h", "int other;\n");
+  write("common/data/text.h", "int text;\n");
+  write("lessons/40_toy/check.h", "#include \"common/models/net.h\"\nint check;\n");
+  before_ = hash();
+  for (const char* file :
+       {"common/models/net.h", "common/models/net.cpp", "common/models/inner.h", "common/data/text.h"})
+    EXPECT_TRUE(counts(file)) << file;
+  EXPECT_FALSE(counts("common/models/other.h")) << "nothing of the lesson includes it";
+  EXPECT_FALSE(counts("common/measure/clock.h")) << "it measures";
 }
 
 TEST_F(CodeHash, APathDecidesBetweenFilesOfOneName) {

@@ -14,7 +14,7 @@
 namespace tenfold {
 
 void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
-  candidate.record->declared = &lesson.settings;
+  candidate.record->declared = chosen.part.declared;
   candidate.record->given = chosen.settings(size);
   candidate.result.name = candidate.name;
   // What a point of a sweep should show is not stated point by point.
@@ -28,6 +28,7 @@ Trial CaseRun::trial(const Candidate& candidate) const {
   trial.device = device;
   trial.seed = options.seed;
   trial.size = size;
+  trial.workload = chosen.part.workload;
   trial.rank = world.ranks.rank;
   trial.world_size = world.ranks.world_size;
   trial.group = groups.all_ranks();

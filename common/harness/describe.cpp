@@ -15,13 +15,14 @@ Json value_of(const SettingValue& value) {
 }
 
 /// With the settings that the part has at a size, on a device of that size, which need not be here.
-Trial trial_of(const Lesson& lesson, const Part& part, Size size) {
+Trial trial_of(const Part& part, Size size) {
   auto record = std::make_shared<TrialRecord>();
-  record->declared = &lesson.settings;
+  record->declared = part.declared;
   record->given = Chosen{.part = part}.settings(size);
   Trial trial(record);
   trial.device = size == Size::cpu ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
   trial.size = size;
+  trial.workload = part.workload;
   return trial;
 }
 
@@ -37,9 +38,9 @@ Json described_setting(const DeclaredSetting& setting) {
 // What one kind of part has besides, and where the lesson's description lists the kind.
 
 const char* add_own(Json& json, const Lesson& lesson, const Part& part, const Case& /*compared*/) {
-  if (lesson.most_bytes) {
+  if (const auto& most_bytes = lesson.most_bytes ? lesson.most_bytes : part.workload.most_bytes) {
     for (const Size size : {Size::cpu, Size::gpu8, Size::gpu80})
-      json["most_bytes"][to_string(size)] = lesson.most_bytes(trial_of(lesson, part, size));
+      json["most_bytes"][to_string(size)] = most_bytes(trial_of(part, size));
   }
   return "cases";
 }
@@ -64,7 +65,7 @@ std::string describe(const Lesson& lesson, const std::string& name) {
   Json json = {{"lesson", name},
                {"title", lesson.title},
                {"question", lesson.question},
-               {"workload", lesson.workload},
+               {"workload", lesson.workload.name},
                {"version", lesson.version},
                {"core", lesson.core},
                {"baseline", lesson.baseline.name},
@@ -84,11 +85,9 @@ std::string describe(const Lesson& lesson, const std::string& name) {
         std::visit([&](const auto* body) { return add_own(described, lesson, part, *body); }, part.body);
     json[kind].push_back(std::move(described));
   }
-  for (const DeclaredSetting& setting : lesson.settings) {
-    Json described = described_setting(setting);
-    if (!setting.in_others.empty()) described["workload"] = setting.workload;
-    for (const DeclaredSetting& other : setting.in_others)
-      described["in_others"][other.workload] = described_setting(other);
+  for (const SettingOfParts& setting : settings_of(lesson)) {
+    Json described = described_setting(setting.declared);
+    if (!setting.workload.empty()) described["workload"] = setting.workload;
     json["settings"].push_back(described);
   }
   if (lesson.headline)

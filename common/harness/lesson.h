@@ -18,6 +18,7 @@
 #include "common/measure/step.h"
 #include "common/measure/training_clock.h"
 #include "common/measure/trial.h"
+#include "common/measure/workload.h"
 #include "common/ranks/mesh.h"
 #include "common/result/result.h"
 
@@ -61,7 +62,7 @@ struct Case {
   std::string name;
   std::vector<Assignment> settings = {};
   std::vector<Expectation> expected = {};  ///< of the techniques that the case compares; empty: all, and nothing stated
-  std::string workload = "";               ///< convnet, gpt or mlp; the lesson's own when empty
+  Workload workload = {};                  ///< the lesson's when it has no name
   Place place = {};
   std::optional<SameBudget> budget = std::nullopt;
 };
@@ -78,8 +79,8 @@ struct Survey {
   std::string name;
   std::vector<Look> looks;
   std::vector<Assignment> settings = {};
-  bool of_memory = false;     ///< bytes of the device are all that it notes: it means something on a dry GPU, too
-  std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
+  bool of_memory = false;  ///< bytes of the device are all that it notes: it means something on a dry GPU, too
+  Workload workload = {};  ///< the lesson's when it has no name
   Place place = {};
 };
 
@@ -99,21 +100,22 @@ struct Training {
   Metric metric;
   std::vector<Run> runs;  ///< the baseline first
   std::vector<Assignment> settings = {};
-  std::string workload = "";  ///< convnet, gpt or mlp; the lesson's own when empty
+  Workload workload = {};  ///< the lesson's when it has no name
   Place place = {};
 };
 
 struct Lesson {
   std::string title;
   std::string question = "";
-  std::string workload = "";  ///< of its cases: convnet, gpt or mlp
-  int version = 1;            ///< raised with every change of what is measured; older rows then print as stale
-  bool core = false;          ///< on the tour's core path
+  Workload workload = {};  ///< of its cases and trainings, unless they name another
+  int version = 1;         ///< raised with every change of what is measured; older rows then print as stale
+  bool core = false;       ///< on the tour's core path
+  /// Its own. Each part has those of its workload besides; of a name in both the lesson's counts.
   std::vector<DeclaredSetting> settings = {};
   Variant baseline = {};  ///< none in a lesson of surveys alone
   /// Most bytes of the device's memory that a step of the baseline needs, by formula: what says whether a case fits
   /// into a GPU before there is one. It may state more than is needed, but never less;
-  /// libraries' workspaces are not in it.
+  /// libraries' workspaces are not in it. Not said: what the part's workload states.
   std::function<int64_t(const Trial&)> most_bytes = nullptr;
   std::vector<Variant> techniques = {};
   std::vector<Case> cases = {};

@@ -1,6 +1,7 @@
 #include "common/harness/lesson_check.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -21,9 +22,9 @@ void check_unique(std::set<std::string>& seen, const std::string& name, const st
   if (!seen.insert(name).second) throw UsageError("lesson: two " + kind + " are called '" + name + "'");
 }
 
-const DeclaredSetting& declared_setting(const Lesson& lesson, const std::string& name, const std::string& where) {
+const DeclaredSetting& declared_setting(const Part& part, const std::string& name, const std::string& where) {
   std::vector<std::string> names;
-  for (const DeclaredSetting& setting : lesson.settings) {
+  for (const DeclaredSetting& setting : part.declared) {
     if (setting.name == name) return setting;
     names.push_back(setting.name);
   }
@@ -39,11 +40,11 @@ void check_least(const DeclaredSetting& setting, const PerSize<SettingValue>& va
   }
 }
 
-void check_assignments(const Lesson& lesson, const std::vector<Assignment>& settings, const std::string& where) {
+void check_assignments(const Part& part, const std::string& where) {
   std::set<std::string> assigned;
-  for (const Assignment& assignment : settings) {
+  for (const Assignment& assignment : part.settings) {
     check_unique(assigned, assignment.name, "settings of " + where);
-    const DeclaredSetting& setting = declared_setting(lesson, assignment.name, "lesson: " + where);
+    const DeclaredSetting& setting = declared_setting(part, assignment.name, "lesson: " + where);
     if (setting.value.cpu.index() != assignment.value.cpu.index())
       throw UsageError("lesson: " + where + ": setting '" + assignment.name + "' is declared with another type");
     check_least(setting, assignment.value, "lesson: " + where);
@@ -63,9 +64,9 @@ void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
     check_expect(expectation.expect, where);
     if (expectation.on_cuda) check_expect(*expectation.on_cuda, where + ", on CUDA");
   }
-  if (part.workload.empty()) throw UsageError(at + ": has no workload");
+  if (part.workload.name.empty()) throw UsageError(at + ": has no workload");
   if (!compared.budget) return;
-  const DeclaredSetting& setting = declared_setting(lesson, compared.budget->setting, at + ", budget");
+  const DeclaredSetting& setting = declared_setting(part, compared.budget->setting, at + ", budget");
   if (!std::holds_alternative<int64_t>(setting.value.cpu))
     throw UsageError(at + ": setting '" + setting.name + "' of the budget is no whole number");
   if (part.ranks() > 1) throw UsageError(at + ": a budget is for one rank");
@@ -73,7 +74,7 @@ void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
 
 void check_body(const Lesson& lesson, const Part& part, const Training& training) {
   const std::string at = "lesson: training '" + part.name + "'";
-  if (part.workload.empty()) throw UsageError(at + ": has no workload");
+  if (part.workload.name.empty()) throw UsageError(at + ": has no workload");
   if (training.metric.name.empty() || !(training.metric.margin > 0))
     throw UsageError(at + ": its metric needs a name, and a margin above 0");
   if (training.runs.size() < 2) throw UsageError(at + ": compares nothing; it needs two runs or more");
@@ -88,7 +89,7 @@ void check_body(const Lesson& lesson, const Part& part, const Survey& survey) {}
 
 void check_part(const Lesson& lesson, const Part& part) {
   const std::string where = part.kind() + " '" + part.name + "'";
-  check_assignments(lesson, part.settings, where);
+  check_assignments(part, where);
   if (const std::string wrong = wrong_shape(part.place.mesh); !wrong.empty())
     throw UsageError("lesson: " + where + ": its mesh is wrong: " + wrong);
   std::set<std::string> variants;
@@ -100,15 +101,13 @@ void check_part(const Lesson& lesson, const Part& part) {
 
 void check_lesson(const Lesson& lesson) {
   std::set<std::string> variants, techniques, parts, settings;
-  for (const DeclaredSetting& setting : lesson.settings) {
-    check_unique(settings, setting.name, "settings");
+  for (const DeclaredSetting& setting : lesson.settings) check_unique(settings, setting.name, "settings");
+  std::map<std::string, size_t> types;
+  for (const auto& [setting, workload] : settings_of(lesson)) {
     check_least(setting, setting.value, "lesson: its default");
-    for (const DeclaredSetting& other : setting.in_others) {
-      check_least(other, other.value, "lesson: its default");
-      if (other.value.cpu.index() != setting.value.cpu.index())
-        throw UsageError("lesson: setting '" + setting.name + "' of " + other.workload + " and of " + setting.workload +
-                         " have different types");
-    }
+    if (types.try_emplace(setting.name, setting.value.cpu.index()).first->second != setting.value.cpu.index())
+      throw UsageError("lesson: setting '" + setting.name + "' of " + workload +
+                       " has another type than that of another workload");
   }
   if (lesson.cases.empty() == static_cast<bool>(lesson.baseline.build))
     throw UsageError(lesson.cases.empty() ? "lesson: has a baseline and no case" : "lesson: has cases and no baseline");

@@ -9,8 +9,10 @@ namespace {
 /// What all kinds have in common.
 template <class Body>
 Part part_of(const Lesson& lesson, const Body& body, const std::vector<std::string>& variants) {
+  const Workload& workload = body.workload.name.empty() ? lesson.workload : body.workload;
   return {.name = body.name,
-          .workload = body.workload.empty() ? lesson.workload : body.workload,
+          .workload = workload,
+          .declared = with_own(workload.settings, lesson.settings),
           .settings = body.settings,
           .place = body.place,
           .variants = variants,
@@ -51,6 +53,35 @@ std::vector<Part> parts_of(const Lesson& lesson) {
   }
   for (const Training& training : lesson.trainings) parts.push_back(part_of(lesson, training, names_of(training.runs)));
   return parts;
+}
+
+std::vector<SettingOfParts> settings_of(const Lesson& lesson) {
+  std::vector<const Workload*> workloads = {&lesson.workload};
+  const std::vector<Part> parts = parts_of(lesson);
+  for (const Part& part : parts) {
+    if (std::ranges::find(workloads, part.workload.name, &Workload::name) == workloads.end())
+      workloads.push_back(&part.workload);
+  }
+  std::vector<SettingOfParts> settings;
+  for (const Workload* const workload : workloads) {
+    for (const DeclaredSetting& setting : with_own(workload->settings, lesson.settings)) {
+      const auto same_name = [&](const SettingOfParts& known) { return known.declared.name == setting.name; };
+      const auto known = std::ranges::find_if(settings.rbegin(), settings.rend(), same_name);
+      const bool own =
+          std::ranges::find(lesson.settings, setting.name, &DeclaredSetting::name) != lesson.settings.end();
+      if (known == settings.rend()) {
+        settings.push_back({setting, own ? "" : workload->name});
+      } else if (!own && known->declared != setting) {
+        settings.insert(known.base(), {setting, workload->name});
+      }
+    }
+  }
+  // A name that only one workload has says whose it is by itself.
+  for (auto& setting : settings) {
+    if (std::ranges::count(settings, setting.declared.name, [](const auto& s) { return s.declared.name; }) == 1)
+      setting.workload = "";
+  }
+  return settings;
 }
 
 bool compares(const Case& compared, const std::string& technique) {

@@ -15,7 +15,8 @@ namespace tenfold {
 /// A case, a training or a survey. It refers to the lesson, which must live as long.
 struct Part {
   std::string name;
-  std::string workload;  ///< its own, or the lesson's
+  Workload workload;                      ///< its own, or the lesson's
+  std::vector<DeclaredSetting> declared;  ///< what its variants may read: of its workload, and the lesson's
   std::vector<Assignment> settings;
   Place place;
   std::vector<std::string> variants;  ///< names of what it compares or looks at, the baseline first
@@ -32,6 +33,14 @@ struct Part {
 /// Of a lesson, in the order in which they run. Surveys come first: one may look at what a program does when it has
 /// just begun.
 std::vector<Part> parts_of(const Lesson& lesson);
+
+/// A setting that parts of a lesson have.
+struct SettingOfParts {
+  DeclaredSetting declared;
+  std::string workload;  ///< whose it is, where several workloads have one of this name with other defaults; else empty
+};
+/// In the order in which help and list name them, those of one name together.
+std::vector<SettingOfParts> settings_of(const Lesson& lesson);
 
 /// A case compares the techniques that it states something of, or all if it states nothing.
 bool compares(const Case& compared, const std::string& technique);

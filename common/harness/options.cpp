@@ -27,17 +27,17 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const st
 /// The value that --set or --sweep means.
 SettingValue parsed(const Lesson& lesson, const std::string& flag, const std::string& name, const std::string& text) {
   std::vector<std::string> names;
-  for (const DeclaredSetting& setting : lesson.settings) {
-    if (setting.name != name) {
-      names.push_back(setting.name);
-      continue;
-    }
+  std::optional<SettingValue> value;
+  for (const auto& [setting, workload] : settings_of(lesson)) {
+    if (names.empty() || names.back() != setting.name) names.push_back(setting.name);
+    if (setting.name != name) continue;
     try {
-      return parse_setting(setting, text);
+      value = parse_setting(setting, text);
     } catch (const std::invalid_argument& error) {
       throw UsageError(flag + " " + error.what());
     }
   }
+  if (value) return *value;
   const std::string guess = nearest(name, names);
   throw UsageError(
       flag + " " + name + ": no setting of this lesson; " +
@@ -46,18 +46,15 @@ SettingValue parsed(const Lesson& lesson, const std::string& flag, const std::st
 
 /// The settings as --help shows them.
 std::string settings_text(const Lesson& lesson) {
-  if (lesson.settings.empty()) return "";
+  const std::vector<SettingOfParts> settings = settings_of(lesson);
+  if (settings.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"setting", "default", "meaning"}};
-  for (const DeclaredSetting& setting : lesson.settings) {
-    const auto add_row = [&](const DeclaredSetting& shown, const std::string& of) {
-      const std::string cpu = to_string(shown.value.cpu), gpu8 = to_string(shown.value.gpu8),
-                        gpu80 = to_string(shown.value.gpu80);
-      const std::string choices = shown.choices.empty() ? "" : ": " + joined(shown.choices);
-      rows.push_back({shown.name, cpu == gpu8 && gpu8 == gpu80 ? cpu : cpu + ", gpu8 " + gpu8 + ", gpu80 " + gpu80,
-                      of + shown.meaning + choices});
-    };
-    add_row(setting, setting.in_others.empty() ? "" : setting.workload + ": ");
-    for (const DeclaredSetting& other : setting.in_others) add_row(other, other.workload + ": ");
+  for (const auto& [setting, workload] : settings) {
+    const std::string cpu = to_string(setting.value.cpu), gpu8 = to_string(setting.value.gpu8),
+                      gpu80 = to_string(setting.value.gpu80);
+    const std::string choices = setting.choices.empty() ? "" : ": " + joined(setting.choices);
+    rows.push_back({setting.name, cpu == gpu8 && gpu8 == gpu80 ? cpu : cpu + ", gpu8 " + gpu8 + ", gpu80 " + gpu80,
+                    (workload.empty() ? "" : workload + ": ") + setting.meaning + choices});
   }
   // Without the rule under the header: a line of dashes looks like a flag.
   std::string table = format_columns(rows, "lll");

@@ -144,7 +144,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   Result result;
   result.lesson = name;
   result.title = lesson.title;
-  result.workload = lesson.workload;
+  result.workload = lesson.workload.name;
   result.lesson_version = lesson.version;
   result.headline = lesson.headline;
   result.argv = recorded_flags(options.given);

@@ -30,7 +30,7 @@ void SurveyPass::measure(double /*seconds*/, const SettingsWatch& watch) {
 
 void SurveyPass::complete(CaseResult& result) const {
   result.kind = "survey";
-  result.workload = survey_.workload;  // what it looks at need not be the lesson's
+  result.workload = survey_.workload.name;  // what it looks at need not be the lesson's
 }
 
 }  // namespace tenfold

@@ -24,16 +24,6 @@ std::optional<Number> number_in(const std::string& text) {
 
 std::string to_string(Size size) { return size == Size::cpu ? "cpu" : size == Size::gpu8 ? "gpu8" : "gpu80"; }
 
-std::vector<DeclaredSetting> of_workload(const std::string& workload, std::vector<DeclaredSetting> settings) {
-  for (DeclaredSetting& setting : settings) setting.workload = workload;
-  return settings;
-}
-
-std::vector<DeclaredSetting> with_own(std::vector<DeclaredSetting> settings, const std::vector<DeclaredSetting>& own) {
-  settings.insert(settings.end(), own.begin(), own.end());
-  return settings;
-}
-
 SettingValue parse_setting(const DeclaredSetting& setting, const std::string& text) {
   const auto refuse = [&](const std::string& expected) {
     return std::invalid_argument(setting.name + "=" + one_line(text) + ": expected " + expected);

@@ -37,6 +37,7 @@ struct PerSize {
   constexpr PerSize(T on_cpu, T on_gpu8, T on_gpu80)
       : cpu(std::move(on_cpu)), gpu8(std::move(on_gpu8)), gpu80(std::move(on_gpu80)) {}
 
+  bool operator==(const PerSize&) const = default;
   constexpr const T& at(Size size) const { return size == Size::cpu ? cpu : size == Size::gpu8 ? gpu8 : gpu80; }
 };
 
@@ -53,16 +54,9 @@ struct DeclaredSetting {
   std::string meaning;               ///< one line, without a full stop
   std::vector<std::string> choices;  ///< of a text: the values that it takes
   int64_t least = 0;                 ///< of a whole number
-  std::string workload = {};         ///< whose model has it; empty: a lesson's own
-  /// The same name in the lesson's other workloads, each with a default and a meaning of its own.
-  std::vector<DeclaredSetting> in_others = {};
+
+  bool operator==(const DeclaredSetting&) const = default;
 };
-
-/// The settings of a workload's model, "gpt".
-std::vector<DeclaredSetting> of_workload(const std::string& workload, std::vector<DeclaredSetting> settings);
-
-/// A workload's settings with a lesson's own.
-std::vector<DeclaredSetting> with_own(std::vector<DeclaredSetting> settings, const std::vector<DeclaredSetting>& own);
 
 /// T is bool, int64_t, double or std::string.
 template <class T>

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/measure/setting.h"
+#include "common/measure/workload.h"
 #include "common/ranks/mesh.h"
 #include "common/result/result.h"
 
@@ -26,9 +28,10 @@ struct Skipped : std::runtime_error {
 
 /// What a variant has read and noted; shared by all its trials of one case.
 struct TrialRecord {
-  std::map<std::string, SettingValue> given;          ///< by the case, --set and --sweep, for this size
-  const std::vector<DeclaredSetting>* declared = {};  ///< what may be read; null outside a lesson, in tests: anything
-  std::map<std::string, SettingValue> read;           ///< every setting asked for, with the value given
+  std::map<std::string, SettingValue> given;  ///< by the case, --set and --sweep, for this size
+  std::optional<std::vector<DeclaredSetting>>
+      declared;                              ///< what may be read; none outside a lesson, in tests: anything
+  std::map<std::string, SettingValue> read;  ///< every setting asked for, with the value given
   std::map<std::string, Note> notes;
 };
 
@@ -37,6 +40,7 @@ class Trial {
   torch::Device device{torch::kCPU};
   uint64_t seed = 0;
   Size size = Size::cpu;
+  Workload workload;  ///< the part's
   int rank = 0;
   int world_size = 1;
   /// The ranks' process group; null with one rank.
@@ -46,8 +50,8 @@ class Trial {
 
   explicit Trial(std::shared_ptr<TrialRecord> record) : record_(std::move(record)) {}
 
-  /// The setting's value: by --set or --sweep, by the case, or as it was declared. Throws std::logic_error for a
-  /// setting that the lesson does not declare.
+  /// The setting's value: by --set or --sweep, by the case, or as the lesson or the part's workload declares it. Throws
+  /// std::logic_error for a setting that neither does.
   template <class T>
   T get(const Setting<T>& setting) const {
     return std::get<T>(read(setting));

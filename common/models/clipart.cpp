@@ -16,10 +16,6 @@ ConvNetOptions options_of(const Trial& trial, int64_t colours, int64_t side, int
 
 }  // namespace
 
-std::vector<DeclaredSetting> clipart_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own(of_workload("convnet", {clipart::kBatch, convnet::kChannels, convnet::kLearningRate}), more);
-}
-
 std::shared_ptr<const Shard> open_clipart(const Trial& trial, const PackOptions& form, bool train) {
   const auto file = openclipart_shard(form, train);
   std::string flags;

@@ -6,10 +6,6 @@ namespace tenfold {
 
 using torch::Tensor;
 
-std::vector<DeclaredSetting> convnet_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own(of_workload("convnet", {convnet::kBatch, convnet::kChannels, convnet::kLearningRate}), more);
-}
-
 ConvNetOptions convnet_options(const Trial& trial) {
   return {.channels = trial.get(convnet::kChannels), .learning_rate = trial.get(convnet::kLearningRate)};
 }

@@ -19,9 +19,6 @@ inline constexpr Setting<int64_t> kChannels{"channels", {16, 32, 64}, "output ch
 inline constexpr Setting<double> kLearningRate{"learning_rate", 0.01, "of SGD with momentum 0.9"};
 }  // namespace convnet
 
-/// The settings of the convnet workload, with a lesson's own.
-std::vector<DeclaredSetting> convnet_settings(const std::vector<DeclaredSetting>& more = {});
-
 struct ConvNetOptions {
   int64_t channels = 16;
   int64_t colours = 1, side = 28, classes = 10;  ///< of the images; `side` is a multiple of 4
@@ -62,7 +59,12 @@ struct FashionConvNet : ConvNetTraining {
 /// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
 /// On a CPU with oneDNN, which reorders what it convolves; elsewhere without.
 int64_t step_peak_bytes(const ConvNetOptions& options, int64_t batch, torch::Device device);
-/// The same with the trial's settings, as Lesson::most_bytes wants it.
+/// The same with the trial's settings.
 int64_t convnet_most_bytes(const Trial& trial);
+
+inline const Workload convnet_workload{.name = "convnet",
+                                       .settings = {convnet::kBatch, convnet::kChannels, convnet::kLearningRate},
+                                       .most_bytes = convnet_most_bytes,
+                                       .make = image_work<FashionConvNet>};
 
 }  // namespace tenfold

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "common/measure/trial.h"
@@ -45,6 +46,24 @@ class FashionBatches {
   int64_t batch_;
   at::Generator generator_;
 };
+
+/// A workload on such batches: `Training` has model, optimizer, parameters(), next_batch() and batches.
+template <class Training>
+Work image_work(const Trial& trial) {
+  auto training = std::make_shared<Training>(trial);
+  const auto next_logits = [training] {
+    auto [images, labels] = training->next_batch();  // (B, 1, 28, 28), (B)
+    return std::pair(training->model->forward(images), labels);
+  };
+  return {.items = training->batches.batch(),
+          .parameters = training->parameters(),
+          .optimizer = {training, training->optimizer.get()},
+          .next_logits = next_logits,
+          .next_loss = [next_logits] {
+            const auto [logits, labels] = next_logits();
+            return torch::cross_entropy_loss(logits.to(torch::kFloat), labels);
+          }};
+}
 
 /// Bytes of a batch on its device, and the most while it is made: picked rows, bytes, floats, labels.
 int64_t fashion_batch_bytes(int64_t batch);

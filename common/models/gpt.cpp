@@ -12,12 +12,6 @@ namespace tenfold {
 
 using torch::Tensor;
 
-std::vector<DeclaredSetting> gpt_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own(of_workload("gpt", {gpt::kLayers, gpt::kWidth, gpt::kHeads, gpt::kLength, gpt::kBatch, gpt::kDropout,
-                                      gpt::kLearningRate, gpt::kTokens}),
-                  more);
-}
-
 namespace {
 
 /// `value_of` gives each setting's value.
@@ -203,6 +197,25 @@ std::pair<Tensor, Tensor> GptTraining::next_batch() {
   RECORD_USER_SCOPE("data");
   const TextBatch sampled = sample_batch(tokens_, model->options.batch, model->options.length, generator_);
   return {tensor_on(device_, sampled.ids), tensor_on(device_, sampled.targets)};
+}
+
+int64_t gpt_most_bytes(const Trial& trial) { return step_peak_bytes(gpt_options(trial)); }
+
+Work gpt_work(const Trial& trial) {
+  auto training = std::make_shared<GptTraining>(trial);
+  return {.items = training->tokens_per_step(),
+          .parameters = training->parameters(),
+          .optimizer = {training, training->optimizer.get()},
+          .next_logits =
+              [training] {
+                auto [ids, targets] = training->next_batch();  // (B, T) each
+                return std::pair(training->model->forward(ids).flatten(0, 1), targets.flatten());
+              },
+          .next_loss =
+              [training] {
+                auto [ids, targets] = training->next_batch();
+                return training->model->loss(training->model->hidden(ids), targets);
+              }};
 }
 
 }  // namespace tenfold

@@ -28,9 +28,6 @@ inline constexpr Setting<std::string> kTokens{
     "tokens", {"characters", "gpt2", "gpt2"}, "what the text is cut into", {"characters", "gpt2"}};
 }  // namespace gpt
 
-/// The settings of the GPT workload, with a lesson's own.
-std::vector<DeclaredSetting> gpt_settings(const std::vector<DeclaredSetting>& more = {});
-
 struct GptOptions {
   int64_t layers = 6, width = 64, heads = 4, length = 64, batch = 8;
   double dropout = 0, learning_rate = 0.1;
@@ -135,7 +132,14 @@ constexpr int64_t block_parameter_bytes(int64_t width) { return 4 * (12 * width 
 /// Without dropout, with ATen's attention.
 int64_t step_peak_bytes(const GptOptions& options);
 int64_t parameter_bytes(const GptOptions& options);
-/// The same with the trial's settings, as Lesson::most_bytes wants it.
-inline int64_t gpt_most_bytes(const Trial& trial) { return step_peak_bytes(gpt_options(trial)); }
+/// The first with the trial's settings.
+int64_t gpt_most_bytes(const Trial& trial);
+Work gpt_work(const Trial& trial);
+
+inline const Workload gpt_workload{.name = "gpt",
+                                   .settings = {gpt::kLayers, gpt::kWidth, gpt::kHeads, gpt::kLength, gpt::kBatch,
+                                                gpt::kDropout, gpt::kLearningRate, gpt::kTokens},
+                                   .most_bytes = gpt_most_bytes,
+                                   .make = gpt_work};
 
 }  // namespace tenfold

@@ -6,10 +6,6 @@ namespace tenfold {
 
 using torch::Tensor;
 
-std::vector<DeclaredSetting> mlp_settings(const std::vector<DeclaredSetting>& more) {
-  return with_own(of_workload("mlp", {mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate}), more);
-}
-
 MlpOptions mlp_options(const Trial& trial) {
   return {trial.get(mlp::kLayers), trial.get(mlp::kWidth), trial.get(mlp::kLearningRate)};
 }
@@ -66,5 +62,7 @@ int64_t step_peak_bytes(const MlpOptions& options, int64_t batch) {
   const int64_t at_end = 3 * parameters + inputs + activation;
   return std::max({making_batch, at_last_relu, at_first_relu, at_end});
 }
+
+int64_t mlp_most_bytes(const Trial& trial) { return step_peak_bytes(mlp_options(trial), trial.get(mlp::kBatch)); }
 
 }  // namespace tenfold

@@ -21,9 +21,6 @@ inline constexpr Setting<int64_t> kWidth{"width", 64, "features of the inner lay
 inline constexpr Setting<double> kLearningRate{"learning_rate", 0.05, "of SGD with momentum 0.9"};
 }  // namespace mlp
 
-/// The settings of the MLP workload, with a lesson's own.
-std::vector<DeclaredSetting> mlp_settings(const std::vector<DeclaredSetting>& more = {});
-
 struct MlpOptions {
   int64_t layers = 8, width = 64;
   double learning_rate = 0.05;
@@ -55,5 +52,12 @@ struct MlpTraining {
 /// 32-bit numbers. Parameters and momentum are in it; allocators' rounding and libraries' workspaces are not.
 int64_t step_peak_bytes(const MlpOptions& options, int64_t batch);
 int64_t parameter_bytes(const MlpOptions& options);
+/// The first with the trial's settings.
+int64_t mlp_most_bytes(const Trial& trial);
+
+inline const Workload mlp_workload{.name = "mlp",
+                                   .settings = {mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate},
+                                   .most_bytes = mlp_most_bytes,
+                                   .make = image_work<MlpTraining>};
 
 }  // namespace tenfold

@@ -19,7 +19,7 @@ using torch::Tensor;
 
 /// A real training step to time: the convnet workload's.
 std::function<void()> training_step(const Trial& trial) {
-  return tenfold::image_step(std::make_shared<tenfold::FashionConvNet>(trial)).update;
+  return tenfold::plain_step(tenfold::convnet_workload.make(trial)).update;
 }
 
 double seconds_of(const Trial& trial, int steps, const std::function<void()>& step) {
@@ -126,33 +126,30 @@ void not_synchronised(const Trial& trial) {
 
 /// Done properly: the same code twice, compared as lessons compare. The interval says how little can be found
 /// here; and as every machine does the same work, these rows compare machines.
-Step same_code(const Trial& trial) { return tenfold::yardstick(trial); }
+Step same_code(const Trial& trial) { return tenfold::plain_step(trial.workload.make(trial)); }
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold;
   using namespace tenfold::expect;
   const std::vector<Expectation> nothing_to_find = {{"the same code", {SAME_SPEED, SAME_MEMORY}}};
-  return run(
-      argc, argv,
-      {.title = "Measuring",
-       .question = "Why do two timings of the same code differ, and by how much can a careless one be wrong?",
-       .workload = "convnet",
-       .version = 3,
-       .core = true,
-       .settings = convnet_settings({kWorkload}),
-       .baseline = {"a training step", same_code},
-       .most_bytes = yardstick_bytes,
-       .techniques = {{"the same code", same_code}},
-       .cases = {{.name = "convnet", .expected = nothing_to_find},
-                 {.name = "gpt", .settings = {kWorkload("gpt")}, .expected = nothing_to_find, .workload = "gpt"},
-                 {.name = "mlp", .settings = {kWorkload("mlp")}, .expected = nothing_to_find, .workload = "mlp"}},
-       .surveys = {{"this machine",
-                    {{"no warm-up", no_warm_up},
-                     {"one after the other", one_after_the_other},
-                     {"hot cache", hot_cache},
-                     {"odd inputs", odd_inputs},
-                     {"first touch", first_touch},
-                     {"not synchronised", not_synchronised}}}},
-       .headline = Headline{"gpt", "the same code"}});
+  return run(argc, argv,
+             {.title = "Measuring",
+              .question = "Why do two timings of the same code differ, and by how much can a careless one be wrong?",
+              .workload = convnet_workload,
+              .version = 4,
+              .core = true,
+              .baseline = {"a training step", same_code},
+              .techniques = {{"the same code", same_code}},
+              .cases = {{.name = "convnet", .expected = nothing_to_find},
+                        {.name = "gpt", .expected = nothing_to_find, .workload = gpt_workload},
+                        {.name = "mlp", .expected = nothing_to_find, .workload = mlp_workload}},
+              .surveys = {{"this machine",
+                           {{"no warm-up", no_warm_up},
+                            {"one after the other", one_after_the_other},
+                            {"hot cache", hot_cache},
+                            {"odd inputs", odd_inputs},
+                            {"first touch", first_touch},
+                            {"not synchronised", not_synchronised}}}},
+              .headline = Headline{"gpt", "the same code"}});
 }

@@ -101,10 +101,10 @@ int main(int argc, char** argv) {
              {.title = "The profiler",
               .question = "What does a profile of training cost, option by option, and how does its trace show a step "
                           "that waits for its input?",
-              .workload = "mlp",
-              .version = 3,
+              .workload = mlp_workload,
+              .version = 4,
               .core = true,
-              .settings = mlp_settings({kWindow, kRecorded, kKeep}),
+              .settings = {kWindow, kRecorded, kKeep},
               .baseline = {"no profiler", no_profiler},
               .most_bytes = window_bytes,
               .techniques = {{"schedule", schedule, scheduled_profile({})},

@@ -66,7 +66,7 @@ Step train_weights(const Trial& trial, int64_t threads, UpdateWeights update) {
 /// The case's work on so many threads. The number of ATen's threads is this variant's alone: the harness restores it
 /// between blocks.
 Step train(const Trial& trial, int64_t threads, UpdateWeights update) {
-  if (trial.get(kWork) == "weights") return train_weights(trial, threads, update);
+  if (trial.workload.name == weights_workload.name) return train_weights(trial, threads, update);
   at::set_num_threads(static_cast<int>(threads));
   return train_mlp(trial);
 }
@@ -93,16 +93,15 @@ int main(int argc, char** argv) {
   // On some CPUs a matmul's sums are added up in another order when threads share it.
   const Agreement order = Agreement::within(1e-5, "sums in another order");
   const auto weights = [](int64_t count, int64_t updates, int64_t passes) -> std::vector<Assignment> {
-    return {kWork("weights"), kWeights(count), kUpdates(updates), kPasses(passes)};
+    return {kWeights(count), kUpdates(updates), kPasses(passes)};
   };
   return run(argc, argv,
              {.title = "Roofline",
               .question = "Is a step limited by arithmetic or by memory, and which of SIMD and threads helps then?",
-              .workload = "mlp",
-              .version = 3,
-              .settings = mlp_settings({kWork, kWeights, kUpdates, kPasses, kCores, kCountedFloats, kTimedFloats}),
+              .workload = mlp_workload,
+              .version = 4,
+              .settings = {kCores, kCountedFloats, kTimedFloats},
               .baseline = {"one thread", one_thread},
-              .most_bytes = most_bytes,
               .techniques = {{"SIMD", simd, by_simd},
                              {"threads", threads, by_threads, order},
                              {"SIMD + threads", simd_and_threads, by_simd_and_threads},
@@ -116,16 +115,16 @@ int main(int argc, char** argv) {
                                       {"SIMD + threads", FASTER},
                                       {"one chain", mistake(SLOWER)},
                                       {"forgotten result", TRAP}},
-                         .workload = "weights"},
+                         .workload = weights_workload},
                         {.name = "memory-bound",
                          .settings = weights(1 << 25, 1, 2),
                          .expected = {{"SIMD", {}}, {"threads", FASTER}, {"SIMD + threads", FASTER}},
-                         .workload = "weights"},
+                         .workload = weights_workload},
                         // The same intensity, but the weights never leave the core's own cache.
                         {.name = "in cache",
                          .settings = weights(1 << 12, 1, 256),
                          .expected = {{"SIMD", FASTER}, {"threads", SLOWER}, {"SIMD + threads", {}}},
-                         .workload = "weights"}},
+                         .workload = weights_workload}},
               .surveys = {{"a thread per element", threads_per_element()},
                           {"FLOPs by layer, convnet", convnet_layers()},
                           {"FLOPs by layer, gpt", gpt_layers()},

@@ -16,8 +16,6 @@
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kWork{
-    "work", "mlp", "what a step trains: the mlp workload, or weights by repeated FMAs", {"mlp", "weights"}};
 inline constexpr Setting<int64_t> kWeights{"weights", int64_t{1} << 25,
                                            "that are updated; each has a place in two arrays"};
 inline constexpr Setting<int64_t> kUpdates{"updates", 1, "of each weight between its load and its store, 2 FLOP each"};
@@ -27,8 +25,7 @@ inline constexpr Setting<int64_t> kCores{"cores", 0, "that the threads run on; 0
 /// Loads and stores a float, and computes 2 FLOP for each update.
 inline double intensity(int64_t updates) { return 2.0 * static_cast<double>(updates) / 8; }
 
-inline int64_t most_bytes(const Trial& trial) {
-  if (trial.get(kWork) == "mlp") return step_peak_bytes(mlp_options(trial), trial.get(mlp::kBatch));
+inline int64_t weights_most_bytes(const Trial& trial) {
   constexpr int64_t kScalars = 1024;  // the loss and what it is made of
   return 2 * 4 * trial.get(kWeights) + kScalars;
 }
@@ -44,7 +41,11 @@ inline Roofs all_cores(const Counted& baseline) {
   return {baseline.ceiling("cpu_all_cores_flops_per_s"), baseline.ceiling("cpu_all_cores_copy_bytes_per_s")};
 }
 
-inline bool trains_weights(const Counted& baseline) { return baseline.get(kWork) == "weights"; }
+/// Weights that are updated by repeated FMAs: what a step does where it trains no network.
+inline const Workload weights_workload{
+    .name = "weights", .settings = {kWeights, kUpdates, kPasses}, .most_bytes = weights_most_bytes};
+
+inline bool trains_weights(const Counted& baseline) { return baseline.workload == weights_workload.name; }
 
 /// Nothing where memory would be the bound, but the arrays lie in a core's own cache: its rate is no ceiling that is
 /// measured.

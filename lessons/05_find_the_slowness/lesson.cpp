@@ -53,9 +53,9 @@ int main(int argc, char** argv) {
              {.title = "Find the slowness",
               .question = "A training program is right and slow, for six reasons: how do you find them, and what did "
                           "each cost?",
-              .workload = "convnet",
-              .version = 2,
-              .settings = convnet_settings({kImages, kUpdates, kValidated}),
+              .workload = convnet_workload,
+              .version = 3,
+              .settings = {kImages, kUpdates, kValidated},
               .baseline = {"repaired", with_planted({})},
               .most_bytes = program_most_bytes,
               .techniques = {variant("all six", kAllSix),

@@ -23,10 +23,8 @@ inline constexpr Setting<int64_t> kSide{"side", {64, 128, 224}, "height and widt
 inline constexpr Setting<int64_t> kPrefetch{"prefetch", 2, "batches that workers have ready or are at work on"};
 }  // namespace loading
 
-/// The settings of the convnet workload, those above, and a lesson's own.
-inline std::vector<DeclaredSetting> loading_settings(const std::vector<DeclaredSetting>& more = {}) {
-  return with_own(clipart_settings({loading::kImages, loading::kSide, loading::kPrefetch}), more);
-}
+/// The convnet on images of these kinds.
+inline const Workload loading_workload = clipart_workload.with({loading::kImages, loading::kSide, loading::kPrefetch});
 
 /// Openclipart's shard, of the form that `images` names.
 inline std::shared_ptr<const Shard> clipart_shard(const Trial& trial, bool train = true) {

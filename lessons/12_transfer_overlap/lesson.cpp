@@ -122,9 +122,9 @@ int main(int argc, char** argv) {
       {.title = "Transfer overlap",
        .question = "Does a training step get faster when the copy of the next batch is overlapped with the compute of "
                    "this one?",
-       .workload = "convnet",
-       .version = 3,
-       .settings = tenfold::convnet_settings({tenfold::kEnlarge}),
+       .workload = tenfold::convnet_workload,
+       .version = 4,
+       .settings = {tenfold::kEnlarge},
        .baseline = {"one stream", one_stream},
        .most_bytes = tenfold::most_bytes,
        .techniques = {{"prefetch to device", prefetch_to_device, tenfold::longer_of_both},

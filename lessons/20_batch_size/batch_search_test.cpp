@@ -3,7 +3,7 @@
 
 #include "batch_search.h"
 #include "by_utilisation.h"
-#include "byte_budget.h"
+#include "common/measure/byte_budget.h"
 #include "training.h"
 
 #include <map>
@@ -19,10 +19,11 @@ namespace {
 
 using torch::Tensor;
 
-Trial trial_with(const std::string& model) {
+Trial trial_with(const Workload& workload) {
   auto record = std::make_shared<TrialRecord>();
-  record->given = {{"model", model}};
+  record->given = {{"width", int64_t{256}}};  // of the mlp, as in case model states
   Trial trial(record);
+  trial.workload = workload;
   trial.seed = 3;
   return trial;
 }
@@ -118,8 +119,8 @@ TEST(LargestBatch, ALibrarysErrorMeansMemoryWhereABlockWasRefused) {
 
 // One model serves all tries: what is found, and what each try needs, is what a fresh model would have.
 TEST(TriedTraining, EachTryNeedsAsMuchAsAFreshModel) {
-  for (const char* model : {"convnet", "mlp"}) {
-    const Trial trial = trial_with(model);
+  for (const Workload& workload : {convnet_workload, mlp_workload}) {
+    const Trial trial = trial_with(workload);
     const CountCpuMemory counting;
     const int64_t before = live_bytes(torch::kCPU);
     const auto peak_of = [&](const auto& train) {
@@ -135,13 +136,15 @@ TEST(TriedTraining, EachTryNeedsAsMuchAsAFreshModel) {
     tried.train(1, 1);
     const int64_t resting = live_bytes(torch::kCPU) - before;
     constexpr double kMallocRoundsUp = 4096;
-    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp) << model;
+    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp) << workload.name;
     {
       const ByteBudget budget(torch::kCPU, fresh / 2);
-      EXPECT_THROW(tried.train(1000, 2), c10::OutOfMemoryError) << model;
+      EXPECT_THROW(tried.train(1000, 2), c10::OutOfMemoryError) << workload.name;
     }
-    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp) << model << ", after a try that failed";
-    EXPECT_NEAR(live_bytes(torch::kCPU) - before, resting, kMallocRoundsUp) << model << ": gradients or states stayed";
+    EXPECT_NEAR(peak_of([&] { tried.train(24, 2); }), fresh, kMallocRoundsUp)
+        << workload.name << ", after a try that failed";
+    EXPECT_NEAR(live_bytes(torch::kCPU) - before, resting, kMallocRoundsUp)
+        << workload.name << ": gradients or states stayed";
   }
 }
 
@@ -165,9 +168,9 @@ TEST(LargestBatch, LeavesTheRandomStateAlsoWhenItThrows) {
 
 // The step's peak, counted without a budget, is at most the budget for the batch that was found, and more for the next.
 TEST(LargestBatch, FitsAndTheNextDoesNot) {
-  for (const char* model : {"convnet", "mlp"}) {
-    const Trial trial = trial_with(model);
-    const int64_t bytes = model == std::string("mlp") ? 5 << 20 : 8 << 20;
+  for (const Workload& workload : {convnet_workload, mlp_workload}) {
+    const Trial trial = trial_with(workload);
+    const int64_t bytes = workload.name == "mlp" ? 5 << 20 : 8 << 20;
     const auto train = [&](int64_t batch) {
       const Step step = training_step(trial, batch);
       for (int i = 0; i < 2; ++i) step.update();
@@ -182,10 +185,11 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
         TriedTraining tried(trial);
         found = largest_batch(torch::kCPU, 1 << 20, [&](int64_t batch) { tried.train(batch, 2); });
       }
-      EXPECT_EQ(largest_batch(torch::kCPU, 1 << 20, train).batch, found.batch) << model << ": a fresh model each time";
+      EXPECT_EQ(largest_batch(torch::kCPU, 1 << 20, train).batch, found.batch)
+          << workload.name << ": a fresh model each time";
       left = live_bytes(torch::kCPU) - before;
     }
-    EXPECT_EQ(left, 0) << model << ": bytes that the search left behind";
+    EXPECT_EQ(left, 0) << workload.name << ": bytes that the search left behind";
     EXPECT_GT(found.out_of_memory, 0);
     const auto peak = [&](int64_t batch) {
       const CountCpuMemory counting;
@@ -194,14 +198,14 @@ TEST(LargestBatch, FitsAndTheNextDoesNot) {
       train(batch);
       return peak_bytes(torch::kCPU) - before;
     };
-    EXPECT_LE(peak(found.batch), bytes + 4096) << model << ", batch " << found.batch;  // malloc rounds up
-    EXPECT_GT(peak(found.batch + 1), bytes - 4096) << model;
+    EXPECT_LE(peak(found.batch), bytes + 4096) << workload.name << ", batch " << found.batch;  // malloc rounds up
+    EXPECT_GT(peak(found.batch + 1), bytes - 4096) << workload.name;
     const auto by_formula = static_cast<double>(largest_by_formula(trial, bytes));
     // The formulas are within 5 % of the peak (each lesson's own test), and the batch is a whole number near 30.
     if (test::convolutions_keep_copies())
-      EXPECT_NEAR(static_cast<double>(found.batch) / by_formula, 1, 0.06) << model;
+      EXPECT_NEAR(static_cast<double>(found.batch) / by_formula, 1, 0.06) << workload.name;
     else
-      EXPECT_GE(static_cast<double>(found.batch) / by_formula, 0.94) << model;
+      EXPECT_GE(static_cast<double>(found.batch) / by_formula, 0.94) << workload.name;
   }
 }
 
@@ -257,12 +261,12 @@ TEST(FastestBatch, Doublings) {
 
 // Article D's search as it is: in a new process the most that was ever allocated is what is allocated now.
 TEST(ByUtilisation, GivesUpAtOnceInANewProcess) {
-  const Trial trial = trial_with("mlp");
+  const Trial trial = trial_with(mlp_workload);
   EXPECT_EQ(search_by_utilisation(trial, 5 << 20, /*was_full=*/false), 0);
 }
 
 TEST(ByUtilisation, FindsABatchThatCannotBeTrained) {
-  const Trial trial = trial_with("mlp");
+  const Trial trial = trial_with(mlp_workload);
   constexpr int64_t kBytes = 5 << 20;
   const int64_t batch = search_by_utilisation(trial, kBytes, /*was_full=*/true);
   ASSERT_GT(batch, 0);

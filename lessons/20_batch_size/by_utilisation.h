@@ -7,7 +7,7 @@
 #include <exception>
 #include <functional>
 
-#include "byte_budget.h"
+#include "common/measure/byte_budget.h"
 #include "common/measure/memory.h"
 #include "training.h"
 

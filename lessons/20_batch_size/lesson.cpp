@@ -5,7 +5,7 @@
 #include "common/harness/lesson.h"
 #include "batch_search.h"
 #include "by_utilisation.h"
-#include "byte_budget.h"
+#include "common/measure/byte_budget.h"
 #include "prediction.h"
 #include "same_images.h"
 #include "survey.h"
@@ -89,42 +89,46 @@ tenfold::Look in_quarters(const std::string& name, int64_t quarters) {
 int main(int argc, char** argv) {
   using namespace tenfold;
   using namespace tenfold::expect;
-  // Where parameters, gradients and momentum fill the memory.
-  const Assignment mlp = kModel("mlp"), states_fill = kBudget(5, 1232, 4928);
+  // Wide layers: parameters, gradients and momentum are each larger than the activations of a batch of 64.
+  const std::vector<Assignment> states_fill = {mlp::kWidth(256, 4096, 8192), mlp::kBatch(32, 512, 4096),
+                                               kBudget(5, 1232, 4928)};
   return run(
       argc, argv,
       {.title = "Batch size",
        .question = "Which batch trains fastest, which is the largest that fits, and what does a larger one not "
                    "give?",
-       .workload = "convnet",
-       .version = 3,
-       .settings = convnet_settings({kModel, kBudget, kImages}),
+       .workload = convnet_workload,
+       .version = 4,
+       .settings = {kBudget, kImages},
        .baseline = {"own batch", own_batch},
-       .most_bytes = most_bytes,
        .techniques = {{"search first", search_first, nothing_is_left},
                       {"search on the model", search_on_the_model},
                       {"one update", one_update},
                       {"by utilisation", by_utilisation}},
        .cases = {{"convnet", {}, {{"search first", {SAME_SPEED, SAME_MEMORY}}, {"search on the model", TRAP}}},
                  {.name = "model states",
-                  .settings = {mlp, states_fill, convnet::kBatch(32, 512, 4096)},
+                  .settings = states_fill,
                   .expected = {{"search first", SAME_MEMORY}, {"one update", EXCEEDS}, {"by utilisation", EXCEEDS}},
-                  .workload = "mlp"}},
+                  .workload = mlp_workload}},
        .trainings = {{.name = "same images",
                       .metric = {.name = "test loss", .margin = 0.02, .relative = true},
                       .runs = {{"batch 64", train_with_batch(64)},
                                {"batch 256", train_with_batch(256), WORSE},
                                {"batch 256, 4x learning rate", train_with_batch(256, /*times_rate=*/4)}}}},
-       .surveys =
-           {{"largest batch",
-             {in_quarters("a small budget", 1), in_quarters("a medium budget", 4), in_quarters("a large budget", 12)},
-             /*settings=*/{},
-             /*of_memory=*/true},
-            {"largest batch, model states", {in_quarters("the budget", 4)}, {mlp, states_fill}, /*of_memory=*/true},
-            {"rate by batch",
-             {{"convnet", rates_of_convnet},
-              {"gpt", rates_of_gpt},
-              {"mlp", rates_of_mlp},
-              {"one convolution", rates_of_convolution}}}},
+       .surveys = {{"largest batch",
+                    {in_quarters("a small budget", 1), in_quarters("a medium budget", 4),
+                     in_quarters("a large budget", 12)},
+                    /*settings=*/{},
+                    /*of_memory=*/true},
+                   {.name = "largest batch, model states",
+                    .looks = {in_quarters("the budget", 4)},
+                    .settings = {mlp::kWidth(256, 4096, 8192), kBudget(5, 1232, 4928)},
+                    .of_memory = true,
+                    .workload = mlp_workload},
+                   {"rate by batch",
+                    {{"convnet", rates_of_convnet},
+                     {"gpt", rates_of_gpt},
+                     {"mlp", rates_of_mlp},
+                     {"one convolution", rates_of_convolution}}}},
        .headline = Headline{"convnet", "search first"}});
 }

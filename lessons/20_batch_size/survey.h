@@ -77,8 +77,8 @@ inline void note_rates(const Trial& trial, const std::vector<int64_t>& batches, 
 }
 
 /// Updates of a model of images, with as many of Fashion-MNIST as it is called with.
-template <class Work>
-auto updates_of(const Trial& trial, Work& work) {
+template <class Training>
+auto updates_of(const Trial& trial, Training& work) {
   return [&](int64_t batch) {
     FashionBatches batches(trial, batch);
     auto [images, labels] = batches.next();  // (B, 1, 28, 28), (B)

@@ -18,12 +18,7 @@
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kModel{
-    "model", "convnet", "what is trained; the mlp has sizes of its own", {"convnet", "mlp"}};
 inline constexpr Setting<int64_t> kBudget{"budget_mib", {16, 1024, 8192}, "MiB of memory that a search may use"};
-
-/// Wide layers: parameters, gradients and momentum are each larger than the activations of a batch of 64.
-inline MlpOptions wide_mlp(const Trial& trial) { return {.layers = 8, .width = trial.by_size(256, 4096, 8192)}; }
 
 /// A model, its optimizer and its updates, on whatever batch comes.
 class FashionTraining {
@@ -34,10 +29,10 @@ class FashionTraining {
       optimizer = work->optimizer.get();
       forward = [work](const torch::Tensor& images) { return work->model->forward(images); };
     };
-    if (trial.get(kModel) == "convnet") {
+    if (trial.workload.name == "convnet") {
       keep(std::make_shared<ConvNetTraining>(convnet_options(trial), trial.device));
     } else {
-      keep(std::make_shared<MlpTraining>(trial, wide_mlp(trial), /*batch=*/1));
+      keep(std::make_shared<MlpTraining>(trial, mlp_options(trial), /*batch=*/1));
     }
   }
 
@@ -89,10 +84,9 @@ inline Step training_step(const Trial& trial, int64_t batch) {
 
 /// Most bytes of such a step, by formula.
 inline int64_t most_bytes_of(const Trial& trial, int64_t batch) {
-  return trial.get(kModel) == "convnet" ? step_peak_bytes(convnet_options(trial), batch, trial.device)
-                                        : step_peak_bytes(wide_mlp(trial), batch);
+  return trial.workload.name == "convnet" ? step_peak_bytes(convnet_options(trial), batch, trial.device)
+                                          : step_peak_bytes(mlp_options(trial), batch);
 }
-inline int64_t most_bytes(const Trial& trial) { return most_bytes_of(trial, trial.get(convnet::kBatch)); }
 
 /// Bytes that a search may use. Batches that fill a GPU's budget would take a CPU hours to train.
 inline int64_t budget_bytes(const Trial& trial) {

@@ -3,13 +3,13 @@
 // Read autocast.h and grad_scaler.h first: they are the technique. bf16_autocast() and fp16_with_scaler() use them;
 // wrong_loops.h has the loops that go wrong.
 #include "common/harness/lesson.h"
+#include "common/models/mlp.h"
 #include "autocast.h"
 #include "grad_scaler.h"
 #include "lost_gradients.h"
 #include "never_cleared.h"
 #include "prediction.h"
 #include "quality.h"
-#include "trained_workload.h"
 #include "wrong_loops.h"
 
 namespace {
@@ -18,14 +18,14 @@ using tenfold::GradScaler;
 using tenfold::Setting;
 using tenfold::Step;
 using tenfold::Trial;
-using tenfold::Workload;
+using tenfold::Work;
 using torch::Tensor;
 
 constexpr Setting<double> kScale{"scale", 65536.0, "of the loss in fp16, until an update changes it"};
 
 /// Without the technique: everything in 32 bits.
 Step fp32(const Trial& trial) {
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   auto update = [work] {
     work.optimizer->zero_grad();
     Tensor loss = work.next_loss();
@@ -38,7 +38,7 @@ Step fp32(const Trial& trial) {
 
 /// bf16 has the exponent of fp32, so nothing under- or overflows: autocast around the forward pass is all it takes.
 Step bf16_autocast(const Trial& trial) {
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   auto update = [work, device = trial.device.type()] {
     work.optimizer->zero_grad();
     Tensor loss;
@@ -55,7 +55,7 @@ Step bf16_autocast(const Trial& trial) {
 
 /// fp16 has three more bits of precision and a far smaller range: its gradients need the scaler.
 Step fp16_with_scaler(const Trial& trial) {
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   auto scaler = std::make_shared<GradScaler>(tenfold::GradScalerOptions{.initial_scale = trial.get(kScale)});
   auto update = [work, scaler, trial] {
     work.optimizer->zero_grad();
@@ -121,12 +121,11 @@ int main(int argc, char** argv) {
   return run(argc, argv,
              {.title = "Mixed precision",
               .question = "What do 16-bit activations and matmuls save, and what keeps the training right?",
-              .workload = "gpt",
-              .version = 5,
+              .workload = gpt_workload,
+              .version = 6,
               .core = true,
-              .settings = settings_of_both(gpt_settings({kWorkload, kScale, kUpdates}), mlp_settings()),
+              .settings = {kScale, kUpdates},
               .baseline = {"fp32", fp32},
-              .most_bytes = [](const Trial& trial) { return workload_bytes(trial, trial.get(kWorkload)); },
               .techniques = {{"bf16 autocast", bf16_autocast, predict_16_bits, fewer_bits},
                              {"fp16 + scaler", fp16_with_scaler, predict_16_bits, fewer_bits},
                              {"TF32", tf32, predict_tf32, fewer_bits},
@@ -144,9 +143,8 @@ int main(int argc, char** argv) {
                          {kScale(1024)},
                          {{"fp32 + scaler", SAME_MEMORY}, {"never cleared", TRAP}, {"never cleared, scaler", TRAP}}},
                         {.name = "mlp",
-                         .settings = {kWorkload("mlp")},
                          .expected = {{"fp16 + scaler", {SLOWER, LARGER}, Expect{SLOWER}}},
-                         .workload = "mlp"}},
+                         .workload = mlp_workload}},
               .trainings = {{.name = "quality",
                              .metric = {.name = "validation loss", .margin = 0.01, .relative = true},
                              .runs = {{"fp32", to_the_end(fp32)},
@@ -159,7 +157,7 @@ int main(int argc, char** argv) {
                                       {"bf16 weights", to_the_end(bf16_weights), WORSE}},
                              .settings = small_model_and_updates()}},
               .surveys = {{"gpt's gradients in fp16", lost},
-                          {"mlp's gradients in fp16", lost, {kWorkload("mlp")}},
+                          {.name = "mlp's gradients in fp16", .looks = lost, .workload = mlp_workload},
                           {"never cleared, 50 updates",
                            {{"bf16, no scaler", without_scaler},
                             {"fp16, scaler", with_scaler},

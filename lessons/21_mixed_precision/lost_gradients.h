@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "autocast.h"
-#include "trained_workload.h"
 
 namespace tenfold {
 
 /// Gradients of the first update: backward() from `scale` times the loss, the forward pass in fp16 or fp32.
 inline std::vector<torch::Tensor> first_gradients(const Trial& trial, bool fp16, double scale) {
   torch::manual_seed(trial.seed);
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   torch::Tensor loss;
   {
     const Autocast scope(trial.device.type(), torch::kHalf, fp16);

@@ -13,7 +13,6 @@
 
 #include "autocast.h"
 #include "grad_scaler.h"
-#include "trained_workload.h"
 
 namespace tenfold {
 
@@ -31,7 +30,7 @@ struct Trained {
 
 inline Trained train(const Trial& trial, const SixteenBits& how, int64_t updates) {
   torch::manual_seed(trial.seed);
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   GradScaler scaler({.initial_scale = how.scale});
   const auto copied = [&] {
     std::vector<torch::Tensor> copies;

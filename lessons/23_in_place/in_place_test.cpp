@@ -20,11 +20,12 @@ namespace {
 using namespace tenfold;
 using torch::Tensor;
 
-Trial trial_with(const std::map<std::string, SettingValue>& more = {}) {
+Trial trial_with(const std::map<std::string, SettingValue>& more = {}, const Workload& workload = convnet_workload) {
   auto record = std::make_shared<TrialRecord>();
   record->given = {{"batch", int64_t{4}}, {"channels", int64_t{8}}};
   for (const auto& [name, value] : more) record->given[name] = value;
   Trial trial(record);
+  trial.workload = workload;
   trial.seed = 3;
   return trial;
 }
@@ -60,7 +61,7 @@ bool equal_parameters(const Trained& a, const Trained& b) {
 
 TEST(Update, InPlaceAndIntoNewTensorsAreTheOptimizers) {
   for (const auto& trial : {trial_with({{"inner_layers", int64_t{1}}, {"activation", std::string("leaky_relu")}}),
-                            trial_with({{"model", std::string("gpt")}, {"layers", int64_t{1}}})}) {
+                            trial_with({{"layers", int64_t{1}}}, gpt_workload)}) {
     const Trained reference = fresh(trial);
     const std::vector<float> expected = losses_of(reference, by_optimizer, 4);
     for (const auto& make_update : {update_in_place, update_into_new}) {

@@ -22,7 +22,7 @@ struct Differs {
 
 /// One training step; `log` gets its loss, which the device may not have computed yet.
 Step train(const Trial& trial, const std::function<void(const Tensor& loss)>& log, const Differs& differs = {}) {
-  const Workload work = make_workload(trial, trial.get(kWorkload));
+  const Work work = trial.workload.make(trial);
   const auto update = [work, log, differs] {
     work.optimizer->zero_grad(differs.set_to_none);
     Tensor loss;
@@ -139,15 +139,14 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Host syncs",
        .question = "What does it cost when the host waits for the GPU in every step?",
-       .workload = "mlp",
-       .version = 3,
-       .settings = settings_of_both(mlp_settings({kReadEvery, kWorkload}), gpt_settings()),
+       .workload = mlp_workload,
+       .version = 4,
+       .settings = {kReadEvery},
        .baseline = baseline,
-       .most_bytes = [](const Trial& trial) { return workload_bytes(trial, trial.get(kWorkload)); },
        .techniques = techniques,
        // A GPU needs 1 to 2 times as long as the host; in the last case 30 times, with layers that are wide enough.
        .cases = {{"mlp", {mlp::kWidth(64, 1024, 2048), mlp::kBatch(32, 512, 256)}, short_steps},
-                 {"gpt", {kWorkload("gpt")}, in_gpt, "gpt"},
+                 {"gpt", {}, in_gpt, gpt_workload},
                  {"large batch", {mlp::kLayers(2, 8, 8), mlp::kWidth(64, 3072, 4096), mlp::kBatch(4096)}, long_steps}},
        .surveys = {{"waits", counted(all, note_synchronising_calls)},
                    {"gradients",

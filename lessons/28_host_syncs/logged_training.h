@@ -15,16 +15,13 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
-#include "common/models/workload.h"
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kWorkload{"workload", "mlp", "what is trained", {"mlp", "gpt"}};
-
-/// Tensors of parameters that the workload has; `settings` is a Trial or what was counted.
+/// Tensors of parameters that a workload of this name has; `settings` is a Trial or what was counted.
 template <class Settings>
-int64_t parameter_tensors(const Settings& settings) {
-  if (settings.get(kWorkload) == "mlp") return 2 * settings.get(mlp::kLayers);
+int64_t parameter_tensors(const std::string& workload, const Settings& settings) {
+  if (workload == mlp_workload.name) return 2 * settings.get(mlp::kLayers);
   return 12 * settings.get(gpt::kLayers) + 5;  // 12 of each block; two embeddings, the last norm and the head
 }
 

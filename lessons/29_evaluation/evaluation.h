@@ -22,8 +22,6 @@
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kModel{
-    "model", "gpt", "what is evaluated; the convnet has sizes of its own", {"gpt", "convnet"}};
 inline constexpr Setting<int64_t> kEvaluationBatch{
     "evaluation_batch", {16, 16, 32}, "sequences or images in an evaluation batch"};
 inline constexpr Setting<int64_t> kLargerBatch{"larger_batch", {32, 20, 64}, "the same of 'no_grad, larger batch'"};
@@ -118,19 +116,14 @@ inline void evaluate_gpt(Evaluated& work, const Trial& trial) {
   work.items = training->tokens_per_step() + work.targets.numel();
 }
 
-/// Of the workload's own sizes: gpt and convnet have some settings of the same names.
-inline ConvNetOptions own_convnet(Size size) {
-  return {.channels = convnet::kChannels.value.at(size), .learning_rate = convnet::kLearningRate.value.at(size)};
-}
-
 inline void evaluate_convnet(Evaluated& work, const Trial& trial) {
-  const ConvNetOptions options = own_convnet(trial.size);
+  const ConvNetOptions options = convnet_options(trial);
   const ImageSet set = fashion_mnist(/*train=*/false);
   const int64_t images = trial.get(kHeldOut);
   TORCH_CHECK_VALUE(images <= set.size(), "held_out=", images, ": there are ", set.size(), " images");
   NormalisedConvNet model(options);
   model->to(trial.device);
-  const auto training = std::make_shared<FashionBatches>(trial, convnet::kBatch.value.at(trial.size));
+  const auto training = std::make_shared<FashionBatches>(trial, trial.get(convnet::kBatch));
   work.inputs = normalise_images(tensor_on(trial.device, set.images.slice(0, 0, images)));
   work.targets = tensor_on(trial.device, set.labels.slice(0, 0, images));
   work.model = model.ptr();
@@ -151,7 +144,7 @@ inline std::shared_ptr<Evaluated> make_evaluated(const Trial& trial) {
   auto work = std::make_shared<Evaluated>();
   work->batch_rows = trial.get(kEvaluationBatch);
   work->larger_batch_rows = trial.get(kLargerBatch);
-  (trial.get(kModel) == "gpt" ? evaluate_gpt : evaluate_convnet)(*work, trial);
+  (trial.workload.name == gpt_workload.name ? evaluate_gpt : evaluate_convnet)(*work, trial);
   return work;
 }
 

@@ -19,20 +19,22 @@ namespace {
 using namespace tenfold;
 using torch::Tensor;
 
-Trial trial_with(std::map<std::string, SettingValue> changed) {
+Trial trial_with(std::map<std::string, SettingValue> changed, const Workload& workload = gpt_workload) {
   auto record = std::make_shared<TrialRecord>();
   record->given = {{"layers", int64_t{1}}, {"width", int64_t{16}}, {"heads", int64_t{2}},
                    {"length", int64_t{8}}, {"batch", int64_t{2}},  {"held_out", int64_t{9}}};
   for (auto& [name, value] : changed) record->given[name] = value;
   Trial trial(record);
+  trial.workload = workload;
   trial.seed = 3;
   return trial;
 }
 
 /// Not the first: its losses are nearly the same for every text.
-std::shared_ptr<Evaluated> trained(std::map<std::string, SettingValue> changed = {}, int updates = 3) {
+std::shared_ptr<Evaluated> trained(std::map<std::string, SettingValue> changed = {}, int updates = 3,
+                                   const Workload& workload = gpt_workload) {
   torch::manual_seed(3);
-  auto work = make_evaluated(trial_with(std::move(changed)));
+  auto work = make_evaluated(trial_with(std::move(changed), workload));
   for (int i = 0; i < updates; ++i) work->train_one_batch();
   return work;
 }
@@ -85,8 +87,8 @@ TEST(Evaluation, HasNoGraphLeft) {
 }
 
 TEST(Evaluation, NeitherParametersNorGradientsChange) {
-  for (const char* model : {"gpt", "convnet"}) {
-    const auto work = trained({{"model", std::string(model)}});
+  for (const Workload& workload : {gpt_workload, convnet_workload}) {
+    const auto work = trained({}, 3, workload);
     const auto before = copies(work->state);
     std::vector<Tensor> gradients;
     for (const Tensor& parameter : work->model->parameters()) gradients.push_back(parameter.grad().clone());
@@ -95,7 +97,7 @@ TEST(Evaluation, NeitherParametersNorGradientsChange) {
       const EvalMode eval(*work->model);
       mean_loss(*work, 4);
     }
-    EXPECT_EQ(changed_since(before, work->state), std::vector<std::string>{}) << model;
+    EXPECT_EQ(changed_since(before, work->state), std::vector<std::string>{}) << workload.name;
     size_t i = 0;
     for (const Tensor& parameter : work->model->parameters()) EXPECT_TRUE(parameter.grad().equal(gradients.at(i++)));
   }
@@ -122,7 +124,7 @@ TEST(EvalMode, EveryModuleGetsItsOwnModeBack) {
 
 // What makes the lesson's trap a trap: no_grad alone does not protect the model.
 TEST(Evaluation, InTrainModeTheRunningStatisticsChange) {
-  const auto work = trained({{"model", std::string("convnet")}});
+  const auto work = trained({}, 3, convnet_workload);
   const auto before = copies(work->state);
   const torch::NoGradGuard no_graph;
   mean_loss(*work, 4);
@@ -147,7 +149,7 @@ TEST(Evaluation, NoRowsAndTooManyAreRefused) {
   for (const Setting<int64_t>& setting : {kEvaluationBatch, kLargerBatch, kHeldOut})
     EXPECT_THROW(parse_setting(setting, "0"), std::invalid_argument) << setting.name;
   const std::string too_many = test::message_of<c10::ValueError>(
-      [] { make_evaluated(trial_with({{"model", std::string("convnet")}, {"held_out", int64_t{10001}}})); });
+      [] { make_evaluated(trial_with({{"held_out", int64_t{10001}}}, convnet_workload)); });
   EXPECT_NE(too_many.find("held_out=10001: there are 10000 images"), std::string::npos) << too_many;
 }
 

@@ -87,9 +87,9 @@ int main(int argc, char** argv) {
              {.title = "Evaluation",
               .question = "What does evaluating a model cost, and what do no_grad, inference_mode, eval() and larger "
                           "batches save?",
-              .workload = "gpt",
-              .version = 2,
-              .settings = gpt_settings({kModel, kEvaluationBatch, kLargerBatch, kHeldOut}),
+              .workload = gpt_workload,
+              .version = 3,
+              .settings = {kEvaluationBatch, kLargerBatch, kHeldOut},
               .baseline = evaluating("with a graph", with_graph),
               .most_bytes = evaluation_most_bytes,
               .techniques = {by_no_grad, by_inference_mode, by_larger_batch, evaluating("train mode", train_mode),
@@ -103,9 +103,9 @@ int main(int argc, char** argv) {
                         // Without dropout, as above, the GPT is the same in both modes.
                         {"dropout", {gpt::kDropout(0.1)}, {{"no_grad", {}}, {"train mode", TRAP}}},
                         {.name = "convnet",
-                         .settings = {kModel("convnet"), kEvaluationBatch(128, 2048, 8192), kHeldOut(257, 8193, 8193)},
+                         .settings = {kEvaluationBatch(128, 2048, 8192), kHeldOut(257, 8193, 8193)},
                          .expected = {{"no_grad", SMALLER}, {"train mode", TRAP}},
-                         .workload = "convnet"},
+                         .workload = convnet_workload},
                         // Smaller than the batch that is trained on: backward() needs more than any evaluation.
                         {"small batch",
                          {kEvaluationBatch(4), kHeldOut(17)},
@@ -117,8 +117,9 @@ int main(int argc, char** argv) {
                          .expected = {{"no_grad", {}}},
                          .budget = SameBudget{{12 << 20, int64_t{9} << 29, int64_t{24} << 30}, "evaluation_batch"}}},
               .surveys = {{"a larger batch", {{"gpt", note_rates}}, {kHeldOut(64)}},
-                          {"a larger batch, convnet",
-                           {{"convnet", note_rates}},
-                           {kModel("convnet"), kEvaluationBatch(128, 2048, 8192), kHeldOut(1024, 8192, 8192)}}},
+                          {.name = "a larger batch, convnet",
+                           .looks = {{"convnet", note_rates}},
+                           .settings = {kEvaluationBatch(128, 2048, 8192), kHeldOut(1024, 8192, 8192)},
+                           .workload = convnet_workload}},
               .headline = Headline{"gpt", "no_grad"}});
 }

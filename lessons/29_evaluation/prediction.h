@@ -53,7 +53,7 @@ inline int64_t forward_bytes(const GptOptions& options, int64_t sequences, bool 
 }
 
 inline Prediction predict_at(const Counted& with_graph, int64_t sequences) {
-  if (with_graph.get(kModel) != "gpt") return {};
+  if (with_graph.workload != gpt_workload.name) return {};
   const GptOptions options = counted_options(with_graph);
   const int64_t held_out = with_graph.get(kHeldOut);
   const int64_t training = training_peak_bytes(options, with_graph.device) + held_out_bytes(options, held_out);
@@ -87,7 +87,7 @@ inline Prediction predict_larger_batch(const Counted& with_graph) {
 /// Of the update and of the evaluation with a graph.
 inline int64_t evaluation_most_bytes(const Trial& trial) {
   const int64_t held_out = trial.get(kHeldOut), sequences = std::min(trial.get(kEvaluationBatch), held_out);
-  if (trial.get(kModel) == "gpt") {
+  if (trial.workload.name == gpt_workload.name) {
     const GptOptions options = gpt_options(trial);
     const int64_t resting = 3 * parameter_bytes(options);
     return held_out_bytes(options, held_out) + std::max(training_peak_bytes(options, trial.device),
@@ -96,9 +96,9 @@ inline int64_t evaluation_most_bytes(const Trial& trial) {
   // The convnet at its second ReLU: of the first layer's size the norm's input and the ReLU's result, and for oneDNN
   // the latter once more, in blocks; of half that size the second's norm's input and result, and the ReLU's. In
   // training, of the smaller batch, gradients come on top: those of its plain form, and two more of the first's size.
-  const ConvNetOptions options = own_convnet(trial.size);
+  const ConvNetOptions options = convnet_options(trial);
   const auto first = [&](int64_t images) { return 4 * images * options.channels * options.side * options.side; };
-  const int64_t batch = convnet::kBatch.value.at(trial.size);
+  const int64_t batch = trial.get(convnet::kBatch);
   return held_out * (4 * options.side * options.side + 8) +
          std::max(first(sequences) * 9 / 2, step_peak_bytes(options, batch, trial.device) + 2 * first(batch));
 }

@@ -56,10 +56,9 @@ int main(int argc, char** argv) {
              {.title = "Activation checkpointing",
               .question = "How much memory does it save if backward() recomputes activations instead of keeping them, "
                           "and what does it cost?",
-              .workload = "gpt",
-              .version = 3,
+              .workload = gpt_workload,
+              .version = 4,
               .core = true,
-              .settings = gpt_settings(),
               .baseline = variant("keep all", keep_all),
               .most_bytes = most_bytes,
               .techniques = {variant("every block", every_block),

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Coalescing",
        .question = "What does a warp's load or store cost when its 32 lanes do not access neighbouring addresses?",
-       .version = 2,
+       .version = 3,
        .core = true,
        .settings = {kCountedFloats, kTimedFloats, kRows, kColumns, kTimedSide},
        .surveys = {{"counted",

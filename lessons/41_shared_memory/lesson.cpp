@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Shared memory",
        .question = "What does a tile in shared memory buy, and what do its bank conflicts and barriers cost?",
-       .version = 2,
+       .version = 3,
        .settings = {kRows, kColumns, kTimedSide, kSummedFloats, kCopiedFloats, kTimedFloats},
        .surveys = {{"counted",
                     {{"transpose, no tile", transpose(1)},

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "GEMM ladder",
        .question = "What makes a GEMM fast: which memory traffic does each of eight kernels remove?",
-       .version = 2,
+       .version = 3,
        .settings = {kM, kN, kK, kTimedM, kTimedN, kTimedK},
        .surveys = {{"square", rungs()},
                    {"skinny", rungs(), {kM(1), kN(256), kK(256), kTimedM(1), kTimedN(8192), kTimedK(8192)}}}});

@@ -43,11 +43,10 @@ int main(int argc, char** argv) {
   return run(argc, argv,
              {.title = "Cross-entropy without the logits",
               .question = "How much memory do you save by never materialising the logits, and what does it cost?",
-              .workload = "gpt",
-              .version = 3,
-              .settings = gpt_settings({kChunkRows}),
+              .workload = gpt_workload,
+              .version = 4,
+              .settings = {kChunkRows},
               .baseline = {"plain", plain},
-              .most_bytes = tenfold::gpt_most_bytes,
               .techniques = {{"chunked", chunked, in_chunks}},
               // The GPT has 128 characters on a CPU: its logits are small. On a GPU it has GPT-2's tokens. The case
               // with GPT-2's tokens on a CPU has a GPT so narrow that tokens / width, which decides, is what 12 x 1024

@@ -5,8 +5,8 @@
 #include "adamw_steps.h"
 #include "adamw_survey.h"
 #include "kernels/adamw/adamw_torch.h"
+#include "most_bytes.h"
 #include "prediction.h"
-#include "trained_workload.h"
 
 namespace {
 using namespace tenfold;
@@ -21,7 +21,7 @@ kernels::AdamWSettings settings_of(const Trial& trial) {
 
 /// One training step; how the parameters are updated is all that differs between the variants.
 Step train(const Trial& trial, const MakeUpdate& make_update) {
-  const Workload work = trained_workload(trial);
+  const Work work = trial.workload.make(trial);
   const std::function<void()> update = make_update(work.parameters.values());
   return {.items = work.items, .parameters = work.parameters, .update = [work, update] {
             for (const auto& parameter : work.parameters) parameter.value().mutable_grad() = Tensor();
@@ -97,17 +97,17 @@ int main(int argc, char** argv) {
       {.title = "A fused AdamW",
        .question = "What does the optimizer's step cost when a model has many small tensors, and how much of it "
                    "is the arithmetic?",
-       .workload = "mlp",
-       .version = 3,
-       .settings = settings_of_both(mlp_settings({kAdamWLearningRate, kWeightDecay, kWorkload}), gpt_settings()),
+       .workload = mlp_workload,
+       .version = 4,
+       .settings = {kAdamWLearningRate, kWeightDecay},
        .baseline = {"loop", loop},
-       .most_bytes = tenfold::trained_workload_bytes,
+       .most_bytes = adamw_most_bytes,
        .techniques = {{"foreach", foreach_operators, all_denominators},
                       {"fused", fused_operator, in_one_pass, rounding},
                       {"our kernel", our_kernel, in_one_pass, rounding}},
        .cases =
            {{"mlp", {}, many_tensors},
-            {"gpt", {kWorkload("gpt")}, long_step, "gpt"},
+            {"gpt", {}, long_step, gpt_workload},
             {"few large tensors", {mlp::kLayers(3), mlp::kWidth(1024)}, few_tensors},
             // On a GPU with layers that are wide enough: else the host's gathering of the images would be the step.
             {"large batch",

@@ -14,7 +14,7 @@ using namespace tenfold;
 
 /// One step of the pipeline that the case names. `last` is the lever that a variant is about.
 Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
-  const bool pictures = trial.get(kData) == "pictures";
+  const bool pictures = trial.workload.name == pictures_workload.name;
   if (trial.get(kOneGpu) != 0 && !trial.device.is_cuda())
     trial.skip("needs a CUDA device: without one two ranks are two cores");
   if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
@@ -28,19 +28,10 @@ Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
 /// As it is written first: loaded in the loop, one process, 32 bits, validated as it is trained.
 Step naive(const Trial& trial) { return step_with(trial, {}, nullptr); }
 
-/// An update's: the graph of validation is smaller, and made after the update's is freed.
-int64_t most_bytes(const Trial& trial) {
-  if (trial.get(kData) == "pictures")
-    return step_peak_bytes(picture_model(trial.size), trial.get(kBatch), trial.device);
-  GptOptions options = gpt_options(trial.size);
-  options.batch = trial.get(kBatch);
-  return step_peak_bytes(options);
-}
-
 /// The trap: a script's batch size is that of one process, and with two ranks an update sees twice as many images. More
 /// images a second, and another training.
 Step batch_each(const Trial& trial) {
-  if (trial.get(kData) != "pictures") trial.skip("as in case convnet");
+  if (trial.workload.name != pictures_workload.name) trial.skip("as in case convnet");
   if (!trial.group) trial.skip("needs two ranks");
   Levers levers = stack_of(2);
   levers.batch_each = true;
@@ -98,31 +89,22 @@ int main(int argc, char** argv) {
       {.title = "Tenfold",
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
-       .workload = "convnet",
-       .version = 3,
-       .settings = {kData, kBatch, kWorkers, kValidated, kOneGpu, kUpdates, kPatience},
+       .workload = pictures_workload,
+       .version = 4,
+       .settings = {kWorkers, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
-       .most_bytes = most_bytes,
        .techniques = all_stacks(),
-       .cases = {{.name = "convnet",
-                  .settings = {kData("pictures")},
-                  .expected = expected_of_pictures(),
-                  .place = {.mesh = {{"dp", 2}}}},
-                 {.name = "gpt",
-                  .settings = {kData("texts"), kBatch(8, 8, 32), kValidated(2, 2, 8)},
-                  .workload = "gpt",
-                  .place = {.mesh = {{"dp", 2}}}},
+       .cases = {{.name = "convnet", .expected = expected_of_pictures(), .place = {.mesh = {{"dp", 2}}}},
+                 {.name = "gpt", .workload = texts_workload, .place = {.mesh = {{"dp", 2}}}},
                  // Two ranks on a machine with one GPU would leave it idle.
-                 {.name = "convnet, one GPU", .settings = {kData("pictures"), kOneGpu(1)}},
-                 {.name = "gpt, one GPU",
-                  .settings = {kData("texts"), kOneGpu(1), kBatch(8, 8, 32), kValidated(2, 2, 8)},
-                  .workload = "gpt"}},
+                 {.name = "convnet, one GPU", .settings = {kOneGpu(1)}},
+                 {.name = "gpt, one GPU", .settings = {kOneGpu(1)}, .workload = texts_workload}},
        .trainings = {{.name = "convnet to the end", .metric = unseen, .runs = runs_of(train_pictures)},
                      {.name = "gpt to the end",
                       .metric = unseen,
                       .runs = runs_of(train_texts),
-                      .settings = {kBatch(8, 8, 32), kValidated(2, 2, 8), kUpdates(64, 2000, 5000)},
-                      .workload = "gpt"}},
+                      .settings = {kUpdates(64, 2000, 5000)},
+                      .workload = texts_workload}},
        .headline = Headline{"convnet", "+ no waiting"},
        .agreement = Agreement::within(1e-4, "sums in another order")});
 }

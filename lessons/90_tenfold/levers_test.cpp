@@ -10,10 +10,11 @@
 namespace tenfold {
 namespace {
 
-Trial trial_with(const std::map<std::string, SettingValue>& given) {
+Trial trial_with(const std::map<std::string, SettingValue>& given, const Workload& workload = pictures_workload) {
   auto record = std::make_shared<TrialRecord>();
   record->given = given;
   Trial trial(record);
+  trial.workload = workload;
   trial.seed = 3;
   return trial;
 }
@@ -60,10 +61,8 @@ void expect_same_training(Step (*step)(const Trial&, const Levers&), const Trial
 
 TEST(Levers, PicturesAreTrainedOnAlike) {
   try {
-    expect_same_training(picture_step, trial_with({{"data", std::string("pictures")},
-                                                   {"batch", int64_t{4}},
-                                                   {"workers", int64_t{2}},
-                                                   {"validated", int64_t{4}}}));
+    expect_same_training(picture_step,
+                         trial_with({{"batch", int64_t{4}}, {"workers", int64_t{2}}, {"validated", int64_t{4}}}));
   } catch (const Skipped& reason) {  // no pictures here
     GTEST_SKIP() << reason.what();
   }
@@ -71,8 +70,7 @@ TEST(Levers, PicturesAreTrainedOnAlike) {
 TEST(Levers, TextsAreTrainedOnAlike) {
   expect_same_training(
       text_step,
-      trial_with(
-          {{"data", std::string("texts")}, {"batch", int64_t{4}}, {"workers", int64_t{2}}, {"validated", int64_t{2}}}));
+      trial_with({{"batch", int64_t{4}}, {"workers", int64_t{2}}, {"validated", int64_t{2}}}, texts_workload));
 }
 
 TEST(Levers, ABatchThatTheRanksCannotShareIsRefused) {
@@ -83,8 +81,7 @@ TEST(Levers, ABatchThatTheRanksCannotShareIsRefused) {
 }
 
 TEST(ToTheEnd, StopsWhenValidationSaysSoAndKeepsTheBest) {
-  const Trial trial = trial_with({{"data", std::string("pictures")},
-                                  {"batch", int64_t{4}},
+  const Trial trial = trial_with({{"batch", int64_t{4}},
                                   {"workers", int64_t{1}},
                                   {"validated", int64_t{4}},
                                   {"updates", int64_t{40}},

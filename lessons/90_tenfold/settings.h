@@ -1,6 +1,5 @@
 #pragma once
-// What lesson 90's pipelines are set to. Models have the workloads' own sizes: convnet and gpt have some settings of
-// the same names.
+// What lesson 90's pipelines are set to, and what they train: a workload each.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,15 +11,12 @@
 
 namespace tenfold {
 
-inline constexpr Setting<std::string> kData{"data",
-                                            "pictures",
-                                            "what is trained on: openclipart's PNG files, or Shakespeare's speeches",
-                                            {"pictures", "texts"}};
-inline constexpr Setting<int64_t> kBatch{
-    "batch", {16, 256, 1024}, "images or speeches in a batch, of all ranks together"};
+inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 1024}, "images in a batch, of all ranks together"};
+inline constexpr Setting<int64_t> kSpeeches{"batch", {8, 8, 32}, "speeches in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kWorkers{"workers", {2, 8, 16}, "threads that load, of all ranks together"};
-inline constexpr Setting<int64_t> kValidated{
-    "validated", {4, 64, 256}, "images or windows of text that are validated for each update"};
+inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 256}, "images that are validated for each update"};
+inline constexpr Setting<int64_t> kWindows{
+    "validated", {2, 2, 8}, "windows of text that are validated for each update"};
 
 inline constexpr Setting<int64_t> kOneGpu{"one_gpu", 0, "1: the levers of a single process, on a GPU only"};
 
@@ -31,6 +27,19 @@ inline constexpr int64_t kDecodedSide = 64, kSeenSide = 56;
 inline ConvNetOptions picture_model(Size size) {
   return {.channels = convnet::kChannels.value.at(size), .colours = 3, .side = kSeenSide, .learning_rate = 0.003};
 }
+
+/// Openclipart's PNG files, and Shakespeare's speeches: the workloads' models at their own sizes, with these batches.
+/// An update's bytes are the most: the graph of validation is smaller, and made after the update's is freed.
+inline const Workload pictures_workload{
+    .name = "convnet", .settings = {kBatch, kValidated}, .most_bytes = [](const Trial& trial) {
+      return step_peak_bytes(picture_model(trial.size), trial.get(kBatch), trial.device);
+    }};
+inline const Workload texts_workload{
+    .name = "gpt", .settings = {kSpeeches, kWindows}, .most_bytes = [](const Trial& trial) {
+      GptOptions options = gpt_options(trial.size);
+      options.batch = trial.get(kSpeeches);
+      return step_peak_bytes(options);
+    }};
 
 /// Of all ranks' part of `whole`, this one's. Throws c10::ValueError where it cannot be divided.
 inline int64_t part_of_rank(const Trial& trial, const Setting<int64_t>& whole, bool divided) {

@@ -34,7 +34,7 @@ struct TextTraining {
             levers.packed
                 ? with_packed_attention(packing, trial.device.is_cuda() ? attention_in_one_kernel : attention_of_each)
                 : GptParts{}),
-        speeches({gpt.model->options.tokens, trial.get(kBatch), gpt.model->options.length}, trial.seed),
+        speeches({gpt.model->options.tokens, trial.get(kSpeeches), gpt.model->options.length}, trial.seed),
         rank(levers.ranks ? trial.rank : 0),
         ranks(levers.ranks ? trial.world_size : 1),
         trainer(trial, levers, gpt.model.ptr(), gpt_options(trial.size).learning_rate, held_out(trial)) {}

@@ -236,21 +236,49 @@ TEST(Set, IsLeftToTheDriverWhereItStartsSeveralPrograms) {
 TEST(Settings, HelpAndDescriptionStateTheDefaultOfEachWorkload) {
   constexpr tenfold::Setting<int64_t> kImages{"batch", 32, "images in a batch"}, kTexts{"batch", {8, 8, 16}, "texts"};
   auto all = toy::lesson();
-  tenfold::DeclaredSetting batch = kImages, texts = kTexts;
-  batch.workload = "mlp";
-  texts.workload = "gpt";
-  batch.in_others = {texts};
-  all.settings.push_back(batch);
+  all.workload.settings = {kImages};
+  all.cases.push_back({.name = "texts", .workload = {.name = "gpt", .settings = {kTexts}}});
   const auto help = toy::run_plain(all, {"--help"});
   EXPECT_THAT(help.out, testing::ContainsRegex("batch +32 +mlp: images in a batch"));
   EXPECT_THAT(help.out, testing::ContainsRegex("batch +8, gpu8 8, gpu80 16 +gpt: texts"));
   const auto described = toy::run_plain(all, {"--describe"});
-  EXPECT_THAT(described.out,
-              testing::ContainsRegex("\"workload\": \"mlp\",[^a-z]*\"in_others\": \\{[^a-z]*\"gpt\": \\{"));
-  all.settings.back().in_others[0].value = tenfold::PerSize<tenfold::SettingValue>(tenfold::SettingValue{0.5});
+  EXPECT_THAT(described.out, testing::ContainsRegex("\"meaning\": \"texts\",[^}]*\"workload\": \"gpt\""));
+  all.cases.back().workload.settings[0].value = tenfold::PerSize<tenfold::SettingValue>(tenfold::SettingValue{0.5});
   const auto refused = toy::run_plain(all, {"--preset", "smoke"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("setting 'batch' of gpt and of mlp have different types"));
+  EXPECT_THAT(refused.err, HasSubstr("setting 'batch' of gpt has another type than that of another workload"));
+}
+
+// Both are called batch: whose default a variant reads is the part's, whichever declaration it reads through.
+TEST(Settings, ThePartsWorkloadDecidesWhichDefaultIsRead) {
+  constexpr tenfold::Setting<int64_t> kImages{"batch", 32, "images in a batch"}, kTexts{"batch", 8, "texts"};
+  auto all = toy::lesson();
+  all.workload.settings = {kImages};
+  all.baseline.build = [kImages](const Trial& trial) {
+    trial.note("batch", static_cast<double>(trial.get(kImages)), trial.workload.name);
+    return toy::plain(trial);
+  };
+  all.cases.push_back({.name = "texts", .workload = {.name = "gpt", .settings = {kTexts}}});
+  const auto ran = toy::run(all, {"--preset", "smoke"});
+  ASSERT_EQ(ran.result.cases.size(), 2U) << ran.err;
+  for (const auto& [index, value, workload] : {std::tuple(0, 32, "mlp"), std::tuple(1, 8, "gpt")}) {
+    const auto& measured = ran.result.cases[static_cast<size_t>(index)];
+    EXPECT_EQ(measured.workload, workload);
+    EXPECT_EQ(measured.variants[0].notes.at("batch").value, value);
+    EXPECT_EQ(measured.variants[0].notes.at("batch").unit, workload);
+    EXPECT_EQ(std::get<int64_t>(measured.settings.at("batch")), value);
+  }
+}
+
+// What a lesson declares itself goes before what its workload has of that name, and is named once.
+TEST(Settings, ALessonsOwnGoesBeforeItsWorkloads) {
+  constexpr tenfold::Setting<int64_t> kImages{"batch", 32, "images in a batch"}, kOwn{"batch", 5, "of all ranks"};
+  auto all = toy::lesson();
+  all.workload.settings = {kImages};
+  all.settings.push_back(kOwn);
+  const auto help = toy::run_plain(all, {"--help"});
+  EXPECT_THAT(help.out, testing::ContainsRegex("batch +5 +of all ranks"));
+  EXPECT_THAT(help.out, Not(HasSubstr("images in a batch")));
 }
 
 }  // namespace

@@ -465,7 +465,7 @@ TEST(Run, SettingsAreCheckedBeforeAnythingIsBuilt) {
               HasSubstr("are called 'repeat'"));
   EXPECT_THAT(refusal([&](auto& lesson) { lesson.headline = tenfold::Headline{"toy", "none"}; }),
               HasSubstr("does not compare 'none'"));
-  EXPECT_THAT(refusal([&](auto& lesson) { lesson.workload = ""; }), HasSubstr("has no workload"));
+  EXPECT_THAT(refusal([&](auto& lesson) { lesson.workload = {}; }), HasSubstr("has no workload"));
 }
 
 TEST(Run, AVariantThatReadsWhatTheLessonDoesNotDeclareFails) {

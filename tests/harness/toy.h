@@ -60,7 +60,7 @@ inline Step throws(const Trial&) { throw std::runtime_error("a sentence that say
 inline tenfold::Lesson lesson() {
   return {.title = "Toy",
           .question = "?",
-          .workload = "mlp",
+          .workload = {.name = "mlp"},
           .settings = {kRepeat},
           .baseline = {"plain", plain},
           .techniques = {{"twin", plain}},

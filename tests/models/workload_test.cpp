@@ -1,84 +1,70 @@
 // The workloads behind one face: the same training as by their own structs.
-#include "common/models/workload.h"
+#include "common/measure/workload.h"
 
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
-#include "tests/support/support.h"
 
 namespace {
 
-using tenfold::DeclaredSetting;
+using tenfold::Setting;
+using tenfold::Work;
+using tenfold::Workload;
 
-class Workloads : public testing::TestWithParam<const char*> {
+class Workloads : public testing::TestWithParam<Workload> {
  protected:
   static tenfold::Trial trial() {
     auto record = std::make_shared<tenfold::TrialRecord>();
     record->given = {{"layers", int64_t{2}}, {"batch", int64_t{4}}};
+    record->declared = GetParam().settings;
     torch::manual_seed(7);
     return tenfold::Trial(record);
   }
+  static Work work() { return GetParam().make(trial()); }
 };
 
 TEST_P(Workloads, TheLossIsThatOfTheLogits) {
-  const tenfold::Workload one = make_workload(trial(), GetParam()), other = make_workload(trial(), GetParam());
+  const Work first = work(), second = work();
   for (int batch = 0; batch < 2; ++batch) {
-    const auto [logits, targets] = other.next_logits();
+    const auto [logits, targets] = second.next_logits();
     EXPECT_EQ(logits.dim(), 2);
-    EXPECT_EQ(logits.size(0), one.items);
+    EXPECT_EQ(logits.size(0), first.items);
     EXPECT_EQ(targets.sizes(), logits.sizes().slice(0, 1));
-    EXPECT_TRUE(torch::allclose(one.next_loss(), torch::cross_entropy_loss(logits, targets)));
+    EXPECT_TRUE(torch::allclose(first.next_loss(), torch::cross_entropy_loss(logits, targets)));
   }
 }
 
 TEST_P(Workloads, ItsOptimizerUpdatesItsParameters) {
-  const tenfold::Workload work = make_workload(trial(), GetParam());
-  const torch::Tensor before = work.parameters.front().value().detach().clone();
-  work.next_loss().backward();
-  work.optimizer->step();
-  EXPECT_FALSE(before.equal(work.parameters.front().value()));
+  const Work trained = work();
+  const torch::Tensor before = trained.parameters.front().value().detach().clone();
+  trained.next_loss().backward();
+  trained.optimizer->step();
+  EXPECT_FALSE(before.equal(trained.parameters.front().value()));
 }
 
-TEST_P(Workloads, TakesSizesFromTheSettings) {
-  const int64_t bytes = tenfold::workload_bytes(trial(), GetParam());
-  const std::string name = GetParam();
-  EXPECT_EQ(bytes, name == "convnet" ? tenfold::convnet_most_bytes(trial())
-                   : name == "gpt"   ? tenfold::gpt_most_bytes(trial())
-                                     : step_peak_bytes(tenfold::mlp_options(trial()), 4));
+// Its own settings are all that it and its formula read: trial() refuses others.
+TEST_P(Workloads, TakesSizesFromItsSettings) {
+  EXPECT_EQ(work().items, GetParam().name == "gpt" ? 4 * tenfold::gpt::kLength.value.cpu : 4);
+  EXPECT_EQ(GetParam().most_bytes(trial()), GetParam().name == "convnet" ? tenfold::convnet_most_bytes(trial())
+                                            : GetParam().name == "gpt"
+                                                ? tenfold::gpt_most_bytes(trial())
+                                                : step_peak_bytes(tenfold::mlp_options(trial()), 4));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Workloads, testing::Values("convnet", "gpt", "mlp"),
-                         [](const auto& workload) { return workload.param; });
+INSTANTIATE_TEST_SUITE_P(All, Workloads,
+                         testing::Values(tenfold::convnet_workload, tenfold::gpt_workload, tenfold::mlp_workload),
+                         [](const auto& workload) { return workload.param.name; });
 
-TEST(Workload, OfAnotherNameIsRefused) {
-  EXPECT_NE(tenfold::test::message_of<c10::ValueError>([] {
-              make_workload(tenfold::Trial(std::make_shared<tenfold::TrialRecord>()), "resnet");
-            }).find("no workload 'resnet': convnet, gpt or mlp"),
-            std::string::npos);
-}
-
-TEST(SettingsOfBoth, ASharedNameHasEachWorkloadsDefault) {
-  const std::vector<DeclaredSetting> first = tenfold::mlp_settings(), second = tenfold::gpt_settings();
-  const std::vector<DeclaredSetting> both = settings_of_both(first, second);
-  const auto named = [&](const std::string& name) {
-    std::vector<std::string> meanings;
-    for (const DeclaredSetting& setting : both)
-      if (setting.name == name) meanings.push_back(setting.meaning);
-    return meanings;
-  };
-  EXPECT_EQ(named("batch"), std::vector<std::string>{std::string(tenfold::mlp::kBatch.meaning)});
-  const auto batch = std::ranges::find(both, std::string("batch"), &DeclaredSetting::name);
-  EXPECT_EQ(batch->workload, "mlp");
-  EXPECT_EQ(batch->value.gpu8, DeclaredSetting(tenfold::mlp::kBatch).value.gpu8);
-  ASSERT_EQ(batch->in_others.size(), 1U);
-  EXPECT_EQ(batch->in_others[0].workload, "gpt");
-  EXPECT_EQ(batch->in_others[0].value.gpu8, DeclaredSetting(tenfold::gpt::kBatch).value.gpu8);
-  EXPECT_EQ(batch->in_others[0].meaning, tenfold::gpt::kBatch.meaning);
-  EXPECT_EQ(named("heads"), std::vector<std::string>{std::string(tenfold::gpt::kHeads.meaning)});
+TEST(Workload, WithAnotherSettingOfTheSameNameHasOne) {
+  constexpr Setting<int64_t> kBatch{"batch", 5, "of pictures"}, kSide{"side", 7, "of a picture"};
+  const Workload pictures = tenfold::convnet_workload.with({kBatch, kSide});
+  std::vector<std::string> names;
+  for (const auto& setting : pictures.settings) names.push_back(setting.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"channels", "learning_rate", "batch", "side"}));
+  EXPECT_EQ(pictures.settings[2].meaning, "of pictures");
+  EXPECT_EQ(pictures.name, "convnet");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace {
 
 template <int kPerMille>
 tenfold::Step build(const tenfold::Trial& trial) {
-  tenfold::Step step = power::train(trial, trial.get(power::kWorkload));
+  tenfold::Step step = power::train(trial.workload.make(trial));
   return kPerMille == 0 ? step : power::slower(std::move(step), kPerMille / 1000.0);
 }
 
@@ -13,18 +13,16 @@ tenfold::Step build(const tenfold::Trial& trial) {
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  using power::kWorkload;
   const std::vector<tenfold::Expectation> expected = {
       {"identical", {SAME_SPEED, SAME_MEMORY}}, {"2 % slower", SAME_MEMORY}, {"5 % slower", {SLOWER, SAME_MEMORY}}};
   return tenfold::run(argc, argv,
                       {.title = "Power",
                        .question = "How often is identical code called the same, and code that is 5 % slower found?",
-                       .version = 2,
-                       .settings = tenfold::convnet_settings({kWorkload}),
+                       .version = 3,
                        .baseline = {"plain", build<0>},
                        .techniques = {{"identical", build<0>}, {"2 % slower", build<20>}, {"5 % slower", build<50>}},
-                       .cases = {{"gpt", {kWorkload("gpt")}, expected, "gpt"},
-                                 {"mlp", {kWorkload("mlp")}, expected, "mlp"},
-                                 {"convnet", {kWorkload("convnet")}, expected, "convnet"}},
+                       .cases = {{"gpt", {}, expected, tenfold::gpt_workload},
+                                 {"mlp", {}, expected, tenfold::mlp_workload},
+                                 {"convnet", {}, expected, tenfold::convnet_workload}},
                        .headline = tenfold::Headline{"gpt", "5 % slower"}});
 }

@@ -15,9 +15,11 @@
 #include "workloads.h"
 
 int main(int argc, char** argv) {
-  const auto& names = power::kWorkload.choices;
-  const auto name = argc > 3 ? std::find(names.begin(), names.end(), argv[1]) : names.end();
-  if (name == names.end() || name->empty()) {
+  const std::vector<tenfold::Workload> workloads = {tenfold::convnet_workload, tenfold::gpt_workload,
+                                                    tenfold::mlp_workload};
+  const auto workload =
+      argc > 3 ? std::ranges::find(workloads, std::string(argv[1]), &tenfold::Workload::name) : workloads.end();
+  if (workload == workloads.end()) {
     std::fprintf(stderr, "usage: record_steps convnet|gpt|mlp BUILDS ROUNDS\n");
     return 2;
   }
@@ -36,7 +38,7 @@ int main(int argc, char** argv) {
       tenfold::Trial trial(std::make_shared<tenfold::TrialRecord>());
       trial.seed = 1234;
       torch::manual_seed(1234);
-      lives.push_back(power::train(trial, std::string(*name)));
+      lives.push_back(power::train(workload->make(trial)));
       tenfold::timed_block(alone, torch::kCPU, lives.back(), 2);
     }
     const double build_s = tenfold::seconds_since(begin) / 3;

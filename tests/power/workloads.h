@@ -14,42 +14,15 @@ using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 
-inline constexpr tenfold::Setting<std::string> kWorkload{
-    "workload", "gpt", "what is trained", {"convnet", "gpt", "mlp"}};
-
-/// One update on the next batch of whatever is trained; loss_of(inputs, targets) is its forward pass.
-template <class Training, class LossOf>
-Step train(const std::shared_ptr<Training>& training, int64_t items, LossOf loss_of) {
-  const auto update = [training, loss_of] {
-    auto [inputs, targets] = training->next_batch();
-    training->optimizer->zero_grad();
-    Tensor loss = loss_of(inputs, targets);
-    loss.backward();
-    training->optimizer->step();
-    return loss;
-  };
-  return {.items = items, .parameters = training->parameters(), .update = update};
-}
-
-/// A workload by its name, with the sizes of a CPU. Not from the settings: the workloads have some of the same names.
-inline Step train(const Trial& trial, const std::string& workload) {
-  if (workload == "gpt") {
-    auto training = std::make_shared<tenfold::GptTraining>(trial, tenfold::GptOptions{});
-    return train(training, training->tokens_per_step(), [training](const Tensor& ids, const Tensor& targets) {
-      return training->model->loss(training->model->hidden(ids), targets);
-    });
-  }
-  if (workload == "mlp") {
-    const int64_t batch = tenfold::mlp::kBatch.value.cpu;
-    auto training = std::make_shared<tenfold::MlpTraining>(trial, tenfold::MlpOptions{}, batch);
-    return train(training, batch, [training](const Tensor& images, const Tensor& labels) {
-      return torch::cross_entropy_loss(training->model(images), labels);
-    });
-  }
-  auto training = std::make_shared<tenfold::FashionConvNet>(trial);
-  return train(training, training->batches.batch(), [training](const Tensor& images, const Tensor& labels) {
-    return torch::cross_entropy_loss(training->model(images), labels);
-  });
+/// One update on the next batch.
+inline Step train(const tenfold::Work& work) {
+  return {.items = work.items, .parameters = work.parameters, .update = [work] {
+            work.optimizer->zero_grad();
+            Tensor loss = work.next_loss();
+            loss.backward();
+            work.optimizer->step();
+            return loss;
+          }};
 }
 
 /// The step, followed by busy waiting for a part of its own processor time.

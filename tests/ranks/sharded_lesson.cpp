@@ -256,7 +256,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Sharded toy",
        .question = "Does a network trained in parts compute what one process computes?",
-       .workload = "mlp",
+       .workload = {.name = "mlp"},
        .baseline = {"one process", one_process},
        .techniques = {{"sharded", shards(Forgotten::nothing)},
                       {"update of rank 1 forgotten", shards(Forgotten::update)},

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lessons/20_batch_size/byte_budget.h"
+#include "common/measure/byte_budget.h"
 
 namespace {
 

@@ -76,15 +76,21 @@ struct Rename {
 /// Any text of the folder: it names itself by its folder, and by its number in commands and in words.
 std::string renamed(std::string text, const Rename& rename) {
   text = std::regex_replace(text, std::regex("\\b" + rename.from + "\\b"), rename.to);
+  text =
+      std::regex_replace(text, std::regex("\\blesson_" + rename.from_number() + "\\b"), "lesson_" + rename.to_number());
   const std::regex own_number("((?:tenfold [a-z-]+|[Ll]esson|[Ee]xercise) )" + rename.from_number() + "(?![0-9.])");
   // Not "$1" and then a digit, which would be group 16.
   return std::regex_replace(text, own_number, "$01" + rename.to_number());
 }
 
-/// A source: its headers install under no name, its program is version 1 and no part of the tour, under a title of its
-/// own.
-std::string source_of(std::string text, const std::string& file, const std::string& title) {
-  if (file.ends_with(".h")) text = std::regex_replace(text, std::regex("(^|\n)// installs as [^\n]*\n"), "$1");
+/// A source: its headers install under no name, and are the lesson's own; its program is version 1 and no part of the
+/// tour, under a title of its own.
+std::string source_of(std::string text, const std::string& file, const std::string& number, const std::string& title) {
+  if (file.ends_with(".h") && text.starts_with("// installs as ")) {
+    text.erase(0, text.find('\n') + 1);
+    text = std::regex_replace(text, std::regex("(^|\n)((?:\\}  // )?namespace tenfold)(?= \\{\n|\n|$)"),
+                              "$1$2::inline lesson_" + number);
+  }
   if (file != "lesson.cpp") return text;
   text = std::regex_replace(text, std::regex(R"(\.version = [0-9]+)"), ".version = 1");
   text = std::regex_replace(text, std::regex(R"(\n *\.core = true,(?=\n))"), "");
@@ -125,7 +131,8 @@ std::map<fs::path, std::string> copied(const fs::path& original, const Rename& r
     }
     const fs::path file = entry->path().lexically_relative(original);
     std::string text = renamed(read_text(entry->path()), rename);
-    files[file] = file == "README.md" ? page_of(text, rename, title) : source_of(std::move(text), file.string(), title);
+    files[file] = file == "README.md" ? page_of(text, rename, title)
+                                      : source_of(std::move(text), file.string(), rename.to_number(), title);
   }
   return files;
 }

@@ -8,7 +8,7 @@
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_00 {
 
 inline Step plain_step(const Work& work) {
   return {.items = work.items, .parameters = work.parameters, .update = [work] {
@@ -20,4 +20,4 @@ inline Step plain_step(const Work& work) {
           }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_00

@@ -11,7 +11,7 @@
 #include "step_profiler.h"
 #include "trace_file.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 
 /// Seconds that a profile takes, and how many events it has: of so many steps of this kind, started, stopped and saved.
 struct Profiled {
@@ -93,4 +93,4 @@ inline Prediction unheard_labels(const Counted& alone) {
   return {.speed_ratio = alone.step_seconds / (alone.step_seconds + labels * label), .peak_bytes = alone.peak_bytes};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

@@ -12,7 +12,7 @@
 
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 
 inline constexpr Setting<int64_t> kWindow{"window", 20, "updates in a step of this lesson; schedules repeat after it"};
 inline constexpr Setting<int64_t> kRecorded{"recorded", 1, "updates of a window that a schedule records"};
@@ -74,4 +74,4 @@ inline void silence_profilers_logs() {
 /// For the harness: most bytes of a step, as of one update.
 inline int64_t window_bytes(const Trial& trial) { return step_peak_bytes(mlp_options(trial), trial.get(mlp::kBatch)); }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

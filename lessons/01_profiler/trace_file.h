@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 
 /// A file in a temporary folder, both gone with the object. Throws c10::Error when there can be no such folder.
 class TraceFile {
@@ -39,4 +39,4 @@ class TraceFile {
   std::filesystem::path folder_;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

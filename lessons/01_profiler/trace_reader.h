@@ -17,7 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 
 /// A span of a trace ("ph": "X"): an operator ("cpu_op"), a label ("user_annotation"), a kernel ("kernel").
 struct TraceEvent {
@@ -124,4 +124,4 @@ inline TraceSummary summarise(const std::vector<TraceEvent>& events) {
   return summary;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

@@ -12,7 +12,7 @@
 #include "profiled_training.h"
 #include "trace_file.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 namespace {
 
 using torch::Tensor;
@@ -222,4 +222,4 @@ std::vector<Look> input_bound_steps() {
           {"rotated in the loop", [](const Trial& trial) { note_reading(trial, true); }}};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

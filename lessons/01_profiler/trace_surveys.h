@@ -8,7 +8,7 @@
 #include "step_profiler.h"
 #include "trace_reader.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_01 {
 
 inline constexpr ProfileOptions kAllOptions{.shapes = true, .memory = true, .stacks = true};
 
@@ -27,4 +27,4 @@ std::vector<Look> input_bound_steps();
 /// step that waits for its input: its images are turned by random angles at four times their size.
 std::vector<TraceEvent> trace_of_training(const Trial& trial, bool rotated, const std::string& path);
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_01

@@ -15,7 +15,7 @@
 #include "common/models/mlp.h"
 #include "common/result/statistics.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_02 {
 namespace {
 
 using torch::Tensor;
@@ -216,4 +216,4 @@ std::vector<Look> this_machine() {
                        "needs a CUDA device, and its ceilings: ./tenfold probe")};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_02

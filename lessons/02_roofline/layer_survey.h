@@ -9,7 +9,7 @@
 
 #include "common/harness/lesson.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_02 {
 
 /// The forward pass of the workload as it is; its backward needs about twice as much of the same.
 std::vector<Look> convnet_layers();
@@ -21,4 +21,4 @@ std::vector<Look> one_picture_or_many();
 /// The ceilings of this machine's CPU and of its GPU.
 std::vector<Look> this_machine();
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_02

@@ -14,7 +14,7 @@
 #include "common/models/mlp.h"
 #include "repeated_fma.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_02 {
 
 inline constexpr Setting<int64_t> kWeights{"weights", int64_t{1} << 25,
                                            "that are updated; each has a place in two arrays"};
@@ -87,4 +87,4 @@ inline Prediction by_simd_and_threads(const Counted& baseline) {
 /// One FMA in flight where eight could be.
 inline Prediction by_one_chain(const Counted&) { return {.speed_ratio = 1.0 / static_cast<double>(kChains)}; }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_02

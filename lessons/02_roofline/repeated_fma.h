@@ -12,7 +12,7 @@
 #include <latch>
 #include <type_traits>
 
-namespace tenfold {
+namespace tenfold::inline lesson_02 {
 
 /// `count` updates w = factor * w + summand, one after the other. With factor = 1 - rate and summand = rate * target
 /// each is a step of gradient descent on (w - target)^2 / 2.
@@ -147,4 +147,4 @@ inline void update_on_threads(int64_t threads, UpdateWeights update, float* out,
   done.wait();
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_02

@@ -10,7 +10,7 @@
 #include "kernels/kernel_survey.h"
 #include "kernels/repeated_fma/repeated_fma.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_02 {
 
 inline constexpr Setting<int64_t> kCountedFloats{"counted_floats", 2048, "weights under the microscope"};
 inline constexpr Setting<int64_t> kTimedFloats{
@@ -58,4 +58,4 @@ inline std::vector<Look> threads_per_element() {
   return {thread_per_element(1), thread_per_element(16), thread_per_element(64), thread_per_element(256)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_02

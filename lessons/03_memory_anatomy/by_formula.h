@@ -7,7 +7,7 @@
 #include "common/models/gpt.h"
 #include "memory_kinds.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_03 {
 
 inline constexpr Setting<std::string> kOptimizer{
     "optimizer", "momentum", "of the surveys", {"sgd", "momentum", "adamw"}};
@@ -71,4 +71,4 @@ inline MemoryMoment convnet_peak(const ConvNetOptions& options, int64_t batch, c
       .moment();
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_03

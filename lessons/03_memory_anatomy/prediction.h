@@ -6,7 +6,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_03 {
 
 /// Gradients that are only set to zero are there at every moment: also at the loss, where a lean step has none yet, in
 /// the head's backward, whose new gradient is added to the old one, and in the last block's backward, where a lean step
@@ -25,4 +25,4 @@ inline Prediction holds_logits(const Counted& lean) {
   return {.peak_bytes = lean.peak_bytes + bytes.head_kept - bytes.stream - 8 * bytes.rows};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_03

@@ -9,7 +9,7 @@
 #include "common/measure/memory.h"
 #include "common/models/gpt.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_03 {
 
 /// Bytes of this process that lie in the machine's memory now (resident set), as `top` shows them.
 inline int64_t resident_bytes() {
@@ -49,4 +49,4 @@ inline void device_totals(const Trial& trial) {
   trial.note("this device", static_cast<double>(device_memory_bytes(trial.device)), "bytes");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_03

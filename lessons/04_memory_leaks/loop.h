@@ -14,7 +14,7 @@
 #include "common/measure/trial.h"
 #include "common/models/convnet.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_04 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", 4, "updates in an epoch, which is one step"};
 
@@ -77,4 +77,4 @@ inline int64_t loop_most_bytes(const Trial& trial) {
   return convnet_most_bytes(trial) + fashion_batch_bytes(trial.get(convnet::kBatch)) + 8 * 512 * trial.get(kUpdates);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_04

@@ -4,7 +4,7 @@
 
 #include "loop.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_04 {
 
 /// A trap: whoever detaches until memory no longer grows may detach what trains. Nothing leaks, the loss falls, and the
 /// convolutions learn nothing.
@@ -63,4 +63,4 @@ inline void outputs_of_an_epoch(Loop& loop) {
   if (loop.kept.outputs.size() == 16) loop.kept.outputs.clear();
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_04

@@ -5,7 +5,7 @@
 #include "common/harness/lesson.h"
 #include "loop.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_04 {
 
 /// Bytes of a healthy update's parts, as they were counted.
 struct UpdateBytes {
@@ -50,4 +50,4 @@ inline Prediction keeps_images(const Counted& healthy) {
   return {.peak_bytes = healthy.peak_bytes + bytes.earlier * (bytes.batch - bytes.labels)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_04

@@ -16,7 +16,7 @@
 #include "leak_watch.h"
 #include "loop.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_04 {
 
 inline constexpr Setting<int64_t> kWatched{"watched", 1000, "steps of a loop in which the watch looks for a leak"};
 
@@ -116,4 +116,4 @@ inline void count_recorded(const Trial& trial, bool profile_memory) {
 inline void profiled_as_printed(const Trial& trial) { count_recorded(trial, false); }
 inline void profiled_with_memory(const Trial& trial) { count_recorded(trial, true); }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_04

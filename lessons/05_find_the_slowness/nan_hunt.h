@@ -12,7 +12,7 @@
 
 #include "common/measure/observe.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_05 {
 
 /// Finds the first operator on this thread, and on a CPU in its backward (on a GPU autograd has a thread of its own,
 /// which this does not see), whose result holds a NaN or an infinity while its inputs hold none. Reads every result:
@@ -98,4 +98,4 @@ inline torch::Tensor log_of_softmax(const torch::Tensor& logits) {
   return -torch::softmax(logits, 1).log().mean();  // log_softmax would be finite
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_05

@@ -6,7 +6,7 @@
 #include "common/harness/lesson.h"
 #include "program.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_05 {
 
 /// Seconds that the inefficiencies add to an epoch. E and F cost memory; their time is that of freeing it.
 inline double added_seconds(const Planted& planted, const Counted& repaired) {
@@ -75,4 +75,4 @@ inline std::function<Prediction(const Counted&)> predicted(const Planted& plante
   };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_05

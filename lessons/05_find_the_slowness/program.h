@@ -17,7 +17,7 @@
 #include "common/measure/trial.h"
 #include "common/models/convnet.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_05 {
 
 inline constexpr Setting<int64_t> kImages{"images", 8192, "images of the data set that are trained on"};
 inline constexpr Setting<int64_t> kUpdates{"updates", 2, "updates in an epoch, which is one step"};
@@ -144,4 +144,4 @@ inline int64_t program_most_bytes(const Trial& trial) {
   return convnet_most_bytes(trial) + fashion_batch_peak_bytes(trial.get(convnet::kBatch)) + 4096;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_05

@@ -17,7 +17,7 @@
 #include "common/measure/memory.h"
 #include "common/measure/observe.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_05 {
 
 /// Totals of a scope over all its calls, without scopes within it. "" is outside of any scope.
 struct ScopeCount {
@@ -129,4 +129,4 @@ class CensusTaker {
   Observe<CensusTaker> observe_;   // last: it calls back as long as it lives
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_05

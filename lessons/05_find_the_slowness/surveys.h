@@ -13,7 +13,7 @@
 #include "program.h"
 #include "step_census.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_05 {
 
 /// Counts one epoch by its scopes. The second: in the first, optimizer state comes.
 inline std::function<void(const Trial&)> counts_of(const Planted& planted) {
@@ -82,4 +82,4 @@ inline void hunt_backward(const Trial& trial) {
   trial.note("named a node", anomaly_of(loss).empty() ? 0 : 1, "of 1");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_05

@@ -14,7 +14,7 @@
 
 #include "common/harness/lesson.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 namespace loading {
 inline constexpr Setting<int64_t> kUpdates{"updates", {100, 300, 300}, "updates of a training"};
@@ -92,4 +92,4 @@ inline Learned accuracy_training(const Trial& trial, const Dataset& samples, con
   return learned;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

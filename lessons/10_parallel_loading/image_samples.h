@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 /// What happens to an image between its file and its batch.
 struct ImageOptions {
@@ -41,4 +41,4 @@ inline Dataset image_samples(const std::shared_ptr<const Shard>& shard, const Im
           .name = [shard](int64_t i) { return std::string(shard->name(i)); }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 namespace loading {
 inline constexpr Setting<std::string> kImages{
@@ -60,4 +60,4 @@ inline ClipartTraining training_on(const Trial& trial, const Dataset& samples) {
   return ClipartTraining(trial, shape[0], shape[1], /*classes=*/10);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

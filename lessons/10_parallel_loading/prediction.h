@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 /// Of the training step, which has a batch as large as the loader's.
 inline int64_t loading_bytes(const Trial& trial) {
@@ -42,4 +42,4 @@ inline std::function<Prediction(const Counted&)> overlapped(int workers) {
   };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

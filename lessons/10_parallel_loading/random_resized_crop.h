@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 /// A rectangle of a image, and whether its result is mirrored left to right.
 struct Crop {
@@ -150,4 +150,4 @@ inline void resize_normalised(const Picture& image, const Crop& crop, int64_t si
   }
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_10 {
 
 /// What may be done to a data set on its way to the loader.
 using Seeding = std::function<Dataset(Dataset, uint64_t seed)>;
@@ -61,4 +61,4 @@ inline void note_repeated_crops(const Trial& trial, LoaderOptions options, const
   trial.note("other crops in a second run", static_cast<double>(changed), "images");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_10

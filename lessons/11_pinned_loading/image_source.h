@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace tenfold {
+namespace tenfold::inline lesson_11 {
 
 using ImageBatch = std::pair<torch::Tensor, torch::Tensor>;  // (B, 1, 28, 28) uint8, (B)
 
@@ -42,4 +42,4 @@ struct ImageStaging {
   PinnedStaging images, labels;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_11

@@ -4,7 +4,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/convnet.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_11 {
 
 /// Of the convnet, and the batch as bytes, which are made floats.
 inline int64_t most_bytes(const Trial& trial) {
@@ -30,4 +30,4 @@ inline Prediction faster_copy_no_gathering(const Counted& baseline) {
 /// The same work without an allocation for each batch, which the allocators' caches make all but free.
 inline Prediction same_speed(const Counted&) { return {.speed_ratio = 1}; }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_11

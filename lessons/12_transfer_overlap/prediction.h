@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace tenfold {
+namespace tenfold::inline lesson_12 {
 
 /// Bytes of a batch as it is copied.
 inline int64_t copied_bytes(int64_t batch, int64_t enlarge) {
@@ -42,4 +42,4 @@ inline Prediction still_the_sum(const Counted& baseline) {
   return {.speed_ratio = 1, .peak_bytes = baseline.peak_bytes};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_12

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_12 {
 
 inline constexpr Setting<int64_t> kEnlarge{"enlarge", 1,
                                            "times as wide and high as Fashion-MNIST's are the images that are copied"};
@@ -105,4 +105,4 @@ struct ThumbnailTraining {
   int64_t begin_ = 0;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_12

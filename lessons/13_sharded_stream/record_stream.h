@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_13 {
 
 /// Which numbers of 0 to size - 1 a shard of a stream holds, and in which order: every count-th one, from shard.index
 /// onwards, so that shards differ by at most one; mixed by a buffer. A stream cannot be shuffled as a whole, but it can
@@ -93,4 +93,4 @@ inline std::vector<int64_t> times_read(int64_t size, int64_t shards, int64_t buf
   return times;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_13

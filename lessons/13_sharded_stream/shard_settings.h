@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace tenfold {
+namespace tenfold::inline lesson_13 {
 
 inline constexpr Setting<int64_t> kShards{"shards", 8, "shards of the stream that each rank reads in turn"};
 inline constexpr Setting<int64_t> kBuffer{"buffer", 256, "samples that a shuffle buffer holds"};
@@ -25,4 +25,4 @@ inline void note_samples_read(const Trial& trial, int64_t size, bool sharded) {
   trial.note("never read", static_cast<double>(std::ranges::count(times, 0)), "samples");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_13

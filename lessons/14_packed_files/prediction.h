@@ -4,7 +4,7 @@
 #include "common/harness/lesson.h"
 #include "stored_images.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_14 {
 
 inline int64_t most_bytes(const Trial& trial) { return clipart_most_bytes(trial, trial.get(kSide)); }
 
@@ -19,4 +19,4 @@ inline Prediction no_decoding(const Counted& baseline) {
           .peak_bytes = baseline.peak_bytes};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_14

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_14 {
 
 /// The bytes of record i. They may lie in `buffer` and then hold until it is used again. Called by many threads at
 /// once, each with a buffer of its own. Throws DataError for a record that cannot be read, std::out_of_range for one
@@ -116,4 +116,4 @@ class UnpackedRecords {
   std::vector<std::string> paths_;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_14

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_14 {
 
 inline constexpr int64_t kRawSide = 64;  ///< of the images that are stored as decoded pixels
 
@@ -95,4 +95,4 @@ inline Dataset samples_of(const Trial& trial, const StoredImages& images, const 
           .name = [shard = images.shard](int64_t i) { return std::string(shard->name(i)); }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_14

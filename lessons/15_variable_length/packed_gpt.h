@@ -11,7 +11,7 @@
 #include "packing.h"
 #include "varlen_attention.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// Of the batch that the model computes: packed_loss() sets it, the model's attention reads it.
 using CurrentPacking = std::shared_ptr<Packing>;
@@ -32,4 +32,4 @@ inline torch::Tensor packed_loss(GptImpl& model, const CurrentPacking& current, 
   return model.loss(h, batch.targets);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

@@ -14,7 +14,7 @@
 #include "common/models/token_stream.h"
 #include "kernels/pack/pack_torch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// A target that no loss counts: the default ignore_index of cross-entropy.
 inline constexpr int64_t kIgnoredTarget = -100;
@@ -132,4 +132,4 @@ inline PackedBatch pack_batch(const std::vector<TextIds>& texts, torch::Device d
   return batch;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

@@ -9,7 +9,7 @@
 
 #include "packing.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// Texts that are padded to `length` together.
 struct MicroBatch {
@@ -60,4 +60,4 @@ inline std::vector<MicroBatch> pad_in_buckets(std::vector<TextIds> texts, const 
   return plan;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

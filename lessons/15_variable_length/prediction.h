@@ -11,7 +11,7 @@
 #include "step_work.h"
 #include "varlen_attention.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// Texts with the lengths of every step, and the plan's settings, as the baseline has them.
 inline std::vector<TextIds> texts_of_step(const Counted& baseline) {
@@ -155,4 +155,4 @@ inline Prediction predict_padded_to_data_set(const Counted& baseline) {
   return predict_step(baseline, padded_work(texts_of_step(baseline), pad_to_data_set, plan_settings(baseline)));
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

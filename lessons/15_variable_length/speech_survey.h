@@ -9,7 +9,7 @@
 #include "speech_training.h"
 #include "step_work.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// Notes how much of a plan's rows and pairs is real.
 inline void note_all_speeches(const Trial& trial, Plan plan) {
@@ -36,4 +36,4 @@ inline void note_all_speeches(const Trial& trial, Plan plan) {
   trial.note("real pairs of attention", 100 * real_pairs / pairs, "%");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

@@ -2,7 +2,7 @@
 
 #include <ATen/record_function.h>
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 SpeechTraining::SpeechTraining(const Trial& trial, GptParts parts)
     : gpt(trial, std::move(parts)), speeches(speech_settings(trial), trial.seed), device(trial.device) {
@@ -38,4 +38,4 @@ Step speech_step(const std::shared_ptr<SpeechTraining>& work,
       }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

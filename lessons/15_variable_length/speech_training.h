@@ -13,7 +13,7 @@
 #include "packing.h"
 #include "padding_plans.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 inline constexpr Setting<int64_t> kEqual{
     "equal", 0, "tokens that every speech is cut to, shorter ones left out; 0: speeches as they are"};
@@ -47,4 +47,4 @@ SpeechSettings speech_settings(const Settings& settings) {
           settings.get(gpt::kLength), settings.get(kEqual)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

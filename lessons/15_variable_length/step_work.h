@@ -6,7 +6,7 @@
 
 #include "padding_plans.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// What a step computes with, of whatever layout.
 struct StepWork {
@@ -49,4 +49,4 @@ inline StepWork packed_work(const std::vector<TextIds>& texts) {
   return work;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

@@ -9,7 +9,7 @@
 
 #include "packing.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_15 {
 
 /// Queries, keys and values of packed rows, (total, 3, H, D), to what each row gets, (total, H * D). Differentiable.
 using PackedAttention = std::function<torch::Tensor(const torch::Tensor& qkv, const Packing& packing)>;
@@ -74,4 +74,4 @@ inline torch::Tensor attention_in_one_kernel(const torch::Tensor& qkv, const Pac
   return std::get<0>(result).reshape({packing.total(), -1});
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_15

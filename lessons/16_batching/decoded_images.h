@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_16 {
 
 inline constexpr int64_t kStored = 64;  ///< side of the images in the shard, in pixels
 
@@ -74,4 +74,4 @@ class SampleNumbers {
   int64_t epoch_ = 0, index_ = 0;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_16

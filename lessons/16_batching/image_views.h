@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tenfold {
+namespace tenfold::inline lesson_16 {
 
 /// Where the square lies that is looked at, and whether it is mirrored left to right.
 struct View {
@@ -104,4 +104,4 @@ inline torch::Tensor views_of(const torch::Tensor& images, const torch::Tensor& 
   return picked.permute({0, 3, 1, 2}).contiguous().to(torch::kFloat).sub_(shift).mul_(factor);  // (B, 3, S, S)
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_16

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace tenfold {
+namespace tenfold::inline lesson_16 {
 
 inline int64_t most_bytes(const Trial& trial) { return clipart_most_bytes(trial, trial.get(kSide)); }
 
@@ -29,4 +29,4 @@ inline Prediction one_pass(const Counted& baseline) { return moved(baseline, 1 +
 /// 1), made floats (1 + 4), shifted and scaled in place (8 + 8): by some twenty operators.
 inline Prediction few_operators(const Counted& baseline) { return moved(baseline, 27 + 16.0 / 3, 20); }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_16

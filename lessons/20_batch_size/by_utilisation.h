@@ -11,7 +11,7 @@
 #include "common/measure/memory.h"
 #include "training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_20 {
 
 /// Doubles the batch of a forward pass until memory_allocated / max_memory_allocated exceeds `most`; then one sample
 /// less. Any error at all means to it that memory ran out: then half of the batch. `forward(n)` returns the outputs,
@@ -47,4 +47,4 @@ inline int64_t search_by_utilisation(const Trial& trial, int64_t bytes, bool was
   });
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_20

@@ -12,7 +12,7 @@
 #include "common/models/fashion_mnist.h"
 #include "training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_20 {
 
 inline constexpr Setting<int64_t> kImages{"images", 2048, "images that a training sees"};
 
@@ -41,4 +41,4 @@ inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, doub
   };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_20

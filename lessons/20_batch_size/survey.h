@@ -18,7 +18,7 @@
 #include "common/models/gpt.h"
 #include "training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_20 {
 
 /// The batch that was found, next to the formula's and those of two articles.
 inline void note_budget(const Trial& trial, int64_t bytes, const LargestBatch& found) {
@@ -122,4 +122,4 @@ inline void rates_of_convolution(const Trial& trial) {
   note_rates(trial, {1, 32}, 1, 1, "images/s", [&](int64_t batch) { convolution(images.narrow(0, 0, batch)); });
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_20

@@ -16,7 +16,7 @@
 #include "common/models/convnet.h"
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_20 {
 
 inline constexpr Setting<int64_t> kBudget{"budget_mib", {16, 1024, 8192}, "MiB of memory that a search may use"};
 
@@ -107,4 +107,4 @@ inline int64_t largest_by_formula(const Trial& trial, int64_t bytes) {
   return fits;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_20

@@ -3,8 +3,8 @@
 // Read autocast.h and grad_scaler.h first: they are the technique. bf16_autocast() and fp16_with_scaler() use them;
 // wrong_loops.h has the loops that go wrong.
 #include "common/harness/lesson.h"
-#include "common/models/mlp.h"
 #include "autocast.h"
+#include "common/models/mlp.h"
 #include "grad_scaler.h"
 #include "lost_gradients.h"
 #include "never_cleared.h"

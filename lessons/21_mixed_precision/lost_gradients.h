@@ -8,7 +8,7 @@
 
 #include "autocast.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_21 {
 
 /// Gradients of the first update: backward() from `scale` times the loss, the forward pass in fp16 or fp32.
 inline std::vector<torch::Tensor> first_gradients(const Trial& trial, bool fp16, double scale) {
@@ -44,4 +44,4 @@ inline void note_lost_gradients(const Trial& trial, double scale) {
   trial.note("gradients lost to zero", 100 * lost_gradients(trial, scale), "%");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_21

@@ -14,7 +14,7 @@
 #include "autocast.h"
 #include "grad_scaler.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_21 {
 
 /// A training in 16 bits: in fp16 with a scaler, or in bf16, which needs none.
 struct SixteenBits {
@@ -79,4 +79,4 @@ inline void note_never_cleared(const Trial& trial, SixteenBits how, int64_t upda
   trial.note("skipped without", static_cast<double>(wrong.skipped), "updates");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_21

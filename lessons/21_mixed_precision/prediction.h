@@ -7,7 +7,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_21 {
 
 /// Parameters, gradients and optimizer state do not change. Of what a block keeps, two tensors of the residual stream
 /// stay in 32 bits (after the attention and after the MLP), the rest halves; a 16-bit copy of the block's weights joins
@@ -33,4 +33,4 @@ inline Prediction predict_16_bits(const Counted& fp32) {
 /// TF32 has another precision, but numbers stay 32 bits wide.
 inline Prediction predict_tf32(const Counted& fp32) { return {.peak_bytes = fp32.peak_bytes}; }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_21

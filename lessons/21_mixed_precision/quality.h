@@ -13,7 +13,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_21 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", 200, "updates of a training"};
 
@@ -64,4 +64,4 @@ inline Learned trained_gpt(const Trial& trial, const std::function<Step(const Tr
                           [&] { return held_out_loss(step.parameters); });
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_21

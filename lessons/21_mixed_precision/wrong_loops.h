@@ -9,7 +9,7 @@
 #include "common/measure/trial.h"
 #include "grad_scaler.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_21 {
 
 /// The scaler without fp16. Its scale is a power of two, so it changes no digit of a gradient: all that goes wrong in a
 /// loop around it shows, where the tolerance that fp16 needs would cover it.
@@ -53,4 +53,4 @@ inline Step never_unscaled(const Trial& trial) {
   return {work.items, work.parameters, update};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_21

@@ -12,7 +12,7 @@
 
 #include "common/harness/lesson.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_23 {
 
 /// Something to try on small tensors; throws what PyTorch throws.
 struct Attempt {
@@ -149,4 +149,4 @@ inline std::vector<Look> attempt_looks() {
   return looks;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_23

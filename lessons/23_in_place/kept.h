@@ -14,7 +14,7 @@
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_23 {
 
 using Operation = std::function<torch::Tensor(torch::Tensor)>;
 
@@ -83,4 +83,4 @@ inline std::vector<Look> kept_looks() {
   return looks;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_23

@@ -14,7 +14,7 @@
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_23 {
 
 inline constexpr Setting<std::string> kActivation{
     "activation", "relu", "behind each convolution", {"relu", "leaky_relu"}};
@@ -147,4 +147,4 @@ inline int64_t in_place_most_bytes(const Trial& trial) {
          inner * 3 * 4 * channels * (9 * channels + 1);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_23

@@ -8,7 +8,7 @@
 #include "common/harness/lesson.h"
 #include "networks.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_23 {
 
 /// Speed when the step moves so many bytes less (or more, if negative) and makes so many new tensors less.
 inline std::optional<double> speed_without(const Counted& baseline, int64_t bytes, int64_t new_tensors) {
@@ -68,4 +68,4 @@ inline Prediction predict_new_parameters(const Counted& baseline) {
           .peak_bytes = std::max(baseline.peak_bytes, baseline.resting_bytes + 2 * baseline.parameter_bytes)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_23

@@ -11,7 +11,7 @@
 
 #include "networks.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_23 {
 
 /// Makes the update of what is trained.
 using MakeUpdate = std::function<std::function<void()>(const Trained&)>;
@@ -95,4 +95,4 @@ inline std::function<void()> rebind_members(const Trained& work) {
   return with_state(work, [members = work.members](SgdState& state) { step_of_members(state, members); });
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_23

@@ -10,7 +10,7 @@
 #include "common/harness/lesson.h"
 #include "tower_training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_26 {
 
 /// How much faster all cores compute than one, as the probe measured it: less than their number where they share units.
 inline double speed_of_all_cores(const Counted& baseline) {
@@ -72,4 +72,4 @@ inline Prediction two_halves(const Counted& baseline) {
   return {.speed_ratio = step / (step - forward.seconds + 2 * half / together + dispatch_backward)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_26

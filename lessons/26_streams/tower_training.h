@@ -16,7 +16,7 @@
 #include "common/machine/fingerprint.h"
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_26 {
 
 inline constexpr Setting<int64_t> kTowers{"towers", 1, "MLPs whose logits are added; 1 is the mlp workload"};
 inline constexpr Setting<int64_t> kLastWidth{"last_width", 0,
@@ -94,4 +94,4 @@ class TowerTraining {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_26

@@ -16,7 +16,7 @@
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_28 {
 
 /// Tensors of parameters that a workload of this name has; `settings` is a Trial or what was counted.
 template <class Settings>
@@ -66,4 +66,4 @@ double mean_of(const std::vector<T>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_28

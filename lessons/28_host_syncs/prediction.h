@@ -7,7 +7,7 @@
 #include "common/harness/lesson.h"
 #include "logged_training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_28 {
 
 /// Without a wait the host queues work while the device does what was queued before: a step takes the longer of the
 /// host's time and the device's.
@@ -67,4 +67,4 @@ inline Prediction keeps_gradients(const Counted& baseline) {
   return prediction;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_28

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string_view>
 
-namespace tenfold {
+namespace tenfold::inline lesson_28 {
 namespace {
 
 struct Traffic {
@@ -61,4 +61,4 @@ void note_gradient_traffic(const Trial& trial, const Step& step, int64_t steps) 
              "bytes/parameter");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_28

@@ -13,7 +13,7 @@
 #include "common/harness/lesson.h"
 #include "common/measure/observe.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_28 {
 
 /// Calls that wait where their tensor lies on a GPU.
 struct SynchronisingCalls {
@@ -84,4 +84,4 @@ void note_synchronising_calls(const Trial& trial, const Step& step, int64_t step
 /// writes a gradient, and `aten::add_` reads two tensors and writes one.
 void note_gradient_traffic(const Trial& trial, const Step& step, int64_t steps);
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_28

@@ -20,7 +20,7 @@
 #include "common/models/gpt.h"
 #include "common/models/host_batch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_29 {
 
 inline constexpr Setting<int64_t> kEvaluationBatch{
     "evaluation_batch", {16, 16, 32}, "sequences or images in an evaluation batch"};
@@ -159,4 +159,4 @@ inline Step update_and_evaluate(const Trial& trial, torch::Tensor (*evaluate)(Ev
           }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_29

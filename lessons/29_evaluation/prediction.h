@@ -7,7 +7,7 @@
 #include "common/harness/lesson.h"
 #include "evaluation.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_29 {
 
 inline GptOptions counted_options(const Counted& counted) {
   return {.layers = counted.get(gpt::kLayers),
@@ -103,4 +103,4 @@ inline int64_t evaluation_most_bytes(const Trial& trial) {
          std::max(first(sequences) * 9 / 2, step_peak_bytes(options, batch, trial.device) + 2 * first(batch));
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_29

@@ -12,7 +12,7 @@
 #include "eval_mode.h"
 #include "evaluation.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_29 {
 
 /// Evaluates the held-out set in batches of a sixteenth of the case's evaluation batch up to four times as many rows,
 /// in turns. Notes rows per second of each, and what four times the batch gains over it.
@@ -41,4 +41,4 @@ inline void note_rates(const Trial& trial) {
   trial.note("four times the batch", median(gains), "x");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_29

@@ -13,7 +13,7 @@
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_30 {
 
 inline constexpr Setting<int64_t> kMicroBatches{"micro_batches", 4, "micro-batches that a batch is processed in"};
 inline constexpr Setting<int64_t> kEpoch{"epoch", 0,
@@ -69,4 +69,4 @@ inline Step one_epoch(const std::shared_ptr<GptEpochs>& training, const std::fun
           }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_30

@@ -7,7 +7,7 @@
 #include "common/models/gpt.h"
 #include "epoch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_30 {
 
 /// Peak: gradients are alive during every forward pass but the first, so they count in full, like parameters and
 /// optimizer state. Of what forward and backward hold besides, one micro-batch's share remains; or, at the end of a
@@ -38,4 +38,4 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
   return prediction;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_30

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_31 {
 
 /// Neighbouring blocks [first, last) that are kept, or recomputed together.
 struct Segment {
@@ -52,4 +52,4 @@ inline Plan square_root(int64_t layers) {
   return plan;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_31

@@ -7,7 +7,7 @@
 #include "common/models/gpt_memory.h"
 #include "plan.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_31 {
 
 /// Of keeping all. Dropout adds, in each block, the masks of both residual branches (a byte a number) and what was left
 /// of them. Attention with dropout has no fused operator on a CPU: there the weights of every pair are kept before and
@@ -67,4 +67,4 @@ inline std::function<Prediction(const Counted&)> predict(MakePlan make_plan) {
   return [make_plan](const Counted& keep_all) { return predict_plan(make_plan(keep_all.get(gpt::kLayers)), keep_all); };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_31

@@ -10,7 +10,7 @@
 #include "kernels/bias_gelu/bias_gelu_torch.h"
 #include "kernels/layer_norm/layer_norm_torch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_43 {
 
 /// (..., D) -> (..., D), with parameters of shape (D).
 struct GptOperators {
@@ -55,4 +55,4 @@ inline GptParts with_operators(const GptOperators& operators) {
   return parts;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_43

@@ -9,7 +9,7 @@
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_torch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_43 {
 namespace {
 
 using torch::Tensor;
@@ -93,4 +93,4 @@ void note_kernels(const Trial& trial) {
   }
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_43

@@ -5,7 +5,7 @@
 #include "common/harness/lesson.h"
 #include "gpt_operators.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_43 {
 
 inline constexpr Setting<int64_t> kRows{"rows", 64, "rows of the matrix that is counted"};
 inline constexpr Setting<int64_t> kColumns{"columns", 512, "columns of the matrix that is counted"};
@@ -22,4 +22,4 @@ void note_aten_operators(const Trial& trial);
 /// Throws std::runtime_error when a rung is wrong.
 void note_kernels(const Trial& trial);
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_43

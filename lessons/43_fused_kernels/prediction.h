@@ -6,7 +6,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_43 {
 
 /// What eager operators keep for backward() beyond what ATen's do: a LayerNorm one tensor more (centered and scaled
 /// instead of x), a GELU three of four times the width (tanh, 1 + tanh, half the sum). A block has two norms and one
@@ -20,4 +20,4 @@ inline Prediction keeps_more(const Counted& baseline) {
 /// Both keep the input, and mean and deviation of each row.
 inline Prediction keeps_the_same(const Counted& baseline) { return {.peak_bytes = baseline.peak_bytes}; }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_43

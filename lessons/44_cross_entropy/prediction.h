@@ -8,7 +8,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_44 {
 
 inline constexpr Setting<int64_t> kChunkRows{
     "chunk_rows", 0, "rows of logits at a time; 0: as many as make a chunk as large as the hidden states, at least 64"};
@@ -65,4 +65,4 @@ inline Prediction in_chunks(const Counted& baseline) {
   return prediction;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_44

@@ -10,7 +10,7 @@
 
 #include "kernels/adamw/adamw.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_45 {
 
 /// Parameters that have gradients, and the optimizer state of each: averages of the gradient and of its square, zeros
 /// at first.
@@ -68,4 +68,4 @@ inline void fused_adamw(AdamWState& state, const kernels::AdamWSettings& s) {
 /// The same for fused_adamw(), without the step numbers.
 inline constexpr int kFusedWrites = 3;
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_45

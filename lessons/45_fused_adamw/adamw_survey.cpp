@@ -8,7 +8,7 @@
 #include "common/models/mlp.h"
 #include "kernels/kernel_survey.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_45 {
 namespace {
 
 using torch::Tensor;
@@ -86,4 +86,4 @@ void note_adamw_kernel(const Trial& trial, const kernels::AdamWSettings& setting
   }
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_45

@@ -7,7 +7,7 @@
 #include "common/harness/lesson.h"
 #include "kernels/adamw/adamw.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_45 {
 
 /// Makes an update of these parameters, which have gradients.
 using MakeUpdate = std::function<std::function<void()>(std::vector<torch::Tensor> parameters)>;
@@ -20,4 +20,4 @@ void note_operators(const Trial& trial, int writes, const MakeUpdate& make_updat
 /// under the microscope. Throws std::runtime_error when a rung is wrong.
 void note_adamw_kernel(const Trial& trial, const kernels::AdamWSettings& settings);
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_45

@@ -7,7 +7,7 @@
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_45 {
 
 /// Most bytes of a training step. AdamW has a second state that SGD with momentum has not, and its update two
 /// temporaries of a parameter's size, which may be nearly all of an MLP.
@@ -17,4 +17,4 @@ inline int64_t adamw_most_bytes(const Trial& trial) {
   return trial.workload.most_bytes(trial) + more;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_45

@@ -6,7 +6,7 @@
 
 #include "common/harness/lesson.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_45 {
 
 /// Peak bytes with so many bytes of the update's own: while the loss and its gradients are computed, or in the update.
 inline int64_t peak_with(const Counted& baseline, int64_t bytes_of_update) {
@@ -30,4 +30,4 @@ inline Prediction in_one_pass(const Counted& baseline) {
   return prediction;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_45

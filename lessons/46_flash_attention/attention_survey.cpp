@@ -10,7 +10,7 @@
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/kernel_survey.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_46 {
 namespace {
 
 using torch::Tensor;
@@ -96,4 +96,4 @@ void note_attention_kernels(const Trial& trial) {
   });
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_46

@@ -5,7 +5,7 @@
 #include "common/harness/lesson.h"
 #include "gpt_attention.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_46 {
 
 inline constexpr Setting<int64_t> kLongest{"longest", 256, "tokens of the longest sequence that is counted"};
 
@@ -17,4 +17,4 @@ void note_attention_operators(const Trial& trial, Attention attention);
 /// it DRAM must move, where each sector counts once. Throws std::runtime_error when a rung is wrong.
 void note_attention_kernels(const Trial& trial);
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_46

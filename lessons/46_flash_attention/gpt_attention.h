@@ -9,7 +9,7 @@
 #include "common/models/gpt.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_46 {
 
 /// Causal attention of each head: q, k, v (B, H, T, D) -> (B, H, T, D).
 using Attention = torch::Tensor (*)(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v);
@@ -44,4 +44,4 @@ inline GptParts with_attention(Attention attention) {
   }};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_46

@@ -7,7 +7,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_46 {
 
 /// Of eager attention: in each layer the weights of every pair, four bytes, and the mask, one byte, besides what the
 /// GPT needs with a fused operator; three more of the weights' size are in flight.
@@ -45,4 +45,4 @@ inline Prediction result_kept_twice(const Counted& baseline) {
   return {.peak_bytes = peak_without_scores(baseline, 1)};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_46

@@ -13,7 +13,7 @@
 #include "kernels/fast_math/fast_math_error.h"
 #include "kernels/fast_math/sass_instructions.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_47 {
 
 inline constexpr int kArchitecture = 90;  ///< whose instructions are noted: an H100's
 
@@ -75,4 +75,4 @@ inline void note_errors(const Trial& trial, kernels::MathFunction function, int 
   if (has_model) trial.note("largest error, modelled, of the product before the approximation alone", modelled, unit);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_47

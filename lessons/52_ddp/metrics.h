@@ -16,7 +16,7 @@
 #include "gradient_buckets.h"
 #include "rank_training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 /// All ranks' sums over all ranks' counts: every rank gets the same mean, in which each sample counts alike.
 inline double mean_over_ranks(double sum, int64_t count, c10d::ProcessGroup& group) {
@@ -85,4 +85,4 @@ inline void note_reduced(const Trial& trial, Reduction how) {
   trial.note("counted", static_cast<double>(how == Reduction::each_once ? kHeldOut : dealt_out), "sequences");
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

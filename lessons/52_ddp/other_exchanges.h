@@ -14,7 +14,7 @@
 #include "rank_training.h"
 #include "settings.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 /// A model that equals rank 0's, its optimizer, and this rank's batches.
 inline std::shared_ptr<RankTraining> replica(const Trial& trial) {
@@ -66,4 +66,4 @@ inline Step reducer_of_pytorch(const Trial& trial) {
   return average_afterwards(trial, training, [] {}, [reducer] { prepare_step(*reducer); });  // backward() has averaged
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

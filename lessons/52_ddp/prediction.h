@@ -8,7 +8,7 @@
 #include "common/models/gpt.h"
 #include "settings.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 /// How the ranks exchange their gradients after a backward pass: by all-reduces of each gradient, of buckets that are
 /// made for it, or of buckets that are always there and are sent while backward() fills the next.
@@ -96,4 +96,4 @@ inline Prediction predict_no_sync(const Counted& one_process) {
   return predict_exchange(one_process, Exchange::overlapped, one_process.get(kMicroBatches), /*exchanges=*/1);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

@@ -12,7 +12,7 @@
 
 #include "gradient_buckets.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 /// A c10d::Reducer with buckets of the given sizes. After prepare_step(), backward() leaves averaged gradients.
 inline std::shared_ptr<c10d::Reducer> pytorch_reducer(const std::vector<torch::Tensor>& parameters,
@@ -40,4 +40,4 @@ inline void prepare_step(c10d::Reducer& reducer) {
   reducer.prepare_for_backward({});
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

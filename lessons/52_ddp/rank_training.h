@@ -16,7 +16,7 @@
 #include "distributed_sampler.h"
 #include "settings.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 /// The data set: the text in sequences of `length` tokens, one behind the other.
 struct TextSequences {
@@ -115,4 +115,4 @@ inline std::shared_ptr<RankTraining> train_part(const Trial& trial, const Shard&
   return std::make_shared<RankTraining>(trial, shard, rows_of_rank(trial), trial.get(kMicroBatches));
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

@@ -9,7 +9,7 @@
 #include "common/models/gpt.h"
 #include "gradient_buckets.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_52 {
 
 inline constexpr Setting<int64_t> kMicroBatches{"micro_batches", 1, "micro-batches of a rank's share of the batch"};
 /// Small models need small buckets, or there would be only one.
@@ -52,4 +52,4 @@ DdpOptions bucket_sizes(const Source& source) {
   return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_52

@@ -14,7 +14,7 @@
 #include "images.h"
 #include "stopped_training.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_60 {
 
 /// Means over many draws, in percent of the loss on the images that were not drawn.
 struct ChosenOn {
@@ -69,4 +69,4 @@ inline void note_chosen_on(const Trial& trial) {
   }
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_60

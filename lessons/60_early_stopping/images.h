@@ -16,7 +16,7 @@
 #include "common/models/convnet.h"
 #include "common/models/host_batch.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_60 {
 
 inline constexpr Setting<int64_t> kImages{"images", 60000, "to train on, of 60000"};
 inline constexpr Setting<int64_t> kValidation{"validation", 256, "images of a check, of 5000"};
@@ -109,4 +109,4 @@ struct ImagesTraining : ConvNetTraining {
   at::Generator order;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_60

@@ -4,7 +4,7 @@
 #include "common/harness/lesson.h"
 #include "images.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_60 {
 
 /// Peak: a copy of the weights stays. The images of a check are a view of the file, and fewer are alive at a time than
 /// in an update.
@@ -16,4 +16,4 @@ inline Prediction predict_checks(const Counted& none) {
   return {.speed_ratio = 1 / (1 + more), .peak_bytes = none.peak_bytes + none.parameter_bytes};
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_60

@@ -12,7 +12,7 @@
 #include "early_stopping.h"
 #include "images.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_60 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", 160, "updates of a training that nothing stops"};
 inline constexpr Setting<int64_t> kPatience{"patience", 5, "checks without an improvement before training stops"};
@@ -71,4 +71,4 @@ inline std::function<Learned(const Trial&)> run_until(StopRule rule) {
   };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_60

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 class FusedSgd {
  public:
@@ -32,4 +32,4 @@ class FusedSgd {
   bool is_first_ = true;
 };
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

@@ -8,7 +8,7 @@
 
 #include "common/harness/lesson.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 /// Which levers are pulled. None: the pipeline as it is written first.
 struct Levers {
@@ -58,4 +58,4 @@ constexpr Levers all_but(const Lever& lever) {
   return levers;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

@@ -12,7 +12,7 @@
 #include "lessons/16_batching/image_views.h"
 #include "trainer.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 /// The images of openclipart, decoded to squares of 64 and augmented: fields (3, 56, 56) float and () int64, the label.
 /// Batched: the bytes (64, 64, 3), the label, and where to look (3); see batch_of().
@@ -122,4 +122,4 @@ inline Step picture_step(const Trial& trial, const Levers& levers) {
   return step;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

@@ -9,7 +9,7 @@
 #include "levers.h"
 #include "settings.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 /// Amdahl's law, part by part: what is packed needs no decoding, what is fused half of the optimizer's time, and
 /// workers and ranks spread what is left over the cores. What sixteen bits bring depends on what the hardware
@@ -37,4 +37,4 @@ inline std::function<Prediction(const Counted&)> by_parts(const Levers& levers) 
   };
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

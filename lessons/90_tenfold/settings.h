@@ -9,7 +9,7 @@
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 1024}, "images in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kSpeeches{"batch", {8, 8, 32}, "speeches in a batch, of all ranks together"};
@@ -48,4 +48,4 @@ inline int64_t part_of_rank(const Trial& trial, const Setting<int64_t>& whole, b
   return all / ranks;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

@@ -13,7 +13,7 @@
 #include "lessons/15_variable_length/packed_gpt.h"
 #include "trainer.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 /// Whether attention_in_one_kernel() takes bfloat16 on a GPU: from compute capability 8.0 on.
 inline bool packs_bfloat16(torch::Device device) {
@@ -101,4 +101,4 @@ inline Step text_step(const Trial& trial, const Levers& levers) {
   return training_step(trial, work, work->speeches.tokens_per_step());
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

@@ -10,7 +10,7 @@
 #include "pictures.h"
 #include "texts.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", {240, 2000, 5000}, "updates that a training is planned for"};
 inline constexpr Setting<int64_t> kPatience{"patience", 4, "validations without an improvement before training stops"};
@@ -57,4 +57,4 @@ inline Learned train_texts(const Trial& trial, const Way& way) {
   return train(trial, work, way);
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

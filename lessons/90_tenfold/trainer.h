@@ -17,7 +17,7 @@
 #include "levers.h"
 #include "settings.h"
 
-namespace tenfold {
+namespace tenfold::inline lesson_90 {
 
 /// The mean loss of some rows of the held-out data, (n, ...) each.
 using LossOf = std::function<torch::Tensor(const torch::Tensor& inputs, const torch::Tensor& targets)>;
@@ -154,4 +154,4 @@ Step training_step(const Trial& trial, const std::shared_ptr<Training>& work, in
   return step;
 }
 
-}  // namespace tenfold
+}  // namespace tenfold::inline lesson_90

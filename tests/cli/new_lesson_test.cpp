@@ -17,7 +17,10 @@ class NewLesson : public Sandbox {
           "// Lesson 30 - Old way: what does it cost?\n#include \"lessons/30_old_way/old.h\"\n"
           "int main() { return run({\n    .lesson = \"30_old_way\",\n    .title = \"Old way\",\n    .version = 3,\n"
           "    .core = true,\n    .layers = 30}); }\n");
-    write("lessons/30_old_way/old.h", "// installs as <tenfold/old.h>\n#pragma once\n");
+    write("lessons/30_old_way/old.h",
+          "// installs as <tenfold/old.h>\n#pragma once\nnamespace tenfold {\nint old;\n}  // namespace tenfold\n");
+    write("lessons/30_old_way/own.h",
+          "#pragma once\nnamespace tenfold::inline lesson_30 {\n}  // namespace tenfold::inline lesson_30\n");
     write("lessons/30_old_way/README.md",
           "# 30 Old way\n\n<!-- tenfold:begin question -->\n**What?**\n<!-- tenfold:end -->\n\nIt needs "
           "<!-- value gpt | old | memory < 0.5 -->0.357x<!-- / --> of the memory; `./tenfold run 30` and ./tenfold run "
@@ -47,7 +50,12 @@ TEST_F(NewLesson, IsACopyUnderANewNameWithoutWhatWasMeasured) {
             "// Lesson 66 - My technique\n#include \"lessons/66_my_technique/old.h\"\n"
             "int main() { return run({\n    .lesson = \"66_my_technique\",\n    .title = \"My technique\",\n"
             "    .version = 1,\n    .layers = 30}); }\n");
-  EXPECT_EQ(read("lessons/66_my_technique/old.h"), "#pragma once\n") << "a name is installed once";
+  EXPECT_EQ(
+      read("lessons/66_my_technique/old.h"),
+      "#pragma once\nnamespace tenfold::inline lesson_66 {\nint old;\n}  // namespace tenfold::inline lesson_66\n")
+      << "a name is installed once";
+  EXPECT_EQ(read("lessons/66_my_technique/own.h"),
+            "#pragma once\nnamespace tenfold::inline lesson_66 {\n}  // namespace tenfold::inline lesson_66\n");
   EXPECT_EQ(read("lessons/66_my_technique/README.md"),
             "# 66 My technique\n\n<!-- tenfold:begin question -->\n**What?**\n<!-- tenfold:end -->\n\nIt needs "
             "<!-- value gpt | old | memory < 0.5 -->(not yet measured)<!-- / --> of the memory; `./tenfold run 66` and "

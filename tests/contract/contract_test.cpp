@@ -314,6 +314,18 @@ TEST_P(EveryLesson, HashesWhatTheCompilerReads) {
   EXPECT_GT(own_objects, 0U) << "Ninja recorded no object below " << own;
 }
 
+// The headers of two lessons may meet in a third, and lessons have names in common: kUpdates, kSide.
+TEST_P(EveryLesson, KeepsItsOwnNamesApart) {
+  const std::string own = "namespace tenfold::inline lesson_" + name().substr(0, 2) + " {";
+  for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string text = text_of(entry.path());
+    if (text.starts_with("// installs as ")) continue;
+    EXPECT_EQ(text.find("\nnamespace tenfold {"), std::string::npos)
+        << entry.path() << " installs under no name: its namespace is " << own;
+  }
+}
+
 // What came out otherwise than stated or predicted is the most interesting thing on a page; it must not stand there
 // bare.
 TEST_P(EveryLesson, ExplainsWhatCameOutOtherwise) {

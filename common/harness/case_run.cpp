@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/base/text.h"
+#include "common/harness/lost_device.h"
 #include "common/measure/device.h"
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
@@ -20,6 +21,11 @@ void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
   // What a point of a sweep should show is not stated point by point.
   if (expected && chosen.sweep) expected = Expected{.kind = expected->kind};
   candidate.result.expected = std::move(expected);
+  if (const std::string reason = lost_before(chosen.name, candidate.name); !reason.empty()) {
+    candidate.result.status = "invalid";
+    candidate.result.failure = "error";
+    candidate.result.reason = "the GPU failed for good: " + reason;
+  }
   candidates.push_back(std::move(candidate));
 }
 
@@ -98,9 +104,7 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
       }
     }
   }
-  if (failure == "device_lost")
-    throw DeviceLost("the GPU failed for good in '" + candidate.name + "' of case '" + chosen.name + "': " + reason +
-                     "; nothing more can run in this process");
+  if (failure == "device_lost") throw LostIn(chosen.name, candidate.name, reason);
   if (status != "ok") {
     candidate.result.status = status;
     candidate.result.failure = failure;

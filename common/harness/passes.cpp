@@ -17,6 +17,7 @@ namespace tenfold {
 
 void build_pass(CaseRun& run) {
   for (Candidate& candidate : run.candidates) {
+    if (!candidate.ok()) continue;
     run.guarded(candidate, [&] {
       const Step step = run.build(candidate);
       if (!run.device.is_cuda()) return;

@@ -15,6 +15,7 @@
 #include "common/harness/device_choice.h"
 #include "common/harness/dry_start.h"
 #include "common/harness/lesson_check.h"
+#include "common/harness/lost_device.h"
 #include "common/harness/measure_cases.h"
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
@@ -173,9 +174,16 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   } catch (const UsageError&) {
     if (ranks.rank == 0) throw;  // all ranks know it; one says so
     return 2;
-  } catch (const DeviceLost& error) {
+  } catch (const LostIn& lost) {
     if (ranks.rank != 0) return 3;  // all ranks know it; one says so
-    throw std::runtime_error(std::string(error.what()) + "; nothing was written");
+    const std::string what =
+        "the GPU failed for good in '" + lost.variant + "' of case '" + lost.part + "': " + lost.what();
+    // Ranks would have to find each other again, through a launcher that thinks them at work.
+    if (!world.group) {
+      std::cerr << name << ": " << what << "; starting again without it" << std::endl;
+      start_again_without(lost, argv);
+    }
+    throw std::runtime_error(what + "; nothing more can run in this process; nothing was written");
   } catch (const std::exception& error) {
     if (!world.group) throw;
     // A failed collective: say who is gone, not how the transport put it.

@@ -17,6 +17,7 @@ bool SurveyPass::wanted() const {
 void SurveyPass::measure(double /*seconds*/, const SettingsWatch& watch) {
   for (size_t i = 0; i < run_.candidates.size(); ++i) {
     Candidate& candidate = run_.candidates[i];
+    if (!candidate.ok()) continue;
     run_.stop_if_interrupted();
     run_.progress.at(static_cast<double>(i) / static_cast<double>(run_.candidates.size()), candidate.name);
     run_.guarded(candidate, [&] {

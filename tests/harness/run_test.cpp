@@ -326,24 +326,6 @@ TEST(Run, AStepThatThrowsInAnyPassEndsOneVariant) {
   EXPECT_TRUE(reached_the_end);
 }
 
-// Nothing more can run on it, the other variants neither.
-TEST(Run, AGpuThatFailsForGoodEndsTheRunInOneLine) {
-  auto lesson = toy::lesson();
-  lesson.techniques.push_back({"broken", [](const tenfold::Trial& trial) {
-                                 tenfold::Step step = toy::plain(trial);
-                                 step.update = []() -> torch::Tensor {
-                                   throw tenfold::DeviceLost("CUDA error: an illegal memory access was encountered");
-                                 };
-                                 return step;
-                               }});
-  const auto ran = toy::run(lesson, {"--preset", "smoke"});
-  EXPECT_EQ(ran.code, 3);
-  EXPECT_FALSE(ran.wrote);
-  EXPECT_EQ(ran.err,
-            "the GPU failed for good in 'broken' of case 'toy': CUDA error: an illegal memory access was encountered; "
-            "nothing more can run in this process; nothing was written\n");
-}
-
 TEST(Run, AToleranceThatASkippedUpdatePassesIsVoid) {
   auto lesson = toy::lesson();
   lesson.agreement = tenfold::Agreement::within(0.5, "too generous");

@@ -1,4 +1,6 @@
 #include "common/base/process.h"
+
+#include "common/base/exec_lists.h"
 #include "common/base/seconds_since.h"
 
 #include <fcntl.h>
@@ -120,20 +122,7 @@ void stop_with(pid_t child) {
 }
 
 pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
-  // Everything that allocates happens before fork().
-  std::vector<char*> arguments;
-  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  std::vector<std::string> settings;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (!command.environment.contains(text.substr(0, text.find('=')))) settings.push_back(text);
-  }
-  for (const auto& [name, value] : command.environment) settings.push_back(name + "=" + value);
-  std::vector<char*> environment;
-  for (std::string& setting : settings) environment.push_back(setting.data());
-  environment.push_back(nullptr);
-
+  const ExecLists lists(command.arguments, command.environment);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child != 0) return child;
@@ -146,7 +135,7 @@ pid_t start(const Command& command, Pipe& out, Pipe& err, Pipe& failure) {
   dup2(out.write, STDOUT_FILENO);
   dup2(err.write, STDERR_FILENO);
   for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_DFL);
-  execvpe(arguments[0], arguments.data(), environment.data());
+  execvpe(lists.arguments()[0], lists.arguments(), lists.environment());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(failure.write, &error, sizeof(error));
   _exit(127);

@@ -38,10 +38,11 @@ Stopwatch::Stopwatch()
 Times Stopwatch::read() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - wall_;
   const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  return {passed.count(), seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor_, thread - thread_, 0};
+  return {.wall = passed.count(),
+          .processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor_,
+          .thread = thread - thread_,
+          .waits = waits_of_this_thread() - waits_};
 }
-
-int64_t Stopwatch::waits() const { return waits_of_this_thread() - waits_; }
 
 Times take_times(torch::Device device, const std::function<void()>& work) {
 #ifdef TENFOLD_WITH_CUDA

@@ -15,6 +15,7 @@ struct Times {
   double processor = 0;  ///< seconds of processor time, of all threads of the process
   double thread = 0;     ///< seconds of processor time, of the calling thread
   double device = 0;     ///< seconds between two events of the current stream; 0 on a CPU
+  int64_t waits = 0;     ///< of the calling thread
   /// What the device took: by its own clock on CUDA, by the wall's on a CPU.
   double seconds() const { return device > 0 ? device : wall; }
 };
@@ -23,8 +24,7 @@ struct Times {
 class Stopwatch {
  public:
   Stopwatch();
-  Times read() const;     ///< without the device's
-  int64_t waits() const;  ///< of this thread
+  Times read() const;  ///< without the device's
  private:
   int64_t waits_;
   double processor_, thread_;

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "common/measure/clock.h"
 
 namespace tenfold {
 
@@ -15,6 +18,12 @@ using Parameters = torch::OrderedDict<std::string, torch::Tensor>;
 /// update.
 struct Gathered {
   Parameters parameters, gradients;
+};
+
+/// Some steps in a row: what they took, and the losses that were there.
+struct TimedSteps {
+  Times times;
+  std::vector<double> losses;
 };
 
 /// A built variant, ready to train.
@@ -34,6 +43,9 @@ struct Step {
   /// baseline's names, in any order. Called by the agreement check before the first update, after it and after the
   /// last, never in a timed block; what it sends is not counted. `parameters` are then this rank's parts.
   std::function<Gathered()> gather = nullptr;
+  /// For a variant whose steps run in another process: runs so many of them there, in a row, and times them there.
+  /// `park` is then that process's own affair, and says only that there is something to park.
+  std::function<TimedSteps(int64_t)> run_remotely = nullptr;
 };
 
 }  // namespace tenfold

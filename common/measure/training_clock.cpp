@@ -26,7 +26,7 @@ void TrainingClock::evaluate(const std::function<double()>& quality) {
   wall_ += passed.wall;
   processor_ += passed.processor;
   thread_ += passed.thread;
-  waits_ += watch_.waits();
+  waits_ += passed.waits;
   curve_.wall_ns.push_back(std::llround(1e9 * wall_));
   curve_.processor_ns.push_back(std::llround(1e9 * processor_));
   const GlobalState training = GlobalState::capture(device_);

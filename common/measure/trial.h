@@ -67,6 +67,8 @@ class Trial {
   [[noreturn]] void skip(const std::string& reason) const { throw Skipped(reason); }
 
  private:
+  friend class TrainingProcess;  // what is read and noted there is read and noted here
+
   SettingValue read(const DeclaredSetting& setting) const;
 
   std::shared_ptr<TrialRecord> record_;

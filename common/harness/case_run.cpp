@@ -42,7 +42,24 @@ Trial CaseRun::trial(const Candidate& candidate) const {
   return trial;
 }
 
-Step CaseRun::build(const Candidate& candidate) const {
+std::shared_ptr<TrainingProcess> CaseRun::process_of(Candidate& candidate) const {
+  const Variant& variant = candidate.variant();
+  if (!variant.process || candidate.process != nullptr) return candidate.process;
+  const Trial own = trial(candidate);
+  if (device.is_cuda() && dry_card()) own.skip("runs in another process, and a dry GPU looks into one only");
+  // What the baseline has read is the same training's; another program cannot read what a setting was declared with.
+  if (!variant.process->command.empty())
+    candidate.record->given.insert(candidates.front().record->read.begin(), candidates.front().record->read.end());
+  candidate.process = std::make_shared<TrainingProcess>(own, variant.name, *variant.process, chosen.name);
+  return candidate.process;
+}
+
+void CaseRun::end_processes() {
+  for (Candidate& candidate : candidates) candidate.process.reset();
+}
+
+Step CaseRun::build(Candidate& candidate) const {
+  if (const auto process = process_of(candidate)) return step_in(process);
   clean.restore();
   torch::manual_seed(options.seed);
   return candidate.variant().build(trial(candidate));
@@ -74,6 +91,8 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     fails("disagrees", error.what());
   } catch (const DeviceLost& error) {
     fails("device_lost", error.what());
+  } catch (const RemoteFailure& error) {
+    fails(error.failure.c_str(), error.what());
   } catch (const c10::OutOfMemoryError& error) {
     // Of CUDA's: that it is out of memory, how much was asked for, how much is there.
     fails("out_of_memory", "out of memory: " + short_message(error.what_without_backtrace(), 3));
@@ -117,6 +136,7 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
     candidate.result.quality.clear();
     candidate.result.curves.reset();
     candidate.result.notes.clear();
+    candidate.process.reset();
   }
   return status == "ok";
 }

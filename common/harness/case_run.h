@@ -28,6 +28,8 @@ struct Candidate {
   std::shared_ptr<TrialRecord> record = std::make_shared<TrialRecord>();
   std::optional<AgreementResult> agreement = std::nullopt;
   int64_t resting_bytes = 0;  ///< live between two steps
+  /// Of a variant that runs in another process: that process, from its first build until end_processes().
+  std::shared_ptr<TrainingProcess> process = nullptr;
 
   const Variant& variant() const { return *std::get<const Variant*>(body); }  ///< of a case
   bool ok() const { return result.status == "ok"; }
@@ -55,7 +57,11 @@ struct CaseRun {
   void add(Candidate candidate, std::optional<Expected> expected = std::nullopt);
   Trial trial(const Candidate& candidate) const;
   /// Builds a case's variant from clean flags and the case's seed.
-  Step build(const Candidate& candidate) const;
+  Step build(Candidate& candidate) const;
+  /// Starts the process of a variant that runs in another one; nothing for any other. Throws Skipped on a dry GPU.
+  std::shared_ptr<TrainingProcess> process_of(Candidate& candidate) const;
+  /// No process of a variant outlives what is measured in a row: each has memory, on a GPU a context.
+  void end_processes();
   /// Runs `work` for a candidate and turns what it throws into skipped or invalid, the same on every rank.
   bool guarded(Candidate& candidate, const std::function<void()>& work) const;
   /// More ranks here than cores: times then say nothing about speed.

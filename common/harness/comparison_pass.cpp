@@ -15,15 +15,25 @@ ComparisonPass::ComparisonPass(CaseRun run)
   }
 }
 
-bool ComparisonPass::build() {
+void ComparisonPass::build_once() {
   if (!built_) build_pass(run_);
   built_ = true;
+}
+
+bool ComparisonPass::build() {
+  build_once();
+  run_.end_processes();
   return true;
 }
 
 void ComparisonPass::measure(double seconds, const SettingsWatch& watch) {
+  measure_until_rest(seconds, watch);
+  run_.end_processes();
+}
+
+void ComparisonPass::measure_until_rest(double seconds, const SettingsWatch& watch) {
   const Preset& preset = run_.options.preset;
-  build();
+  build_once();
   watch.settings_read(run_);
   if (preset.updates == 0 || !baseline_ok()) return;
   if (run_.only_memory()) {
@@ -42,6 +52,7 @@ void ComparisonPass::measure(double seconds, const SettingsWatch& watch) {
 
 void ComparisonPass::finish() {
   if (time_) split_pass(run_);
+  run_.end_processes();
 }
 
 void ComparisonPass::complete(CaseResult& result) const {

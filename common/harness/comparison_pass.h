@@ -23,6 +23,8 @@ class ComparisonPass : public PartPass {
   void complete(CaseResult& result) const override;
 
  private:
+  void build_once();
+  void measure_until_rest(double seconds, const SettingsWatch& watch);
   bool baseline_ok() const { return run_.candidates.front().ok(); }
 
   const Case& case_;

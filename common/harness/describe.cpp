@@ -74,7 +74,10 @@ std::string describe(const Lesson& lesson, const std::string& name) {
                {"trainings", Json::array()},
                {"surveys", Json::array()},
                {"settings", Json::array()}};
-  for (const Variant& technique : lesson.techniques) json["techniques"].push_back(technique.name);
+  for (const Variant& technique : lesson.techniques) {
+    json["techniques"].push_back(technique.name);
+    if (technique.process) json["processes"][technique.name] = technique.process->stated();
+  }
   for (const Part& part : parts_of(lesson)) {
     Json described = {{"name", part.name}, {"ranks", part.ranks()}, {"variants", part.variants}};
     described["settings"] = Json::object();

@@ -14,6 +14,7 @@
 #include "common/harness/expect.h"
 #include "common/measure/agreement.h"
 #include "common/measure/counted.h"
+#include "common/measure/other_process.h"
 #include "common/measure/setting.h"
 #include "common/measure/step.h"
 #include "common/measure/training_clock.h"
@@ -32,12 +33,15 @@ struct Prediction {
 
 struct Variant {
   std::string name;
-  std::function<Step(const Trial&)> build;
+  std::function<Step(const Trial&)> build = nullptr;
   /// From what was counted on the baseline to what this variant should do. Optional; lives in the lesson's
   /// prediction.h.
   std::function<Prediction(const Counted&)> predict = nullptr;
   /// Replaces the lesson's agreement rule for this variant.
   std::optional<Agreement> agreement = std::nullopt;
+  /// A technique that runs in a process of its own: `build` is called there, in another environment, or another program
+  /// trains in its stead, and there is no `build`. Of one rank; not on a dry GPU.
+  std::optional<OtherProcess> process = std::nullopt;
 };
 
 /// A budget that all variants have, in bytes of peak memory, and the whole-number setting that may grow as far as it

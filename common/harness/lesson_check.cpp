@@ -51,6 +51,27 @@ void check_assignments(const Part& part, const std::string& where) {
   }
 }
 
+// In another process neither is the baseline's work counted nor an update taken back, and what other program counts
+// memory is not known.
+void check_process(const Lesson& lesson, const Variant& technique) {
+  if (!technique.process) {
+    if (!technique.build) throw UsageError("lesson: technique '" + technique.name + "' has nothing that builds it");
+    return;
+  }
+  const std::string at = "lesson: technique '" + technique.name + "', which runs in another process, ";
+  if (technique.process->command.empty() != static_cast<bool>(technique.build))
+    throw UsageError(at + (technique.build ? "has a command and a build: a command trains by itself"
+                                           : "has neither a build nor a command"));
+  for (const Part& part : parts_of(lesson)) {
+    const auto* const compared = std::get_if<const Case*>(&part.body);
+    if (compared == nullptr || !compares(**compared, technique.name)) continue;
+    const std::string of = at + "is compared in '" + part.name + "', which ";
+    if (part.ranks() > 1) throw UsageError(of + "has several ranks; each would need a process more: use one rank");
+    if ((*compared)->budget && !technique.process->command.empty())
+      throw UsageError(of + "has a budget, and the memory of another program is not counted");
+  }
+}
+
 // What only parts of one kind have.
 
 void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
@@ -115,7 +136,11 @@ void check_lesson(const Lesson& lesson) {
   for (const Variant& technique : lesson.techniques) {
     check_unique(variants, technique.name, "variants");
     techniques.insert(technique.name);
+    check_process(lesson, technique);
   }
+  if (lesson.baseline.process)
+    throw UsageError("lesson: the baseline '" + lesson.baseline.name +
+                     "' runs in another process; it runs in this one, in the environment of its case's place");
   for (const Part& part : parts_of(lesson)) {
     check_unique(parts, part.name, "parts");
     check_part(lesson, part);

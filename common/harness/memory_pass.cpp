@@ -74,7 +74,23 @@ void priming_pass(CaseRun& run) {
   }
 }
 
+namespace {
+
+std::map<std::string, int64_t> remote_peak(TrainingProcess& process, Candidate& candidate) {
+  std::optional<RemoteMemory> remote = process.memory();
+  if (!remote) {
+    candidate.result.environment["memory"] = "not counted: another program runs it, which does not count any";
+    return {};
+  }
+  candidate.resting_bytes = remote->resting_bytes;
+  candidate.result.timeline = std::move(remote->timeline);
+  return std::move(remote->peak_bytes);
+}
+
+}  // namespace
+
 std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
+  if (const auto process = run.process_of(candidate)) return remote_peak(*process, candidate);
   release_cached_memory(run.device);
   CountCpuMemory counting;
   const int64_t before = live_bytes(run.device);

@@ -63,11 +63,11 @@ std::string settings_text(const Lesson& lesson) {
   return "Settings, for --set and --sweep\n" + table;
 }
 
+}  // namespace
+
 Size size_named(const std::string& name) {
   return name == "cpu" ? Size::cpu : name == "gpu8" ? Size::gpu8 : Size::gpu80;
 }
-
-}  // namespace
 
 Preset preset_named(const std::string& name) {
   if (name == "build") return {.name = name};
@@ -111,8 +111,9 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   app.set_help_flag("--help", kHelpText);
   app.footer(settings_text(lesson));
   for (const Flag& flag : lesson_flags()) add_flag(app, flag, given);
-  if (!parse_flags(app, argc, argv)) return std::nullopt;
   Options options;
+  app.add_option("--serve", options.serve)->group("");  // in no help: the harness types it
+  if (!parse_flags(app, argc, argv)) return std::nullopt;
   options.preset = preset_named(value_of(given, "--preset", "quick"));
   if (given.contains("--size")) options.size = size_named(value_of(given, "--size", ""));
   options.device = value_of(given, "--device", options.device);

@@ -48,6 +48,7 @@ struct Options {
   int threads = 1;
   std::string json, trace;
   bool describe = false;
+  std::string serve;  ///< the variant that this process runs for another one, which has started it; else empty
 
   /// What --only leaves: all names without it.
   bool wants(const std::string& name) const;
@@ -68,6 +69,9 @@ struct Chosen {
 
 /// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.
 std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson);
+
+/// Of "cpu", "gpu8" and "gpu80".
+Size size_named(const std::string& name);
 
 /// "build", "check", "smoke", "quick" or "full"; throws UsageError.
 Preset preset_named(const std::string& name);

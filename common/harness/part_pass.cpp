@@ -33,6 +33,9 @@ CaseResult PartPass::result() const {
     if (dry) variant.source = "dry";
     variant.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
     variant.environment.insert(run_.chosen.part.place.environment.begin(), run_.chosen.part.place.environment.end());
+    if (const auto* const body = std::get_if<const Variant*>(&candidate.body); body != nullptr && (*body)->process) {
+      for (const auto& [name, value] : (*body)->process->stated()) variant.environment[name] = value;
+    }
     if (const Ranks& ranks = run_.world.ranks; ranks.local_size != ranks.world_size)
       variant.environment[kRanksHere] = std::to_string(ranks.local_size);
     result.variants.push_back(std::move(variant));

@@ -15,16 +15,21 @@
 
 namespace tenfold {
 
+std::map<std::string, std::string> tf32_flags(torch::Device device) {
+  if (!device.is_cuda()) return {};
+  const auto said = [](bool on) { return on ? "true" : "false"; };
+  return {{"tf32_matmul", said(at::globalContext().allowTF32CuBLAS())},
+          {"tf32_cudnn", said(at::globalContext().allowTF32CuDNN())}};
+}
+
 void build_pass(CaseRun& run) {
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.guarded(candidate, [&] {
       const Step step = run.build(candidate);
-      if (!run.device.is_cuda()) return;
       // As it trains: the case's flags are those before any variant was built.
-      const auto said = [](bool on) { return on ? "true" : "false"; };
-      candidate.result.environment["tf32_matmul"] = said(at::globalContext().allowTF32CuBLAS());
-      candidate.result.environment["tf32_cudnn"] = said(at::globalContext().allowTF32CuDNN());
+      const auto stated = candidate.process ? candidate.process->environment() : tf32_flags(run.device);
+      candidate.result.environment.insert(stated.begin(), stated.end());
     });
   }
 }
@@ -187,11 +192,21 @@ void counting_pass(CaseRun& run) {
 void split_pass(CaseRun& run) {
   constexpr const char* kNotTraced =
       "left out: no GPU activity was traced; CUPTI is not permitted here, or another profiler has it";
+  constexpr const char* kNotTold = "left out: another program runs it, whose operators are not seen";
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.stop_if_interrupted();
     run.progress.at(0, "split: " + candidate.name);
     run.guarded(candidate, [&] {
+      if (const auto& process = candidate.variant().process; process && !process->command.empty()) {
+        candidate.result.environment["split"] = kNotTold;
+        return;
+      }
+      if (const auto process = run.process_of(candidate)) {
+        candidate.result.split = process->split(run.options.trace);
+        if (!candidate.result.split) candidate.result.environment["split"] = kNotTraced;
+        return;
+      }
       const Step step = run.build(candidate);
       for (int warm = 0; warm < kSplitWarmUp; ++warm) step.update();
       candidate.result.split = split_step(run.device, step, kSplitSteps);

@@ -10,6 +10,8 @@
 namespace tenfold {
 
 void build_pass(CaseRun& run);
+/// What a variant's row states of how its process computes on a CUDA device now; nothing on a CPU.
+std::map<std::string, std::string> tf32_flags(torch::Device device);
 void agreement_pass(CaseRun& run);
 /// Instead of it where nothing is computed: a step of each variant, so that what libraries take once for all, which
 /// agreement would have brought about, is in nobody's peak.

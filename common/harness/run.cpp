@@ -19,6 +19,7 @@
 #include "common/harness/measure_cases.h"
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
+#include "common/harness/serve.h"
 #include "common/machine/fingerprint.h"
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
@@ -101,6 +102,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cout << describe(lesson, name);
     return 0;
   }
+  if (!options.serve.empty()) return serve(lesson, options);
   start_on_dry_gpu(options, argv);
   const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();

@@ -142,13 +142,20 @@ void TimePass::measure_costs() {
   round_seconds_ = together_ ? 0 : run_.world.from_rank_0(seconds_since(begin));
 }
 
+// A step right after a switch to another process finds not even its program in the caches, and so do those after it:
+// a shortest block of them is compared with the next.
+int64_t TimePass::steps_after_switch(const Live& live) const {
+  if (!live.candidate->variant().process || live.cost.seconds <= 0) return 1;
+  return static_cast<int64_t>(std::ceil(run_.options.preset.block_seconds / live.cost.seconds));
+}
+
 // Where a step has its thread to itself and waits for nothing, processor time is the better clock: it leaves out what
 // other programs took. And a step right after another variant's finds caches that are not its own.
 void TimePass::choose_clock_and_switches(double seconds) {
   double steps = 0;
   bool alone = run_.device.is_cpu() && !run_.world.group && run_.options.threads == 1 && together_ && !with_threads_;
   for (const Live& live : lives_) {
-    steps += live.cost.seconds;
+    steps += static_cast<double>(steps_after_switch(live)) * live.cost.seconds;
     alone = alone && !live.cost.threads;
   }
   run_.clock = run_.device.is_cuda() ? Clock::device : Clock::wall;
@@ -156,29 +163,32 @@ void TimePass::choose_clock_and_switches(double seconds) {
   // A step below the clock's resolution costs nothing.
   const double affordable = steps > 0 ? kMostForSwitches * seconds / (2 * steps) : kSwitches;
   const int switches = static_cast<int>(std::clamp(affordable, 2.0, double{kSwitches}));
-  const int64_t waited = waits_of_this_thread();
+  int64_t waits = 0;
   double process = 0, thread = 0;
   std::vector<std::vector<double>> penalties(lives_.size());
   for (int i = 0; i < switches; ++i) {
     for (size_t j = 0; j < lives_.size(); ++j) {
       with_live(lives_[j], [&](Live& live) {
-        const Times first = timed_block(run_.world, run_.device, live.step, 1),
-                    second = timed_block(run_.world, run_.device, live.step, 1);
+        const int64_t count = steps_after_switch(live);
+        const Times first = timed_block(run_.world, run_.device, live.step, count),
+                    second = timed_block(run_.world, run_.device, live.step, count);
         penalties[j].push_back(first.processor / second.processor - 1);
         process += first.processor + second.processor;
         thread += first.thread + second.thread;
+        waits += first.waits + second.waits;
       });
     }
   }
   // Reading the clocks takes microseconds that are in the process's time alone.
   const double reading = 2 * kReadingClocks * switches * static_cast<double>(lives_.size());
-  if (waits_of_this_thread() == waited && process < 1.01 * thread + reading) run_.clock = Clock::processor;
+  if (waits == 0 && process < 1.01 * thread + reading) run_.clock = Clock::processor;
   for (size_t j = 0; j < lives_.size(); ++j) {
     if (penalties[j].empty()) continue;
     const Interval penalty = median_interval(penalties[j]);
     // Without coverage too few to tell: a step this long outlasts the caches it found.
     if (penalty.coverage > 0 && penalty.low > 0)
-      lives_[j].cost.overhead = std::max(0.0, penalty.middle) * lives_[j].cost.seconds;
+      lives_[j].cost.overhead =
+          std::max(0.0, penalty.middle) * static_cast<double>(steps_after_switch(lives_[j])) * lives_[j].cost.seconds;
   }
   drop_failed();
 }
@@ -301,6 +311,7 @@ void TimePass::keep_blocks() {
     live.step = {};
     live.candidate->result.blocks.push_back(live.blocks);
   }
+  run_.end_processes();
 }
 
 double TimePass::width() const {

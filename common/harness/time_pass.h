@@ -51,6 +51,7 @@ class TimePass {
   void drop_failed();
   void build_all();
   void measure_costs();
+  int64_t steps_after_switch(const Live& live) const;
   void choose_clock_and_switches(double seconds);
   void choose_blocks();
   bool begins_untimed(const Live& live) const;

@@ -14,18 +14,15 @@ constexpr double kDeviceBlock = 0.05;   // seconds
 constexpr int64_t kDeviceSteps = 3;     // of those that are shorter than such a block
 constexpr double kAlike = 1.25;  // as far apart may the measured costs of steps be that are taken for equally long
 
-bool all_finite(const std::vector<torch::Tensor>& losses) {
-  return std::all_of(losses.begin(), losses.end(),
-                     [](const torch::Tensor& loss) { return std::isfinite(loss.item<double>()); });
-}
-
 }  // namespace
 
-Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
+TimedSteps run_steps(const World& world, torch::Device device, const Step& step, int64_t steps) {
+  if (step.run_remotely) return step.run_remotely(steps);
   std::vector<torch::Tensor> losses;
   losses.reserve(static_cast<size_t>(steps));
   world.barrier();
-  Times times = take_times(device, [&] {
+  TimedSteps timed;
+  timed.times = take_times(device, [&] {
     if (step.park) step.park(false);
     for (int64_t i = 0; i < steps; ++i) {
       const torch::Tensor loss = step.update();
@@ -36,11 +33,18 @@ Times timed_block(const World& world, torch::Device device, const Step& step, in
     world.barrier();
     if (step.park) step.park(true);
   });
-  times.wall = world.max(times.wall);
-  times.device = world.max(times.device);
+  timed.times.wall = world.max(timed.times.wall);
+  timed.times.device = world.max(timed.times.device);
+  for (const torch::Tensor& loss : losses) timed.losses.push_back(loss.item<double>());
+  return timed;
+}
+
+Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
+  const TimedSteps timed = run_steps(world, device, step, steps);
+  const bool finite = std::ranges::all_of(timed.losses, [](double loss) { return std::isfinite(loss); });
   // A rank that threw alone would leave the others in the next collective.
-  if (world.max(all_finite(losses) ? 0 : 1) > 0) throw NotFinite("the loss became NaN or infinite while it was timed");
-  return times;
+  if (world.max(finite ? 0 : 1) > 0) throw NotFinite("the loss became NaN or infinite while it was timed");
+  return timed.times;
 }
 
 std::vector<int64_t> block_steps(const std::vector<StepCost>& costs, double block_seconds, bool on_device) {

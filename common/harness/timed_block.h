@@ -10,8 +10,11 @@
 
 namespace tenfold {
 
-/// Times `steps` calls; wall and device are the slowest rank's. Losses are read after the clocks have stopped; one that
-/// is not finite throws NotFinite, on every rank.
+/// Runs `steps` calls where the variant runs them, and times them there; wall and device are the slowest rank's. Losses
+/// are read after the clocks have stopped.
+TimedSteps run_steps(const World& world, torch::Device device, const Step& step, int64_t steps);
+
+/// The times of run_steps(). A loss that is not finite throws NotFinite, on every rank.
 Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps);
 
 /// What the length of a variant's blocks is chosen from.

@@ -278,6 +278,35 @@ TEST(Run, WhatALessonSaysOfItselfIsCheckedBeforeAnythingIsBuilt) {
   EXPECT_EQ(built, 0);
 }
 
+TEST(Run, WhatCannotRunInAnotherProcessIsRefused) {
+  const auto refusal = [](const std::function<void(tenfold::Lesson&)>& change) {
+    auto lesson = toy::lesson();
+    lesson.techniques[0].process = tenfold::OtherProcess{};
+    change(lesson);
+    const auto ran = toy::run(lesson, {"--preset", "smoke"});
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    return ran.err;
+  };
+  const auto other_program = [](tenfold::Lesson& lesson) {
+    lesson.techniques[0].build = nullptr;
+    lesson.techniques[0].process->command = {"python"};
+  };
+  EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.cases[0].place.mesh = {{"dp", 2}}; }),
+              HasSubstr("'twin', which runs in another process, is compared in 'toy', which has several ranks"));
+  EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.baseline.process = tenfold::OtherProcess{}; }),
+              HasSubstr("the baseline 'plain' runs in another process"));
+  EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.techniques[0].process->command = {"python"}; }),
+              HasSubstr("has a command and a build"));
+  EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.techniques[0].build = nullptr; }),
+              HasSubstr("has neither a build nor a command"));
+  EXPECT_THAT(refusal([&](tenfold::Lesson& lesson) {
+                other_program(lesson);
+                lesson.cases[0].budget = tenfold::SameBudget{1 << 20, "repeat"};
+              }),
+              HasSubstr("has a budget"));
+}
+
 constexpr tenfold::Setting<int64_t> kUnread{"unread", 1, "what no variant reads"};
 
 // What a prediction asks for and the step does not have fails the variant that asked.

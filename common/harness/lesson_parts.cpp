@@ -55,6 +55,14 @@ std::vector<Part> parts_of(const Lesson& lesson) {
   return parts;
 }
 
+Part part_on(const Lesson& lesson, const std::string& workload) {
+  const std::vector<Part> parts = parts_of(lesson);
+  const auto has_it = [&](const Part& part) { return part.workload.name == workload; };
+  const auto part = std::ranges::find_if(parts, has_it);
+  return {.workload = part == parts.end() ? Workload{} : part->workload,
+          .declared = part == parts.end() ? lesson.settings : part->declared};
+}
+
 std::vector<SettingOfParts> settings_of(const Lesson& lesson) {
   std::vector<const Workload*> workloads = {&lesson.workload};
   const std::vector<Part> parts = parts_of(lesson);

@@ -34,6 +34,10 @@ struct Part {
 /// just begun.
 std::vector<Part> parts_of(const Lesson& lesson);
 
+/// A part that trains the lesson's workload of this name, with nothing else of its own: what is built for it reads what
+/// it would read in any of the lesson's parts that do.
+Part part_on(const Lesson& lesson, const std::string& workload);
+
 /// A setting that parts of a lesson have.
 struct SettingOfParts {
   DeclaredSetting declared;

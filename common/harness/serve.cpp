@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/socket_child.h"
+#include "common/harness/lesson_parts.h"
 #include "common/harness/passes.h"
 #include "common/harness/timed_block.h"
 #include "common/measure/device.h"
@@ -54,7 +55,8 @@ class Server {
         options_(std::move(options)),
         variant_(variant_named(lesson, options_.serve)),
         run_({.lesson = lesson_,
-              .chosen = {.part = {}, .name = start.at("case").get<std::string>()},
+              .chosen = {.part = part_on(lesson_, start.at("workload").get<std::string>()),
+                         .name = start.at("case").get<std::string>()},
               .options = options_,
               .world = world_,
               .device = torch::Device(start.at("device").get<std::string>()),

@@ -74,7 +74,7 @@ struct TrainingProcess::Link {
     Json& settings = head["settings"] = Json::object();
     const TrialRecord& record = *owner.trial_.record_;
     // Another program does not know the lesson's declarations.
-    if (!owner.how_.command.empty() && record.declared != nullptr) {
+    if (!owner.how_.command.empty() && record.declared) {
       for (const DeclaredSetting& setting : *record.declared)
         settings[setting.name] = json_of(setting.value.at(owner.trial_.size));
     }
@@ -138,6 +138,7 @@ void TrainingProcess::start() {
   link_->ask({{"do", "start"},
               {"variant", variant_},
               {"case", case_name_},
+              {"workload", trial_.workload.name},
               {"device", trial_.device.str()},
               {"seed", trial_.seed},
               {"size", to_string(trial_.size)},

@@ -8,8 +8,8 @@
 // bytes (common/measure/messages.h). Each message is answered by one, in order:
 //
 //   do       with                                      is answered by
-//   start    variant, case, device ("cpu", "cuda:0"),  nothing; within two minutes
-//            seed, size, threads (intra-op)
+//   start    variant, case, workload, device ("cpu",   nothing; within two minutes
+//            "cuda:0"), seed, size, threads (intra-op)
 //   build    settings                                  items; batches_ahead; threads: true where the step has some of
 //                                                      its own. What was built before is gone
 //   steps    count                                     wall, processor, thread, device, waits, as tenfold::Times has
@@ -21,8 +21,7 @@
 //   memory   settings                                  peak_bytes by kind and resting_bytes of a step that is built and
 //                                                      warmed up for that; timeline
 //   split    settings; trace: how a trace's file       split: seconds of one such step; nothing where it was not
-//   traced.
-//            begins, or ""                             Asked of the lesson's own program alone
+//            begins, or ""                             traced. Asked of the lesson's own program alone
 //   drop     -                                         nothing; what was built is gone
 //
 // Any answer may have notes {NAME: {value, unit}}, read {SETTING: value} and environment {NAME: value}. Instead of all

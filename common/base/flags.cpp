@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -62,6 +63,26 @@ void check_number(const Flag& flag, const std::string& text) {
                               limits);
 }
 
+/// "1,2,4" becomes 1, 2 and 4, as text; what lies between two commas may be empty.
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    items.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
+void check_list(const Flag& flag, const std::string& text) {
+  std::set<std::string> seen;
+  for (const std::string& item : items_of(text)) {
+    check_number(flag, item);
+    if (!seen.insert(std::to_string(std::stoll(item))).second)
+      throw std::invalid_argument(flag.name + " " + text + ": " + item + " is there twice");
+  }
+}
+
 void check_values(const Flag& flag, const std::vector<std::string>& values) {
   if (values.size() > 1 && !flag.repeats) {
     throw std::invalid_argument(flag.name + ": was given " + std::to_string(values.size()) + " times; give it once");
@@ -69,7 +90,11 @@ void check_values(const Flag& flag, const std::vector<std::string>& values) {
   for (const std::string& text : values) {
     if (text.empty()) throw std::invalid_argument(flag.name + ": its value is empty; expected " + flag.value);
     if (!flag.choices.empty()) check_choice(flag, text);
-    if (flag.range) check_number(flag, text);
+    if (flag.list) {
+      check_list(flag, text);
+    } else if (flag.range) {
+      check_number(flag, text);
+    }
   }
 }
 
@@ -116,6 +141,12 @@ std::vector<Flag> lesson_flags() {
        .value = "N",
        .help = "intra-op threads of each rank (1 unless given)",
        .range = Range{1, 1024}},
+      {.name = "--ranks",
+       .value = "N,N,...",
+       .help = "run what takes any number of ranks on so many, once for each number; unless given, on as many as there "
+               "are GPUs, and on 2 where there are fewer",
+       .range = Range{1, kMostRanks},
+       .list = true},
       json_flag(),
       {.name = "--trace",
        .value = "FILE",
@@ -167,6 +198,13 @@ std::string value_of(const GivenFlags& given, const std::string& name, const std
 
 int64_t number_of(const GivenFlags& given, const std::string& name, int64_t otherwise) {
   return given.contains(name) ? std::stoll(value_of(given, name, "")) : otherwise;
+}
+
+std::vector<int64_t> numbers_of(const GivenFlags& given, const std::string& name) {
+  std::vector<int64_t> numbers;
+  if (!given.contains(name)) return numbers;
+  for (const std::string& item : items_of(value_of(given, name, ""))) numbers.push_back(std::stoll(item));
+  return numbers;
 }
 
 std::vector<std::string> values_of(const GivenFlags& given, const std::string& name) {

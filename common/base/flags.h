@@ -30,6 +30,7 @@ struct Flag {
   std::vector<std::string> choices = {};
   std::optional<Range> range = {};  ///< it takes a whole number in this range
   bool repeats = false;             ///< may be given several times, with one value each time
+  bool list = false;                ///< its value is one number or several, each once: "1,2,4"
 };
 
 /// Bad usage: one line that says what is wrong, where, and what to do; exit code 2.
@@ -38,6 +39,9 @@ struct UsageError : std::runtime_error {
 };
 
 inline constexpr const char* kHelpText = "show this text and stop";
+
+/// Ranks that one machine is asked to start at most. A launcher of several machines may have more.
+inline constexpr int kMostRanks = 64;
 
 /// Steps in one file of --trace.
 inline constexpr int kTracedSteps = 3;
@@ -63,6 +67,9 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag, GivenFlags& given);
 /// The value of a flag that is given at most once.
 std::string value_of(const GivenFlags& given, const std::string& name, const std::string& otherwise);
 int64_t number_of(const GivenFlags& given, const std::string& name, int64_t otherwise);
+
+/// Of a flag whose value is a list: its numbers, in their order; none without it.
+std::vector<int64_t> numbers_of(const GivenFlags& given, const std::string& name);
 
 /// All values of a flag, in their order.
 std::vector<std::string> values_of(const GivenFlags& given, const std::string& name);

@@ -94,6 +94,9 @@ std::vector<Result> read_results(const std::filesystem::path& path);
 /// Where, below a folder of results, those of sweeps lie, apart from the lessons' own.
 inline const std::filesystem::path kSweepsFolder = "sweeps";
 
+/// Where those of several numbers of ranks lie, which have a case more than once.
+inline const std::filesystem::path kRanksFolder = "ranks";
+
 /// <source>/out/<machine id>, unless `chosen` names another folder.
 std::filesystem::path out_folder(const std::string& chosen);
 

@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
+#include "common/pages/sweeps.h"
 #include "common/pages/table.h"
 #include "common/result/code_hash.h"
 #include "common/result/compare_results.h"
@@ -20,6 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// "81 % [78 %, 85 %]"
+std::string efficiency_text(const Interval& interval) {
+  return human_percent(interval.middle) + " [" + human_percent(interval.low) + ", " + human_percent(interval.high) +
+         "]" + (interval.coverage == 0 ? " few rounds" : "");
+}
+
 std::string interval_text(const Interval& interval) {
   const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
   return human_ratio(interval.middle) + " [" + bare(interval.low) + ", " + bare(interval.high) + "]" +
@@ -28,12 +35,12 @@ std::string interval_text(const Interval& interval) {
 
 std::string about(const std::string& letter, const std::string& path, const std::vector<Result>& results) {
   const Result& first = results.front();
+  const std::string name = letter.empty() ? path : letter + " = " + path;
   std::string commit = first.commit.empty() ? "unknown commit" : "commit " + first.commit.substr(0, 10);
   for (const Result& result : results) {
     if (result.commit != first.commit) commit = "several commits";
   }
-  return letter + " = " + path + ": " + machine_text(first.machine) + ", " + commit + ", " +
-         first.started_at.substr(0, 10);
+  return name + ": " + machine_text(first.machine) + ", " + commit + ", " + first.started_at.substr(0, 10);
 }
 
 /// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
@@ -66,7 +73,9 @@ void print_comparison(const Comparison& comparison, const std::string& across) {
                     row.quality      ? quality_difference_text(row)
                     : row.throughput ? interval_text(*row.throughput)
                                      : "-",
-                    row.throughput ? to_string(row.throughput_label) : "-",
+                    row.throughput ? to_string(row.throughput_label)
+                    : row.crowded  ? "crowded"
+                                   : "-",
                     peaks ? human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a)) : "-",
                     row.gain       ? interval_text(*row.gain)
                     : row.baseline ? "baseline"
@@ -74,7 +83,8 @@ void print_comparison(const Comparison& comparison, const std::string& across) {
                     row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
     if (across.empty()) continue;
     rows.back().insert(rows.back().begin() + 2,
-                       {row.across_a + " -> " + row.across_b, row.efficiency ? human_percent(*row.efficiency) : "-"});
+                       {row.across_a + " -> " + row.across_b + (row.scaling.empty() ? "" : ", " + row.scaling),
+                        row.efficiency ? efficiency_text(*row.efficiency) : "-"});
   }
   std::cout << format_columns(rows, std::string(rows[0].size(), 'l'), across.empty() ? 120 : 140);
   if (!comparison.refused.empty()) std::cout << "\nNot compared:\n";
@@ -102,7 +112,9 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
                           {"high", row.quality->high}};
     }
     if (row.gain) entry["gain"] = interval_json(*row.gain);
-    if (row.efficiency) entry["efficiency"] = *row.efficiency;
+    if (row.efficiency) entry["efficiency"] = interval_json(*row.efficiency);
+    if (!row.scaling.empty()) entry["scaling"] = row.scaling;
+    if (row.crowded) entry["crowded"] = true;
     if (!row.across_a.empty()) entry["across"] = {row.across_a, row.across_b};
     if (row.peak_a && row.peak_b) entry["peak_bytes"] = {*row.peak_a, *row.peak_b};
     if (!row.bound_a.empty()) entry["bound_a"] = row.bound_a;
@@ -122,9 +134,28 @@ std::string device_of(const Result& result) {
   return "dry:" + result.machine.id.substr(std::string(kDryMachine).size());
 }
 
+/// The part of the lesson that a case is of; nullptr when the lesson has it no more.
+const LessonPart* part_of(const std::vector<LessonPart>& parts, const CaseResult& c) {
+  const auto found = std::ranges::find(parts, c.sweep ? swept_case(c) : c.name, &LessonPart::name);
+  return found == parts.end() ? nullptr : &*found;
+}
+
+/// "1,2,4" of the cases that take as many ranks as there are; empty when none does.
+std::string ranks_of(const Lesson& lesson, const Result& result) {
+  const std::vector<LessonPart> parts = lesson.parts();
+  std::vector<std::string> numbers;
+  for (const CaseResult& c : result.cases) {
+    const LessonPart* const part = part_of(parts, c);
+    const std::string number = std::to_string(c.ranks);
+    if (part != nullptr && part->ranks.as_many && std::ranges::find(numbers, number) == numbers.end())
+      numbers.push_back(number);
+  }
+  return joined(numbers, ",");
+}
+
 /// The flags that repeat a result: what selects cases and settings comes from its command line, the rest from what was
 /// recorded, since defaults may have been chosen by the machine.
-GivenFlags flags_of(const Result& result) {
+GivenFlags flags_of(const Lesson& lesson, const Result& result) {
   GivenFlags flags;
   for (size_t i = 0; i + 1 < result.argv.size(); ++i) {
     for (const char* name : {"--case", "--only", "--set", "--sweep", "--rounds"}) {
@@ -137,6 +168,7 @@ GivenFlags flags_of(const Result& result) {
                                                         {"--size", c.size},
                                                         {"--device", device_of(result)},
                                                         {"--seed", std::to_string(c.seed)},
+                                                        {"--ranks", ranks_of(lesson, result)},
                                                         {"--threads", std::to_string(c.threads)}}) {
     if (!value.empty()) flags[name] = {value};
   }
@@ -186,20 +218,22 @@ std::string change_of(const Verdict& theirs, const Verdict& ours) {
   return meet ? "intervals meet" : *high < *own_low ? "yours is higher" : "yours is lower";
 }
 
+/// A case may have been measured on several numbers of ranks.
+bool same_case(const CaseResult& a, const CaseResult& b) { return a.name == b.name && a.ranks == b.ranks; }
+
 void print_beside(const Result& theirs, const Result& ours) {
   std::vector<std::vector<std::string>> rows = {
       {"technique", "case", "theirs", "yours", "memory, theirs", "yours", "change"}};
   for (const CaseResult& c : theirs.cases) {
-    const auto mine = std::find_if(ours.cases.begin(), ours.cases.end(),
-                                   [&](const CaseResult& other) { return other.name == c.name; });
+    const auto mine = std::ranges::find_if(ours.cases, [&](const CaseResult& other) { return same_case(other, c); });
     for (const Verdict& verdict : c.verdicts) {
       const Verdict* own = mine == ours.cases.end() ? nullptr : verdict_of(*mine, verdict.technique);
       const auto text = [](const Verdict& one) {
         return one.quality ? quality_verdict_text(*one.quality) : speed_text(one.speed);
       };
-      rows.push_back({verdict.technique, c.name, text(verdict), own ? text(*own) : "not run",
-                      memory_text(verdict.memory), own ? memory_text(own->memory) : "-",
-                      own ? change_of(verdict, *own) : ""});
+      rows.push_back({verdict.technique, c.name + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
+                      text(verdict), own ? text(*own) : "not run", memory_text(verdict.memory),
+                      own ? memory_text(own->memory) : "-", own ? change_of(verdict, *own) : ""});
     }
   }
   std::cout << format_columns(rows, "lllllll", 140) << "\n";
@@ -207,43 +241,69 @@ void print_beside(const Result& theirs, const Result& ours) {
 
 }  // namespace
 
+namespace {
+
+/// What the columns mean.
+void print_legend(const std::vector<Comparison>& comparisons, const std::string& across) {
+  const bool crowded = std::ranges::any_of(
+      comparisons, [](const Comparison& each) { return std::ranges::any_of(each.rows, &ComparedRow::crowded); });
+  std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
+               "not in them.\n"
+               "gain: the technique's own speed-up over its baseline. bound: the largest part of a step.\n"
+            << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
+            << (across == "ranks" || across == "threads"
+                    ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
+                    : "")
+            << (across == "ranks" ? "strong: the same batch on all ranks together; weak: the same on each of them.\n"
+                                  : "")
+            << (crowded ? "crowded: more ranks than cores take turns, so their times are no speed.\n" : "");
+}
+
+std::string first_refusal(const std::vector<Comparison>& comparisons) {
+  for (const Comparison& comparison : comparisons) {
+    if (!comparison.refused.empty()) return comparison.refused[0].row + ": " + comparison.refused[0].reason;
+  }
+  return "";
+}
+
+}  // namespace
+
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across) {
-  if (paths.size() < 2)
-    throw UsageError("compare needs two or more result files or folders; see: tenfold compare --help");
+  const bool within = paths.size() == 1;
+  if (within && across.empty())
+    throw UsageError(
+        "compare needs two or more result files or folders, or one and --across; see: tenfold compare "
+        "--help");
   std::vector<std::vector<Result>> sets;
   for (const std::string& path : paths) sets.push_back(read_results(path));
-  auto all = nlohmann::ordered_json::array();
-  size_t rows = 0;
-  std::string first_refusal;
   std::vector<Comparison> comparisons;
-  for (size_t i = 1; i < sets.size(); ++i) {
-    comparisons.push_back(compare_results(sets[0], sets[i], across));
-    rows += comparisons.back().rows.size();
-    if (first_refusal.empty() && !comparisons.back().refused.empty())
-      first_refusal = comparisons.back().refused[0].row + ": " + comparisons.back().refused[0].reason;
-  }
-  if (rows == 0) throw UsageError("nothing to compare: no row was measured alike on both sides; " + first_refusal);
-  for (size_t i = 1; i < sets.size(); ++i) {
-    const Comparison& comparison = comparisons[i - 1];
+  if (within) comparisons.push_back(compare_within(sets[0], across));
+  for (size_t i = 1; i < sets.size(); ++i) comparisons.push_back(compare_results(sets[0], sets[i], across));
+  if (std::ranges::all_of(comparisons, [](const Comparison& each) { return each.rows.empty(); }))
+    throw UsageError("nothing to compare: no row was measured " +
+                     (within ? "with several " + across : "alike on both sides") + "; " + first_refusal(comparisons));
+  auto all = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < comparisons.size(); ++i) {
+    const size_t other = within ? 0 : i + 1;
     if (json) {
-      all.push_back(comparison_json(paths[0], paths[i], comparison));
+      all.push_back(comparison_json(paths[0], paths[other], comparisons[i]));
       continue;
     }
-    std::cout << (i > 1 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n"
-              << wrap_text(about("B", paths[i], sets[i]), 120, 4) << "\n\n"
-              << ceilings_text(sets[0].front().machine, sets[i].front().machine);
-    print_comparison(comparison, across);
+    if (within) {
+      std::cout << wrap_text(about("", paths[0], sets[0]), 120, 4) << "\nA = "
+                << (across == "ranks" || across == "threads" ? "the row of the fewest " + across : "the first row")
+                << ", B = each other\n\n";
+    } else {
+      std::cout << (i > 0 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n"
+                << wrap_text(about("B", paths[other], sets[other]), 120, 4) << "\n\n"
+                << ceilings_text(sets[0].front().machine, sets[other].front().machine);
+    }
+    print_comparison(comparisons[i], across);
   }
   if (json) {
     std::cout << nlohmann::ordered_json{{"comparisons", all}}.dump(1) << "\n";
   } else {
-    std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
-                 "not in them.\n"
-                 "gain: the technique's own speed-up over its baseline. bound: the largest part of a step.\n"
-              << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
-              << (across == "ranks" || across == "threads"
-                      ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
-                      : "");
+    print_legend(comparisons, across);
   }
   return 0;
 }
@@ -284,7 +344,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
       continue;
     }
     LessonStart start;
-    start.flags = flags_of(theirs);
+    start.flags = flags_of(*chosen[i], theirs);
     start.flags["--json"] = {file.string()};
     start.output_file = out / (theirs.lesson + ".log");
     start.errors_to_file = true;
@@ -311,7 +371,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
     for (const CaseResult& c : theirs.cases) {
       for (const CaseResult& mine : ours.cases) {
         for (const Verdict& verdict : c.verdicts) {
-          const Verdict* own = mine.name == c.name ? verdict_of(mine, verdict.technique) : nullptr;
+          const Verdict* own = same_case(mine, c) ? verdict_of(mine, verdict.technique) : nullptr;
           if (own && change_of(verdict, *own).find("CHANGED") != std::string::npos) ++changes;
         }
       }

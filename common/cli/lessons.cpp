@@ -13,8 +13,15 @@
 namespace tenfold::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+/// A number, or what it is a multiple of.
+RankNumbers read_ranks(const Json& ranks) {
+  if (ranks.is_object()) return {.unit = ranks.at("multiple_of").get<int>(), .as_many = true};
+  return {.unit = ranks.get<int>()};
+}
+
 Lesson read_description(const std::filesystem::path& file) {
-  using Json = nlohmann::ordered_json;
   using Names = std::vector<std::string>;
   const auto damaged = [&](const std::string& what) {
     return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
@@ -34,12 +41,12 @@ Lesson read_description(const std::filesystem::path& file) {
       std::vector<LessonPart> read;
       for (const Json& part : json.value(kind, Json::array())) {
         read.push_back({.name = part.at("name").get<std::string>(),
-                        .ranks = part.at("ranks").get<int>(),
+                        .ranks = read_ranks(part.at("ranks")),
                         .environment = part.value("environment", std::map<std::string, std::string>()),
                         .survey = kind == std::string("surveys"),
                         .variants = part.value("variants", Names())});
-        if (read.back().ranks < 1)
-          throw damaged("'" + read.back().name + "': " + std::to_string(read.back().ranks) + " ranks");
+        if (const int unit = read.back().ranks.unit; unit < 1)
+          throw damaged("'" + read.back().name + "': " + std::to_string(unit) + " ranks");
       }
       return read;
     };

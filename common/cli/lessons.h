@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rank_numbers.h"
 #include "common/base/text.h"
 
 namespace tenfold::cli {
@@ -13,7 +14,7 @@ namespace tenfold::cli {
 /// A case, a training or a survey, and where it runs.
 struct LessonPart {
   std::string name;
-  int ranks = 1;
+  RankNumbers ranks = {};
   std::map<std::string, std::string> environment = {};
   bool survey = false;
   std::vector<std::string> variants = {};  ///< what --only may name of it

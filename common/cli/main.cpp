@@ -195,7 +195,9 @@ int run(int argc, char** argv) {
   bool compare_json = false;
   auto* compare_command =
       command("compare", "result files or folders side by side, row by row; the first is the reference");
-  compare_command->add_option("results", compare_paths, "two or more")->required()->type_name("");
+  compare_command->add_option("results", compare_paths, "two or more; with --across also one, whose rows are compared")
+      ->required()
+      ->type_name("");
   compare_command->add_flag("--json", compare_json, "as a JSON object");
   tenfold::GivenFlags compare_flags;
   tenfold::add_flag(*compare_command,

@@ -36,8 +36,9 @@ std::vector<Result> read_results(const fs::path& path) {
   if (fs::is_directory(path)) {
     for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
       const std::string name = at->path().filename().string();
-      if (at->is_directory() && (name == "bench" || name == "compiler" || name == kSweepsFolder))
-        at.disable_recursion_pending();  // reports of other kinds, and points that no lesson's row is compared with
+      if (at->is_directory() &&
+          (name == "bench" || name == "compiler" || name == kSweepsFolder || name == kRanksFolder))
+        at.disable_recursion_pending();  // reports of other kinds, and rows that no lesson's own is compared with
       if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());
     }
     if (files.empty()) throw UsageError(path.string() + ": holds no result file (*.json)");
@@ -65,6 +66,12 @@ std::string status_of(const Lesson& lesson, const fs::path& out) {
   }
 }
 
+/// As the program describes them: one number, or what it is a multiple of.
+nlohmann::ordered_json described_ranks(const RankNumbers& ranks) {
+  if (ranks.as_many) return {{"multiple_of", ranks.unit}};
+  return ranks.unit;
+}
+
 }  // namespace
 
 int list(bool json) {
@@ -74,7 +81,8 @@ int list(bool json) {
     auto all = nlohmann::ordered_json::array();
     for (const Lesson& lesson : lessons) {
       auto cases = nlohmann::ordered_json::array(), trainings = cases, surveys = cases;
-      for (const LessonPart& one : lesson.cases) cases.push_back({{"name", one.name}, {"ranks", one.ranks}});
+      for (const LessonPart& one : lesson.cases)
+        cases.push_back({{"name", one.name}, {"ranks", described_ranks(one.ranks)}});
       for (const LessonPart& one : lesson.trainings) trainings.push_back({{"name", one.name}});
       for (const LessonPart& one : lesson.surveys) surveys.push_back({{"name", one.name}});
       all.push_back({{"lesson", lesson.name},
@@ -127,10 +135,15 @@ int run_lessons(const RunOptions& options) {
   std::vector<const Lesson*> chosen;
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
   const bool own_file = options.flags.contains("--describe") || options.flags.contains("--json");
+  check_several_ranks(options.flags);
+  if (options.flags.contains("--ranks") && !launched()) {
+    for (const Lesson* lesson : chosen) starts_of(*lesson, options.flags);  // refused before anything is measured
+  }
   const std::string sweep = value_of(options.flags, "--sweep", "");
   const std::string card = dry::card_of_device(value_of(options.flags, "--device", ""));
   const fs::path folder = card.empty() ? out_folder(options.out) : dry_out_folder(card, options.out);
-  const fs::path out = sweep.empty() ? folder : folder / kSweepsFolder;
+  const bool scales = ranks_given(options.flags).size() > 1;
+  const fs::path out = !sweep.empty() ? folder / kSweepsFolder : scales ? folder / kRanksFolder : folder;
   if (!own_file) require_writable_folder(out);
   const bool writes =
       !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure

@@ -1,10 +1,13 @@
 #include "common/cli/starts.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "common/base/launchers.h"
+#include "common/base/rank_numbers.h"
 #include "common/base/text.h"
+#include "common/machine/nvml.h"
 
 namespace tenfold::cli {
 namespace {
@@ -40,7 +43,24 @@ std::vector<LessonPart> chosen_parts(const Lesson& lesson, const GivenFlags& fla
   return chosen;
 }
 
+/// GPUs that ranks would get, by --device and CUDA_VISIBLE_DEVICES.
+size_t gpus_for(const GivenFlags& flags) {
+  const std::string device = value_of(flags, "--device", "auto");
+  if (device != "auto" && device != "cuda") return 0;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible == nullptr ? read_gpus().gpus.size() : std::min(read_gpus().gpus.size(), visible_among(visible));
+}
+
 }  // namespace
+
+void check_several_ranks(const GivenFlags& flags) {
+  if (ranks_given(flags).size() < 2) return;
+  const std::string ranks = "--ranks " + value_of(flags, "--ranks", "");
+  if (flags.contains("--sweep"))
+    throw UsageError(ranks + " and --sweep: a sweep is of one number of ranks; sweep for each of them");
+  if (flags.contains("--trace"))
+    throw UsageError(ranks + " and --trace: the traces would have the same names; give one number");
+}
 
 std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
   const std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
@@ -63,18 +83,29 @@ std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flag
   if (flags.contains("--sweep")) {
     chosen = {swept_among(chosen)};
   }
+  const std::vector<int> given = ranks_given(flags);
+  std::vector<NamedRankNumbers> shapes;
+  for (const LessonPart& part : chosen) shapes.push_back({part.name, part.ranks});
+  check_ranks(given, shapes);
+  const bool as_many = std::ranges::any_of(chosen, [](const LessonPart& part) { return part.ranks.as_many; });
+  const size_t gpus = given.empty() && as_many ? gpus_for(flags) : 0;
   GivenFlags shared = flags;
-  shared.erase("--case");
-  shared.erase("--json");
+  for (const char* own : {"--case", "--json", "--ranks"}) shared.erase(own);
   std::vector<ProgramStart> starts;
   for (const LessonPart& part : chosen) {
-    const auto same = std::ranges::find_if(starts, [&](const ProgramStart& start) {
-      return start.ranks == part.ranks && start.environment == part.environment;
-    });
-    ProgramStart& start =
-        same == starts.end() ? starts.emplace_back(ProgramStart{part.ranks, part.environment, shared, 0}) : *same;
-    start.flags["--case"].push_back(part.name);
-    ++start.parts;
+    std::vector<int> numbers = given;
+    if (!part.ranks.as_many) numbers = {part.ranks.unit};
+    if (numbers.empty()) numbers = {ranks_unless_given(part.ranks, gpus)};
+    for (const int ranks : numbers) {
+      const auto same = std::ranges::find_if(starts, [&](const ProgramStart& start) {
+        return start.ranks == ranks && start.environment == part.environment;
+      });
+      ProgramStart& start =
+          same == starts.end() ? starts.emplace_back(ProgramStart{ranks, part.environment, shared, 0}) : *same;
+      start.flags["--case"].push_back(part.name);
+      if (part.ranks.as_many && !given.empty()) start.flags["--ranks"] = {std::to_string(ranks)};
+      ++start.parts;
+    }
   }
   if (starts.size() == 1) {
     starts[0].flags = flags;

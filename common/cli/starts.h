@@ -21,9 +21,12 @@ struct ProgramStart {
 };
 
 /// The starts that these flags ask for: one for each number of ranks and each environment among the chosen parts, in
-/// the lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case and no
-/// --json.
+/// the lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case, its number
+/// by --ranks where that was given, and no --json. Throws UsageError where --ranks names what no chosen part takes.
 std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
+
+/// Throws UsageError for flags that go with one number of ranks only.
+void check_several_ranks(const GivenFlags& flags);
 
 /// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case
 /// names none of the lesson's, what it names. Throws UsageError within a launcher that may have started a case's ranks

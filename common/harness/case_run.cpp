@@ -18,8 +18,10 @@ void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
   candidate.record->declared = chosen.part.declared;
   candidate.record->given = chosen.settings(size);
   candidate.result.name = candidate.name;
-  // What a point of a sweep should show is not stated point by point.
-  if (expected && chosen.sweep) expected = Expected{.kind = expected->kind};
+  // What a point of a sweep should show is not stated point by point, and what is stated of as many ranks as there are
+  // speaks of several: one of them is what they are compared with.
+  const bool one_of_many = chosen.part.ranks().as_many && world.ranks.world_size == 1;
+  if (expected && (chosen.sweep || one_of_many)) expected = Expected{.kind = expected->kind};
   candidate.result.expected = std::move(expected);
   if (const std::string reason = lost_before(chosen.name, candidate.name); !reason.empty()) {
     candidate.result.status = "invalid";

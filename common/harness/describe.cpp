@@ -35,6 +35,11 @@ Json described_setting(const DeclaredSetting& setting) {
           {"choices", setting.choices}};
 }
 
+/// One number, or what it is a multiple of.
+Json described_ranks(const RankNumbers& ranks) {
+  return ranks.as_many ? Json{{"multiple_of", ranks.unit}} : Json(ranks.unit);
+}
+
 // What one kind of part has besides, and where the lesson's description lists the kind.
 
 const char* add_own(Json& json, const Lesson& lesson, const Part& part, const Case& /*compared*/) {
@@ -79,7 +84,7 @@ std::string describe(const Lesson& lesson, const std::string& name) {
     if (technique.process) json["processes"][technique.name] = technique.process->stated();
   }
   for (const Part& part : parts_of(lesson)) {
-    Json described = {{"name", part.name}, {"ranks", part.ranks()}, {"variants", part.variants}};
+    Json described = {{"name", part.name}, {"ranks", described_ranks(part.ranks())}, {"variants", part.variants}};
     described["settings"] = Json::object();
     for (const Assignment& assignment : part.settings)
       described["settings"][assignment.name] = value_of(assignment.value.cpu);

@@ -53,7 +53,9 @@ struct SameBudget {
 
 /// Where a part runs.
 struct Place {
-  MeshShape mesh = {};  ///< of the ranks that it needs; empty: one process
+  /// Of the ranks that it runs on; empty: one process. kAllRanks is the size of a dimension that takes what there is,
+  /// and then one rank is a number, too.
+  MeshShape mesh = {};
   /// Variables of its process's environment, for what a process reads once, when it starts: an allocator's settings,
   /// NCCL's. The driver starts a program for each environment.
   std::map<std::string, std::string> environment = {};

@@ -90,7 +90,7 @@ void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
   const DeclaredSetting& setting = declared_setting(part, compared.budget->setting, at + ", budget");
   if (!std::holds_alternative<int64_t>(setting.value.cpu))
     throw UsageError(at + ": setting '" + setting.name + "' of the budget is no whole number");
-  if (part.ranks() > 1) throw UsageError(at + ": a budget is for one rank");
+  if (part.ranks() != RankNumbers{}) throw UsageError(at + ": a budget is for one rank");
 }
 
 void check_body(const Lesson& lesson, const Part& part, const Training& training) {

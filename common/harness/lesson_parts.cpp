@@ -28,12 +28,6 @@ std::vector<std::string> names_of(const std::vector<Named>& named) {
 
 }  // namespace
 
-int Part::ranks() const {
-  int ranks = 1;
-  for (const auto& [dimension, size] : place.mesh) ranks *= size;
-  return ranks;
-}
-
 bool Part::compares() const { return !std::holds_alternative<const Survey*>(body); }
 
 std::string Part::kind() const {

@@ -22,8 +22,8 @@ struct Part {
   std::vector<std::string> variants;  ///< names of what it compares or looks at, the baseline first
   std::variant<const Survey*, const Case*, const Training*> body;
 
-  /// That it needs: the product of its mesh.
-  int ranks() const;
+  /// That its mesh has places for.
+  RankNumbers ranks() const { return rank_numbers(place.mesh); }
   /// Has a baseline: a survey has none.
   bool compares() const;
   /// "case", "training" or "survey", for messages.

@@ -42,8 +42,8 @@ using Steady = std::chrono::steady_clock;
 
 CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& options, const World& world,
                torch::Device device, const Machine& machine, Progress& progress, CountedGroups& groups) {
-  const MeshShape all = {{kDataParallel, world.ranks.world_size}};
   const MeshShape& own = chosen.part.place.mesh;
+  const MeshShape mesh = own.empty() ? MeshShape{{kDataParallel, kAllRanks}} : own;
   return {.lesson = lesson,
           .chosen = chosen,
           .options = options,
@@ -54,7 +54,7 @@ CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& option
           .clean = GlobalState::capture(device),
           .progress = progress,
           .groups = groups,
-          .mesh = groups.mesh(own.empty() ? all : own)};
+          .mesh = groups.mesh(shape_for(mesh, world.ranks.world_size))};
 }
 
 class LessonRun {

@@ -144,6 +144,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   if (given.contains("--rounds")) options.rounds = static_cast<int>(number_of(given, "--rounds", 0));
   options.seed = static_cast<uint64_t>(number_of(given, "--seed", static_cast<int64_t>(options.seed)));
   options.threads = static_cast<int>(number_of(given, "--threads", options.threads));
+  options.ranks = ranks_given(given);
   options.json = value_of(given, "--json", "");
   options.trace = value_of(given, "--trace", "");
   options.describe = given.contains("--describe");
@@ -224,9 +225,13 @@ ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks
       throw UsageError("--case " + name + ": no such case; this lesson has: " + joined(names));
   }
   ChosenParts chosen;
-  for (Part& part : named_parts(lesson, options)) {
-    if (is_emptied(part, options)) continue;
-    if (part.ranks() != ranks) {
+  std::vector<Part> parts = named_parts(lesson, options);
+  std::erase_if(parts, [&](const Part& part) { return is_emptied(part, options); });
+  std::vector<NamedRankNumbers> shapes;
+  for (const Part& part : parts) shapes.push_back({part.name, part.ranks()});
+  if (!parts.empty()) check_ranks(options.ranks, shapes);
+  for (Part& part : parts) {
+    if (!part.ranks().takes(ranks)) {
       chosen.other_ranks.push_back(part.name);
     } else if (!missing_here(part.place).empty()) {
       chosen.other_environment.push_back(part.name);

@@ -46,6 +46,7 @@ struct Options {
   std::optional<int> rounds;
   uint64_t seed = 1234;
   int threads = 1;
+  std::vector<int> ranks;  ///< of --ranks
   std::string json, trace;
   bool describe = false;
   std::string serve;  ///< the variant that this process runs for another one, which has started it; else empty
@@ -90,7 +91,7 @@ struct ChosenParts {
 };
 
 /// The parts chosen by --case, without those that --only leaves nothing of, multiplied out by --sweep. Throws
-/// UsageError when --case names none of the lesson's.
+/// UsageError when --case names none of the lesson's, and when --ranks names what none of them takes.
 ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks);
 
 /// Tries the files of --json, which rank 0 writes, and of --trace, which every rank does, and leaves nothing of that.

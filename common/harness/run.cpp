@@ -109,6 +109,12 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   at::set_num_threads(options.threads);
   const auto [ranks, timeout] = ranks_or_usage_error();
   const ChosenParts chosen = chosen_parts(lesson, options, ranks.world_size);
+  if (!options.ranks.empty() && options.ranks != std::vector<int>{ranks.world_size})
+    throw UsageError("--ranks " + value_of(options.given, "--ranks", "") + ": " +
+                     (ranks.origin.empty() ? name + " was started alone, which is one rank; ./tenfold run " + name +
+                                                 " starts as many as the flag names"
+                                           : "a launcher has started " + std::to_string(ranks.world_size) + " ranks (" +
+                                                 ranks.origin + "); leave the flag out"));
   const std::vector<std::string> elsewhere = chosen.elsewhere();
   if (chosen.here.empty() && elsewhere.empty() && !emptied.empty())
     throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + quoted(emptied) +

@@ -9,10 +9,11 @@
 namespace tenfold {
 namespace {
 
-/// "dp=2,tp=2"
+/// "dp=all,tp=2"
 std::string text_of(const MeshShape& shape) {
   std::string text;
-  for (const auto& [name, size] : shape) text += (text.empty() ? "" : ",") + name + "=" + std::to_string(size);
+  for (const auto& [name, size] : shape)
+    text += (text.empty() ? "" : ",") + name + "=" + (size == kAllRanks ? "all" : std::to_string(size));
   return text;
 }
 
@@ -28,11 +29,34 @@ const Mesh::Dimension& Mesh::along(const std::string& name) const {
                               (names.empty() ? "none" : joined(names)));
 }
 
+RankNumbers rank_numbers(const MeshShape& shape) {
+  RankNumbers ranks;
+  for (const auto& [name, size] : shape) {
+    if (size == kAllRanks) {
+      ranks.as_many = true;
+    } else {
+      ranks.unit *= size;
+    }
+  }
+  return ranks;
+}
+
+MeshShape shape_for(MeshShape shape, int ranks) {
+  const int unit = rank_numbers(shape).unit;
+  for (auto& [name, size] : shape) {
+    if (size == kAllRanks) size = ranks / unit;
+  }
+  return shape;
+}
+
 std::string wrong_shape(const MeshShape& shape) {
   std::set<std::string> names;
+  bool as_many = false;
   for (const auto& [name, size] : shape) {
     if (name.empty()) return "a dimension has no name";
-    if (size < 1) return "dimension '" + name + "' has size " + std::to_string(size);
+    if (size == kAllRanks && as_many) return "two dimensions take as many ranks as there are";
+    as_many = as_many || size == kAllRanks;
+    if (size < 1 && size != kAllRanks) return "dimension '" + name + "' has size " + std::to_string(size);
     if (!names.insert(name).second) return "two dimensions are called '" + name + "'";
   }
   return "";

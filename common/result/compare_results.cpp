@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "common/base/text.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
@@ -129,16 +130,97 @@ std::vector<double> quality_differences(const Row& a, const Row& b) {
   return differences;
 }
 
-/// Nothing when a row can be compared, else the reason.
+/// Nothing when a row can be compared, else the reason; `side` says which row, "in A".
 std::string unusable(const Row& row, const std::string& side) {
   if (row.variant->status != "ok")
-    return "is " + row.variant->status + " in " + side +
+    return "is " + row.variant->status + " " + side +
            (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
-  if (row.variant->source == "modelled") return "is modelled, not measured, in " + side;
-  if (row.variant->source == "dry") return row.variant->peak() ? "" : "has no peak in " + side;
-  if (rates(*row.variant).empty() && qualities(row).empty()) return "was not timed in " + side;
+  if (row.variant->source == "modelled") return "is modelled, not measured, " + side;
+  if (row.variant->source == "dry") return row.variant->peak() ? "" : "has no peak " + side;
+  if (rates(*row.variant).empty() && qualities(row).empty()) return "was not timed " + side;
   return "";
 }
+
+/// How a step's items grow with the ranks: "strong", "weak", or nothing of the kind.
+std::string scaling_of(const Row& a, const Row& b) {
+  const Blocks &left = a.variant->blocks.front(), &right = b.variant->blocks.front();
+  const int64_t before = left.items * right.steps, after = right.items * left.steps;
+  if (before == after) return "strong";
+  return before * b.c->ranks == after * a.c->ranks ? "weak" : "";
+}
+
+bool is_crowded(const Row& row) { return !speed_withheld(*row.c, row.result->machine.cores).empty(); }
+
+/// The two sides as messages name them.
+struct Sides {
+  std::string a = "in A", b = "in B";
+};
+
+class Join {
+ public:
+  explicit Join(const std::string& across) : across_(across), without_(left_out(across)) {}
+
+  std::string identity(const Row& row) const { return row.identity(without_); }
+
+  void refuse(const Row& row, const std::string& reason) { out_.refused.push_back({row.name(), reason}); }
+
+  /// The row of two that are the same but for the part across which they are joined, or the reason why not.
+  void add(const Row& left, const Row& right, const Sides& sides) {
+    const std::string reason_a = unusable(left, sides.a), reason_b = unusable(right, sides.b);
+    if (!reason_a.empty() || !reason_b.empty()) return refuse(right, reason_a.empty() ? reason_b : reason_a);
+    const std::vector<double> differences = quality_differences(left, right);
+    const bool training = left.c->kind == "training", dry = left.variant->source == "dry";
+    if (training && differences.size() < 2)
+      return refuse(right, "was trained from other seeds " + sides.a + "; measure again with the same --seed");
+    ComparedRow row;
+    row.identity = identity(right);
+    row.lesson = right.result->lesson;
+    row.case_name = right.c->name;
+    row.variant = right.variant->name;
+    row.baseline = right.baseline;
+    row.peak_a = left.variant->peak();
+    row.peak_b = right.variant->peak();
+    row.crowded = is_crowded(left) || is_crowded(right);
+    if (!across_.empty()) {
+      row.across_a = part_of(left, across_);
+      row.across_b = part_of(right, across_);
+      if (row.across_a == row.across_b)
+        return refuse(right, across_ + " is " + row.across_a + " on both sides; nothing differs to compare across");
+    }
+    if (across_ == "ranks" && !training && !dry) {
+      row.scaling = scaling_of(left, right);
+      if (row.scaling.empty())
+        return refuse(right,
+                      "a step's items are neither as many " + sides.a + " as " + sides.b + " nor as many on each rank");
+    }
+    if (training) {
+      row.quality = mean_interval(differences);
+      row.metric = *left.c->metric;
+    } else if (!dry && !row.crowded) {  // of a dry one the other side is dry, too, by its identity
+      const bool one_process = row.baseline && across_ == "ranks";
+      row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
+      if (const auto more = more_workers(left, right, across_); more && !one_process) {
+        const Interval& gain = *row.throughput;
+        row.efficiency = Interval{gain.low / *more, gain.high / *more, gain.middle / *more, gain.coverage};
+      }
+      row.throughput_label = label_of(*row.throughput, std::max(left.c->noise.value_or(0), right.c->noise.value_or(0)));
+    }
+    row.bound_a = bound_of(left.variant->split), row.bound_b = bound_of(right.variant->split);
+    const Verdict *verdict_a = verdict_of(*left.c, left.variant->name),
+                  *verdict_b = verdict_of(*right.c, right.variant->name);
+    if (verdict_a) row.speed_a = verdict_a->speed;
+    if (verdict_b) row.speed_b = verdict_b->speed;
+    row.gain = gain_of(verdict_a, verdict_b);
+    out_.rows.push_back(std::move(row));
+  }
+
+  Comparison take() { return std::move(out_); }
+
+ private:
+  std::string across_;
+  std::set<std::string> without_;
+  Comparison out_;
+};
 
 }  // namespace
 
@@ -164,73 +246,57 @@ std::string bound_of(const std::optional<Split>& split) {
 }
 
 Comparison compare_results(const std::vector<Result>& a, const std::vector<Result>& b, const std::string& across) {
-  Comparison out;
-  const std::set<std::string> without = left_out(across);
+  Join join(across);
   const std::vector<Row> rows_a = rows_of(a), rows_b = rows_of(b);
   std::map<std::string, std::vector<const Row*>> by_identity_a, by_identity_b;
-  for (const Row& row : rows_a) by_identity_a[row.identity(without)].push_back(&row);
-  for (const Row& row : rows_b) by_identity_b[row.identity(without)].push_back(&row);
-
-  const auto refuse = [&](const Row& row, const std::string& reason) { out.refused.push_back({row.name(), reason}); };
+  for (const Row& row : rows_a) by_identity_a[join.identity(row)].push_back(&row);
+  for (const Row& row : rows_b) by_identity_b[join.identity(row)].push_back(&row);
   for (const Row& right : rows_b) {
-    const std::string identity = right.identity(without);
+    const std::string identity = join.identity(right);
     const auto found = by_identity_a.find(identity);
     if (found == by_identity_a.end()) {
-      refuse(right, "only in B: " + why_unlike(right, rows_a));
-      continue;
+      join.refuse(right, "only in B: " + why_unlike(right, rows_a));
+    } else if (found->second.size() == 1 && by_identity_b[identity].size() == 1) {
+      join.add(*found->second.front(), right, {});
+    } else if (by_identity_b[identity].front() == &right) {
+      join.refuse(right, "occurs more than once on one side; name single files");
     }
-    if (found->second.size() > 1 || by_identity_b[identity].size() > 1) {
-      if (by_identity_b[identity].front() == &right)
-        refuse(right, "occurs more than once on one side; name single files");
-      continue;
-    }
-    const Row& left = *found->second.front();
-    const std::string reason_a = unusable(left, "A"), reason_b = unusable(right, "B");
-    if (!reason_a.empty() || !reason_b.empty()) {
-      refuse(right, reason_a.empty() ? reason_b : reason_a);
-      continue;
-    }
-    const std::vector<double> differences = quality_differences(left, right);
-    if (left.c->kind == "training" && differences.size() < 2) {
-      refuse(right, "was trained from other seeds in A; measure again with the same --seed");
-      continue;
-    }
-    ComparedRow row;
-    row.identity = identity;
-    row.lesson = right.result->lesson;
-    row.case_name = right.c->name;
-    row.variant = right.variant->name;
-    row.baseline = right.baseline;
-    row.peak_a = left.variant->peak();
-    row.peak_b = right.variant->peak();
-    if (!across.empty()) {
-      row.across_a = part_of(left, across);
-      row.across_b = part_of(right, across);
-      if (row.across_a == row.across_b) {
-        refuse(right, across + " is " + row.across_a + " on both sides; nothing differs to compare across");
-        continue;
-      }
-    }
-    if (left.c->kind == "training") {
-      row.quality = mean_interval(differences);
-      row.metric = *left.c->metric;
-    } else if (left.variant->source != "dry") {  // whose other side is dry too, by its identity
-      row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
-      if (const auto more = more_workers(left, right, across)) row.efficiency = row.throughput->middle / *more;
-      row.throughput_label = label_of(*row.throughput, std::max(left.c->noise.value_or(0), right.c->noise.value_or(0)));
-    }
-    row.bound_a = bound_of(left.variant->split), row.bound_b = bound_of(right.variant->split);
-    const Verdict *verdict_a = verdict_of(*left.c, left.variant->name),
-                  *verdict_b = verdict_of(*right.c, right.variant->name);
-    if (verdict_a) row.speed_a = verdict_a->speed;
-    if (verdict_b) row.speed_b = verdict_b->speed;
-    row.gain = gain_of(verdict_a, verdict_b);
-    out.rows.push_back(std::move(row));
   }
   for (const Row& left : rows_a) {
-    if (!by_identity_b.contains(left.identity(without))) refuse(left, "only in A: " + why_unlike(left, rows_b));
+    if (!by_identity_b.contains(join.identity(left))) join.refuse(left, "only in A: " + why_unlike(left, rows_b));
   }
-  return out;
+  return join.take();
+}
+
+Comparison compare_within(const std::vector<Result>& results, const std::string& across) {
+  Join join(across);
+  const std::vector<Row> rows = rows_of(results);
+  std::vector<std::vector<const Row*>> groups;
+  std::map<std::string, size_t> places;
+  for (const Row& row : rows) {
+    const auto [place, is_new] = places.insert({row.result->machine.id + " | " + join.identity(row), groups.size()});
+    if (is_new) groups.emplace_back();
+    groups[place->second].push_back(&row);
+  }
+  const auto value = [&](const Row* row) { return part_of(*row, across); };
+  for (std::vector<const Row*>& group : groups) {
+    if (across == "ranks") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->ranks; });
+    if (across == "threads") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->threads; });
+    std::set<std::string> values;
+    for (const Row* row : group) values.insert(value(row));
+    if (values.size() < group.size()) {
+      join.refuse(*group.front(), "occurs more than once with equal " + across + "; name single files");
+      continue;
+    }
+    const auto side = [&](const Row* row) { return "with " + across + " " + value(row); };
+    const auto first = std::ranges::find_if(group, [](const Row* row) { return unusable(*row, "").empty(); });
+    for (auto row = group.begin(); row != first; ++row) join.refuse(**row, unusable(**row, side(*row)));
+    if (first == group.end()) continue;
+    if (first + 1 == group.end())
+      join.refuse(**first, across + " is " + value(*first) + " only; there is nothing to compare across");
+    for (auto row = first + 1; row != group.end(); ++row) join.add(**first, **row, {side(*first), side(*row)});
+  }
+  return join.take();
 }
 
 }  // namespace tenfold

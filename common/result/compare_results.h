@@ -20,7 +20,7 @@ struct ComparedRow {
   /// order-statistic interval of its own median at sqrt(95 %), and the ends are divided crosswise. Both intervals hold
   /// together with at least 95 %. It speaks of the rounds that were recorded; how much another run on another day would
   /// differ is not in it, so a claim also has to clear both sides' A/A noise.
-  std::optional<Interval> throughput;         ///< none of dry GPUs, of which there are peaks only
+  std::optional<Interval> throughput;         ///< none of dry GPUs, of which there are peaks only, nor where crowded
   Speed throughput_label = Speed::undecided;  ///< FASTER: B is, by more than 1 % and the noise; SAME within 2 %
   /// The technique's speed ratio on B over the same on A, the verdicts' ends divided crosswise: at least 90 %. Absent
   /// for baselines.
@@ -28,8 +28,12 @@ struct ComparedRow {
   /// Of a training: final quality of B less A's, seed by seed; Student's interval. Then there is no throughput.
   std::optional<Interval> quality;
   Metric metric;  ///< of it
-  /// B's share of what its larger number of ranks or threads promises, 1 at best. Only across those.
-  std::optional<double> efficiency;
+  /// B's items per second on each of its ranks or threads over A's: the throughput over how many times as many of them
+  /// B has. Only across those; of a baseline not across ranks, which it need not use.
+  std::optional<Interval> efficiency;
+  /// Across ranks: "strong", the same batch on all of them together, or "weak", the same on each. Else empty.
+  std::string scaling;
+  bool crowded = false;  ///< more ranks than cores take turns on a side, so that its times are no speed
   std::optional<int64_t> peak_a, peak_b;  ///< bytes
   std::string across_a, across_b;         ///< the values of the part that rows were joined across; else empty
   std::string bound_a, bound_b;           ///< the largest part of the step, "device 90 %"; empty without a split
@@ -53,8 +57,13 @@ inline constexpr std::array<const char*, 5> kAcross = {"ranks", "threads", "devi
 /// is refused and says which part differs from the nearest row of the other side; so is a row that occurs twice on one
 /// side, was not measured, or is not ok. `across` names one part of kAcross in which joined rows differ, with what
 /// follows from it (ranks bring their mesh and backend, a device its backend, a size its settings); all else must be
-/// equal. Rates are items per second, so a size that does more for an item is slower by that.
+/// equal. Across ranks a step's items must be equal, too, or grow as the ranks do. Rates are items per second, so a
+/// size that does more for an item is slower by that.
 Comparison compare_results(const std::vector<Result>& a, const std::vector<Result>& b, const std::string& across = "");
+
+/// Rows of the same results and machine that differ in the part `across`, one of kAcross: each against the first that
+/// can be compared, of the fewest ranks or threads, else in the order of the results.
+Comparison compare_within(const std::vector<Result>& results, const std::string& across);
 
 /// Interval of median(b) / median(a) for independent samples, at least 95 %; coverage 0 when either side has too few.
 /// Throws std::invalid_argument on an empty side or a value that is not positive.

@@ -230,6 +230,15 @@ lessons_chosen() {
   done | sort -u
 }
 
+# The most ranks that a part of a lesson has where there is one GPU: what takes as many as there are has two, or more where its mesh
+# needs them.
+ranks_of_parts() {
+  { echo 1
+    sed -n 's/^ *"\(ranks\|multiple_of\)": \([0-9][0-9]*\).*/\2/p' "$1" 2>/dev/null || true
+    ! grep -q '^ *"multiple_of":' "$1" 2>/dev/null || echo 2
+  } | sort -n | tail -n 1
+}
+
 part_lessons() {
   local name status began ranks on share number=0 wanted=$device words=() names=() left=() preset_flag=(--preset quick) chosen
   while [[ "${1:-}" == [!-]* ]]; do words+=("$1"); shift; done
@@ -245,16 +254,17 @@ part_lessons() {
   for name in "${names[@]}"; do
     share=$((2 * $(share_of_time $((${#names[@]} - number))))) number=$((number + 1))  # short ones leave some of theirs
     if not_built "$build/lessons/$name"; then table+="$name: not built"$'\n'; left+=("$name"); worst=1; continue; fi
-    if [ "$kept/$name.json" -nt "$build/lessons/$name" ] && [ "$(cat "$kept/$name.flags" 2>/dev/null)" = "${preset_flag[*]} $*" ]; then
+    if { [ "$kept/$name.json" -nt "$build/lessons/$name" ] || [ "$kept/ranks/$name.json" -nt "$build/lessons/$name" ]; } &&
+      [ "$(cat "$kept/$name.flags" 2>/dev/null)" = "${preset_flag[*]} $*" ]; then
       table+="$name: done before"$'\n'
       continue
     fi
     if (( $(gpu_left) < 20 )); then left+=("$name"); continue; fi
     began=$SECONDS status=0 on=$wanted
     (( share < $(gpu_left) )) || share=$(gpu_left)
-    ranks=$(sed -n 's/^ *"ranks": \([0-9]*\).*/\1/p' "$build/lessons/$name.describe.json" 2>/dev/null | sort -n | tail -n 1 || true)
+    ranks=$(ranks_of_parts "$build/lessons/$name.describe.json")
     # NCCL wants a GPU for each rank: parts with more ranks run on the CPU, the lesson's others on a GPU.
-    if [ "$on" = cuda ] && (( ${ranks:-1} > $(nvidia-smi -L | wc -l) )); then on=auto; fi
+    if [ "$on" = cuda ] && { [[ " $* " == *" --ranks"* ]] || (( ranks > $(nvidia-smi -L | wc -l) )); }; then on=auto; fi
     say "lesson $name${on:+ on $on} ..."
     # A lesson looks for the signal between blocks; a long block of a slow baseline takes its time.
     timeout -s INT -k 60 "$share" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \

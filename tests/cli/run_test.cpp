@@ -415,6 +415,36 @@ TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
   EXPECT_TRUE(has(described.out, "1 ranks: --describe\n")) << described.out;
 }
 
+// One case of any number of ranks, and one of a single rank, which shares a start with it.
+TEST_F(ManyStarts, RanksAreStartedOnceForEachNumber) {
+  add_ranks("exit 0", "exit 0");
+  const std::string file = "build/lessons/52_ranks.describe.json";
+  std::string description = read(file);
+  const std::string two = "\"ranks\":2";
+  write(file, description.replace(description.find(two), two.size(), R"("ranks":{"multiple_of":1})"));
+  EXPECT_TRUE(has(tenfold("list --json").out, "\"multiple_of\": 1"));
+  const Ran unless_given = tenfold("run 52 --device cpu");
+  EXPECT_TRUE(has(unless_given.out, "2 ranks: --case R2 --device cpu --json ")) << unless_given.out;
+  EXPECT_TRUE(has(unless_given.out, "1 ranks: --case on 1 ")) << unless_given.out;
+  EXPECT_FALSE(has(unless_given.out, "--ranks"));
+
+  const Ran several = tenfold("run 52 --ranks 2,1");
+  EXPECT_EQ(several.code, 0) << several.err;
+  EXPECT_TRUE(has(several.out, "2 ranks: --case R2 --json ")) << several.out;
+  EXPECT_TRUE(has(several.out, "/0.json --ranks 2\n") && has(several.out, "/1.json --ranks 1\n")) << several.out;
+  EXPECT_TRUE(has(several.out, "1 ranks: --case R2 --case on 1 --json ")) << several.out;
+  EXPECT_EQ(read_result(out_ / "ranks" / "52_ranks.json").argv, (std::vector<std::string>{"--ranks", "2,1"}));
+  EXPECT_TRUE(has(several.err, "result: ")) << several.err;
+
+  const Ran one = tenfold("run 52 --case R2 --ranks 1");
+  EXPECT_TRUE(has(one.out, "1 ranks: --case R2 --json " + (out_ / "52_ranks.json").string() + " --ranks 1\n"))
+      << "one number makes the lesson's own result: " << one.out;
+  const Ran none = tenfold("run 52 --case 'on 1' --ranks 1,2");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "") << "nothing is started";
+  EXPECT_TRUE(has(none.err, "--ranks: none of 'on 1' runs on as many ranks as there are")) << none.err;
+}
+
 TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
   const auto code = [&](const std::string& of_1, const std::string& of_2) {
     fs::remove(out_ / "52_ranks.json");

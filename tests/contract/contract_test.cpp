@@ -226,9 +226,9 @@ TEST(Tree, HoldsNoMarksOfAnUnfinishedMerge) {
 }
 
 TEST(Lessons, HaveTheFrozenFlags) {
-  const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device",  "--case",
-                                        "--only",    "--set",    "--sweep", "--rounds",  "--seed",
-                                        "--threads", "--json",   "--trace", "--describe"};
+  const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device", "--case",
+                                        "--only",    "--set",    "--sweep", "--rounds", "--seed",
+                                        "--threads", "--ranks",  "--json",  "--trace",  "--describe"};
   const std::string help = output_of((kBuild / "lessons" / "00_measuring").string() + " --help");
   std::set<std::string> found;
   std::istringstream text(help);

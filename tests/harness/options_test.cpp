@@ -118,6 +118,14 @@ TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
       {{"--seed", "99999999999999999999"}, "--seed 99999999999999999999: expected 0 to 9223372036854775807"},
       {{"--size", "gpu9"}, "--size gpu9: expected cpu, gpu8 or gpu80; did you mean 'gpu8'?"},
       {{"--device", "tpu"}, "--device tpu: expected auto, cpu, cuda or dry:CARD; did you mean 'cpu'?"},
+      {{"--ranks", "0"}, "--ranks 0: expected 1 to 64"},
+      {{"--ranks", "-2"}, "--ranks -2: expected 1 to 64"},
+      {{"--ranks", "1,65"}, "--ranks 65: expected 1 to 64"},
+      {{"--ranks", "all"}, "--ranks all: expected a whole number, 1 to 64"},
+      {{"--ranks", "1,,2"}, "--ranks : expected a whole number, 1 to 64"},
+      {{"--ranks", "1, 2"}, "--ranks  2: expected a whole number, 1 to 64"},
+      {{"--ranks", "2,1,2"}, "--ranks 2,1,2: 2 is there twice"},
+      {{"--ranks", "1", "--ranks", "2"}, "--ranks: was given 2 times; give it once"},
       {{"--preset", "slow"}, "--preset slow: expected build, check, smoke, quick or full"},
       {{"--preset", "a\nb"}, "--preset a b: expected build, check, smoke, quick or full"},
       {{"--seed", "1", "--seed", "2"}, "--seed: was given 2 times; give it once"},
@@ -178,6 +186,32 @@ TEST(Options, PartsThatNeedOtherRanksAreLeftToOtherStarts) {
     EXPECT_EQ(here, names);
     EXPECT_EQ(chosen.other_ranks.size(), 5 - names.size());
   }
+}
+
+TEST(Options, PartsThatTakeAsManyRanksAsThereAre) {
+  using tenfold::kAllRanks;
+  auto lesson = toy::lesson();
+  lesson.cases = {{"alone"},
+                  {.name = "line", .place = {.mesh = {{"dp", kAllRanks}}}},
+                  {.name = "plane", .place = {.mesh = {{"dp", kAllRanks}, {"tp", 2}}}}};
+  lesson.surveys = {{.name = "a survey of a pair", .looks = {}, .place = {.mesh = {{"dp", 2}}}}};
+  const auto here = [&](const std::vector<std::string>& flags, int ranks) {
+    std::vector<std::string> names;
+    for (const auto& part : tenfold::chosen_parts(lesson, parse(flags), ranks).here) names.push_back(part.name);
+    return names;
+  };
+  EXPECT_EQ(here({}, 1), (std::vector<std::string>{"alone", "line"}));
+  EXPECT_EQ(here({}, 2), (std::vector<std::string>{"a survey of a pair", "line", "plane"}));
+  EXPECT_EQ(here({}, 3), (std::vector<std::string>{"line"}));
+  EXPECT_EQ(here({"--case", "plane", "--ranks", "4"}, 4), (std::vector<std::string>{"plane"}));
+
+  const auto refused = [&](const std::vector<std::string>& flags) {
+    return tenfold::test::message_of<tenfold::UsageError>([&] { here(flags, 3); });
+  };
+  EXPECT_EQ(refused({"--ranks", "3"}), "--ranks 3: 'plane' needs a multiple of 2");
+  EXPECT_EQ(refused({"--ranks", "3", "--case", "line"}), "");
+  EXPECT_EQ(refused({"--ranks", "3", "--case", "alone"}),
+            "--ranks: none of 'alone' runs on as many ranks as there are; leave the flag out");
 }
 
 // What a process reads once, when it starts, is a place of its own.

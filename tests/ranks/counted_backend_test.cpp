@@ -235,6 +235,21 @@ TEST(Mesh, AWrongShapeIsRefusedInOneLine) {
   EXPECT_EQ(why({{"dp", 1}, {"dp", 1}}), "mesh dp=1,dp=1: two dimensions are called 'dp'");
   EXPECT_EQ(why({{"dp", 0}}), "mesh dp=0: dimension 'dp' has size 0");
   EXPECT_EQ(why({{"", 1}}), "mesh =1: a dimension has no name");
+  EXPECT_EQ(why({{"dp", tenfold::kAllRanks}, {"tp", tenfold::kAllRanks}}),
+            "mesh dp=all,tp=all: two dimensions take as many ranks as there are");
+}
+
+TEST(Mesh, ADimensionTakesWhatTheOthersLeave) {
+  using tenfold::kAllRanks, tenfold::MeshShape, tenfold::RankNumbers, tenfold::rank_numbers, tenfold::shape_for;
+  const MeshShape line = {{"dp", kAllRanks}}, plane = {{"dp", kAllRanks}, {"tp", 2}};
+  EXPECT_EQ(tenfold::wrong_shape(plane), "");
+  EXPECT_EQ(rank_numbers({}), (RankNumbers{.unit = 1, .as_many = false}));
+  EXPECT_EQ(rank_numbers({{"dp", 2}, {"tp", 3}}), (RankNumbers{.unit = 6, .as_many = false}));
+  EXPECT_EQ(rank_numbers(line), (RankNumbers{.unit = 1, .as_many = true}));
+  EXPECT_EQ(rank_numbers(plane), (RankNumbers{.unit = 2, .as_many = true}));
+  EXPECT_EQ(shape_for(line, 1), (MeshShape{{"dp", 1}}));
+  EXPECT_EQ(shape_for(plane, 6), (MeshShape{{"dp", 3}, {"tp", 2}}));
+  EXPECT_EQ(shape_for({{"dp", 2}, {"tp", 2}}, 4), (MeshShape{{"dp", 2}, {"tp", 2}}));
 }
 
 TEST(CountedGroups, AreMadeOnceAndTellTheRankThatAskedForMost) {

@@ -138,8 +138,11 @@ class LostRank : public testing::Test {
   }
 
   /// Runs the lesson without a launcher; it must end with this code and one line that holds the text.
-  void alone(const std::vector<std::pair<std::string, std::string>>& environment, int code, const std::string& text) {
-    Process run({kLesson, "--preset", "smoke", "--case", "gpt"}, environment, folder_ / "log");
+  void alone(const std::vector<std::pair<std::string, std::string>>& environment, int code, const std::string& text,
+             const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> command = {kLesson, "--preset", "smoke", "--case", "gpt"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    Process run(command, environment, folder_ / "log");
     EXPECT_EQ(run.wait(120s), code) << run.output();
     const auto lines = lines_of(run.output());
     ASSERT_EQ(lines.size(), 1u) << run.output();
@@ -191,9 +194,11 @@ TEST_F(LostRank, ContradictionsAreBadUsage) {
   alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}}, 2, "MASTER_ADDR is not set");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}, 2, "MASTER_PORT is not set");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, 2, "rank 0 of 0");
-  alone({}, 2, "was started with 1 rank(s)");
-  alone({{"RANK", "0"}}, 2, "was started with 1 rank(s)");
-  alone({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "1"}}, 2, "was started with 1 rank(s)");
+  const std::string one = "--ranks 2: 52_ddp was started alone, which is one rank";
+  const std::vector<std::string> two = {"--ranks", "2"};
+  alone({}, 2, one, two);
+  alone({{"RANK", "0"}}, 2, one, two);
+  alone({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "1"}}, 2, one, two);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 // As in sharded_lesson.cpp.
 constexpr int64_t kParameters = 185, kBatch = 16, kInputs = 12, kHidden = 10, kOutputs = 5;
 constexpr const char* kAll =
-    "--case 'zero over 4' --case alone --case 'zero over 2' --case 'plane over 4' --case 'plane over 2' --case size";
+    "--case 'zero over 4' --case alone --case 'zero over 2' --case plane --case size --ranks 2,4";
 
 class Sharded : public Sandbox {
  protected:
@@ -29,17 +29,18 @@ class Sharded : public Sandbox {
     ASSERT_EQ(std::system((lesson.string() + " --describe >" + lesson.string() + ".describe.json").c_str()), 0);
   }
 
-  /// Runs it at preset smoke on the CPU; `result_` is what it wrote.
-  Ran run(const std::string& flags, const std::string& before = "") {
-    fs::remove(out_ / "98_sharded.json");
+  /// Runs it at preset smoke on the CPU; `result_` is what it wrote to `file`.
+  Ran run(const std::string& flags, const std::string& before = "", const fs::path& file = "98_sharded.json") {
+    fs::remove(out_ / file);
     const Ran ran = tenfold("run 98 --preset smoke --device cpu " + flags, before);
-    result_ = fs::exists(out_ / "98_sharded.json") ? read_result(out_ / "98_sharded.json") : Result{};
+    result_ = fs::exists(out_ / file) ? read_result(out_ / file) : Result{};
     return ran;
   }
 
-  const CaseResult& of(const std::string& name) const {
+  /// With this number of ranks, where that is needed to tell it.
+  const CaseResult& of(const std::string& name, int64_t ranks = 0) const {
     for (const CaseResult& c : result_.cases) {
-      if (c.name == name) return c;
+      if (c.name == name && (ranks == 0 || c.ranks == ranks)) return c;
     }
     throw std::out_of_range(name);
   }
@@ -78,12 +79,12 @@ class Sharded : public Sandbox {
 };
 
 TEST_F(Sharded, WholeParametersAgreeAndOneForgottenShardIsInvalid) {
-  const Ran ran = run(kAll);
+  const Ran ran = run(kAll, "", "ranks/98_sharded.json");
   ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
   std::vector<std::string> names;
   for (const CaseResult& c : result_.cases) names.push_back(c.name);
-  EXPECT_EQ(joined(names), "size, zero over 4, alone, zero over 2, plane over 4, plane over 2")
-      << "the lesson's order, whatever was started first";
+  EXPECT_EQ(joined(names), "size, zero over 4, alone, zero over 2, plane, plane")
+      << "the lesson's order, whatever was started first, and what the flag names once for each number";
 
   for (const int64_t ranks : {2, 4}) {
     const CaseResult& zero = of("zero over " + std::to_string(ranks));
@@ -98,8 +99,7 @@ TEST_F(Sharded, WholeParametersAgreeAndOneForgottenShardIsInvalid) {
     EXPECT_TRUE(variant(zero, "one process").sent_bytes.empty());
 
     const int64_t dp = ranks / 2, tp = 2;
-    const CaseResult& plane = of("plane over " + std::to_string(ranks));
-    EXPECT_EQ(plane.ranks, ranks);
+    const CaseResult& plane = of("plane", ranks);
     EXPECT_EQ(plane.mesh, (std::map<std::string, int64_t>{{"dp", dp}, {"tp", tp}}));
     expect_valid(plane, "tensor parallel");
     expect_caught(plane, "update of tp 1 forgotten", "update, most in ");
@@ -112,6 +112,28 @@ TEST_F(Sharded, WholeParametersAgreeAndOneForgottenShardIsInvalid) {
   EXPECT_EQ(of("size").variants.at(0).notes.at("parameters").value, kParameters);
   EXPECT_EQ(result_.argv.front(), "--case") << "as it was typed, whatever each start got";
   EXPECT_TRUE(has(ran.out, "asked of all_gather in a step"));
+
+  const Ran compared = tenfold("compare --across ranks '" + (out_ / "ranks").string() + "'");
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  EXPECT_TRUE(has(compared.out, "2 -> 4, strong")) << compared.out;
+  EXPECT_EQ(has(compared.out, "crowded: "), result_.machine.cores < 4) << compared.out;
+  EXPECT_TRUE(has(compared.out, "alone, twin: ranks is 1 only")) << compared.out;
+}
+
+// Before anything is started.
+TEST_F(Sharded, NumbersOfRanksThatTheMeshHasNoPlacesForAreRefused) {
+  const auto refused = [&](const std::string& flags) {
+    const Ran ran = run(flags);
+    EXPECT_EQ(ran.code, 2) << flags;
+    EXPECT_EQ(ran.out, "") << flags;
+    return ran.err;
+  };
+  EXPECT_EQ(refused("--ranks 2,3"), "tenfold: --ranks 3: 'plane' needs a multiple of 2\n");
+  EXPECT_EQ(
+      refused("--case alone --case 'zero over 2' --ranks 2"),
+      "tenfold: --ranks: none of 'alone', 'zero over 2' runs on as many ranks as there are; leave the flag out\n");
+  EXPECT_TRUE(has(refused("--case plane --ranks 2,4 --sweep a=1"), "a sweep is of one number of ranks"));
+  EXPECT_TRUE(has(refused("--case plane --ranks 2,4 --trace t"), "the traces would have the same names"));
 }
 
 // Whatever a case can have, a training and a survey can.
@@ -133,9 +155,9 @@ TEST_F(Sharded, TrainingsAndSurveysHavePlacesToo) {
 }
 
 TEST_F(Sharded, SpeedOfMoreRanksThanCoresIsWithheld) {
-  const Ran ran = run("--case 'plane over 4' --case alone --rounds 6");
+  const Ran ran = run("--case plane --ranks 4 --case alone --rounds 6");
   ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
-  const SpeedResult& speed = verdict(of("plane over 4"), "tensor parallel").speed;
+  const SpeedResult& speed = verdict(of("plane"), "tensor parallel").speed;
   const int64_t cores = result_.machine.cores;
   EXPECT_EQ(has(ran.out, "no verdict on speed: 4 ranks take turns on " + std::to_string(cores)), cores < 4) << ran.out;
   EXPECT_EQ(speed.ratio.has_value(), cores >= 4);
@@ -191,12 +213,12 @@ TEST_F(Sharded, WithinALauncherItRunsWhatFits) {
   ASSERT_EQ(result_.cases.size(), 5U) << ran.out << ran.err;
   for (const CaseResult& c : result_.cases) EXPECT_EQ(c.ranks, 2);
   expect_valid(of("zero over 2"), "sharded");
-  expect_valid(of("plane over 2"), "tensor parallel");
+  expect_valid(of("plane"), "tensor parallel");
   EXPECT_EQ(ran.code, 1) << "by the case that is there to be refused";
   EXPECT_EQ(variant(of("refused"), "gathers its own part").status, "invalid");
   EXPECT_TRUE(has(ran.out,
                   "not run, since they need another number of ranks: size, elsewhere, zero over 4, "
-                  "alone, plane over 4;"))
+                  "alone;"))
       << ran.out;
 }
 

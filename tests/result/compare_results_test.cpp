@@ -4,6 +4,7 @@
 
 #include <random>
 #include <stdexcept>
+#include <tuple>
 
 #include "tests/support/sample.h"
 
@@ -133,8 +134,9 @@ TEST(Compare, AcrossThreadsGivesTheEfficiency) {
   ASSERT_NE(row, nullptr) << refusal_of(comparison, "accumulate");
   EXPECT_NEAR(row->throughput->middle, 3, 1e-6);
   ASSERT_TRUE(row->efficiency);
-  EXPECT_NEAR(*row->efficiency, 0.75, 1e-6);
+  EXPECT_NEAR(row->efficiency->middle, 0.75, 1e-6);
   EXPECT_EQ(row->across_a + " " + row->across_b, "1 4");
+  EXPECT_TRUE(row_of(comparison, "large batch")->efficiency) << "a baseline has the threads, too";
 }
 
 TEST(Compare, AcrossOnePartEverythingElseMustBeEqual) {
@@ -164,6 +166,114 @@ TEST(Compare, AcrossOnePartEverythingElseMustBeEqual) {
                 .find("threads is 2 here and 1 there"),
             std::string::npos);
   EXPECT_EQ(reason("threads", [](CaseResult&) {}), "threads is 1 on both sides; nothing differs to compare across");
+}
+
+/// The sample on so many ranks, `times` as fast, whose step has `items` times as many items; cores enough for all.
+Result on_ranks(int ranks, double times, int64_t items = 1) {
+  Result result = sample_result();
+  result.machine.cores = 8;
+  CaseResult& c = result.cases[0];
+  c.ranks = ranks;
+  c.mesh = {{"dp", ranks}};
+  for (VariantResult& variant : c.variants) {
+    speed_up(variant, times / static_cast<double>(items));
+    for (Blocks& blocks : variant.blocks) blocks.items *= items;
+  }
+  return result;
+}
+
+/// What one start for each number of ranks leaves.
+Result with_cases_of(Result result, const std::vector<Result>& others) {
+  for (const Result& other : others) result.cases.push_back(other.cases[0]);
+  return result;
+}
+
+TEST(CompareWithin, EachNumberOfRanksAgainstTheFewest) {
+  const Result result = with_cases_of(on_ranks(2, 1.6), {on_ranks(1, 1), on_ranks(4, 2)});
+  const Comparison comparison = compare_within({result}, "ranks");
+  std::vector<const ComparedRow*> rows, baselines;
+  for (const ComparedRow& row : comparison.rows) (row.baseline ? baselines : rows).push_back(&row);
+  ASSERT_EQ(rows.size(), 2U);
+  ASSERT_EQ(baselines.size(), 2U);
+  for (const auto& [row, ranks, times] : {std::tuple{rows[0], 2, 1.6}, std::tuple{rows[1], 4, 2.0}}) {
+    EXPECT_EQ(row->across_a + " " + row->across_b, "1 " + std::to_string(ranks));
+    EXPECT_EQ(row->scaling, "strong");
+    EXPECT_FALSE(row->crowded);
+    EXPECT_NEAR(row->throughput->middle, times, 1e-6);
+    ASSERT_TRUE(row->efficiency);
+    EXPECT_NEAR(row->efficiency->middle, times / ranks, 1e-6);
+    EXPECT_NEAR(row->efficiency->low, row->throughput->low / ranks, 1e-9);
+    EXPECT_NEAR(row->efficiency->high, row->throughput->high / ranks, 1e-9);
+    EXPECT_EQ(row->efficiency->coverage, row->throughput->coverage);
+  }
+  for (const ComparedRow* baseline : baselines) {
+    EXPECT_TRUE(baseline->throughput);
+    EXPECT_FALSE(baseline->efficiency) << "one process, however many ranks there are";
+  }
+  EXPECT_EQ(refusal_of(comparison, "on a GPU").rfind("is skipped with ranks 1 (needs a CUDA device)", 0), 0U);
+}
+
+TEST(CompareWithin, WeakScalingIsTheSameBatchOnEachRank) {
+  const auto row = [](const Result& more) {
+    const Comparison comparison = compare_within({with_cases_of(on_ranks(1, 1), {more})}, "ranks");
+    const ComparedRow* found = row_of(comparison, "accumulate");
+    return found != nullptr ? std::pair(found->scaling, found->efficiency->middle)
+                            : std::pair(refusal_of(comparison, "accumulate"), 0.0);
+  };
+  EXPECT_EQ(row(on_ranks(4, 3, 4)).first, "weak");
+  EXPECT_NEAR(row(on_ranks(4, 3, 4)).second, 0.75, 1e-6);
+  EXPECT_EQ(row(on_ranks(4, 3, 2)).first,
+            "a step's items are neither as many with ranks 1 as with ranks 4 nor as many on each rank");
+}
+
+// Ranks that take turns would show a machine without a core for each.
+TEST(CompareWithin, CrowdedRanksHaveNoSpeed) {
+  Result result = with_cases_of(on_ranks(1, 1), {on_ranks(2, 1.6), on_ranks(4, 1.7)});
+  result.machine.cores = 2;
+  const Comparison comparison = compare_within({result}, "ranks");
+  int crowded = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    EXPECT_EQ(row.crowded, row.across_b == "4");
+    EXPECT_EQ(row.throughput.has_value(), !row.crowded);
+    EXPECT_EQ(row.efficiency.has_value(), !row.crowded && !row.baseline);
+    EXPECT_TRUE(row.peak_a && row.peak_b) << "bytes are bytes";
+    crowded += row.crowded ? 1 : 0;
+  }
+  EXPECT_EQ(crowded, 2);
+}
+
+TEST(CompareWithin, TheFirstThatCanBeComparedIsWhatOthersAreComparedWith) {
+  Result alone = on_ranks(1, 1);
+  VariantResult& skipped = alone.cases[0].variants[1];
+  skipped = VariantResult{.name = skipped.name, .status = "skipped", .reason = "needs two ranks"};
+  const Comparison comparison = compare_within({with_cases_of(alone, {on_ranks(4, 2), on_ranks(2, 1.5)})}, "ranks");
+  const ComparedRow* row = row_of(comparison, "accumulate");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->across_a + " " + row->across_b, "2 4");
+  EXPECT_EQ(refusal_of(comparison, "accumulate"), "is skipped with ranks 1 (needs two ranks)");
+}
+
+TEST(CompareWithin, WhatCannotBeJoinedIsSaid) {
+  const auto said = [](const std::vector<Result>& results) {
+    const Comparison comparison = compare_within(results, "ranks");
+    EXPECT_TRUE(comparison.rows.empty());
+    return refusal_of(comparison, "accumulate");
+  };
+  EXPECT_EQ(said({on_ranks(2, 1)}), "ranks is 2 only; there is nothing to compare across");
+  EXPECT_EQ(said({on_ranks(1, 1), on_ranks(1, 1)}), "occurs more than once with equal ranks; name single files");
+  Result other = on_ranks(2, 1);
+  other.machine.id = "another";
+  EXPECT_EQ(said({on_ranks(1, 1), other}), "ranks is 1 only; there is nothing to compare across")
+      << "two machines tell nothing of ranks";
+}
+
+TEST(Compare, CrowdedRanksOfTwoMachinesAreNotComparedBySpeed) {
+  Result a = on_ranks(4, 1), b = on_ranks(4, 2);
+  EXPECT_TRUE(row_of(compare_results({a}, {b}), "accumulate")->throughput);
+  b.machine.cores = 2;
+  const Comparison comparison = compare_results({a}, {b});
+  EXPECT_TRUE(row_of(comparison, "accumulate")->crowded);
+  EXPECT_FALSE(row_of(comparison, "accumulate")->throughput);
 }
 
 TEST(Compare, PeaksStandBesideTheSpeed) {

@@ -11,17 +11,22 @@
 namespace tenfold::inline lesson_52 {
 
 /// How the ranks exchange their gradients after a backward pass: by all-reduces of each gradient, of buckets that are
-/// made for it, or of buckets that are always there and are sent while backward() fills the next.
-enum class Exchange { each_gradient, in_buckets, overlapped };
+/// made for it, or of buckets that are always there and are sent while backward() fills the next. One rank has nobody
+/// to exchange them with.
+enum class Exchange { nothing, each_gradient, in_buckets, overlapped };
 
 /// All-reduces of one exchange.
 inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
+  if (exchange == Exchange::nothing) return 0;
   // A GPT's parameters: 12 in each block, and 5 of the embeddings, the last norm and the head.
   if (exchange == Exchange::each_gradient) return 12 * one_process.get(gpt::kLayers) + 5;
   const DdpOptions sizes = bucket_sizes(one_process);
   const int64_t behind_first = std::max<int64_t>(0, one_process.gradient_bytes - sizes.first_bucket_bytes);
   return 1 + (behind_first + sizes.bucket_bytes - 1) / sizes.bucket_bytes;
 }
+
+/// In weak scaling one process computes a batch for each rank.
+inline bool several_batches(const Counted& one_process) { return weak_scaling(one_process) && one_process.ranks > 1; }
 
 /// Parameters and optimizer state are whole on every rank; what forward and backward hold besides them is divided by
 /// ranks and micro-batches. In weak scaling it is not divided by ranks: there one process computes the same batches one
@@ -30,8 +35,8 @@ inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
 inline int64_t peak_bytes_of(const Counted& one_process, Exchange exchange, int64_t micro_batches) {
   const int64_t gradients = one_process.gradient_bytes;
   const int64_t activations =
-      (weak_scaling(one_process) ? one_process.peak_bytes - one_process.resting_bytes
-                                 : (one_process.peak_bytes - one_process.state_bytes()) / one_process.ranks) /
+      (several_batches(one_process) ? one_process.peak_bytes - one_process.resting_bytes
+                                    : (one_process.peak_bytes - one_process.state_bytes()) / one_process.ranks) /
       micro_batches;
   const int64_t at_forward = activations + (micro_batches > 1 ? gradients : 0);
   int64_t at_exchange = gradients;
@@ -50,9 +55,10 @@ inline double step_seconds_of(const Counted& one_process, Exchange exchange, int
   const double dispatch = static_cast<double>(one_process.whole.operators) * one_process.ceiling("cpu_op_seconds");
   const double whole = one_process.share("optimizer") * one_process.step_seconds;
   const double divided = std::max(0.0, one_process.step_seconds - whole - dispatch) / ranks;
-  const double passes = weak_scaling(one_process) ? ranks : 1;
+  const double passes = several_batches(one_process) ? ranks : 1;
   const double compute = divided + dispatch / passes * static_cast<double>(micro_batches);
 
+  if (exchange == Exchange::nothing) return whole + compute;
   const auto least_waits = static_cast<double>(exchanges);
   double waits = least_waits * static_cast<double>(all_reduces_of(one_process, exchange));
   if (exchange == Exchange::overlapped) waits = std::max(least_waits, waits - compute * 2 / 3 / latency);
@@ -65,6 +71,7 @@ inline double step_seconds_of(const Counted& one_process, Exchange exchange, int
 
 inline Prediction predict_exchange(const Counted& one_process, Exchange exchange, int64_t micro_batches = 1,
                                    int64_t exchanges = 1) {
+  if (one_process.ranks == 1) exchange = Exchange::nothing;
   Prediction prediction{.peak_bytes = peak_bytes_of(one_process, exchange, micro_batches)};
   for (const char* name :
        {"cpu_op_seconds", "cpu_copy_bytes_per_s", "cpu_all_reduce_seconds", "cpu_all_reduce_bytes_per_s"}) {

@@ -24,15 +24,17 @@ bool weak_scaling(const Source& source) {
   return source.get(kScaling) == "weak";
 }
 
-/// Sequences that a rank computes in an update. Throws c10::ValueError unless all ranks have equally many
-/// micro-batches.
+/// Sequences that a rank computes in an update. Skips a batch that the ranks cannot share; throws c10::ValueError
+/// unless a rank's can be divided into its micro-batches.
 inline int64_t rows_of_rank(const Trial& trial) {
   const int64_t batch = trial.get(gpt::kBatch), micro_batches = trial.get(kMicroBatches);
-  const int64_t parts = weak_scaling(trial) ? micro_batches : micro_batches * trial.world_size;
-  TORCH_CHECK_VALUE(micro_batches > 0 && batch % parts == 0, "batch=", batch, " is not divisible by ",
-                    weak_scaling(trial) ? "" : "ranks=" + std::to_string(trial.world_size) + " times ",
-                    "micro_batches=", micro_batches);
-  return weak_scaling(trial) ? batch : batch / trial.world_size;
+  const int64_t ranks = weak_scaling(trial) ? 1 : trial.world_size;
+  if (batch % ranks != 0)
+    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(ranks) + " ranks");
+  const int64_t rows = batch / ranks;
+  TORCH_CHECK_VALUE(micro_batches > 0 && rows % micro_batches == 0, rows,
+                    " sequences of a rank are not divisible by micro_batches=", micro_batches);
+  return rows;
 }
 
 /// Of all ranks together.

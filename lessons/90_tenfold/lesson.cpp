@@ -83,6 +83,7 @@ std::vector<Run> runs_of(Learned (*train)(const Trial&, const Way&)) {
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
+  const Place any_ranks = {.mesh = {{kDataParallel, kAllRanks}}};
   const Metric unseen{.name = "loss on unseen data", .margin = 0.05, .relative = true};
   return run(
       argc, argv,
@@ -94,9 +95,9 @@ int main(int argc, char** argv) {
        .settings = {kWorkers, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),
-       .cases = {{.name = "convnet", .expected = expected_of_pictures(), .place = {.mesh = {{"dp", 2}}}},
-                 {.name = "gpt", .workload = texts_workload, .place = {.mesh = {{"dp", 2}}}},
-                 // Two ranks on a machine with one GPU would leave it idle.
+       .cases = {{.name = "convnet", .expected = expected_of_pictures(), .place = any_ranks},
+                 {.name = "gpt", .workload = texts_workload, .place = any_ranks},
+                 // Several ranks on a machine with one GPU would leave it idle.
                  {.name = "convnet, one GPU", .settings = {kOneGpu(1)}},
                  {.name = "gpt, one GPU", .settings = {kOneGpu(1)}, .workload = texts_workload}},
        .trainings = {{.name = "convnet to the end", .metric = unseen, .runs = runs_of(train_pictures)},

@@ -73,11 +73,20 @@ TEST(Levers, TextsAreTrainedOnAlike) {
       trial_with({{"batch", int64_t{4}}, {"workers", int64_t{2}}, {"validated", int64_t{2}}}, texts_workload));
 }
 
-TEST(Levers, ABatchThatTheRanksCannotShareIsRefused) {
+TEST(Levers, ABatchThatTheRanksCannotShareIsSkipped) {
   Trial trial = trial_with({{"batch", int64_t{5}}});
   trial.world_size = 2;
-  EXPECT_THROW(part_of_rank(trial, kBatch, true), c10::ValueError);
+  EXPECT_THROW(part_of_rank(trial, kBatch, true), Skipped);
   EXPECT_EQ(part_of_rank(trial, kBatch, false), 5);
+}
+
+TEST(Levers, RanksShareTheWorkersAndEachHasOne) {
+  Trial trial = trial_with({{"workers", int64_t{4}}});
+  for (const auto& [ranks, workers] : std::map<int, int64_t>{{1, 4}, {2, 2}, {4, 1}, {8, 1}}) {
+    trial.world_size = ranks;
+    EXPECT_EQ(workers_of_rank(trial, true), workers) << ranks << " ranks";
+    EXPECT_EQ(workers_of_rank(trial, false), 4);
+  }
 }
 
 TEST(ToTheEnd, StopsWhenValidationSaysSoAndKeepsTheBest) {

@@ -79,7 +79,7 @@ struct PictureTraining {
         net(picture_model(trial.size), trial.device),
         loader(picture_samples(trial, levers),
                {.batch = part_of_rank(trial, kBatch, levers.ranks && !levers.batch_each),
-                .workers = levers.workers ? static_cast<int>(part_of_rank(trial, kWorkers, levers.ranks)) : 0,
+                .workers = levers.workers ? static_cast<int>(workers_of_rank(trial, levers.ranks)) : 0,
                 .tail = Tail::drop,
                 .seed = trial.seed,
                 .rank = levers.ranks ? ShardIndex{trial.rank, trial.world_size} : ShardIndex{},

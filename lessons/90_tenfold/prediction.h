@@ -26,9 +26,10 @@ inline std::function<Prediction(const Counted&)> by_parts(const Levers& levers) 
     // Loading is divided by the cores; arithmetic gains what all cores gain on one, as the probe measured it.
     const double arithmetic = naive.ceiling("cpu_all_cores_flops_per_s") / naive.ceiling("cpu_flops_per_s");
     const double cores = usable_cores();
+    const double ranks = levers.ranks ? naive.ranks : 1;
     double step = loading + training;
-    if (levers.ranks) {
-      step = loading / std::min(cores, 2.0) + training / std::min(arithmetic, 2.0);
+    if (ranks > 1) {
+      step = loading / std::min(cores, ranks) + training / std::min(arithmetic, ranks);
     } else if (levers.workers && pictures) {
       step = std::max(
           {training, loading / static_cast<double>(naive.get(kWorkers)), loading / cores + training / arithmetic});

@@ -15,8 +15,8 @@ inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 1024}, "images in a 
 inline constexpr Setting<int64_t> kSpeeches{"batch", {8, 8, 32}, "speeches in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kWorkers{"workers", {2, 8, 16}, "threads that load, of all ranks together"};
 inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 256}, "images that are validated for each update"};
-inline constexpr Setting<int64_t> kWindows{
-    "validated", {2, 2, 8}, "windows of text that are validated for each update"};
+inline constexpr Setting<int64_t> kValidatedWindows{
+    "validated", {4, 4, 8}, "windows of text that are validated for each update"};
 
 inline constexpr Setting<int64_t> kOneGpu{"one_gpu", 0, "1: the levers of a single process, on a GPU only"};
 
@@ -35,16 +35,23 @@ inline const Workload pictures_workload{
       return step_peak_bytes(picture_model(trial.size), trial.get(kBatch), trial.device);
     }};
 inline const Workload texts_workload{
-    .name = "gpt", .settings = {kSpeeches, kWindows}, .most_bytes = [](const Trial& trial) {
+    .name = "gpt", .settings = {kSpeeches, kValidatedWindows}, .most_bytes = [](const Trial& trial) {
       GptOptions options = gpt_options(trial.size);
       options.batch = trial.get(kSpeeches);
       return step_peak_bytes(options);
     }};
 
-/// Of all ranks' part of `whole`, this one's. Throws c10::ValueError where it cannot be divided.
+/// Threads that load for one rank: at least one.
+inline int64_t workers_of_rank(const Trial& trial, bool divided) {
+  return std::max<int64_t>(trial.get(kWorkers) / (divided ? trial.world_size : 1), 1);
+}
+
+/// Of all ranks' part of `whole`, this one's. Skips what cannot be divided.
 inline int64_t part_of_rank(const Trial& trial, const Setting<int64_t>& whole, bool divided) {
   const int64_t all = trial.get(whole), ranks = divided ? trial.world_size : 1;
-  TORCH_CHECK_VALUE(all >= ranks && all % ranks == 0, whole.name, "=", all, " cannot be divided by ", ranks, " ranks");
+  if (all < ranks || all % ranks != 0)
+    trial.skip(std::string(whole.name) + "=" + std::to_string(all) + " cannot be divided by " + std::to_string(ranks) +
+               " ranks");
   return all / ranks;
 }
 

@@ -1,5 +1,8 @@
 #include "common/harness/case_run.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <new>
 #include <numeric>
@@ -13,6 +16,25 @@
 #include "common/result/judge.h"
 
 namespace tenfold {
+namespace {
+
+/// Its first device waits for the others at the end of an update, so that whoever waits for the first waits for all.
+Step ending_on_all(Step step, const std::vector<torch::Device>& devices) {
+  if (devices.size() == 1 || devices.front().is_cpu()) return step;
+  step.update = [update = step.update, devices] {
+    torch::Tensor loss = update();
+    const c10::impl::VirtualGuardImpl streams(torch::kCUDA);
+    for (size_t i = 1; i < devices.size(); ++i) {
+      c10::Event done(torch::kCUDA);
+      done.record(streams.getStream(devices[i]));
+      done.block(streams.getStream(devices.front()));
+    }
+    return loss;
+  };
+  return step;
+}
+
+}  // namespace
 
 void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
   candidate.record->declared = chosen.part.declared;
@@ -34,6 +56,7 @@ void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
 Trial CaseRun::trial(const Candidate& candidate) const {
   Trial trial(candidate.record);
   trial.device = device;
+  trial.devices = devices();
   trial.seed = options.seed;
   trial.size = size;
   trial.workload = chosen.part.workload;
@@ -42,6 +65,17 @@ Trial CaseRun::trial(const Candidate& candidate) const {
   trial.group = groups.all_ranks();
   trial.mesh = mesh;
   return trial;
+}
+
+std::vector<torch::Device> CaseRun::devices() const {
+  const int wanted = chosen.part.place.devices;
+  if (device.is_cpu() || wanted == 1) return std::vector<torch::Device>(static_cast<size_t>(wanted), device);
+  const auto all = static_cast<int>(torch::cuda::device_count());
+  if (wanted > all) return {};
+  std::vector<torch::Device> devices;
+  for (int i = 0; i < wanted; ++i)
+    devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>((device.index() + i) % all));
+  return devices;
 }
 
 std::shared_ptr<TrainingProcess> CaseRun::process_of(Candidate& candidate) const {
@@ -64,7 +98,11 @@ Step CaseRun::build(Candidate& candidate) const {
   if (const auto process = process_of(candidate)) return step_in(process);
   clean.restore();
   torch::manual_seed(options.seed);
-  return candidate.variant().build(trial(candidate));
+  const Trial own = trial(candidate);
+  if (own.devices.empty())
+    own.skip("needs " + std::to_string(chosen.part.place.devices) + " GPUs; here are " +
+             std::to_string(torch::cuda::device_count()));
+  return ending_on_all(candidate.variant().build(own), own.devices);
 }
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +24,7 @@ std::string from_environment(const char* name) {
 
 }  // namespace
 
-void start_on_dry_gpu(const Options& options, char** argv) {
+void start_on_dry_gpu(const Options& options, int gpus, char** argv) {
   if (options.dry_card.empty()) return;
   const std::string flag = "--device dry:" + options.dry_card + ": ";
   if (const auto card = dry_card()) {
@@ -33,10 +34,11 @@ void start_on_dry_gpu(const Options& options, char** argv) {
   if (from_environment("LD_PRELOAD").find("libtenfold_dry_cudart") != std::string::npos)
     throw UsageError(flag + "CUDA's stand-ins were not loaded; the loader may not preload them here");
   try {
-    const dry::Start start{.gpu = options.dry_card,
-                           .gpus = static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1)),
-                           .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
-                           .report = from_environment("TENFOLD_DRY_REPORT")};
+    const dry::Start start{
+        .gpu = options.dry_card,
+        .gpus = std::max(gpus, static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1))),
+        .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
+        .report = from_environment("TENFOLD_DRY_REPORT")};
     for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
       setenv(name.c_str(), value.c_str(), /*replace=*/1);
   } catch (const std::runtime_error& error) {

@@ -8,9 +8,10 @@
 
 namespace tenfold {
 
-/// Where --device dry:CARD was given, replaces this process by one that runs on that card; returns where it already
+/// Where --device dry:CARD was given, replaces this process by one that runs on `gpus` of that card, or on as many as
+/// TENFOLD_DRY_GPUS asks for where that is more; returns where it already
 /// does, or where no dry GPU was asked for. Throws UsageError.
-void start_on_dry_gpu(const Options& options, char** argv);
+void start_on_dry_gpu(const Options& options, int gpus, char** argv);
 
 /// What a dry GPU cannot do is refused, or left out with a remark on standard error: it has no clock and one rank.
 /// Throws UsageError.

@@ -56,6 +56,8 @@ struct Place {
   /// Of the ranks that it runs on; empty: one process. kAllRanks is the size of a dimension that takes what there is,
   /// and then one rank is a number, too.
   MeshShape mesh = {};
+  /// GPUs that its one process works on, Trial::devices. Without a GPU the CPU stands for each of them.
+  int devices = 1;
   /// Variables of its process's environment, for what a process reads once, when it starts: an allocator's settings,
   /// NCCL's. The driver starts a program for each environment.
   std::map<std::string, std::string> environment = {};

@@ -66,7 +66,8 @@ void check_process(const Lesson& lesson, const Variant& technique) {
     const auto* const compared = std::get_if<const Case*>(&part.body);
     if (compared == nullptr || !compares(**compared, technique.name)) continue;
     const std::string of = at + "is compared in '" + part.name + "', which ";
-    if (part.ranks() > 1) throw UsageError(of + "has several ranks; each would need a process more: use one rank");
+    if (part.ranks() != RankNumbers{})
+      throw UsageError(of + "has several ranks; each would need a process more: use one rank");
     if ((*compared)->budget && !technique.process->command.empty())
       throw UsageError(of + "has a budget, and the memory of another program is not counted");
   }
@@ -113,6 +114,9 @@ void check_part(const Lesson& lesson, const Part& part) {
   check_assignments(part, where);
   if (const std::string wrong = wrong_shape(part.place.mesh); !wrong.empty())
     throw UsageError("lesson: " + where + ": its mesh is wrong: " + wrong);
+  if (part.place.devices < 1) throw UsageError("lesson: " + where + ": needs one device or more");
+  if (part.place.devices > 1 && !part.place.mesh.empty())
+    throw UsageError("lesson: " + where + ": several devices are one process's; of ranks each has one");
   std::set<std::string> variants;
   for (const std::string& variant : part.variants) check_unique(variants, variant, "variants of " + where);
   std::visit([&](const auto* body) { check_body(lesson, part, *body); }, part.body);

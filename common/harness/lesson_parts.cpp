@@ -49,6 +49,12 @@ std::vector<Part> parts_of(const Lesson& lesson) {
   return parts;
 }
 
+int most_devices(const Lesson& lesson) {
+  int most = 1;
+  for (const Part& part : parts_of(lesson)) most = std::max(most, part.place.devices);
+  return most;
+}
+
 Part part_on(const Lesson& lesson, const std::string& workload) {
   const std::vector<Part> parts = parts_of(lesson);
   const auto has_it = [&](const Part& part) { return part.workload.name == workload; };

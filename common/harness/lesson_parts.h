@@ -38,6 +38,9 @@ std::vector<Part> parts_of(const Lesson& lesson);
 /// it would read in any of the lesson's parts that do.
 Part part_on(const Lesson& lesson, const std::string& workload);
 
+/// GPUs of one process that the part needs which needs most.
+int most_devices(const Lesson& lesson);
+
 /// A setting that parts of a lesson have.
 struct SettingOfParts {
   DeclaredSetting declared;

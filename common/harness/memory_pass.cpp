@@ -91,21 +91,18 @@ std::map<std::string, int64_t> remote_peak(TrainingProcess& process, Candidate& 
 
 std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
   if (const auto process = run.process_of(candidate)) return remote_peak(*process, candidate);
-  release_cached_memory(run.device);
-  CountCpuMemory counting;
+  const CountCpuMemory counting;
+  const MemoryWatch memory(run.devices());
   const int64_t before = live_bytes(run.device);
-  reset_peak(run.device);
-  std::map<std::string, int64_t> before_by_kind = peaks(run.device);
-  before_by_kind.erase("reserved");
   const Step step = run.build(candidate);
-  release_cached_memory(run.device);  // what only building needed
+  for (const torch::Device device : run.devices()) release_cached_memory(device);  // what only building needed
   for (int warm = 0; warm < 2; ++warm) step.update();
   synchronize(run.device);
-  candidate.resting_bytes = live_bytes(run.device) - before;
+  candidate.resting_bytes = memory.live_bytes();
   const bool dry = run.device.is_cuda() && dry_card();
   if (!dry) candidate.result.timeline = memory_timeline(run.device, step, before);
   synchronize(run.device);
-  reset_peak(run.device);
+  memory.reset_peaks();
   const DryCounts counts = dry_counts();
   constexpr int kMeasured = 2;
   for (int measured = 0; measured < kMeasured; ++measured) {
@@ -114,9 +111,7 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   }
   if (dry) note_dry_counts(candidate.result, counts, kMeasured);
   synchronize(run.device);
-  std::map<std::string, int64_t> peak = peaks(run.device);
-  for (const auto& [kind, bytes] : before_by_kind) peak[kind] -= bytes;
-  return peak;
+  return memory.peaks();
 }
 
 void memory_pass(CaseRun& run) {

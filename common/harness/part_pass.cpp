@@ -36,6 +36,8 @@ CaseResult PartPass::result() const {
     if (const auto* const body = std::get_if<const Variant*>(&candidate.body); body != nullptr && (*body)->process) {
       for (const auto& [name, value] : (*body)->process->stated()) variant.environment[name] = value;
     }
+    if (const int devices = run_.chosen.part.place.devices; devices > 1)
+      variant.environment["devices"] = std::to_string(devices);
     if (const Ranks& ranks = run_.world.ranks; ranks.local_size != ranks.world_size)
       variant.environment[kRanksHere] = std::to_string(ranks.local_size);
     result.variants.push_back(std::move(variant));

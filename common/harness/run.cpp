@@ -103,7 +103,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     return 0;
   }
   if (!options.serve.empty()) return serve(lesson, options);
-  start_on_dry_gpu(options, argv);
+  start_on_dry_gpu(options, most_devices(lesson), argv);
   const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);

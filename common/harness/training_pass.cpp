@@ -86,15 +86,10 @@ Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {
 Learned TrainingPass::counted(Candidate& candidate, const Trial& trial) const {
   // Every variant's first seed pays for the counting, some 30 ns an allocation.
   const CountCpuMemory counting;
-  release_cached_memory(run_.device);
-  reset_peak(run_.device);
-  std::map<std::string, int64_t> before = peaks(run_.device);
-  before.erase("reserved");
+  const MemoryWatch memory(run_.devices());
   Learned learned = std::get<const Run*>(candidate.body)->train(trial);
-  synchronize(run_.device);
-  std::map<std::string, int64_t> peak = peaks(run_.device);
-  for (const auto& [kind, bytes] : before) peak[kind] -= bytes;
-  candidate.result.peak_bytes = std::move(peak);
+  for (const torch::Device device : run_.devices()) synchronize(device);
+  candidate.result.peak_bytes = memory.peaks();
   return learned;
 }
 

@@ -9,6 +9,7 @@
 
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDAFunctions.h>
 #endif
 
 namespace tenfold {
@@ -54,9 +55,10 @@ GlobalState::Flags GlobalState::read_flags() {
 }
 
 GlobalState GlobalState::capture(torch::Device device) {
-  GlobalState state(device, read_cpu_generator(), read_flags());
+  GlobalState state(read_cpu_generator(), read_flags());
 #ifdef TENFOLD_WITH_CUDA
-  if (device.is_cuda()) state.cuda_generator_ = at::cuda::detail::getDefaultCUDAGenerator(device.index()).get_state();
+  for (c10::DeviceIndex i = 0; device.is_cuda() && i < c10::cuda::device_count(); ++i)
+    state.cuda_generators_.push_back(at::cuda::detail::getDefaultCUDAGenerator(i).get_state());
 #endif
   return state;
 }
@@ -72,9 +74,9 @@ void GlobalState::restore() const {
     generator.set_next_double_normal_sample(cpu_generator_.next_double);
   }
 #ifdef TENFOLD_WITH_CUDA
-  if (cuda_generator_) {
-    auto cuda = at::cuda::detail::getDefaultCUDAGenerator(device_.index());
-    cuda.set_state(*cuda_generator_);
+  for (size_t i = 0; i < cuda_generators_.size(); ++i) {
+    at::Generator cuda = at::cuda::detail::getDefaultCUDAGenerator(static_cast<c10::DeviceIndex>(i));
+    cuda.set_state(cuda_generators_[i]);
   }
 #endif
   auto& context = at::globalContext();

@@ -15,7 +15,7 @@ namespace tenfold {
 /// made.
 class GlobalState {
  public:
-  /// Reads the current state; `device` says whose generator belongs to it besides the CPU's.
+  /// Reads the current state; on a GPU the generators of all GPUs belong to it besides the CPU's.
   static GlobalState capture(torch::Device device);
   void restore() const;
   /// Compares the flags (not the generators).
@@ -37,14 +37,12 @@ class GlobalState {
     std::optional<double> next_double;
   };
 
-  GlobalState(torch::Device device, const CpuGenerator& cpu_generator, const Flags& flags)
-      : device_(device), cpu_generator_(cpu_generator), flags_(flags) {}
+  GlobalState(const CpuGenerator& cpu_generator, const Flags& flags) : cpu_generator_(cpu_generator), flags_(flags) {}
   static CpuGenerator read_cpu_generator();
   static Flags read_flags();
 
-  torch::Device device_;
   CpuGenerator cpu_generator_;
-  std::optional<torch::Tensor> cuda_generator_;  // 16 bytes: seed and offset
+  std::vector<torch::Tensor> cuda_generators_;  // 16 bytes each: seed and offset
   Flags flags_;
 };
 

@@ -168,4 +168,38 @@ void fix_malloc_thresholds() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+MemoryWatch::MemoryWatch(const std::vector<torch::Device>& devices) {
+  for (const torch::Device device : devices) {
+    if (std::ranges::find(devices_, device, &Device::device) != devices_.end()) continue;  // a CPU stands for several
+    release_cached_memory(device);
+    reset_peak(device);
+    std::map<std::string, int64_t> before = tenfold::peaks(device);
+    before.erase("reserved");
+    devices_.push_back({device, tenfold::live_bytes(device), std::move(before)});
+  }
+}
+
+void MemoryWatch::reset_peaks() const {
+  for (const Device& watched : devices_) reset_peak(watched.device);
+}
+
+int64_t MemoryWatch::live_bytes() const {
+  int64_t most = 0;
+  for (const Device& watched : devices_) most = std::max(most, tenfold::live_bytes(watched.device) - watched.live);
+  return most;
+}
+
+std::map<std::string, int64_t> MemoryWatch::peaks() const {
+  std::map<std::string, int64_t> most;
+  for (const Device& watched : devices_) {
+    for (auto [kind, bytes] : tenfold::peaks(watched.device)) {
+      const auto before = watched.peaks.find(kind);
+      if (before != watched.peaks.end()) bytes -= before->second;
+      const auto [known, is_new] = most.try_emplace(kind, bytes);
+      if (!is_new) known->second = std::max(known->second, bytes);
+    }
+  }
+  return most;
+}
+
 }  // namespace tenfold

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace tenfold {
 
@@ -31,6 +32,26 @@ int64_t peak_bytes(torch::Device device);
 void reset_peak(torch::Device device);
 /// Peaks by kind: "allocated"; on CUDA also "requested", which peak_bytes() is, and "reserved" from the driver.
 std::map<std::string, int64_t> peaks(torch::Device device);
+/// Memory of some devices beyond what they hold when it is made; of several the fullest counts.
+class MemoryWatch {
+ public:
+  /// Gives the devices' cached memory back, and counts from here.
+  explicit MemoryWatch(const std::vector<torch::Device>& devices);
+
+  void reset_peaks() const;
+  int64_t live_bytes() const;
+  /// By kind, since the last reset; "reserved" is all that the device has reserved.
+  std::map<std::string, int64_t> peaks() const;
+
+ private:
+  struct Device {
+    torch::Device device;
+    int64_t live;
+    std::map<std::string, int64_t> peaks;
+  };
+  std::vector<Device> devices_;
+};
+
 /// Total memory of the device in bytes (of the machine, for the CPU).
 int64_t device_memory_bytes(torch::Device device);
 /// What of it can be had now: free, or kept by the allocator and not in use. On a CPU all of it.

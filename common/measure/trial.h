@@ -38,6 +38,9 @@ struct TrialRecord {
 class Trial {
  public:
   torch::Device device{torch::kCPU};
+  /// As many as the part's place asks for, `device` first; without a GPU the CPU as often. A step has ended when it has
+  /// on all of them.
+  std::vector<torch::Device> devices = {torch::kCPU};
   uint64_t seed = 0;
   Size size = Size::cpu;
   Workload workload;  ///< the part's

@@ -182,7 +182,8 @@ const std::vector<std::string>& sendable_fields() {
       "cases[].variants[].environment.tf32_matmul", "cases[].variants[].environment.tf32_cudnn",
       "cases[].variants[].environment.split", "cases[].variants[].environment.ranks on this machine",
       "cases[].variants[].environment.agreement", "cases[].variants[].environment.peak leaves out",
-      "cases[].variants[].environment.process", "cases[].variants[].environment.memory",
+      "cases[].variants[].environment.process", "cases[].variants[].environment.devices",
+      "cases[].variants[].environment.memory",
       // verdicts, which can be computed again from the rounds
       "cases[].verdicts", "cases[].verdicts[].technique", "cases[].verdicts[].speed.label",
       "cases[].verdicts[].speed.ratio", "cases[].verdicts[].speed.low", "cases[].verdicts[].speed.high",

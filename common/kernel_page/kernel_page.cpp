@@ -2,20 +2,22 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/base/streams.h"
 #include "common/base/text.h"
+#include "common/kernel_page/counts.h"
 #include "common/kernel_page/picture.h"
 #include "common/kernel_page/report_text.h"
+#include "common/kernel_page/sizes.h"
 #include "common/result/result.h"
 
 namespace tenfold::simt {
@@ -30,16 +32,8 @@ struct PageOptions {
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
-/// All of the text as a whole number.
-std::optional<int64_t> whole_number(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Empty after --help, which has printed.
-std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) {
+std::optional<PageOptions> parse(int argc, char** argv, const KernelCase& page) {
   GivenFlags given;
   CLI::App app(page.title +
                ", under the microscope: runs the CUDA source on the CPU and counts what it asks of the memory");
@@ -57,7 +51,7 @@ std::optional<PageOptions> parse(int argc, char** argv, const KernelPage& page) 
 // The product of a shape's dimensions: far above what ends within a day, and far below where 64 bits overflow.
 constexpr double kMostNumbers = 1e12;
 
-std::vector<int> rungs_of(const PageOptions& options, const KernelPage& page) {
+std::vector<int> rungs_of(const PageOptions& options, const KernelCase& page) {
   std::vector<int> rungs;
   std::string all;
   const auto number = whole_number(options.rung);
@@ -70,33 +64,19 @@ std::vector<int> rungs_of(const PageOptions& options, const KernelPage& page) {
   return rungs;
 }
 
-Shape shape_of(const PageOptions& options, const KernelPage& page) {
-  Shape shape(page.shape.begin(), page.shape.end());
-  std::string all;
-  for (const auto& [name, value] : page.shape) all += (all.empty() ? "" : ",") + name + "=" + std::to_string(value);
-  for (size_t begin = 0; begin < options.shape.size();) {
-    const size_t end = std::min(options.shape.find(',', begin), options.shape.size());
-    const std::string pair = options.shape.substr(begin, end - begin);
-    const size_t equals = pair.find('=');
-    const std::string name = pair.substr(0, equals);
-    if (equals == std::string::npos)
-      refuse("--shape " + options.shape + ": expected NAME=N,NAME=N, e.g. --shape " + all);
-    if (!shape.contains(name))
-      refuse("--shape " + options.shape + ": there is no '" + name + "'; this kernel has: " + all);
-    const auto value = whole_number(pair.substr(equals + 1));
-    if (!value || *value < 1) refuse("--shape " + options.shape + ": " + name + " must be a whole number from 1");
-    shape[name] = *value;
-    begin = end + 1;
-  }
+Shape shape_of(const PageOptions& options, const KernelCase& page) {
+  const Shape shape = parse_shape("--shape " + options.shape, options.shape, page.shape, /*least=*/1);
   double numbers = 1;
   for (const auto& [name, value] : shape) numbers *= static_cast<double>(value);
-  if (numbers > kMostNumbers)
-    refuse("--shape " + options.shape + ": more than the microscope can hold; the kernel's own shape is " + all);
+  if (numbers > kMostNumbers) {
+    refuse("--shape " + options.shape + ": more than the microscope can hold; the kernel's own shape is " +
+           text_of(page.shape));
+  }
   return shape;
 }
 
 /// "transpose_rung2_03_shared_store.svg", numbered in the table's order.
-void write_pictures(const std::filesystem::path& folder, const KernelPage& page, const RungResult& result) {
+void write_pictures(const std::filesystem::path& folder, const KernelCase& page, const RungResult& result) {
   const std::string rung = std::to_string(result.rung);
   for (size_t i = 0; i < result.report.accesses.size(); ++i) {
     const Access& access = result.report.accesses[i];
@@ -111,7 +91,11 @@ void write_pictures(const std::filesystem::path& folder, const KernelPage& page,
   }
 }
 
-int run_page(int argc, char** argv, const KernelPage& page) {
+int run_page(int argc, char** argv, const KernelCase& page, const PageBody& run) {
+  if (argc > 1 && std::string_view(argv[1]) == "counts") {
+    std::cout << format_counts(page, {argv + 2, argv + argc});
+    return 0;
+  }
   const std::optional<PageOptions> options = parse(argc, argv, page);
   if (!options) return 0;
   if (options->describe) {
@@ -129,7 +113,7 @@ int run_page(int argc, char** argv, const KernelPage& page) {
   for (const int rung : rungs) {
     Device device({.count = true, .races = !options->no_races});
     RungResult result{.rung = rung};
-    result.run = page.run(device, shape, rung);
+    result.run = run(device, shape, rung);
     result.report = device.report();
     results.push_back(std::move(result));
   }
@@ -151,7 +135,7 @@ int run_page(int argc, char** argv, const KernelPage& page) {
 
 }  // namespace
 
-int show(int argc, char** argv, const KernelPage& page) {
+int show(int argc, char** argv, const KernelCase& about, const PageBody& run) {
   const auto complain = [](const std::exception& error) {
     std::cout.flush();
     std::fprintf(stderr, "%s\n", one_line(error.what()).c_str());
@@ -159,7 +143,7 @@ int show(int argc, char** argv, const KernelPage& page) {
   open_standard_streams();
   int code = 0;
   try {
-    code = run_page(argc, argv, page);
+    code = run_page(argc, argv, about, run);
   } catch (const std::invalid_argument& error) {
     complain(error);
     return kBadUsage;

@@ -62,9 +62,34 @@ Json json_of(const Report& report) {
   return json;
 }
 
+const char* name_of(ValueType type) { return type == ValueType::float32 ? "float" : "bfloat16"; }
+int64_t bytes_of(ValueType type) { return type == ValueType::float32 ? 4 : 2; }
+
+/// As the GPUs' rates are called where the model reads them.
+const char* name_of(Peak peak) {
+  switch (peak) {
+    case Peak::bytes:
+      return "dram_bytes_per_s";
+    case Peak::cuda_cores:
+      return "flops_per_s";
+    default:
+      return "tensor_flops_per_s";
+  }
+}
+
+Json json_of(const Pass& pass) {
+  const Work work = pass.work(shape_of(pass.shape), bytes_of(pass.type));
+  Json json = {{"name", pass.name},          {"rungs", pass.rungs},
+               {"type", name_of(pass.type)}, {"shape", Json::object()},
+               {"flops", work.flops},        {"least_bytes", work.least_bytes},
+               {"peak", name_of(pass.peak)}, {"sampled_blocks", pass.sampled_blocks}};
+  for (const auto& [name, value] : pass.shape) json["shape"][name] = value;
+  return json;
+}
+
 }  // namespace
 
-std::string format_json(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results) {
+std::string format_json(const KernelCase& page, const Shape& shape, const std::vector<RungResult>& results) {
   Json json = {{"schema", kMicroscopeSchema},
                {"kernel", page.name},
                {"title", page.title},
@@ -81,17 +106,19 @@ std::string format_json(const KernelPage& page, const Shape& shape, const std::v
                              {"idea", rung.idea},
                              {"right", result.right()},
                              {"worst_error", result.run.worst_error},
-                             {"flops", result.run.flops},
-                             {"least_bytes", result.run.least_bytes},
+                             {"flops", result.run.work.flops},
+                             {"least_bytes", result.run.work.least_bytes},
                              {"report", json_of(result.report)}});
   }
   return json.dump(1) + "\n";  // dump() writes an infinity or NaN as null
 }
 
-std::string format_description(const KernelPage& page) {
+std::string format_description(const KernelCase& page) {
   Json json = {{"kernel", page.name}, {"title", page.title}, {"shape", Json::object()}, {"rungs", Json::array()}};
   for (const auto& [name, value] : page.shape) json["shape"][name] = value;
   for (const Rung& rung : page.rungs) json["rungs"].push_back({{"name", rung.name}, {"idea", rung.idea}});
+  json["passes"] = Json::array();
+  for (const Pass& pass : page.passes) json["passes"].push_back(json_of(pass));
   return json.dump(1) + "\n";
 }
 

@@ -40,7 +40,7 @@ std::string cut(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 3) + "...";
 }
 
-std::string shape_text(const KernelPage& page, const Shape& shape) {
+std::string shape_text(const KernelCase& page, const Shape& shape) {
   std::string text;
   for (const auto& [name, otherwise] : page.shape) {
     const auto chosen = shape.find(name);
@@ -153,7 +153,7 @@ double ideal_sectors_per_request(const Access& access) {
   return std::max(1.0, static_cast<double>(access.bytes_asked()) / 32 / static_cast<double>(access.requests));
 }
 
-std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result) {
+std::string format_rung(const KernelCase& page, const Shape& shape, const RungResult& result) {
   const Report& report = result.report;
   const Rung& rung = page.rungs[static_cast<size_t>(result.rung)];
   std::string out = page.name + ": " + page.title + "\n";
@@ -195,15 +195,15 @@ std::string format_rung(const KernelPage& page, const Shape& shape, const RungRe
        {"moved", human_bytes(moved), "sectors of all requests; " + ratio(moved, asked) + " what was asked for"},
        {"DRAM", human_bytes(dram),
         "each touched sector once; the operation needs at least " +
-            human_bytes(static_cast<double>(result.run.least_bytes)) + " (" +
-            ratio(dram, static_cast<double>(result.run.least_bytes)) + ")"},
-       {"arithmetic", human_number(result.run.flops) + " flop",
-        "intensity " + human_number(dram > 0 ? result.run.flops / dram : 0) + " flop for each DRAM byte"}},
+            human_bytes(static_cast<double>(result.run.work.least_bytes)) + " (" +
+            ratio(dram, static_cast<double>(result.run.work.least_bytes)) + ")"},
+       {"arithmetic", human_number(result.run.work.flops) + " flop",
+        "intensity " + human_number(dram > 0 ? result.run.work.flops / dram : 0) + " flop for each DRAM byte"}},
       "lrl", kWidth);
   return out;
 }
 
-std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results) {
+std::string format_ladder(const KernelCase& page, const Shape& shape, const std::vector<RungResult>& results) {
   std::string out = page.name + ": " + page.title + "\nshape: " + shape_text(page, shape) + "\n\n";
   const bool atomics = std::any_of(results.begin(), results.end(), [](const RungResult& result) {
     return per_request(result.report, Space::global, Kind::atomic) != "-";
@@ -212,7 +212,7 @@ std::string format_ladder(const KernelPage& page, const Shape& shape, const std:
   for (const RungResult& result : results) {
     const Report& report = result.report;
     const double moved = static_cast<double>(report.sectors()) * 32,
-                 least = static_cast<double>(result.run.least_bytes);
+                 least = static_cast<double>(result.run.work.least_bytes);
     const Rung& rung = page.rungs[static_cast<size_t>(result.rung)];
     rows.push_back({std::to_string(result.rung) + " " + rung.name, result_text(result),
                     per_request(report, Space::global, Kind::load), per_request(report, Space::global, Kind::store),

@@ -12,7 +12,7 @@ inline constexpr const char* kMicroscopeSchema = "tenfold.microscope/1";
 
 /// One rung that was run.
 struct RungResult {
-  int rung = 0;  ///< index in KernelPage::rungs
+  int rung = 0;  ///< index in KernelCase::rungs
   PageRun run;
   Report report;
 
@@ -28,17 +28,19 @@ std::string source_line(const Where& where);
 double ideal_sectors_per_request(const Access& access);
 
 /// Everything about one rung, at most 120 columns wide.
-std::string format_rung(const KernelPage& page, const Shape& shape, const RungResult& result);
+std::string format_rung(const KernelCase& page, const Shape& shape, const RungResult& result);
 
 /// One line for each rung, so that the ladder reads as a table; races and faults below it.
-std::string format_ladder(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results);
+std::string format_ladder(const KernelCase& page, const Shape& shape, const std::vector<RungResult>& results);
 
 /// {schema, kernel, title, shape{}, rungs[{rung, name, idea, result, worst_error, flops, least_bytes,
 /// report{}}]}. An infinity or NaN is null. The microscope's own seconds are left out: the same source gives the same
 /// file.
-std::string format_json(const KernelPage& page, const Shape& shape, const std::vector<RungResult>& results);
+std::string format_json(const KernelCase& page, const Shape& shape, const std::vector<RungResult>& results);
 
-/// {kernel, title, shape{}, rungs[{name, idea}]}: what the page is, without running it.
-std::string format_description(const KernelPage& page);
+/// {kernel, title, shape{}, rungs[{name, idea}], passes[{name, rungs[], type, shape{}, flops, least_bytes, peak,
+/// sampled_blocks}]}: what is known of the kernel, without running it. The work of a pass is that at its shape, `peak`
+/// the rate of a GPU that bounds it.
+std::string format_description(const KernelCase& page);
 
 }  // namespace tenfold::simt

@@ -63,7 +63,8 @@ std::string kernel_sources_hash(const fs::path& root, const std::string& kernel)
 
 std::string kernel_resources_markdown(const fs::path& root) {
   const fs::path file = root / "results" / "compiler" / "kernel_resources.json";
-  if (!fs::exists(file)) throw FileError(file.string() + " is missing; write it with common/tools/kernel_resources.py");
+  if (!fs::exists(file))
+    throw FileError(file.string() + " is missing; write it with kernels/model/kernel_resources.py");
   try {
     const auto json = nlohmann::ordered_json::parse(read_text(file));
     if (json.at("schema") != "tenfold.kernel_resources/1") throw FileError(file.string() + ": unknown schema");

@@ -26,7 +26,7 @@ template <class F>
 auto with_times(const fs::path& root, F&& use) {
   const fs::path file = kernel_times_file(root);
   if (!fs::exists(file))
-    throw FileError(file.string() + " is missing; write it with common/tools/kernel_time.py --write");
+    throw FileError(file.string() + " is missing; write it with kernels/model/kernel_time.py --write");
   try {
     const Json json = Json::parse(read_text(file));
     if (json.at("schema") != "tenfold.kernel_times/2") throw FileError(file.string() + ": unknown schema");
@@ -156,7 +156,7 @@ std::string bounds_table(const Json& kernel, const Json& rung) {
 
 /// The command on a line of its own: somebody will copy it.
 std::string written_again(const std::string& operations) {
-  return "  The kernel has changed since: common/tools/kernel_time.py --write" + operations + "\n";
+  return "  The kernel has changed since: kernels/model/kernel_time.py --write" + operations + "\n";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// How long GPUs take for each kernel by the model of common/tools/kernel_time.py, from
+// How long GPUs take for each kernel by the model of kernels/model/kernel_time.py, from
 // results/compiler/kernel_times.json.
 
 #include <filesystem>

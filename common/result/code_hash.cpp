@@ -32,12 +32,13 @@ class Scan {
  public:
   explicit Scan(const fs::path& root, Follow follow = Follow::measured) : root_(root), follow_(follow) {}
 
-  /// All that a lesson's or a kernel's folder holds, but tests, a kernel's page and its reference.
+  /// All that a lesson's or a kernel's folder holds, but tests, a kernel's case, page and reference.
   void add_folder(const fs::path& folder) {
     const bool of_kernel = folder.parent_path() == root_ / "kernels";
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      const bool extra = of_kernel && (name.ends_with("_microscope.cpp") || name.ends_with("_reference.h"));
+      const bool extra = of_kernel && (name.ends_with("_microscope.cpp") || name.ends_with("_reference.h") ||
+                                       name.ends_with("_case.h"));
       if (is_code(entry.path()) && entry.is_regular_file() && !name.ends_with("_test.cpp") && !extra) add(entry.path());
     }
   }

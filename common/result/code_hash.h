@@ -10,7 +10,8 @@ namespace tenfold {
 /// The files that the lesson's program is made of, but for those that measure it, absolute and sorted: *.h, *.cpp, *.cu
 /// and *.cuh directly in `lesson_folder`, and what these include in turn from anywhere in the tree; of common/ the
 /// models and the readers of data, each with the .cpp of its name. A kernel's NAME.h or NAME_torch.h brings what it is
-/// linked with: the sources in its folder, without its page and its reference (NAME_microscope.cpp, NAME_reference.h).
+/// linked with: the sources in its folder, without its case, its page and its reference (NAME_case.h,
+/// NAME_microscope.cpp, NAME_reference.h).
 /// Tests (*_test.cpp) and predictions (prediction.*) are left out: neither changes what is measured. Empty when the
 /// folder does not exist. Throws FileError on an unreadable file.
 std::vector<std::filesystem::path> measured_files(const std::filesystem::path& lesson_folder);

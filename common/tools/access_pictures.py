@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-from kernel_resources import output_of, refuse
+from programs import output_of, refuse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]  # pictures show the source line, whose path begins there
 FOLDER = ROOT / "docs" / "figures" / "access"

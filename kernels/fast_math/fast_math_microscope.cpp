@@ -25,7 +25,7 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
     fast_math(&device, out.data(), in.data(), n, function, static_cast<int>(repeats), rung);
     const Expected expected = fast_math_reference({in.begin(), in.end()}, function, static_cast<int>(repeats), rung);
     result.worst_error = std::max(result.worst_error, worst_error(out, expected));
-    result.least_bytes += 2 * n * static_cast<int64_t>(sizeof(float));
+    result.work.least_bytes += 2 * n * static_cast<int64_t>(sizeof(float));
   }
   return result;
 }
@@ -33,14 +33,13 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 }  // namespace
 
 int main(int argc, char** argv) {
-  const tenfold::simt::KernelPage page{
+  const tenfold::simt::KernelCase about{
       .name = "fast_math",
       .title = "Functions of every element: copy, exp, sine, sigmoid, gelu, 1/sqrt, one after the other",
       .shape = {{"n", 8192}, {"repeats", 1}},
       .rungs = {{"library", "expf, sinf, tanhf, division: within 2 units in the last place everywhere."},
                 {"intrinsics",
                  "__expf, __sinf, __fdividef: fewer instructions, the same memory accesses; exact here, on a GPU they "
-                 "are not."}},
-      .run = run};
-  return tenfold::simt::show(argc, argv, page);
+                 "are not."}}};
+  return tenfold::simt::show(argc, argv, about, run);
 }

@@ -17,7 +17,8 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const auto in = device.buffer<float>("in", count), out = device.buffer<float>("out", count);
   tenfold::simt::fill_normal(2, {in});
   tenfold::kernels::repeated_fma(&device, out.data(), in.data(), count, updates, kFactor, kSummand);
-  tenfold::simt::PageRun result{.flops = 2.0 * static_cast<double>(updates * count), .least_bytes = 8 * count};
+  tenfold::simt::PageRun result{
+      .work = {.flops = 2.0 * static_cast<double>(updates * count), .least_bytes = 8 * count}};
   for (int64_t i = 0; i < count; ++i) {
     double expected = in[i];
     for (int64_t update = 0; update < updates; ++update) expected = kFactor * expected + kSummand;
@@ -30,13 +31,12 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 }  // namespace
 
 int main(int argc, char** argv) {
-  const tenfold::simt::KernelPage page{
+  const tenfold::simt::KernelCase about{
       .name = "repeated_fma",
       .title = "Repeated multiply-adds, a thread for each element",
       .shape = {{"count", 8192}},
       .rungs = {{"1 update", "2 FLOP for 8 bytes: an elementwise operator such as x * 2, bound by memory."},
                 {"16 updates", "The same bytes, 32 FLOP: still bound by memory, so that the time is the same."},
-                {"256 updates", "The same bytes, 512 FLOP: bound by arithmetic."}},
-      .run = run};
-  return tenfold::simt::show(argc, argv, page);
+                {"256 updates", "The same bytes, 512 FLOP: bound by arithmetic."}}};
+  return tenfold::simt::show(argc, argv, about, run);
 }

@@ -1,6 +1,6 @@
 // ./tenfold kernel sgemm: the SGEMM ladder under the microscope.
 #include "common/kernel_page/kernel_page.h"
-#include "sgemm.h"
+#include "sgemm_case.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,31 +43,13 @@ simt::PageRun run(simt::Device& device, const simt::Shape& shape, int rung) {
   constexpr int64_t kLargest = 4096;  // minutes under the microscope, and far from any overflow
   if (std::max({m, n, k}) > kLargest)
     throw std::invalid_argument("sgemm: m, n and k must be at most " + std::to_string(kLargest));
-  const auto a = device.buffer<float>("a", m * k), b = device.buffer<float>("b", k * n),
-             c = device.buffer<float>("c", m * n);
-  simt::fill_normal(1, {a, b});
-  tenfold::kernels::sgemm<simt::Stream>(&device, c.data(), a.data(), b.data(), m, n, k, 1, 0, rung);
-  return {.worst_error = worst_error(c.data(), a.data(), b.data(), m, n, k),
-          .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-          .least_bytes = 4 * (m * k + k * n + m * n)};
+  const tenfold::kernels::SgemmBuffers buffers{&device, m, n, k};
+  simt::fill_normal(1, {buffers.a, buffers.b});
+  buffers.launch(rung);
+  return {.worst_error = worst_error(buffers.c.data(), buffers.a.data(), buffers.b.data(), m, n, k),
+          .work = tenfold::kernels::sgemm_pass().work(shape, sizeof(float))};
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return simt::show(
-      argc, argv,
-      {.name = "sgemm",
-       .title = "Matrix product in fp32 on CUDA cores",
-       .shape = {{"m", 128}, {"n", 128}, {"k", 64}},
-       .rungs = {{"naive", "One thread computes one element; the lanes of a warp walk down the rows of C."},
-                 {"coalesced", "The lanes of a warp walk along the columns, so that B and C are coalesced."},
-                 {"shared tile", "A block copies 32 x 32 tiles to shared memory and uses each value 32 times."},
-                 {"1-D registers", "A thread computes 8 results of a column and keeps one value of B for all of them."},
-                 {"2-D registers", "A thread computes 8 x 8 results: 16 shared loads for 64 multiply-adds."},
-                 {"vector loads", "Global and shared memory are read 16 bytes at a time, A transposed on the way."},
-                 {"double buffer", "The next tile is loaded while the block multiplies this one; one barrier a step."},
-                 {"warp tile",
-                  "A warp computes 64 x 32 results, which reads fewer words of shared memory than 16 x 128."}},
-       .run = run});
-}
+int main(int argc, char** argv) { return tenfold::simt::show(argc, argv, tenfold::kernels::sgemm_case(), run); }

@@ -18,7 +18,7 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const auto in = device.buffer<float>("in", offset + count * stride), out = device.buffer<float>("out", count);
   std::iota(in.begin(), in.end(), 1.0F);
   tenfold::kernels::strided_copy(&device, out.data(), in.data(), count, stride, offset);
-  tenfold::simt::PageRun result{.least_bytes = 8 * count};
+  tenfold::simt::PageRun result{.work = {.least_bytes = 8 * count}};
   for (int64_t i = 0; i < count; ++i) {
     if (out[i] != in[offset + i * stride]) result.worst_error = std::numeric_limits<double>::infinity();
   }
@@ -28,7 +28,7 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
 }  // namespace
 
 int main(int argc, char** argv) {
-  const tenfold::simt::KernelPage page{
+  const tenfold::simt::KernelCase about{
       .name = "strided_copy",
       .title = "A copy whose lanes read further and further apart",
       .shape = {{"count", 8192}},
@@ -36,7 +36,6 @@ int main(int argc, char** argv) {
                 {"shifted", "The same 128 bytes begin one float later and straddle a fifth sector."},
                 {"stride 2", "Every second float: half of each sector is thrown away."},
                 {"stride 8", "One float of each sector: 32 sectors for 32 floats."},
-                {"stride 32", "Further apart costs no more sectors; only caches and DRAM pages could still suffer."}},
-      .run = run};
-  return tenfold::simt::show(argc, argv, page);
+                {"stride 32", "Further apart costs no more sectors; only caches and DRAM pages could still suffer."}}};
+  return tenfold::simt::show(argc, argv, about, run);
 }

@@ -107,16 +107,17 @@ Report naive_report() {
   return report;
 }
 
-KernelPage sample_page() {
+KernelCase sample_case() {
   return {.name = "flip",
           .title = "Flip a matrix",
           .shape = {{"rows", 1024}, {"columns", 1000}},
-          .rungs = {{"naive", "one thread for each element"}, {"tiled", "through shared memory"}},
-          .run = [](Device&, const Shape&, int) { return PageRun{0.25, 1e6, 8388608}; }};
+          .rungs = {{"naive", "one thread for each element"}, {"tiled", "through shared memory"}}};
 }
 
+PageRun sample_run(Device&, const Shape&, int) { return {0.25, {1e6, 8388608}}; }
+
 RungResult sample_result(int rung = 0) {
-  return {.rung = rung, .run = {0.25, 1048576, 8388608}, .report = naive_report()};
+  return {.rung = rung, .run = {0.25, {1048576, 8388608}}, .report = naive_report()};
 }
 
 Race sample_race() {
@@ -143,13 +144,14 @@ class Page : public testing::Test {
     int code;
     std::string out, err;
   };
-  Ran run(std::vector<std::string> flags, const KernelPage& page = sample_page()) const {
+  Ran run(std::vector<std::string> flags, const PageBody& body = sample_run,
+          const KernelCase& about = sample_case()) const {
     flags.insert(flags.begin(), "flip");
     std::vector<char*> argv;
     for (std::string& flag : flags) argv.push_back(flag.data());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const int code = show(static_cast<int>(argv.size()), argv.data(), page);
+    const int code = show(static_cast<int>(argv.size()), argv.data(), about, body);
     return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
   }
   test::Scratch scratch_;
@@ -176,7 +178,7 @@ std::vector<std::string> row_of(const std::string& table, const std::string& fir
 }
 
 TEST_F(Page, ARungShowsEachAccessWithItsNumbersAndItsSource) {
-  const std::string text = format_rung(sample_page(), {}, sample_result());
+  const std::string text = format_rung(sample_case(), {}, sample_result());
   using Cells = std::vector<std::string>;
   EXPECT_EQ(row_of(text, "flip.cuh:2", "global"),
             (Cells{"flip.cuh:2", "global load", "in", "4", "32,768", "32.0", "4.00 (4.00)", "1.00", "-", "-"}))
@@ -205,7 +207,7 @@ TEST_F(Page, RacesAndFaultsNameBothLines) {
   const Fault fault{FaultKind::out_of_bounds, {"kernels/flip/flip.cuh", 2}, "reads 4 bytes behind the end of 'in'.", 3};
   result.report.faults.push_back(fault);
   EXPECT_FALSE(result.good());
-  for (const std::string& text : {format_rung(sample_page(), {}, result), format_ladder(sample_page(), {}, {result})}) {
+  for (const std::string& text : {format_rung(sample_case(), {}, result), format_ladder(sample_case(), {}, {result})}) {
     const std::string line = one_line(text);
     EXPECT_TRUE(has(line, "RACE: store at flip.cuh:3 and load at flip.cuh:4 touch the same word of shared memory"))
         << text;
@@ -221,7 +223,7 @@ TEST_F(Page, TheLadderHasALineForEachRung) {
   RungResult tiled = sample_result(1);
   tiled.report.accesses[1].sectors = 131072;
   tiled.report.accesses[2].wavefronts = 1000;
-  const std::string text = format_ladder(sample_page(), {{"rows", 7}}, {sample_result(), tiled});
+  const std::string text = format_ladder(sample_case(), {{"rows", 7}}, {sample_result(), tiled});
   using Cells = std::vector<std::string>;
   EXPECT_EQ(row_of(text, "0 naive", "right"),
             (Cells{"0 naive", "right", "4.00 (4.00)", "32.00 (4.00)", "32.00 (1.00)", "36.0 MiB", "4.50x"}))
@@ -232,7 +234,7 @@ TEST_F(Page, TheLadderHasALineForEachRung) {
   EXPECT_TRUE(has(text, "rows=7, columns=1000")) << text;
   EXPECT_FALSE(has(text, " atomic ") || has(text, "atomic:")) << text;
   tiled.report.accesses[1].kind = Kind::atomic;
-  const std::string with_atomics = format_ladder(sample_page(), {}, {sample_result(), tiled});
+  const std::string with_atomics = format_ladder(sample_case(), {}, {sample_result(), tiled});
   EXPECT_EQ(row_of(with_atomics, "1 tiled", "right")[4], "4.00 (4.00)") << with_atomics;
   EXPECT_TRUE(has(with_atomics, " atomic ")) << with_atomics;
   expect_width(text);
@@ -244,9 +246,9 @@ TEST_F(Page, AWrongResultStandsOut) {
     RungResult result = sample_result();
     result.run.worst_error = error;
     EXPECT_FALSE(result.good());
-    EXPECT_TRUE(has(format_rung(sample_page(), {}, result), "result: WRONG"));
-    EXPECT_TRUE(has(format_ladder(sample_page(), {}, {result}), "WRONG, largest error"));
-    const std::string json = format_json(sample_page(), {}, {result});
+    EXPECT_TRUE(has(format_rung(sample_case(), {}, result), "result: WRONG"));
+    EXPECT_TRUE(has(format_ladder(sample_case(), {}, {result}), "WRONG, largest error"));
+    const std::string json = format_json(sample_case(), {}, {result});
     EXPECT_EQ(nlohmann::json::parse(json)["rungs"][0]["worst_error"].is_null(), !std::isfinite(error)) << json;
   }
 }
@@ -256,14 +258,14 @@ TEST_F(Page, ACopyThatHasNotLandedIsNamed) {
   result.report.races = {sample_race()};
   result.report.races[0].in_flight = true;
   result.report.matrix_multiplies = 1;
-  const std::string text = one_line(format_rung(sample_page(), {}, result));
+  const std::string text = one_line(format_rung(sample_case(), {}, result));
   EXPECT_TRUE(has(text,
                   "RACE: the asynchronous copy that begins at flip.cuh:3 may not have landed when load at flip.cuh:4 "
                   "touches the same "
                   "word of shared memory; 7 times"))
       << text;
   EXPECT_TRUE(has(text, "1 mma, ")) << text;
-  EXPECT_FALSE(has(one_line(format_rung(sample_page(), {}, sample_result(1))), "mma"));
+  EXPECT_FALSE(has(one_line(format_rung(sample_case(), {}, sample_result(1))), "mma"));
 }
 
 TEST_F(Page, IdealSectors) {
@@ -294,7 +296,7 @@ TEST_F(Page, JsonKeepsEveryField) {
   result.report.unique_bytes_read = 64;
   result.report.matrix_multiplies = 3, result.report.tensor_flops = 12288;
   result.report.seconds = 12.5;
-  const std::string text = format_json(sample_page(), {{"rows", 3}}, {result});
+  const std::string text = format_json(sample_case(), {{"rows", 3}}, {result});
   const auto json = nlohmann::ordered_json::parse(text);
   EXPECT_EQ(json["schema"], "tenfold.microscope/1");
   EXPECT_EQ(json["kernel"], "flip");
@@ -531,14 +533,76 @@ TEST_F(Page, TheProgramRunsOneRungOrAll) {
 }
 
 TEST_F(Page, DescribeRunsNothing) {
-  KernelPage page = sample_page();
-  page.run = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
-  const Ran ran = run({"--describe"}, page);
+  const PageBody body = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
+  const Ran ran = run({"--describe"}, body);
   EXPECT_EQ(ran.code, 0);
   const auto json = nlohmann::ordered_json::parse(ran.out);
   EXPECT_EQ(json["kernel"], "flip");
   EXPECT_EQ(json["shape"].dump(), R"({"rows":1024,"columns":1000})");
   EXPECT_EQ(json["rungs"][1]["name"], "tiled");
+  EXPECT_EQ(json["passes"].dump(), "[]");
+}
+
+/// A flip that is timed and modelled; `launched` is where it says what it was asked to launch.
+KernelCase timed_case(std::string& launched) {
+  KernelCase flip = sample_case();
+  flip.passes = {{.name = "flip_backward",
+                  .rungs = {"tiled", "wide"},
+                  .shape = {{"rows", 8192}, {"columns", 300}},
+                  .peak = Peak::tensor_cores,
+                  .work =
+                      [](const Shape& shape, int64_t value_bytes) {
+                        return Work{.flops = 2.0 * static_cast<double>(shape.at("rows")),
+                                    .least_bytes = shape.at("columns") * value_bytes};
+                      },
+                  .sampled_blocks = 64,
+                  .launch =
+                      [&launched](Device&, const Shape& shape, int rung) {
+                        launched = std::to_string(rung);
+                        for (const auto& [name, value] : shape) launched += " " + name + "=" + std::to_string(value);
+                      }}};
+  return flip;
+}
+
+TEST_F(Page, DescribesWhatTheModelNeeds) {
+  std::string launched;
+  const Ran ran = run({"--describe"}, sample_run, timed_case(launched));
+  const auto passes = nlohmann::ordered_json::parse(ran.out).at("passes");
+  EXPECT_EQ(passes.dump(), R"([{"name":"flip_backward","rungs":["tiled","wide"],"type":"bfloat16",)"
+                           R"("shape":{"rows":8192,"columns":300},"flops":16384.0,"least_bytes":600,)"
+                           R"("peak":"tensor_flops_per_s","sampled_blocks":64}])");
+  EXPECT_EQ(launched, "");
+}
+
+TEST_F(Page, CountsLaunchARungOfAPassAtItsShape) {
+  std::string launched;
+  const KernelCase flip = timed_case(launched);
+  EXPECT_EQ(run({"counts", "flip_backward", "1", "rows=0"}, sample_run, flip).out, "[]\n");
+  EXPECT_EQ(launched, "1 columns=300 rows=0") << "sizes that are not named are the timed ones";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"counts"}, "usage: flip counts PASS RUNG NAME=N,NAME=N [BLOCKS]"},
+      {{"counts", "flip", "0", "rows=1"}, "flip has no such pass, only flip_backward"},
+      {{"counts", "flip_backward", "2", "rows=1"}, "rung 2 is not in 0 .. 1"},
+      {{"counts", "flip_backward", "0", "rows=1", "-3"}, "BLOCKS -3 is not in 0 .. "},
+      {{"counts", "flip_backward", "0", "depth=1"}, "there is no 'depth'; this kernel has: rows=8192,columns=300"},
+      {{"counts", "flip_backward", "0", "rows=x"}, "rows must be a whole number from 0"},
+  };
+  for (const auto& [words, said] : cases) {
+    const Ran ran = run(words, sample_run, flip);
+    EXPECT_EQ(ran.code, 2) << said;
+    EXPECT_EQ(ran.out, "") << said;
+    EXPECT_TRUE(has(ran.err, said)) << ran.err;
+    EXPECT_EQ(count_of(ran.err, "\n"), 1u) << ran.err;
+  }
+}
+
+TEST(KernelCase, RepeatedValuesAreNormalToTheLastOne) {
+  Device device;
+  const auto values = device.buffer<float>("values", (1 << 16) + 3), few = device.buffer<float>("few", 3);
+  fill_repeating({values, few});
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), values.begin())) << "each buffer begins anew";
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), values.end() - 3));
+  EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }));
 }
 
 TEST_F(Page, FilesAreWritten) {
@@ -551,10 +615,9 @@ TEST_F(Page, FilesAreWritten) {
 }
 
 TEST_F(Page, FilesThatCannotBeWrittenAreRefusedBeforeAnythingRuns) {
-  KernelPage page = sample_page();
-  page.run = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
+  const PageBody body = [](Device&, const Shape&, int) -> PageRun { throw std::runtime_error("must not run"); };
   for (const std::string flag : {"--json", "--pictures"}) {
-    const Ran ran = run({flag, "/proc/none/flip"}, page);
+    const Ran ran = run({flag, "/proc/none/flip"}, body);
     EXPECT_EQ(ran.code, 2);
     EXPECT_EQ(ran.out, "");
     EXPECT_TRUE(has(ran.err, flag + " /proc/none/flip: cannot be written: ")) << ran.err;
@@ -569,24 +632,21 @@ TEST_F(Page, ThePageAndTheDriverSayTheSameOfAFlag) {
 }
 
 TEST_F(Page, ExitCodes) {
-  KernelPage page = sample_page();
-  page.run = [](Device&, const Shape&, int rung) { return PageRun{rung == 1 ? 2.0 : 0.5, 1, 1}; };
-  EXPECT_EQ(run({}, page).code, 1);
-  EXPECT_EQ(run({"--rung", "0"}, page).code, 0);
-  EXPECT_EQ(run({"--rung", "1"}, page).code, 1);
-  page.run = [](Device&, const Shape&, int) -> PageRun {
-    throw std::invalid_argument("rows must be\na multiple of 4");
-  };
-  const Ran ran = run({}, page);
+  PageBody body = [](Device&, const Shape&, int rung) { return PageRun{rung == 1 ? 2.0 : 0.5, {1, 1}}; };
+  EXPECT_EQ(run({}, body).code, 1);
+  EXPECT_EQ(run({"--rung", "0"}, body).code, 0);
+  EXPECT_EQ(run({"--rung", "1"}, body).code, 1);
+  body = [](Device&, const Shape&, int) -> PageRun { throw std::invalid_argument("rows must be\na multiple of 4"); };
+  const Ran ran = run({}, body);
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(ran.err, "rows must be a multiple of 4\n");
   for (const bool length : {false, true}) {
-    page.run = [length](Device&, const Shape&, int) -> PageRun {
+    body = [length](Device&, const Shape&, int) -> PageRun {
       if (length) throw std::length_error("vector::_M_default_append");
       throw std::bad_alloc();
     };
-    EXPECT_EQ(run({}, page).code, 2);
-    EXPECT_EQ(run({}, page).err, "there is not enough memory for this shape; name a smaller one with --shape\n");
+    EXPECT_EQ(run({}, body).code, 2);
+    EXPECT_EQ(run({}, body).err, "there is not enough memory for this shape; name a smaller one with --shape\n");
   }
 }
 

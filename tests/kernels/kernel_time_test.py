@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import functools
 import io
+import json
 import pathlib
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import unittest
 import unittest.mock
 
 root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "common" / "tools"))
+sys.path.insert(0, str(root / "kernels" / "model"))
 import gpu_model
 import kernel_time
 import machine_code
@@ -131,6 +132,55 @@ class HandCounts(unittest.TestCase):
         self.close(self.instructions("adamw", 2, "count=131072") / 32, 141)
 
 
+class Described(unittest.TestCase):
+    """What each kernel's program says of itself is all that the model knows of it."""
+
+    def test_a_kernel_is_modelled_because_its_folder_and_its_program_are_there(self):
+        description = {"passes": [{"name": "copy_backward", "rungs": ["plain", "wide"], "type": "float", "shape": {"rows": 64, "columns": 3},
+                                   "flops": 7.0, "least_bytes": 9, "peak": "flops_per_s", "sampled_blocks": 5}]}
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(kernel_time, "root", pathlib.Path(folder)):
+            for program, prints in (("kernels/copy", {"--describe": description, "counts": [{"symbol": "copy"}]}), ("tests/model_gpus", {"": []})):
+                file = pathlib.Path(folder) / "build" / program
+                file.parent.mkdir(parents=True, exist_ok=True)
+                cases = "".join(f"{word!r}) echo {json.dumps(said)!r} ;;\n" for word, said in prints.items())
+                file.write_text(f'#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$1" in\n{cases}esac\n')
+                file.chmod(0o755)
+            case = pathlib.Path(folder) / "kernels" / "copy" / "copy_case.h"
+            case.parent.mkdir(parents=True)
+            case.touch()
+            found = kernel_time.Tools("build")
+            self.assertEqual(list(found.operations), ["copy_backward"])
+            copy = found.operation("copy_backward")
+            self.assertEqual((copy.kernel, copy.rungs, copy.type, copy.shape, copy.flops, copy.peak, kernel_time.sample_of(copy, None)),
+                             ("copy", ("plain", "wide"), "float", "rows=64,columns=3", 7.0, "flops_per_s", 5))
+            self.assertEqual(kernel_time.sample_of(copy, 0), 0)
+            self.assertEqual(found.counts("copy_backward", 1, "rows=2,columns=1", 5), [{"symbol": "copy"}])
+            self.assertIn("counts copy_backward 1 rows=2,columns=1 5\n", (pathlib.Path(folder) / "build/kernels/copy.asked").read_text())
+
+    def test_the_arithmetic_that_bounds_a_kernel(self):
+        peaks = {name: (operation.peak, operation.flops) for name, operation in tools().operations.items() if operation.peak != "dram_bytes_per_s"}
+        product = 8 * 16 * 2048 * 2048 * 128
+        self.assertEqual(peaks, {"flash_attention": ("tensor_flops_per_s", 2 * product), "flash_attention_backward": ("tensor_flops_per_s", 5 * product),
+                                 "hgemm": ("tensor_flops_per_s", 2 * 4096 ** 3), "sgemm": ("flops_per_s", 2 * 4096 ** 3)})
+
+    def test_what_is_published_is_what_is_described(self):
+        published = {name: (entry["kernel"], entry["shape"], entry["type"], entry["sample"], tuple(rung["name"] for rung in entry["rungs"]))
+                     for name, entry in kernel_time.committed().items()}
+        described = {name: (operation.kernel, operation.shape, operation.type, operation.sampled_blocks, operation.rungs)
+                     for name, operation in tools().operations.items()}
+        self.assertEqual(published, described)
+
+
+class Benched(unittest.TestCase):
+    def test_every_modelled_kernel_is_timed_at_the_shape_of_its_case(self):
+        """place.pick() takes a shape from nothing but a pass of a case."""
+        for kernel in kernel_time.kernels():
+            with self.subTest(kernel):
+                source = (root / "bench" / f"{kernel}_bench.cpp").read_text()
+                self.assertIn(f'#include "kernels/{kernel}/{kernel}_case.h"', source)
+                self.assertIn("place.pick(", source)
+
+
 class Committed(unittest.TestCase):
     """Every number that is committed of some rungs is what the model says of them today."""
 
@@ -152,7 +202,7 @@ class Committed(unittest.TestCase):
             with self.subTest(f"{operation} {rung}"):
                 if tools().nvcc != entry["nvcc"]:  # another compiler may write other instructions
                     self.skipTest(f"built with nvcc {tools().nvcc or 'of no version'}, what is committed with {entry['nvcc']}")
-                counts = tools().counts(operation, rung, entry["shape"], kernel_time.sample_of(operation, entry["sample"]))
+                counts = tools().counts(operation, rung, entry["shape"], kernel_time.sample_of(tools().operation(operation), entry["sample"]))
                 for key in tools().gpus:
                     with self.subTest(f"{operation} {rung} on {key}"):
                         self.same(self.found(operation, counts, key), entry["rungs"][rung]["gpus"].get(key))
@@ -168,7 +218,7 @@ class Committed(unittest.TestCase):
 
     def same(self, found, wanted):
         """Within 1 %; bounds that are less than 0.1 % of the time may differ."""
-        changed = "the model or the kernel has changed: common/tools/kernel_time.py --write"
+        changed = "the model or the kernel has changed: kernels/model/kernel_time.py --write"
         self.assertEqual(found is None, wanted is None, changed)
         for name in wanted or {}:
             if name == "bounds":
@@ -197,10 +247,10 @@ class Refusals(unittest.TestCase):
         self.assertIn("no kernel 'gemm'; to fix: take one of adamw, ", self.refusal("gemm", "0", shape))
         self.assertIn("rung 99 is not in 0 .. 7; to fix: ", self.refusal("sgemm", "99", shape))
         self.assertIn("to fix: name its sizes as in m=4096,n=4096,k=4096", self.refusal("sgemm", "0", "m=64,n=64"))
-        self.assertIn("'x' is no whole number; to fix: ", self.refusal("sgemm", "0", "m=64,n=64,k=x"))
+        self.assertIn("k must be a whole number from 0; to fix: ", self.refusal("sgemm", "0", "m=64,n=64,k=x"))
         self.assertIn("to fix: take one of all, T4, ", self.refusal("sgemm", "0", shape, "--gpu", "B200"))
         self.assertIn("expected KERNEL RUNG SHAPE", self.refusal("sgemm"))
-        self.assertIn("tests/kernel_counts is missing; to fix: ", self.refusal("sgemm", "0", shape, "--build", "build/none"))
+        self.assertIn("tests/model_gpus is missing; to fix: ", self.refusal("sgemm", "0", shape, "--build", "build/none"))
 
     def test_nothing_is_written_where_a_gpu_has_no_machine_code(self):
         def machine_code(_, kernel, capability):

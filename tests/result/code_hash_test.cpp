@@ -150,6 +150,7 @@ TEST_F(CodeHash, ChangesWithWhatThoseKernelsInclude) {
 TEST_F(CodeHash, OtherKernelsPagesAndReferencesDoNotCount) {
   EXPECT_FALSE(counts("kernels/toy/toy_microscope.cpp"));
   EXPECT_FALSE(counts("kernels/toy/toy_reference.h"));
+  EXPECT_FALSE(counts("kernels/toy/toy_case.h"));
   EXPECT_FALSE(counts("kernels/expected.h")) << "only a reference includes it";
   EXPECT_FALSE(counts("kernels/other/other.cuh"));
   EXPECT_FALSE(counts("kernels/column_sums.cuh")) << "shared, and included by none";

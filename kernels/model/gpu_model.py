@@ -1,6 +1,6 @@
 """How long a GPU takes for a kernel at the least, and what holds it up: a bound for each resource, the longest of them counts.
 
-What goes in: what the microscope counted of some blocks (kernel_counts), how often each basic block of the machine code runs
+What goes in: what the microscope counted of some blocks (a kernel's program, asked for its counts), how often each basic block of the machine code runs
 (machine_code.solve), registers and shared memory (ptxas), and what is published of the GPU. No number is fitted to a kernel.
 """
 

@@ -1,6 +1,13 @@
-#include "kernel_counts_json.h"
+#include "common/kernel_page/counts.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "common/kernel_page/sizes.h"
 
 namespace tenfold::simt {
+namespace {
 
 nlohmann::json json_of(const KernelCounts& kernel) {
   nlohmann::json json = {{"symbol", kernel.symbol},
@@ -41,32 +48,40 @@ nlohmann::json json_of(const KernelCounts& kernel) {
   return json;
 }
 
-nlohmann::json gpus_json() {
-  nlohmann::json all = nlohmann::json::array();
-  for (const GpuCeilings& gpu : known_gpus()) {
-    all.push_back({{"key", gpu.key},
-                   {"name", gpu.name},
-                   {"sms", gpu.sms},
-                   {"clock_hz", gpu.clock_hz},
-                   {"flops_per_s", gpu.flops_per_s},
-                   {"tensor_flops_per_s", gpu.tensor_flops_per_s},
-                   {"mma_share", gpu.mma_share},
-                   {"dram_bytes_per_s", gpu.dram_bytes_per_s},
-                   {"l2_bytes_per_s", gpu.l2_bytes_per_s()},
-                   {"wavefronts_per_clock", gpu.shared_bytes_per_clock / 128},
-                   {"request_clocks", gpu.request_clocks},
-                   {"capability", gpu.capability},
-                   {"most_threads", gpu.most_threads},
-                   {"most_blocks", gpu.most_blocks},
-                   {"shared_bytes", gpu.shared_bytes},
-                   {"l1_bytes", gpu.l1_bytes},
-                   {"l2_bytes", gpu.l2_bytes},
-                   {"l1_latency", gpu.l1_latency},
-                   {"shared_latency", gpu.shared_latency},
-                   {"l2_latency", gpu.l2_latency},
-                   {"dram_latency", gpu.dram_latency}});
+const Pass& pass_named(const KernelCase& kernel, const std::string& name) {
+  std::string all;
+  for (const Pass& pass : kernel.passes) {
+    if (pass.name == name) return pass;
+    all += (all.empty() ? "" : ", ") + pass.name;
   }
-  return all;
+  throw std::invalid_argument("counts " + name + ": " + kernel.name +
+                              (all.empty() ? " has no passes" : " has no such pass, only " + all));
+}
+
+/// Up to `most`.
+int64_t number_of(const std::string& what, const std::string& text, int64_t most) {
+  const auto number = whole_number(text);
+  if (!number || *number < 0 || *number > most)
+    throw std::invalid_argument(what + " " + text + " is not in 0 .. " + std::to_string(most));
+  return *number;
+}
+
+}  // namespace
+
+std::string format_counts(const KernelCase& kernel, const std::vector<std::string>& words) {
+  if (words.size() < 3 || words.size() > 4)
+    throw std::invalid_argument("usage: " + kernel.name + " counts PASS RUNG NAME=N,NAME=N [BLOCKS]");
+  const Pass& pass = pass_named(kernel, words[0]);
+  const int64_t rung = number_of("rung", words[1], static_cast<int64_t>(pass.rungs.size()) - 1);
+  const Shape shape = parse_shape("counts " + words[2], words[2], pass.shape, /*least=*/0);
+  const int64_t blocks = words.size() == 4 ? number_of("BLOCKS", words[3], std::numeric_limits<int64_t>::max()) : 0;
+  Device device({.count = true, .lines = true, .reuse = true, .sample = blocks, .races = false});
+  pass.launch(device, shape, static_cast<int>(rung));
+  const Report report = device.report();
+  for (const Fault& fault : report.faults) throw std::runtime_error(text_of(fault.where) + ": " + fault.text);
+  nlohmann::json all = nlohmann::json::array();
+  for (const KernelCounts& counts : report.kernels) all.push_back(json_of(counts));
+  return all.dump(1) + "\n";
 }
 
 }  // namespace tenfold::simt

@@ -3,14 +3,15 @@
 usage: kernel_time.py KERNEL RUNG NAME=N,... [--gpu KEY] [--sample BLOCKS] [--build build/dev] [--blocks]
        kernel_time.py --write [KERNEL...]
 
-Disassembles what was built of kernels/KERNEL, runs kernel_counts for the shape and prints a bound for each resource. --blocks lists
-every basic block with its executions. --write does so for every rung at the shapes of bench/ and writes
+Disassembles what was built of kernels/KERNEL, has the kernel's program count the shape and prints a bound for each resource. --blocks
+lists every basic block with its executions. --write does so for every rung at the shapes of bench/ and writes
 results/compiler/kernel_times.json, from which `./tenfold kernel` and docs/kernels.md print; it refuses where the build lacks the
 machine code of one of the GPUs. Needs no GPU. Exit code 2, and one line that says why and what to do, where it refuses.
 """
 
 import argparse
 import collections
+import dataclasses
 import datetime
 import functools
 import json
@@ -24,59 +25,33 @@ import tempfile
 import gpu_model
 import kernel_resources
 import machine_code
-from kernel_resources import output_of, refuse
+from programs import output_of, refuse
 
 root = pathlib.Path(__file__).resolve().parents[2]
 TARGET = root / "results" / "compiler" / "kernel_times.json"
 TO_BUILD = "TENFOLD_PRESET=dev ./tenfold setup tests"
 
 
-# What is modelled: at the shapes of bench/, where every GPU has room for them. What takes the most memory in training is in 16 bits.
-SHAPES = {
-    "adamw": "count=124475904",
-    "bias_gelu": "rows=8192,columns=8192",
-    "bias_gelu_backward": "rows=8192,columns=8192",
-    "cross_entropy": "rows=8192,classes=50304",
-    "embedding": "tokens=32768,width=4096,vocabulary=50304",
-    "embedding_backward": "tokens=32768,width=1024,vocabulary=50304",
-    "flash_attention": "batch=8,heads=16,queries=2048,keys=2048,head_dim=128,causal=1",
-    "flash_attention_backward": "batch=8,heads=16,queries=2048,keys=2048,head_dim=128,causal=1",
-    "hgemm": "m=4096,n=4096,k=4096",
-    "layer_norm": "rows=8192,columns=8192",
-    "layer_norm_backward": "rows=8192,columns=8192",
-    "pack": "batch=64,length=1024,width=1024",
-    "reduction": "count=268435456",
-    "rms_norm": "rows=8192,columns=8192",
-    "rms_norm_backward": "rows=8192,columns=8192",
-    "rope": "tokens=32768,heads=16,head_dim=128,positions=4096",
-    "sgemm": "m=4096,n=4096,k=4096",
-    "softmax": "rows=8192,columns=8192",
-    "softmax_backward": "rows=8192,columns=8192",
-    "transpose": "rows=8192,columns=8192",
-}
-FLOAT = {"adamw", "embedding_backward", "reduction", "sgemm", "transpose"}  # of float, the others of bfloat16
-# Rungs of backward passes; a kernel's page says those of its forward pass.
-BACKWARD = {
-    "bias_gelu_backward": ["vectorised"],
-    "embedding_backward": ["atomics", "runs", "vectorised", "chunks"],
-    "flash_attention_backward": ["CUDA cores", "tensor cores"],
-    "layer_norm_backward": ["two kernels", "one kernel"],
-    "rms_norm_backward": ["two kernels", "one kernel"],
-    "softmax_backward": ["vectorised"],
-}
-OF_BACKWARD_ALONE = {"embedding": {"chunks"}}  # rungs whose forward pass is that of the rung before
-# Arithmetic by formula, and the GPU's rate that it is held against.
-ARITHMETIC = {
-    "flash_attention": (lambda s: 2 * s["batch"] * s["heads"] * s["queries"] * s["keys"] * s["head_dim"], "tensor_flops_per_s"),  # half is masked
-    "flash_attention_backward": (lambda s: 5 * s["batch"] * s["heads"] * s["queries"] * s["keys"] * s["head_dim"], "tensor_flops_per_s"),
-    "hgemm": (lambda s: 2 * s["m"] * s["n"] * s["k"], "tensor_flops_per_s"),
-    "sgemm": (lambda s: 2 * s["m"] * s["n"] * s["k"], "flops_per_s"),
-}
-SAMPLES = {"embedding_backward": 0, "flash_attention": 64, "flash_attention_backward": 64}  # blocks that the microscope runs where they differ, as under a causal mask; 0: all
+def kernels():
+    """Those that are modelled: each describes itself in NAME_case.h."""
+    return sorted(case.parent.name for case in (root / "kernels").glob("*/*_case.h"))
 
 
-def folder_of(operation):
-    return operation.removesuffix("_backward")
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """A pass of a kernel, as the kernel's program describes it."""
+    kernel: str
+    name: str
+    rungs: tuple  # names
+    type: str
+    sizes: dict  # {name: value}, that bench/ times
+    flops: float  # at these sizes
+    peak: str  # the GPU's rate that bounds it
+    sampled_blocks: int  # that the microscope runs of each launch; 0: all
+
+    @property
+    def shape(self):
+        return ",".join(f"{name}={value}" for name, value in self.sizes.items())
 
 
 def sizes_of(shape):
@@ -94,9 +69,10 @@ class Tools:
 
     def __init__(self, build):
         self.build = root / build
-        self.kernel_counts = self.build / "tests" / "kernel_counts"
-        if not self.kernel_counts.exists():
-            refuse(f"{self.kernel_counts} is missing; to fix: {TO_BUILD}, or name a build folder with --build")
+        self.model_gpus = self.build / "tests" / "model_gpus"
+        for program in [self.model_gpus, *(self.program(kernel) for kernel in kernels())]:
+            if not program.exists():
+                refuse(f"{program} is missing; to fix: {TO_BUILD}, or name a build folder with --build")
         site = pathlib.Path(sysconfig.get_paths()["purelib"])
         self.cuobjdump = self.tool("cuobjdump", site / "triton/backends/nvidia/bin/cuobjdump")
         self.nvdisasm = self.tool("nvdisasm", site / "nvidia/cu13/bin/nvdisasm")
@@ -106,9 +82,25 @@ class Tools:
         found = packaged if packaged.exists() else shutil.which(name)
         return found or refuse(f"there is no {name}, neither {packaged} nor on the PATH; to fix: {TO_BUILD}")
 
+    def program(self, kernel):
+        return self.build / "kernels" / kernel
+
     @functools.cached_property
     def gpus(self):
-        return {gpu["key"]: gpu for gpu in json.loads(output_of([self.kernel_counts, "--gpus"], TO_BUILD))}
+        return {gpu["key"]: gpu for gpu in json.loads(output_of([self.model_gpus], TO_BUILD))}
+
+    @functools.cached_property
+    def operations(self):
+        """{name: Operation} of all kernels, by name."""
+        found = {}
+        for kernel in kernels():
+            for known in json.loads(output_of([self.program(kernel), "--describe"], TO_BUILD))["passes"]:
+                found[known["name"]] = Operation(kernel, known["name"], tuple(known["rungs"]), known["type"], known["shape"], known["flops"],
+                                                 known["peak"], known["sampled_blocks"])
+        return dict(sorted(found.items()))
+
+    def operation(self, name):
+        return self.operations.get(name) or refuse(f"there is no kernel '{name}'; to fix: take one of {', '.join(self.operations)}")
 
     @functools.cached_property
     def nvcc(self):
@@ -117,21 +109,13 @@ class Tools:
         version = re.search(r'set\(CMAKE_CUDA_COMPILER_VERSION "([\d.]+)"', files[-1].read_text()) if files else None
         return version[1] if version else ""
 
-    def rungs(self, operation):
-        """Names of the rungs that are modelled."""
-        if operation in BACKWARD:
-            return BACKWARD[operation]
-        page = json.loads(output_of([self.build / "kernels" / operation, "--describe"], TO_BUILD))
-        return [rung["name"] for rung in page["rungs"] if rung["name"] not in OF_BACKWARD_ALONE.get(operation, ())]
-
-    def counts(self, operation, rung, shape, sample):
+    def counts(self, name, rung, shape, sample):
         """Of each kernel that is launched, in the order of the first launches."""
-        if operation not in SHAPES:
-            refuse(f"there is no kernel '{operation}'; to fix: take one of {', '.join(SHAPES)}")
-        if sizes_of(shape).keys() != sizes_of(SHAPES[operation]).keys():
-            refuse(f"{operation} has no shape '{shape}'; to fix: name its sizes as in {SHAPES[operation]}")
-        to_fix = f"take a rung that ./tenfold kernel {folder_of(operation)} lists, and a shape like {SHAPES[operation]}"
-        return json.loads(output_of([self.kernel_counts, operation, str(rung), shape, str(sample)], to_fix))
+        operation = self.operation(name)
+        if sizes_of(shape).keys() != operation.sizes.keys():
+            refuse(f"{name} has no shape '{shape}'; to fix: name its sizes as in {operation.shape}")
+        to_fix = f"take a rung that ./tenfold kernel {operation.kernel} lists, and a shape like {operation.shape}"
+        return json.loads(output_of([self.program(operation.kernel), "counts", name, str(rung), shape, str(sample)], to_fix))
 
     @functools.cache
     def machine_code(self, kernel, capability):
@@ -162,10 +146,10 @@ def symbol_of(counts):
     return counts["symbol"].replace("kernelsL", "kernels")  # g++ marks what is static in its name, nvcc does not
 
 
-def launches_on(tools, gpu, kernel, counted):
-    """[(Launch, Solution, blocks)], of each kernel that is launched. Throws MissingCode, machine_code.NoSolution, and
+def launches_on(tools, gpu, name, counted):
+    """[(Launch, Solution, blocks)], of each kernel that is launched by an operation. Throws MissingCode, machine_code.NoSolution, and
     gpu_model.DoesNotFit where the GPU cannot run it."""
-    functions, resources = tools.machine_code(folder_of(kernel), gpu["capability"])
+    functions, resources = tools.machine_code(tools.operation(name).kernel, gpu["capability"])
     found = []
     for counts in counted:
         symbol = symbol_of(counts)
@@ -199,35 +183,34 @@ def times_of(launches):
             "limit": longest.occupancy.limit}
 
 
-def modelled(tools, kernel, shape, sample):
-    """One kernel's part of results/compiler/kernel_times.json."""
+def modelled(tools, operation, sample):
+    """One operation's part of results/compiler/kernel_times.json."""
     rungs, least = [], {}  # least: of each GPU, seconds for the bytes or the arithmetic that no kernel can do without
-    for rung, name in enumerate(tools.rungs(kernel)):
-        counted = tools.counts(kernel, rung, shape, sample)
+    name, shape = operation.name, operation.shape
+    for rung, rung_name in enumerate(operation.rungs):
+        counted = tools.counts(name, rung, shape, sample)
         times = {}
         for key, gpu in tools.gpus.items():
             try:
-                solved = launches_on(tools, gpu, kernel, counted)
+                solved = launches_on(tools, gpu, name, counted)
             except gpu_model.DoesNotFit as error:
-                print(f"{kernel} {rung}: {key}: {error}")
+                print(f"{name} {rung}: {key}: {error}")
                 continue
             except (MissingCode, machine_code.NoSolution) as error:
-                refuse(f"{kernel} {rung}: {key}: {error}")
-            print_unmet(f"{kernel} {rung}: {key}", solved)
+                refuse(f"{name} {rung}: {key}: {error}")
+            print_unmet(f"{name} {rung}: {key}", solved)
             found = [launch for launch, _, _ in solved]
             least[key] = min(least.get(key, math.inf), sum(launch.least_seconds for launch in found))
             times[key] = times_of(found)
         if not times:
-            refuse(f"{kernel} {rung}: it runs on none of {', '.join(tools.gpus)}; to fix: give it a smaller shape in SHAPES")
-        rungs.append({"name": name, "gpus": times})
-        print(f"{kernel} {rung}: " + ", ".join(f"{key} {1e6 * time['seconds']:.0f} us by {time['bound']}" for key, time in times.items()), flush=True)
-    if kernel in ARITHMETIC:
-        flops, rate = ARITHMETIC[kernel]
-        sizes = {name: int(value) for name, value in sizes_of(shape).items()}
-        least = {key: max(seconds, flops(sizes) / tools.gpus[key][rate]) for key, seconds in least.items()}
-    return {"kernel": folder_of(kernel), "operation": kernel, "date": datetime.date.today().isoformat(),
-            "sources": kernel_resources.sources_hash(folder_of(kernel)), "nvcc": tools.nvcc, "sample": sample,
-            "type": "float" if kernel in FLOAT else "bfloat16", "shape": shape, "least_seconds": least, "rungs": rungs}
+            refuse(f"{name} {rung}: it runs on none of {', '.join(tools.gpus)}; to fix: give it a smaller shape in kernels/{operation.kernel}/{operation.kernel}_case.h")
+        rungs.append({"name": rung_name, "gpus": times})
+        print(f"{name} {rung}: " + ", ".join(f"{key} {1e6 * time['seconds']:.0f} us by {time['bound']}" for key, time in times.items()), flush=True)
+    if operation.peak != "dram_bytes_per_s":
+        least = {key: max(seconds, operation.flops / tools.gpus[key][operation.peak]) for key, seconds in least.items()}
+    return {"kernel": operation.kernel, "operation": name, "date": datetime.date.today().isoformat(),
+            "sources": kernel_resources.sources_hash(operation.kernel), "nvcc": tools.nvcc, "sample": sample,
+            "type": operation.type, "shape": shape, "least_seconds": least, "rungs": rungs}
 
 
 def committed():
@@ -238,25 +221,25 @@ def committed():
         refuse(f"{TARGET} is damaged: {error!r}; to fix: take it from git again, or remove it")
 
 
-def write(tools, kernels, sample):
+def write(tools, names, sample):
     known = committed()
-    for kernel in kernels or SHAPES:  # refuses before anything is written
-        tools.rungs(kernel)
+    chosen = [tools.operation(name) for name in names or tools.operations]
+    for operation in chosen:  # refuses before anything is written
         for gpu in tools.gpus.values():
             try:
-                tools.machine_code(folder_of(kernel), gpu["capability"])
+                tools.machine_code(operation.kernel, gpu["capability"])
             except MissingCode as error:
                 refuse(error)
-    for kernel in kernels or SHAPES:
-        known[kernel] = modelled(tools, kernel, SHAPES[kernel], sample_of(kernel, sample))
+    for operation in chosen:
+        known[operation.name] = modelled(tools, operation, sample_of(operation, sample))
         out = {"schema": "tenfold.kernel_times/2", "gpus": {key: gpu["name"] for key, gpu in tools.gpus.items()},
-               "kernels": [known[name] for name in sorted(known) if name in SHAPES]}
+               "kernels": [known[name] for name in sorted(known) if name in tools.operations]}
         TARGET.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
         TARGET.with_suffix(".tmp").rename(TARGET)
 
 
-def sample_of(kernel, given):
-    return SAMPLES.get(kernel, 4) if given is None else given
+def sample_of(operation, given):
+    return operation.sampled_blocks if given is None else given
 
 
 def print_unmet(of, solved):
@@ -278,7 +261,7 @@ def main():
     parser.add_argument("kernel", nargs="?")
     parser.add_argument("rung", nargs="?")
     parser.add_argument("shape", nargs="?")
-    parser.add_argument("--write", nargs="*", metavar="KERNEL", choices=list(SHAPES))
+    parser.add_argument("--write", nargs="*", metavar="KERNEL")
     parser.add_argument("--gpu", default="all")
     parser.add_argument("--sample", type=int, help="blocks that the microscope runs of each launch; 0: all")
     parser.add_argument("--build", default="build/dev")
@@ -294,7 +277,7 @@ def main():
         refuse("expected KERNEL RUNG SHAPE, as in: softmax 3 rows=8192,columns=8192; or --write")
     if options.gpu != "all" and options.gpu not in tools.gpus:
         refuse(f"--gpu {options.gpu}: there is no such GPU; to fix: take one of all, {', '.join(tools.gpus)}")
-    counted = tools.counts(options.kernel, options.rung, options.shape, sample_of(options.kernel, options.sample))
+    counted = tools.counts(options.kernel, options.rung, options.shape, sample_of(tools.operation(options.kernel), options.sample))
     asked, missing = list(tools.gpus) if options.gpu == "all" else [options.gpu], []
     for key in asked:
         try:

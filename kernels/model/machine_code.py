@@ -8,10 +8,12 @@ programme: a lower bound. What cannot be met is listed.
 
 import collections
 import dataclasses
+import pathlib
 import re
 import sys
 
-from kernel_resources import refuse
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common" / "tools"))
+from programs import refuse
 
 try:
     import numpy
@@ -210,7 +212,7 @@ def most_in_loop(blocks, executions):
 
 
 def solve(blocks, counts):
-    """`counts`: of kernel_counts, for one kernel. Throws NoSolution."""
+    """`counts`: what the kernel's program counted, for one kernel. Throws NoSolution."""
     warps = counts["warps"]
     of_block = counts["threads_of_block"] / 32
     live = reachable(blocks)
@@ -311,7 +313,7 @@ def solve(blocks, counts):
                                     bounds=scipy.optimize.Bounds(0, infinity))
         if found.x is None:
             raise NoSolution(f"no way through the machine code agrees with the counts: {found.message}; to fix: see whether "
-                             "blocks_of in common/tools/machine_code.py knows all of its jumps")
+                             "blocks_of in kernels/model/machine_code.py knows all of its jumps")
         return found.x
 
     # First what memory, shuffles, barriers and products say, where no line may run more often than it did. Then the lines

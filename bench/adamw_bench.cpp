@@ -1,7 +1,7 @@
 // An AdamW step of all tensors of a GPT: our rungs beside ATen's fused operator.
 #include "ladder.h"
 
-#include "kernels/adamw/adamw.h"
+#include "kernels/adamw/adamw_case.h"
 #include "kernels/adamw/adamw_torch.h"
 
 namespace {
@@ -39,29 +39,18 @@ struct State {
 };
 
 Ladder step(const Place& place) {
-  const int64_t layers = place.pick(12, 2), width = place.pick(768, 12), vocabulary = place.pick(50304, 11),
-                length = place.pick(1024, 5);
+  const simt::Pass pass = kernels::adamw_pass();
+  const kernels::GptSizes small{.layers = 2, .width = 12, .vocabulary = 11, .length = 5};
+  const simt::Shape shape = place.pick(pass, {{"count", small.count()}});
   State given;
-  int64_t count = 0;
-  const auto add = [&](int64_t size) {
-    given.add(place, size);
-    count += size;
-  };
-  add(vocabulary * width);
-  add(length * width);
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    // Weights and biases of a block's four products, and of its two norms.
-    for (const int64_t size : {3 * width * width, 3 * width, width * width, width, 4 * width * width, 4 * width,
-                               4 * width * width, width, width, width, width, width})
-      add(size);
-  }
-  for (int i = 0; i < 2; ++i) add(width);  // the last norm's weight and bias
+  for (const int64_t count : (place.timed ? kernels::GptSizes{} : small).tensors()) given.add(place, count);
   const State state = given.to(torch::kFloat);
-  Ladder ladder{.name = ladder_name("AdamW", torch::kFloat, {static_cast<int64_t>(given.parameters.size()), count}),
-                .bytes = 7.0 * 4.0 * static_cast<double>(count),  // four values are read and three written
-                .expected = given.to(torch::kDouble).by_aten(),
-                .tolerance = 1e-5,
-                .contestants = {{"ATen", [state] { return state.by_aten(); }}}};
+  Ladder ladder{
+      .name = ladder_name("AdamW", torch::kFloat, {static_cast<int64_t>(given.parameters.size()), shape.at("count")}),
+      .bytes = least_bytes_of(pass, shape, torch::kFloat),
+      .expected = given.to(torch::kDouble).by_aten(),
+      .tolerance = 1e-5,
+      .contestants = {{"ATen", [state] { return state.by_aten(); }}}};
   add_rungs(ladder, kernels::kAdamWRungs, [state](int rung) {
     std::vector<kernels::AdamWTensor> list;
     NamedTensors used;

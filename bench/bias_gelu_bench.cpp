@@ -1,19 +1,21 @@
 // Bias and GELU: our rungs beside ATen's two operators, forward and backward.
 #include "ladder.h"
 
-#include "kernels/bias_gelu/bias_gelu.h"
+#include "kernels/bias_gelu/bias_gelu_case.h"
 #include "kernels/bias_gelu/bias_gelu_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder forward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::bias_gelu_forward();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), bias = place.normal({columns}, type),
                out = torch::empty_like(in);
   Ladder ladder{
       .name = ladder_name("bias + GELU", type, {rows, columns}),
-      .bytes = 2.0 * static_cast<double>(in.nbytes()),
+      .bytes = least_bytes_of(pass, shape, type),
       .expected = {reference::bias_gelu(in.to(torch::kDouble), bias.to(torch::kDouble), kernels::Gelu::tanh)},
       .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
       .contestants = {{"ATen", [=] { return std::vector{reference::bias_gelu(in, bias, kernels::Gelu::tanh)}; }}}};
@@ -29,7 +31,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 }
 
 Ladder backward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::bias_gelu_backward_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), bias = place.normal({columns}, type),
                grad = place.normal({rows, columns}, type);
   const Tensor grad_in = torch::empty_like(in), grad_bias = torch::empty_like(bias);
@@ -39,7 +43,7 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor of_aten = reference::bias_gelu(own[0], own[1], kernels::Gelu::tanh);
   return {
       .name = ladder_name("bias + GELU backward", type, {rows, columns}),
-      .bytes = 3.0 * static_cast<double>(in.nbytes()),
+      .bytes = least_bytes_of(pass, shape, type),
       .expected = gradients(reference::bias_gelu(wide[0], wide[1], kernels::Gelu::tanh), wide, grad.to(torch::kDouble)),
       .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
       .contestants = {{"ATen", [=] { return gradients(of_aten, own, grad); }},

@@ -1,14 +1,16 @@
 // Cross-entropy, loss and gradient: our rungs beside ATen's forward and backward.
 #include "ladder.h"
 
-#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_case.h"
 #include "kernels/cross_entropy/cross_entropy_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), classes = place.pick(50304, 123);
+  const simt::Pass pass = kernels::cross_entropy_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"classes", 123}});
+  const int64_t rows = shape.at("rows"), classes = shape.at("classes");
   const Tensor given = place.normal({rows, classes}, type),
                targets = torch::randint(classes, {rows}, given.options().dtype(torch::kLong));
   const Tensor logits = given.clone(), mean = place.normal({1}), losses = place.normal({rows}),
@@ -18,7 +20,7 @@ Ladder loss_and_gradient(const Place& place, torch::ScalarType type) {
     return std::vector{loss.detach().reshape({1}), torch::autograd::grad({loss}, {x})[0]};
   };
   Ladder ladder{.name = ladder_name("cross-entropy", type, {rows, classes}),
-                .bytes = 2.0 * static_cast<double>(logits.nbytes()),
+                .bytes = least_bytes_of(pass, shape, type),
                 .expected = by_aten(given.to(torch::kDouble)),
                 .tolerance = type == torch::kFloat ? 1e-4 : 2e-2,
                 .contestants = {{"ATen", [=] { return by_aten(given); }}}};

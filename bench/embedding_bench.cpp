@@ -1,18 +1,24 @@
 // Embedding: our rungs beside ATen's kernels, the lookup and the gradient of the table.
 #include "ladder.h"
 
-#include "kernels/embedding/embedding.h"
+#include "kernels/embedding/embedding_case.h"
 #include "kernels/embedding/embedding_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
+/// How many different ids there are: rows of the table that are used.
+int64_t different(const Tensor& ids) { return std::get<0>(at::_unique(ids)).numel(); }
+
 Ladder lookup(const Place& place, torch::ScalarType type) {
-  const int64_t tokens = place.pick(32768, 7), width = place.pick(4096, 123), vocabulary = place.pick(50304, 11);
+  const simt::Shape shape =
+      place.pick(kernels::embedding_forward(), {{"tokens", 7}, {"width", 123}, {"vocabulary", 11}});
+  const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
   const Tensor weight = place.normal({vocabulary, width}, type), out = torch::empty({tokens, width}, weight.options());
   const Tensor ids = torch::randint(vocabulary, {tokens}, weight.options().dtype(torch::kLong));
   Ladder ladder{.name = ladder_name("embedding", type, {tokens, width}),
-                .bytes = 2.0 * static_cast<double>(out.nbytes()),
+                .bytes = static_cast<double>(
+                    kernels::embedding_least_bytes(tokens, width, different(ids), weight.element_size())),
                 .expected = {reference::embedding(weight, ids)},
                 .contestants = {{"ATen", [=] { return std::vector{reference::embedding(weight, ids)}; }}}};
   add_rungs(ladder, kernels::kEmbeddingRungs, [=](int rung) {
@@ -28,7 +34,9 @@ Ladder lookup(const Place& place, torch::ScalarType type) {
 
 /// Of float, for which all rungs are. Ids as words are: id k about twice as often as id 2 k.
 Ladder backward(const Place& place) {
-  const int64_t tokens = place.pick(32768, 70), width = place.pick(1024, 36), vocabulary = place.pick(50304, 11);
+  const simt::Shape shape =
+      place.pick(kernels::embedding_backward_pass(), {{"tokens", 70}, {"width", 36}, {"vocabulary", 11}});
+  const int64_t tokens = shape.at("tokens"), width = shape.at("width"), vocabulary = shape.at("vocabulary");
   const Tensor grad_out = place.normal({tokens, width});
   const Tensor ids = torch::pow(static_cast<double>(vocabulary), torch::rand({tokens}, grad_out.options()))
                          .to(torch::kLong)
@@ -43,9 +51,8 @@ Ladder backward(const Place& place) {
                                                     /*scale_grad_by_freq=*/false)};
   };
   Ladder ladder{.name = ladder_name("embedding backward", torch::kFloat, {tokens, width}),
-                // A row of the gradient is read for each token; a row of the table for each id that there is, twice.
-                .bytes = 4.0 * static_cast<double>(width) *
-                         static_cast<double>(tokens + 2 * std::get<0>(at::_unique(ids)).numel()),
+                .bytes = static_cast<double>(
+                    kernels::embedding_backward_least_bytes(tokens, width, different(ids), sizeof(float))),
                 .expected = by_aten(grad_out.to(torch::kDouble)),
                 .tolerance = 1e-4,
                 .contestants = {{"ATen", [=] { return by_aten(grad_out); }}}};

@@ -1,31 +1,19 @@
 // Causal attention: our rungs beside LibTorch's scaled_dot_product_attention, forward and backward.
 #include "ladder.h"
 
-#include "kernels/flash_attention/flash_attention.h"
+#include "kernels/flash_attention/flash_attention_case.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 #include "kernels/rungs_here.h"
 
 namespace {
 using namespace tenfold::bench;
 
-kernels::AttentionShape shape_of(const Place& place) {
-  const int64_t length = place.pick(2048, 65);
-  return {.batch = place.pick(8, 1),
-          .heads = place.pick(16, 2),
-          .queries = length,
-          .keys = length,
-          .head_dim = place.pick(128, 32),
-          .causal = true};
+simt::Shape sizes_of(const Place& place, const simt::Pass& pass) {
+  return place.pick(pass, {{"batch", 1}, {"heads", 2}, {"queries", 65}, {"keys", 65}, {"head_dim", 32}, {"causal", 1}});
 }
 
 Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::ScalarType type) {
   return place.normal({s.batch, s.heads, s.queries, s.head_dim}, type);
-}
-
-/// Of the product of q and k, or of another of its size: a causal mask leaves half.
-double product_flops(const kernels::AttentionShape& s) {
-  return static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.queries) *
-         static_cast<double>(s.keys);
 }
 
 std::string name_of(const char* operation, torch::ScalarType type, const kernels::AttentionShape& s) {
@@ -33,7 +21,9 @@ std::string name_of(const char* operation, torch::ScalarType type, const kernels
 }
 
 Ladder forward(const Place& place, torch::ScalarType type) {
-  const kernels::AttentionShape shape = shape_of(place);
+  const simt::Pass pass = kernels::flash_attention_forward();
+  const simt::Shape sizes = sizes_of(place, pass);
+  const kernels::AttentionShape shape = kernels::attention_shape(sizes);
   const Tensor q = normal(place, shape, type), k = normal(place, shape, type), v = normal(place, shape, type),
                out = torch::empty_like(q);
   const Tensor logsumexp = place.normal({shape.batch, shape.heads, shape.queries});
@@ -41,7 +31,7 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
   Ladder ladder{
       .name = name_of("attention", type, shape),
-      .flops = 2 * product_flops(shape),
+      .flops = flops_of(pass, sizes, type),
       .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
                                               shape.causal)},
       .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
@@ -65,7 +55,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 }
 
 Ladder backward(const Place& place, torch::ScalarType type) {
-  const kernels::AttentionShape shape = shape_of(place);
+  const simt::Pass pass = kernels::flash_attention_backward_pass();
+  const simt::Shape sizes = sizes_of(place, pass);
+  const kernels::AttentionShape shape = kernels::attention_shape(sizes);
   std::vector<Tensor> qkv, wide, grads;
   for (int i = 0; i < 3; ++i) {
     qkv.push_back(normal(place, shape, type).requires_grad_());
@@ -80,14 +72,12 @@ Ladder backward(const Place& place, torch::ScalarType type) {
       torch::ones({shape.queries, shape.keys}, torch::dtype(torch::kBool).device(place.device)).triu(1);
   const Tensor logsumexp = scores.masked_fill(hidden, -INFINITY).logsumexp(-1);
   const Tensor workspace = place.normal({kernels::flash_attention_backward_workspace_bytes(shape) / 4});
-  Ladder ladder{
-      .name = name_of("attention backward", type, shape),
-      .flops =
-          5 * product_flops(shape),  // the scores once more, and two products for each of two gradients of products
-      .expected =
-          gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide, grad.to(torch::kFloat)),
-      .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
-      .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
+  Ladder ladder{.name = name_of("attention backward", type, shape),
+                .flops = flops_of(pass, sizes, type),
+                .expected = gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide,
+                                      grad.to(torch::kFloat)),
+                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
+                .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
   const int all = type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float>
                                         : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
   const int here = type == torch::kFloat || !place.device.is_cuda()

@@ -1,17 +1,18 @@
 // The product of two 16-bit matrices: our rungs beside cuBLAS.
 #include "ladder.h"
 
-#include "kernels/hgemm/hgemm.h"
+#include "kernels/hgemm/hgemm_case.h"
 #include "kernels/rungs_here.h"
 
 namespace {
 using namespace tenfold::bench;
 
-Ladder product(const Place& place, torch::ScalarType type, int64_t side) {
-  const int64_t m = place.pick(side, 65), n = place.pick(side, 72), k = place.pick(side, 40);
+Ladder product(const Place& place, torch::ScalarType type, const simt::Pass& pass) {
+  const simt::Shape shape = place.pick(pass, {{"m", 65}, {"n", 72}, {"k", 40}});
+  const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
   const Tensor a = place.normal({m, k}, type), b = place.normal({k, n}, type), c = torch::empty({m, n}, a.options());
   Ladder ladder{.name = ladder_name("HGEMM", type, {m, n, k}),
-                .flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+                .flops = flops_of(pass, shape, type),
                 .expected = {at::mm(a.to(torch::kDouble), b.to(torch::kDouble))},
                 .tolerance = 1e-2,  // the result's type
                 .contestants = {{"torch::mm", [=] { return std::vector{at::mm(a, b)}; }}}};
@@ -32,8 +33,11 @@ Ladder product(const Place& place, torch::ScalarType type, int64_t side) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const simt::Pass pass = kernels::hgemm_pass();
+  simt::Pass large = pass;
+  large.shape = {{"m", 8192}, {"n", 8192}, {"k", 8192}};
   return run(argc, argv,
-             {[](const Place& place) { return product(place, torch::kBFloat16, 4096); },
-              [](const Place& place) { return product(place, torch::kBFloat16, 8192); },
-              [](const Place& place) { return product(place, torch::kHalf, 8192); }});
+             {[=](const Place& place) { return product(place, torch::kBFloat16, pass); },
+              [=](const Place& place) { return product(place, torch::kBFloat16, large); },
+              [=](const Place& place) { return product(place, torch::kHalf, large); }});
 }

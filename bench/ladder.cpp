@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -115,6 +116,22 @@ bool time_all(const Place& place, const Flags& flags, const char* program, const
 }
 
 }  // namespace
+
+simt::Shape Place::pick(const simt::Pass& pass, const simt::Shape& to_check) const {
+  simt::Shape to_time = simt::shape_of(pass.shape);
+  const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (!std::ranges::equal(to_time, to_check, same_name))
+    throw std::invalid_argument("the shape that checks " + pass.name + " has sizes of other names than the one timed");
+  return timed ? to_time : to_check;
+}
+
+double least_bytes_of(const simt::Pass& pass, const simt::Shape& shape, torch::ScalarType type) {
+  return static_cast<double>(pass.work(shape, static_cast<int64_t>(torch::elementSize(type))).least_bytes);
+}
+
+double flops_of(const simt::Pass& pass, const simt::Shape& shape, torch::ScalarType type) {
+  return pass.work(shape, static_cast<int64_t>(torch::elementSize(type))).flops;
+}
 
 void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work, int first) {
   for (int rung = first; rung < count; ++rung)

@@ -1,6 +1,7 @@
 #pragma once
 // What the benchmarks of kernels/ share: the rungs of a kernel and what others offer for the same operation, checked
-// and timed in turn in one program, by one clock.
+// and timed in turn in one program, by one clock. What is timed, at which shape and what it needs at the least says the
+// kernel's case, kernels/NAME/NAME_case.h.
 //
 // With a GPU: device events around each launch; "cold" empties the L2 cache before it, "hot" repeats the launch. A
 // ladder's contestants take turns, in another order each round, among them a plain copy of as many bytes: the ceiling
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/kernel_page/kernel_case.h"
 #include "kernels/torch_binding.h"
 
 // Where launchers and references are, in headers that the programs include themselves.
@@ -25,6 +27,7 @@ namespace tenfold::bench {
 
 // What the programs launch rungs with, and what they compare them with.
 namespace kernels = tenfold::kernels;
+namespace simt = tenfold::simt;
 namespace reference = tenfold::fused::reference;
 using fused::data_of;
 using fused::launch_where_they_are;
@@ -35,8 +38,9 @@ using torch::Tensor;
 struct Place {
   torch::Device device;
   bool timed;  ///< else results are checked and nothing more
-  /// `to_check` is small enough for the microscope.
-  int64_t pick(int64_t to_time, int64_t to_check) const { return timed ? to_time : to_check; }
+  /// The pass's shape, or `to_check`, which is small enough for the microscope. Throws std::invalid_argument where the
+  /// two name different sizes.
+  simt::Shape pick(const simt::Pass& pass, const simt::Shape& to_check) const;
   /// Random normal values: zeros draw less power and run faster than any real data.
   Tensor normal(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat) const {
     return torch::randn(sizes, torch::dtype(torch::kFloat).device(device)).to(type);
@@ -63,6 +67,10 @@ struct Ladder {
   /// What is left out, with the reason: rungs that this GPU cannot run, or that are hopeless at this size.
   std::vector<std::pair<std::string, std::string>> skipped = {};
 };
+
+/// What the pass needs with values of this type: Ladder::bytes and Ladder::flops.
+double least_bytes_of(const simt::Pass& pass, const simt::Shape& shape, torch::ScalarType type);
+double flops_of(const simt::Pass& pass, const simt::Shape& shape, torch::ScalarType type);
 
 /// Adds "rung FIRST" to "rung COUNT - 1".
 void add_rungs(Ladder& ladder, int count, const std::function<std::vector<Tensor>(int rung)>& work, int first = 0);

@@ -1,7 +1,7 @@
 // LayerNorm: our rungs beside ATen's kernels, forward and backward.
 #include "ladder.h"
 
-#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_case.h"
 #include "kernels/layer_norm/layer_norm_torch.h"
 
 namespace {
@@ -10,14 +10,16 @@ using namespace tenfold::bench;
 constexpr double kEpsilon = 1e-5;
 
 Ladder forward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::layer_norm_forward();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), weight = place.normal({columns}, type),
                bias = place.normal({columns}, type);
   const Tensor out = torch::empty_like(in), mean = place.normal({rows}), rstd = place.normal({rows});
   const auto wide = [](const Tensor& t) { return t.to(torch::kDouble); };
   Ladder ladder{
       .name = ladder_name("LayerNorm", type, {rows, columns}),
-      .bytes = 2.0 * static_cast<double>(in.nbytes()),
+      .bytes = least_bytes_of(pass, shape, type),
       .expected = {reference::layer_norm(wide(in), wide(weight), wide(bias), kEpsilon)},
       .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
       .contestants = {{"ATen", [=] { return std::vector{reference::layer_norm(in, weight, bias, kEpsilon)}; }}}};
@@ -35,7 +37,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 }
 
 Ladder backward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::layer_norm_backward_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), weight = place.normal({columns}, type),
                bias = place.normal({columns}, type);
   const Tensor grad = place.normal({rows, columns}, type);
@@ -47,7 +51,7 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor workspace = place.normal({kernels::layer_norm_workspace_bytes(rows, columns) / 4});
   Ladder ladder{
       .name = ladder_name("LayerNorm backward", type, {rows, columns}),
-      .bytes = 3.0 * static_cast<double>(in.nbytes()),
+      .bytes = least_bytes_of(pass, shape, type),
       .expected = gradients(reference::layer_norm(wide[0], wide[1], wide[2], kEpsilon), wide, grad.to(torch::kDouble)),
       .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
       .contestants = {{"ATen", [=, mean = mean, rstd = rstd] {

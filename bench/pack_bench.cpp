@@ -1,18 +1,28 @@
 // Sequences of different lengths, packed and unpacked: our rungs beside LibTorch's mask and index operators.
 #include "ladder.h"
 
-#include "kernels/pack/pack.h"
+#include "kernels/pack/pack_case.h"
 #include "kernels/pack/pack_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
+constexpr int64_t kOffsetBytes = sizeof(int64_t);
+
 /// A padded batch of sequences of random lengths, 0 and the longest among them.
 struct Batch {
   Batch(const Place& place, torch::ScalarType type)
-      : batch(place.pick(64, 3)),
-        length(place.pick(1024, 7)),
-        width(place.pick(1024, 24)),
+      : Batch(place, type, place.pick(kernels::pack_pass(), {{"batch", 3}, {"length", 7}, {"width", 24}})) {}
+
+  int64_t batch, length, width, total = 0, value_bytes;
+  Tensor padded, offsets, packed;
+
+ private:
+  Batch(const Place& place, torch::ScalarType type, const simt::Shape& shape)
+      : batch(shape.at("batch")),
+        length(shape.at("length")),
+        width(shape.at("width")),
+        value_bytes(static_cast<int64_t>(torch::elementSize(type))),
         padded(place.normal({batch, length, width}, type)) {
     Tensor lengths = torch::randint(length + 1, {batch}, padded.options().dtype(torch::kLong));
     lengths[0] = length;
@@ -21,15 +31,14 @@ struct Batch {
     total = lengths.sum().item<int64_t>();
     packed = reference::pack(padded, offsets, total);
   }
-  int64_t batch, length, width, total = 0;
-  Tensor padded, offsets, packed;
 };
 
 Ladder pack(const Place& place, torch::ScalarType type) {
   const Batch given(place, type);
   const Tensor out = torch::empty_like(given.packed);
   Ladder ladder{.name = ladder_name("pack", type, given.padded.sizes()),
-                .bytes = 2.0 * static_cast<double>(given.packed.nbytes()),
+                .bytes = static_cast<double>(
+                    kernels::pack_least_bytes(given.batch, given.total, given.width, given.value_bytes, kOffsetBytes)),
                 .expected = {given.packed},
                 .contestants = {{"index by mask", [=] {
                                    return std::vector{reference::pack(given.padded, given.offsets, given.total)};
@@ -51,7 +60,8 @@ Ladder unpack(const Place& place, torch::ScalarType type) {
   const Tensor out = torch::empty_like(given.padded);
   const auto by_mask = [=] { return reference::unpack(given.packed, given.offsets, given.length); };
   Ladder ladder{.name = ladder_name("unpack", type, given.padded.sizes()),
-                .bytes = static_cast<double>(given.packed.nbytes() + given.padded.nbytes()),
+                .bytes = static_cast<double>(kernels::unpack_least_bytes(given.batch, given.length, given.total,
+                                                                         given.width, given.value_bytes, kOffsetBytes)),
                 .expected = {by_mask()},
                 .contestants = {{"zeros, put by mask", [=] { return std::vector{by_mask()}; }}}};
   add_rungs(ladder, kernels::kPackRungs, [=](int rung) {

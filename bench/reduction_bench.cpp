@@ -1,23 +1,24 @@
 // The sum of an array: our rungs beside ATen's sum.
 #include "ladder.h"
 
-#include "kernels/reduction/reduction.h"
+#include "kernels/reduction/reduction_case.h"
 
 namespace {
 using namespace tenfold::bench;
 
 /// Rung 0 adds one value after the other to a float, whose steps grow with it: of 2^28 values of mean 1 the sum of 2^26
 /// is about as far as it gets (kernels/reduction/README.md). At 2^22 it is still right.
-constexpr int64_t kMany = int64_t{1} << 28, kFew = int64_t{1} << 22;
+constexpr int64_t kFew = int64_t{1} << 22;
 
-Ladder sum(const Place& place, int64_t timed_count) {
-  const int64_t count = place.pick(timed_count, 4099);
+Ladder sum(const Place& place, const simt::Pass& pass) {
+  const simt::Shape shape = place.pick(pass, {{"count", 4099}});
+  const int64_t count = shape.at("count");
   const Tensor in = place.normal({count}) + 1,
                out = torch::empty({1}, in.options());  // of the size of n, not of its root
   const Tensor workspace =
       torch::zeros({static_cast<int64_t>(sizeof(kernels::ReductionWorkspace))}, in.options().dtype(torch::kByte));
   Ladder ladder{.name = ladder_name("sum", torch::kFloat, {count}),
-                .bytes = static_cast<double>(in.nbytes()),
+                .bytes = least_bytes_of(pass, shape, torch::kFloat),
                 .expected = {in.sum({0}, /*keepdim=*/true, torch::kDouble)},
                 .tolerance = 1e-3,  // rung 0 at 2^22: some 1e-4
                 .contestants = {{"ATen", [=] { return std::vector{in.sum({0}, /*keepdim=*/true)}; }}}};
@@ -36,7 +37,10 @@ Ladder sum(const Place& place, int64_t timed_count) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const simt::Pass many = kernels::reduction_pass();
+  simt::Pass few = many;
+  few.shape = {{"count", kFew}};
   return run(
       argc, argv,
-      {[](const Place& place) { return sum(place, kMany); }, [](const Place& place) { return sum(place, kFew); }});
+      {[=](const Place& place) { return sum(place, many); }, [=](const Place& place) { return sum(place, few); }});
 }

@@ -1,7 +1,7 @@
 // RMSNorm: our rungs beside ATen's operator and beside the formula, forward and backward.
 #include "ladder.h"
 
-#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rms_norm/rms_norm_case.h"
 #include "kernels/rms_norm/rms_norm_torch.h"
 
 namespace {
@@ -15,11 +15,13 @@ Tensor by_formula(const Tensor& in, const Tensor& weight) {
 }
 
 Ladder forward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::rms_norm_forward();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), weight = place.normal({columns}, type);
   const Tensor out = torch::empty_like(in), rstd = place.normal({rows});
   Ladder ladder{.name = ladder_name("RMSNorm", type, {rows, columns}),
-                .bytes = 2.0 * static_cast<double>(in.nbytes()),
+                .bytes = least_bytes_of(pass, shape, type),
                 .expected = {reference::rms_norm(in.to(torch::kDouble), weight.to(torch::kDouble), kEpsilon)},
                 .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
                 .contestants = {{"ATen", [=] { return std::vector{reference::rms_norm(in, weight, kEpsilon)}; }},
@@ -36,7 +38,9 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 }
 
 Ladder backward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 5), columns = place.pick(8192, 123);
+  const simt::Pass pass = kernels::rms_norm_backward_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 5}, {"columns", 123}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = leaf(place.normal({rows, columns}), type), weight = leaf(place.normal({columns}), type);
   const Tensor grad = place.normal({rows, columns}, type), of_aten = reference::rms_norm(in, weight, kEpsilon);
   const Tensor x = leaf(in, torch::kDouble), w = leaf(weight, torch::kDouble);
@@ -44,7 +48,7 @@ Ladder backward(const Place& place, torch::ScalarType type) {
   const Tensor grad_in = torch::empty_like(in).detach(), grad_weight = torch::empty_like(weight).detach();
   const Tensor workspace = place.normal({kernels::rms_norm_workspace_bytes(rows, columns) / 4});
   Ladder ladder{.name = ladder_name("RMSNorm backward", type, {rows, columns}),
-                .bytes = 3.0 * static_cast<double>(in.nbytes()),
+                .bytes = least_bytes_of(pass, shape, type),
                 .expected = gradients(reference::rms_norm(x, w, kEpsilon), {x, w}, grad.to(torch::kDouble)),
                 .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
                 .contestants = {{"ATen", [=] { return gradients(of_aten, {in, weight}, grad); }}}};

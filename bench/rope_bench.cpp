@@ -1,22 +1,23 @@
 // Rotary position embedding, in place: our rungs beside the formula in LibTorch's operators.
 #include "ladder.h"
 
-#include "kernels/rope/rope.h"
+#include "kernels/rope/rope_case.h"
 #include "kernels/rope/rope_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder rotate(const Place& place, torch::ScalarType type) {
-  const int64_t sequences = place.pick(8, 2), positions = place.pick(4096, 3), heads = place.pick(16, 3),
-                head_dim = place.pick(128, 10);
-  const int64_t tokens = sequences * positions;
+  const simt::Pass pass = kernels::rope_pass();
+  const simt::Shape shape = place.pick(pass, {{"tokens", 6}, {"heads", 3}, {"head_dim", 10}, {"positions", 3}});
+  const int64_t tokens = shape.at("tokens"), heads = shape.at("heads"), head_dim = shape.at("head_dim"),
+                positions = shape.at("positions"), sequences = tokens / positions;
   const Tensor given = place.normal({sequences, positions, heads, head_dim}, type), values = given.clone();
   const Tensor angles = place.normal({positions, head_dim / 2}), cosines = angles.cos(), sines = angles.sin();
   // In float, as the kernel: with values and tables in bfloat16 it would err by more than its result is allowed to.
   const auto by_formula = [=] { return reference::rope(given.to(torch::kFloat), {cosines, sines}).to(type); };
   Ladder ladder{.name = ladder_name("RoPE", type, {tokens, heads, head_dim}),
-                .bytes = 2.0 * static_cast<double>(values.nbytes()),
+                .bytes = least_bytes_of(pass, shape, type),
                 .expected = {reference::rope(given.to(torch::kDouble), {cosines, sines})},
                 .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
                 .contestants = {{"formula", [=] { return std::vector{by_formula()}; }}}};

@@ -1,7 +1,7 @@
 // The product of two float matrices: our rungs beside cuBLAS without TF32.
 #include "ladder.h"
 
-#include "kernels/sgemm/sgemm.h"
+#include "kernels/sgemm/sgemm_case.h"
 
 namespace {
 using namespace tenfold::bench;
@@ -9,11 +9,12 @@ using namespace tenfold::bench;
 constexpr int64_t kLargestForAll = 4096;
 constexpr int kFirstWithRegisterTile = 3;
 
-Ladder product(const Place& place, int64_t side) {
-  const int64_t m = place.pick(side, 65), n = place.pick(side, 68), k = place.pick(side, 36);
+Ladder product(const Place& place, const simt::Pass& pass) {
+  const simt::Shape shape = place.pick(pass, {{"m", 65}, {"n", 68}, {"k", 36}});
+  const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
   const Tensor a = place.normal({m, k}), b = place.normal({k, n}), c = torch::empty({m, n}, a.options());
   Ladder ladder{.name = ladder_name("SGEMM", torch::kFloat, {m, n, k}),
-                .flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+                .flops = flops_of(pass, shape, torch::kFloat),
                 .expected = {at::mm(a.to(torch::kDouble), b.to(torch::kDouble))},
                 .tolerance = 1e-4,  // TF32 would err by 1e-3
                 .contestants = {{"torch::mm", [=] { return std::vector{at::mm(a, b)}; }}}};
@@ -31,7 +32,10 @@ Ladder product(const Place& place, int64_t side) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const simt::Pass pass = kernels::sgemm_pass();
+  simt::Pass large = pass;
+  large.shape = {{"m", 8192}, {"n", 8192}, {"k", 8192}};
   return run(argc, argv,
-             {[](const Place& place) { return product(place, 4096); },
-              [](const Place& place) { return product(place, 8192); }});
+             {[=](const Place& place) { return product(place, pass); },
+              [=](const Place& place) { return product(place, large); }});
 }

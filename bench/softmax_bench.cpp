@@ -1,17 +1,19 @@
 // Softmax over rows: our rungs beside ATen's kernel, forward and backward.
 #include "ladder.h"
 
-#include "kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax_case.h"
 #include "kernels/softmax/softmax_torch.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder forward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
+  const simt::Pass pass = kernels::softmax_forward();
+  const simt::Shape shape = place.pick(pass, {{"rows", 3}, {"columns", 1000}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), out = torch::empty_like(in);
   Ladder ladder{.name = ladder_name("softmax", type, {rows, columns}),
-                .bytes = 2.0 * static_cast<double>(in.nbytes()),
+                .bytes = least_bytes_of(pass, shape, type),
                 .expected = {reference::softmax(in.to(torch::kDouble))},
                 .tolerance = type == torch::kFloat ? 1e-5 : 1e-2,
                 .contestants = {{"ATen", [=] { return std::vector{reference::softmax(in)}; }}}};
@@ -26,11 +28,13 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 }
 
 Ladder backward(const Place& place, torch::ScalarType type) {
-  const int64_t rows = place.pick(8192, 3), columns = place.pick(8192, 1000);
+  const simt::Pass pass = kernels::softmax_backward_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 3}, {"columns", 1000}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}, type), grad = place.normal({rows, columns}, type);
   const Tensor out = reference::softmax(in), grad_in = torch::empty_like(out), wide = leaf(in, torch::kDouble);
   return {.name = ladder_name("softmax backward", type, {rows, columns}),
-          .bytes = 3.0 * static_cast<double>(out.nbytes()),
+          .bytes = least_bytes_of(pass, shape, type),
           .expected = gradients(reference::softmax(wide), {wide}, grad.to(torch::kDouble)),
           .tolerance = type == torch::kFloat ? 1e-5 : 2e-2,
           .contestants = {{"ATen", [=] { return std::vector{at::_softmax_backward_data(grad, out, -1, type)}; }},

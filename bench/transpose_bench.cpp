@@ -1,16 +1,18 @@
 // Transpose: our rungs beside ATen's strided copy.
 #include "ladder.h"
 
-#include "kernels/transpose/transpose.h"
+#include "kernels/transpose/transpose_case.h"
 
 namespace {
 using namespace tenfold::bench;
 
 Ladder transpose(const Place& place) {
-  const int64_t rows = place.pick(8192, 33), columns = place.pick(8192, 70);
+  const simt::Pass pass = kernels::transpose_pass();
+  const simt::Shape shape = place.pick(pass, {{"rows", 33}, {"columns", 70}});
+  const int64_t rows = shape.at("rows"), columns = shape.at("columns");
   const Tensor in = place.normal({rows, columns}), out = torch::empty({columns, rows}, in.options());
   Ladder ladder{.name = ladder_name("transpose", torch::kFloat, {rows, columns}),
-                .bytes = 2.0 * static_cast<double>(in.nbytes()),
+                .bytes = least_bytes_of(pass, shape, torch::kFloat),
                 .expected = {in.t().contiguous()},
                 .contestants = {{"ATen", [=] { return std::vector{in.t().contiguous()}; }}}};
   add_rungs(ladder, kernels::kTransposeRungs, [=](int rung) {

@@ -77,6 +77,24 @@ std::vector<Tensor> out_of_memory(const Tensor& in) {
   return {in};
 }
 
+TEST(Place, TimesThePassAtItsShapeAndChecksAtASmallOne) {
+  const simt::Pass pass{.name = "doubling",
+                        .shape = {{"rows", 8192}, {"columns", 300}},
+                        .work = [](const simt::Shape& shape, int64_t value_bytes) {
+                          return simt::Work{.flops = static_cast<double>(shape.at("rows")),
+                                            .least_bytes = shape.at("columns") * value_bytes};
+                        }};
+  const simt::Shape small = {{"rows", 3}, {"columns", 5}};
+  const Place timed{torch::kCPU, true}, checked{torch::kCPU, false};
+  EXPECT_EQ(timed.pick(pass, small), (simt::Shape{{"rows", 8192}, {"columns", 300}}));
+  EXPECT_EQ(checked.pick(pass, small), small);
+  EXPECT_THROW(checked.pick(pass, {{"rows", 3}}), std::invalid_argument);
+  EXPECT_THROW(timed.pick(pass, {{"rows", 3}, {"width", 5}}), std::invalid_argument);
+  EXPECT_EQ(least_bytes_of(pass, small, torch::kFloat), 20);
+  EXPECT_EQ(least_bytes_of(pass, small, torch::kBFloat16), 10);
+  EXPECT_EQ(flops_of(pass, small, torch::kFloat), 3);
+}
+
 TEST(Ladder, RightResultsPass) {
   std::string text;
   EXPECT_EQ(exit_code_with([](const Tensor& in) { return std::vector{in + in}; }, &text), 0) << text;

@@ -11,8 +11,8 @@
 namespace tenfold {
 
 struct ChildStart {
-  std::filesystem::path program;                        ///< a path, or a name that is looked for in PATH
-  std::vector<std::string> arguments;                   ///< its own name first
+  std::filesystem::path program = {};                   ///< a path, or a name that is looked for in PATH
+  std::vector<std::string> arguments = {};              ///< its own name first
   std::map<std::string, std::string> environment = {};  ///< set on top of ours
   std::filesystem::path folder = {};                    ///< that it works in; empty: ours
 };

@@ -3,8 +3,8 @@
 // settings), what dies, and the same training in another language.
 //
 // The other process is this program, started again with --serve, or any program that answers the messages below over
-// the socket that it finds as descriptor 3. bench/peers/serving.py does so for Python in some 100 lines of the standard
-// library and torch. A message is a JSON object and, behind it, raw bytes; before both stand the numbers of their
+// the socket that it finds as descriptor 3. bench/peers/serving.py does so for Python with the standard library and
+// torch. A message is a JSON object and, behind it, raw bytes; before both stand the numbers of their
 // bytes (common/measure/messages.h). Each message is answered by one, in order:
 //
 //   do       with                                      is answered by
@@ -68,7 +68,7 @@ struct RemoteFailure : std::runtime_error {
 struct RemoteMemory {
   std::map<std::string, int64_t> peak_bytes;
   int64_t resting_bytes = 0;
-  std::optional<Timeline> timeline;
+  std::optional<Timeline> timeline = std::nullopt;
 };
 
 /// A variant of the lesson in a process of its own, for the harness, or for a lesson that drives it by hand:

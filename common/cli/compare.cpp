@@ -61,10 +61,15 @@ std::string ceilings_text(const Machine& a, const Machine& b) {
   return rows.size() > 1 ? format_columns(rows, "lrrr") + "\n" : "";
 }
 
-void print_comparison(const Comparison& comparison, const std::string& across) {
+/// `within` one set of results there is one machine, and a technique's own speed-up is what its ranks or threads bring.
+void print_comparison(const Comparison& comparison, const std::string& across, bool within) {
   std::vector<std::vector<std::string>> rows = {
       {"variant", "case", "items/s, B over A", "B is", "peak", "gain, B over A", "bound in A", "bound in B"}};
-  if (!across.empty()) rows[0].insert(rows[0].begin() + 2, {across, "efficiency"});
+  constexpr std::ptrdiff_t kAcrossAt = 2, kRate = 3, kEfficiencyAt = 4, kGain = 7;  // where `across` adds two columns
+  if (!across.empty()) {
+    rows[0].insert(rows[0].begin() + kAcrossAt, across);
+    rows[0].insert(rows[0].begin() + kEfficiencyAt, "efficiency");
+  }
   std::string lesson;
   for (const ComparedRow& row : comparison.rows) {
     if (row.lesson != lesson) rows.push_back({lesson = row.lesson, ""});
@@ -82,9 +87,16 @@ void print_comparison(const Comparison& comparison, const std::string& across) {
                                    : "-",
                     row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
     if (across.empty()) continue;
-    rows.back().insert(rows.back().begin() + 2,
-                       {row.across_a + " -> " + row.across_b + (row.scaling.empty() ? "" : ", " + row.scaling),
-                        row.efficiency ? efficiency_text(*row.efficiency) : "-"});
+    std::vector<std::string>& cells = rows.back();
+    cells.insert(cells.begin() + kAcrossAt,
+                 row.across_a + " -> " + row.across_b + (row.scaling.empty() ? "" : ", " + row.scaling));
+    cells.insert(cells.begin() + kEfficiencyAt, row.efficiency ? efficiency_text(*row.efficiency) : "-");
+  }
+  if (within) {
+    rows[0][kRate] = "speed-up";
+    for (std::vector<std::string>& cells : rows) {
+      if (cells.size() > kGain) cells.erase(cells.begin() + kGain);
+    }
   }
   std::cout << format_columns(rows, std::string(rows[0].size(), 'l'), across.empty() ? 120 : 140);
   if (!comparison.refused.empty()) std::cout << "\nNot compared:\n";
@@ -244,12 +256,13 @@ void print_beside(const Result& theirs, const Result& ours) {
 namespace {
 
 /// What the columns mean.
-void print_legend(const std::vector<Comparison>& comparisons, const std::string& across) {
+void print_legend(const std::vector<Comparison>& comparisons, const std::string& across, bool within) {
   const bool crowded = std::ranges::any_of(
       comparisons, [](const Comparison& each) { return std::ranges::any_of(each.rows, &ComparedRow::crowded); });
   std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
                "not in them.\n"
-               "gain: the technique's own speed-up over its baseline. bound: the largest part of a step.\n"
+            << (within ? "" : "gain: the technique's own speed-up over its baseline. ")
+            << "bound: the largest part of a step.\n"
             << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
             << (across == "ranks" || across == "threads"
                     ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
@@ -298,12 +311,12 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
                 << wrap_text(about("B", paths[other], sets[other]), 120, 4) << "\n\n"
                 << ceilings_text(sets[0].front().machine, sets[other].front().machine);
     }
-    print_comparison(comparisons[i], across);
+    print_comparison(comparisons[i], across, within);
   }
   if (json) {
     std::cout << nlohmann::ordered_json{{"comparisons", all}}.dump(1) << "\n";
   } else {
-    print_legend(comparisons, across);
+    print_legend(comparisons, across, within);
   }
   return 0;
 }

@@ -123,7 +123,7 @@ TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {
       {{"--ranks", "1,65"}, "--ranks 65: expected 1 to 64"},
       {{"--ranks", "all"}, "--ranks all: expected a whole number, 1 to 64"},
       {{"--ranks", "1,,2"}, "--ranks : expected a whole number, 1 to 64"},
-      {{"--ranks", "1, 2"}, "--ranks  2: expected a whole number, 1 to 64"},
+      {{"--ranks", "1, 2"}, "--ranks 2: expected a whole number, 1 to 64"},
       {{"--ranks", "2,1,2"}, "--ranks 2,1,2: 2 is there twice"},
       {{"--ranks", "1", "--ranks", "2"}, "--ranks: was given 2 times; give it once"},
       {{"--preset", "slow"}, "--preset slow: expected build, check, smoke, quick or full"},

@@ -130,5 +130,6 @@ int main(int argc, char** argv) {
                      {"sums, each once", each_once}},
                     {gpt::kLayers(2), gpt::kWidth(32), gpt::kHeads(2), gpt::kLength(32)}}},
        .headline = Headline{"large batch", "overlapped"},
+       // On 4 ranks 2.3e-7 was seen, on 2 up to 5.5e-7: more ranks reorder the same sums.
        .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

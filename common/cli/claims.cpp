@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "common/base/text.h"
-#include "common/pages/claims.h"
-#include "common/pages/generated.h"
+#include "common/pages/book/claims.h"
+#include "common/pages/book/generated.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"

@@ -6,8 +6,8 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
-#include "common/pages/sweeps.h"
-#include "common/pages/table.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/pages/rows/table.h"
 #include "common/result/code_hash.h"
 #include "common/result/compare_results.h"
 

@@ -9,7 +9,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/exercise_task.h"
 #include "common/cli/paths.h"
-#include "common/pages/line_diff.h"
+#include "common/pages/book/line_diff.h"
 
 namespace tenfold::cli {
 namespace {

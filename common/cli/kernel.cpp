@@ -9,7 +9,7 @@
 #include "common/base/process.h"
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
-#include "common/pages/kernel_times.h"
+#include "common/pages/book/kernel_times.h"
 
 namespace tenfold::cli {
 namespace {

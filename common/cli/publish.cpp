@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "common/base/text.h"
-#include "common/pages/bench_report.h"
-#include "common/pages/sweeps.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
 

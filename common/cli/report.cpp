@@ -6,9 +6,9 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
-#include "common/pages/generated.h"
-#include "common/pages/html_report.h"
-#include "common/pages/sweeps.h"
+#include "common/pages/book/generated.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/sweeps.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"

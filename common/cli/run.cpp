@@ -7,7 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
-#include "common/pages/sweeps.h"
+#include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
 
 #include "common/base/files.h"

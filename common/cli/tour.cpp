@@ -6,10 +6,10 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
-#include "common/pages/headlines.h"
-#include "common/pages/html_report.h"
-#include "common/pages/prediction_errors.h"
-#include "common/pages/table.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/headlines.h"
+#include "common/pages/rows/prediction_errors.h"
+#include "common/pages/rows/table.h"
 
 #include "common/base/files.h"
 #include "common/base/launchers.h"

@@ -3,7 +3,7 @@
 usage: figures.py SPECS
 
 SPECS is a JSON file, an object of specifications by name; on standard output comes an object of SVG texts by the same
-names. Run by `./tenfold report --write`; what is drawn is said in common/pages/figure_specs.h.
+names. Run by `./tenfold report --write`; what is drawn is said in common/pages/figures/figure_specs.h.
 """
 
 import json

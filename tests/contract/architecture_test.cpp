@@ -1,5 +1,5 @@
 // docs/architecture.md says who may include whom; here the sources and the libraries are held to it.
-#include "common/pages/architecture.h"
+#include "common/pages/book/architecture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

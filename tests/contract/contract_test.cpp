@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "common/base/files.h"
-#include "common/pages/bench_report.h"
-#include "common/pages/generated.h"
-#include "common/pages/references.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/book/generated.h"
+#include "common/pages/rows/references.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
 #include "common/result/result.h"

@@ -1,0 +1,314 @@
+#include "common/pages/book/dry_tables.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "common/base/text.h"
+#include "common/pages/book/markdown.h"
+#include "common/pages/rows/table.h"
+#include "common/result/judge.h"
+
+namespace tenfold {
+namespace {
+
+using Row = std::vector<std::string>;
+using Cards = std::vector<const Result*>;
+
+constexpr const char* kNotCounted = "not counted";
+constexpr const char* kNotPredicted = "not predicted";
+constexpr const char* kNotCompared = "not compared";
+
+/// Cards with less memory first.
+Cards by_card(const std::vector<Result>& dry, const std::string& lesson) {
+  Cards of_lesson;
+  for (const Result& result : dry) {
+    if (result.lesson == lesson && !result.machine.gpus.empty()) of_lesson.push_back(&result);
+  }
+  std::ranges::sort(of_lesson, {}, [](const Result* result) { return result->machine.gpus.front().memory_bytes; });
+  return of_lesson;
+}
+
+std::string names_of(const Cards& cards) {
+  std::vector<std::string> names;
+  for (const Result* const card : cards) names.push_back(dry_card(*card));
+  return joined(names);
+}
+
+const CaseResult* case_of(const Result& result, const std::string& name) {
+  const auto same = std::ranges::find(result.cases, name, &CaseResult::name);
+  return same == result.cases.end() ? nullptr : &*same;
+}
+
+const VariantResult* variant_on(const Result& card, const std::string& case_name, const std::string& name) {
+  const CaseResult* const c = case_of(card, case_name);
+  return c == nullptr ? nullptr : variant_of(*c, name);
+}
+
+/// A text and the cards of which it is true.
+using ByText = std::vector<std::pair<std::string, Cards>>;
+
+void add(ByText& texts, const std::string& text, const Result* card) {
+  auto same = std::ranges::find(texts, text, &ByText::value_type::first);
+  if (same == texts.end()) same = texts.insert(texts.end(), {text, {}});
+  same->second.push_back(card);
+}
+
+bool has_peak(const VariantResult* variant) { return variant != nullptr && variant->peak().has_value(); }
+
+std::string peak_cell(const CaseResult& c, const std::string& name) {
+  const VariantResult* const variant = variant_of(c, name);
+  if (variant == nullptr) return kNotCounted;
+  if (variant->status == "skipped") return "skipped";
+  if (variant->failure == "out_of_memory") return "out of memory";
+  if (variant->failure == "error") return "failed";
+  if (!has_peak(variant)) return kNotCounted;
+  const Verdict* const verdict = verdict_of(c, name);
+  const std::string text = peak_text(*variant);
+  if (c.budget && variant->budget_value)
+    return text + ", " + c.budget->setting + "=" + to_string(*variant->budget_value);
+  return verdict != nullptr && verdict->memory.ratio ? text + ", " + memory_text(verdict->memory) : text;
+}
+
+std::string count_cell(const VariantResult& variant, const char* name, bool bytes) {
+  const auto count = variant.counted.find(name);
+  if (count == variant.counted.end()) return kNotCounted;
+  return bytes ? human_bytes(count->second) : human_number(count->second);
+}
+
+/// "+13 % (T4)"; without the card where the error is the same on all.
+std::string largest_error(const Cards& cards, const std::string& case_name, const std::string& name) {
+  double largest = 0;
+  ByText errors;
+  for (const Result* const card : cards) {
+    const VariantResult* const variant = variant_on(*card, case_name, name);
+    const auto error = variant == nullptr ? std::nullopt : dry_peak_error(*variant);
+    if (!error) continue;
+    add(errors, human_percent(*error, /*sign=*/true), card);
+    if (std::abs(*error) > std::abs(largest)) largest = *error;
+  }
+  if (errors.empty()) return kNotPredicted;
+  const std::string text = human_percent(largest, /*sign=*/true);
+  const auto found = std::ranges::find(errors, text, &ByText::value_type::first);
+  return found == errors.end() || errors.size() == 1 ? text : text + " (" + names_of(found->second) + ")";
+}
+
+std::string agreement_cell(const CaseResult& c, const VariantResult& variant) {
+  const Verdict* const verdict = verdict_of(c, variant.name);
+  if (verdict == nullptr) return "baseline";
+  if (variant.status == "invalid") return expectation_text(variant, *verdict);
+  const std::string text = agreement_text(*verdict);
+  return text == "-" ? kNotCompared : text;
+}
+
+/// Columns of cards that ran the same settings and say the same in each row are one.
+struct Column {
+  std::string ran;
+  Row cells;
+  Cards cards;
+};
+
+/// The settings that differ between the cards, and the budget: "heads=12, length=1024".
+std::string own_settings(const CaseResult& c, const std::map<std::string, SettingValue>& common) {
+  CaseResult own = c;
+  std::erase_if(own.settings, [&](const auto& setting) {
+    return common.contains(setting.first) || (c.budget && setting.first == c.budget->setting);
+  });
+  std::string text = settings_text(own);
+  if (!c.budget) return text;
+  return text + (text.empty() ? "" : ", ") + "each variant at the largest " + c.budget->setting + " that " +
+         human_bytes(static_cast<double>(c.budget->bytes)) + " allow";
+}
+
+/// What each card ran of a case: "**gpt**: tokens=gpt2; T4 (gpu8): layers=6; H100, A100 (gpu80): layers=12."
+std::string caption(const Cards& cards, const CaseResult& c) {
+  CaseResult common = c;
+  for (const Result* const card : cards) {
+    const CaseResult* const same = case_of(*card, c.name);
+    std::erase_if(common.settings, [&](const auto& setting) {
+      if (c.budget && setting.first == c.budget->setting) return true;
+      const auto found = same == nullptr ? c.settings.end() : same->settings.find(setting.first);
+      return same != nullptr && (found == same->settings.end() || found->second != setting.second);
+    });
+  }
+  ByText ran;
+  for (const Result* const card : cards) {
+    if (const CaseResult* const same = case_of(*card, c.name)) {
+      const std::string own = own_settings(*same, common.settings);
+      add(ran, " (" + same->size + ")" + (own.empty() ? "" : ": " + own), card);
+    }
+  }
+  std::vector<std::string> parts = {settings_text(common)};
+  if (parts[0].empty()) parts.clear();
+  for (const auto& [text, of] : ran) parts.push_back(names_of(of) + text);
+  return "**" + markdown_cell(c.name) + "**: " + markdown_cell(joined(parts, "; ")) + ".\n";
+}
+
+/// "\nSkipped: *+ ranks*, *all but ranks*: needs two ranks (T4)\n": each reason once, with the cards where not all say
+/// it.
+std::string without_numbers(const Cards& cards, const CaseResult& c) {
+  ByText reasons;  // of a variant and status
+  std::vector<std::pair<std::string, Row>> lines;
+  for (const VariantResult& variant : c.variants) {
+    reasons.clear();
+    for (const Result* const card : cards) {
+      const VariantResult* const on = variant_on(*card, c.name, variant.name);
+      if (on == nullptr || (on->status != "skipped" && on->failure != "error")) continue;
+      add(reasons, (on->failure == "error" ? "Failed|" : "Skipped|") + on->reason, card);
+    }
+    for (const auto& [reason, of] : reasons) {
+      const std::string key = reason + (of.size() == cards.size() ? "" : " (" + names_of(of) + ")");
+      auto same = std::ranges::find_if(lines, [&](const auto& line) { return line.first == key; });
+      if (same == lines.end()) same = lines.insert(lines.end(), {key, {}});
+      same->second.push_back("*" + markdown_cell(variant.name) + "*");
+    }
+  }
+  std::string out;
+  for (const auto& [key, variants] : lines) {
+    const size_t bar = key.find('|');
+    out += "\n" + key.substr(0, bar) + ": " + joined(variants) + ": " + markdown_cell(key.substr(bar + 1)) + "\n";
+  }
+  return out;
+}
+
+/// "\nReserved, at most: 1.75 GiB on T4; 3.81 GiB on H100.\n"
+std::string reserved_text(const Cards& cards, const CaseResult& c) {
+  ByText reserved;
+  for (const Result* const card : cards) {
+    const CaseResult* const same = case_of(*card, c.name);
+    if (same == nullptr) continue;
+    int64_t most = 0;
+    for (const VariantResult& variant : same->variants) {
+      if (const auto bytes = variant.peak_bytes.find("reserved"); bytes != variant.peak_bytes.end())
+        most = std::max(most, bytes->second);
+    }
+    if (most > 0) add(reserved, human_bytes(static_cast<double>(most)), card);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [bytes, of] : reserved) parts.push_back(bytes + " on " + names_of(of));
+  return parts.empty() ? "" : "\nReserved, at most: " + joined(parts, "; ") + ".\n";
+}
+
+/// Without numbers on any card, and not compared: it stands below the table alone.
+bool has_no_row(const Cards& cards, const CaseResult& c, const VariantResult& variant) {
+  return agreement_cell(c, variant) == kNotCompared && std::ranges::all_of(cards, [&](const Result* card) {
+           const VariantResult* const on = variant_on(*card, c.name, variant.name);
+           return on == nullptr || on->status == "skipped";
+         });
+}
+
+bool is_predicted(const Cards& cards, const CaseResult& c) {
+  return std::ranges::any_of(c.variants, [&](const VariantResult& variant) {
+    return largest_error(cards, c.name, variant.name) != kNotPredicted;
+  });
+}
+
+std::string case_table(const Cards& cards, const CaseResult& c) {
+  std::vector<Column> columns;
+  for (const Result* const card : cards) {
+    const CaseResult* const same = case_of(*card, c.name);
+    Column column{.ran = same == nullptr ? "" : same->size + settings_text(*same), .cells = {}, .cards = {card}};
+    for (const VariantResult& variant : c.variants)
+      column.cells.push_back(same == nullptr ? kNotCounted : peak_cell(*same, variant.name));
+    const auto equal = std::ranges::find_if(
+        columns, [&](const Column& other) { return other.ran == column.ran && other.cells == column.cells; });
+    if (equal == columns.end())
+      columns.push_back(column);
+    else
+      equal->cards.push_back(card);
+  }
+  const std::string one = " (" + dry_card(*cards.back()) + ")";
+  std::vector<Row> rows = {{"variant"}};
+  for (const Column& column : columns) rows[0].push_back(names_of(column.cards));
+  const bool predicted = is_predicted(cards, c);
+  if (predicted) rows[0].push_back("largest prediction error");
+  rows[0].insert(rows[0].end(),
+                 {"launches" + one, "calls that may wait" + one, "copied to the card" + one, "agreement"});
+  for (size_t i = 0; i < c.variants.size(); ++i) {
+    const VariantResult& variant = c.variants[i];
+    if (has_no_row(cards, c, variant)) continue;
+    Row row = {variant.name};
+    for (const Column& column : columns) row.push_back(column.cells[i]);
+    if (predicted) row.push_back(largest_error(cards, c.name, variant.name));
+    row.insert(row.end(), {count_cell(variant, "launches", false), count_cell(variant, "waits of the host", false),
+                           count_cell(variant, "bytes to the device", true), agreement_cell(c, variant)});
+    rows.push_back(std::move(row));
+  }
+  for (Row& row : rows) {
+    for (std::string& cell : row) cell = markdown_cell(cell);
+  }
+  return caption(cards, c) + "\n" + markdown_table(rows) + reserved_text(cards, c) + without_numbers(cards, c);
+}
+
+/// The row that stands for the lesson: "1.27 GiB, SMALLER 0.777x on T4 (gpu8); 2.45 GiB, ... on H100, A100 (gpu80)".
+std::string headline_text(const Cards& cards) {
+  const auto& headline = cards.back()->headline;
+  if (!headline) return "";
+  ByText peaks;
+  for (const Result* const card : cards) {
+    const CaseResult* const c = case_of(*card, headline->case_name);
+    if (c == nullptr || !has_peak(variant_of(*c, headline->technique))) continue;
+    const std::string cell = peak_cell(*c, headline->technique);
+    add(peaks, cell + " (" + c->size + ")", card);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, of] : peaks) {
+    const size_t size = text.rfind(" (");
+    parts.push_back(text.substr(0, size) + " on " + names_of(of) + text.substr(size));
+  }
+  if (parts.empty()) return "";
+  return " *" + markdown_cell(headline->technique) + "* in *" + markdown_cell(headline->case_name) +
+         "*: " + markdown_cell(joined(parts, "; ")) + ".";
+}
+
+/// How to read the tables.
+std::string legend(const Cards& cards, const std::string& docs) {
+  const Result& last = *cards.back();
+  const bool at_least = std::ranges::any_of(cards, [](const Result* card) { return has_peak_at_least(*card); });
+  return "A peak is the most bytes that tensors requested of LibTorch's own allocator. *Reserved* is what the "
+         "allocator took from the card for them, with blocks that it kept from before ([does it fit?](" +
+         docs +
+         "/dry_gpu.md#does-it-fit)). A prediction error above 0 means that more was counted than the lesson's formula "
+         "says. Launches, [calls that may wait](" +
+         docs + "/dry_gpu.md#calls-that-may-wait) and bytes copied to the card are those of one step on the " +
+         dry_card(last) + ". The CPU computed the agreement, at size cpu." +
+         (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
+                     "differ, too."
+                   : "") +
+         " " + last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
+}
+
+}  // namespace
+
+std::string dry_card(const Result& result) {
+  std::string name = result.machine.id.substr(std::string(kDryMachine).size());
+  for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return name;
+}
+
+std::optional<double> dry_peak_error(const VariantResult& variant) {
+  const auto peak = variant.peak();
+  if (!peak || !variant.predicted.peak_bytes || *variant.predicted.peak_bytes <= 0) return std::nullopt;
+  return static_cast<double>(*peak) / static_cast<double>(*variant.predicted.peak_bytes) - 1;
+}
+
+std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
+                         const std::string& docs) {
+  const Cards cards = by_card(dry, lesson);
+  if (cards.empty()) return "";
+  const Result& last = *cards.back();
+  const bool stale = std::ranges::any_of(cards, [&](const Result* card) { return card->code_hash != hash_now; });
+  std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" +
+                    (stale ? " (*stale: the lesson's code has changed since*)" : "") +
+                    ", cards that were not there: memory and agreement, no times." + headline_text(cards) +
+                    "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
+  for (const CaseResult& c : last.cases) {
+    if (c.kind == "comparison") out += "\n" + case_table(cards, c);
+    if (c.kind == "survey") out += "\nOn the " + dry_card(last) + ": " + survey_markdown(c);
+  }
+  return out + "\n</details>\n";
+}
+
+}  // namespace tenfold

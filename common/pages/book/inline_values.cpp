@@ -1,0 +1,181 @@
+#include "common/pages/book/inline_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+#include "common/base/text.h"
+#include "common/pages/rows/table.h"
+
+namespace tenfold {
+namespace {
+
+constexpr const char* kOpen = "<!-- value ";
+constexpr const char* kClose = " -->";
+constexpr const char* kEnd = "<!-- / -->";
+constexpr const char* kNote = "note ";
+
+[[noreturn]] void refuse(const std::string& spec, const std::string& what) {
+  throw std::invalid_argument("value " + spec + ": " + what);
+}
+
+/// "memory < 0.5" in its parts.
+struct Wanted {
+  std::string lesson, case_name, variant, what, relation, bound;
+};
+
+Wanted parsed(const std::string& spec, const std::filesystem::path& page) {
+  std::vector<std::string> fields;
+  std::istringstream text(spec);
+  for (std::string field; std::getline(text, field, '|');) fields.push_back(trimmed(field));
+  Wanted wanted;
+  if (fields.size() == 4) {
+    wanted.lesson = fields.front();
+    fields.erase(fields.begin());
+  } else if (page.parent_path().parent_path().filename() == "lessons") {
+    wanted.lesson = page.parent_path().filename().string();
+  }
+  if (fields.size() != 3 || wanted.lesson.empty()) refuse(spec, "expected [LESSON |] CASE | TECHNIQUE | WHAT");
+  wanted.case_name = fields[0], wanted.variant = fields[1];
+  std::istringstream words(fields[2]);
+  for (std::string word; words >> word;) {
+    if (word == "<" || word == ">" || word == "is") {
+      wanted.relation = word;
+      std::getline(words, wanted.bound);
+      wanted.bound = trimmed(wanted.bound);
+      if (wanted.bound.empty()) refuse(spec, "nothing stands behind '" + word + "'");
+    } else {
+      wanted.what += (wanted.what.empty() ? "" : " ") + word;
+    }
+  }
+  return wanted;
+}
+
+/// A number as text, and what conditions hold against it.
+struct Value {
+  std::string text;
+  double number = 0;
+  std::string label = "";
+};
+
+Value of_ratio(const std::optional<double>& ratio, const std::string& label, const std::string& spec) {
+  if (!ratio) refuse(spec, "the published result has no such number");
+  return {human_ratio(*ratio), *ratio, label};
+}
+
+Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spec) {
+  const VariantResult* variant = variant_of(c, wanted.variant);
+  if (!variant) refuse(spec, "the published case has no variant of this name");
+  const Verdict* verdict = verdict_of(c, wanted.variant);
+  if (wanted.what == "rate") {
+    const double rate = items_per_second(*variant);
+    return {human_number(rate), rate};
+  }
+  if (wanted.what == "peak") {
+    const auto peak = variant->peak();
+    if (!peak) refuse(spec, "the published result has no such number");
+    return {human_bytes(static_cast<double>(*peak)), static_cast<double>(*peak)};
+  }
+  const std::map<std::string, double Split::*> parts = {{"data", &Split::data},
+                                                        {"host", &Split::host},
+                                                        {"device", &Split::device},
+                                                        {"copy", &Split::copy},
+                                                        {"communication", &Split::communication}};
+  if (const auto part = parts.find(wanted.what); part != parts.end()) {
+    if (!variant->split) refuse(spec, "the published result has no such number");
+    const Split& split = *variant->split;
+    const double step = split.data + split.host + split.device + split.copy + split.communication;
+    if (!(step > 0)) refuse(spec, "the published step took no time");
+    const double share = split.*part->second / step;
+    return {human_percent(share), share};
+  }
+  if (wanted.what.starts_with(kNote)) {
+    const auto note = variant->notes.find(wanted.what.substr(std::string(kNote).size()));
+    if (note == variant->notes.end()) refuse(spec, "nothing of this name was noted");
+    return {note_text(note->second), note->second.value};
+  }
+  if (wanted.what == "deviation") {
+    if (!verdict || !verdict->agreement || !verdict->agreement->worst)
+      refuse(spec, "the published result has no such number");
+    char text[32];
+    const double worst = *verdict->agreement->worst;
+    std::snprintf(text, sizeof text, worst < 0.001 ? "%.1e" : "%.2g", worst);
+    return {text, *verdict->agreement->worst};
+  }
+  if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
+  if (wanted.what != "speed" && wanted.what != "memory")
+    refuse(spec, "'" + wanted.what +
+                     "' is none of speed, memory, peak, rate, predicted speed, deviation, data, host, device, copy, "
+                     "communication, note NAME");
+  if (!verdict) refuse(spec, "the baseline is compared with nothing");
+  if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
+  Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);
+  if (value.label == "AMBIGUOUS") {
+    if (wanted.relation != "is")
+      refuse(spec, "it is AMBIGUOUS now; say so, with 'is AMBIGUOUS', or leave the number out");
+    if (verdict->speed.low && verdict->speed.high)
+      value.text = human_ratio(*verdict->speed.ratio, *verdict->speed.low, *verdict->speed.high);
+  }
+  return value;
+}
+
+void require_condition(const Value& value, const Wanted& wanted, const std::string& spec) {
+  if (wanted.relation.empty()) return;
+  if (wanted.relation == "is") {
+    if (value.label != wanted.bound) refuse(spec, "it is " + value.label + " now; the sentence wants to be rewritten");
+    return;
+  }
+  double bound = 0;
+  const auto [end, error] = std::from_chars(wanted.bound.data(), wanted.bound.data() + wanted.bound.size(), bound);
+  if (error != std::errc() || end != wanted.bound.data() + wanted.bound.size())
+    refuse(spec, "'" + wanted.bound + "' is no number");
+  if (wanted.relation == "<" ? !(value.number < bound) : !(value.number > bound))
+    refuse(spec, "it is " + value.text + " now; the sentence wants to be rewritten");
+}
+
+std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references) {
+  const Wanted wanted = parsed(spec, page);
+  for (const Result& result : references) {
+    if (!result.lesson.starts_with(wanted.lesson)) continue;
+    for (const CaseResult& c : result.cases) {
+      if (c.name != wanted.case_name) continue;
+      const Value value = value_of(c, wanted, spec);
+      require_condition(value, wanted, spec);
+      return value.text;
+    }
+    refuse(spec, "the published result has no case of this name");
+  }
+  return "(not yet measured)";
+}
+
+}  // namespace
+
+std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
+                               const std::vector<Result>& references) {
+  std::string out;
+  size_t from = 0;
+  for (size_t begin = text.find(kOpen); begin != std::string::npos; begin = text.find(kOpen, from)) {
+    const size_t line = begin == 0 ? 0 : text.rfind('\n', begin - 1) + 1;  // npos + 1 is the beginning, too
+    if (text.compare(line, 4, "    ") == 0) {                              // an example, shown as it is
+      const size_t behind = begin + std::string(kOpen).size();
+      out += text.substr(from, behind - from);
+      from = behind;
+      continue;
+    }
+    const size_t specified = begin + std::string(kOpen).size();
+    const size_t close = text.find(kClose, specified), end = text.find(kEnd, specified);
+    if (close == std::string::npos || end == std::string::npos || text.find('\n', begin) < end)
+      throw std::invalid_argument(text.substr(begin, 60) + ": is not closed by " + kEnd + " in its line");
+    const size_t behind = close + std::string(kClose).size();
+    out += text.substr(from, behind - from) +
+           text_of(trimmed(text.substr(specified, close - specified)), page, references) + kEnd;
+    from = end + std::string(kEnd).size();
+  }
+  return out + text.substr(from);
+}
+
+}  // namespace tenfold

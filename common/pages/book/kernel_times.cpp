@@ -1,0 +1,281 @@
+#include "common/pages/book/kernel_times.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/book/kernel_resources.h"
+#include "common/pages/book/markdown.h"
+#include "common/result/result.h"
+#include "common/result/statistics.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr size_t kWidth = 120;
+constexpr const char* kDetailed = "H100";
+
+template <class F>
+auto with_times(const fs::path& root, F&& use) {
+  const fs::path file = kernel_times_file(root);
+  if (!fs::exists(file))
+    throw FileError(file.string() + " is missing; write it with kernels/model/kernel_time.py --write");
+  try {
+    const Json json = Json::parse(read_text(file));
+    if (json.at("schema") != "tenfold.kernel_times/2") throw FileError(file.string() + ": unknown schema");
+    return use(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+struct PublishedRung {
+  std::string name;
+  size_t ours = 0;  ///< our rung that does the same
+  double flops_per_s = 0;
+};
+/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
+struct PublishedLadder {
+  std::string kernel, shape, gpu, source, url, date;
+  double flops = 0;
+  std::vector<PublishedRung> rungs;
+};
+
+PublishedLadder read_ladder(const fs::path& file) {
+  try {
+    const Json json = Json::parse(read_text(file));
+    PublishedLadder ladder{json.at("kernel"), json.at("shape"), json.at("gpu"),   json.at("source"),
+                           json.at("url"),    json.at("date"),  json.at("flops"), {}};
+    for (const Json& rung : json.at("rungs"))
+      ladder.rungs.push_back({rung.at("name"), rung.at("ours"), rung.at("gflops_per_s").get<double>() * 1e9});
+    return ladder;
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+std::vector<std::string> gpus_of(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, name] : json.at("gpus").items()) keys.push_back(key);
+  return keys;
+}
+
+/// "35 %, issue"
+std::string cell(const Json& kernel, const Json& rung, const std::string& gpu) {
+  if (!rung.at("gpus").contains(gpu)) return "-";
+  const Json& on = rung.at("gpus").at(gpu);
+  const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
+  return human_percent(share) + ", " + on.at("bound").get<std::string>();
+}
+
+/// Instructions of all warps, and bytes from and to DRAM, on the GPU that the pages detail.
+std::vector<std::string> work_of(const Json& rung) {
+  if (!rung.at("gpus").contains(kDetailed)) return {"-", "-"};
+  const Json& on = rung.at("gpus").at(kDetailed);
+  return {human_number(on.at("instructions")), human_bytes(on.at("dram_bytes"))};
+}
+
+enum class Columns { shares, work_and_shares };
+
+void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& gpus, const std::string& first,
+               Columns columns) {
+  int number = 0;
+  for (const Json& rung : kernel.at("rungs")) {
+    std::vector<std::string> row;
+    if (!first.empty()) row.push_back(first);
+    row.push_back(std::to_string(number++) + " " + rung.at("name").get<std::string>());
+    if (columns == Columns::work_and_shares) {
+      const std::vector<std::string> work = work_of(rung);
+      row.insert(row.end(), work.begin(), work.end());
+    }
+    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu));
+    rows.push_back(row);
+  }
+}
+
+/// "layer_norm backward"
+std::string title_of(const Json& kernel) {
+  std::string title = kernel.at("operation");
+  if (title.ends_with("_backward")) title[title.size() - std::string("_backward").size()] = ' ';
+  return title;
+}
+
+/// "bfloat16, rows=8192,columns=8192"
+std::string shape_of(const Json& kernel) {
+  return kernel.at("type").get<std::string>() + ", " + kernel.at("shape").get<std::string>();
+}
+
+bool is_stale(const fs::path& root, const Json& kernel) {
+  return kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>());
+}
+
+/// A row for each bound, the one that weighs most first, a column for each GPU that the rung runs on.
+std::string bounds_table(const Json& kernel, const Json& rung) {
+  Rows rows = {{"modelled"}};
+  std::map<std::string, double> weights;  // of each bound, its largest part of a GPU's time
+  for (const auto& [gpu, on] : rung.at("gpus").items()) {
+    rows[0].push_back(gpu);
+    for (const auto& [bound, seconds] : on.at("bounds").items())
+      weights[bound] = std::max(weights[bound], seconds.get<double>() / on.at("seconds").get<double>());
+  }
+  std::vector<std::string> bounds;
+  for (const auto& [bound, weight] : weights) bounds.push_back(bound);
+  std::sort(bounds.begin(), bounds.end(), [&](const std::string& a, const std::string& b) {
+    return weights[a] != weights[b] ? weights[a] > weights[b] : a < b;
+  });
+  for (const std::string& bound : bounds) {
+    std::vector<std::string> row = {bound};
+    for (const auto& [gpu, on] : rung.at("gpus").items()) {
+      const Json& all = on.at("bounds");
+      row.push_back(!all.contains(bound) ? "-  "
+                                         : human_seconds(all.at(bound)) + (on.at("bound") == bound ? " *" : "  "));
+    }
+    rows.push_back(row);
+  }
+  const auto add = [&](const std::string& what, const auto& text) {
+    std::vector<std::string> row = {what};
+    for (const auto& [gpu, on] : rung.at("gpus").items()) row.push_back(text(on) + "  ");
+    rows.push_back(row);
+  };
+  add("instructions", [](const Json& on) { return human_number(on.at("instructions")); });
+  add("registers of a thread", [](const Json& on) { return std::to_string(on.at("registers").get<int>()); });
+  add("blocks on an SM", [](const Json& on) { return std::to_string(on.at("blocks_on_sm").get<int>()); });
+  const std::string what = "At " + shape_of(kernel) + ", " + kernel.at("date").get<std::string>() +
+                           ", never measured. * holds the rung up: to be faster, it has to need less of that. "
+                           "docs/kernel_time.md says how it is made.";
+  return format_columns(rows, "l" + std::string(rows[0].size() - 1, 'r'), kWidth) + "  " +
+         wrap_text(what, kWidth - 4, 2) + "\n";
+}
+
+/// The command on a line of its own: somebody will copy it.
+std::string written_again(const std::string& operations) {
+  return "  The kernel has changed since: kernels/model/kernel_time.py --write" + operations + "\n";
+}
+
+}  // namespace
+
+fs::path kernel_times_file(const fs::path& root) { return root / "results" / "compiler" / "kernel_times.json"; }
+
+std::string kernel_times_markdown(const fs::path& root, const std::string& name) {
+  return with_times(root, [&](const Json& json) {
+    const std::vector<std::string> gpus = gpus_of(json);
+    const std::string detailed = kDetailed;
+    Rows head = {name.empty() ? std::vector<std::string>{"kernel", "rung"}
+                              : std::vector<std::string>{"rung", "instructions, " + detailed, "DRAM, " + detailed}};
+    head[0].insert(head[0].end(), gpus.begin(), gpus.end());
+    const std::string meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
+    Rows all = head;
+    std::string text, shapes;
+    for (const Json& kernel : json.at("kernels")) {
+      if (name.empty()) {
+        add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares);
+        shapes += (shapes.empty() ? "\nShapes: " : "; ") + title_of(kernel) + " " + shape_of(kernel);
+      } else if (kernel.at("kernel") == name) {
+        Rows rows = head;
+        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares);
+        const std::string title = title_of(kernel);
+        text += (text.empty() ? "" : "\n") + ("*Modelled*, " + kernel.at("date").get<std::string>()) + ", " +
+                (title == name ? "" : title + ", ") + shape_of(kernel) + meaning + markdown_table(rows);
+      }
+    }
+    if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
+    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" : text;
+  });
+}
+
+std::string kernel_times_text(const fs::path& root, const std::string& name) {
+  return with_times(root, [&](const Json& json) {
+    const std::vector<std::string> gpus = gpus_of(json);
+    std::string tables, stale;
+    for (const Json& kernel : json.at("kernels")) {
+      if (kernel.at("kernel") != name) continue;
+      const std::string title = title_of(kernel);
+      Rows rows = {{"modelled" + (title == name ? std::string() : title.substr(name.size())) + " rung"}};
+      rows[0].insert(rows[0].end(), gpus.begin(), gpus.end());
+      add_rungs(rows, kernel, gpus, "", Columns::shares);
+      tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth) + "  at " + shape_of(kernel) + "\n\n";
+      if (is_stale(root, kernel)) stale += " " + kernel.at("operation").get<std::string>();
+    }
+    if (tables.empty()) return tables;
+    const std::string what =
+        "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
+        "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.";
+    return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n" + (stale.empty() ? "" : written_again(stale));
+  });
+}
+
+std::string kernel_bounds_text(const fs::path& root, const std::string& name, const std::string& wanted) {
+  return with_times(root, [&](const Json& json) -> std::string {
+    for (const Json& kernel : json.at("kernels")) {
+      if (kernel.at("operation") != name) continue;
+      const Json& rungs = kernel.at("rungs");
+      for (size_t number = 0; number < rungs.size(); ++number) {
+        const Json& rung = rungs[number];
+        if (wanted == std::to_string(number) || wanted == rung.at("name").get<std::string>())
+          return bounds_table(kernel, rung) + (is_stale(root, kernel) ? written_again(" " + name) : "");
+      }
+    }
+    return "";
+  });
+}
+
+LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled) {
+  constexpr double kApart = 1.15;
+  int pairs = 0, agree = 0, disagree = 0;
+  std::vector<double> factors;
+  for (size_t i = 0; i < published.size(); ++i) {
+    factors.push_back(std::max(modelled[i] / published[i], published[i] / modelled[i]));
+    for (size_t j = i + 1; j < published.size(); ++j) {
+      const double real = published[i] / published[j], ours = modelled[i] / modelled[j];
+      if (std::max(real, 1 / real) < kApart) continue;
+      ++pairs;
+      agree += (real > 1 && ours > 1) || (real < 1 && ours < 1);
+      disagree += (real > 1 && ours < 1) || (real < 1 && ours > 1);
+    }
+  }
+  return {.pairs = pairs,
+          .agree = agree,
+          .disagree = disagree,
+          .tau = pairs == 0 ? 0 : static_cast<double>(agree - disagree) / pairs,
+          .median_factor = median(factors),
+          .worst_factor = *std::max_element(factors.begin(), factors.end())};
+}
+
+std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
+  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
+  return with_times(root, [&](const Json& json) {
+    Rows rows = {{"published", "our rung", "time at the published rate", "modelled time", "modelled / published"}};
+    std::vector<double> published, modelled;
+    for (const Json& kernel : json.at("kernels")) {
+      if (kernel.at("operation") != ladder.kernel) continue;
+      if (kernel.at("shape") != ladder.shape)
+        throw FileError(name + ".json is of another shape than " + kernel_times_file(root).string());
+      for (const PublishedRung& rung : ladder.rungs) {
+        const Json& ours = kernel.at("rungs").at(rung.ours);
+        published.push_back(ladder.flops / rung.flops_per_s);
+        modelled.push_back(ours.at("gpus").at(ladder.gpu).at("seconds"));
+        rows.push_back({rung.name, std::to_string(rung.ours) + " " + ours.at("name").get<std::string>(),
+                        human_seconds(published.back()), human_seconds(modelled.back()),
+                        human_ratio(modelled.back() / published.back())});
+      }
+    }
+    if (published.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel of " + name + ".json");
+    const LadderAgreement agreement = ladder_agreement(published, modelled);
+    return markdown_table(rows) + "\nPublished: [" + ladder.source + "](" + ladder.url + "), " + ladder.date +
+           ", on an " + ladder.gpu + ". Of " + std::to_string(agreement.pairs) +
+           " pairs of kernels that are more than 15 % apart, " + std::to_string(agreement.agree) +
+           " stand in the published order, " + std::to_string(agreement.disagree) + " in the other, " +
+           std::to_string(agreement.pairs - agreement.agree - agreement.disagree) + " tied: Kendall's tau " +
+           human_number(agreement.tau) + ". Times are off by a factor of " + human_number(agreement.median_factor) +
+           " in the median, " + human_number(agreement.worst_factor) + " at worst.\n";
+  });
+}
+
+}  // namespace tenfold

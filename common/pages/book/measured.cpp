@@ -1,0 +1,324 @@
+// The part of a lesson's page that says what was measured.
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "common/base/text.h"
+#include "common/pages/book/markdown.h"
+#include "common/pages/rows/table.h"
+#include "common/result/judge.h"
+
+namespace tenfold {
+namespace {
+
+using Row = std::vector<std::string>;
+using Rows = std::vector<Row>;
+
+/// Cells as Markdown, without columns in which no row but the first, the heading, says anything.
+std::string table_of(const Rows& rows) {
+  Rows kept(rows.size());
+  for (size_t column = 0; column < rows.front().size(); ++column) {
+    const bool filled = std::any_of(rows.begin() + 1, rows.end(),
+                                    [&](const Row& row) { return !row[column].empty() && row[column] != "-"; });
+    if (!filled && column > 0) continue;
+    for (size_t i = 0; i < rows.size(); ++i) kept[i].push_back(markdown_cell(rows[i][column]));
+  }
+  return markdown_table(kept);
+}
+
+/// What a lesson's items are.
+std::string rate_of(const CaseResult& c) {
+  if (c.workload == "gpt") return "tokens/s";
+  return c.workload == "convnet" || c.workload == "mlp" ? "images/s" : "items/s";
+}
+
+/// The case's name, what it trained or looked at, and how it was measured.
+std::string caption(const CaseResult& c, const std::string& more = "") {
+  const std::string own = c.budget ? c.budget->setting : "";  // each variant has its own
+  Row parts = {markdown_cell(settings_text(c, own)), c.ranks > 1 ? std::to_string(c.ranks) + " ranks" : "",
+               rounds_text(c), c.noise ? "noise " + human_percent(*c.noise) : "", markdown_cell(more)};
+  std::erase(parts, "");
+  return "**" + markdown_cell(c.name) + (parts.empty() ? "**" : "**: ") + joined(parts, "; ") + ".\n\n";
+}
+
+bool is_skipped(const VariantResult& variant) { return variant.status == "skipped"; }
+
+/// Variants that could not run here, together where the reason is the same; and what the others noted.
+std::string below(const CaseResult& c) {
+  std::map<std::string, std::string> skipped;
+  for (const VariantResult& variant : c.variants) {
+    if (!is_skipped(variant)) continue;
+    std::string& names = skipped[variant.reason];
+    names += (names.empty() ? "*" : "; *") + markdown_cell(variant.name) + "*";
+  }
+  std::string out;
+  for (const auto& [reason, names] : skipped) out += "\nNot run here: " + names + ": " + markdown_cell(reason) + ".\n";
+  if (c.kind == "survey") return out;
+  Rows noted;  // what was noted, then the variants that noted just this
+  for (const VariantResult& variant : c.variants) {
+    Row notes;
+    for (const auto& [name, note] : variant.notes) notes.push_back(markdown_cell(name + " " + note_text(name, note)));
+    for (const std::string& text : request_texts(variant)) notes.push_back(markdown_cell(text));
+    if (notes.empty()) continue;
+    const std::string text = joined(notes);
+    auto same = std::ranges::find(noted, text, [](const Row& row) { return row.front(); });
+    if (same == noted.end()) same = noted.insert(noted.end(), {text});
+    same->push_back("*" + markdown_cell(variant.name) + "*");
+  }
+  Row texts;
+  for (const Row& row : noted) texts.push_back(joined({row.begin() + 1, row.end()}) + ": " + row.front());
+  return out + (texts.empty() ? "" : "\nNoted: " + joined(texts, ". ") + ".\n");
+}
+
+/// What the agreement check allows, together where that is the same.
+std::string allowed(const CaseResult& c) {
+  std::map<std::string, Row> by_rule;
+  for (const Verdict& verdict : c.verdicts) {
+    if (verdict.agreement) by_rule[verdict.agreement->rule].push_back("*" + markdown_cell(verdict.technique) + "*");
+  }
+  Row parts;
+  for (const auto& [rule, techniques] : by_rule)
+    parts.push_back((by_rule.size() == 1 ? "" : joined(techniques) + ": ") + markdown_cell(rule));
+  return parts.empty() ? "" : "\nAgreement asked for: " + joined(parts, "; ") + ".\n";
+}
+
+/// Where a step's time goes, folded.
+std::string split(const CaseResult& c) {
+  Rows rows = {{"variant", "step", "data", "host", "device", "copy", "communication"}};
+  for (const VariantResult& variant : c.variants) {
+    if (!variant.split || is_skipped(variant)) continue;
+    rows.push_back(split_cells(*variant.split));
+    rows.back().insert(rows.back().begin(), variant.name);
+  }
+  if (rows.size() == 1) return "";
+  return "\n<details><summary>Where the time goes (a few steps of a separate pass: read the shares)</summary>\n\n" +
+         table_of(rows) + "\n</details>\n";
+}
+
+/// A case of which nothing ran here: what its baseline lacks says why.
+std::string not_run(const CaseResult& c) {
+  return caption(c) + "Not run here: " + markdown_cell(c.variants.front().reason) + ".\n";
+}
+
+std::string comparison(const CaseResult& c) {
+  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
+  Rows rows = {{"variant", c.budget ? c.budget->setting : "", rate_of(c), "speed", "predicted speed", "peak", "memory",
+                "predicted peak", "agreement", "expected"}};
+  for (const VariantResult& variant : c.variants) {
+    if (is_skipped(variant)) continue;
+    const double rate = items_per_second(variant);
+    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
+    Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
+               rate > 0 ? human_number(rate) : "-"};
+    if (const Verdict* verdict = verdict_of(c, variant.name)) {
+      const bool caught = must_fail(variant) && variant.status == "invalid";
+      row.insert(row.end(), {caught ? "not timed" : speed_text(verdict->speed), prediction_text(variant, *verdict),
+                             peak_text(variant), c.budget ? "" : memory_text(verdict->memory),
+                             predicted_peak_text(variant, *verdict), agreement_text(*verdict),
+                             expectation_text(variant, *verdict)});
+    } else {
+      row.insert(row.end(), {"baseline", "", peak_text(variant), "", "", "", ""});
+    }
+    rows.push_back(std::move(row));
+  }
+  const std::string budget = c.budget ? "each variant at the largest " + c.budget->setting + " that " +
+                                            human_bytes(static_cast<double>(c.budget->bytes)) + " allow"
+                                      : "";
+  return caption(c, budget) + table_of(rows) + below(c) + allowed(c) + split(c);
+}
+
+/// Final qualities, the time to an equal one, and the memory that the training took.
+std::string training(const CaseResult& c) {
+  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
+  const bool peaks = has_peaks(c);
+  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality", peaks ? "peak" : "",
+                peaks ? "memory" : "", "expected"}};
+  for (const VariantResult& variant : c.variants) {
+    if (is_skipped(variant)) continue;
+    const auto quality = variant.quality.find(c.metric->name);
+    // The caption says how many seeds there were.
+    const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
+    Row row = {variant.name, text.substr(0, text.find(" of ")), training_time_text(c, variant)};
+    const std::string peak = peaks ? peak_text(variant) : "";
+    if (const Verdict* verdict = verdict_of(c, variant.name)) {
+      row.insert(row.end(), {agreement_text(*verdict), time_to_quality_text(*verdict), peak,
+                             peaks ? memory_text(verdict->memory) : "", expectation_text(variant, *verdict)});
+    } else {
+      row.insert(row.end(), {"baseline", "", peak, "", ""});
+    }
+    rows.push_back(std::move(row));
+  }
+  return caption(c, metric_text(c)) + table_of(rows) + below(c);
+}
+
+/// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
+/// unit.
+std::string common_unit(const CaseResult& c, const std::string& thing) {
+  std::set<std::string> units;
+  for (const VariantResult& variant : c.variants) {
+    for (const auto& [name, note] : variant.notes) {
+      if (without_line(name) == thing) units.insert(note.unit);
+    }
+  }
+  const std::set<std::string> scaled = {"bytes", "B", "s", "seconds"};
+  return units.size() == 1 && !scaled.contains(*units.begin()) ? *units.begin() : "";
+}
+
+/// What the looks of a survey noted, in the order that it was met.
+struct Noted {
+  Row looks, things;
+  std::map<std::pair<std::string, std::string>, std::string> values;  ///< by look and thing
+
+  explicit Noted(const CaseResult& c) {
+    for (const VariantResult& variant : c.variants) {
+      if (is_skipped(variant)) continue;
+      looks.push_back(variant.name);
+      for (const auto& [name, of_seeds] : variant.quality) add(name, quality_text(of_seeds));
+      std::map<std::string, Note> worst;
+      for (const auto& [name, note] : variant.notes) {
+        const auto [place, is_new] = worst.try_emplace(without_line(name), note);
+        if (!is_new && note.value > place->second.value) place->second = note;
+      }
+      for (const auto& [name, note] : worst) {
+        const std::string unit = common_unit(c, name);
+        const bool told = unit.empty() || has_word(name, unit);
+        add(told ? name : name + ", " + unit, unit.empty() ? note_text(note) : human_number(note.value));
+      }
+    }
+  }
+  std::string value(const std::string& look, const std::string& thing) const {
+    const auto found = values.find({look, thing});
+    return found == values.end() ? "" : found->second;
+  }
+  /// Noted by half of the looks, and by two at least.
+  bool shared(const std::string& thing) const {
+    const auto count = static_cast<size_t>(
+        std::count_if(looks.begin(), looks.end(), [&](const auto& look) { return !value(look, thing).empty(); }));
+    return count > 1 && 2 * count >= looks.size();
+  }
+  /// Noted by all of several looks, and always the same: it tells none from another.
+  bool constant(const std::string& thing) const {
+    return looks.size() > 2 && std::all_of(looks.begin(), looks.end(), [&](const std::string& look) {
+             return !value(look, thing).empty() && value(look, thing) == value(looks.front(), thing);
+           });
+  }
+
+ private:
+  void add(const std::string& thing, const std::string& value) {
+    if (std::find(things.begin(), things.end(), thing) == things.end()) things.push_back(thing);
+    values[{looks.back(), thing}] = value;
+  }
+};
+
+/// A row for each look, or across where two or three of them noted more than that.
+std::string side_by_side(const Noted& noted, const Row& things) {
+  const bool across = noted.looks.size() <= 3 && noted.looks.size() <= things.size();
+  const Row &columns = across ? noted.looks : things, &down = across ? things : noted.looks;
+  Rows rows = {{""}};
+  rows.back().insert(rows.back().end(), columns.begin(), columns.end());
+  for (const std::string& name : down) {
+    rows.push_back({name});
+    for (const std::string& column : columns)
+      rows.back().push_back(across ? noted.value(column, name) : noted.value(name, column));
+  }
+  return table_of(rows);
+}
+
+/// A row for each number.
+std::string one_by_one(const Noted& noted, const Row& things) {
+  constexpr size_t kMostOpen = 20;
+  Rows rows = {{"of", "what", "value"}};
+  for (const std::string& look : noted.looks) {
+    for (const std::string& thing : things) {
+      if (const std::string value = noted.value(look, thing); !value.empty()) rows.push_back({look, thing, value});
+    }
+  }
+  std::string table = table_of(rows);
+  if (rows.size() <= kMostOpen + 1) return table;
+  return "<details><summary>" + std::to_string(rows.size() - 1) + " more numbers</summary>\n\n" + table +
+         "\n</details>\n";
+}
+
+}  // namespace
+
+std::string survey_markdown(const CaseResult& c) {
+  constexpr size_t kMostColumns = 11;
+  const Noted noted(c);
+  Row common, others, constant;
+  for (const std::string& thing : noted.things) {
+    if (noted.constant(thing)) {
+      constant.push_back(markdown_cell(thing) + ": " + markdown_cell(noted.value(noted.looks.front(), thing)));
+    } else {
+      (noted.shared(thing) ? common : others).push_back(thing);
+    }
+  }
+  if (std::min(noted.looks.size(), common.size()) > kMostColumns) {
+    others = noted.things;
+    common.clear();
+  }
+  std::string out = caption(c);
+  if (!common.empty()) out += side_by_side(noted, common);
+  if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
+  if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
+  return out + below(c);
+}
+
+namespace {
+
+constexpr const char* kHowToRead =
+    " Speed is the median of paired ratios with its 95 % interval, not the quotient of the two rates. Noise: two "
+    "identical baselines get an interval, too; how far its farther end is from 1.";
+
+std::string heading(const Result& result, const std::string& hash_now, const std::string& docs) {
+  const bool stale = result.code_hash != hash_now;
+  const std::string preset =
+      result.cases.empty() ? "" : ", preset " + result.cases.front().preset + ", size " + result.cases.front().size;
+  return "**" + markdown_cell(result.machine.id) + "**" +
+         (stale ? " (*stale: the lesson's code has changed since*)" : "") + ": " +
+         markdown_cell(machine_text(result.machine)) + "; " + result.started_at.substr(0, 10) + ", commit " +
+         (result.commit.empty() ? "unknown" : result.commit.substr(0, 10)) + (result.dirty ? " with changes" : "") +
+         ", version " + std::to_string(result.lesson_version) + preset + "." + (result.is_survey() ? "" : kHowToRead) +
+         " [The words](" + docs + "/glossary.md), [the method](" + docs + "/method.md).\n";
+}
+
+}  // namespace
+
+std::string without_line(const std::string& thing) {
+  static const std::regex line(R"(^\S+\.cuh:\d+ (.+)$)");
+  std::smatch match;
+  return std::regex_match(thing, match, line) ? match[1].str() + ", worst line" : thing;
+}
+
+bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
+
+std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
+                              const std::string& hash_now, const std::string& docs) {
+  const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
+      {"comparison", comparison}, {"training", training}, {"survey", survey_markdown}};
+  std::string out;
+  bool gpu = false;
+  std::vector<std::string> elsewhere;
+  for (const Result& result : published) {
+    if (result.lesson != lesson) continue;
+    if (reference && result.machine.id != reference->machine.id && std::ranges::none_of(result.cases, is_on_gpu)) {
+      elsewhere.push_back(markdown_cell(result.machine.id));
+      continue;
+    }
+    out += heading(result, hash_now, docs);
+    for (const auto& [kind, text_of] : parts) {
+      for (const CaseResult& c : result.cases) {
+        gpu = gpu || is_on_gpu(c);
+        if (c.kind == kind) out += "\n" + text_of(c);
+      }
+    }
+    out += "\n";
+  }
+  if (out.empty()) return "Not yet measured on any machine.\n";
+  if (!gpu) out += "On a GPU: not yet measured.\n";
+  if (!elsewhere.empty()) out += "\nMeasured on " + joined(elsewhere) + ", too: [results](" + docs + "/results.md).\n";
+  while (out.ends_with("\n\n")) out.pop_back();
+  return out;
+}
+
+}  // namespace tenfold

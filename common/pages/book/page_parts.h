@@ -1,0 +1,28 @@
+#pragma once
+// What stands between a page's comments: one function for each kind that common/pages/book/generated.h lists.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/pages/book/generated.h"
+#include "common/pages/figures/figure.h"
+
+namespace tenfold {
+
+/// A page that is being filled, and what it is filled from.
+struct Page {
+  const std::filesystem::path& path;
+  const std::string& text;
+  const std::filesystem::path& root;
+  const std::vector<LessonEntry>& lessons;
+  const std::vector<Result>& published;
+  const std::vector<Result>& dry;         ///< of GPUs that are not there
+  const std::vector<Result>& references;  ///< those of `published` that pages speak of (references.h)
+  std::vector<PageFigure>& figures;       ///< gets those that the page shows
+};
+
+/// The text of one part. Throws std::invalid_argument, one line, for an unknown kind, a missing file, symbol or lesson.
+std::string page_part(const Page& page, const std::string& kind, const std::vector<std::string>& arguments);
+
+}  // namespace tenfold

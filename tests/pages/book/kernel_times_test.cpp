@@ -1,0 +1,113 @@
+// The model's table: shares, bounds, what is stale; and its agreement with a published ladder.
+#include "common/pages/book/kernel_times.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "common/base/sha256.h"
+#include "common/result/result.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+class KernelTimes : public testing::Test {
+ protected:
+  KernelTimes() {
+    test::write_text(root() / "kernels/copy/copy.cuh", kSource);
+    write(sha256("copy.cuh\n" + std::string(kSource)));
+  }
+  std::filesystem::path root() const { return scratch_.path(); }
+  void write(const std::string& sources) const {
+    test::write_text(
+        root() / "results/compiler/kernel_times.json",
+        R"({"schema": "tenfold.kernel_times/2", "gpus": {"T4": "a T4", "H100": "an H100"},
+      "kernels": [{"kernel": "copy", "operation": "copy", "date": "2026-01-02", "sources": ")" +
+            sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
+        {"name": "slow", "gpus": {"T4": {"seconds": 4e-3, "bound": "issue"}}},
+        {"name": "fast", "gpus": {"T4": {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3, "issue": 5e-4},
+          "instructions": 3000, "dram_bytes": 2048, "registers": 50, "blocks_on_sm": 1}, "H100": {"seconds": 2e-4, "bound": "L2", "bounds": {"DRAM": 1e-4, "L2": 2e-4},
+          "instructions": 2000, "dram_bytes": 1024, "registers": 40, "blocks_on_sm": 2}}}]},
+        {"kernel": "copy", "operation": "copy_backward", "date": "2026-01-03", "sources": ")" +
+            sources + R"(", "type": "bfloat16", "shape": "count=16", "least_seconds": {"T4": 1e-3}, "rungs": [
+        {"name": "back", "gpus": {"T4": {"seconds": 2e-3, "bound": "L2"}}}]}]})");
+  }
+
+  static constexpr const char* kSource = "__global__ void copy_rows();\n";
+  test::Scratch scratch_;
+};
+
+TEST_F(KernelTimes, ARowForEachRung) {
+  const std::string all = kernel_times_markdown(root()), one = kernel_times_markdown(root(), "copy");
+  EXPECT_NE(all.find("| copy | 0 slow | 25 %, issue | - |"), std::string::npos) << all;
+  EXPECT_NE(all.find("| copy | 1 fast | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << all;
+  EXPECT_NE(all.find("| copy backward | 0 back | 50 %, L2 | - |"), std::string::npos) << all;
+  EXPECT_NE(all.find("Shapes: copy float, count=8; copy backward bfloat16, count=16."), std::string::npos) << all;
+  EXPECT_NE(one.find("*Modelled*, 2026-01-03, copy backward, bfloat16, count=16"), std::string::npos) << one;
+  EXPECT_NE(one.find("| 0 back | - | - | 50 %, L2 | - |"), std::string::npos) << one;
+  EXPECT_NE(one.find("| 1 fast | 2000 | 1.00 KiB | 100 %, DRAM | 50 %, L2 |"), std::string::npos) << one;
+  EXPECT_NE(one.find("*Modelled*, 2026-01-02, float, count=8"), std::string::npos) << one;
+  EXPECT_THROW(kernel_times_markdown(root(), "other"), FileError);
+}
+
+TEST_F(KernelTimes, OnATerminalOnlyWhatIsModelled) {
+  EXPECT_NE(kernel_times_text(root(), "copy").find("1 fast"), std::string::npos);
+  const std::string text = kernel_times_text(root(), "copy");
+  EXPECT_NE(text.find("modelled backward rung"), std::string::npos) << text;
+  EXPECT_NE(text.find("  at float, count=8\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  at bfloat16, count=16\n"), std::string::npos) << text;
+  EXPECT_EQ(kernel_times_text(root(), "other"), "");
+}
+
+TEST_F(KernelTimes, OfOneRungWhatHoldsItUp) {
+  const std::string text = kernel_bounds_text(root(), "copy", "1");
+  EXPECT_EQ(kernel_bounds_text(root(), "copy", "fast"), text);
+  for (const char* part : {"DRAM", "1.00 ms *", "L2", "200 us *", "issue", "3000", "registers of a thread"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(kernel_bounds_text(root(), "copy", "7"), "");
+  EXPECT_EQ(kernel_bounds_text(root(), "other", "1"), "");
+}
+
+TEST_F(KernelTimes, ChangedSourcesAreStale) {
+  write(sha256("what it was"));
+  EXPECT_NE(kernel_times_markdown(root()).find("| copy *stale* |"), std::string::npos);
+  EXPECT_NE(kernel_times_text(root(), "copy").find("--write copy copy_backward"), std::string::npos);
+}
+
+TEST_F(KernelTimes, DamagedFilesAreNamed) {
+  test::write_text(root() / "results/compiler/kernel_times.json", "{");
+  EXPECT_NE(test::message_of<FileError>([&] { kernel_times_markdown(root()); }).find("kernel_times.json"),
+            std::string::npos);
+  std::filesystem::remove(root() / "results/compiler/kernel_times.json");
+  EXPECT_THROW(kernel_times_text(root(), "copy"), FileError);
+}
+
+TEST(Ladder, OrderAndFactors) {
+  const LadderAgreement same = ladder_agreement({4, 2, 1}, {8, 4, 2});
+  EXPECT_EQ(same.tau, 1);
+  EXPECT_EQ(same.median_factor, 2);
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
+  EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
+  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
+  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
+  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {2, 2, 3}).worst_factor, 3);
+}
+
+// What docs/kernel_time.md promises of the model: order and times of SGEMM on an A6000.
+TEST(Ladder, SgemmIsAsItWasPublished) {
+  const std::string text = published_ladder_markdown(test::source_folder(), "sgemm_a6000");
+  const auto number_after = [&](const std::string& mark) {
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + mark.size()));
+  };
+  EXPECT_GE(number_after("Kendall's tau "), 0.8) << text;
+  EXPECT_LE(number_after("off by a factor of "), 1.3) << text;
+  EXPECT_LE(number_after("in the median, "), 2) << text;
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -6,8 +6,6 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
-#include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/table.h"
 #include "common/result/code_hash.h"
 #include "common/result/compare_results.h"
 
@@ -15,6 +13,10 @@
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/pages/rows/verdict_words.h"
 
 namespace tenfold::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/cli/run_start.h"
 #include "common/dry_gpu/card.h"
 #include "common/dry_gpu/preload.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/terminal_table.h"
 #include "common/result/dry_agreement.h"
 #include "common/result/judge.h"
 

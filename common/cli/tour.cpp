@@ -9,7 +9,6 @@
 #include "common/pages/report/html_report.h"
 #include "common/pages/rows/headlines.h"
 #include "common/pages/rows/prediction_errors.h"
-#include "common/pages/rows/table.h"
 
 #include "common/base/files.h"
 #include "common/base/launchers.h"
@@ -20,6 +19,7 @@
 #include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
 #include "common/dry_gpu/preload.h"
+#include "common/pages/rows/terminal_table.h"
 
 namespace tenfold::cli {
 namespace {

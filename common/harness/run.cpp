@@ -23,7 +23,7 @@
 #include "common/machine/fingerprint.h"
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/terminal_table.h"
 #include "common/ranks/process_group.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"

@@ -74,4 +74,9 @@ std::vector<LeverGain> lever_gains(const CaseResult& stacks, const CaseResult* t
   return gains;
 }
 
+const CaseResult* training_of(const Result& result, const std::string& case_name) {
+  const auto same = std::ranges::find(result.cases, case_name + " to the end", &CaseResult::name);
+  return same == result.cases.end() ? nullptr : &*same;
+}
+
 }  // namespace tenfold

@@ -28,4 +28,7 @@ struct LeverGain {
 /// It multiplies nothing: how many updates were planned decides it. Empty for a case without such techniques.
 std::vector<LeverGain> lever_gains(const CaseResult& stacks, const CaseResult* training);
 
+/// The training that belongs to a comparison of stacks: the case "NAME to the end". nullptr where there is none.
+const CaseResult* training_of(const Result& result, const std::string& case_name);
+
 }  // namespace tenfold

@@ -22,12 +22,16 @@ bool is_source(const std::string& path) {
   return path.ends_with(".h") || path.ends_with(".cpp") || path.ends_with(".cu") || path.ends_with(".cuh");
 }
 
+/// common/pages has no files, but folders with a row each.
+constexpr const char* kFolderOfFolders = "common/pages/";
+
 /// The folder of the table that a file of the tree belongs to.
 std::string folder_of(const std::string& path) {
   const size_t first = path.find('/');
   const std::string top = path.substr(0, first);
   const bool test = path.ends_with("_test.cpp") || path.find("/exercise/") != std::string::npos;
   if ((top == "lessons" && test) || path.starts_with("kernels/warm_ups/")) return "tests";
+  if (path.starts_with(kFolderOfFolders)) return path.substr(0, path.find('/', std::string(kFolderOfFolders).size()));
   return top == "common" ? path.substr(0, path.find('/', first + 1)) : top;
 }
 
@@ -97,7 +101,6 @@ TEST(Architecture, EveryIncludeFollowsAnArrow) {
   EXPECT_THAT(wrong_includes(test::source_folder(), folders_of_this_tree()), IsEmpty());
 }
 
-// The linker then forbids what the page forbids.
 // Cases, trainings and surveys have one head, and what can be observed of one can be observed of all: only the files of
 // the kinds ask which one a part is.
 TEST(Architecture, NobodyElseAsksWhichKindAPartIs) {
@@ -111,9 +114,17 @@ TEST(Architecture, NobodyElseAsksWhichKindAPartIs) {
                                            "common/harness/survey_pass.cpp", "common/harness/training_pass.cpp"}));
 }
 
+// The linker then forbids what the page forbids.
 TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   const auto allowed = reachable_folders(folders_of_this_tree());
-  const std::regex library("tenfold_library\\((\\w+)([^)]*)\\)"), linked("tenfold_(\\w+)");
+  const std::regex library(R"(tenfold_library\(([\w/]+)([^)]*)\))"), linked("tenfold_(\\w+)");
+  std::map<std::string, std::string> folder_of_library = {{"cards", "common/dry_gpu"}};  // the part without LibTorch
+  for (const auto& [path, reached] : allowed) {
+    if (!path.starts_with("common/")) continue;
+    std::string name = path.substr(std::string("common/").size());
+    std::ranges::replace(name, '/', '_');
+    folder_of_library[name] = path;
+  }
   const std::string cmake = test::read_text(test::source_folder() / "common" / "CMakeLists.txt");
   std::set<std::string> found;
   for (std::sregex_iterator at(cmake.begin(), cmake.end(), library), end; at != end; ++at) {
@@ -122,8 +133,8 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
     found.insert("common/" + name);
     ASSERT_TRUE(allowed.contains("common/" + name)) << name;
     for (std::sregex_iterator to(links.begin(), links.end(), linked); to != end; ++to) {
-      const std::string folder = (*to)[1] == "cards" ? "dry_gpu" : (*to)[1].str();  // the part without LibTorch
-      EXPECT_TRUE(allowed.at("common/" + name).contains("common/" + folder))
+      ASSERT_TRUE(folder_of_library.contains((*to)[1])) << (*to)[1];
+      EXPECT_TRUE(allowed.at("common/" + name).contains(folder_of_library.at((*to)[1])))
           << "tenfold_" << name << " links tenfold_" << (*to)[1] << ", against docs/architecture.md";
     }
   }
@@ -131,6 +142,15 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   for (const auto& [path, reached] : allowed) {
     if (path.starts_with("common/") && !otherwise.contains(path))
       EXPECT_TRUE(found.contains(path)) << path << " has no library of its own in common/CMakeLists.txt";
+  }
+}
+
+// A reader of a declaration knows where its definition is.
+TEST(Architecture, EverySourceOfPagesHasAHeaderOfItsName) {
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common" / "pages")) {
+    fs::path header = entry.path();
+    if (header.extension() == ".cpp")
+      EXPECT_TRUE(fs::exists(header.replace_extension(".h"))) << entry.path() << " has no header of its name";
   }
 }
 

@@ -1,5 +1,6 @@
 // docs/claims.json against the lessons as they describe themselves, and the pages that must show its rows.
 #include "common/pages/book/claims.h"
+#include "common/pages/book/claims_judge.h"
 #include "common/pages/book/generated.h"
 
 #include <gtest/gtest.h>

@@ -71,38 +71,4 @@ LessonParts described_parts(const std::filesystem::path& description);
 /// that it has not. Of a lesson without parts (it is not built) only the name is checked.
 void check_names(const Ledger& ledger, const std::string& file, const std::map<std::string, LessonParts>& lessons);
 
-enum class ClaimVerdict { holds, does_not_hold, depends, not_measured };
-std::string to_string(ClaimVerdict verdict);  ///< "holds", "does not hold", "depends", "not measured here"
-
-/// What one machine's results say of a claim.
-struct ClaimOutcome {
-  std::string machine;
-  ClaimVerdict verdict = ClaimVerdict::not_measured;
-  std::string why;  ///< "gpt: 0.357x; model states: 1.07x"
-};
-
-/// `results` are of one machine, which the outcome does not name. Points of a sweep do not count. A speed that is
-/// AMBIGUOUS or UNDECIDED decides nothing, nor does one whose interval has a bound inside it.
-ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results);
-
-/// One outcome for each machine, by its id.
-std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Result>& published);
-
-/// Over all machines: what they agree on; `depends` where one contradicts another.
-ClaimVerdict overall(const std::vector<ClaimOutcome>& outcomes);
-
-/// One line for a lesson's page; empty when no claim is tested there. `ledger_page` is the way to docs/claims.md.
-std::string claims_line(const Ledger& ledger, const std::string& lesson, const std::vector<Result>& published,
-                        const std::string& ledger_page);
-
-/// The table "Measured elsewhere, not by us" of a lesson; empty when there is no row.
-std::string elsewhere_table(const Ledger& ledger, const std::string& lesson);
-
-/// The whole ledger, by article: what stands in docs/claims.md.
-std::string ledger_markdown(const Ledger& ledger, const std::vector<Result>& published);
-
-/// For a terminal, at most 80 columns wide. `lesson` and `machine` may be empty: all.
-std::string ledger_text(const Ledger& ledger, const std::vector<Result>& results, const std::string& lesson,
-                        const std::string& machine);
-
 }  // namespace tenfold

@@ -1,9 +1,9 @@
-// From published results to a claim's verdict.
+#include "common/pages/book/claims_judge.h"
+
 #include <algorithm>
 
 #include "common/base/text.h"
-#include "common/pages/book/claims.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/rows/case_words.h"
 
 namespace tenfold {
 namespace {

@@ -1,9 +1,10 @@
-// The ledger as a person reads it: a line and a table for a lesson's page, docs/claims.md, and the terminal.
+#include "common/pages/book/claims_page.h"
+
 #include <algorithm>
 
 #include "common/base/text.h"
-#include "common/pages/book/claims.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/book/claims_judge.h"
+#include "common/pages/rows/markdown_table.h"
 
 namespace tenfold {
 namespace {

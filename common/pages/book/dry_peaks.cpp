@@ -1,4 +1,5 @@
-// What dry GPUs counted over all lessons, and how far predicted peaks were from it.
+#include "common/pages/book/dry_peaks.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -6,7 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/book/dry_tables.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/rows/markdown_table.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/book/measured.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/judge.h"
 
 namespace tenfold {

@@ -15,13 +15,6 @@ namespace tenfold {
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
                          const std::string& docs);
 
-/// Over all lessons, a row for each card: how far predicted peaks are from the allocator's, how many variants agree and
-/// how many traps are caught; and below each prediction that is further off than kShownOff.
-std::string dry_peaks_markdown(const std::vector<Result>& dry);
-
-/// A predicted peak that is further off is named by dry_peaks_markdown().
-inline constexpr double kShownOff = 0.02;
-
 /// The card's short name, by which columns and remarks call it: "H100".
 std::string dry_card(const Result& result);
 

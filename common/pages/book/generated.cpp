@@ -6,8 +6,8 @@
 
 #include "common/base/files.h"
 #include "common/pages/book/inline_values.h"
-#include "common/pages/book/markdown.h"
 #include "common/pages/book/page_parts.h"
+#include "common/pages/book/results_page.h"
 #include "common/pages/rows/references.h"
 
 namespace tenfold {

@@ -9,7 +9,8 @@
 #include <stdexcept>
 
 #include "common/base/text.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
 
 namespace tenfold {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/rows/markdown_table.h"
 #include "common/result/result.h"
 
 namespace tenfold {

@@ -1,7 +1,7 @@
 #include "common/pages/book/lever_table.h"
 
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/rows/markdown_table.h"
 #include "common/result/lever_gains.h"
 
 namespace tenfold {
@@ -19,10 +19,6 @@ const CaseResult* case_named(const Result& result, const std::string& name) {
 }
 
 }  // namespace
-
-const CaseResult* training_of(const Result& result, const std::string& case_name) {
-  return case_named(result, case_name + " to the end");
-}
 
 std::string levers_markdown(const Result* reference, const std::string& case_name) {
   const CaseResult* stacks = reference ? case_named(*reference, case_name) : nullptr;

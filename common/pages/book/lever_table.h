@@ -9,9 +9,6 @@
 
 namespace tenfold {
 
-/// The training that belongs to a comparison of stacks: the case "NAME to the end". nullptr where there is none.
-const CaseResult* training_of(const Result& result, const std::string& case_name);
-
 /// Markdown, a row for each lever: its own gain, what is reached so far, and its gain on top of all others. A sentence
 /// without a result, or where it has no such case.
 std::string levers_markdown(const Result* reference, const std::string& case_name);

@@ -1,12 +1,16 @@
-// The part of a lesson's page that says what was measured.
+#include "common/pages/book/measured.h"
+
 #include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -283,14 +287,6 @@ std::string heading(const Result& result, const std::string& hash_now, const std
 }
 
 }  // namespace
-
-std::string without_line(const std::string& thing) {
-  static const std::regex line(R"(^\S+\.cuh:\d+ (.+)$)");
-  std::smatch match;
-  return std::regex_match(thing, match, line) ? match[1].str() + ", worst line" : thing;
-}
-
-bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
 std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
                               const std::string& hash_now, const std::string& docs) {

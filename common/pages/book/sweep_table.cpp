@@ -1,9 +1,8 @@
 #include "common/pages/book/sweep_table.h"
 
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/table.h"
 #include "common/result/code_hash.h"
 
 namespace tenfold {

@@ -11,12 +11,16 @@
 #include "common/base/process.h"
 #include "common/base/sha256.h"
 #include "common/base/text.h"
-#include "common/pages/book/lever_table.h"
-#include "common/pages/book/markdown.h"
+#include "common/pages/figures/figure_curves.h"
+#include "common/pages/figures/figure_notes.h"
+#include "common/pages/figures/figure_roofline.h"
+#include "common/pages/figures/figure_waterfall.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/table.h"
 #include "common/result/code_hash.h"
+#include "common/result/lever_gains.h"
 
 namespace tenfold {
 namespace {

@@ -1,11 +1,11 @@
-// Live bytes over a step; what a swept setting does.
+#include "common/pages/figures/figure_curves.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
 #include "common/base/text.h"
-#include "common/pages/figures/figure_specs.h"
 #include "common/pages/figures/figure_style.h"
 #include "common/pages/rows/sweeps.h"
 

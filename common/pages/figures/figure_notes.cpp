@@ -1,5 +1,4 @@
-// What a survey has counted or timed, as bars.
-#include "common/pages/figures/figure_specs.h"
+#include "common/pages/figures/figure_notes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,9 +1,9 @@
-// The roofline with the steps of all lessons under it.
+#include "common/pages/figures/figure_roofline.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "common/base/text.h"
-#include "common/pages/figures/figure_specs.h"
 #include "common/pages/figures/figure_style.h"
 #include "common/pages/figures/work_points.h"
 

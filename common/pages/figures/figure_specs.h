@@ -29,32 +29,11 @@ std::vector<FigureColour> figure_colours();
 /// What is written inside a coloured area.
 inline constexpr const char* kFigureInside = "#ffffff";
 
-/// Live bytes over one step, the baseline above the technique, each part of the step named. The technique is the one of
-/// this name, or that with the smallest peak. Nothing where the result holds no timeline of both.
-std::optional<Figure> memory_figure(const CaseResult& c, const std::string& technique = "");
-
 /// Where one step's time goes, a bar for each variant. Nothing where no variant was split.
 std::optional<Figure> split_figure(const CaseResult& c);
 
 /// Speed with its interval, memory, and what was predicted of both, a row for each technique. Nothing where no
 /// technique has a ratio.
 std::optional<Figure> ratio_figure(const CaseResult& c);
-
-/// What a survey counted or timed, a bar each: the note `what` of every look that has it, or, where `what` is a look,
-/// its notes of the unit that most of them have. Nothing where there is neither.
-std::optional<Figure> notes_figure(const CaseResult& survey, const std::string& what);
-
-/// What each lever of a stack brings, a bar from what those below it reached: common/result/lever_gains.h. Nothing
-/// where the case has no such stack.
-std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* training);
-
-/// Speed with its interval and memory over the values of a swept setting, the predicted speed dashed, and the value
-/// from which the technique pays. `points` are the cases of a sweep; the technique is the one of this name, or the
-/// first that was timed. Nothing with fewer than two points.
-std::optional<Figure> sweep_figure(const std::vector<CaseResult>& points, const std::string& technique = "");
-
-/// The machine's roofline with the steps of all results under it, those of `lesson` marked. The results are of one
-/// machine. Nothing where its ceilings were not measured, or no step's arithmetic is known.
-std::optional<Figure> roofline_figure(const std::vector<Result>& results, const std::string& lesson);
 
 }  // namespace tenfold

@@ -1,5 +1,4 @@
-// What each lever brings, one on top of the other.
-#include "common/pages/figures/figure_specs.h"
+#include "common/pages/figures/figure_waterfall.h"
 
 #include <algorithm>
 

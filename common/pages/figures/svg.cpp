@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/pages/report/html_report.h"
 
 namespace tenfold {
 namespace {

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "common/base/text.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/case_words.h"
 
 namespace tenfold {
 namespace {

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/pages/report/html_lesson.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/report/html_cells.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
 
 namespace tenfold {
 namespace {

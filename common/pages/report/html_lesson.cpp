@@ -2,34 +2,14 @@
 
 #include "common/base/text.h"
 #include "common/pages/figures/svg.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/report/html_cells.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
-
-std::string kind_of(const std::string& speed) {
-  if (speed == "FASTER") return "faster";
-  if (speed == "SLOWER") return "slower";
-  if (speed == "SAME") return "same";
-  if (speed == "INVALID") return "invalid";
-  return "open";
-}
-
-std::string cell(const std::string& text, const char* kind) {
-  return std::string("<td") + (*kind ? " class=\"" + std::string(kind) + "\"" : "") + ">" + escape_html(text) + "</td>";
-}
-
-std::string chip(const std::string& text, const std::string& kind) {
-  return "<td class=\"v " + kind + "\">" + escape_html(text) + "</td>";
-}
-
-bool is_surprise(const std::string& expectation) {
-  return expectation.starts_with("SURPRISE") || expectation == "NOT CAUGHT" || expectation == "INVALID";
-}
-
-std::string memory_kind(const MemoryResult& memory) {
-  return memory.label == "SMALLER" ? "smaller" : memory.label == "LARGER" ? "larger" : "same";
-}
 
 namespace {
 

@@ -8,12 +8,15 @@
 #include "common/base/text.h"
 #include "common/pages/figures/svg.h"
 #include "common/pages/figures/work_points.h"
+#include "common/pages/report/html_cells.h"
 #include "common/pages/report/html_kernels.h"
 #include "common/pages/report/html_lesson.h"
 #include "common/pages/report/html_sweeps.h"
 #include "common/pages/report/report_template.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/prediction_errors.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 
 namespace tenfold {
 namespace {

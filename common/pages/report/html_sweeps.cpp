@@ -6,9 +6,10 @@
 #include "common/base/text.h"
 #include "common/pages/figures/figure_style.h"
 #include "common/pages/figures/svg.h"
-#include "common/pages/report/html_lesson.h"
+#include "common/pages/report/html_cells.h"
+#include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/verdict_words.h"
 
 namespace tenfold {
 namespace {

@@ -1,10 +1,10 @@
 #include "common/pages/rows/headlines.h"
 
 #include "common/base/text.h"
-#include "common/pages/book/markdown.h"
-#include "common/pages/report/html_lesson.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/prediction_errors.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 
 namespace tenfold {
 namespace {

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "common/base/files.h"
+#include "common/pages/book/claims_judge.h"
+#include "common/pages/book/claims_page.h"
 
 #include "tests/support/support.h"
 

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/generated.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/terminal_table.h"
 
 #include "tests/support/sample.h"
 #include "tests/support/support.h"

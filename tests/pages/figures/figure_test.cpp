@@ -9,8 +9,11 @@
 
 #include "common/base/files.h"
 #include "common/pages/book/generated.h"
+#include "common/pages/figures/figure_curves.h"
+#include "common/pages/figures/figure_notes.h"
+#include "common/pages/figures/figure_roofline.h"
 #include "common/pages/figures/work_points.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/case_words.h"
 
 #include "tests/support/sample.h"
 #include "tests/support/support.h"

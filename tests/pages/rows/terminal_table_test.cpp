@@ -1,4 +1,3 @@
-#include "common/pages/rows/table.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +5,10 @@
 #include <sstream>
 
 #include "common/base/text.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
+#include "common/pages/rows/terminal_table.h"
+#include "common/pages/rows/verdict_words.h"
 
 #include "tests/support/sample.h"
 

@@ -1,4 +1,4 @@
-#include "common/pages/rows/quality_text.h"
+#include "common/pages/rows/quality_words.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "common/base/text.h"
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {

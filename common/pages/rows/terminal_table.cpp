@@ -1,4 +1,4 @@
-#include "common/pages/rows/table.h"
+#include "common/pages/rows/terminal_table.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,10 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/judge.h"
 #include "common/result/statistics.h"
 
@@ -17,12 +21,6 @@ namespace tenfold {
 namespace {
 
 constexpr size_t kWidth = 120;
-
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1e", value);
-  return text.data();
-}
 
 std::string case_heading(const CaseResult& c, int64_t cores) {
   std::ostringstream out;
@@ -36,10 +34,6 @@ std::string case_heading(const CaseResult& c, int64_t cores) {
   if (c.noise) out << ", noise " << human_percent(*c.noise);
   if (const std::string withheld = speed_withheld(c, cores); !withheld.empty()) out << "; " << withheld;
   return wrap_text(out.str(), kWidth, 2) + "\n";
-}
-
-std::string off_text(const Verdict& verdict, const char* of) {
-  return predictions_off(verdict).contains(of) ? ", off" : "";
 }
 
 /// "batch=64, the largest in a budget of 24.0 MiB"; empty in a case without one.
@@ -181,130 +175,6 @@ std::string survey_rows(const CaseResult& c) {
 }
 
 }  // namespace
-
-std::string rounds_text(const CaseResult& c) {
-  const int rounds = rounds_of(c), builds = builds_of(c), seeds = seeds_of(c);
-  const std::string by = " by " + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");
-  if (seeds > 0) return std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") + by;
-  if (rounds == 0) return "";
-  return std::to_string(rounds) + (rounds == 1 ? " round in " : " rounds in ") + std::to_string(builds) +
-         (builds == 1 ? " build" : " builds") + by;
-}
-
-std::string peak_text(const VariantResult& variant) {
-  const auto peak = variant.peak();
-  if (!peak) return "-";
-  return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
-}
-
-bool has_peak_at_least(const Result& result) {
-  return std::ranges::any_of(result.cases, [](const CaseResult& c) {
-    return std::ranges::any_of(c.variants, [](const VariantResult& variant) {
-      return variant.peak().has_value() && variant.environment.contains(kPeakAtLeast);
-    });
-  });
-}
-
-std::string note_text(const Note& note) {
-  if (note.unit == "bytes" || note.unit == "B") return human_bytes(note.value);
-  if (note.unit == "s" || note.unit == "seconds") return human_seconds(note.value);
-  return human_number(note.value) + (note.unit.empty() ? "" : " " + note.unit);
-}
-
-std::string note_text(const std::string& name, const Note& note) {
-  const std::string text = note_text(note), unit = " " + note.unit;
-  return has_word(name, note.unit) && text.ends_with(unit) ? text.substr(0, text.size() - unit.size()) : text;
-}
-
-bool has_word(const std::string& text, const std::string& word) {
-  if (word.empty()) return true;
-  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    if ((at == 0 || !letter(text[at - 1])) && (end == text.size() || !letter(text[end]))) return true;
-  }
-  return false;
-}
-
-std::string speed_text(const SpeedResult& speed) {
-  if (!speed.ratio) return speed.label;
-  if (!speed.low || !speed.high) return speed.label + " " + human_ratio(*speed.ratio);
-  return speed.label + " " + human_ratio(*speed.ratio, *speed.low, *speed.high);
-}
-
-std::string memory_text(const MemoryResult& memory) {
-  return memory.ratio ? memory.label + " " + human_ratio(*memory.ratio) : "-";
-}
-
-std::string agreement_text(const Verdict& verdict) {
-  if (verdict.quality) return quality_verdict_text(*verdict.quality);
-  if (!verdict.agreement) return "-";
-  const AgreementResult& agreement = *verdict.agreement;
-  if (!agreement.worst) return agreement.pass ? "agrees" : "DIFFERS";
-  if (agreement.pass && *agreement.worst == 0) return "exact";
-  return (agreement.pass ? "agrees " : "DIFFERS ") + short_number(*agreement.worst);
-}
-
-std::string expectation_text(const VariantResult& variant, const Verdict& verdict) {
-  const AsExpected& came = verdict.as_expected;
-  if (came.caught)
-    return !*came.caught                      ? "NOT CAUGHT"
-           : variant.expected->kind == "trap" ? "trap caught"
-                                              : "out of memory, as expected";
-  if (!came.valid.value_or(true)) return "INVALID";
-  if (!variant.expected || variant.status != "ok") return "-";
-  // What was stated of speed and of memory, each with what became of it.
-  std::vector<std::pair<std::string, std::string>> parts;
-  const auto add = [&](const char* what, const std::string& stated, const std::optional<bool>& met) {
-    if (stated != "ANY") parts.emplace_back(what, !met ? "open" : *met ? "as expected" : "SURPRISE");
-  };
-  add("quality", variant.expected->quality.value_or("ANY"), came.quality);
-  if (variant.source != "dry") add("speed", variant.expected->speed, came.speed);  // of which nothing is known
-  add("memory", variant.expected->memory, came.memory);
-  if (parts.empty()) return "-";
-  if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;
-  for (const auto& [what, became] : parts) {
-    if (became == "SURPRISE") return "SURPRISE: " + what;
-  }
-  if (parts.size() == 1) return parts[0].first + " " + parts[0].second;
-  return parts[0].first + " " + parts[0].second + ", " + parts[1].first + " " + parts[1].second;
-}
-
-std::string prediction_text(const VariantResult& variant, const Verdict& verdict) {
-  if (!variant.predicted.speed_ratio) return "-";
-  std::string out = human_ratio(*variant.predicted.speed_ratio);
-  if (const auto error = verdict.prediction_error.find("speed"); error != verdict.prediction_error.end()) {
-    out += ", error " + human_percent(std::expm1(error->second), true) +
-           off_text(verdict, "speed");  // stored as a logarithm
-  }
-  return out;
-}
-
-std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict) {
-  if (!variant.predicted.peak_bytes) return "-";
-  std::string out = human_bytes(static_cast<double>(*variant.predicted.peak_bytes));
-  if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end())
-    out += ", error " + human_percent(error->second, true) + off_text(verdict, "peak");
-  return out;
-}
-
-double items_per_second(const VariantResult& variant) {
-  double ns = 0, items = 0;
-  for (const Blocks& blocks : variant.blocks) {
-    // Processor time may decide a verdict; how fast something is, is a question to the clock on the wall.
-    const std::vector<int64_t>& times = blocks.ns(blocks.device_ns.empty() ? Clock::wall : Clock::device);
-    ns = std::accumulate(times.begin(), times.end(), ns);
-    items += static_cast<double>(blocks.items) * static_cast<double>(times.size());
-  }
-  return ns > 0 ? 1e9 * items / ns : 0;
-}
-
-std::string machine_text(const Machine& machine) {
-  std::string out = machine.cpu + ", " + std::to_string(machine.cores) + (machine.cores == 1 ? " core" : " cores");
-  if (machine.gpus.empty()) return out;
-  const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + " x " : "";
-  return (is_dry(machine) ? "dry " : "") + count + machine.gpus.front().name + "; " + out;
-}
 
 std::string format_table(const Result& result) {
   std::string out =

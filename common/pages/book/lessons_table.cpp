@@ -1,0 +1,56 @@
+#include "common/pages/book/lessons_table.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "common/pages/rows/headlines.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/references.h"
+#include "common/pages/rows/verdict_words.h"
+
+namespace tenfold {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// Of the lesson's newest result on this kind of device.
+std::string newest_verdict(const std::vector<Result>& published, const std::string& lesson, bool gpu) {
+  const Result* newest = nullptr;
+  const Verdict* found = nullptr;
+  for (const Result& result : published) {
+    if (result.lesson != lesson || (newest && result.started_at <= newest->started_at)) continue;
+    if (const Verdict* verdict = headline_of(result, gpu).verdict) newest = &result, found = verdict;
+  }
+  if (!found) return "not yet measured";
+  if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
+  const std::string memory = found->memory.ratio ? "; memory " + memory_text(found->memory) : "";
+  return found->technique + ": speed " + speed_text(found->speed) + memory;
+}
+
+}  // namespace
+
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                             const std::vector<Result>& references, const std::filesystem::path& page,
+                             const std::filesystem::path& root) {
+  const bool any_gpu = std::any_of(published.begin(), published.end(), [](const Result& result) {
+    return headline_of(result, /*gpu=*/true).verdict != nullptr;
+  });
+  Rows rows = {{"", "lesson", "question", "on a CPU"}};
+  if (any_gpu) rows[0].emplace_back("on a GPU");
+  for (const LessonEntry& lesson : lessons) {
+    const std::string link =
+        (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
+    const auto verdict = [&](bool gpu) {
+      if (lesson.survey) return std::string("counts, and times nothing");
+      const bool has_reference = !gpu && result_of(references, lesson.name) != nullptr;
+      return newest_verdict(has_reference ? references : published, lesson.name, gpu);
+    };
+    rows.push_back({number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + link + ")",
+                    markdown_cell(lesson.question), markdown_cell(verdict(false))});
+    if (any_gpu) rows.back().push_back(markdown_cell(verdict(true)));
+  }
+  return rows.size() > 1 ? markdown_table(rows) : "No lesson is built.\n";
+}
+
+}  // namespace tenfold

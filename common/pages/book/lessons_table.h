@@ -1,0 +1,18 @@
+#pragma once
+// The table of all lessons.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/pages/book/generated.h"
+
+namespace tenfold {
+
+/// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU, of `references`
+/// where there is one, and, once one is published, on a GPU.
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                             const std::vector<Result>& references, const std::filesystem::path& page,
+                             const std::filesystem::path& root);
+
+}  // namespace tenfold

@@ -1,0 +1,74 @@
+#include "common/pages/book/results_page.h"
+
+#include <map>
+
+#include "common/base/text.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/book/sweep_table.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/pages/rows/verdict_words.h"
+#include "common/result/code_hash.h"
+
+namespace tenfold {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+}  // namespace
+
+std::string results_markdown(const std::vector<Result>& published, const std::filesystem::path& root) {
+  std::map<std::string, std::vector<const Result*>> machines;
+  for (const Result& result : published) machines[result.machine.id].push_back(&result);
+  if (machines.empty()) return "Nothing was published yet.\n";
+  std::string out;
+  for (const auto& [id, results] : machines) {
+    out += "## " + id + "\n\n" + markdown_cell(machine_text(results.front()->machine)) + ", " +
+           markdown_cell(results.front()->machine.os) + "; LibTorch " + results.front()->machine.libtorch + ".\n\n";
+    Rows rows = {
+        {"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
+    for (const Result* result : results) {
+      if (result->is_survey()) continue;
+      const bool stale = result->code_hash != code_hash(root / "lessons" / result->lesson);
+      for (const CaseResult& c : result->cases) {
+        for (const Verdict& verdict : c.verdicts) {
+          const VariantResult* variant = variant_of(c, verdict.technique);
+          if (!variant) continue;
+          std::vector<std::string> row = {
+              number_of_name(result->lesson) + " " + result->title + (stale ? " (stale)" : ""),
+              verdict.technique,
+              c.name,
+              c.device + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
+              verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed),
+              memory_text(verdict.memory),
+              agreement_text(verdict),
+              prediction_text(*variant, verdict),
+              expectation_text(*variant, verdict)};
+          for (std::string& cell : row) cell = markdown_cell(cell);
+          rows.push_back(std::move(row));
+        }
+      }
+    }
+    out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";
+    const std::string sweeps = sweeps_markdown(published_sweeps(root, id), root);
+    if (!sweeps.empty())
+      out +=
+          "### Where it starts to pay\n\nEach technique over one setting, from the first value to the last; FASTER and "
+          "SMALLER are the "
+          "verdicts at single values. The curves stand on the lessons' pages.\n\n" +
+          sweeps + "\n";
+    const std::string peers = peer_ratios_markdown(read_bench_reports(root / "results" / id / "bench"));
+    if (!peers.empty())
+      out +=
+          "### Beside Python\n\nThe same work by this suite and by what Python users have, in turns, on the same "
+          "cores: "
+          "`./tenfold bench --peers`.\n\n" +
+          peers + "\n";
+  }
+  while (out.ends_with("\n\n")) out.pop_back();
+  return out;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,86 @@
+#include "common/pages/rows/case_words.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/base/text.h"
+#include "common/result/judge.h"
+#include "common/result/statistics.h"
+
+namespace tenfold {
+
+std::string settings_text(const CaseResult& c, const std::string& left_out) {
+  std::string out;
+  for (const auto& [name, value] : c.settings) {
+    if (name == left_out) continue;
+    const std::string setting = name + "=" + to_string(value);
+    if ((" " + c.name + " ").find(" " + setting + " ") != std::string::npos) continue;
+    out += (out.empty() ? "" : ", ") + setting;
+  }
+  return out;
+}
+
+std::string rounds_text(const CaseResult& c) {
+  const int rounds = rounds_of(c), builds = builds_of(c), seeds = seeds_of(c);
+  const std::string by = " by " + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");
+  if (seeds > 0) return std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") + by;
+  if (rounds == 0) return "";
+  return std::to_string(rounds) + (rounds == 1 ? " round in " : " rounds in ") + std::to_string(builds) +
+         (builds == 1 ? " build" : " builds") + by;
+}
+
+double items_per_second(const VariantResult& variant) {
+  double ns = 0, items = 0;
+  for (const Blocks& blocks : variant.blocks) {
+    // Processor time may decide a verdict; how fast something is, is a question to the clock on the wall.
+    const std::vector<int64_t>& times = blocks.ns(blocks.device_ns.empty() ? Clock::wall : Clock::device);
+    ns = std::accumulate(times.begin(), times.end(), ns);
+    items += static_cast<double>(blocks.items) * static_cast<double>(times.size());
+  }
+  return ns > 0 ? 1e9 * items / ns : 0;
+}
+
+std::string peak_text(const VariantResult& variant) {
+  const auto peak = variant.peak();
+  if (!peak) return "-";
+  return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
+}
+
+bool has_peak_at_least(const Result& result) {
+  return std::ranges::any_of(result.cases, [](const CaseResult& c) {
+    return std::ranges::any_of(c.variants, [](const VariantResult& variant) {
+      return variant.peak().has_value() && variant.environment.contains(kPeakAtLeast);
+    });
+  });
+}
+
+std::vector<std::string> split_cells(const Split& split) {
+  const auto parts = {split.data, split.host, split.device, split.copy, split.communication};
+  const double step = std::accumulate(parts.begin(), parts.end(), 0.0);
+  std::vector<std::string> cells = {human_seconds(step)};
+  for (const double part : parts) cells.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+  return cells;
+}
+
+std::vector<std::string> request_texts(const VariantResult& variant) {
+  std::vector<std::string> texts;
+  for (const auto& [collective, bytes] : variant.sent_bytes) {
+    const auto calls = variant.counted.find("calls of " + collective);
+    texts.push_back("asked of " + collective + " in a step " + human_bytes(static_cast<double>(bytes)) +
+                    (calls == variant.counted.end()
+                         ? ""
+                         : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls")));
+  }
+  return texts;
+}
+
+bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
+
+std::string machine_text(const Machine& machine) {
+  std::string out = machine.cpu + ", " + std::to_string(machine.cores) + (machine.cores == 1 ? " core" : " cores");
+  if (machine.gpus.empty()) return out;
+  const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + " x " : "";
+  return (is_dry(machine) ? "dry " : "") + count + machine.gpus.front().name + "; " + out;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,52 @@
+#include "common/pages/rows/markdown_table.h"
+
+#include <cctype>
+
+#include "common/base/text.h"
+
+namespace tenfold {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// Below the heading nothing but numbers with their units: those line up at the right.
+bool all_numbers(const Rows& rows, size_t column) {
+  bool any = false;
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const std::string& cell = rows[i].at(column);
+    if (cell.empty() || cell == "-" || cell == "not counted") continue;
+    if (std::isdigit(static_cast<unsigned char>(cell.front())) == 0 || cell.find('(') != std::string::npos ||
+        cell.find('[') != std::string::npos || cell.find(':') != std::string::npos ||
+        cell.find(',') != std::string::npos)
+      return false;
+    any = true;
+  }
+  return any && column > 0;
+}
+
+}  // namespace
+
+std::string markdown_cell(const std::string& text) {
+  std::string out;
+  for (const char c : one_line(text)) {
+    if (c == '|' || c == '<' || c == '*' || c == '_' || c == '`') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string markdown_table(const Rows& rows) {
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += "|";
+    for (const std::string& cell : rows[i]) out += " " + (cell.empty() ? "" : cell + " ") + "|";
+    out += "\n";
+    if (i > 0) continue;
+    out += "|";
+    for (size_t j = 0; j < rows[0].size(); ++j) out += all_numbers(rows, j) ? "---:|" : "---|";
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,94 @@
+#include "common/pages/rows/verdict_words.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/result/judge.h"
+
+namespace tenfold {
+namespace {
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", value);
+  return text.data();
+}
+
+std::string off_text(const Verdict& verdict, const char* of) {
+  return predictions_off(verdict).contains(of) ? ", off" : "";
+}
+
+}  // namespace
+
+std::string speed_text(const SpeedResult& speed) {
+  if (!speed.ratio) return speed.label;
+  if (!speed.low || !speed.high) return speed.label + " " + human_ratio(*speed.ratio);
+  return speed.label + " " + human_ratio(*speed.ratio, *speed.low, *speed.high);
+}
+
+std::string memory_text(const MemoryResult& memory) {
+  return memory.ratio ? memory.label + " " + human_ratio(*memory.ratio) : "-";
+}
+
+std::string agreement_text(const Verdict& verdict) {
+  if (verdict.quality) return quality_verdict_text(*verdict.quality);
+  if (!verdict.agreement) return "-";
+  const AgreementResult& agreement = *verdict.agreement;
+  if (!agreement.worst) return agreement.pass ? "agrees" : "DIFFERS";
+  if (agreement.pass && *agreement.worst == 0) return "exact";
+  return (agreement.pass ? "agrees " : "DIFFERS ") + short_number(*agreement.worst);
+}
+
+std::string expectation_text(const VariantResult& variant, const Verdict& verdict) {
+  const AsExpected& came = verdict.as_expected;
+  if (came.caught)
+    return !*came.caught                      ? "NOT CAUGHT"
+           : variant.expected->kind == "trap" ? "trap caught"
+                                              : "out of memory, as expected";
+  if (!came.valid.value_or(true)) return "INVALID";
+  if (!variant.expected || variant.status != "ok") return "-";
+  // What was stated of speed and of memory, each with what became of it.
+  std::vector<std::pair<std::string, std::string>> parts;
+  const auto add = [&](const char* what, const std::string& stated, const std::optional<bool>& met) {
+    if (stated != "ANY") parts.emplace_back(what, !met ? "open" : *met ? "as expected" : "SURPRISE");
+  };
+  add("quality", variant.expected->quality.value_or("ANY"), came.quality);
+  if (variant.source != "dry") add("speed", variant.expected->speed, came.speed);  // of which nothing is known
+  add("memory", variant.expected->memory, came.memory);
+  if (parts.empty()) return "-";
+  if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;
+  for (const auto& [what, became] : parts) {
+    if (became == "SURPRISE") return "SURPRISE: " + what;
+  }
+  if (parts.size() == 1) return parts[0].first + " " + parts[0].second;
+  return parts[0].first + " " + parts[0].second + ", " + parts[1].first + " " + parts[1].second;
+}
+
+bool is_surprise(const std::string& expectation) {
+  return expectation.starts_with("SURPRISE") || expectation == "NOT CAUGHT" || expectation == "INVALID";
+}
+
+std::string prediction_text(const VariantResult& variant, const Verdict& verdict) {
+  if (!variant.predicted.speed_ratio) return "-";
+  std::string out = human_ratio(*variant.predicted.speed_ratio);
+  if (const auto error = verdict.prediction_error.find("speed"); error != verdict.prediction_error.end()) {
+    out += ", error " + human_percent(std::expm1(error->second), true) +
+           off_text(verdict, "speed");  // stored as a logarithm
+  }
+  return out;
+}
+
+std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict) {
+  if (!variant.predicted.peak_bytes) return "-";
+  std::string out = human_bytes(static_cast<double>(*variant.predicted.peak_bytes));
+  if (const auto error = verdict.prediction_error.find("peak"); error != verdict.prediction_error.end())
+    out += ", error " + human_percent(error->second, true) + off_text(verdict, "peak");
+  return out;
+}
+
+}  // namespace tenfold

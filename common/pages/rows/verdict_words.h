@@ -1,0 +1,28 @@
+#pragma once
+// What was found of a technique against its baseline, and what was stated of it before, in words.
+
+#include <string>
+
+#include "common/result/result.h"
+
+namespace tenfold {
+
+/// "FASTER 1.42x [1.38, 1.47]"; the label alone where there is no ratio.
+std::string speed_text(const SpeedResult& speed);
+/// "SMALLER 0.331x"; "-" where memory was not measured.
+std::string memory_text(const MemoryResult& memory);
+/// "exact", "agrees 2e-07", "DIFFERS 0.03"; of a training quality_verdict_text; "-" where nothing was compared.
+std::string agreement_text(const Verdict& verdict);
+/// "as expected" (both were stated), "memory as expected", "SURPRISE: speed", "speed open, memory as expected" (the
+/// measurement did not decide on speed), "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not
+/// have; "-" where nothing was stated.
+std::string expectation_text(const VariantResult& variant, const Verdict& verdict);
+/// Whether what expectation_text() says needs a reader's attention.
+bool is_surprise(const std::string& expectation);
+/// "0.70x, error -5.7 %", with ", off" when it is further off than kPredictionOff; "-" without a prediction of the
+/// speed.
+std::string prediction_text(const VariantResult& variant, const Verdict& verdict);
+/// The same of the peak: "10.2 MiB, error +0.3 %".
+std::string predicted_peak_text(const VariantResult& variant, const Verdict& verdict);
+
+}  // namespace tenfold

@@ -20,6 +20,7 @@
 #include "common/cli/run_lesson.h"
 #include "common/dry_gpu/preload.h"
 #include "common/pages/rows/terminal_table.h"
+#include "common/pages/rows/verdict_json.h"
 
 namespace tenfold::cli {
 namespace {
@@ -76,35 +77,13 @@ nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<R
                                  {"interrupted", stopped},
                                  {"report", page.string()},
                                  {"lessons", nlohmann::ordered_json::array()},
-                                 {"verdicts", nlohmann::ordered_json::array()}};
+                                 {"verdicts", verdicts_json(results)}};
   for (const Done& done : all) {
     json["lessons"].push_back({{"lesson", done.lesson->name},
                                {"exit_code", done.end.code},
                                {"problem", short_reason(done)},
                                {"seconds", done.end.seconds},
                                {"result", done.file.string()}});
-  }
-  for (const Result& result : results) {
-    for (const CaseResult& c : result.cases) {
-      for (const Verdict& v : c.verdicts) {
-        nlohmann::ordered_json row = {{"lesson", result.lesson},
-                                      {"case", c.name},
-                                      {"technique", v.technique},
-                                      {"speed", v.speed.label},
-                                      {"memory", v.memory.label}};
-        if (v.speed.ratio) row["speed_ratio"] = *v.speed.ratio;
-        if (v.speed.low && v.speed.high) row["speed_interval"] = {*v.speed.low, *v.speed.high};
-        if (v.memory.ratio) row["memory_ratio"] = *v.memory.ratio;
-        if (v.agreement) row["agrees"] = v.agreement->pass;
-        for (const auto& [name, met] : {std::pair("speed", v.as_expected.speed),
-                                        {"memory", v.as_expected.memory},
-                                        {"caught", v.as_expected.caught},
-                                        {"valid", v.as_expected.valid}}) {
-          if (met) row["as_expected"][name] = *met;
-        }
-        json["verdicts"].push_back(row);
-      }
-    }
   }
   for (const PredictionErrors& errors : prediction_errors(results))
     json["predictions"][errors.of] = {{"count", errors.count},

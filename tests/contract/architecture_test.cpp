@@ -114,6 +114,17 @@ TEST(Architecture, NobodyElseAsksWhichKindAPartIs) {
                                            "common/harness/survey_pass.cpp", "common/harness/training_pass.cpp"}));
 }
 
+// A case, a training and a survey are three makers of rows; whatever prints them prints rows.
+TEST(Architecture, OnlyTheRowsAskWhichKindACaseIs) {
+  const std::regex kind(R"re("(comparison|training|survey)")re");
+  std::set<std::string> askers;
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common" / "pages")) {
+    const std::string path = entry.path().lexically_relative(test::source_folder()).generic_string();
+    if (is_source(path) && std::regex_search(test::read_text(entry.path()), kind)) askers.insert(path);
+  }
+  EXPECT_EQ(askers, std::set<std::string>{"common/pages/rows/rows.cpp"});
+}
+
 // The linker then forbids what the page forbids.
 TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   const auto allowed = reachable_folders(folders_of_this_tree());

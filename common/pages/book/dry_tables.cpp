@@ -10,7 +10,7 @@
 #include "common/pages/book/measured.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
-#include "common/pages/rows/verdict_words.h"
+#include "common/pages/rows/rows.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -60,18 +60,19 @@ void add(ByText& texts, const std::string& text, const Result* card) {
 
 bool has_peak(const VariantResult* variant) { return variant != nullptr && variant->peak().has_value(); }
 
-std::string peak_cell(const CaseResult& c, const std::string& name) {
-  const VariantResult* const variant = variant_of(c, name);
-  if (variant == nullptr) return kNotCounted;
-  if (variant->status == "skipped") return "skipped";
-  if (variant->failure == "out_of_memory") return "out of memory";
-  if (variant->failure == "error") return "failed";
-  if (!has_peak(variant)) return kNotCounted;
-  const Verdict* const verdict = verdict_of(c, name);
-  const std::string text = peak_text(*variant);
-  if (c.budget && variant->budget_value)
-    return text + ", " + c.budget->setting + "=" + to_string(*variant->budget_value);
-  return verdict != nullptr && verdict->memory.ratio ? text + ", " + memory_text(verdict->memory) : text;
+/// The variant's peak on a card, with its ratio or the value of the budget's setting.
+std::string card_cell(const CaseResult& c, const std::string& name) {
+  const CaseRows rows = rows_of(c);
+  const auto row = std::ranges::find(rows.rows, name, [](const VariantRow& of) { return of.variant->name; });
+  if (row == rows.rows.end()) return kNotCounted;
+  const VariantResult& variant = *row->variant;
+  if (variant.status == "skipped") return "skipped";
+  if (variant.failure == "out_of_memory") return "out of memory";
+  if (variant.failure == "error") return "failed";
+  if (!has_peak(&variant)) return kNotCounted;
+  const std::string &text = row->at(Column::peak).text, &value = row->at(Column::budget_value).text;
+  if (!value.empty()) return text + ", " + c.budget->setting + "=" + value;
+  return row->verdict != nullptr && row->verdict->memory.ratio ? text + ", " + row->at(Column::memory).text : text;
 }
 
 std::string count_cell(const VariantResult& variant, const char* name, bool bytes) {
@@ -97,16 +98,14 @@ std::string largest_error(const Cards& cards, const std::string& case_name, cons
   return found == errors.end() || errors.size() == 1 ? text : text + " (" + names_of(found->second) + ")";
 }
 
-std::string agreement_cell(const CaseResult& c, const VariantResult& variant) {
-  const Verdict* const verdict = verdict_of(c, variant.name);
-  if (verdict == nullptr) return "baseline";
-  if (variant.status == "invalid") return expectation_text(variant, *verdict);
-  const std::string text = agreement_text(*verdict);
+std::string agreement_cell(const VariantRow& row) {
+  if (row.verdict == nullptr) return row.at(Column::memory).text;
+  const std::string& text = row.at(row.variant->status == "invalid" ? Column::expected : Column::agreement).text;
   return text == "-" ? kNotCompared : text;
 }
 
 /// Columns of cards that ran the same settings and say the same in each row are one.
-struct Column {
+struct CardColumn {
   std::string ran;
   Row cells;
   Cards cards;
@@ -194,9 +193,9 @@ std::string reserved_text(const Cards& cards, const CaseResult& c) {
 }
 
 /// Without numbers on any card, and not compared: it stands below the table alone.
-bool has_no_row(const Cards& cards, const CaseResult& c, const VariantResult& variant) {
-  return agreement_cell(c, variant) == kNotCompared && std::ranges::all_of(cards, [&](const Result* card) {
-           const VariantResult* const on = variant_on(*card, c.name, variant.name);
+bool has_no_row(const Cards& cards, const CaseResult& c, const VariantRow& row) {
+  return agreement_cell(row) == kNotCompared && std::ranges::all_of(cards, [&](const Result* card) {
+           const VariantResult* const on = variant_on(*card, c.name, row.variant->name);
            return on == nullptr || on->status == "skipped";
          });
 }
@@ -208,14 +207,14 @@ bool is_predicted(const Cards& cards, const CaseResult& c) {
 }
 
 std::string case_table(const Cards& cards, const CaseResult& c) {
-  std::vector<Column> columns;
+  std::vector<CardColumn> columns;
   for (const Result* const card : cards) {
     const CaseResult* const same = case_of(*card, c.name);
-    Column column{.ran = same == nullptr ? "" : same->size + settings_text(*same), .cells = {}, .cards = {card}};
+    CardColumn column{.ran = same == nullptr ? "" : same->size + settings_text(*same), .cells = {}, .cards = {card}};
     for (const VariantResult& variant : c.variants)
-      column.cells.push_back(same == nullptr ? kNotCounted : peak_cell(*same, variant.name));
+      column.cells.push_back(same == nullptr ? kNotCounted : card_cell(*same, variant.name));
     const auto equal = std::ranges::find_if(
-        columns, [&](const Column& other) { return other.ran == column.ran && other.cells == column.cells; });
+        columns, [&](const CardColumn& other) { return other.ran == column.ran && other.cells == column.cells; });
     if (equal == columns.end())
       columns.push_back(column);
     else
@@ -223,19 +222,20 @@ std::string case_table(const Cards& cards, const CaseResult& c) {
   }
   const std::string one = " (" + dry_card(*cards.back()) + ")";
   std::vector<Row> rows = {{"variant"}};
-  for (const Column& column : columns) rows[0].push_back(names_of(column.cards));
+  for (const CardColumn& column : columns) rows[0].push_back(names_of(column.cards));
   const bool predicted = is_predicted(cards, c);
   if (predicted) rows[0].push_back("largest prediction error");
   rows[0].insert(rows[0].end(),
                  {"launches" + one, "calls that may wait" + one, "copied to the card" + one, "agreement"});
+  const CaseRows of_case = rows_of(c);
   for (size_t i = 0; i < c.variants.size(); ++i) {
     const VariantResult& variant = c.variants[i];
-    if (has_no_row(cards, c, variant)) continue;
+    if (has_no_row(cards, c, of_case.rows[i])) continue;
     Row row = {variant.name};
-    for (const Column& column : columns) row.push_back(column.cells[i]);
+    for (const CardColumn& column : columns) row.push_back(column.cells[i]);
     if (predicted) row.push_back(largest_error(cards, c.name, variant.name));
     row.insert(row.end(), {count_cell(variant, "launches", false), count_cell(variant, "waits of the host", false),
-                           count_cell(variant, "bytes to the device", true), agreement_cell(c, variant)});
+                           count_cell(variant, "bytes to the device", true), agreement_cell(of_case.rows[i])});
     rows.push_back(std::move(row));
   }
   for (Row& row : rows) {
@@ -252,7 +252,7 @@ std::string headline_text(const Cards& cards) {
   for (const Result* const card : cards) {
     const CaseResult* const c = case_of(*card, headline->case_name);
     if (c == nullptr || !has_peak(variant_of(*c, headline->technique))) continue;
-    const std::string cell = peak_cell(*c, headline->technique);
+    const std::string cell = card_cell(*c, headline->technique);
     add(peaks, cell + " (" + c->size + ")", card);
   }
   std::vector<std::string> parts;
@@ -307,8 +307,7 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                     ", cards that were not there: memory and agreement, no times." + headline_text(cards) +
                     "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
   for (const CaseResult& c : last.cases) {
-    if (c.kind == "comparison") out += "\n" + case_table(cards, c);
-    if (c.kind == "survey") out += "\nOn the " + dry_card(last) + ": " + survey_markdown(c);
+    out += "\n" + (rows_of(c).judged ? case_table(cards, c) : "On the " + dry_card(last) + ": " + survey_markdown(c));
   }
   return out + "\n</details>\n";
 }

@@ -20,7 +20,7 @@ std::string newest_verdict(const std::vector<Result>& published, const std::stri
   const Verdict* found = nullptr;
   for (const Result& result : published) {
     if (result.lesson != lesson || (newest && result.started_at <= newest->started_at)) continue;
-    if (const Verdict* verdict = headline_of(result, gpu).verdict) newest = &result, found = verdict;
+    if (const auto headline = headline_of(result, gpu)) newest = &result, found = headline->row.verdict;
   }
   if (!found) return "not yet measured";
   if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
@@ -33,9 +33,8 @@ std::string newest_verdict(const std::vector<Result>& published, const std::stri
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::vector<Result>& references, const std::filesystem::path& page,
                              const std::filesystem::path& root) {
-  const bool any_gpu = std::any_of(published.begin(), published.end(), [](const Result& result) {
-    return headline_of(result, /*gpu=*/true).verdict != nullptr;
-  });
+  const bool any_gpu = std::any_of(published.begin(), published.end(),
+                                   [](const Result& result) { return headline_of(result, /*gpu=*/true).has_value(); });
   Rows rows = {{"", "lesson", "question", "on a CPU"}};
   if (any_gpu) rows[0].emplace_back("on a GPU");
   for (const LessonEntry& lesson : lessons) {

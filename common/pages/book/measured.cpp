@@ -10,7 +10,7 @@
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"
-#include "common/pages/rows/verdict_words.h"
+#include "common/pages/rows/rows.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -31,12 +31,6 @@ std::string table_of(const Rows& rows) {
   return markdown_table(kept);
 }
 
-/// What a lesson's items are.
-std::string rate_of(const CaseResult& c) {
-  if (c.workload == "gpt") return "tokens/s";
-  return c.workload == "convnet" || c.workload == "mlp" ? "images/s" : "items/s";
-}
-
 /// The case's name, what it trained or looked at, and how it was measured.
 std::string caption(const CaseResult& c, const std::string& more = "") {
   const std::string own = c.budget ? c.budget->setting : "";  // each variant has its own
@@ -48,31 +42,38 @@ std::string caption(const CaseResult& c, const std::string& more = "") {
 
 bool is_skipped(const VariantResult& variant) { return variant.status == "skipped"; }
 
-/// Variants that could not run here, together where the reason is the same; and what the others noted.
-std::string below(const CaseResult& c) {
+/// Variants that could not run here, together where the reason is the same.
+std::string skipped_lines(const CaseRows& rows) {
   std::map<std::string, std::string> skipped;
-  for (const VariantResult& variant : c.variants) {
-    if (!is_skipped(variant)) continue;
-    std::string& names = skipped[variant.reason];
-    names += (names.empty() ? "*" : "; *") + markdown_cell(variant.name) + "*";
+  for (const VariantRow& row : rows.rows) {
+    if (!is_skipped(*row.variant)) continue;
+    std::string& names = skipped[row.variant->reason];
+    names += (names.empty() ? "*" : "; *") + markdown_cell(row.variant->name) + "*";
   }
   std::string out;
   for (const auto& [reason, names] : skipped) out += "\nNot run here: " + names + ": " + markdown_cell(reason) + ".\n";
-  if (c.kind == "survey") return out;
+  return out;
+}
+
+/// What variants noted, and asked of collectives, together where several noted just this.
+std::string noted_line(const CaseRows& rows) {
   Rows noted;  // what was noted, then the variants that noted just this
-  for (const VariantResult& variant : c.variants) {
+  for (const VariantRow& row : rows.rows) {
     Row notes;
-    for (const auto& [name, note] : variant.notes) notes.push_back(markdown_cell(name + " " + note_text(name, note)));
-    for (const std::string& text : request_texts(variant)) notes.push_back(markdown_cell(text));
+    for (const Fact::Of of : {Fact::Of::note, Fact::Of::request}) {
+      for (const Fact& fact : row.facts) {
+        if (fact.of == of) notes.push_back(markdown_cell(fact.name + " " + fact.text));
+      }
+    }
     if (notes.empty()) continue;
     const std::string text = joined(notes);
-    auto same = std::ranges::find(noted, text, [](const Row& row) { return row.front(); });
+    auto same = std::ranges::find(noted, text, [](const Row& line) { return line.front(); });
     if (same == noted.end()) same = noted.insert(noted.end(), {text});
-    same->push_back("*" + markdown_cell(variant.name) + "*");
+    same->push_back("*" + markdown_cell(row.variant->name) + "*");
   }
   Row texts;
-  for (const Row& row : noted) texts.push_back(joined({row.begin() + 1, row.end()}) + ": " + row.front());
-  return out + (texts.empty() ? "" : "\nNoted: " + joined(texts, ". ") + ".\n");
+  for (const Row& line : noted) texts.push_back(joined({line.begin() + 1, line.end()}) + ": " + line.front());
+  return texts.empty() ? "" : "\nNoted: " + joined(texts, ". ") + ".\n";
 }
 
 /// What the agreement check allows, together where that is the same.
@@ -105,55 +106,24 @@ std::string not_run(const CaseResult& c) {
   return caption(c) + "Not run here: " + markdown_cell(c.variants.front().reason) + ".\n";
 }
 
-std::string comparison(const CaseResult& c) {
+/// Rows of what was judged against a baseline, in all columns that say something.
+std::string judged(const CaseRows& rows) {
+  const CaseResult& c = *rows.c;
   if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
-  Rows rows = {{"variant", c.budget ? c.budget->setting : "", rate_of(c), "speed", "predicted speed", "peak", "memory",
-                "predicted peak", "agreement", "expected"}};
-  for (const VariantResult& variant : c.variants) {
-    if (is_skipped(variant)) continue;
-    const double rate = items_per_second(variant);
-    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
-    Row row = {name, c.budget && variant.budget_value ? to_string(*variant.budget_value) : "",
-               rate > 0 ? human_number(rate) : "-"};
-    if (const Verdict* verdict = verdict_of(c, variant.name)) {
-      const bool caught = must_fail(variant) && variant.status == "invalid";
-      row.insert(row.end(), {caught ? "not timed" : speed_text(verdict->speed), prediction_text(variant, *verdict),
-                             peak_text(variant), c.budget ? "" : memory_text(verdict->memory),
-                             predicted_peak_text(variant, *verdict), agreement_text(*verdict),
-                             expectation_text(variant, *verdict)});
-    } else {
-      row.insert(row.end(), {"baseline", "", peak_text(variant), "", "", "", ""});
+  Rows table = {{"variant"}};
+  for (const Heading& heading : rows.headings) table[0].push_back(heading.text);
+  for (const VariantRow& row : rows.rows) {
+    if (is_skipped(*row.variant)) continue;
+    table.push_back({row.name});
+    for (const Heading& heading : rows.headings) {
+      const bool caught =
+          heading.column == Column::speed && must_fail(*row.variant) && row.variant->status == "invalid";
+      // At the largest batch that a budget allows, peaks say nothing.
+      const bool budgeted = heading.column == Column::memory && c.budget;
+      table.back().push_back(caught ? "not timed" : budgeted ? "" : with_detail(row.at(heading.column)));
     }
-    rows.push_back(std::move(row));
   }
-  const std::string budget = c.budget ? "each variant at the largest " + c.budget->setting + " that " +
-                                            human_bytes(static_cast<double>(c.budget->bytes)) + " allow"
-                                      : "";
-  return caption(c, budget) + table_of(rows) + below(c) + allowed(c) + split(c);
-}
-
-/// Final qualities, the time to an equal one, and the memory that the training took.
-std::string training(const CaseResult& c) {
-  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
-  const bool peaks = has_peaks(c);
-  Rows rows = {{"variant", "quality", "trained in", "against the baseline", "time to its quality", peaks ? "peak" : "",
-                peaks ? "memory" : "", "expected"}};
-  for (const VariantResult& variant : c.variants) {
-    if (is_skipped(variant)) continue;
-    const auto quality = variant.quality.find(c.metric->name);
-    // The caption says how many seeds there were.
-    const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
-    Row row = {variant.name, text.substr(0, text.find(" of ")), training_time_text(c, variant)};
-    const std::string peak = peaks ? peak_text(variant) : "";
-    if (const Verdict* verdict = verdict_of(c, variant.name)) {
-      row.insert(row.end(), {agreement_text(*verdict), time_to_quality_text(*verdict), peak,
-                             peaks ? memory_text(verdict->memory) : "", expectation_text(variant, *verdict)});
-    } else {
-      row.insert(row.end(), {"baseline", "", peak, "", ""});
-    }
-    rows.push_back(std::move(row));
-  }
-  return caption(c, metric_text(c)) + table_of(rows) + below(c);
+  return caption(c, rows.about) + table_of(table) + skipped_lines(rows) + noted_line(rows) + allowed(c) + split(c);
 }
 
 /// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
@@ -265,7 +235,7 @@ std::string survey_markdown(const CaseResult& c) {
   if (!common.empty()) out += side_by_side(noted, common);
   if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
   if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
-  return out + below(c);
+  return out + skipped_lines(rows_of(c));
 }
 
 namespace {
@@ -290,8 +260,6 @@ std::string heading(const Result& result, const std::string& hash_now, const std
 
 std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
                               const std::string& hash_now, const std::string& docs) {
-  const std::vector<std::pair<std::string, std::string (*)(const CaseResult&)>> parts = {
-      {"comparison", comparison}, {"training", training}, {"survey", survey_markdown}};
   std::string out;
   bool gpu = false;
   std::vector<std::string> elsewhere;
@@ -302,11 +270,9 @@ std::string measured_markdown(const std::vector<Result>& published, const Result
       continue;
     }
     out += heading(result, hash_now, docs);
-    for (const auto& [kind, text_of] : parts) {
-      for (const CaseResult& c : result.cases) {
-        gpu = gpu || is_on_gpu(c);
-        if (c.kind == kind) out += "\n" + text_of(c);
-      }
+    for (const CaseRows& rows : rows_in_page_order(result)) {
+      gpu = gpu || is_on_gpu(*rows.c);
+      out += "\n" + (rows.judged ? judged(rows) : survey_markdown(*rows.c));
     }
     out += "\n";
   }

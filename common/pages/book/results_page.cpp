@@ -7,9 +7,8 @@
 #include "common/pages/book/sweep_table.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
-#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/rows.h"
 #include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/verdict_words.h"
 #include "common/result/code_hash.h"
 
 namespace tenfold {
@@ -32,23 +31,19 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
     for (const Result* result : results) {
       if (result->is_survey()) continue;
       const bool stale = result->code_hash != code_hash(root / "lessons" / result->lesson);
-      for (const CaseResult& c : result->cases) {
-        for (const Verdict& verdict : c.verdicts) {
-          const VariantResult* variant = variant_of(c, verdict.technique);
-          if (!variant) continue;
-          std::vector<std::string> row = {
-              number_of_name(result->lesson) + " " + result->title + (stale ? " (stale)" : ""),
-              verdict.technique,
-              c.name,
-              c.device + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
-              verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed),
-              memory_text(verdict.memory),
-              agreement_text(verdict),
-              prediction_text(*variant, verdict),
-              expectation_text(*variant, verdict)};
-          for (std::string& cell : row) cell = markdown_cell(cell);
-          rows.push_back(std::move(row));
-        }
+      for (const VerdictRow& of : verdict_rows({result, 1})) {
+        std::vector<std::string> row = {
+            number_of_name(result->lesson) + " " + result->title + (stale ? " (stale)" : ""),
+            of.row.verdict->technique,
+            of.c->name,
+            of.c->device + (of.c->ranks > 1 ? ", " + std::to_string(of.c->ranks) + " ranks" : ""),
+            with_detail(of.row.speed()),
+            of.row.at(Column::memory).text,
+            of.row.agreement().text,
+            of.row.at(Column::predicted_speed).text,
+            of.row.at(Column::expected).text};
+        for (std::string& cell : row) cell = markdown_cell(cell);
+        rows.push_back(std::move(row));
       }
     }
     out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";

@@ -18,6 +18,7 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
+#include "common/pages/rows/rows.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
 #include "common/result/lever_gains.h"
@@ -53,8 +54,7 @@ Wanted wanted_of(const std::vector<std::string>& arguments) {
 
 const CaseResult& case_of(const Result& result, const std::string& name) {
   for (const CaseResult& c : result.cases) {
-    if (name.empty() ? c.kind == "comparison" && (!result.headline || result.headline->case_name == c.name)
-                     : c.name == name)
+    if (name.empty() ? rows_of(c).judged && (!result.headline || result.headline->case_name == c.name) : c.name == name)
       return c;
   }
   throw std::invalid_argument("figure: the published result has no " +

@@ -3,16 +3,17 @@
 
 #include <string>
 
-#include "common/result/result.h"
+#include "common/pages/rows/rows.h"
 
 namespace tenfold {
 
-/// The style class of a speed label: faster, slower, same, invalid, open.
-std::string kind_of(const std::string& speed);
-std::string memory_kind(const MemoryResult& memory);
+/// The style class of a tone; empty for plain text.
+std::string class_of(Tone tone);
+
+/// A table cell: a verdict's is coloured as a whole.
+std::string cell(const Cell& cell);
 
 /// A table cell with escaped text.
 std::string cell(const std::string& text, const char* kind = "");
-std::string chip(const std::string& text, const std::string& kind);
 
 }  // namespace tenfold

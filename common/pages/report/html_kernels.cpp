@@ -10,6 +10,7 @@
 #include "common/pages/report/html_cells.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
+#include "common/pages/rows/rows.h"
 
 namespace tenfold {
 namespace {
@@ -98,7 +99,7 @@ std::string kernels_section(const std::vector<Result>& results) {
   for (const Result& result : results) {
     if (!result.lesson.starts_with("4")) continue;  // the chapter about kernels
     for (const CaseResult& c : result.cases) {
-      if (c.kind == "survey") tables += table(result, c);
+      if (!rows_of(c).judged) tables += table(result, c);
     }
   }
   if (tables.empty())

@@ -1,62 +1,20 @@
 #include "common/pages/report/html_lesson.h"
 
+#include <algorithm>
+#include <array>
+
 #include "common/base/text.h"
 #include "common/pages/figures/svg.h"
 #include "common/pages/report/html_cells.h"
 #include "common/pages/rows/case_words.h"
-#include "common/pages/rows/note_words.h"
-#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/row_parts.h"
+#include "common/pages/rows/rows.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
 
 namespace {
-
-std::string quality_kind(const QualityResult& quality) {
-  if (quality.label == "NOT WORSE") return "same";
-  if (quality.label == "WORSE") return "slower";
-  return quality.label == "INVALID" ? "invalid" : "open";
-}
-
-std::string verdict_cells(const VariantResult& variant, const Verdict& verdict) {
-  const std::string expectation = expectation_text(variant, verdict);
-  const bool trained = verdict.quality.has_value();
-  return chip(trained ? time_to_quality_text(verdict) : speed_text(verdict.speed), kind_of(verdict.speed.label)) +
-         chip(memory_text(verdict.memory), memory_kind(verdict.memory)) +
-         (trained ? chip(agreement_text(verdict), quality_kind(*verdict.quality)) : cell(agreement_text(verdict))) +
-         cell(prediction_text(variant, verdict)) + cell(expectation, is_surprise(expectation) ? "surprise" : "");
-}
-
-std::string training_table(const CaseResult& c) {
-  const bool peaks = has_peaks(c);
-  std::string out = "<p class=\"dim\">" + escape_html(metric_text(c)) +
-                    "</p><div class=\"wide\"><table><tr><th>variant</th><th>" + escape_html(c.metric->name) +
-                    "</th><th class=\"n\">trained in</th><th>against the baseline</th><th>time to its "
-                    "quality</th>" +
-                    (peaks ? "<th class=\"n\">peak</th><th>memory</th>" : "") + "<th>expected</th></tr>";
-  for (const VariantResult& variant : c.variants) {
-    const auto quality = variant.quality.find(c.metric->name);
-    out += "<tr>" + cell(variant.name) + cell(quality == variant.quality.end() ? "-" : quality_text(quality->second)) +
-           cell(training_time_text(c, variant), "n");
-    if (const Verdict* verdict = verdict_of(c, variant.name)) {
-      const std::string expectation = expectation_text(variant, *verdict);
-      out += (verdict->quality ? chip(agreement_text(*verdict), quality_kind(*verdict->quality)) : cell("-")) +
-             chip(time_to_quality_text(*verdict), kind_of(verdict->speed.label)) +
-             (peaks ? cell(peak_text(variant), "n") + chip(memory_text(verdict->memory), memory_kind(verdict->memory))
-                    : "") +
-             cell(expectation, is_surprise(expectation) ? "surprise" : "");
-    } else {
-      out += cell("baseline", "dim") + "<td></td>" + (peaks ? cell(peak_text(variant), "n") + "<td></td>" : "") +
-             "<td></td>";
-    }
-    out += "</tr>";
-    if (!variant.reason.empty())
-      out += "<tr><td></td><td colspan=\"7\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) +
-             "</td></tr>";
-  }
-  return out + "</table></div>";
-}
 
 /// The mean over the seeds of each evaluation; nothing unless all seeds have equally many.
 std::vector<double> mean_curve(const std::vector<Curve>& curves) {
@@ -69,38 +27,57 @@ std::vector<double> mean_curve(const std::vector<Curve>& curves) {
   return mean;
 }
 
-std::string variant_table(const CaseResult& c) {
-  if (c.kind == "training") return training_table(c);
-  const bool survey = c.kind == "survey";
-  std::string out =
-      "<div class=\"wide\"><table><tr><th>variant</th><th class=\"n\">items/s</th><th class=\"n\">peak memory</th>";
-  if (!survey) out += "<th>speed</th><th>memory</th><th>results agree</th><th>predicted speed</th><th>expected</th>";
+/// The columns of a report, which is as wide as a screen.
+constexpr std::array<Column, 13> kShown = {
+    Column::budget_value,     Column::quality,         Column::trained_in, Column::rate,   Column::peak,
+    Column::against_baseline, Column::time_to_quality, Column::speed,      Column::memory, Column::agreement,
+    Column::predicted_speed,  Column::predicted_peak,  Column::expected};
+
+/// Columns in which some row says something.
+std::vector<Heading> shown_headings(const CaseRows& rows) {
+  std::vector<Heading> shown;
+  for (const Column column : kShown) {
+    const auto heading = std::ranges::find(rows.headings, column, &Heading::column);
+    const bool filled = std::ranges::any_of(rows.rows, [&](const VariantRow& row) {
+      const std::string& text = row.at(column).text;
+      return !text.empty() && text != "-";
+    });
+    if (heading != rows.headings.end() && filled) shown.push_back(*heading);
+  }
+  return shown;
+}
+
+std::string variant_table(const CaseRows& rows) {
+  const std::vector<Heading> headings = shown_headings(rows);
+  std::string out = rows.about.empty() ? "" : "<p class=\"dim\">" + escape_html(rows.about) + "</p>";
+  const bool has_reasons =
+      std::ranges::any_of(rows.rows, [](const VariantRow& row) { return !row.variant->reason.empty(); });
+  if (headings.empty() && !has_reasons) return out;  // the facts below name the variants
+  out += "<div class=\"wide\"><table><tr><th>variant</th>";
+  for (const Heading& heading : headings) {
+    const bool number = std::ranges::any_of(
+        rows.rows, [&](const VariantRow& row) { return row.at(heading.column).tone == Tone::number; });
+    out += (number ? "<th class=\"n\">" : "<th>") + escape_html(heading.text) + "</th>";
+  }
   out += "</tr>";
-  for (const VariantResult& variant : c.variants) {
-    const double rate = items_per_second(variant);
-    const auto peak = variant.peak();
-    out += "<tr>" + cell(variant.name + (variant.source == "measured" ? "" : " (" + variant.source + ")")) +
-           cell(rate > 0 ? human_number(rate) : "-", "n") +
-           cell(peak ? human_bytes(static_cast<double>(*peak)) : "-", "n");
-    if (!survey) {
-      const Verdict* verdict = verdict_of(c, variant.name);
-      out +=
-          verdict ? verdict_cells(variant, *verdict) : cell("baseline", "dim") + "<td></td><td></td><td></td><td></td>";
-    }
+  for (const VariantRow& row : rows.rows) {
+    out += "<tr>" + cell(row.name);
+    for (const Heading& heading : headings) out += cell(row.at(heading.column));
     out += "</tr>";
-    if (!variant.reason.empty())
-      out += "<tr><td></td><td colspan=\"7\" class=\"dim\">" + escape_html(variant.status + ": " + variant.reason) +
-             "</td></tr>";
+    if (const std::string reason = reason_text(*row.variant); !reason.empty())
+      out += "<tr><td></td><td colspan=\"" + std::to_string(std::max<size_t>(1, headings.size())) +
+             "\" class=\"dim\">" + escape_html(reason) + "</td></tr>";
   }
   return out + "</table></div>";
 }
 
-std::string charts(const CaseResult& c) {
+std::string charts(const CaseRows& rows) {
+  const CaseResult& c = *rows.c;
   std::vector<RatioBar> ratios;
   for (const Verdict& verdict : c.verdicts) {
     if (verdict.speed.ratio && verdict.speed.low && verdict.speed.high && *verdict.speed.low > 0) {
       ratios.push_back({verdict.technique, *verdict.speed.ratio, *verdict.speed.low, *verdict.speed.high,
-                        kind_of(verdict.speed.label)});
+                        class_of(speed_tone(verdict.speed.label))});
     }
   }
   std::vector<StackedBar> splits;
@@ -119,9 +96,8 @@ std::string charts(const CaseResult& c) {
   }
   std::string out;
   if (!ratios.empty())
-    out += std::string(c.kind == "training" ? "<h4>Time to the baseline's quality, the baseline's over the technique's"
-                                            : "<h4>Items per second against the baseline") +
-           " (longer to the right is faster; whiskers are the interval)</h4>" + ratio_chart(ratios);
+    out +=
+        "<h4>" + rows.ratio + " (longer to the right is faster; whiskers are the interval)</h4>" + ratio_chart(ratios);
   if (!splits.empty())
     out += "<h4>Where the time of one step goes</h4>" +
            stacked_chart(splits, {"waiting for data", "host", "device", "copies", "communication"});
@@ -139,21 +115,16 @@ std::string charts(const CaseResult& c) {
   return out;
 }
 
-std::string notes(const CaseResult& c) {
-  std::string rows;
-  for (const VariantResult& variant : c.variants) {
-    const auto add = [&](const std::string& name, const std::string& value) {
-      rows += "<tr>" + cell(variant.name) + cell(name) + cell(value, "n") + "</tr>";
-    };
-    for (const auto& [name, values] : variant.quality) {
-      if (!c.metric || name != c.metric->name) add(name, quality_text(values));
-    }
-    for (const auto& [name, note] : variant.notes) add(name, note_text(name, note));
-    for (const auto& [collective, bytes] : variant.sent_bytes) {
-      add("asked of " + collective + " in one step", human_bytes(static_cast<double>(bytes)));
+std::string notes(const CaseRows& rows) {
+  std::string out;
+  for (const VariantRow& row : rows.rows) {
+    for (const Fact& fact : row.facts) {
+      // How long a training took has its column; of the environment the file tells more.
+      if (fact.of == Fact::Of::training || fact.of == Fact::Of::environment) continue;
+      out += "<tr>" + cell(row.variant->name) + cell(fact.name) + cell(fact.text, "n") + "</tr>";
     }
   }
-  return rows.empty() ? "" : "<h4>Notes</h4><div class=\"wide\"><table>" + rows + "</table></div>";
+  return out.empty() ? "" : "<h4>Notes</h4><div class=\"wide\"><table>" + out + "</table></div>";
 }
 
 std::string agreement_list(const CaseResult& c) {
@@ -177,6 +148,7 @@ std::string lesson_section(const Result& result) {
                                 (result.dirty ? " with changes" : "")) +
                     "</p>";
   for (const CaseResult& c : result.cases) {
+    const CaseRows rows = rows_of(c);
     std::string about = c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) +
                         (c.threads == 1 ? " thread" : " threads");
     if (c.ranks > 1) about += ", " + std::to_string(c.ranks) + " ranks over " + c.backend;
@@ -186,7 +158,7 @@ std::string lesson_section(const Result& result) {
       about += "; " + withheld;
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);
     out += "<h4>Case " + escape_html(c.name) + "</h4><p class=\"dim\">" + escape_html(about) + "</p>" +
-           variant_table(c) + charts(c) + agreement_list(c) + notes(c);
+           variant_table(rows) + charts(rows) + agreement_list(c) + notes(rows);
   }
   return out + "</details>";
 }

@@ -15,33 +15,11 @@
 #include "common/pages/report/report_template.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/prediction_errors.h"
-#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/rows.h"
 #include "common/pages/rows/verdict_words.h"
 
 namespace tenfold {
 namespace {
-
-/// A verdict with what it belongs to.
-struct Row {
-  const Result* result;
-  const CaseResult* c;
-  const VariantResult* variant;
-  const Verdict* verdict;
-};
-
-std::vector<Row> rows_of(const std::vector<Result>& results) {
-  std::vector<Row> rows;
-  for (const Result& result : results) {
-    for (const CaseResult& c : result.cases) {
-      if (c.kind == "survey") continue;
-      for (const Verdict& verdict : c.verdicts) {
-        if (const VariantResult* variant = variant_of(c, verdict.technique))
-          rows.push_back({&result, &c, variant, &verdict});
-      }
-    }
-  }
-  return rows;
-}
 
 std::string title_of(const Result& result) { return number_of_name(result.lesson) + " " + result.title; }
 
@@ -51,7 +29,7 @@ std::string link_to(const Result& result) {
 
 std::string what_was_measured(const std::vector<Result>& results) {
   if (results.empty()) return "Nothing was measured.";
-  const std::vector<Row> rows = rows_of(results);
+  const std::vector<VerdictRow> rows = verdict_rows(results);
   std::set<std::string> machines;
   std::string day;
   for (const Result& result : results) machines.insert(result.machine.id), day = std::max(day, result.started_at);
@@ -64,30 +42,30 @@ std::string what_was_measured(const std::vector<Result>& results) {
 }
 
 /// The largest decided gain of speed, the largest saving of memory, the surprises, and what predictions were worth.
-std::string notable(const std::vector<Row>& rows, const std::vector<Result>& results) {
-  const Row *fastest = nullptr, *smallest = nullptr;
-  std::vector<const Row*> surprises;
-  for (const Row& row : rows) {
-    const SpeedResult& speed = row.verdict->speed;
-    const MemoryResult& memory = row.verdict->memory;
-    if (row.variant->status == "ok" && speed.label == "FASTER" && speed.ratio &&
-        (!fastest || *speed.ratio > *fastest->verdict->speed.ratio))
+std::string notable(const std::vector<VerdictRow>& rows, const std::vector<Result>& results) {
+  const VerdictRow *fastest = nullptr, *smallest = nullptr;
+  std::vector<const VerdictRow*> surprises;
+  for (const VerdictRow& row : rows) {
+    const SpeedResult& speed = row.row.verdict->speed;
+    const MemoryResult& memory = row.row.verdict->memory;
+    if (row.row.variant->status == "ok" && speed.label == "FASTER" && speed.ratio &&
+        (!fastest || *speed.ratio > *fastest->row.verdict->speed.ratio))
       fastest = &row;
-    if (row.variant->status == "ok" && memory.label == "SMALLER" && memory.ratio &&
-        (!smallest || *memory.ratio < *smallest->verdict->memory.ratio))
+    if (row.row.variant->status == "ok" && memory.label == "SMALLER" && memory.ratio &&
+        (!smallest || *memory.ratio < *smallest->row.verdict->memory.ratio))
       smallest = &row;
-    if (is_surprise(expectation_text(*row.variant, *row.verdict))) surprises.push_back(&row);
+    if (row.row.at(Column::expected).tone == Tone::surprise) surprises.push_back(&row);
   }
-  const auto where = [](const Row& row) {
-    return escape_html(row.verdict->technique + " in case " + row.c->name) + ", " + link_to(*row.result);
+  const auto where = [](const VerdictRow& row) {
+    return escape_html(row.row.verdict->technique + " in case " + row.c->name) + ", " + link_to(*row.result);
   };
   std::string out = "<ul class=\"notable\">";
   if (fastest)
-    out += "<li>Largest gain of speed<b class=\"faster\">" + escape_html(speed_text(fastest->verdict->speed)) + "</b>" +
-           where(*fastest) + "</li>";
+    out += "<li>Largest gain of speed<b class=\"faster\">" + escape_html(speed_text(fastest->row.verdict->speed)) +
+           "</b>" + where(*fastest) + "</li>";
   if (smallest)
-    out += "<li>Largest saving of memory<b class=\"smaller\">" + escape_html(memory_text(smallest->verdict->memory)) +
-           "</b>" + where(*smallest) + "</li>";
+    out += "<li>Largest saving of memory<b class=\"smaller\">" +
+           escape_html(memory_text(smallest->row.verdict->memory)) + "</b>" + where(*smallest) + "</li>";
   std::string list;
   for (size_t i = 0; i < std::min<size_t>(3, surprises.size()); ++i)
     list += (i == 0 ? "" : "; ") + where(*surprises[i]);
@@ -161,11 +139,11 @@ std::string data_value(const char* name, const std::optional<double>& value) {
 /// What lies beyond is an arrow at the edge: one variant of 100x must not squeeze all others into the middle.
 constexpr double kFarthest = 6;
 
-std::string all_verdicts(const std::vector<Row>& rows) {
+std::string all_verdicts(const std::vector<VerdictRow>& rows) {
   if (rows.empty()) return "<p class=\"dim\">No lesson with a verdict was measured.</p>";
   double far = 1.25;
-  for (const Row& row : rows) {
-    const SpeedResult& speed = row.verdict->speed;
+  for (const VerdictRow& row : rows) {
+    const SpeedResult& speed = row.row.verdict->speed;
     if (speed.low && speed.high && *speed.low > 0) far = std::max({far, *speed.high, 1 / *speed.low});
   }
   far = std::min(far, kFarthest);
@@ -176,20 +154,21 @@ std::string all_verdicts(const std::vector<Row>& rows) {
       "<th scope=\"col\" data-sort=\"memory\">memory</th><th scope=\"col\">agreement</th>"
       "<th scope=\"col\">expected</th></tr></thead><tbody>";
   size_t order = 0;
-  for (const Row& row : rows) {
-    const Verdict& verdict = *row.verdict;
+  for (const VerdictRow& row : rows) {
+    const Verdict& verdict = *row.row.verdict;
     const SpeedResult& speed = verdict.speed;
-    const std::string expectation = expectation_text(*row.variant, verdict);
-    const bool surprise = is_surprise(expectation), timed = speed.ratio && speed.low && speed.high && *speed.low > 0;
-    out += "<tr data-lesson=\"" + escape_html(row.result->lesson) + "\" data-label=\"" + escape_html(speed.label) +
-           "\" data-surprise=\"" + (surprise ? "1" : "0") + "\" data-order=\"" + std::to_string(order++) + "\"" +
-           data_value("ratio", speed.ratio) + data_value("memory", verdict.memory.ratio) + "><td>" +
-           link_to(*row.result) + "</td><td>" + escape_html(verdict.technique) + "<br><span class=\"dim\">" +
-           escape_html(row.c->name) + "</span></td><td>" +
-           (timed ? interval_mark({"", *speed.ratio, *speed.low, *speed.high, kind_of(speed.label)}, far) : "") +
-           "</td>" + chip(verdict.quality ? time_to_quality_text(verdict) : speed_text(speed), kind_of(speed.label)) +
-           chip(memory_text(verdict.memory), memory_kind(verdict.memory)) + cell(agreement_text(verdict)) +
-           cell(expectation, surprise ? "surprise" : "") + "</tr>";
+    const Cell& expected = row.row.at(Column::expected);
+    const bool surprise = expected.tone == Tone::surprise,
+               timed = speed.ratio && speed.low && speed.high && *speed.low > 0;
+    out +=
+        "<tr data-lesson=\"" + escape_html(row.result->lesson) + "\" data-label=\"" + escape_html(speed.label) +
+        "\" data-surprise=\"" + (surprise ? "1" : "0") + "\" data-order=\"" + std::to_string(order++) + "\"" +
+        data_value("ratio", speed.ratio) + data_value("memory", verdict.memory.ratio) + "><td>" + link_to(*row.result) +
+        "</td><td>" + escape_html(verdict.technique) + "<br><span class=\"dim\">" + escape_html(row.c->name) +
+        "</span></td><td>" +
+        (timed ? interval_mark({"", *speed.ratio, *speed.low, *speed.high, class_of(row.row.speed().tone)}, far) : "") +
+        "</td>" + cell(row.row.speed()) + cell(row.row.at(Column::memory)) + cell(row.row.agreement()) +
+        cell(expected) + "</tr>";
   }
   return out + "</tbody></table></div>";
 }
@@ -243,12 +222,12 @@ std::string filled(const std::string& text, const std::map<std::string, std::str
 std::string html_report(const std::vector<Result>& results,
                         const std::vector<std::pair<std::string, std::string>>& not_run,
                         const std::vector<Result>& sweeps) {
-  const std::vector<Row> rows = rows_of(results);
+  const std::vector<VerdictRow> rows = verdict_rows(results);
   std::string lessons, lesson_options, label_options, absent;
   for (const Result& result : results) lessons += lesson_section(result);
   std::set<std::string> labels, named;
-  for (const Row& row : rows) {
-    labels.insert(row.verdict->speed.label);
+  for (const VerdictRow& row : rows) {
+    labels.insert(row.row.verdict->speed.label);
     if (named.insert(row.result->lesson).second)
       lesson_options += "<option value=\"" + escape_html(row.result->lesson) + "\">" +
                         escape_html(title_of(*row.result)) + "</option>";

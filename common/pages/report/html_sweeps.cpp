@@ -8,6 +8,7 @@
 #include "common/pages/figures/svg.h"
 #include "common/pages/report/html_cells.h"
 #include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/row_parts.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/pages/rows/verdict_words.h"
 
@@ -30,7 +31,7 @@ std::string picture(const Result& sweep, const std::string& technique) {
     const SpeedResult& speed = verdict->speed;
     if (!speed.ratio || !speed.low || !speed.high || !(*speed.low > 0)) continue;
     points.push_back({to_string(value), numbers ? *number_of(value) : static_cast<double>(i), *speed.ratio, *speed.low,
-                      *speed.high, kind_of(speed.label)});
+                      *speed.high, class_of(speed_tone(speed.label))});
     all.insert(all.end(), {*speed.low, *speed.ratio, *speed.high});
   }
   if (points.size() < 2) return "";
@@ -49,7 +50,7 @@ std::string speed_cell(const Verdict& verdict) {
   std::string text = escape_html(verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed));
   if (const size_t at = text.rfind(" ["); at != std::string::npos)
     text = text.substr(0, at) + " <span class=\"whole\">" + text.substr(at + 1) + "</span>";
-  return "<td class=\"v " + kind_of(verdict.speed.label) + "\">" + text + "</td>";
+  return "<td class=\"v " + class_of(speed_tone(verdict.speed.label)) + "\">" + text + "</td>";
 }
 
 std::string table(const Result& sweep, const std::string& technique) {
@@ -58,7 +59,7 @@ std::string table(const Result& sweep, const std::string& technique) {
     const Verdict* verdict = verdict_of(*c, technique);
     if (!verdict) continue;
     rows += "<tr><th scope=\"row\" class=\"n\">" + escape_html(to_string(c->sweep->value)) + "</th>" +
-            speed_cell(*verdict) + chip(memory_text(verdict->memory), memory_kind(verdict->memory)) + "</tr>";
+            speed_cell(*verdict) + cell(memory_cell(verdict->memory)) + "</tr>";
   }
   const std::string setting = escape_html(setting_of(sweep));
   return "<table><caption>Speed and memory over " + setting + "</caption><thead><tr><th scope=\"col\" class=\"n\">" +

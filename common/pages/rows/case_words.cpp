@@ -62,18 +62,6 @@ std::vector<std::string> split_cells(const Split& split) {
   return cells;
 }
 
-std::vector<std::string> request_texts(const VariantResult& variant) {
-  std::vector<std::string> texts;
-  for (const auto& [collective, bytes] : variant.sent_bytes) {
-    const auto calls = variant.counted.find("calls of " + collective);
-    texts.push_back("asked of " + collective + " in a step " + human_bytes(static_cast<double>(bytes)) +
-                    (calls == variant.counted.end()
-                         ? ""
-                         : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls")));
-  }
-  return texts;
-}
-
 bool is_on_gpu(const CaseResult& c) { return c.device.starts_with("cuda"); }
 
 std::string machine_text(const Machine& machine) {

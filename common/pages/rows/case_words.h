@@ -20,8 +20,6 @@ std::string peak_text(const VariantResult& variant);
 bool has_peak_at_least(const Result& result);
 /// The step's seconds, and the shares of data, host, device, copy and communication: "41.4 ms", "1.0 %", "-" for none.
 std::vector<std::string> split_cells(const Split& split);
-/// What a step asked of each collective: "asked of all_reduce in a step 1.2 MiB in 5 calls".
-std::vector<std::string> request_texts(const VariantResult& variant);
 bool is_on_gpu(const CaseResult& c);
 /// "2 x NVIDIA H100 80GB HBM3" or the CPU with its cores.
 std::string machine_text(const Machine& machine);

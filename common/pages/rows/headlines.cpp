@@ -1,32 +1,30 @@
 #include "common/pages/rows/headlines.h"
 
+#include <utility>
+
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/prediction_errors.h"
-#include "common/pages/rows/quality_words.h"
-#include "common/pages/rows/verdict_words.h"
 
 namespace tenfold {
 namespace {
 
-std::string speed_of(const Verdict& verdict) {
-  return verdict.quality ? time_to_quality_text(verdict) : speed_text(verdict.speed);
+std::string speed_and_memory(const VariantRow& row, const std::string& separator) {
+  const std::string& memory = row.at(Column::memory).text;
+  return "speed " + with_detail(row.speed()) + (memory == "-" ? "" : separator + "memory " + memory);
 }
 
 }  // namespace
 
-HeadlineVerdict headline_of(const Result& result, std::optional<bool> gpu) {
-  HeadlineVerdict first;
-  for (const CaseResult& c : result.cases) {
-    if (c.kind == "survey" || (gpu && is_on_gpu(c) != *gpu)) continue;
-    for (const Verdict& verdict : c.verdicts) {
-      const VariantResult* variant = variant_of(c, verdict.technique);
-      if (!variant) continue;
-      if (result.headline && result.headline->case_name == c.name && result.headline->technique == verdict.technique)
-        return {&c, variant, &verdict};
-      const bool meant = !variant->expected || variant->expected->kind == "technique";
-      if (meant && variant->status != "skipped" && !first.verdict) first = {&c, variant, &verdict};
-    }
+std::optional<VerdictRow> headline_of(const Result& result, std::optional<bool> gpu) {
+  std::optional<VerdictRow> first;
+  for (VerdictRow& row : verdict_rows({&result, 1})) {
+    if (gpu && is_on_gpu(*row.c) != *gpu) continue;
+    const auto& headline = result.headline;
+    if (headline && headline->case_name == row.c->name && headline->technique == row.row.verdict->technique) return row;
+    const VariantResult& variant = *row.row.variant;
+    const bool meant = !variant.expected || variant.expected->kind == "technique";
+    if (meant && variant.status != "skipped" && !first) first = std::move(row);
   }
   return first;
 }
@@ -36,31 +34,21 @@ std::string format_headlines(const std::vector<Result>& results, size_t width) {
   for (const Result& result : results) {
     const std::string title = number_of_name(result.lesson) + " " + result.title;
     if (result.is_survey()) surveys += (surveys.empty() ? "" : ", ") + title;
-    if (const HeadlineVerdict headline = headline_of(result); headline.verdict) {
-      const std::string memory = memory_text(headline.verdict->memory);
-      out += wrap_text(one_line(title + ": " + headline.verdict->technique + " (" + headline.c->name + ")"), width, 4) +
+    if (const auto headline = headline_of(result)) {
+      out += wrap_text(one_line(title + ": " + headline->row.verdict->technique + " (" + headline->c->name + ")"),
+                       width, 4) +
              "\n";
-      out += "    " +
-             wrap_text(one_line("speed " + speed_of(*headline.verdict) + (memory == "-" ? "" : "; memory " + memory)),
-                       width - 4, 4) +
-             "\n";
+      out += "    " + wrap_text(one_line(speed_and_memory(headline->row, "; ")), width - 4, 4) + "\n";
     }
-    for (const CaseResult& c : result.cases) {
-      if (c.kind == "survey") continue;
-      for (const Verdict& verdict : c.verdicts) {
-        const VariantResult* variant = variant_of(c, verdict.technique);
-        if (!variant) continue;
-        const std::string expectation = expectation_text(*variant, verdict);
-        if (!is_surprise(expectation)) continue;
-        const std::string memory = memory_text(verdict.memory);
-        surprises += "  " +
-                     wrap_text(one_line(number_of_name(result.lesson) + " " + verdict.technique + " (" + c.name +
-                                        "): " + expectation + "; speed " + speed_of(verdict) +
-                                        (memory == "-" ? "" : ", memory " + memory)),
-                               width - 2, 6) +
-                     "\n";
-      }
-    }
+  }
+  for (const VerdictRow& row : verdict_rows(results)) {
+    const Cell& expected = row.row.at(Column::expected);
+    if (expected.tone != Tone::surprise) continue;
+    surprises += "  " +
+                 wrap_text(one_line(number_of_name(row.result->lesson) + " " + row.row.verdict->technique + " (" +
+                                    row.c->name + "): " + expected.text + "; " + speed_and_memory(row.row, ", ")),
+                           width - 2, 6) +
+                 "\n";
   }
   if (!surveys.empty()) out += wrap_text(one_line("Counted, nothing timed: " + surveys), width, 4) + "\n";
   if (out.empty()) return "";

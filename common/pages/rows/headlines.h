@@ -6,20 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "common/result/result.h"
+#include "common/pages/rows/rows.h"
 
 namespace tenfold {
 
-/// What stands for a lesson; null pointers where nothing does.
-struct HeadlineVerdict {
-  const CaseResult* c = nullptr;
-  const VariantResult* variant = nullptr;
-  const Verdict* verdict = nullptr;
-};
-
-/// The headline's verdict where the lesson names one that was measured; else the first of a technique that is meant to
-/// be right. With `gpu`, only cases on such a device, or only others. It points into the result.
-HeadlineVerdict headline_of(const Result& result, std::optional<bool> gpu = std::nullopt);
+/// What stands for a lesson: the headline's verdict where the lesson names one that was measured; else the first of a
+/// technique that is meant to be right; nothing without either. With `gpu`, only cases on such a device, or only
+/// others. It points into the result.
+std::optional<VerdictRow> headline_of(const Result& result, std::optional<bool> gpu = std::nullopt);
 
 /// One row for each lesson with a verdict: that of its headline, or of its first technique that is no trap. Then each
 /// surprise, trap that was not caught and failure, with its case, and how far predictions were off. No line is wider

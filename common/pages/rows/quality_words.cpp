@@ -32,10 +32,16 @@ std::string time_to_quality_text(const Verdict& verdict) {
   if (verdict.quality->reached < verdict.quality->seeds)
     return "reached by " + std::to_string(verdict.quality->reached) + " of " + std::to_string(verdict.quality->seeds) +
            " seeds";
-  if (verdict.quality->at_once > 0)
-    return "UNDECIDED: in " + std::to_string(verdict.quality->at_once) + " of " +
-           std::to_string(verdict.quality->seeds) + " seeds the baseline is there at its first evaluation";
-  return speed_text(verdict.speed);
+  const std::string reason = no_time_because(verdict);
+  return reason.empty() ? speed_text(verdict.speed) : verdict.speed.label + ": " + reason;
+}
+
+std::string no_time_because(const Verdict& verdict) {
+  if (!verdict.quality || !verdict.quality->difference || verdict.quality->reached < verdict.quality->seeds ||
+      verdict.quality->at_once == 0)
+    return "";
+  return "in " + std::to_string(verdict.quality->at_once) + " of " + std::to_string(verdict.quality->seeds) +
+         " seeds the baseline is there at its first evaluation";
 }
 
 std::string metric_text(const CaseResult& c) {

@@ -13,6 +13,9 @@ namespace tenfold {
 std::string quality_verdict_text(const QualityResult& quality);
 /// Of a training: "FASTER 1.30x [1.22, 1.40]" to an equal quality, "reached by 4 of 6 seeds" where no ratio follows.
 std::string time_to_quality_text(const Verdict& verdict);
+/// Why there is no time to an equal quality although both were reached: "in 3 of 6 seeds the baseline is there at its
+/// first evaluation"; empty elsewhere.
+std::string no_time_because(const Verdict& verdict);
 /// What a training is judged by: "validation loss, lower is better; margin 0.021 (1 %)".
 std::string metric_text(const CaseResult& c);
 /// "3.1 s": the median time of a whole training, without its evaluations; "-" of other variants.

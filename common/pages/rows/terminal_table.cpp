@@ -2,25 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cmath>
-#include <cstdio>
-#include <numeric>
 #include <sstream>
 #include <utility>
 
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
-#include "common/pages/rows/note_words.h"
-#include "common/pages/rows/quality_words.h"
-#include "common/pages/rows/verdict_words.h"
+#include "common/pages/rows/rows.h"
 #include "common/result/judge.h"
-#include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
 
 constexpr size_t kWidth = 120;
+
+using Row = std::vector<std::string>;
+using Rows = std::vector<Row>;
 
 std::string case_heading(const CaseResult& c, int64_t cores) {
   std::ostringstream out;
@@ -36,86 +32,83 @@ std::string case_heading(const CaseResult& c, int64_t cores) {
   return wrap_text(out.str(), kWidth, 2) + "\n";
 }
 
+/// The columns that 120 columns of text have room for; what is predicted and a budget's values stand below the row.
+struct Shown {
+  Column column;
+  char alignment;
+};
+constexpr std::array<Shown, 9> kShown = {{{Column::rate, 'r'},
+                                          {Column::quality, 'l'},
+                                          {Column::against_baseline, 'l'},
+                                          {Column::time_to_quality, 'l'},
+                                          {Column::peak, 'r'},
+                                          {Column::speed, 'l'},
+                                          {Column::memory, 'l'},
+                                          {Column::agreement, 'l'},
+                                          {Column::expected, 'l'}}};
+
+/// "predicted: speed 0.918x, error -6.1 %; peak 10.2 MiB, error +0.1 %"; empty where nothing was predicted.
+std::string prediction_remark(const CaseRows& rows, const VariantRow& row) {
+  Row parts;
+  for (const auto& [column, name] : {std::pair(Column::predicted_speed, "speed "), {Column::predicted_peak, "peak "}}) {
+    const std::string& text = row.at(column).text;
+    if (rows.has(column) && !text.empty() && text != "-") parts.push_back(name + text);
+  }
+  return parts.empty() ? "" : "predicted: " + joined(parts, "; ");
+}
+
 /// "batch=64, the largest in a budget of 24.0 MiB"; empty in a case without one.
-std::string budget_remark(const CaseResult& c, const VariantResult& variant) {
-  if (!c.budget || !variant.budget_value) return "";
-  return c.budget->setting + "=" + to_string(*variant.budget_value) + ", the largest in a budget of " +
+std::string budget_remark(const CaseResult& c, const VariantRow& row) {
+  const std::string& value = row.at(Column::budget_value).text;
+  if (!c.budget || value.empty()) return "";
+  return c.budget->setting + "=" + value + ", the largest in a budget of " +
          human_bytes(static_cast<double>(c.budget->bytes));
 }
 
-std::string prediction_remark(const VariantResult& variant, const Verdict& verdict) {
-  std::string out;
-  if (variant.predicted.speed_ratio) out = "speed " + prediction_text(variant, verdict);
-  if (variant.predicted.peak_bytes)
-    out += (out.empty() ? "" : "; ") + ("peak " + predicted_peak_text(variant, verdict));
-  return out.empty() ? out : "predicted: " + out;
+std::string judged_rows(const CaseRows& rows) {
+  Rows table = {{"variant"}};
+  std::vector<Column> columns;
+  std::string alignment = "l";
+  for (const auto& [column, side] : kShown) {
+    const auto heading = std::ranges::find(rows.headings, column, &Heading::column);
+    if (heading == rows.headings.end()) continue;
+    columns.push_back(column);
+    alignment += side;
+    table[0].push_back(heading->text);
+  }
+  for (const VariantRow& row : rows.rows) {
+    table.push_back({row.name});
+    Row remarks = {prediction_remark(rows, row), budget_remark(*rows.c, row)};
+    for (const Column column : columns) {
+      table.back().push_back(row.at(column).text);
+      remarks.push_back(row.at(column).detail);
+    }
+    remarks.push_back(reason_text(*row.variant));
+    for (const std::string& remark : remarks) {
+      if (!remark.empty()) table.push_back({remark});
+    }
+  }
+  return format_columns(table, alignment, kWidth);
 }
 
-std::string verdict_rows(const CaseResult& c) {
-  std::vector<std::vector<std::string>> rows = {
-      {"variant", "items/s", "peak", "speed", "memory", "agreement", "expected"}};
-  for (const VariantResult& variant : c.variants) {
-    const Verdict* verdict = verdict_of(c, variant.name);
-    const double rate = items_per_second(variant);
-    const std::string name = variant.name + (variant.source == "modelled" ? " (modelled)" : "");
-    const std::string speed = rate > 0 ? human_number(rate) : "-";
-    if (!verdict) {
-      rows.push_back({name, speed, peak_text(variant),
-                      variant.status == "ok" ? "baseline" : "baseline, " + variant.status,
-                      c.device == "dry" ? "baseline" : "", "", ""});
-      if (variant.predicted.peak_bytes) {
-        Verdict own;  // a baseline has no verdict, but its peak is predicted all the same
-        if (const auto peak = variant.peak(); peak && *variant.predicted.peak_bytes > 0) {
-          own.prediction_error["peak"] =
-              static_cast<double>(*peak) / static_cast<double>(*variant.predicted.peak_bytes) - 1;
-        }
-        rows.push_back({prediction_remark(variant, own)});
-      }
-    } else {
-      rows.push_back({name, speed, peak_text(variant), speed_text(verdict->speed), memory_text(verdict->memory),
-                      agreement_text(*verdict), expectation_text(variant, *verdict)});
-      if (const std::string remark = prediction_remark(variant, *verdict); !remark.empty()) rows.push_back({remark});
+std::string survey_rows(const CaseRows& rows) {
+  Rows table = {{"what was measured", "value"}};
+  for (const VariantRow& row : rows.rows) {
+    table.push_back({row.name + (row.variant->status == "ok" ? "" : ", " + row.variant->status), ""});
+    for (const Heading& heading : rows.headings) {
+      if (const std::string& text = row.at(heading.column).text; text != "-")
+        table.push_back({"    " + heading.text, text});
     }
-    if (const std::string remark = budget_remark(c, variant); !remark.empty()) rows.push_back({remark});
-    if (!variant.reason.empty()) rows.push_back({variant.status + ": " + variant.reason});
-  }
-  if (c.device == "dry") {  // nothing was timed
-    for (auto& row : rows) {
-      if (row.size() > 1) row.erase(row.begin() + 3), row.erase(row.begin() + 1);
+    for (const Fact& fact : row.facts) {
+      if (fact.of == Fact::Of::quality || fact.of == Fact::Of::note) table.push_back({"    " + fact.name, fact.text});
     }
-    return format_columns(rows, "lrlll", kWidth);
+    if (!row.variant->reason.empty()) table.push_back({row.variant->reason});
   }
-  return format_columns(rows, "lrrllll", kWidth);
-}
-
-std::string training_rows(const CaseResult& c) {
-  const bool peaks = has_peaks(c);
-  std::vector<std::vector<std::string>> rows = {
-      {"variant", c.metric->name, "against the baseline", "time to its quality", "peak", "memory", "expected"}};
-  for (const VariantResult& variant : c.variants) {
-    const Verdict* verdict = verdict_of(c, variant.name);
-    const auto quality = variant.quality.find(c.metric->name);
-    // The line above says how many seeds there were.
-    const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
-    const std::string first = text.substr(0, text.find(" of "));
-    if (verdict) {
-      rows.push_back({variant.name, first, agreement_text(*verdict), time_to_quality_text(*verdict), peak_text(variant),
-                      memory_text(verdict->memory), expectation_text(variant, *verdict)});
-    } else {
-      rows.push_back({variant.name, first, variant.status == "ok" ? "baseline" : "baseline, " + variant.status, "",
-                      peak_text(variant), "", ""});
-    }
-    if (!peaks) rows.back().erase(rows.back().begin() + 4, rows.back().begin() + 6);
-    if (!variant.reason.empty()) rows.push_back({variant.status + ": " + variant.reason});
-  }
-  if (!peaks) rows.front().erase(rows.front().begin() + 4, rows.front().begin() + 6);
-  return "  " + wrap_text(one_line(metric_text(c)), kWidth - 2, 4) + "\n" +
-         format_columns(rows, peaks ? "llllrll" : "lllll", kWidth);
+  return format_columns(table, "lr", kWidth);
 }
 
 std::string split_rows(const CaseResult& c) {
-  std::vector<std::vector<std::string>> rows = {
-      {"where the time goes", "step", "data", "host", "device", "copy", "communication"}};
+  Rows rows = {{"where the time goes", "step", "data", "host", "device", "copy", "communication"}};
   for (const VariantResult& variant : c.variants) {
     if (const auto reason = variant.environment.find("split"); reason != variant.environment.end()) {
       rows.push_back({variant.name, "-", "-", "-", "-", "-", "-"});
@@ -128,50 +121,22 @@ std::string split_rows(const CaseResult& c) {
   return rows.size() > 1 ? format_columns(rows, "lrrrrrr", kWidth) : "";
 }
 
-std::string quality_and_notes(const CaseResult& c, const VariantResult& variant) {
+std::string fact_lines(const CaseRows& rows) {
   std::string out;
-  const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
-  for (const auto& [name, values] : variant.quality) {
-    if (!c.metric || name != c.metric->name) add(name + " " + quality_text(values));
-  }
-  if (variant.curves) {
-    const std::string rate = training_rate_text(c, variant);
-    add("trained in " + training_time_text(c, variant) + (rate.empty() ? "" : " at " + rate + " items/s"));
-  }
-  for (const std::string& text : request_texts(variant)) add(text);
-  for (const auto& [name, note] : variant.notes) add(name + " " + note_text(name, note));
-  for (const auto& [name, value] : variant.environment) {
-    if (name == kPeakAtLeast) continue;  // the peak says so itself
-    // What all variants share tells them apart in nothing; the file keeps it.
-    const bool shared = std::all_of(c.variants.begin(), c.variants.end(), [&](const VariantResult& other) {
-      const auto found = other.environment.find(name);
-      return found != other.environment.end() && found->second == value;
-    });
-    if (!shared) add(name + "=" + value);
+  for (const VariantRow& row : rows.rows) {
+    Row texts;
+    for (const Fact& fact : row.facts)
+      texts.push_back(fact.name + (fact.of == Fact::Of::environment ? "=" : " ") + fact.text);
+    if (!texts.empty())
+      out += "  " + wrap_text(one_line(row.variant->name + ": " + joined(texts, "; ")), kWidth - 2, 6) + "\n";
   }
   return out;
 }
 
-std::string note_lines(const CaseResult& c) {
-  std::string out;
-  for (const VariantResult& variant : c.variants) {
-    const std::string text = quality_and_notes(c, variant);
-    if (!text.empty()) out += "  " + wrap_text(one_line(variant.name + ": " + text), kWidth - 2, 6) + "\n";
-  }
-  return out;
-}
-
-std::string survey_rows(const CaseResult& c) {
-  std::vector<std::vector<std::string>> rows = {{"what was measured", "value"}};
-  for (const VariantResult& variant : c.variants) {
-    rows.push_back({variant.name + (variant.status == "ok" ? "" : ", " + variant.status), ""});
-    if (const double rate = items_per_second(variant); rate > 0) rows.push_back({"    items/s", human_number(rate)});
-    if (const auto peak = variant.peak()) rows.push_back({"    peak", human_bytes(static_cast<double>(*peak))});
-    for (const auto& [name, values] : variant.quality) rows.push_back({"    " + name, quality_text(values)});
-    for (const auto& [name, note] : variant.notes) rows.push_back({"    " + name, note_text(name, note)});
-    if (!variant.reason.empty()) rows.push_back({variant.reason});
-  }
-  return format_columns(rows, "lr", kWidth);
+std::string about_line(const CaseRows& rows) {
+  // A budget stands below each row that has a value of its own.
+  if (rows.about.empty() || rows.c->budget) return "";
+  return "  " + wrap_text(one_line(rows.about), kWidth - 2, 4) + "\n";
 }
 
 }  // namespace
@@ -190,37 +155,35 @@ std::string format_table(const Result& result) {
   if (has_peak_at_least(result))
     out += "At least: what cuDNN would take for its workspaces is not known and not counted.\n";
   for (const CaseResult& c : result.cases) {
+    const CaseRows rows = rows_of(c);
     out += "\n" + case_heading(c, result.machine.cores) +
-           (c.kind == "survey"     ? survey_rows(c)
-            : c.kind == "training" ? training_rows(c)
-                                   : verdict_rows(c));
+           (rows.judged ? about_line(rows) + judged_rows(rows) : survey_rows(rows));
     if (const std::string split = split_rows(c); !split.empty()) out += "\n" + split;
-    if (const std::string notes = c.kind == "survey" ? "" : note_lines(c); !notes.empty()) out += "\n" + notes;
+    if (const std::string facts = rows.judged ? fact_lines(rows) : ""; !facts.empty()) out += "\n" + facts;
   }
   return out;
 }
 
 std::string format_summary(const std::vector<Result>& results) {
-  std::vector<std::vector<std::string>> rows = {{"technique", "speed", "memory", "agreement", "predicted", "expected"}};
+  Rows table = {{"technique", "speed", "memory", "agreement", "predicted", "expected"}};
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
-      if (c.kind == "survey") continue;
-      rows.push_back({number_of_name(result.lesson) + " " + result.title + ": " + c.name +
-                          (c.kind == "training" ? " (time to an equal " + c.metric->name + ")" : ""),
-                      ""});
-      for (const Verdict& verdict : c.verdicts) {
-        const VariantResult* variant = variant_of(c, verdict.technique);
-        if (!variant) continue;
-        std::string predicted = prediction_text(*variant, verdict);
+      const CaseRows rows = rows_of(c);
+      if (!rows.judged) continue;
+      table.push_back({number_of_name(result.lesson) + " " + result.title + ": " + c.name +
+                           (rows.has(Column::time_to_quality) ? " (time to an equal " + c.metric->name + ")" : ""),
+                       ""});
+      for (const VariantRow& row : rows.rows) {
+        if (!row.verdict) continue;
+        std::string predicted = row.at(Column::predicted_speed).text;
         if (const size_t word = predicted.find(", error"); word != std::string::npos) predicted.replace(word, 7, "");
-        const bool training = verdict.quality.has_value();
-        rows.push_back({"   " + verdict.technique, training ? time_to_quality_text(verdict) : speed_text(verdict.speed),
-                        memory_text(verdict.memory), agreement_text(verdict), predicted,
-                        expectation_text(*variant, verdict)});
+        table.push_back({"   " + row.verdict->technique, row.speed().text, row.at(Column::memory).text,
+                         row.agreement().text, predicted, row.at(Column::expected).text});
+        if (!row.speed().detail.empty()) table.push_back({row.speed().detail});
       }
     }
   }
-  return rows.size() > 1 ? format_columns(rows, "llllll", kWidth) : "";
+  return table.size() > 1 ? format_columns(table, "llllll", kWidth) : "";
 }
 
 }  // namespace tenfold

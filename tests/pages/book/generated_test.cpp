@@ -297,7 +297,7 @@ TEST_F(Generated, ATrainingHasATableOfItsOwn) {
   result.cases.push_back(sample_training().cases[0]);
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   const std::string text = page("lessons/30_gradient_accumulation/README.md"), all = page("docs/results.md");
-  EXPECT_TRUE(has(text, "\n\n| variant | quality | trained in |")) << text;
+  EXPECT_TRUE(has(text, "\n\n| variant | validation loss | trained in |")) << text;
   EXPECT_TRUE(has(text, "\n| rounded | ")) << text;
   EXPECT_TRUE(has(text, "reached by 0 of 6 seeds")) << text;
   EXPECT_TRUE(has(text, "validation loss, lower is better; margin 0.021")) << text;

@@ -69,6 +69,19 @@ TEST(Table, ATrainingShowsQualityAndTheTimeToIt) {
   EXPECT_LE(widest_line(summary), 120u) << summary;
 }
 
+TEST(Table, WhyATrainingIsUndecidedStandsBelowItsRow) {
+  Result result = sample_training();
+  Verdict& verdict = result.cases[0].verdicts[0];
+  verdict.quality->at_once = 3;
+  verdict.speed = {.label = "UNDECIDED"};
+  const std::string reason = "\n      in 3 of 6 seeds the baseline is there at its first evaluation\n";
+  for (const std::string& table : {format_table(result), format_summary({result})}) {
+    EXPECT_TRUE(has(table, "UNDECIDED  ")) << table;
+    EXPECT_TRUE(has(table, reason)) << table;
+    EXPECT_LE(widest_line(table), 120u) << table;
+  }
+}
+
 TEST(Table, ASurveyShowsNotesAndNoVerdicts) {
   Result result = sample_result();
   result.cases[0].kind = "survey";

@@ -1,0 +1,79 @@
+#include "common/pages/rows/row_parts.h"
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
+
+namespace tenfold {
+
+std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
+  std::vector<Fact> facts;
+  for (const auto& [name, values] : variant.quality) {
+    if (!c.metric || name != c.metric->name) facts.push_back({Fact::Of::quality, name, quality_text(values)});
+  }
+  if (variant.curves) {
+    const std::string rate = training_rate_text(c, variant);
+    facts.push_back({Fact::Of::training, "trained in",
+                     training_time_text(c, variant) + (rate.empty() ? "" : " at " + rate + " items/s")});
+  }
+  for (const auto& [collective, bytes] : variant.sent_bytes) {
+    const auto calls = variant.counted.find("calls of " + collective);
+    const std::string counted = calls == variant.counted.end()
+                                    ? ""
+                                    : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls");
+    facts.push_back({Fact::Of::request, "asked of " + collective + " in a step",
+                     human_bytes(static_cast<double>(bytes)) + counted});
+  }
+  for (const auto& [name, note] : variant.notes) facts.push_back({Fact::Of::note, name, note_text(name, note)});
+  for (const auto& [name, value] : variant.environment) {
+    if (name == kPeakAtLeast) continue;  // the peak says so itself
+    // What all variants share tells them apart in nothing; the file keeps it.
+    const bool shared = std::ranges::all_of(c.variants, [&](const VariantResult& other) {
+      const auto same = other.environment.find(name);
+      return same != other.environment.end() && same->second == value;
+    });
+    if (!shared) facts.push_back({Fact::Of::environment, name, value});
+  }
+  return facts;
+}
+
+std::string rate_heading(const CaseResult& c) {
+  if (c.workload == "gpt") return "tokens/s";
+  return c.workload == "convnet" || c.workload == "mlp" ? "images/s" : "items/s";
+}
+
+Cell baseline_cell(const VariantResult& baseline) {
+  return {.text = baseline.status == "ok" ? "baseline" : "baseline, " + baseline.status, .tone = Tone::faint};
+}
+
+Cell rate_cell(const VariantResult& variant) {
+  const double rate = items_per_second(variant);
+  return {.text = rate > 0 ? human_number(rate) : "-", .tone = Tone::number};
+}
+
+Cell peak_cell(const VariantResult& variant) { return {.text = peak_text(variant), .tone = Tone::number}; }
+
+Cell memory_cell(const MemoryResult& memory) {
+  return {.text = memory_text(memory),
+          .tone = memory.label == "SMALLER"  ? Tone::smaller
+                  : memory.label == "LARGER" ? Tone::larger
+                                             : Tone::same};
+}
+
+Cell expectation_cell(const VariantResult& variant, const Verdict& verdict) {
+  const std::string text = expectation_text(variant, verdict);
+  return {.text = text, .tone = is_surprise(text) ? Tone::surprise : Tone::plain};
+}
+
+Tone speed_tone(const std::string& label) {
+  if (label == "FASTER") return Tone::faster;
+  if (label == "SLOWER") return Tone::slower;
+  if (label == "SAME") return Tone::same;
+  return label == "INVALID" ? Tone::invalid : Tone::open;
+}
+
+}  // namespace tenfold

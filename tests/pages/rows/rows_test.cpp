@@ -1,0 +1,99 @@
+#include "common/pages/rows/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/pages/rows/verdict_json.h"
+
+#include "tests/support/sample.h"
+
+namespace tenfold {
+namespace {
+
+TEST(Rows, ACaseHasSpeedMemoryAndAgreement) {
+  const Result result = sample_result();
+  const CaseRows rows = rows_of(result.cases[0]);
+  EXPECT_TRUE(rows.judged);
+  ASSERT_EQ(rows.rows.size(), 4U);
+  EXPECT_EQ(rows.rows[0].verdict, nullptr);
+  EXPECT_EQ(rows.rows[0].at(Column::speed).text, "baseline");
+  EXPECT_EQ(rows.rows[0].at(Column::predicted_peak).text, "391 MiB, error -2.4 %");
+  const VariantRow& technique = rows.rows[1];
+  EXPECT_EQ(&technique.speed(), &technique.at(Column::speed));
+  EXPECT_EQ(technique.speed().tone, Tone::slower);
+  EXPECT_EQ(technique.at(Column::memory).text, "SMALLER 0.250x");
+  EXPECT_EQ(technique.at(Column::memory).tone, Tone::smaller);
+  EXPECT_EQ(technique.at(Column::quality).text, "") << "a column that it has not";
+  EXPECT_EQ(reason_text(*rows.rows[3].variant), "skipped: needs a CUDA device");
+}
+
+TEST(Rows, ADryCaseHasNoTimes) {
+  const Result result = sample_dry_result();
+  const CaseRows rows = rows_of(result.cases[0]);
+  EXPECT_FALSE(rows.has(Column::speed));
+  EXPECT_FALSE(rows.has(Column::rate));
+  EXPECT_EQ(rows.rows[0].at(Column::memory).text, "baseline");
+}
+
+TEST(Rows, ATrainingHasQualityAndTheTimeToIt) {
+  Result result = sample_training();
+  CaseResult& c = result.cases[0];
+  const CaseRows rows = rows_of(c);
+  EXPECT_TRUE(rows.has(Column::quality));
+  EXPECT_FALSE(rows.has(Column::speed));
+  EXPECT_EQ(&rows.rows[1].speed(), &rows.rows[1].at(Column::time_to_quality));
+  EXPECT_EQ(&rows.rows[1].agreement(), &rows.rows[1].at(Column::against_baseline));
+  EXPECT_EQ(rows.rows[1].agreement().tone, Tone::same);
+  EXPECT_EQ(rows.rows[2].agreement().tone, Tone::slower);
+
+  c.verdicts[0].quality->at_once = 3;
+  c.verdicts[0].speed = {.label = "UNDECIDED"};
+  const Cell time = rows_of(c).rows[1].speed();
+  EXPECT_EQ(time.text, "UNDECIDED");
+  EXPECT_EQ(with_detail(time), "UNDECIDED: in 3 of 6 seeds the baseline is there at its first evaluation");
+}
+
+TEST(Rows, ASurveyHasFactsAndNoVerdicts) {
+  Result result = sample_result();
+  result.cases[0].kind = "survey";
+  const CaseRows rows = rows_of(result.cases[0]);
+  EXPECT_FALSE(rows.judged);
+  EXPECT_TRUE(verdict_rows({&result, 1}).empty());
+  const auto is_note = [](const Fact& fact) { return fact.of == Fact::Of::note && fact.name == "wait"; };
+  const auto note = std::ranges::find_if(rows.rows[0].facts, is_note);
+  ASSERT_NE(note, rows.rows[0].facts.end());
+  EXPECT_EQ(note->text, "1.20 ms");
+}
+
+TEST(Rows, APageShowsComparisonsFirst) {
+  Result result = sample_training();
+  result.cases.insert(result.cases.begin(), sample_result().cases[0]);
+  result.cases.insert(result.cases.begin(), result.cases[0]);
+  result.cases[0].kind = "survey";
+  std::vector<std::string> kinds;
+  for (const CaseRows& rows : rows_in_page_order(result)) kinds.push_back(rows.c->kind);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"comparison", "training", "survey"}));
+}
+
+TEST(Rows, AnUnknownKindIsRefused) {
+  Result result = sample_result();
+  result.cases[0].kind = "other";
+  EXPECT_THROW(rows_of(result.cases[0]), std::invalid_argument);
+}
+
+TEST(VerdictJson, AnObjectForEachTechnique) {
+  const nlohmann::ordered_json verdicts = verdicts_json({sample_result()});
+  ASSERT_EQ(verdicts.size(), 3U);
+  EXPECT_EQ(verdicts[0]["technique"], "accumulate");
+  EXPECT_EQ(verdicts[0]["speed"], "SLOWER");
+  EXPECT_DOUBLE_EQ(verdicts[0]["memory_ratio"], 0.25);
+  EXPECT_EQ(verdicts[0]["speed_interval"].size(), 2U);
+  EXPECT_EQ(verdicts[0]["as_expected"]["speed"], true);
+  EXPECT_EQ(verdicts[1]["as_expected"]["caught"], true);
+  EXPECT_FALSE(verdicts[1].contains("speed_ratio"));
+}
+
+}  // namespace
+}  // namespace tenfold

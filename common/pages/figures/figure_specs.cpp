@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/figures/figure_style.h"
+#include "common/pages/rows/rows.h"
 
 namespace tenfold {
 namespace {
@@ -162,7 +163,7 @@ std::optional<Figure> split_figure(const CaseResult& c) {
 }
 
 std::optional<Figure> ratio_figure(const CaseResult& c) {
-  if (c.kind != "comparison" || c.variants.empty()) return std::nullopt;
+  if (!rows_of(c).has(Column::agreement) || c.variants.empty()) return std::nullopt;
   RatioRows out;
   for (const Verdict& verdict : c.verdicts) {
     if (const VariantResult* variant = variant_of(c, verdict.technique))

@@ -53,7 +53,7 @@ WorkPoints work_points(const std::vector<Result>& results) {
   WorkPoints found;
   for (const Result& result : results) {
     for (const CaseResult& c : result.cases) {
-      if (!rows_of(c).has(Column::speed) || c.variants.empty()) continue;
+      if (!rows_of(c).has(Column::agreement) || c.variants.empty()) continue;
       const std::string where = number_of_name(result.lesson) + " " + result.title + ", " + c.name + ", ";
       std::vector<WorkPoint> points;
       if (c.device == "cpu" && c.ranks == 1 && c.threads == 1 && work_roof(result.machine) &&

@@ -6,6 +6,7 @@
 
 #include "common/base/files.h"
 #include "common/pages/book/inline_values.h"
+#include "common/pages/book/lessons_table.h"
 #include "common/pages/book/page_parts.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/rows/references.h"
@@ -135,7 +136,9 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
       {results_page, fs::exists(results_page) ? read_text(results_page) : "",
        "# Results\n\n<!-- Written by `./tenfold report --write`; changes here are lost. -->\n\n"
        "Every published verdict, by machine. [method.md](method.md) says what the words mean; the files are "
-       "in `results/`. What they say of others' promises: [claims.md](claims.md).\n\n" +
+       "in `results/`. What they say of others' promises: [claims.md](claims.md).\n\n"
+       "## What each lesson measured\n\n" +
+           chapters_markdown(lessons, published, references, results_page, root) + "\n" +
            results_markdown(published, root)});
   return files;
 }

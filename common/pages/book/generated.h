@@ -15,7 +15,7 @@
 // dry        -                     what GPUs that are not there counted over all lessons
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figures/figure.h
-// lessons    -                     a table of all lessons: what each asks and what was published
+// lessons    -                     a lesson of each chapter: what it asks and what was published
 // map        -                     a table of all lessons: what each needs, in what order and for how long
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/text.h"
+#include "common/pages/book/chapters.h"
 #include "common/pages/rows/headlines.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/quality_words.h"
@@ -50,6 +51,17 @@ std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std:
     if (any_gpu) rows.back().push_back(markdown_cell(verdict(true)));
   }
   return rows.size() > 1 ? markdown_table(rows) : "No lesson is built.\n";
+}
+
+std::string chapters_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                              const std::vector<Result>& references, const std::filesystem::path& page,
+                              const std::filesystem::path& root) {
+  std::string out;
+  for (const std::vector<LessonEntry>& chapter : by_chapter(lessons)) {
+    out += (out.empty() ? "" : "\n") + ("### " + chapter_of(chapter.front().name) + "\n\n") +
+           lessons_markdown(chapter, published, references, page, root);
+  }
+  return out;
 }
 
 }  // namespace tenfold

@@ -1,5 +1,5 @@
 #pragma once
-// The table of all lessons.
+// Tables of lessons: what each asks and what was published.
 
 #include <filesystem>
 #include <string>
@@ -9,10 +9,15 @@
 
 namespace tenfold {
 
-/// All lessons: number, title linked relative to `page`, question, and the headline's verdict on a CPU, of `references`
-/// where there is one, and, once one is published, on a GPU.
+/// A row for each lesson: number, title linked relative to `page`, question, and the headline's verdict on a CPU, of
+/// `references` where there is one, and, once one is published, on a GPU.
 std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                              const std::vector<Result>& references, const std::filesystem::path& page,
                              const std::filesystem::path& root);
+
+/// All lessons, a table under a heading for each chapter.
+std::string chapters_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                              const std::vector<Result>& references, const std::filesystem::path& page,
+                              const std::filesystem::path& root);
 
 }  // namespace tenfold

@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/book/architecture.h"
+#include "common/pages/book/chapters.h"
 #include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
 #include "common/pages/book/dry_peaks.h"
@@ -188,7 +189,7 @@ const std::map<std::string, Part>& parts() {
       {"diff", [](const Page& page, const Arguments& words) { return diff_block(page.path, words); }},
       {"lessons",
        [](const Page& page, const Arguments&) {
-         return lessons_markdown(page.lessons, page.published, page.references, page.path, page.root);
+         return lessons_markdown(headline_lessons(page.lessons), page.published, page.references, page.path, page.root);
        }},
       {"map",
        [](const Page& page, const Arguments&) { return lesson_map_markdown(page.lessons, page.path, page.root); }},

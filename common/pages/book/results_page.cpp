@@ -4,6 +4,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/book/bench_report.h"
+#include "common/pages/book/chapters.h"
 #include "common/pages/book/sweep_table.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
@@ -16,6 +17,26 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+void add_rows(Rows& rows, const Result& result, const std::filesystem::path& root) {
+  if (rows.empty())
+    rows = {{"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
+  const bool stale = result.code_hash != code_hash(root / "lessons" / result.lesson);
+  for (const VerdictRow& of : verdict_rows({&result, 1})) {
+    std::vector<std::string> row = {
+        number_of_name(result.lesson) + " " + result.title + (stale ? " (stale)" : ""),
+        of.row.verdict->technique,
+        of.c->name,
+        of.c->device + (of.c->ranks > 1 ? ", " + std::to_string(of.c->ranks) + " ranks" : ""),
+        with_detail(of.row.speed()),
+        of.row.at(Column::memory).text,
+        of.row.agreement().text,
+        of.row.at(Column::predicted_speed).text,
+        of.row.at(Column::expected).text};
+    for (std::string& cell : row) cell = markdown_cell(cell);
+    rows.push_back(std::move(row));
+  }
+}
+
 }  // namespace
 
 std::string results_markdown(const std::vector<Result>& published, const std::filesystem::path& root) {
@@ -26,27 +47,13 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
   for (const auto& [id, results] : machines) {
     out += "## " + id + "\n\n" + markdown_cell(machine_text(results.front()->machine)) + ", " +
            markdown_cell(results.front()->machine.os) + "; LibTorch " + results.front()->machine.libtorch + ".\n\n";
-    Rows rows = {
-        {"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
+    std::map<std::string, Rows> chapters;  // by the first digit of their lessons' numbers
     for (const Result* result : results) {
-      if (result->is_survey()) continue;
-      const bool stale = result->code_hash != code_hash(root / "lessons" / result->lesson);
-      for (const VerdictRow& of : verdict_rows({result, 1})) {
-        std::vector<std::string> row = {
-            number_of_name(result->lesson) + " " + result->title + (stale ? " (stale)" : ""),
-            of.row.verdict->technique,
-            of.c->name,
-            of.c->device + (of.c->ranks > 1 ? ", " + std::to_string(of.c->ranks) + " ranks" : ""),
-            with_detail(of.row.speed()),
-            of.row.at(Column::memory).text,
-            of.row.agreement().text,
-            of.row.at(Column::predicted_speed).text,
-            of.row.at(Column::expected).text};
-        for (std::string& cell : row) cell = markdown_cell(cell);
-        rows.push_back(std::move(row));
-      }
+      if (!result->is_survey()) add_rows(chapters[result->lesson.substr(0, 1)], *result, root);
     }
-    out += (rows.size() > 1 ? markdown_table(rows) : "Only surveys were made.\n") + "\n";
+    for (const auto& [digit, rows] : chapters)
+      out += "### " + chapter_of(digit + "0_") + "\n\n" + markdown_table(rows) + "\n";
+    if (chapters.empty()) out += "Only surveys were made.\n\n";
     const std::string sweeps = sweeps_markdown(published_sweeps(root, id), root);
     if (!sweeps.empty())
       out +=

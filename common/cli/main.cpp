@@ -42,7 +42,9 @@ int run(int argc, char** argv) {
               "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
   tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
   tenfold::GivenFlags tour_flags;
-  for (const char* flag : {"--preset", "--size", "--device"})
+  // Those that mean the same in every lesson. The others choose within one (--case, --only, --set, --sweep), name one
+  // file (--json, --trace, --describe), or give a case the time of several (--rounds).
+  for (const char* flag : {"--preset", "--size", "--device", "--seed", "--threads"})
     tenfold::add_flag(*tour_command, tenfold::lesson_flag(flag), tour_flags);
   tour_command->add_option("--out", tour.out, "folder for the results; default out/<machine>")->type_name("DIR");
   tour_command->add_flag("--verbose", tour.verbose, "every verdict instead of a headline for each lesson");

@@ -63,6 +63,8 @@ TEST_F(BadInput, Flags) {
   refused("tour --preset quik", {"--preset quik: expected build, check, smoke, quick or full; did you mean 'quick'?"});
   refused("publish --preset ful", {"--preset ful: expected check, smoke, quick or full; did you mean 'full'?"});
   refused("publish --bench --preset full", {"--preset", "--bench"});
+  refused("tour --threads 0", {"--threads 0: expected"});
+  refused("tour --rounds 3", {"unknown argument '--rounds'"});
   refused("tour extra", {"unknown argument 'extra'"});
   refused("run 30 --device tpu", {"--device tpu: expected auto, cpu, cuda or dry:CARD"});
   refused("run 30 --json", {"--json"});

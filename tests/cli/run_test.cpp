@@ -72,6 +72,13 @@ TEST_F(RunLessons, ACrashDoesNotShowYesterdaysNumbers) {
   EXPECT_FALSE(fs::exists(out_ / "13_crash.json.earlier"));
 }
 
+TEST_F(RunLessons, TheTourHandsOnWhatMeansTheSameInEveryLesson) {
+  add_lesson("10_good", "echo \"$all\" > args; hand_out");
+  EXPECT_EQ(tenfold("tour --threads 4 --seed 7 --size gpu8").code, 0);
+  for (const char* part : {"--threads 4", "--seed 7", "--size gpu8", "--preset quick"})
+    EXPECT_TRUE(has(read("args"), part)) << part << ": " << read("args");
+}
+
 TEST_F(RunLessons, TheTourFollowsTheCorePath) {
   add_lesson("10_good", "hand_out");
   add_lesson("90_long", "hand_out", {1}, /*core=*/false);

@@ -175,7 +175,7 @@ def main():
     if cores and "machine" in result["context"]:  # bound to one core the program took the machine for a smaller one
         quick = [f"--benchmark_filter=^{re.escape(next(iter(rounds[0][0])))}(/real_time)?$", "--benchmark_min_time=0.001"]
         unbound = report([str(arguments.program), "--benchmark_format=json", *quick], None)
-        result["context"]["machine"] = unbound["context"]["machine"]
+        result["context"] |= {key: unbound["context"][key] for key in ("machine", "hardware")}
     result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "libraries": sides[theirs]["context"]["libraries"],
                       "benchmarks": [], "best": []}
     works = {row["name"].removesuffix("/real_time"): "bytes" if "bytes_per_second" in row else "items" for row in result["benchmarks"]}

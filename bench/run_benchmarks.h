@@ -5,6 +5,7 @@
 #include "common/base/streams.h"
 #include "common/data/data_files.h"
 #include "common/machine/fingerprint.h"
+#include "common/machine/hardware.h"
 #include "common/result/provenance.h"
 
 #include <cstdio>
@@ -15,7 +16,9 @@ namespace tenfold::bench {
 /// Puts into the report where and with which code it was made.
 inline void add_provenance() {
   const Provenance provenance = provenance_of("");
-  benchmark::AddCustomContext("machine", fingerprint().id);
+  const Machine machine = fingerprint();
+  benchmark::AddCustomContext("machine", machine.id);
+  benchmark::AddCustomContext("hardware", hardware_text(machine));
   benchmark::AddCustomContext("commit", provenance.commit);
   benchmark::AddCustomContext("dirty", provenance.dirty ? "yes" : "no");
 }

@@ -5,7 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
-#include "common/machine/fingerprint.h"
+#include "common/machine/hardware.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/code_hash.h"
 #include "common/result/compare_results.h"
 
@@ -13,10 +17,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
-#include "common/pages/rows/case_words.h"
-#include "common/pages/rows/quality_words.h"
-#include "common/pages/rows/sweeps.h"
-#include "common/pages/rows/verdict_words.h"
+#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -33,6 +34,17 @@ std::string interval_text(const Interval& interval) {
   const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
   return human_ratio(interval.middle) + " [" + bare(interval.low) + ", " + bare(interval.high) + "]" +
          (interval.coverage == 0 ? " few rounds" : "");
+}
+
+/// Throws UsageError unless all results are of one machine: rows of two would stand in one column.
+void require_one_machine(const std::string& path, const std::vector<Result>& results) {
+  const Machine& first = results.front().machine;
+  for (const Result& result : results) {
+    const Machine& machine = result.machine;
+    if (machine.id == first.id && (is_dry(machine) || same_hardware(machine, first))) continue;
+    throw UsageError(path + ": holds results of two machines, " + first.id + " (" + hardware_text(first) + ") and " +
+                     machine.id + " (" + hardware_text(machine) + "); name the folder of one");
+  }
 }
 
 std::string about(const std::string& letter, const std::string& path, const std::vector<Result>& results) {
@@ -290,7 +302,10 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
         "compare needs two or more result files or folders, or one and --across; see: tenfold compare "
         "--help");
   std::vector<std::vector<Result>> sets;
-  for (const std::string& path : paths) sets.push_back(read_results(path));
+  for (const std::string& path : paths) {
+    sets.push_back(read_results(path));
+    require_one_machine(path, sets.back());
+  }
   std::vector<Comparison> comparisons;
   if (within) comparisons.push_back(compare_within(sets[0], across));
   for (size_t i = 1; i < sets.size(); ++i) comparisons.push_back(compare_results(sets[0], sets[i], across));
@@ -334,8 +349,9 @@ int reproduce(const std::string& path, const std::string& out_option) {
   }
   const fs::path out = out_option.empty() ? out_folder("") / "reproduced" : fs::absolute(out_option);
   require_writable_folder(out);
+  const Machine& here = this_machine();
+  if (!out_option.empty()) require_own_folder(out, here);
   fs::create_directories(out);
-  const Machine here = fingerprint();
   Display display;
   int worst = 0;
   int changes = 0;

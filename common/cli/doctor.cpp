@@ -16,6 +16,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
+#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -160,7 +161,7 @@ void data(std::vector<Line>& lines) {
 }
 
 void machine(std::vector<Line>& lines) {
-  const Machine machine = fingerprint();
+  const Machine& machine = this_machine();
   lines.push_back({State::ok, "CPU: " + machine.cpu + ", " + std::to_string(machine.cores) + " usable", ""});
   const double memory = available_memory();
   lines.push_back(have("free memory", memory > kWorkingMemory,

@@ -9,6 +9,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/display.h"
 #include "common/cli/paths.h"
+#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -27,7 +28,7 @@ int probe() {
   const std::filesystem::path program = build_folder() / "tenfold-probe";
   if (!std::filesystem::exists(program))
     throw UsageError(program.string() + " is not built; build with: ./tenfold setup");
-  const std::string id = fingerprint().id;
+  const std::string& id = this_machine().id;
   std::string last;
   End end;
   {

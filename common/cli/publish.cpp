@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/base/text.h"
+#include "common/machine/hardware.h"
 #include "common/pages/book/bench_report.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
@@ -20,6 +21,7 @@
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/publish.h"
+#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -41,7 +43,7 @@ std::optional<int> version_of(const std::string& lesson) {
 
 /// Where something was measured, and with which code.
 struct Origin {
-  std::string name, machine, commit;
+  std::string name, machine, hardware, commit;
   bool dirty = false;
 };
 
@@ -55,17 +57,28 @@ std::string objection(const Origin& origin, const Origin& first) {
            "; measure both again";
   if (origin.machine != first.machine)
     return "is from machine " + origin.machine + ", " + first.name + " from " + first.machine;
+  if (origin.hardware != first.hardware)
+    return "is from another machine called " + origin.machine + " (" + origin.hardware + ") than " + first.name + " (" +
+           first.hardware + ")";
   if (origin.machine.empty() || origin.machine.find('/') != std::string::npos || origin.machine.starts_with("."))
     return "has '" + origin.machine + "' as machine.id, which is no folder name";
   return "";
 }
 
-Origin origin_of(const Result& result) { return {result.lesson, result.machine.id, result.commit, result.dirty}; }
-Origin origin_of(const BenchReport& report) { return {report.name, report.machine, report.commit, report.dirty}; }
+/// `first`: whose memory a kernel may have given a little more or less of.
+Origin origin_of(const Result& result, const Result& first) {
+  const bool same = is_dry(result.machine) || same_hardware(result.machine, first.machine);
+  return {result.lesson, result.machine.id, hardware_text(same ? first.machine : result.machine), result.commit,
+          result.dirty};
+}
+Origin origin_of(const BenchReport& report) {
+  return {report.name, report.machine, report.hardware, report.commit, report.dirty};
+}
 
 /// Why a result may not be published; empty when it may.
 std::string objection(const Result& result, const Result& first, const fs::path& lesson) {
-  if (std::string problem = objection(origin_of(result), origin_of(first)); !problem.empty()) return problem;
+  if (std::string problem = objection(origin_of(result, first), origin_of(first, first)); !problem.empty())
+    return problem;
   const std::string now = code_hash(lesson);
   if (now.empty()) return "is of a lesson that this tree does not have";
   const std::optional<int> version = version_of(result.lesson);
@@ -113,6 +126,11 @@ std::string objection_to_place(const Result& result, const std::string& file, bo
     return "has " + std::to_string(result.cases.size()) + (result.cases.size() == 1 ? " point" : " points") +
            ", and a curve has 2 to " + std::to_string(kMostSweepPoints);
   return "";
+}
+
+Result called(const std::string& id, Result result) {
+  result.machine.id = id;
+  return result;
 }
 
 void put_in_place(const fs::path& folder, const fs::path& target) {
@@ -227,13 +245,15 @@ void require_publishable(const std::vector<NamedResult>& results, const std::str
 
 int publish(const std::string& out, const std::string& preset, bool sweeps) {
   const std::vector<NamedResult> results = publishable_results(out, preset, sweeps, "nothing was published");
+  const Result& first = results.front().second;
+  const std::string id = published_id(first.machine);
   std::vector<std::pair<fs::path, std::string>> files;
   for (const auto& [path, result] : results) {
     warn_of_few_rounds(result);
-    files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(), read_text(path));
+    files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(),
+                       id == first.machine.id ? read_text(path) : format_result(called(id, result)));
   }
-  const Result& first = results.front().second;
-  copy_to_results(first.machine.id, first.commit, files, sweeps ? "sweep" : "result");
+  copy_to_results(id, first.commit, files, sweeps ? "sweep" : "result");
   return 0;
 }
 
@@ -247,6 +267,7 @@ int publish_bench(const std::string& out_option) {
   }
   if (reports.empty())
     throw UsageError(shown(out) + ": holds no report that names its machine; measure with: ./tenfold bench --peers");
+  const std::string id = published_id(reports.front().machine, reports.front().hardware);
   std::vector<std::pair<fs::path, std::string>> files;
   for (const BenchReport& report : reports) {
     const fs::path path = out / (report.name + ".json");
@@ -254,9 +275,9 @@ int publish_bench(const std::string& out_option) {
     if (problem.empty() && !std::ranges::all_of(report.ratios, &PeerRatio::covered))
       problem = "has too few rounds for an interval; measure again with: ./tenfold bench --peers";
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
-    files.emplace_back(fs::path("bench") / path.filename(), publishable_bench_report(path));
+    files.emplace_back(fs::path("bench") / path.filename(), publishable_bench_report(path, id));
   }
-  copy_to_results(reports.front().machine, reports.front().commit, files, "report");
+  copy_to_results(id, reports.front().commit, files, "report");
   return 0;
 }
 

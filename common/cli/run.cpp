@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
-#include "common/machine/fingerprint.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
 
@@ -19,6 +18,7 @@
 #include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
 #include "common/cli/starts.h"
+#include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
 
 namespace tenfold::cli {
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 fs::path out_folder(const std::string& chosen) {
   // The shell's current folder, not the checkout, is what a relative name means to the one who typed it.
-  return chosen.empty() ? source_folder() / "out" / fingerprint().id : fs::absolute(chosen);
+  return chosen.empty() ? source_folder() / "out" / this_machine().id : fs::absolute(chosen);
 }
 
 std::vector<Result> read_results(const fs::path& path) {
@@ -145,6 +145,7 @@ int run_lessons(const RunOptions& options) {
   const bool scales = ranks_given(options.flags).size() > 1;
   const fs::path out = !sweep.empty() ? folder / kSweepsFolder : scales ? folder / kRanksFolder : folder;
   if (!own_file) require_writable_folder(out);
+  if (!own_file && card.empty() && !options.out.empty()) require_own_folder(out, this_machine());
   const bool writes =
       !own_file && ranks_from_environment().rank == 0;  // within a launcher the other ranks only measure
   if (writes) tidy_results(out);

@@ -15,6 +15,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/cli/publish.h"
+#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -113,17 +114,19 @@ int publish_received(const std::string& file) {
           .empty())
     throw UsageError(file + ": is of commit " + first.commit.substr(0, 10) +
                      ", which this repository does not have; nothing was published");
+  const std::string id = published_id(first.machine);
   std::vector<std::pair<fs::path, std::string>> files;
   for (const Result& result : submission.results) {
     warn_of_few_rounds(result);
     Result judged = result;  // as this tree judges the rounds, whatever the file says
+    judged.machine.id = id;
     for (CaseResult& c : judged.cases) {
       if (c.kind != "survey") judge(c, judged.machine.cores);
     }
     files.emplace_back(result.lesson + ".json", format_result(judged));
   }
   std::cout << self_test_text(submission.self_test) << "\n";
-  copy_to_results(submission.machine, submission.commit, files, "result");
+  copy_to_results(id, submission.commit, files, "result");
   return 0;
 }
 

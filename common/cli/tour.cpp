@@ -18,6 +18,7 @@
 #include "common/cli/paths.h"
 #include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
+#include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
 #include "common/pages/rows/terminal_table.h"
 #include "common/pages/rows/verdict_json.h"
@@ -72,7 +73,7 @@ std::string skips_text(const std::vector<Result>& results,
 
 nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<Result>& results,
                                const TourOptions& options, const fs::path& page, bool stopped) {
-  nlohmann::ordered_json json = {{"machine", results.empty() ? fingerprint().id : results.front().machine.id},
+  nlohmann::ordered_json json = {{"machine", results.empty() ? this_machine().id : results.front().machine.id},
                                  {"preset", options.preset},
                                  {"interrupted", stopped},
                                  {"report", page.string()},
@@ -96,7 +97,7 @@ nlohmann::ordered_json as_json(const std::vector<Done>& all, const std::vector<R
 
 void probe_first(Display& display) {
   const fs::path program = build_folder() / "tenfold-probe";
-  const std::string id = fingerprint().id;
+  const std::string& id = this_machine().id;
   if (!fs::exists(program) || fs::exists(ceilings_file(id))) return;
   display.update(0, "measuring what this machine can do at most");
   const End end = run_child({{program.string()}, {}, ""},
@@ -120,6 +121,7 @@ int tour(const TourOptions& options) {
   const std::string card = dry::card_of_device(value_of(options.flags, "--device", ""));
   const fs::path out = card.empty() ? out_folder(options.out) : dry_out_folder(card, options.out);
   require_writable_folder(out);
+  if (card.empty() && !options.out.empty()) require_own_folder(out, this_machine());
   fs::create_directories(out);
   tidy_results(out);
   const FolderLock in_use(out, FolderLock::shared);

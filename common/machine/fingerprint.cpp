@@ -13,6 +13,7 @@
 
 #include "common/base/files.h"
 #include "common/machine/control_groups.h"
+#include "common/machine/hardware.h"
 #include "common/machine/nvml.h"
 
 namespace tenfold {
@@ -112,6 +113,8 @@ Machine fingerprint() {
     const std::string count = machine.gpus.size() > 1 ? std::to_string(machine.gpus.size()) + "x-" : "";
     machine.id = count + as_folder_name(machine.gpus.front().name);
   }
+  const char* own = std::getenv(kOwnId);
+  if (own != nullptr && own == own_id(machine)) machine.id = own;
   return machine;
 }
 

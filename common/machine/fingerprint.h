@@ -11,7 +11,8 @@
 namespace tenfold {
 
 /// CPU, cores this process may use, memory, operating system, GPUs and driver (NVML, loaded at run time; absent is
-/// fine). `id` is made of hardware names only, e.g. "2x-amd-epyc-9654" or "h100-80gb-hbm3": no host or user name.
+/// fine). `id` is made of hardware names only, e.g. "2x-amd-epyc-9654" or "h100-80gb-hbm3": no host or user name. Where
+/// $TENFOLD_MACHINE says so (hardware.h), it is this machine's own_id().
 /// `compiler` is the one that built this program; kernels are always g++'s. `libtorch`, `cuda`, `cudnn` and `nccl` are
 /// left for the caller that links LibTorch.
 Machine fingerprint();

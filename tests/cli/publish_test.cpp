@@ -42,6 +42,34 @@ class Publish : public Sandbox {
   }
 };
 
+// Two hosts may have one id: it says nothing of the memory.
+TEST_F(Publish, AnotherMachineOfTheSameNameGetsAFolderOfItsOwn) {
+  ASSERT_EQ(tenfold("publish --out mine").code, 0);
+  const auto before = read("results/sample-machine/10_one.json");
+  for (const std::string name : {"10_one", "11_two"}) {
+    Result larger = full_result_of(name);
+    larger.machine.ram_bytes *= 4;
+    put(larger);
+  }
+  const Ran ran = tenfold("publish --out mine");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  EXPECT_TRUE(has(ran.err, "results/sample-machine belongs to another machine (Sample CPU, 2 cores, 16 GiB memory"))
+      << ran.err;
+  EXPECT_EQ(read("results/sample-machine/10_one.json"), before) << "was overwritten";
+  const size_t at = ran.err.rfind("sample-machine-");
+  ASSERT_NE(at, std::string::npos) << ran.err;
+  const std::string own = ran.err.substr(at, std::string("sample-machine-123456").size());
+  EXPECT_EQ(read_result(root_ / "results" / own / "11_two.json").machine.id, own);
+}
+
+TEST_F(Publish, ResultsOfTwoMachinesOfOneNameAreNoSet) {
+  Result larger = full_result_of("11_two");
+  larger.machine.ram_bytes *= 4;
+  put(larger);
+  refused("is from another machine called sample-machine");
+}
+
 TEST_F(Publish, CopiesCleanResults) {
   write("results/sample-machine/05_old.json", "kept");
   const Ran ran = tenfold("publish --out mine");

@@ -123,6 +123,15 @@ TEST_F(Compare, AsJson) {
   EXPECT_GT(json["comparisons"][0]["refused"].size(), 0u);
 }
 
+TEST_F(Compare, TwoMachinesInOneFolderAreRefusedEvenIfTheirNamesAreEqual) {
+  Result other = sample_result();
+  other.lesson = "31_other", other.machine.cores = 64;
+  write_result(root_ / "a" / "other.json", other);
+  const Ran ran = tenfold("compare a b.json");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "a: holds results of two machines, 2x-sample-cpu (Sample CPU, 64 cores")) << ran.err;
+}
+
 class Report : public Sandbox {
  protected:
   Report() {

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "common/base/text.h"
+
 #include "sandbox.h"
 
 namespace tenfold {
@@ -77,6 +79,24 @@ TEST_F(RunLessons, TheTourHandsOnWhatMeansTheSameInEveryLesson) {
   EXPECT_EQ(tenfold("tour --threads 4 --seed 7 --size gpu8").code, 0);
   for (const char* part : {"--threads 4", "--seed 7", "--size gpu8", "--preset quick"})
     EXPECT_TRUE(has(read("args"), part)) << part << ": " << read("args");
+}
+
+// Two hosts may share a checkout, or a result folder may come from another host of this name.
+TEST_F(RunLessons, AFolderOfAnotherMachineOfThisNameIsLeftAlone) {
+  add_lesson("10_good", "echo \"$TENFOLD_MACHINE\" > own; hand_out");
+  Result stranger = result_of("10_good");
+  stranger.machine.id = fingerprint().id;
+  write_result(out_ / "10_good.json", stranger);
+  const std::string before = read(out_ / "10_good.json");
+  const Ran ran = tenfold("run 10");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.err, "belongs to another machine (Sample CPU, 2 cores")) << ran.err;
+  EXPECT_EQ(read(out_ / "10_good.json"), before);
+  const std::string own = trimmed(read("own"));
+  EXPECT_TRUE(own.starts_with(fingerprint().id + "-")) << own;
+  EXPECT_TRUE(fs::exists(root_ / "out" / own / "10_good.json"));
+  EXPECT_EQ(tenfold("run 10 --out " + out_.string()).code, 2) << "named, it is no folder for this machine either";
+  EXPECT_EQ(read(out_ / "10_good.json"), before);
 }
 
 TEST_F(RunLessons, TheTourFollowsTheCorePath) {

@@ -60,6 +60,7 @@ BenchReport read_bench_report(const fs::path& file) {
     BenchReport report{.name = file.stem().string()};
     const Json& context = json.at("context");
     report.machine = context.value("machine", "");
+    report.hardware = context.value("hardware", "");
     report.commit = context.value("commit", "");
     report.date = context.value("date", "").substr(0, 10);
     report.dirty = context.value("dirty", "no") != "no";
@@ -87,8 +88,9 @@ std::vector<BenchReport> read_bench_reports(const fs::path& folder) {
   return reports;
 }
 
-std::string publishable_bench_report(const fs::path& file) {
+std::string publishable_bench_report(const fs::path& file, const std::string& machine) {
   Json json = parsed(file);
+  json.at("context")["machine"] = machine;
   for (const char* key : {"host_name", "executable", "answer_near"}) json.at("context").erase(key);
   return json.dump(1) + "\n";
 }

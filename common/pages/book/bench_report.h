@@ -24,6 +24,7 @@ struct PeerRatio {
 
 struct BenchReport {
   std::string name, machine, commit, date;  ///< name: of the file; the others are empty where the program does not tell
+  std::string hardware;                     ///< hardware_text(), which the id leaves open
   bool dirty = false;
   int64_t cores = 0;                                           ///< that both sides could use
   std::vector<std::pair<std::string, std::string>> libraries;  ///< the twin's, with versions
@@ -36,8 +37,9 @@ BenchReport read_bench_report(const std::filesystem::path& file);
 /// Every NAME.json of a folder, by name; none where there is no folder. Throws as read_bench_report.
 std::vector<BenchReport> read_bench_reports(const std::filesystem::path& folder);
 
-/// The report's text as it may be published: without the host's name, paths, and what only the comparison needed.
-std::string publishable_bench_report(const std::filesystem::path& file);
+/// The report's text as it may be published of this machine: without the host's name, paths, and what only the
+/// comparison needed.
+std::string publishable_bench_report(const std::filesystem::path& file, const std::string& machine);
 
 /// A table of all ratios, with what they were measured with; empty when there are none.
 std::string peer_ratios_markdown(const std::vector<BenchReport>& reports);

@@ -100,11 +100,12 @@ TEST_F(BenchReports, WithoutATwinHaveNoRow) {
 
 TEST_F(BenchReports, ArePublishedWithoutHostAndPaths) {
   write(report());
-  const std::string text = publishable_bench_report(folder() / "loader.json");
+  const std::string text = publishable_bench_report(folder() / "loader.json", "sample-machine-1");
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
   EXPECT_EQ(text.find("answer_near"), std::string::npos);
   Json kept = Json::parse(text);
   EXPECT_EQ(kept.at("peer"), report().at("peer"));
+  EXPECT_EQ(kept.at("context").at("machine"), "sample-machine-1") << "the folder that it goes to";
 }
 
 TEST_F(BenchReports, DamagedOnesAreNamed) {

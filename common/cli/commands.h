@@ -97,6 +97,9 @@ inline const std::filesystem::path kSweepsFolder = "sweeps";
 /// Where those of several numbers of ranks lie, which have a case more than once.
 inline const std::filesystem::path kRanksFolder = "ranks";
 
+/// Where, below a folder of results, what `reproduce` measured lies, unless told otherwise.
+inline const std::filesystem::path kReproducedFolder = "reproduced";
+
 /// <source>/out/<machine id>, unless `chosen` names another folder.
 std::filesystem::path out_folder(const std::string& chosen);
 

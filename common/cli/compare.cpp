@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
-#include "common/machine/hardware.h"
 #include "common/pages/rows/case_words.h"
+#include "common/pages/rows/compare_sweeps.h"
+#include "common/pages/rows/comparison_text.h"
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/pages/rows/verdict_words.h"
@@ -15,6 +16,7 @@
 
 #include "common/base/process.h"
 #include "common/cli/commands.h"
+#include "common/cli/compare_set.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_lesson.h"
 #include "common/cli/this_machine.h"
@@ -24,44 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "81 % [78 %, 85 %]"
-std::string efficiency_text(const Interval& interval) {
-  return human_percent(interval.middle) + " [" + human_percent(interval.low) + ", " + human_percent(interval.high) +
-         "]" + (interval.coverage == 0 ? " few rounds" : "");
-}
-
-std::string interval_text(const Interval& interval) {
-  const auto bare = [](double v) { return human_ratio(v).substr(0, human_ratio(v).size() - 1); };
-  return human_ratio(interval.middle) + " [" + bare(interval.low) + ", " + bare(interval.high) + "]" +
-         (interval.coverage == 0 ? " few rounds" : "");
-}
-
-/// Throws UsageError unless all results are of one machine: rows of two would stand in one column.
-void require_one_machine(const std::string& path, const std::vector<Result>& results) {
-  const Machine& first = results.front().machine;
-  for (const Result& result : results) {
-    const Machine& machine = result.machine;
-    if (machine.id == first.id && (is_dry(machine) || same_hardware(machine, first))) continue;
-    throw UsageError(path + ": holds results of two machines, " + first.id + " (" + hardware_text(first) + ") and " +
-                     machine.id + " (" + hardware_text(machine) + "); name the folder of one");
-  }
-}
-
-std::string about(const std::string& letter, const std::string& path, const std::vector<Result>& results) {
+std::string about(const std::string& letter, const ComparedSet& set) {
+  const std::vector<Result>& results = set.first();
   const Result& first = results.front();
-  const std::string name = letter.empty() ? path : letter + " = " + path;
+  const std::string name = letter.empty() ? set.path : letter + " = " + set.path;
   std::string commit = first.commit.empty() ? "unknown commit" : "commit " + first.commit.substr(0, 10);
   for (const Result& result : results) {
     if (result.commit != first.commit) commit = "several commits";
   }
   return name + ": " + machine_text(first.machine) + ", " + commit + ", " + first.started_at.substr(0, 10);
-}
-
-/// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
-std::string quality_difference_text(const ComparedRow& row) {
-  const auto sign = [](double value) { return (value > 0 ? "+" : "") + human_number(value); };
-  return row.metric.name + " " + sign(row.quality->middle) + " [" + sign(row.quality->low) + ", " +
-         sign(row.quality->high) + "]" + (row.metric.unit.empty() ? "" : " " + row.metric.unit);
 }
 
 /// What both machines can do at most, where both were probed.
@@ -77,6 +50,7 @@ std::string ceilings_text(const Machine& a, const Machine& b) {
 
 /// `within` one set of results there is one machine, and a technique's own speed-up is what its ranks or threads bring.
 void print_comparison(const Comparison& comparison, const std::string& across, bool within) {
+  if (comparison.rows.empty()) return;
   std::vector<std::vector<std::string>> rows = {
       {"variant", "case", "items/s, B over A", "B is", "peak", "gain, B over A", "bound in A", "bound in B"}};
   constexpr std::ptrdiff_t kAcrossAt = 2, kRate = 3, kEfficiencyAt = 4, kGain = 7;  // where `across` adds two columns
@@ -113,18 +87,87 @@ void print_comparison(const Comparison& comparison, const std::string& across, b
     }
   }
   std::cout << format_columns(rows, std::string(rows[0].size(), 'l'), across.empty() ? 120 : 140);
-  if (!comparison.refused.empty()) std::cout << "\nNot compared:\n";
-  for (const RefusedRow& refused : comparison.refused)
-    std::cout << "  " << wrap_text(refused.row + ": " + refused.reason, 118, 6) << "\n";
+}
+
+/// A table under its heading; nothing where it has no row.
+void print_cells(const std::string& heading, const Cells& cells) {
+  if (cells.size() > 1) std::cout << "\n" << heading << "\n" << in_columns(cells);
+}
+
+void print_refused(const std::vector<RefusedRow>& refused) {
+  if (!refused.empty()) std::cout << "\nNot compared:\n";
+  for (const RefusedRow& row : refused) std::cout << "  " << wrap_text(row.row + ": " + row.reason, 118, 6) << "\n";
+}
+
+/// What two sides have in common, and what of either has no partner. Across a part there are rows alone.
+struct Compared {
+  Comparison comparison = {};
+  std::vector<ComparedSweep> sweeps = {};
+
+  bool empty() const { return comparison.rows.empty() && comparison.noted.empty() && sweeps.empty(); }
+};
+
+/// What sweeps noted and refused stands with the rest.
+Compared compare_sets(const ComparedSet& a, const ComparedSet& b, const std::string& across) {
+  if (!across.empty()) return {.comparison = compare_results(a.first(), b.first(), across)};
+  Compared all{.comparison = compare_results(a.results, b.results)};
+  ComparedSweeps sweeps = compare_sweeps(a.sweeps, b.sweeps);
+  all.sweeps = std::move(sweeps.sweeps);
+  std::ranges::move(sweeps.noted, std::back_inserter(all.comparison.noted));
+  std::ranges::move(sweeps.refused, std::back_inserter(all.comparison.refused));
+  return all;
 }
 
 nlohmann::ordered_json interval_json(const Interval& interval) {
   return {{"ratio", interval.middle}, {"low", interval.low}, {"high", interval.high}, {"coverage", interval.coverage}};
 }
 
-nlohmann::ordered_json comparison_json(const std::string& a, const std::string& b, const Comparison& comparison) {
-  nlohmann::ordered_json json = {
-      {"a", a}, {"b", b}, {"rows", nlohmann::ordered_json::array()}, {"refused", nlohmann::ordered_json::array()}};
+nlohmann::ordered_json noted_json(const NotedRow& row) {
+  nlohmann::ordered_json json = {{"lesson", row.lesson},
+                                 {"case", row.case_name},
+                                 {"ranks", row.ranks},
+                                 {"look", row.variant},
+                                 {"notes", nlohmann::ordered_json::array()}};
+  for (const ComparedNote& note : row.notes) {
+    nlohmann::ordered_json entry = {{"name", note.name}, {"unit", note.unit}, {"a", note.a}, {"b", note.b}};
+    if (note.kind == NoteKind::count) {
+      entry["equal"] = note.equal();
+    } else if (note.ratio()) {
+      entry["ratio"] = *note.ratio();
+    }
+    if (note.interval_a && note.interval_b) {
+      entry["interval_a"] = {note.interval_a->low, note.interval_a->high};
+      entry["interval_b"] = {note.interval_b->low, note.interval_b->high};
+    }
+    json["notes"].push_back(entry);
+  }
+  return json;
+}
+
+nlohmann::ordered_json sweep_json(const ComparedSweep& sweep) {
+  nlohmann::ordered_json json = {{"lesson", sweep.lesson},
+                                 {"case", sweep.case_name},
+                                 {"setting", sweep.setting},
+                                 {"technique", sweep.technique},
+                                 {"crossover_a", sweep.crossover_a},
+                                 {"crossover_b", sweep.crossover_b},
+                                 {"points", nlohmann::ordered_json::array()}};
+  for (const ComparedSweep::Point& point : sweep.points) {
+    nlohmann::ordered_json entry = {{"value", point.value}};
+    if (point.throughput) entry["throughput"] = interval_json(*point.throughput);
+    json["points"].push_back(entry);
+  }
+  return json;
+}
+
+nlohmann::ordered_json comparison_json(const std::string& a, const std::string& b, const Compared& compared) {
+  const Comparison& comparison = compared.comparison;
+  nlohmann::ordered_json json = {{"a", a},
+                                 {"b", b},
+                                 {"rows", nlohmann::ordered_json::array()},
+                                 {"noted", nlohmann::ordered_json::array()},
+                                 {"sweeps", nlohmann::ordered_json::array()},
+                                 {"refused", nlohmann::ordered_json::array()}};
   for (const ComparedRow& row : comparison.rows) {
     nlohmann::ordered_json entry = {{"identity", row.identity}};
     if (row.throughput) {
@@ -147,9 +190,38 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
     if (!row.bound_b.empty()) entry["bound_b"] = row.bound_b;
     json["rows"].push_back(entry);
   }
+  for (const NotedRow& row : comparison.noted) json["noted"].push_back(noted_json(row));
+  for (const ComparedSweep& sweep : compared.sweeps) json["sweeps"].push_back(sweep_json(sweep));
   for (const RefusedRow& refused : comparison.refused)
     json["refused"].push_back({{"row", refused.row}, {"reason", refused.reason}});
   return json;
+}
+
+/// What the columns mean.
+void print_legend(const std::vector<Compared>& compared, const std::string& across, bool within) {
+  const bool crowded = std::ranges::any_of(
+      compared, [](const Compared& each) { return std::ranges::any_of(each.comparison.rows, &ComparedRow::crowded); });
+  const bool noted = std::ranges::any_of(compared, [](const Compared& each) { return !each.comparison.noted.empty(); });
+  std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
+               "not in them.\n"
+            << (within ? "" : "gain: the technique's own speed-up over its baseline. ")
+            << "bound: the largest part of a step.\n"
+            << (noted ? "Counts must be equal. A noted time, rate or share without an interval decides nothing.\n" : "")
+            << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
+            << (across == "ranks" || across == "threads"
+                    ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
+                    : "")
+            << (across == "ranks" ? "strong: the same batch on all ranks together; weak: the same on each of them.\n"
+                                  : "")
+            << (crowded ? "crowded: more ranks than cores take turns, so their times are no speed.\n" : "");
+}
+
+std::string first_refusal(const std::vector<Compared>& compared) {
+  for (const Compared& each : compared) {
+    if (const auto& refused = each.comparison.refused; !refused.empty())
+      return refused[0].row + ": " + refused[0].reason;
+  }
+  return "";
 }
 
 // --- reproduce -----------------------------------------------------------------------------------------------------
@@ -247,6 +319,43 @@ std::string change_of(const Verdict& theirs, const Verdict& ours) {
 /// A case may have been measured on several numbers of ranks.
 bool same_case(const CaseResult& a, const CaseResult& b) { return a.name == b.name && a.ranks == b.ranks; }
 
+/// Which part makes a verdict's rows unlike, other than the lesson's version, which is said once; empty for none.
+std::string unlike(const Result& theirs, const CaseResult& c, const Result& ours, const CaseResult& own,
+                   const std::string& technique) {
+  const std::vector<IdentityPart> left = identity_parts(theirs, c, technique),
+                                  right = identity_parts(ours, own, technique);
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (left[i].name != "lesson version" && left[i].value != right[i].value)
+      return "not compared: " + left[i].name + " " + left[i].value + ", yours " + right[i].value;
+  }
+  return "";
+}
+
+/// change_of() for rows that are alike, else why they are not.
+std::string change_of_rows(const Result& theirs, const CaseResult& c, const Result& ours, const CaseResult& own,
+                           const std::string& technique) {
+  const std::string reason = unlike(theirs, c, ours, own, technique);
+  return reason.empty() ? change_of(*verdict_of(c, technique), *verdict_of(own, technique)) : reason;
+}
+
+/// What both noted; the crossovers of a sweep. Returns how many counts are not equal.
+int print_notes_beside(const Result& theirs, const Result& ours) {
+  static const Sides kSides = {"theirs", "yours"};
+  const Comparison comparison = compare_results({theirs}, {ours});
+  if (const std::string text = in_columns(noted_cells(comparison.noted, kSides)); !text.empty())
+    std::cout << text << "\n";
+  const CaseResult& first = theirs.cases.front();
+  if (first.sweep) {
+    for (const Verdict& verdict : first.verdicts) {
+      std::cout << "  " << verdict.technique << " crosses its baseline: theirs "
+                << crossover_text(theirs.cases, verdict.technique) << "; yours "
+                << crossover_text(ours.cases, verdict.technique) << "\n";
+    }
+    std::cout << "\n";
+  }
+  return unequal_counts(comparison.noted);
+}
+
 void print_beside(const Result& theirs, const Result& ours) {
   std::vector<std::vector<std::string>> rows = {
       {"technique", "case", "theirs", "yours", "memory, theirs", "yours", "change"}};
@@ -259,38 +368,11 @@ void print_beside(const Result& theirs, const Result& ours) {
       };
       rows.push_back({verdict.technique, c.name + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
                       text(verdict), own ? text(*own) : "not run", memory_text(verdict.memory),
-                      own ? memory_text(own->memory) : "-", own ? change_of(verdict, *own) : ""});
+                      own ? memory_text(own->memory) : "-",
+                      own ? change_of_rows(theirs, c, ours, *mine, verdict.technique) : ""});
     }
   }
-  std::cout << format_columns(rows, "lllllll", 140) << "\n";
-}
-
-}  // namespace
-
-namespace {
-
-/// What the columns mean.
-void print_legend(const std::vector<Comparison>& comparisons, const std::string& across, bool within) {
-  const bool crowded = std::ranges::any_of(
-      comparisons, [](const Comparison& each) { return std::ranges::any_of(each.rows, &ComparedRow::crowded); });
-  std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
-               "not in them.\n"
-            << (within ? "" : "gain: the technique's own speed-up over its baseline. ")
-            << "bound: the largest part of a step.\n"
-            << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
-            << (across == "ranks" || across == "threads"
-                    ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
-                    : "")
-            << (across == "ranks" ? "strong: the same batch on all ranks together; weak: the same on each of them.\n"
-                                  : "")
-            << (crowded ? "crowded: more ranks than cores take turns, so their times are no speed.\n" : "");
-}
-
-std::string first_refusal(const std::vector<Comparison>& comparisons) {
-  for (const Comparison& comparison : comparisons) {
-    if (!comparison.refused.empty()) return comparison.refused[0].row + ": " + comparison.refused[0].reason;
-  }
-  return "";
+  if (rows.size() > 1) std::cout << format_columns(rows, "lllllll", 140) << "\n";
 }
 
 }  // namespace
@@ -301,45 +383,58 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
     throw UsageError(
         "compare needs two or more result files or folders, or one and --across; see: tenfold compare "
         "--help");
-  std::vector<std::vector<Result>> sets;
-  for (const std::string& path : paths) {
-    sets.push_back(read_results(path));
-    require_one_machine(path, sets.back());
-  }
-  std::vector<Comparison> comparisons;
-  if (within) comparisons.push_back(compare_within(sets[0], across));
-  for (size_t i = 1; i < sets.size(); ++i) comparisons.push_back(compare_results(sets[0], sets[i], across));
-  if (std::ranges::all_of(comparisons, [](const Comparison& each) { return each.rows.empty(); }))
+  std::vector<ComparedSet> sets;
+  for (const std::string& path : paths) sets.push_back(read_set(path));
+  std::vector<Compared> compared;
+  if (within) compared.push_back({.comparison = compare_within(sets[0].first(), across)});
+  for (size_t i = 1; i < sets.size(); ++i) compared.push_back(compare_sets(sets[0], sets[i], across));
+  if (std::ranges::all_of(compared, &Compared::empty))
     throw UsageError("nothing to compare: no row was measured " +
-                     (within ? "with several " + across : "alike on both sides") + "; " + first_refusal(comparisons));
+                     (within ? "with several " + across : "alike on both sides") + "; " + first_refusal(compared));
   auto all = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < comparisons.size(); ++i) {
-    const size_t other = within ? 0 : i + 1;
+  for (size_t i = 0; i < compared.size(); ++i) {
+    const ComparedSet &a = sets[0], &b = sets[within ? 0 : i + 1];
     if (json) {
-      all.push_back(comparison_json(paths[0], paths[other], comparisons[i]));
+      all.push_back(comparison_json(a.path, b.path, compared[i]));
       continue;
     }
     if (within) {
-      std::cout << wrap_text(about("", paths[0], sets[0]), 120, 4) << "\nA = "
+      std::cout << wrap_text(about("", a), 120, 4) << "\nA = "
                 << (across == "ranks" || across == "threads" ? "the row of the fewest " + across : "the first row")
                 << ", B = each other\n\n";
     } else {
-      std::cout << (i > 0 ? "\n" : "") << wrap_text(about("A", paths[0], sets[0]), 120, 4) << "\n"
-                << wrap_text(about("B", paths[other], sets[other]), 120, 4) << "\n\n"
-                << ceilings_text(sets[0].front().machine, sets[other].front().machine);
+      std::cout << (i > 0 ? "\n" : "") << wrap_text(about("A", a), 120, 4) << "\n"
+                << wrap_text(about("B", b), 120, 4) << "\n\n"
+                << ceilings_text(a.machine(), b.machine());
     }
-    print_comparison(comparisons[i], across, within);
+    print_comparison(compared[i].comparison, across, within);
+    print_cells("Noted numbers:", noted_cells(compared[i].comparison.noted, kAB));
+    print_cells("Sweeps:", swept_cells(compared[i].sweeps, kAB));
+    print_refused(compared[i].comparison.refused);
   }
   if (json) {
     std::cout << nlohmann::ordered_json{{"comparisons", all}}.dump(1) << "\n";
   } else {
-    print_legend(comparisons, across, within);
+    print_legend(compared, across, within);
   }
   return 0;
 }
 
+namespace {
+
+/// A sweep's among sweeps, since one lesson may have several.
+fs::path file_below(const fs::path& out, const Result& result) {
+  const std::optional<SweepPoint>& sweep = result.cases.front().sweep;
+  if (!sweep) return out / (result.lesson + ".json");
+  return out / kSweepsFolder / sweep_file(result.lesson, sweep->setting, swept_case(result.cases.front()));
+}
+
+}  // namespace
+
 int reproduce(const std::string& path, const std::string& out_option) {
-  const std::vector<Result> published = read_results(path);
+  const ComparedSet set = read_set(path);
+  std::vector<Result> published = set.results;
+  published.insert(published.end(), set.sweeps.begin(), set.sweeps.end());
   const std::vector<Lesson> lessons = find_lessons();
   std::vector<const Lesson*> chosen;
   for (const Result& theirs : published) {
@@ -347,19 +442,20 @@ int reproduce(const std::string& path, const std::string& out_option) {
       throw UsageError(path + ": " + theirs.lesson + " holds no case; there is nothing to reproduce");
     chosen.push_back(&resolve_lesson(lessons, theirs.lesson));
   }
-  const fs::path out = out_option.empty() ? out_folder("") / "reproduced" : fs::absolute(out_option);
+  const fs::path out = out_option.empty() ? out_folder("") / kReproducedFolder : fs::absolute(out_option);
   require_writable_folder(out);
   const Machine& here = this_machine();
   if (!out_option.empty()) require_own_folder(out, here);
   fs::create_directories(out);
   Display display;
   int worst = 0;
-  int changes = 0;
+  int changes = 0, counts = 0;
   size_t skipped = 0;
   for (size_t i = 0; i < published.size() && !asked_to_stop(); ++i) {
     const Result& theirs = published[i];
-    const fs::path file = out / (theirs.lesson + ".json");
+    const fs::path file = file_below(out, theirs);
     std::error_code ignored;
+    fs::create_directories(file.parent_path());
     fs::remove(file, ignored);
     const auto print_theirs = [&] {
       std::cout << theirs.lesson << "\n  theirs: " << machine_text(theirs.machine) << ", "
@@ -377,7 +473,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
     LessonStart start;
     start.flags = flags_of(*chosen[i], theirs);
     start.flags["--json"] = {file.string()};
-    start.output_file = out / (theirs.lesson + ".log");
+    start.output_file = fs::path(file).replace_extension(".log");
     start.errors_to_file = true;
     start.from = static_cast<double>(i) / static_cast<double>(published.size()),
     start.to = static_cast<double>(i + 1) / static_cast<double>(published.size());
@@ -399,11 +495,13 @@ int reproduce(const std::string& path, const std::string& out_option) {
     if (theirs.lesson_version != ours.lesson_version || theirs.code_hash != ours.code_hash)
       std::cout << "  the lesson's code has changed since theirs was measured\n";
     print_beside(theirs, ours);
+    counts += print_notes_beside(theirs, ours);
     for (const CaseResult& c : theirs.cases) {
       for (const CaseResult& mine : ours.cases) {
         for (const Verdict& verdict : c.verdicts) {
           const Verdict* own = same_case(mine, c) ? verdict_of(mine, verdict.technique) : nullptr;
-          if (own && change_of(verdict, *own).find("CHANGED") != std::string::npos) ++changes;
+          if (own && change_of_rows(theirs, c, ours, mine, verdict.technique).find("CHANGED") != std::string::npos)
+            ++changes;
         }
       }
     }
@@ -416,6 +514,9 @@ int reproduce(const std::string& path, const std::string& out_option) {
   if (skipped > 0) std::cout << skipped << " of " << published.size() << " results skipped; ";
   std::cout << (changes == 0 ? "no verdict changed its sign"
                              : std::to_string(changes) + (changes == 1 ? " verdict" : " verdicts") + " changed")
+            << (counts == 0
+                    ? ""
+                    : "; " + std::to_string(counts) + (counts == 1 ? " count is" : " counts are") + " not equal")
             << "; your results: " << shown(out) << "\n";
   return asked_to_stop() ? kInterrupted : worst;
 }

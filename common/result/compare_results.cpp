@@ -156,6 +156,36 @@ struct Sides {
   std::string a = "in A", b = "in B";
 };
 
+constexpr const char* kSurveyAcross = "is of a survey, which is compared where nothing differs: without --across";
+
+/// Why looks of surveys are not compared; empty when they are.
+std::string unlike_looks(const Row& a, const Row& b, const Sides& sides) {
+  for (const auto& [row, side] : {std::pair(&a, sides.a), std::pair(&b, sides.b)}) {
+    if (row->variant->status != "ok")
+      return "is " + row->variant->status + " " + side +
+             (row->variant->reason.empty() ? "" : " (" + row->variant->reason + ")");
+  }
+  if (a.variant->source != b.variant->source)
+    return "is " + a.variant->source + " " + sides.a + " and " + b.variant->source + " " + sides.b;
+  if (a.variant->notes.empty() && b.variant->notes.empty()) return "notes no number";
+  return "";
+}
+
+/// What both noted, and what of how they were measured may make counts differ. Of crowded rows the counts alone.
+NotedRow noted(const Row& a, const Row& b, const Sides& sides) {
+  NotedRow row = compare_notes(*a.variant, *b.variant);
+  row.lesson = b.result->lesson, row.case_name = b.c->name, row.variant = b.variant->name, row.ranks = b.c->ranks;
+  if (is_crowded(a) || is_crowded(b))
+    std::erase_if(row.notes, [](const ComparedNote& note) { return note.kind != NoteKind::count; });
+  const auto differs = [&](const std::string& what, const std::string& left, const std::string& right) {
+    if (left == right) return;
+    row.unlike += (row.unlike.empty() ? "" : "; ") + what + " " + left + " " + sides.a + ", " + right + " " + sides.b;
+  };
+  differs("preset", a.c->preset, b.c->preset);
+  differs("seed", std::to_string(a.c->seed), std::to_string(b.c->seed));
+  return row;
+}
+
 class Join {
  public:
   explicit Join(const std::string& across) : across_(across), without_(left_out(across)) {}
@@ -166,6 +196,7 @@ class Join {
 
   /// The row of two that are the same but for the part across which they are joined, or the reason why not.
   void add(const Row& left, const Row& right, const Sides& sides) {
+    if (right.c->kind == "survey") return add_look(left, right, sides);
     const std::string reason_a = unusable(left, sides.a), reason_b = unusable(right, sides.b);
     if (!reason_a.empty() || !reason_b.empty()) return refuse(right, reason_a.empty() ? reason_b : reason_a);
     const std::vector<double> differences = quality_differences(left, right);
@@ -212,11 +243,19 @@ class Join {
     if (verdict_b) row.speed_b = verdict_b->speed;
     row.gain = gain_of(verdict_a, verdict_b);
     out_.rows.push_back(std::move(row));
+    if (across_.empty() && !left.variant->notes.empty() && !right.variant->notes.empty())
+      out_.noted.push_back(noted(left, right, sides));
   }
 
   Comparison take() { return std::move(out_); }
 
  private:
+  void add_look(const Row& left, const Row& right, const Sides& sides) {
+    const std::string reason = across_.empty() ? unlike_looks(left, right, sides) : kSurveyAcross;
+    if (!reason.empty()) return refuse(right, reason);
+    out_.noted.push_back(noted(left, right, sides));
+  }
+
   std::string across_;
   std::set<std::string> without_;
   Comparison out_;
@@ -280,6 +319,10 @@ Comparison compare_within(const std::vector<Result>& results, const std::string&
   }
   const auto value = [&](const Row* row) { return part_of(*row, across); };
   for (std::vector<const Row*>& group : groups) {
+    if (group.front()->c->kind == "survey") {
+      join.refuse(*group.front(), kSurveyAcross);
+      continue;
+    }
     if (across == "ranks") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->ranks; });
     if (across == "threads") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->threads; });
     std::set<std::string> values;

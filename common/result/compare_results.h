@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/result/compare_notes.h"
 #include "common/result/result.h"
 #include "common/result/statistics.h"
 
@@ -47,6 +48,7 @@ struct RefusedRow {
 
 struct Comparison {
   std::vector<ComparedRow> rows;
+  std::vector<NotedRow> noted;  ///< of surveys, and of other rows that are alike; none across a part
   std::vector<RefusedRow> refused;
 };
 
@@ -55,10 +57,11 @@ inline constexpr std::array<const char*, 5> kAcross = {"ranks", "threads", "devi
 
 /// Joins by row_identity. Of trainings the seeds that both sides have are paired. A row whose identity has no partner
 /// is refused and says which part differs from the nearest row of the other side; so is a row that occurs twice on one
-/// side, was not measured, or is not ok. `across` names one part of kAcross in which joined rows differ, with what
-/// follows from it (ranks bring their mesh and backend, a device its backend, a size its settings); all else must be
-/// equal. Across ranks a step's items must be equal, too, or grow as the ranks do. Rates are items per second, so a
-/// size that does more for an item is slower by that.
+/// side, was not measured, or is not ok. Of surveys the numbers that they noted are compared, which `across` refuses:
+/// it names one part of kAcross in which joined rows differ, with what follows from it (ranks bring their mesh and
+/// backend, a device its backend, a size its settings); all else must be equal. Across ranks a step's items must be
+/// equal, too, or grow as the ranks do. Rates are items per second, so a size that does more for an item is slower by
+/// that.
 Comparison compare_results(const std::vector<Result>& a, const std::vector<Result>& b, const std::string& across = "");
 
 /// Rows of the same results and machine that differ in the part `across`, one of kAcross: each against the first that

@@ -148,13 +148,6 @@ Json panel(const VariantResult& variant, double most, const std::string& about) 
   return made;
 }
 
-/// A technique over a sweep, point by point.
-struct Point {
-  std::string value;  ///< as text
-  double number = 0;
-  std::optional<double> speed, low, high, memory, predicted;
-};
-
 std::string swept_technique(const std::vector<CaseResult>& points, const std::string& wanted) {
   for (const CaseResult& c : points) {
     for (const Verdict& verdict : c.verdicts) {
@@ -164,62 +157,11 @@ std::string swept_technique(const std::vector<CaseResult>& points, const std::st
   return "";
 }
 
-std::vector<Point> points_of(const std::vector<CaseResult>& cases, const std::string& technique, bool& numbers) {
-  std::vector<Point> points;
-  numbers = true;
-  for (const CaseResult& c : cases) {
-    const Verdict* verdict = verdict_of(c, technique);
-    const VariantResult* variant = variant_of(c, technique);
-    if (!c.sweep || !verdict || !variant || (!verdict->speed.ratio && !verdict->memory.ratio)) continue;
-    const auto number = number_of(c.sweep->value);
-    numbers = numbers && number.has_value();
-    points.push_back({to_string(c.sweep->value), number.value_or(0), verdict->speed.ratio, verdict->speed.low,
-                      verdict->speed.high, verdict->memory.ratio, variant->predicted.speed_ratio});
-  }
-  if (numbers)
-    std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.number < b.number; });
-  else  // words stand beside each other in the order given
-    for (size_t i = 0; i < points.size(); ++i) points[i].number = static_cast<double>(i);
-  return points;
-}
-
-/// Where the speed passes 1, between two neighbours on both sides of it; nothing unless the intervals of some points
-/// decide for either side.
-std::optional<std::pair<double, bool>> crossover(const std::vector<Point>& points, bool log_axis) {
-  const auto any = [&](auto decided) { return std::any_of(points.begin(), points.end(), decided); };
-  if (!any([](const Point& p) { return p.low && *p.low > 1; }) ||
-      !any([](const Point& p) { return p.high && *p.high < 1; }))
-    return std::nullopt;
-  for (size_t i = 1; i < points.size(); ++i) {
-    const Point &a = points[i - 1], &b = points[i];
-    if (!a.speed || !b.speed || (*a.speed < 1) == (*b.speed < 1)) continue;
-    const double share = std::log(*a.speed) / (std::log(*a.speed) - std::log(*b.speed));
-    const double at =
-        log_axis ? a.number * std::pow(b.number / a.number, share) : a.number + (b.number - a.number) * share;
-    return std::pair(at, *b.speed > 1);
-  }
-  return std::nullopt;
-}
-
-/// From which point on, or up to which, all intervals are above 1: between two points nothing was measured.
-std::string decided_text(const std::vector<Point>& points, bool rising) {
-  std::vector<const Point*> from_fast;
-  for (const Point& point : points) from_fast.push_back(&point);
-  if (rising) std::reverse(from_fast.begin(), from_fast.end());
-  const Point* last = nullptr;
-  for (const Point* point : from_fast) {
-    if (!point->low || *point->low <= 1) break;
-    last = point;
-  }
-  if (!last) return "crosses 1";
-  return (rising ? "faster from " : "faster up to ") + last->value;
-}
-
 struct Drawn {
   std::string name;
   FigureColour colour;
   std::vector<int> dash;
-  std::optional<double> Point::* ratio;
+  std::optional<double> SweptPoint::* ratio;
   const char* shape;
 };
 
@@ -268,17 +210,17 @@ std::optional<Figure> memory_figure(const CaseResult& c, const std::string& tech
 std::optional<Figure> sweep_figure(const std::vector<CaseResult>& cases, const std::string& wanted) {
   const std::string technique = swept_technique(cases, wanted);
   bool numbers = true;
-  const std::vector<Point> points = points_of(cases, technique, numbers);
+  const std::vector<SweptPoint> points = swept_points(cases, technique, &numbers);
   if (points.size() < 2) return std::nullopt;
   const std::string setting = cases.front().sweep->setting;
   const std::string name = cases.front().name.substr(0, cases.front().name.find(" " + setting + "="));
-  const bool log_axis = numbers && points.front().number > 0 && points.back().number >= 4 * points.front().number;
-  const std::vector<Drawn> curves = {{"speed", kBlue, {}, &Point::speed, "circle"},
-                                     {"memory", kPurple, {2, 4}, &Point::memory, "square"},
-                                     {"predicted speed", kOrange, {9, 5}, &Point::predicted, "diamond"}};
+  const bool log_axis = numbers && spans_logs(points);
+  const std::vector<Drawn> curves = {{"speed", kBlue, {}, &SweptPoint::speed, "circle"},
+                                     {"memory", kPurple, {2, 4}, &SweptPoint::memory, "square"},
+                                     {"predicted speed", kOrange, {9, 5}, &SweptPoint::predicted, "diamond"}};
   std::vector<double> all, ticks;
   std::string expression;
-  for (const Point& p : points) {
+  for (const SweptPoint& p : points) {
     for (const auto& value : {p.speed, p.low, p.high, p.memory, p.predicted}) {
       if (value) all.push_back(*value);
     }
@@ -307,11 +249,11 @@ std::optional<Figure> sweep_figure(const std::vector<CaseResult>& cases, const s
   std::vector<double> heights;
   for (const Drawn& curve : curves) {
     std::vector<Json> values, intervals;
-    for (const Point& p : points) {
+    for (const SweptPoint& p : points) {
       const auto& ratio = p.*curve.ratio;
       if (!ratio) continue;
       values.push_back({{"x", p.number}, {"y", *ratio}});
-      if (curve.ratio == &Point::speed && p.low && p.high)
+      if (curve.ratio == &SweptPoint::speed && p.low && p.high)
         intervals.push_back({{"x", p.number}, {"y", *p.low}, {"y2", *p.high}});
     }
     if (values.empty()) continue;
@@ -345,11 +287,11 @@ std::optional<Figure> sweep_figure(const std::vector<CaseResult>& cases, const s
                       {"y", y},
                       {"color", {{"field", "colour"}, {"type", "nominal"}, {"scale", nullptr}}},
                       {"text", {{"field", "text"}, {"type", "nominal"}}}}}});
-  if (const auto crossing = crossover(points, log_axis); crossing && numbers) {
-    const std::string text = decided_text(points, crossing->second);
+  if (const auto crossing = crossover(points); crossing && numbers) {
+    const std::string text = decided_text(points, crossing->rising);
     alt += "; " + text;
     layers.push_back(
-        {{"data", rows({{{"x", crossing->first}, {"text", text}}})},
+        {{"data", rows({{{"x", crossing->at}, {"text", text}}})},
          {"layer",
           {{{"mark", {{"type", "rule"}, {"color", kInk.plain}, {"strokeDash", {3, 3}}, {"strokeWidth", 2}}},
             {"encoding", {{"x", x}}}},

@@ -1,6 +1,7 @@
 #include "common/pages/rows/sweeps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/files.h"
@@ -53,6 +54,60 @@ std::vector<const CaseResult*> points_of(const Result& sweep) {
   const auto key = [](const CaseResult* c) { return std::pair(number_of(c->sweep.value().value), c); };
   std::sort(points.begin(), points.end(), [&](const CaseResult* a, const CaseResult* b) { return key(a) < key(b); });
   return points;
+}
+
+std::vector<SweptPoint> swept_points(const std::vector<CaseResult>& cases, const std::string& technique,
+                                     bool* numbers) {
+  std::vector<SweptPoint> points;
+  *numbers = true;
+  for (const CaseResult& c : cases) {
+    const Verdict* verdict = verdict_of(c, technique);
+    const VariantResult* variant = variant_of(c, technique);
+    if (!c.sweep || !verdict || !variant || (!verdict->speed.ratio && !verdict->memory.ratio)) continue;
+    const auto number = number_of(c.sweep->value);
+    *numbers = *numbers && number.has_value();
+    points.push_back({to_string(c.sweep->value), number.value_or(0), verdict->speed.ratio, verdict->speed.low,
+                      verdict->speed.high, verdict->memory.ratio, variant->predicted.speed_ratio});
+  }
+  if (*numbers)
+    std::sort(points.begin(), points.end(),
+              [](const SweptPoint& a, const SweptPoint& b) { return a.number < b.number; });
+  else  // words stand beside each other in the order given
+    for (size_t i = 0; i < points.size(); ++i) points[i].number = static_cast<double>(i);
+  return points;
+}
+
+bool spans_logs(const std::vector<SweptPoint>& points) {
+  return !points.empty() && points.front().number > 0 && points.back().number >= 4 * points.front().number;
+}
+
+std::optional<Crossover> crossover(const std::vector<SweptPoint>& points) {
+  const auto any = [&](auto decided) { return std::any_of(points.begin(), points.end(), decided); };
+  if (!any([](const SweptPoint& p) { return p.low && *p.low > 1; }) ||
+      !any([](const SweptPoint& p) { return p.high && *p.high < 1; }))
+    return std::nullopt;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const SweptPoint &a = points[i - 1], &b = points[i];
+    if (!a.speed || !b.speed || (*a.speed < 1) == (*b.speed < 1)) continue;
+    const double share = std::log(*a.speed) / (std::log(*a.speed) - std::log(*b.speed));
+    const double at =
+        spans_logs(points) ? a.number * std::pow(b.number / a.number, share) : a.number + (b.number - a.number) * share;
+    return Crossover{at, *b.speed > 1};
+  }
+  return std::nullopt;
+}
+
+std::string decided_text(const std::vector<SweptPoint>& points, bool rising) {
+  std::vector<const SweptPoint*> from_fast;
+  for (const SweptPoint& point : points) from_fast.push_back(&point);
+  if (rising) std::reverse(from_fast.begin(), from_fast.end());
+  const SweptPoint* last = nullptr;
+  for (const SweptPoint* point : from_fast) {
+    if (!point->low || *point->low <= 1) break;
+    last = point;
+  }
+  if (!last) return "crosses 1";
+  return (rising ? "faster from " : "faster up to ") + last->value;
 }
 
 }  // namespace tenfold

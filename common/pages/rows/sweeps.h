@@ -29,4 +29,28 @@ std::optional<double> number_of(const SettingValue& value);
 /// The points, lowest value first; words keep the order in which they were swept.
 std::vector<const CaseResult*> points_of(const Result& sweep);
 
+/// A technique at one point of a sweep, as ratios to the baseline.
+struct SweptPoint {
+  std::string value;  ///< as text
+  double number = 0;  ///< the value; of a word its place in the sweep
+  std::optional<double> speed, low, high, memory, predicted;
+};
+
+/// The technique's points with a ratio, lowest value first; words in their order. `numbers`: whether all are numbers.
+std::vector<SweptPoint> swept_points(const std::vector<CaseResult>& cases, const std::string& technique, bool* numbers);
+
+/// The values are drawn on an axis of logarithms, between whose points the eye and crossover() interpolate.
+bool spans_logs(const std::vector<SweptPoint>& points);
+
+struct Crossover {
+  double at = 0;        ///< the setting's value
+  bool rising = false;  ///< the technique is faster behind it, else before it
+};
+/// Where the speed passes 1, between two neighbours on both sides of it; nothing unless the intervals of some points
+/// decide for either side.
+std::optional<Crossover> crossover(const std::vector<SweptPoint>& points);
+
+/// From which point on, or up to which, all intervals are above 1: between two points nothing was measured.
+std::string decided_text(const std::vector<SweptPoint>& points, bool rising);
+
 }  // namespace tenfold

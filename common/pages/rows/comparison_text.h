@@ -1,0 +1,41 @@
+#pragma once
+// What compare, reproduce and the book say of two sides, as rows of cells: the first is the header. A terminal and a
+// page lay them out each in its own way.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "common/pages/rows/compare_sweeps.h"
+#include "common/result/compare_results.h"
+
+namespace tenfold {
+
+using Cells = std::vector<std::vector<std::string>>;
+
+/// What the two sides are called: {"A", "B"}, {"theirs", "yours"}.
+using Sides = std::array<std::string, 2>;
+inline const Sides kAB = {"A", "B"};
+
+/// "1.02x [0.98, 1.05]", "1.02x [0.98, 1.05] few rounds".
+std::string interval_text(const Interval& interval);
+
+/// "81 % [78 %, 85 %]".
+std::string efficiency_text(const Interval& efficiency);
+
+/// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
+std::string quality_difference_text(const ComparedRow& row);
+
+/// The rows of verdicts; only the header without one. A row names its lesson by number.
+Cells compared_cells(const std::vector<ComparedRow>& rows);
+
+/// What looks and variants noted: the counts of a case that are equal in one row, everything else in a row of its own.
+Cells noted_cells(const std::vector<NotedRow>& noted, const Sides& sides);
+
+/// A row for each point of each sweep, and behind them one with where each side's speed passes 1.
+Cells swept_cells(const std::vector<ComparedSweep>& sweeps, const Sides& sides);
+
+/// The cells in columns, for a terminal; empty when there is only a header.
+std::string in_columns(const Cells& cells, size_t width = 140);
+
+}  // namespace tenfold

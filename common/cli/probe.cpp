@@ -4,6 +4,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/fingerprint.h"
+#include "common/pages/rows/machine_card.h"
 
 #include "common/base/process.h"
 #include "common/cli/commands.h"
@@ -12,17 +13,6 @@
 #include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
-namespace {
-
-/// The unit follows from the end of the name.
-std::string ceiling_text(const std::string& name, double value) {
-  if (name.ends_with("bytes_per_s")) return human_bytes(value) + "/s";
-  if (name.find("flops") != std::string::npos) return human_number(value) + "FLOP/s";
-  if (name.ends_with("seconds")) return human_seconds(value);
-  return human_number(value);
-}
-
-}  // namespace
 
 int probe() {
   const std::filesystem::path program = build_folder() / "tenfold-probe";

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 
 namespace tenfold::dry {
 

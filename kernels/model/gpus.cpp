@@ -3,7 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 
 int main() {
   nlohmann::json all = nlohmann::json::array();

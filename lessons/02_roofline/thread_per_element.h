@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 #include "kernels/kernel_survey.h"
 #include "kernels/repeated_fma/repeated_fma.h"
 

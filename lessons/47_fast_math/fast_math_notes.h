@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 #include "common/measure/trial.h"
 #include "common/microscope/report.h"
 #include "kernels/fast_math/fast_math_error.h"

@@ -16,10 +16,10 @@
 #include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/base/text.h"
-#include "common/kernel_page/gpu_ceilings.h"
 #include "common/kernel_page/kernel_page.h"
 #include "common/kernel_page/picture.h"
 #include "common/kernel_page/report_text.h"
+#include "common/machine/gpu_ceilings.h"
 #include "kernels/hgemm/hgemm_tma.h"
 
 #include "tests/support/support.h"

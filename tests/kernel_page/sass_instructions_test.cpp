@@ -3,7 +3,7 @@
 
 #include "common/base/files.h"
 #include "common/base/sha256.h"
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 #include "common/result/result.h"
 #include "kernels/fast_math/sass_instructions.h"
 

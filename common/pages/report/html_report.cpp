@@ -14,6 +14,7 @@
 #include "common/pages/report/html_sweeps.h"
 #include "common/pages/report/report_template.h"
 #include "common/pages/rows/case_words.h"
+#include "common/pages/rows/machine_card.h"
 #include "common/pages/rows/prediction_errors.h"
 #include "common/pages/rows/rows.h"
 #include "common/pages/rows/verdict_words.h"
@@ -79,30 +80,6 @@ std::string notable(const std::vector<VerdictRow>& rows, const std::vector<Resul
   return out + "</ul>";
 }
 
-/// "cpu_all_cores_copy_bytes_per_s" as "cpu all cores copy", "24.1 GB/s".
-std::pair<std::string, std::string> ceiling_text(std::string name, double value) {
-  std::string text = human_number(value);
-  const std::pair<const char*, const char*> units[] = {
-      {"_bytes_per_s", "B/s"}, {"_flops_per_s", "FLOP/s"}, {"_per_s", "/s"}, {"_seconds", ""}};
-  for (const auto& [ending, unit] : units) {
-    if (!name.ends_with(ending)) continue;
-    name.resize(name.size() - std::string(ending).size());
-    if (!*unit) {
-      text = human_seconds(value);
-    } else if (value >= 1e9) {
-      text = human_number(value / 1e9) + " G" + unit;
-    } else if (value >= 1e6) {
-      text = human_number(value / 1e6) + " M" + unit;
-    } else {
-      text += " " + std::string(unit);
-    }
-    if (std::string(unit) == "FLOP/s") name += " arithmetic";
-    break;
-  }
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return {name, text};
-}
-
 std::string machine_card(const std::vector<Result>& results) {
   if (results.empty()) return "<p class=\"dim\">No result says what machine it was.</p>";
   std::string out;
@@ -118,16 +95,17 @@ std::string machine_card(const std::vector<Result>& results) {
            "</dd></dl>";
     std::string rows;
     for (const auto& [name, value] : machine.ceilings) {
-      const auto [what, text] = ceiling_text(name, value);
-      rows += "<tr>" + cell(what) + cell(text, "n") + "</tr>";
+      const auto share = share_of_makers(machine, name, value);
+      rows += "<tr>" + cell(ceiling_name(name)) + cell(ceiling_text(name, value), "n") +
+              cell(share ? human_percent(*share) : "-", "n") + "</tr>";
     }
-    out += rows.empty()
-               ? "<p class=\"dim\">No ceilings were measured; measure them with: ./tenfold probe</p>"
-               : "<div class=\"wide\"><table class=\"narrow\"><caption>Ceilings: the most that this machine "
-                 "reached</caption>"
-                 "<thead><tr><th scope=\"col\">what</th><th scope=\"col\" class=\"n\">measured</th></tr></thead>"
-                 "<tbody>" +
-                     rows + "</tbody></table></div>";
+    out += rows.empty() ? "<p class=\"dim\">No ceilings were measured; measure them with: ./tenfold probe</p>"
+                        : "<div class=\"wide\"><table class=\"narrow\"><caption>Ceilings: the most that this machine "
+                          "reached</caption>"
+                          "<thead><tr><th scope=\"col\">what</th><th scope=\"col\" class=\"n\">measured</th>"
+                          "<th scope=\"col\" class=\"n\">of the maker's figure</th></tr></thead>"
+                          "<tbody>" +
+                              rows + "</tbody></table></div>";
   }
   return out;
 }

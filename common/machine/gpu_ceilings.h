@@ -1,5 +1,6 @@
 #pragma once
-// What GPUs can do at most, from their makers' documents: what modelled times are computed with.
+// What GPUs can do at most, from their makers' documents: what modelled times are computed with, and what a machine's
+// measured ceilings are a share of.
 
 #include <cstdint>
 #include <string>
@@ -9,8 +10,10 @@ namespace tenfold::simt {
 
 /// What a GPU can do at most, as its maker publishes it; gpu_ceilings.cpp names the document of each figure.
 struct GpuCeilings {
-  std::string key;   ///< "H100"
-  std::string name;  ///< e.g. "NVIDIA H100 SXM 80GB"
+  std::string key;                        ///< "H100"
+  std::string name;                       ///< e.g. "NVIDIA H100 SXM 80GB"
+  std::vector<std::string> driver_names;  ///< what the driver calls this card and no other, "NVIDIA H100 80GB HBM3"
+  std::string source;                     ///< the maker's document of FLOP/s and bytes/s
   int sms = 0;
   double clock_hz = 0;            ///< boost clock
   double flops_per_s = 0;         ///< float32, no tensor cores
@@ -41,5 +44,9 @@ const std::vector<GpuCeilings>& known_gpus();
 
 /// Upper and lower case are the same. Throws std::invalid_argument, one line that lists the known ones.
 const GpuCeilings& gpu_named(const std::string& key);
+
+/// The card that the driver calls so; null where there is none in the table: one with other memory or another clock has
+/// other figures.
+const GpuCeilings* gpu_of_driver(const std::string& name);
 
 }  // namespace tenfold::simt

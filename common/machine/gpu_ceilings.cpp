@@ -1,4 +1,4 @@
-#include "common/kernel_page/gpu_ceilings.h"
+#include "common/machine/gpu_ceilings.h"
 
 #include <algorithm>
 #include <cctype>
@@ -25,6 +25,8 @@ const std::vector<GpuCeilings>& known_gpus() {
       // 1590 MHz.
       {.key = "T4",
        .name = "NVIDIA T4",
+       .driver_names = {"Tesla T4"},
+       .source = "NVIDIA T4 Tensor Core GPU data sheet",
        .sms = 40,
        .clock_hz = 1.59e9,
        .flops_per_s = 8.1e12,
@@ -47,6 +49,8 @@ const std::vector<GpuCeilings>& known_gpus() {
       // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
       {.key = "A100",
        .name = "NVIDIA A100 SXM 80GB",
+       .driver_names = {"NVIDIA A100-SXM4-80GB"},
+       .source = "NVIDIA A100 Tensor Core GPU data sheet",
        .sms = 108,
        .clock_hz = 1.41e9,
        .flops_per_s = 19.5e12,
@@ -71,6 +75,8 @@ const std::vector<GpuCeilings>& known_gpus() {
       // memory request every two cycles"; L1 and shared memory for 32 bits a thread in table 2.
       {.key = "A6000",
        .name = "NVIDIA RTX A6000",
+       .driver_names = {"NVIDIA RTX A6000"},
+       .source = "NVIDIA RTX A6000 data sheet",
        .sms = 84,
        .clock_hz = 1.8e9,
        .flops_per_s = 38.7e12,
@@ -95,6 +101,8 @@ const std::vector<GpuCeilings>& known_gpus() {
       // table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with fewer SMs.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",
+       .driver_names = {"NVIDIA H100 80GB HBM3"},
+       .source = "NVIDIA H100 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
        .flops_per_s = 66.9e12,
@@ -117,6 +125,8 @@ const std::vector<GpuCeilings>& known_gpus() {
       // "NVIDIA H200 Tensor Core GPU" data sheet (SXM: 67 and 989 TFLOPS, 4.8 TB/s); the chip is the H100's.
       {.key = "H200",
        .name = "NVIDIA H200 SXM 141GB",
+       .driver_names = {"NVIDIA H200"},
+       .source = "NVIDIA H200 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
        .flops_per_s = 66.9e12,
@@ -147,6 +157,13 @@ const GpuCeilings& gpu_named(const std::string& key) {
     all += (all.empty() ? "" : ", ") + gpu.key;
   }
   throw std::invalid_argument("no such GPU in the table: " + key + "; there are: " + all);
+}
+
+const GpuCeilings* gpu_of_driver(const std::string& name) {
+  const auto found = std::ranges::find_if(known_gpus(), [&](const GpuCeilings& gpu) {
+    return std::ranges::find(gpu.driver_names, name) != gpu.driver_names.end();
+  });
+  return found == known_gpus().end() ? nullptr : &*found;
 }
 
 }  // namespace tenfold::simt

@@ -8,6 +8,8 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/compare_sweeps.h"
 #include "common/pages/rows/comparison_text.h"
+#include "common/pages/rows/kernel_rows.h"
+#include "common/pages/rows/machine_card.h"
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/sweeps.h"
 #include "common/pages/rows/verdict_words.h"
@@ -27,25 +29,20 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string about(const std::string& letter, const ComparedSet& set) {
-  const std::vector<Result>& results = set.first();
-  const Result& first = results.front();
   const std::string name = letter.empty() ? set.path : letter + " = " + set.path;
+  const std::vector<Result>& results = set.first();
+  if (results.empty()) {
+    const bool empty = set.kernels.empty();
+    const std::string commit = empty ? "" : set.kernels.front().commit.substr(0, 10);
+    return name + ": " + (empty ? "no time of a kernel" : set.kernels.front().gpu) +
+           (commit.empty() ? "" : ", commit " + commit);
+  }
+  const Result& first = results.front();
   std::string commit = first.commit.empty() ? "unknown commit" : "commit " + first.commit.substr(0, 10);
   for (const Result& result : results) {
     if (result.commit != first.commit) commit = "several commits";
   }
   return name + ": " + machine_text(first.machine) + ", " + commit + ", " + first.started_at.substr(0, 10);
-}
-
-/// What both machines can do at most, where both were probed.
-std::string ceilings_text(const Machine& a, const Machine& b) {
-  std::vector<std::vector<std::string>> rows = {{"ceiling", "A", "B", "B over A"}};
-  for (const auto& [name, value] : a.ceilings) {
-    const auto other = b.ceilings.find(name);
-    if (other == b.ceilings.end()) continue;
-    rows.push_back({name, human_number(value), human_number(other->second), human_ratio(other->second / value)});
-  }
-  return rows.size() > 1 ? format_columns(rows, "lrrr") + "\n" : "";
 }
 
 /// `within` one set of results there is one machine, and a technique's own speed-up is what its ranks or threads bring.
@@ -96,18 +93,21 @@ void print_cells(const std::string& heading, const Cells& cells) {
 
 void print_refused(const std::vector<RefusedRow>& refused) {
   if (!refused.empty()) std::cout << "\nNot compared:\n";
-  for (const RefusedRow& row : refused) std::cout << "  " << wrap_text(row.row + ": " + row.reason, 118, 6) << "\n";
+  for (const std::string& line : refused_lines(refused)) std::cout << "  " << wrap_text(line, 118, 6) << "\n";
 }
 
 /// What two sides have in common, and what of either has no partner. Across a part there are rows alone.
 struct Compared {
   Comparison comparison = {};
   std::vector<ComparedSweep> sweeps = {};
+  std::vector<ComparedKernel> kernels = {};
 
-  bool empty() const { return comparison.rows.empty() && comparison.noted.empty() && sweeps.empty(); }
+  bool empty() const {
+    return comparison.rows.empty() && comparison.noted.empty() && sweeps.empty() && kernels.empty();
+  }
 };
 
-/// What sweeps noted and refused stands with the rest.
+/// What sweeps noted, and what of sweeps and kernels was refused, stands with the rest.
 Compared compare_sets(const ComparedSet& a, const ComparedSet& b, const std::string& across) {
   if (!across.empty()) return {.comparison = compare_results(a.first(), b.first(), across)};
   Compared all{.comparison = compare_results(a.results, b.results)};
@@ -115,6 +115,9 @@ Compared compare_sets(const ComparedSet& a, const ComparedSet& b, const std::str
   all.sweeps = std::move(sweeps.sweeps);
   std::ranges::move(sweeps.noted, std::back_inserter(all.comparison.noted));
   std::ranges::move(sweeps.refused, std::back_inserter(all.comparison.refused));
+  ComparedKernels kernels = compare_kernels(a.kernels, b.kernels);
+  all.kernels = std::move(kernels.rows);
+  std::ranges::move(kernels.refused, std::back_inserter(all.comparison.refused));
   return all;
 }
 
@@ -144,6 +147,13 @@ nlohmann::ordered_json noted_json(const NotedRow& row) {
   return json;
 }
 
+nlohmann::ordered_json kernel_json(const ComparedKernel& kernel) {
+  return {{"row", kernel.b.label()},
+          {"speed", interval_json(kernel.speed)},
+          {"ceiling_a", share_of_ceiling(kernel.a)},
+          {"ceiling_b", share_of_ceiling(kernel.b)}};
+}
+
 nlohmann::ordered_json sweep_json(const ComparedSweep& sweep) {
   nlohmann::ordered_json json = {{"lesson", sweep.lesson},
                                  {"case", sweep.case_name},
@@ -167,6 +177,7 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
                                  {"rows", nlohmann::ordered_json::array()},
                                  {"noted", nlohmann::ordered_json::array()},
                                  {"sweeps", nlohmann::ordered_json::array()},
+                                 {"kernels", nlohmann::ordered_json::array()},
                                  {"refused", nlohmann::ordered_json::array()}};
   for (const ComparedRow& row : comparison.rows) {
     nlohmann::ordered_json entry = {{"identity", row.identity}};
@@ -192,6 +203,7 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
   }
   for (const NotedRow& row : comparison.noted) json["noted"].push_back(noted_json(row));
   for (const ComparedSweep& sweep : compared.sweeps) json["sweeps"].push_back(sweep_json(sweep));
+  for (const ComparedKernel& kernel : compared.kernels) json["kernels"].push_back(kernel_json(kernel));
   for (const RefusedRow& refused : comparison.refused)
     json["refused"].push_back({{"row", refused.row}, {"reason", refused.reason}});
   return json;
@@ -199,14 +211,18 @@ nlohmann::ordered_json comparison_json(const std::string& a, const std::string& 
 
 /// What the columns mean.
 void print_legend(const std::vector<Compared>& compared, const std::string& across, bool within) {
-  const bool crowded = std::ranges::any_of(
-      compared, [](const Compared& each) { return std::ranges::any_of(each.comparison.rows, &ComparedRow::crowded); });
-  const bool noted = std::ranges::any_of(compared, [](const Compared& each) { return !each.comparison.noted.empty(); });
+  const auto any = [&](auto has) { return std::ranges::any_of(compared, has); };
+  const bool noted = any([](const Compared& each) { return !each.comparison.noted.empty(); });
+  const bool kernels = any([](const Compared& each) { return !each.kernels.empty(); });
+  const bool crowded =
+      any([](const Compared& each) { return std::ranges::any_of(each.comparison.rows, &ComparedRow::crowded); });
   std::cout << "\nIntervals hold with at least 95 % for the rounds recorded; how much another run would differ is "
                "not in them.\n"
             << (within ? "" : "gain: the technique's own speed-up over its baseline. ")
             << "bound: the largest part of a step.\n"
             << (noted ? "Counts must be equal. A noted time, rate or share without an interval decides nothing.\n" : "")
+            << (kernels ? "A kernel's ceiling: its maker's bytes/s and FLOP/s, else the copy of the same rounds.\n"
+                        : "")
             << (across == "size" ? "Sizes differ in how much they compute for an item.\n" : "")
             << (across == "ranks" || across == "threads"
                     ? "efficiency: the gain in items/s over how many times as many " + across + " B has.\n"
@@ -404,12 +420,15 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
                 << ", B = each other\n\n";
     } else {
       std::cout << (i > 0 ? "\n" : "") << wrap_text(about("A", a), 120, 4) << "\n"
-                << wrap_text(about("B", b), 120, 4) << "\n\n"
-                << ceilings_text(a.machine(), b.machine());
+                << wrap_text(about("B", b), 120, 4) << "\n\n";
+      if (a.machine() != nullptr && b.machine() != nullptr)
+        std::cout << in_columns(machine_cells(*a.machine(), *b.machine()))
+                  << wrap_text(makers_text(*a.machine(), *b.machine()), 120) << "\n\n";
     }
     print_comparison(compared[i].comparison, across, within);
     print_cells("Noted numbers:", noted_cells(compared[i].comparison.noted, kAB));
     print_cells("Sweeps:", swept_cells(compared[i].sweeps, kAB));
+    print_cells("Kernels:", kernel_cells(compared[i].kernels, kAB));
     print_refused(compared[i].comparison.refused);
   }
   if (json) {
@@ -435,6 +454,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
   const ComparedSet set = read_set(path);
   std::vector<Result> published = set.results;
   published.insert(published.end(), set.sweeps.begin(), set.sweeps.end());
+  if (published.empty())
+    throw UsageError(path + ": holds times of kernels alone; measure your own with: ./tenfold bench --peers");
   const std::vector<Lesson> lessons = find_lessons();
   std::vector<const Lesson*> chosen;
   for (const Result& theirs : published) {

@@ -6,6 +6,7 @@
 #include "common/machine/hardware.h"
 #include "common/pages/rows/sweeps.h"
 
+#include "common/base/files.h"
 #include "common/cli/commands.h"
 
 namespace tenfold::cli {
@@ -13,9 +14,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kBenchFolder = "bench";
+
 bool is_sweep(const Result& result) {
   return !result.cases.empty() &&
          std::ranges::all_of(result.cases, [](const CaseResult& c) { return c.sweep.has_value(); });
+}
+
+/// The benchmarks' reports of a side, by name: itself, those right in the folder, or those in its folder bench.
+std::vector<fs::path> reports_at(const fs::path& path) {
+  if (fs::is_regular_file(path))
+    return is_bench_report(read_text(path)) ? std::vector<fs::path>{path} : std::vector<fs::path>{};
+  std::vector<fs::path> reports;
+  for (const fs::path& folder : {path, path / kBenchFolder}) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      if (entry.path().extension() == ".json" && is_bench_report(read_text(entry.path())))
+        reports.push_back(entry.path());
+    }
+  }
+  std::sort(reports.begin(), reports.end());
+  return reports;
 }
 
 /// Throws UsageError unless a result is of the set's machine: rows of two would stand in one column.
@@ -31,9 +50,13 @@ const std::vector<Result>& ComparedSet::first() const { return results.empty() ?
 
 ComparedSet read_set(const std::string& path) {
   ComparedSet set{.path = path, .sweeps = sweeps_in(fs::path(path) / kSweepsFolder)};
+  const std::vector<fs::path> reports = reports_at(path);
+  for (const fs::path& report : reports) std::ranges::move(read_kernel_rows(report), std::back_inserter(set.kernels));
+  const bool alone = !reports.empty() && (fs::is_regular_file(path) || reports.front().parent_path() == fs::path(path));
+  if (alone) return set;
   for (Result& result : read_results(path)) (is_sweep(result) ? set.sweeps : set.results).push_back(std::move(result));
   for (const auto* results : {&set.results, &set.sweeps}) {
-    for (const Result& result : *results) require_same_machine(path, set.machine(), result.machine);
+    for (const Result& result : *results) require_same_machine(path, *set.machine(), result.machine);
   }
   return set;
 }

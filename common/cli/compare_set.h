@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/pages/rows/kernel_rows.h"
 #include "common/result/result.h"
 
 namespace tenfold::cli {
@@ -11,14 +12,17 @@ namespace tenfold::cli {
 struct ComparedSet {
   std::string path;  ///< as it was typed
   std::vector<Result> results, sweeps;
+  std::vector<KernelRow> kernels;
 
   /// The results; where there is none, as in a file that is a sweep, the sweeps.
   const std::vector<Result>& first() const;
-  const Machine& machine() const { return first().front().machine; }
+  /// Null where there are kernels' times alone, whose reports name the machine and do not describe it.
+  const Machine* machine() const { return first().empty() ? nullptr : &first().front().machine; }
 };
 
-/// A file, or the results below a folder with the sweeps in its folder of sweeps. Throws UsageError where there is
-/// nothing, or results of two machines; FileError on a damaged file.
+/// A file, be it a result, a sweep or a benchmark's report; or the results below a folder with the sweeps in its folder
+/// of sweeps and the reports in its folder bench; or a folder of reports. Throws UsageError where there is nothing, or
+/// results of two machines; FileError on a damaged file.
 ComparedSet read_set(const std::string& path);
 
 }  // namespace tenfold::cli

@@ -132,6 +132,41 @@ TEST_F(Compare, TwoMachinesInOneFolderAreRefusedEvenIfTheirNamesAreEqual) {
   EXPECT_TRUE(has(ran.err, "a: holds results of two machines, 2x-sample-cpu (Sample CPU, 64 cores")) << ran.err;
 }
 
+TEST_F(Compare, NotesSweepsAndKernelsInOneCall) {
+  const std::string report = R"({"context": {"gpu": "NVIDIA H200", "commit": "abc"}, "benchmarks": [
+    {"name": "softmax, Float, 8 x 8/rung 3/cold", "run_type": "iteration", "real_time": 400, "time_unit": "us",
+     "bytes/s": 2.4e12}]})";
+  for (const std::string side : {"a", "c"}) {
+    write_result(root_ / side / "sweeps" / "30_length_gpt.json", sample_sweep({{64, 0.8}, {128, 1.25}}));
+    write(side + "/bench/softmax.json", report);
+  }
+  write_result(root_ / "c" / "r.json", sample_result());
+  const Ran ran = tenfold("compare a c");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* part : {"of the maker's", "Noted numbers:", "equal", "crossover", "at 96 (faster from 128)",
+                           "Kernels:", "DRAM 50 %", "1.00x"})
+    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+  EXPECT_EQ(tenfold("compare a/bench c/bench").code, 0) << "folders of reports";
+  const Json json = Json::parse(tenfold("compare a c --json").out)["comparisons"][0];
+  EXPECT_EQ(json["kernels"].size() + json["sweeps"].size(), 2u);
+  EXPECT_EQ(json["noted"][0]["notes"][0]["equal"], true);
+}
+
+TEST_F(Reproduce, NamesACountThatIsNotEqualAndRepeatsSweeps) {
+  add_lesson("30_gradient_accumulation", "hand_out");
+  Result theirs = result_of("30_gradient_accumulation");
+  theirs.cases[0].variants[1].notes["micro-batches"].value = 9;
+  write_result(root_ / "theirs" / "30_gradient_accumulation.json", theirs);
+  Result sweep = sample_sweep({{64, 0.8}, {128, 1.25}});
+  sweep.argv = {"--sweep", "length=64,128"};
+  write_result(root_ / "theirs" / "sweeps" / "30_length_gpt.json", sweep);
+  const Ran ran = tenfold("reproduce theirs");
+  EXPECT_TRUE(has(ran.out, "NOT EQUAL")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "1 count is not equal")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "theirs at 96 (faster from 128); yours -")) << ran.out;
+  EXPECT_TRUE(fs::exists(out_ / "reproduced" / "sweeps" / "30_length_gpt.json"));
+}
+
 class Report : public Sandbox {
  protected:
   Report() {

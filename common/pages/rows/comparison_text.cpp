@@ -110,6 +110,22 @@ Cells swept_cells(const std::vector<ComparedSweep>& sweeps, const Sides& sides) 
   return cells;
 }
 
+std::vector<std::string> refused_lines(const std::vector<RefusedRow>& refused) {
+  const auto lesson_of = [](const RefusedRow& row) { return row.row.substr(0, row.row.find(", ")); };
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < refused.size();) {
+    size_t end = begin + 1;
+    while (end < refused.size() && refused[end].reason == refused[begin].reason &&
+           lesson_of(refused[end]) == lesson_of(refused[begin]))
+      ++end;
+    lines.push_back((end - begin == 1 ? refused[begin].row
+                                      : lesson_of(refused[begin]) + ", " + std::to_string(end - begin) + " rows") +
+                    ": " + refused[begin].reason);
+    begin = end;
+  }
+  return lines;
+}
+
 std::string in_columns(const Cells& cells, size_t width) {
   return cells.size() > 1 ? format_columns(cells, std::string(cells[0].size(), 'l'), width) : "";
 }

@@ -35,6 +35,10 @@ Cells noted_cells(const std::vector<NotedRow>& noted, const Sides& sides);
 /// A row for each point of each sweep, and behind them one with where each side's speed passes 1.
 Cells swept_cells(const std::vector<ComparedSweep>& sweeps, const Sides& sides);
 
+/// A line for each row with its reason; rows of one lesson that follow each other with one reason share a line, which
+/// counts them.
+std::vector<std::string> refused_lines(const std::vector<RefusedRow>& refused);
+
 /// The cells in columns, for a terminal; empty when there is only a header.
 std::string in_columns(const Cells& cells, size_t width = 140);
 

@@ -44,6 +44,15 @@ TEST(NotedCells, SidesHaveTheNamesThatTheCommandGives) {
   EXPECT_EQ(cells[0][2] + ", " + cells[0][3] + ", " + cells[0][4], "theirs, yours, yours over theirs");
 }
 
+TEST(RefusedLines, RowsOfOneLessonWithOneReasonShareALine) {
+  EXPECT_EQ(refused_lines({{"10_a, case, x", "only in B"},
+                           {"10_a, case, y", "only in B"},
+                           {"10_a, case, z", "is skipped in A"},
+                           {"11_b, case, x", "is skipped in A"}}),
+            (std::vector<std::string>{"10_a, 2 rows: only in B", "10_a, case, z: is skipped in A",
+                                      "11_b, case, x: is skipped in A"}));
+}
+
 TEST(ComparedCells, SayWhatBoundsEachRatio) {
   Result b = sample_result();
   for (VariantResult& variant : b.cases[0].variants) speed_up(variant, 2);

@@ -13,6 +13,7 @@
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
 // dry        -                     what GPUs that are not there counted over all lessons
+// compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figures/figure.h
 // lessons    -                     a lesson of each chapter: what it asks and what was published

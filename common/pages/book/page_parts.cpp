@@ -12,6 +12,7 @@
 #include "common/pages/book/chapters.h"
 #include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
+#include "common/pages/book/comparison_page.h"
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
@@ -172,6 +173,7 @@ const std::map<std::string, Part>& parts() {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
+      {"compared", compared_markdown},
       {"levers", levers_part},
       {"figure", figure_part},
       {"printed", [](const Page& page, const Arguments& words) { return printed_block(page, words, page.references); }},

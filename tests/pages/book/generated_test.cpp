@@ -56,6 +56,30 @@ TEST_F(Generated, CodeIsCutFromTheSource) {
                   "  return a;\n}\n```\n<!-- tenfold:end -->\nbetween\n"));
 }
 
+TEST_F(Generated, TwoMachinesSideBySide) {
+  Result a = sample_result(), b = sample_result();
+  b.machine.id = "other-machine", b.machine.ceilings["cpu_copy_bytes_per_s"] = 2e10;
+  for (VariantResult& variant : b.cases[0].variants) speed_up(variant, 2);
+  b.cases[0].variants[1].notes["micro-batches"].value = 3;
+  for (const Result& result : {a, b})
+    write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  const auto part = [&](const std::string& words) {
+    write("docs/page.md", "<!-- tenfold:begin compared " + words + " -->\n<!-- tenfold:end -->\n");
+    return page("docs/page.md");
+  };
+  EXPECT_TRUE(has(part("card 2x-sample-cpu other-machine"), "| cpu copy | 10 GB/s | - | 20 GB/s | - | 2.00x |"));
+  EXPECT_TRUE(has(part("rows 2x-sample-cpu other-machine"), "| accumulate | 2.00x ["));
+  EXPECT_TRUE(has(part("noted 2x-sample-cpu other-machine"), "| NOT EQUAL |"));
+  EXPECT_TRUE(has(part("sweeps 2x-sample-cpu other-machine"), "Nothing was measured alike on both."));
+  EXPECT_TRUE(has(part("refused 2x-sample-cpu other-machine"), "2 rows are compared, 2 are not"));
+  for (const auto& [words, why] : {std::pair("card 2x-sample-cpu nowhere", "results/nowhere holds no result"),
+                                   {"card 2x-sample-cpu", "and two machines"},
+                                   {"colour 2x-sample-cpu other-machine", "colour is no part of a comparison"}}) {
+    write("docs/page.md", std::string("<!-- tenfold:begin compared ") + words + " -->\n<!-- tenfold:end -->\n");
+    EXPECT_TRUE(has(complaint(), why)) << complaint();
+  }
+}
+
 TEST_F(Generated, PythonIsCutAsPython) {
   write("lessons/30_gradient_accumulation/twin.py", "# region technique\nimport torch\n# endregion\n");
   write("lessons/30_gradient_accumulation/README.md",

@@ -158,7 +158,7 @@ TEST_F(Reproduce, NamesACountThatIsNotEqualAndRepeatsSweeps) {
   theirs.cases[0].variants[1].notes["micro-batches"].value = 9;
   write_result(root_ / "theirs" / "30_gradient_accumulation.json", theirs);
   Result sweep = sample_sweep({{64, 0.8}, {128, 1.25}});
-  sweep.argv = {"--sweep", "length=64,128"};
+  sweep.machine = theirs.machine, sweep.argv = {"--sweep", "length=64,128"};
   write_result(root_ / "theirs" / "sweeps" / "30_length_gpt.json", sweep);
   const Ran ran = tenfold("reproduce theirs");
   EXPECT_TRUE(has(ran.out, "NOT EQUAL")) << ran.out;

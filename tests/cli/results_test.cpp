@@ -90,6 +90,24 @@ TEST_F(Reproduce, AFailureBesideASkipIsAFailure) {
   EXPECT_TRUE(has(ran.out, "not run: stopped on an error: it broke")) << ran.out;
 }
 
+// A file may hold a case on several numbers of ranks.
+TEST_F(Reproduce, JoinsACaseByItsRanks) {
+  add_lesson("30_gradient_accumulation", "hand_out");
+  Result theirs = result_of("30_gradient_accumulation");
+  CaseResult more = theirs.cases[0];
+  more.ranks = 2, more.mesh = {{"dp", 2}};
+  theirs.cases.push_back(more);
+  write_result(root_ / "theirs.json", theirs);
+  write_result(root_ / "io" / "30_gradient_accumulation.json", theirs);
+  theirs.cases[1].backend = "nccl";
+  write_result(root_ / "others.json", theirs);
+  const Ran same = tenfold("reproduce theirs.json");
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_TRUE(has(same.out, "R2 batch=4, 2 ranks")) << same.out;
+  EXPECT_FALSE(has(same.out, "not compared")) << same.out;
+  EXPECT_TRUE(has(tenfold("reproduce others.json").out, "not compared: backend nccl, yours ")) << "of 2 ranks alone";
+}
+
 class Compare : public Sandbox {
  protected:
   Compare() {
@@ -130,6 +148,29 @@ TEST_F(Compare, TwoMachinesInOneFolderAreRefusedEvenIfTheirNamesAreEqual) {
   const Ran ran = tenfold("compare a b.json");
   EXPECT_EQ(ran.code, 2);
   EXPECT_TRUE(has(ran.err, "a: holds results of two machines, 2x-sample-cpu (Sample CPU, 64 cores")) << ran.err;
+}
+
+TEST_F(Compare, OneFileAcrossItsRanks) {
+  Result result = sample_result();
+  result.machine.cores = 8;
+  CaseResult more = result.cases[0];
+  more.ranks = 2, more.mesh = {{"dp", 2}};
+  for (VariantResult& variant : more.variants) speed_up(variant, 1.5);
+  result.cases.push_back(more);
+  write_result(root_ / "ranks.json", result);
+  const Ran ran = tenfold("compare ranks.json --across ranks");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* part : {"A = the row of the fewest ranks, B = each other", "speed-up", "1 -> 2, strong", "75 % [",
+                           "strong: the same batch on all ranks together"})
+    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+  for (const char* part : {"gain:", "gain, B over A", "Noted numbers:", "Counts must be equal", "of the maker's"})
+    EXPECT_FALSE(has(ran.out, part)) << part << "\n" << ran.out;
+  const Json json = Json::parse(tenfold("compare ranks.json --across ranks --json").out)["comparisons"][0];
+  EXPECT_EQ(json["a"], json["b"]);
+  EXPECT_EQ(json["rows"][1]["scaling"], "strong");
+  EXPECT_NEAR(json["rows"][1]["efficiency"]["ratio"].get<double>(), 0.75, 1e-6);
+  EXPECT_TRUE(json["noted"].empty());
+  EXPECT_EQ(tenfold("compare ranks.json").code, 2) << "one file has no other side";
 }
 
 TEST_F(Compare, NotesSweepsAndKernelsInOneCall) {

@@ -107,12 +107,52 @@ TEST(Compare, UnlikeLooksAreRefused) {
   EXPECT_NE(reason([](CaseResult& c) { c.threads = 2; }, "threads").find("without --across"), std::string::npos);
 }
 
+TEST(Compare, LooksAreRefusedAcrossWithinOneFile) {
+  const VariantResult look = noting({{"calls", {144, "operators"}}});
+  Result result = survey(look);
+  Result more = survey(look);
+  more.cases[0].ranks = 2;
+  result.cases.push_back(more.cases[0]);
+  const Comparison comparison = compare_within({result}, "ranks");
+  EXPECT_TRUE(comparison.rows.empty() && comparison.noted.empty());
+  ASSERT_EQ(comparison.refused.size(), 1U) << "both ranks are one look";
+  EXPECT_NE(comparison.refused[0].reason.find("is of a survey"), std::string::npos);
+}
+
+// Ranks that take turns make every step slower; how many bytes they send stays what it was.
+TEST(Compare, CrowdedRowsHaveCountsAlone) {
+  const auto on_four_ranks = [](int64_t cores) {
+    Result result = sample_result();
+    result.machine.cores = cores;
+    CaseResult& c = result.cases[0];
+    c.ranks = 4;
+    c.mesh = {{"dp", 4}};
+    for (VariantResult& variant : c.variants) variant.notes.clear();
+    c.variants[1].notes = {{"sent", {2048, "bytes"}}, {"wait", {3, "ms"}}};
+    return result;
+  };
+  const auto names = [](const Comparison& comparison) {
+    std::string all;
+    for (const NotedRow& row : comparison.noted) {
+      EXPECT_EQ(row.ranks, 4);
+      for (const ComparedNote& note : row.notes) all += note.name + " ";
+    }
+    return all;
+  };
+  EXPECT_EQ(names(compare_results({on_four_ranks(8)}, {on_four_ranks(8)})), "sent wait ");
+  EXPECT_EQ(names(compare_results({on_four_ranks(8)}, {on_four_ranks(2)})), "sent ");
+}
+
 TEST(Compare, NotesOfTimedRowsAreComparedToo) {
   Result b = sample_result();
   b.cases[0].variants[1].notes["micro-batches"].value = 2;
   const Comparison comparison = compare_results({sample_result()}, {b});
   EXPECT_FALSE(comparison.rows.empty());
   EXPECT_EQ(unequal_counts(comparison.noted), 1);
+  b.cases[0].threads = 2;
+  const Comparison across = compare_results({sample_result()}, {b}, "threads");
+  EXPECT_FALSE(across.rows.empty());
+  EXPECT_TRUE(across.noted.empty());
 }
 
 }  // namespace

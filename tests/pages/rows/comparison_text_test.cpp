@@ -39,6 +39,14 @@ TEST(NotedCells, EqualCountsAreOneRowAndAllElseIsNamed) {
   EXPECT_EQ(in_columns(noted_cells({}, kAB)), "");
 }
 
+TEST(NotedCells, NumbersOfRanksAreToldApart) {
+  NotedRow two = noted({{"sent", "bytes", NoteKind::count, 2048, 2048}}), four = two;
+  two.ranks = 2, four.ranks = 4;
+  const Cells cells = noted_cells({two, four}, kAB);
+  EXPECT_TRUE(has_row(cells, {"45 counted, 2 ranks", "1 count", "-", "-", "-", "equal"})) << in_columns(cells);
+  EXPECT_TRUE(has_row(cells, {"45 counted, 4 ranks", "1 count", "-", "-", "-", "equal"})) << in_columns(cells);
+}
+
 TEST(NotedCells, SidesHaveTheNamesThatTheCommandGives) {
   const Cells cells = noted_cells({noted({{"step", "ms", NoteKind::time, 1, 2}})}, {"theirs", "yours"});
   EXPECT_EQ(cells[0][2] + ", " + cells[0][3] + ", " + cells[0][4], "theirs, yours, yours over theirs");

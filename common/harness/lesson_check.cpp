@@ -51,8 +51,8 @@ void check_assignments(const Part& part, const std::string& where) {
   }
 }
 
-// In another process neither is the baseline's work counted nor an update taken back, and what other program counts
-// memory is not known.
+// In another process neither is the baseline's work counted nor an update taken back, and another program may count no
+// memory.
 void check_process(const Lesson& lesson, const Variant& technique) {
   if (!technique.process) {
     if (!technique.build) throw UsageError("lesson: technique '" + technique.name + "' has nothing that builds it");
@@ -62,13 +62,12 @@ void check_process(const Lesson& lesson, const Variant& technique) {
   if (technique.process->command.empty() != static_cast<bool>(technique.build))
     throw UsageError(at + (technique.build ? "has a command and a build: a command trains by itself"
                                            : "has neither a build nor a command"));
-  for (const Part& part : parts_of(lesson)) {
-    const auto* const compared = std::get_if<const Case*>(&part.body);
-    if (compared == nullptr || !compares(**compared, technique.name)) continue;
-    const std::string of = at + "is compared in '" + part.name + "', which ";
-    if (part.ranks() != RankNumbers{})
+  for (const Case& compared : lesson.cases) {
+    if (!compares(compared, technique.name)) continue;
+    const std::string of = at + "is compared in '" + compared.name + "', which ";
+    if (rank_numbers(compared.place.mesh) != RankNumbers{})
       throw UsageError(of + "has several ranks; each would need a process more: use one rank");
-    if ((*compared)->budget && !technique.process->command.empty())
+    if (compared.budget && !technique.process->command.empty())
       throw UsageError(of + "has a budget, and the memory of another program is not counted");
   }
 }

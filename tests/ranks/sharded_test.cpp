@@ -117,7 +117,7 @@ TEST_F(Sharded, WholeParametersAgreeAndOneForgottenShardIsInvalid) {
   EXPECT_EQ(compared.code, 0) << compared.err;
   EXPECT_TRUE(has(compared.out, "2 -> 4, strong")) << compared.out;
   EXPECT_EQ(has(compared.out, "crowded: "), result_.machine.cores < 4) << compared.out;
-  EXPECT_TRUE(has(compared.out, "alone, twin: ranks is 1 only")) << compared.out;
+  EXPECT_TRUE(has(compared.out, "2 rows: ranks is 1 only")) << compared.out;
 }
 
 // Before anything is started.

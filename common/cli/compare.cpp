@@ -35,47 +35,6 @@ std::string about(const std::string& letter, const ComparedSet& set) {
   return name + ": " + machine_text(first.machine) + ", " + commit + ", " + first.started_at.substr(0, 10);
 }
 
-/// `within` one set of results there is one machine, and a technique's own speed-up is what its ranks or threads bring.
-void print_comparison(const Comparison& comparison, const std::string& across, bool within) {
-  if (comparison.rows.empty()) return;
-  std::vector<std::vector<std::string>> rows = {
-      {"variant", "case", "items/s, B over A", "B is", "peak", "gain, B over A", "bound in A", "bound in B"}};
-  constexpr std::ptrdiff_t kAcrossAt = 2, kRate = 3, kEfficiencyAt = 4, kGain = 7;  // where `across` adds two columns
-  if (!across.empty()) {
-    rows[0].insert(rows[0].begin() + kAcrossAt, across);
-    rows[0].insert(rows[0].begin() + kEfficiencyAt, "efficiency");
-  }
-  std::string lesson;
-  for (const ComparedRow& row : comparison.rows) {
-    if (row.lesson != lesson) rows.push_back({lesson = row.lesson, ""});
-    const bool peaks = row.peak_a && row.peak_b && *row.peak_a > 0;
-    rows.push_back({"   " + row.variant, row.case_name,
-                    row.quality      ? quality_difference_text(row)
-                    : row.throughput ? interval_text(*row.throughput)
-                                     : "-",
-                    row.throughput ? to_string(row.throughput_label)
-                    : row.crowded  ? "crowded"
-                                   : "-",
-                    peaks ? human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a)) : "-",
-                    row.gain       ? interval_text(*row.gain)
-                    : row.baseline ? "baseline"
-                                   : "-",
-                    row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
-    if (across.empty()) continue;
-    std::vector<std::string>& cells = rows.back();
-    cells.insert(cells.begin() + kAcrossAt,
-                 row.across_a + " -> " + row.across_b + (row.scaling.empty() ? "" : ", " + row.scaling));
-    cells.insert(cells.begin() + kEfficiencyAt, row.efficiency ? efficiency_text(*row.efficiency) : "-");
-  }
-  if (within) {
-    rows[0][kRate] = "speed-up";
-    for (std::vector<std::string>& cells : rows) {
-      if (cells.size() > kGain) cells.erase(cells.begin() + kGain);
-    }
-  }
-  std::cout << format_columns(rows, std::string(rows[0].size(), 'l'), across.empty() ? 120 : 140);
-}
-
 /// A table under its heading; nothing where it has no row.
 void print_cells(const std::string& heading, const Cells& cells) {
   if (cells.size() > 1) std::cout << "\n" << heading << "\n" << in_columns(cells);
@@ -264,7 +223,8 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
         std::cout << in_columns(machine_cells(*a.machine(), *b.machine()))
                   << wrap_text(makers_text(*a.machine(), *b.machine()), 120) << "\n\n";
     }
-    print_comparison(compared[i].comparison, across, within);
+    std::cout << in_columns(compared_cells_by_lesson(compared[i].comparison.rows, across, within),
+                            across.empty() ? 120 : 140);
     print_cells("Noted numbers:", noted_cells(compared[i].comparison.noted, kAB));
     print_cells("Sweeps:", swept_cells(compared[i].sweeps, kAB));
     print_cells("Kernels:", kernel_cells(compared[i].kernels, kAB));

@@ -38,34 +38,97 @@ std::string interval_text(const Interval& interval) {
   return human_ratio(interval.middle, interval.low, interval.high) + (interval.coverage == 0 ? " few rounds" : "");
 }
 
-std::string efficiency_text(const Interval& efficiency) {
-  return human_percent(efficiency.middle) + " [" + human_percent(efficiency.low) + ", " +
-         human_percent(efficiency.high) + "]" + (efficiency.coverage == 0 ? " few rounds" : "");
-}
+namespace {
 
+/// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
 std::string quality_difference_text(const ComparedRow& row) {
   const auto sign = [](double value) { return (value > 0 ? "+" : "") + human_number(value); };
   return row.metric.name + " " + sign(row.quality->middle) + " [" + sign(row.quality->low) + ", " +
          sign(row.quality->high) + "]" + (row.metric.unit.empty() ? "" : " " + row.metric.unit);
 }
 
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string across_text(const ComparedRow& row) {
+  return row.across_a + " -> " + row.across_b + (row.scaling.empty() ? "" : ", " + row.scaling);
+}
+
+std::string rate_text(const ComparedRow& row) {
+  if (row.quality) return quality_difference_text(row);
+  return row.throughput ? interval_text(*row.throughput) : "-";
+}
+
+/// "81 % [78 %, 85 %]".
+std::string efficiency_text(const ComparedRow& row) {
+  if (!row.efficiency) return "-";
+  const Interval& efficiency = *row.efficiency;
+  return human_percent(efficiency.middle) + " [" + human_percent(efficiency.low) + ", " +
+         human_percent(efficiency.high) + "]" + (efficiency.coverage == 0 ? " few rounds" : "");
+}
+
+std::string label_text(const ComparedRow& row) {
+  if (row.throughput) return to_string(row.throughput_label);
+  return row.crowded ? "crowded" : "-";
+}
+
+std::string peaks_text(const ComparedRow& row) {
+  if (!row.peak_a || !row.peak_b || *row.peak_a <= 0) return "-";
+  return human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a));
+}
+
+std::string gain_text(const ComparedRow& row) {
+  if (row.gain) return interval_text(*row.gain);
+  return row.baseline ? "baseline" : "-";
+}
+
+struct ComparedColumn {
+  std::string heading;
+  std::string (*text)(const ComparedRow& row);
+};
+
+/// What is said of a row besides its name. `within` one set of results a technique's own speed-up is what its ranks or
+/// threads bring.
+std::vector<ComparedColumn> columns_of(const std::string& across, bool within) {
+  std::vector<ComparedColumn> columns;
+  if (!across.empty()) columns.push_back({across, across_text});
+  columns.push_back({within ? "speed-up" : "items/s, B over A", rate_text});
+  if (!across.empty()) columns.push_back({"efficiency", efficiency_text});
+  columns.push_back({"B is", label_text});
+  columns.push_back({"peak", peaks_text});
+  if (!within) columns.push_back({"gain, B over A", gain_text});
+  columns.push_back({"bound in A", [](const ComparedRow& row) { return or_dash(row.bound_a); }});
+  columns.push_back({"bound in B", [](const ComparedRow& row) { return or_dash(row.bound_b); }});
+  return columns;
+}
+
+std::vector<std::string> headings(std::vector<std::string> cells, const std::vector<ComparedColumn>& columns) {
+  for (const ComparedColumn& column : columns) cells.push_back(column.heading);
+  return cells;
+}
+
+std::vector<std::string> values(std::vector<std::string> cells, const ComparedRow& row,
+                                const std::vector<ComparedColumn>& columns) {
+  for (const ComparedColumn& column : columns) cells.push_back(column.text(row));
+  return cells;
+}
+
+}  // namespace
+
 Cells compared_cells(const std::vector<ComparedRow>& rows) {
-  Cells cells = {
-      {"lesson, case", "variant", "items/s, B over A", "B is", "peak", "gain, B over A", "bound in A", "bound in B"}};
+  const std::vector<ComparedColumn> columns = columns_of("", /*within=*/false);
+  Cells cells = {headings({"lesson, case", "variant"}, columns)};
+  for (const ComparedRow& row : rows)
+    cells.push_back(values({number_of_name(row.lesson) + " " + row.case_name, row.variant}, row, columns));
+  return cells;
+}
+
+Cells compared_cells_by_lesson(const std::vector<ComparedRow>& rows, const std::string& across, bool within) {
+  const std::vector<ComparedColumn> columns = columns_of(across, within);
+  Cells cells = {headings({"variant", "case"}, columns)};
+  std::string lesson;
   for (const ComparedRow& row : rows) {
-    const bool peaks = row.peak_a && row.peak_b && *row.peak_a > 0;
-    cells.push_back({number_of_name(row.lesson) + " " + row.case_name, row.variant,
-                     row.quality      ? quality_difference_text(row)
-                     : row.throughput ? interval_text(*row.throughput)
-                                      : "-",
-                     row.throughput ? to_string(row.throughput_label)
-                     : row.crowded  ? "crowded"
-                                    : "-",
-                     peaks ? human_ratio(static_cast<double>(*row.peak_b) / static_cast<double>(*row.peak_a)) : "-",
-                     row.gain       ? interval_text(*row.gain)
-                     : row.baseline ? "baseline"
-                                    : "-",
-                     row.bound_a.empty() ? "-" : row.bound_a, row.bound_b.empty() ? "-" : row.bound_b});
+    if (row.lesson != lesson) cells.push_back({lesson = row.lesson, ""});
+    cells.push_back(values({"   " + row.variant, row.case_name}, row, columns));
   }
   return cells;
 }

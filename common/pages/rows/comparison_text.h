@@ -20,14 +20,11 @@ inline const Sides kAB = {"A", "B"};
 /// "1.02x [0.98, 1.05]", "1.02x [0.98, 1.05] few rounds".
 std::string interval_text(const Interval& interval);
 
-/// "81 % [78 %, 85 %]".
-std::string efficiency_text(const Interval& efficiency);
-
-/// "validation loss -0.002 [-0.01, +0.006]": B's less A's.
-std::string quality_difference_text(const ComparedRow& row);
-
 /// The rows of verdicts; only the header without one. A row names its lesson by number.
 Cells compared_cells(const std::vector<ComparedRow>& rows);
+
+/// The same with each lesson above its rows: across a part of theirs, if one is named, and `within` one set of results.
+Cells compared_cells_by_lesson(const std::vector<ComparedRow>& rows, const std::string& across, bool within);
 
 /// What looks and variants noted: the counts of a case that are equal in one row, everything else in a row of its own.
 Cells noted_cells(const std::vector<NotedRow>& noted, const Sides& sides);

@@ -154,9 +154,11 @@ int print_notes_beside(const Result& theirs, const Result& ours) {
   return unequal_counts(comparison.noted);
 }
 
-void print_beside(const Result& theirs, const Result& ours) {
+/// Both verdicts of every technique. Returns how many have changed.
+int print_beside(const Result& theirs, const Result& ours) {
   std::vector<std::vector<std::string>> rows = {
       {"technique", "case", "theirs", "yours", "memory, theirs", "yours", "change"}};
+  int changed = 0;
   for (const CaseResult& c : theirs.cases) {
     const auto mine = std::ranges::find_if(ours.cases, [&](const CaseResult& other) { return same_case(other, c); });
     for (const Verdict& verdict : c.verdicts) {
@@ -164,13 +166,15 @@ void print_beside(const Result& theirs, const Result& ours) {
       const auto text = [](const Verdict& one) {
         return one.quality ? quality_verdict_text(*one.quality) : speed_text(one.speed);
       };
+      const std::string change = own ? change_of_rows(theirs, c, ours, *mine, verdict.technique) : "";
+      if (change.find("CHANGED") != std::string::npos) ++changed;
       rows.push_back({verdict.technique, c.name + (c.ranks > 1 ? ", " + std::to_string(c.ranks) + " ranks" : ""),
                       text(verdict), own ? text(*own) : "not run", memory_text(verdict.memory),
-                      own ? memory_text(own->memory) : "-",
-                      own ? change_of_rows(theirs, c, ours, *mine, verdict.technique) : ""});
+                      own ? memory_text(own->memory) : "-", change});
     }
   }
   if (rows.size() > 1) std::cout << format_columns(rows, "lllllll", 140) << "\n";
+  return changed;
 }
 
 /// A sweep's among sweeps, since one lesson may have several.
@@ -247,17 +251,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
     std::cout << "  yours:  " << machine_text(ours.machine) << ", " << ours.started_at.substr(0, 10) << "\n";
     if (theirs.lesson_version != ours.lesson_version || theirs.code_hash != ours.code_hash)
       std::cout << "  the lesson's code has changed since theirs was measured\n";
-    print_beside(theirs, ours);
+    changes += print_beside(theirs, ours);
     counts += print_notes_beside(theirs, ours);
-    for (const CaseResult& c : theirs.cases) {
-      for (const CaseResult& mine : ours.cases) {
-        for (const Verdict& verdict : c.verdicts) {
-          const Verdict* own = same_case(mine, c) ? verdict_of(mine, verdict.technique) : nullptr;
-          if (own && change_of_rows(theirs, c, ours, mine, verdict.technique).find("CHANGED") != std::string::npos)
-            ++changes;
-        }
-      }
-    }
     if (end.code == 1 || end.code > 130) worst = 1;
   }
   if (skipped == published.size()) {

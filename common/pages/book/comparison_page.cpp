@@ -45,13 +45,15 @@ std::string compared_markdown(const Page& page, const std::vector<std::string>& 
   if (words[0] == "card")
     return table_of(machine_cells(a.front().machine, b.front().machine)) + "\n" +
            makers_text(a.front().machine, b.front().machine) + "\n";
-  const ComparedSweeps sweeps =
-      compare_sweeps(published_sweeps(page.root, words[1]), published_sweeps(page.root, words[2]));
-  if (words[0] == "sweeps") return table_of(swept_cells(sweeps.sweeps, kAB));
+  const auto compared_sweeps = [&] {
+    return compare_sweeps(published_sweeps(page.root, words[1]), published_sweeps(page.root, words[2]));
+  };
+  if (words[0] == "sweeps") return table_of(swept_cells(compared_sweeps().sweeps, kAB));
   const Comparison comparison = compare_results(a, b);
   if (words[0] == "rows") return table_of(compared_cells(comparison.rows));
   if (words[0] == "noted") return table_of(noted_cells(comparison.noted, kAB));
   if (words[0] != "refused") throw std::invalid_argument("compared: " + words[0] + " is no part of a comparison");
+  const ComparedSweeps sweeps = compared_sweeps();
   std::vector<RefusedRow> refused = comparison.refused;
   refused.insert(refused.end(), sweeps.refused.begin(), sweeps.refused.end());
   std::string text = "<details><summary>" + std::to_string(comparison.rows.size()) + " rows are compared, " +

@@ -60,9 +60,8 @@ void add(ByText& texts, const std::string& text, const Result* card) {
 
 bool has_peak(const VariantResult* variant) { return variant != nullptr && variant->peak().has_value(); }
 
-/// The variant's peak on a card, with its ratio or the value of the budget's setting.
-std::string card_cell(const CaseResult& c, const std::string& name) {
-  const CaseRows rows = rows_of(c);
+/// The variant's peak on the card that the rows are of, with its ratio or the value of the budget's setting.
+std::string card_cell(const CaseRows& rows, const std::string& name) {
   const auto row = std::ranges::find(rows.rows, name, [](const VariantRow& of) { return of.variant->name; });
   if (row == rows.rows.end()) return kNotCounted;
   const VariantResult& variant = *row->variant;
@@ -71,7 +70,7 @@ std::string card_cell(const CaseResult& c, const std::string& name) {
   if (variant.failure == "error") return "failed";
   if (!has_peak(&variant)) return kNotCounted;
   const std::string &text = row->at(Column::peak).text, &value = row->at(Column::budget_value).text;
-  if (!value.empty()) return text + ", " + c.budget->setting + "=" + value;
+  if (!value.empty()) return text + ", " + rows.c->budget->setting + "=" + value;
   return row->verdict != nullptr && row->verdict->memory.ratio ? text + ", " + row->at(Column::memory).text : text;
 }
 
@@ -206,13 +205,15 @@ bool is_predicted(const Cards& cards, const CaseResult& c) {
   });
 }
 
-std::string case_table(const Cards& cards, const CaseResult& c) {
+/// `of_case`: as the last card ran it.
+std::string case_table(const Cards& cards, const CaseRows& of_case) {
+  const CaseResult& c = *of_case.c;
   std::vector<CardColumn> columns;
   for (const Result* const card : cards) {
     const CaseResult* const same = case_of(*card, c.name);
     CardColumn column{.ran = same == nullptr ? "" : same->size + settings_text(*same), .cells = {}, .cards = {card}};
-    for (const VariantResult& variant : c.variants)
-      column.cells.push_back(same == nullptr ? kNotCounted : card_cell(*same, variant.name));
+    const CaseRows rows = same == nullptr ? CaseRows{} : rows_of(*same);
+    for (const VariantResult& variant : c.variants) column.cells.push_back(card_cell(rows, variant.name));
     const auto equal = std::ranges::find_if(
         columns, [&](const CardColumn& other) { return other.ran == column.ran && other.cells == column.cells; });
     if (equal == columns.end())
@@ -227,7 +228,6 @@ std::string case_table(const Cards& cards, const CaseResult& c) {
   if (predicted) rows[0].push_back("largest prediction error");
   rows[0].insert(rows[0].end(),
                  {"launches" + one, "calls that may wait" + one, "copied to the card" + one, "agreement"});
-  const CaseRows of_case = rows_of(c);
   for (size_t i = 0; i < c.variants.size(); ++i) {
     const VariantResult& variant = c.variants[i];
     if (has_no_row(cards, c, of_case.rows[i])) continue;
@@ -252,7 +252,7 @@ std::string headline_text(const Cards& cards) {
   for (const Result* const card : cards) {
     const CaseResult* const c = case_of(*card, headline->case_name);
     if (c == nullptr || !has_peak(variant_of(*c, headline->technique))) continue;
-    const std::string cell = card_cell(*c, headline->technique);
+    const std::string cell = card_cell(rows_of(*c), headline->technique);
     add(peaks, cell + " (" + c->size + ")", card);
   }
   std::vector<std::string> parts;
@@ -307,7 +307,8 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                     ", cards that were not there: memory and agreement, no times." + headline_text(cards) +
                     "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
   for (const CaseResult& c : last.cases) {
-    out += "\n" + (rows_of(c).judged ? case_table(cards, c) : "On the " + dry_card(last) + ": " + survey_markdown(c));
+    const CaseRows rows = rows_of(c);
+    out += "\n" + (rows.judged ? case_table(cards, rows) : "On the " + dry_card(last) + ": " + survey_markdown(c));
   }
   return out + "\n</details>\n";
 }

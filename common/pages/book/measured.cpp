@@ -43,12 +43,12 @@ std::string caption(const CaseResult& c, const std::string& more = "") {
 bool is_skipped(const VariantResult& variant) { return variant.status == "skipped"; }
 
 /// Variants that could not run here, together where the reason is the same.
-std::string skipped_lines(const CaseRows& rows) {
+std::string skipped_lines(const CaseResult& c) {
   std::map<std::string, std::string> skipped;
-  for (const VariantRow& row : rows.rows) {
-    if (!is_skipped(*row.variant)) continue;
-    std::string& names = skipped[row.variant->reason];
-    names += (names.empty() ? "*" : "; *") + markdown_cell(row.variant->name) + "*";
+  for (const VariantResult& variant : c.variants) {
+    if (!is_skipped(variant)) continue;
+    std::string& names = skipped[variant.reason];
+    names += (names.empty() ? "*" : "; *") + markdown_cell(variant.name) + "*";
   }
   std::string out;
   for (const auto& [reason, names] : skipped) out += "\nNot run here: " + names + ": " + markdown_cell(reason) + ".\n";
@@ -123,7 +123,7 @@ std::string judged(const CaseRows& rows) {
       table.back().push_back(caught ? "not timed" : budgeted ? "" : with_detail(row.at(heading.column)));
     }
   }
-  return caption(c, rows.about) + table_of(table) + skipped_lines(rows) + noted_line(rows) + allowed(c) + split(c);
+  return caption(c, rows.about) + table_of(table) + skipped_lines(c) + noted_line(rows) + allowed(c) + split(c);
 }
 
 /// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its
@@ -235,7 +235,7 @@ std::string survey_markdown(const CaseResult& c) {
   if (!common.empty()) out += side_by_side(noted, common);
   if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
   if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
-  return out + skipped_lines(rows_of(c));
+  return out + skipped_lines(c);
 }
 
 namespace {

@@ -28,14 +28,13 @@ std::string link_to(const Result& result) {
   return "<a href=\"#" + escape_html(result.lesson) + "\">" + escape_html(title_of(result)) + "</a>";
 }
 
-std::string what_was_measured(const std::vector<Result>& results) {
+std::string what_was_measured(const std::vector<Result>& results, size_t verdicts) {
   if (results.empty()) return "Nothing was measured.";
-  const std::vector<VerdictRow> rows = verdict_rows(results);
   std::set<std::string> machines;
   std::string day;
   for (const Result& result : results) machines.insert(result.machine.id), day = std::max(day, result.started_at);
   const auto count = [](size_t n, const std::string& word) { return std::to_string(n) + word + (n == 1 ? "" : "s"); };
-  return escape_html(count(results.size(), " lesson") + " with " + count(rows.size(), " verdict") + " on " +
+  return escape_html(count(results.size(), " lesson") + " with " + count(verdicts, " verdict") + " on " +
                      machine_text(results.front().machine) +
                      (machines.size() > 1 ? " (and " + std::to_string(machines.size() - 1) + " more)" : "") + ", " +
                      day.substr(0, 10) +
@@ -215,7 +214,7 @@ std::string html_report(const std::vector<Result>& results,
   for (const auto& [lesson, reason] : not_run)
     absent += "<li><b>" + escape_html(lesson) + "</b>: " + escape_html(reason) + "</li>";
   if (!absent.empty()) absent = "<h3>Not run</h3><ul>" + absent + "</ul>";
-  return filled(kReportTemplate, {{"sentence", what_was_measured(results)},
+  return filled(kReportTemplate, {{"sentence", what_was_measured(results, rows.size())},
                                   {"notable", rows.empty() ? "" : notable(rows, results)},
                                   {"machine", machine_card(results)},
                                   {"lesson_options", lesson_options},

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -110,6 +111,16 @@ void write_atomically(const fs::path& path, const std::string& text) {
 void require_writable(const fs::path& file, const std::string& what, const std::string& advice) {
   const std::string why = objection(file);
   if (!why.empty()) throw UsageError(one_line(what + ": cannot be written: " + why + "; " + advice));
+}
+
+std::vector<fs::path> json_files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 fs::path cache_folder() {

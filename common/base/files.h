@@ -1,9 +1,10 @@
 #pragma once
-// Whole text files, read and written; and where the suite keeps what it downloads.
+// Whole text files, read, written and listed; and where the suite keeps what it downloads.
 
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace tenfold {
 
@@ -24,6 +25,9 @@ void write_atomically(const std::filesystem::path& path, const std::string& text
 /// now. It is tried with a file beside it, or in the nearest folder above that exists; nothing of that stays and
 /// nothing else is touched.
 void require_writable(const std::filesystem::path& file, const std::string& what, const std::string& advice);
+
+/// Every *.json right in a folder, sorted; none where there is no such folder.
+std::vector<std::filesystem::path> json_files_in(const std::filesystem::path& folder);
 
 /// $TENFOLD_CACHE, else $XDG_CACHE_HOME/tenfold, else ~/.cache/tenfold.
 std::filesystem::path cache_folder();

@@ -27,10 +27,8 @@ std::vector<fs::path> reports_at(const fs::path& path) {
     return is_bench_report(read_text(path)) ? std::vector<fs::path>{path} : std::vector<fs::path>{};
   std::vector<fs::path> reports;
   for (const fs::path& folder : {path, path / kBenchFolder}) {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none)) {
-      if (entry.path().extension() == ".json" && is_bench_report(read_text(entry.path())))
-        reports.push_back(entry.path());
+    for (const fs::path& file : json_files_in(folder)) {
+      if (is_bench_report(read_text(file))) reports.push_back(file);
     }
   }
   std::sort(reports.begin(), reports.end());

@@ -1,10 +1,8 @@
 #include "common/cli/this_machine.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
-#include <vector>
 
 #include "common/base/flags.h"
 #include "common/base/text.h"
@@ -26,6 +24,21 @@ std::optional<Machine> machine_of(const fs::path& file) {
   } catch (const FileError&) {  // whoever needs it complains
     return std::nullopt;
   }
+}
+
+/// The machine of the first result right in a folder; null without one. Files that cannot be read, and those of dry
+/// GPUs, are left out.
+std::optional<Machine> owner_of(const fs::path& folder) {
+  for (const fs::path& file : json_files_in(folder)) {
+    if (const std::optional<Machine> machine = machine_of(file); machine && !is_dry(*machine)) return machine;
+  }
+  return std::nullopt;
+}
+
+/// A folder's owner of another hardware than `own`; null without one.
+std::optional<Machine> stranger_in(const fs::path& folder, const Machine& own) {
+  const std::optional<Machine> owner = owner_of(folder);
+  return owner && !same_hardware(*owner, own) ? owner : std::nullopt;
 }
 
 /// Says that a folder is another machine's, and what the one of this hardware goes by.
@@ -57,22 +70,6 @@ Machine named_apart() {
 
 }  // namespace
 
-std::optional<Machine> stranger_in(const fs::path& folder, const Machine& own) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
-    const std::optional<Machine> machine = machine_of(file);
-    if (!machine || is_dry(*machine)) continue;
-    if (same_hardware(*machine, own)) return std::nullopt;
-    return machine;
-  }
-  return std::nullopt;
-}
-
 const Machine& this_machine() {
   static const Machine machine = named_apart();
   return machine;
@@ -88,7 +85,7 @@ std::string published_id(const Machine& machine) { return id_apart(source_folder
 
 std::string published_id(const std::string& id, const std::string& hardware) {
   const fs::path folder = source_folder() / "results" / id;
-  const std::optional<Machine> owner = stranger_in(folder, {});
+  const std::optional<Machine> owner = owner_of(folder);
   if (hardware.empty() || !owner || hardware_text(*owner) == hardware) return id;
   return apart(folder, *owner, id, hardware);
 }

@@ -2,7 +2,6 @@
 // This machine under a name that no other machine's results have here.
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "common/machine/machine.h"
@@ -12,10 +11,6 @@ namespace tenfold::cli {
 /// fingerprint(), once. Where out/ID or results/ID holds what other hardware measured, this machine goes by its
 /// own_id(), here and in every program that is started from now on, and a line on standard error says so.
 const Machine& this_machine();
-
-/// The machine of another hardware than `own` among the results right in a folder; null without one. Files that cannot
-/// be read, and those of dry GPUs, are left out.
-std::optional<Machine> stranger_in(const std::filesystem::path& folder, const Machine& own);
 
 /// Throws UsageError where a folder that the user named for results holds some of another machine.
 void require_own_folder(const std::filesystem::path& folder, const Machine& own);

@@ -1,6 +1,5 @@
 #include "common/pages/book/bench_report.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
@@ -77,14 +76,8 @@ BenchReport read_bench_report(const fs::path& file) {
 }
 
 std::vector<BenchReport> read_bench_reports(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
   std::vector<BenchReport> reports;
-  for (const fs::path& file : files) reports.push_back(read_bench_report(file));
+  for (const fs::path& file : json_files_in(folder)) reports.push_back(read_bench_report(file));
   return reports;
 }
 

@@ -20,15 +20,8 @@ std::string swept_case(const CaseResult& point) {
 }
 
 std::vector<Result> sweeps_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
   std::vector<Result> sweeps;
-  sweeps.reserve(files.size());
-  for (const fs::path& file : files) {
+  for (const fs::path& file : json_files_in(folder)) {
     sweeps.push_back(read_result(file));
     for (const CaseResult& c : sweeps.back().cases) {
       if (!c.sweep) throw FileError(file.string() + ": case '" + c.name + "' is no point of a sweep");

@@ -97,6 +97,9 @@ inline const std::filesystem::path kSweepsFolder = "sweeps";
 /// Where those of several numbers of ranks lie, which have a case more than once.
 inline const std::filesystem::path kRanksFolder = "ranks";
 
+/// Where the benchmarks' reports lie, below a machine's published results and below out/.
+inline const std::filesystem::path kBenchFolder = "bench";
+
 /// Where, below a folder of results, what `reproduce` measured lies, unless told otherwise.
 inline const std::filesystem::path kReproducedFolder = "reproduced";
 

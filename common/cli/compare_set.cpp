@@ -14,13 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBenchFolder = "bench";
-
-bool is_sweep(const Result& result) {
-  return !result.cases.empty() &&
-         std::ranges::all_of(result.cases, [](const CaseResult& c) { return c.sweep.has_value(); });
-}
-
 /// The benchmarks' reports of a side, by name: itself, those right in the folder, or those in its folder bench.
 std::vector<fs::path> reports_at(const fs::path& path) {
   if (fs::is_regular_file(path))

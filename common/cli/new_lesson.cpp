@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "common/base/text.h"
+#include "common/pages/book/chapters.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"
@@ -18,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestName = 40, kLongestWord = 80;
-constexpr const char* kChapters = "01234569";  // first digits; docs/adding_a_lesson.md has the chapters
 
 /// Every lesson whose source is here, built or not, by name.
 std::vector<std::string> lesson_folders() {
@@ -42,7 +42,7 @@ std::string free_numbers(const std::vector<std::string>& lessons, char chapter) 
 }
 
 void check_number(const std::string& number, const std::vector<std::string>& lessons) {
-  if (std::string(kChapters).find(number[0]) == std::string::npos)
+  if (!has_chapter(number))
     throw UsageError("no chapter has number " + number + "; docs/adding_a_lesson.md lists them: 00-69 and 90-99");
   for (const std::string& name : lessons) {
     if (number_of_name(name) == number)

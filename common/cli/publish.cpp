@@ -107,12 +107,12 @@ std::string objection_to_preset(const Result& result, const std::string& preset)
 
 /// Why a result does not belong where it lies, among the lessons' own or among sweeps; empty when it does.
 std::string objection_to_place(const Result& result, const std::string& file, bool sweeps) {
-  const auto swept = [](const CaseResult& c) { return c.sweep.has_value(); };
   if (!sweeps) {
-    if (std::ranges::any_of(result.cases, swept)) return "holds points of a sweep; publish those with --sweep";
+    if (std::ranges::any_of(result.cases, [](const CaseResult& c) { return c.sweep.has_value(); }))
+      return "holds points of a sweep; publish those with --sweep";
     return file == result.lesson + ".json" ? "" : "holds lesson " + result.lesson;
   }
-  if (result.cases.empty() || !std::ranges::all_of(result.cases, swept))
+  if (!is_sweep(result))
     return "holds no sweep; measure one with: ./tenfold run " + result.lesson + " --sweep SETTING=A,B,C";
   const std::string& setting = result.cases.front().sweep->setting;
   if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return c.sweep->setting == setting; }))
@@ -120,8 +120,7 @@ std::string objection_to_place(const Result& result, const std::string& file, bo
   const std::string swept_name = swept_case(result.cases.front());
   if (!std::ranges::all_of(result.cases, [&](const CaseResult& c) { return swept_case(c) == swept_name; }))
     return "sweeps more than one case";
-  if (const std::string name = sweep_file(result.lesson, setting, swept_name); file != name)
-    return "holds the sweep " + name;
+  if (const std::string name = sweep_file(result); file != name) return "holds the sweep " + name;
   if (result.cases.size() < 2 || result.cases.size() > kMostSweepPoints)
     return "has " + std::to_string(result.cases.size()) + (result.cases.size() == 1 ? " point" : " points") +
            ", and a curve has 2 to " + std::to_string(kMostSweepPoints);
@@ -258,7 +257,7 @@ int publish(const std::string& out, const std::string& preset, bool sweeps) {
 }
 
 int publish_bench(const std::string& out_option) {
-  const fs::path out = out_option.empty() ? source_folder() / "out" / "bench" : fs::absolute(out_option);
+  const fs::path out = out_option.empty() ? source_folder() / "out" / kBenchFolder : fs::absolute(out_option);
   if (!fs::is_directory(out))
     throw UsageError(shown(out) + ": there are no reports yet; measure with: ./tenfold bench --peers");
   std::vector<BenchReport> reports;
@@ -275,7 +274,7 @@ int publish_bench(const std::string& out_option) {
     if (problem.empty() && !std::ranges::all_of(report.ratios, &PeerRatio::covered))
       problem = "has too few rounds for an interval; measure again with: ./tenfold bench --peers";
     if (!problem.empty()) throw UsageError(shown(path) + ": " + problem + "; nothing was published");
-    files.emplace_back(fs::path("bench") / path.filename(), publishable_bench_report(path, id));
+    files.emplace_back(kBenchFolder / path.filename(), publishable_bench_report(path, id));
   }
   copy_to_results(id, reports.front().commit, files, "report");
   return 0;

@@ -73,10 +73,7 @@ fs::path report_page(const fs::path& out, const std::string& chosen) {
 
 std::vector<Result> report_sweeps(const fs::path& out, const std::string& machine) {
   std::vector<Result> sweeps = sweeps_in(out / kSweepsFolder);
-  const auto file_of = [](const Result& sweep) {
-    return sweep.cases.empty() ? ""
-                               : sweep_file(sweep.lesson, sweep.cases[0].sweep->setting, swept_case(sweep.cases[0]));
-  };
+  const auto file_of = [](const Result& sweep) { return is_sweep(sweep) ? sweep_file(sweep) : ""; };
   const size_t local = sweeps.size();
   for (Result& published : published_sweeps(source_folder(), machine)) {
     const auto end = sweeps.begin() + static_cast<std::ptrdiff_t>(local);

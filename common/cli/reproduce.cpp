@@ -179,9 +179,7 @@ int print_beside(const Result& theirs, const Result& ours) {
 
 /// A sweep's among sweeps, since one lesson may have several.
 fs::path file_below(const fs::path& out, const Result& result) {
-  const std::optional<SweepPoint>& sweep = result.cases.front().sweep;
-  if (!sweep) return out / (result.lesson + ".json");
-  return out / kSweepsFolder / sweep_file(result.lesson, sweep->setting, swept_case(result.cases.front()));
+  return is_sweep(result) ? out / kSweepsFolder / sweep_file(result) : out / (result.lesson + ".json");
 }
 
 }  // namespace

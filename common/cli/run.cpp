@@ -36,7 +36,7 @@ std::vector<Result> read_results(const fs::path& path) {
   if (fs::is_directory(path)) {
     for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
       const std::string name = at->path().filename().string();
-      if (at->is_directory() && (name == "bench" || name == "compiler" || name == kSweepsFolder ||
+      if (at->is_directory() && (name == kBenchFolder || name == "compiler" || name == kSweepsFolder ||
                                  name == kRanksFolder || name == kReproducedFolder))
         at.disable_recursion_pending();  // reports of other kinds, and rows that no lesson's own is compared with
       if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());

@@ -7,8 +7,10 @@
 #include "common/base/text.h"
 
 namespace tenfold {
+namespace {
 
-std::string chapter_of(const std::string& lesson) {
+/// The title of the chapter that has a lesson's number; null where none has.
+const char* chapter_with(const std::string& number) {
   constexpr std::array<std::pair<char, const char*>, 8> kChapters = {{{'0', "Measuring"},
                                                                       {'1', "Data"},
                                                                       {'2', "Compute"},
@@ -17,11 +19,19 @@ std::string chapter_of(const std::string& lesson) {
                                                                       {'5', "Many devices"},
                                                                       {'6', "Training practice"},
                                                                       {'9', "Everything together"}}};
-  const std::string number = number_of_name(lesson);
   const auto* const chapter =
       std::ranges::find_if(kChapters, [&](const auto& of) { return number.size() >= 2 && number.front() == of.first; });
-  return chapter == kChapters.end() ? "Other lessons" : chapter->second;
+  return chapter == kChapters.end() ? nullptr : chapter->second;
 }
+
+}  // namespace
+
+std::string chapter_of(const std::string& lesson) {
+  const char* const chapter = chapter_with(number_of_name(lesson));
+  return chapter == nullptr ? "Other lessons" : chapter;
+}
+
+bool has_chapter(const std::string& number) { return chapter_with(number) != nullptr; }
 
 std::vector<std::vector<LessonEntry>> by_chapter(const std::vector<LessonEntry>& lessons) {
   std::vector<std::vector<LessonEntry>> chapters;

@@ -15,6 +15,16 @@ std::string sweep_file(const std::string& lesson, const std::string& setting, co
   return number_of_name(lesson) + "_" + file_part(setting) + "_" + file_part(case_name) + ".json";
 }
 
+bool is_sweep(const Result& result) {
+  return !result.cases.empty() &&
+         std::ranges::all_of(result.cases, [](const CaseResult& c) { return c.sweep.has_value(); });
+}
+
+std::string sweep_file(const Result& result) {
+  const CaseResult& point = result.cases.front();
+  return sweep_file(result.lesson, point.sweep.value().setting, swept_case(point));
+}
+
 std::string swept_case(const CaseResult& point) {
   return point.name.substr(0, point.name.rfind(" " + point.sweep.value().setting + "="));
 }

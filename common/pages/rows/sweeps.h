@@ -13,6 +13,11 @@ namespace tenfold {
 /// A sweep's file in a folder of sweeps: "30_length_model_states.json". Several cases may be swept over one setting.
 std::string sweep_file(const std::string& lesson, const std::string& setting, const std::string& case_name);
 
+/// All that the result holds are points of a sweep.
+bool is_sweep(const Result& result);
+/// The file of a result that is_sweep().
+std::string sweep_file(const Result& result);
+
 /// The case that a point of a sweep varies: "model states" of "model states length=8".
 std::string swept_case(const CaseResult& point);
 

@@ -8,7 +8,6 @@
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
-#include "common/base/text.h"
 #include "common/cli/paths.h"
 #include "common/cli/run_start.h"
 #include "common/dry_gpu/card.h"

@@ -130,11 +130,16 @@ std::vector<double> quality_differences(const Row& a, const Row& b) {
   return differences;
 }
 
+/// "is skipped in A (needs a CUDA device)"; empty of a row that is ok.
+std::string not_ok(const Row& row, const std::string& side) {
+  const VariantResult& variant = *row.variant;
+  if (variant.status == "ok") return "";
+  return "is " + variant.status + " " + side + (variant.reason.empty() ? "" : " (" + variant.reason + ")");
+}
+
 /// Nothing when a row can be compared, else the reason; `side` says which row, "in A".
 std::string unusable(const Row& row, const std::string& side) {
-  if (row.variant->status != "ok")
-    return "is " + row.variant->status + " " + side +
-           (row.variant->reason.empty() ? "" : " (" + row.variant->reason + ")");
+  if (std::string reason = not_ok(row, side); !reason.empty()) return reason;
   if (row.variant->source == "modelled") return "is modelled, not measured, " + side;
   if (row.variant->source == "dry") return row.variant->peak() ? "" : "has no peak " + side;
   if (rates(*row.variant).empty() && qualities(row).empty()) return "was not timed " + side;
@@ -161,9 +166,7 @@ constexpr const char* kSurveyAcross = "is of a survey, which is compared where n
 /// Why looks of surveys are not compared; empty when they are.
 std::string unlike_looks(const Row& a, const Row& b, const Sides& sides) {
   for (const auto& [row, side] : {std::pair(&a, sides.a), std::pair(&b, sides.b)}) {
-    if (row->variant->status != "ok")
-      return "is " + row->variant->status + " " + side +
-             (row->variant->reason.empty() ? "" : " (" + row->variant->reason + ")");
+    if (std::string reason = not_ok(*row, side); !reason.empty()) return reason;
   }
   if (a.variant->source != b.variant->source)
     return "is " + a.variant->source + " " + sides.a + " and " + b.variant->source + " " + sides.b;

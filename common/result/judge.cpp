@@ -100,11 +100,7 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
   if (technique.predicted.speed_ratio && verdict.speed.ratio) {
     verdict.prediction_error["speed"] = std::log(*verdict.speed.ratio / *technique.predicted.speed_ratio);
   }
-  if (const auto peak = technique.peak();
-      technique.predicted.peak_bytes && peak && *technique.predicted.peak_bytes > 0) {
-    verdict.prediction_error["peak"] =
-        static_cast<double>(*peak) / static_cast<double>(*technique.predicted.peak_bytes) - 1;
-  }
+  if (const auto error = peak_error(technique)) verdict.prediction_error["peak"] = *error;
   return verdict;
 }
 
@@ -171,6 +167,12 @@ int builds_of(const CaseResult& c) {
   if (rounds_of(c) == 0) return 0;
   const std::vector<int64_t>& builds = c.variants.front().blocks.front().build;
   return static_cast<int>(std::set<int64_t>(builds.begin(), builds.end()).size());
+}
+
+std::optional<double> peak_error(const VariantResult& variant) {
+  const auto peak = variant.peak();
+  if (!peak || !variant.predicted.peak_bytes || *variant.predicted.peak_bytes <= 0) return std::nullopt;
+  return static_cast<double>(*peak) / static_cast<double>(*variant.predicted.peak_bytes) - 1;
 }
 
 std::map<std::string, double> predictions_off(const Verdict& verdict) {

@@ -2,6 +2,7 @@
 // From what was measured to what is said of it: verdicts, what was expected, what was predicted.
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/result/result.h"
@@ -37,6 +38,9 @@ bool must_fail(const VariantResult& variant);
 
 /// Nothing is known to be wrong: every variant is valid or skipped, and each that must fail was caught.
 bool all_well(const CaseResult& c);
+
+/// The variant's peak over what was predicted of it, less 1; none where either is missing.
+std::optional<double> peak_error(const VariantResult& variant);
 
 /// A prediction further off than this is shown as such: 25 % more or less.
 inline constexpr double kPredictionOff = 0.25;

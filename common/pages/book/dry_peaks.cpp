@@ -8,6 +8,7 @@
 #include "common/base/text.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/rows/markdown_table.h"
+#include "common/result/judge.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {
@@ -31,7 +32,7 @@ std::string place(const Result& result, const CaseResult& c, const VariantResult
 
 void add(Totals& totals, const Result& result, const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
-    if (const auto error = dry_peak_error(variant)) {
+    if (const auto error = peak_error(variant)) {
       totals.errors.push_back(std::abs(*error));
       if (std::abs(*error) > std::abs(totals.largest))
         totals.largest = *error, totals.where = place(result, c, variant);
@@ -55,7 +56,7 @@ using Off = std::map<std::string, std::vector<std::pair<std::string, std::vector
 
 void add(Off& off, const Result& result, const CaseResult& c) {
   for (const VariantResult& variant : c.variants) {
-    const auto error = dry_peak_error(variant);
+    const auto error = peak_error(variant);
     if (!error || std::abs(*error) <= kShownOff) continue;
     auto& errors = off[place(result, c, variant)];
     const std::string text = human_percent(*error, /*sign=*/true);

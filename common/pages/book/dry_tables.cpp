@@ -86,7 +86,7 @@ std::string largest_error(const Cards& cards, const std::string& case_name, cons
   ByText errors;
   for (const Result* const card : cards) {
     const VariantResult* const variant = variant_on(*card, case_name, name);
-    const auto error = variant == nullptr ? std::nullopt : dry_peak_error(*variant);
+    const auto error = variant == nullptr ? std::nullopt : peak_error(*variant);
     if (!error) continue;
     add(errors, human_percent(*error, /*sign=*/true), card);
     if (std::abs(*error) > std::abs(largest)) largest = *error;
@@ -288,12 +288,6 @@ std::string dry_card(const Result& result) {
   std::string name = result.machine.id.substr(std::string(kDryMachine).size());
   for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   return name;
-}
-
-std::optional<double> dry_peak_error(const VariantResult& variant) {
-  const auto peak = variant.peak();
-  if (!peak || !variant.predicted.peak_bytes || *variant.predicted.peak_bytes <= 0) return std::nullopt;
-  return static_cast<double>(*peak) / static_cast<double>(*variant.predicted.peak_bytes) - 1;
 }
 
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,

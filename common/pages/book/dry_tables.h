@@ -1,7 +1,6 @@
 #pragma once
 // What GPUs that are not there have counted, as Markdown: apart from everything that was measured.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,5 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
 
 /// The card's short name, by which columns and remarks call it: "H100".
 std::string dry_card(const Result& result);
-
-/// Counted by the allocator over predicted, less 1; nothing where either is missing.
-std::optional<double> dry_peak_error(const VariantResult& variant);
 
 }  // namespace tenfold

@@ -16,7 +16,6 @@
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
-#include "common/pages/book/inline_values.h"
 #include "common/pages/book/kernel_resources.h"
 #include "common/pages/book/kernel_times.h"
 #include "common/pages/book/lesson_map.h"

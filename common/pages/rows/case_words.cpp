@@ -5,7 +5,6 @@
 
 #include "common/base/text.h"
 #include "common/result/judge.h"
-#include "common/result/statistics.h"
 
 namespace tenfold {
 

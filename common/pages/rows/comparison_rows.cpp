@@ -11,10 +11,7 @@ namespace {
 /// A baseline has no verdict, but its peak may be predicted all the same.
 Verdict verdict_on_peak(const VariantResult& baseline) {
   Verdict verdict;
-  if (const auto peak = baseline.peak(); peak && baseline.predicted.peak_bytes && *baseline.predicted.peak_bytes > 0) {
-    verdict.prediction_error["peak"] =
-        static_cast<double>(*peak) / static_cast<double>(*baseline.predicted.peak_bytes) - 1;
-  }
+  if (const auto error = peak_error(baseline)) verdict.prediction_error["peak"] = *error;
   return verdict;
 }
 

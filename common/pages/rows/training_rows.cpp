@@ -3,7 +3,6 @@
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/row_parts.h"
 #include "common/pages/rows/verdict_words.h"
-#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {

@@ -104,10 +104,9 @@ std::string peer_ratios_markdown(const std::vector<BenchReport>& reports) {
       };
       rows.push_back({report.name, ratio.best ? "best: " + ratio.label : ratio.label, side(ratio.ours, ratio.our_rate),
                       side(ratio.theirs, ratio.their_rate), ratio_text(ratio)});
-      for (std::string& cell : rows.back()) cell = markdown_cell(cell);
     }
   }
-  return measured.empty() ? "" : measured + "\n" + markdown_table(rows);
+  return measured.empty() ? "" : measured + "\n" + markdown_table_of_texts(rows);
 }
 
 }  // namespace tenfold

@@ -27,12 +27,8 @@ std::vector<Result> results_of(const Page& page, const std::string& machine, con
   return results;
 }
 
-std::string table_of(Cells cells) {
-  if (cells.size() < 2) return "Nothing was measured alike on both.\n";
-  for (std::vector<std::string>& row : cells) {
-    for (std::string& cell : row) cell = markdown_cell(cell);
-  }
-  return markdown_table(cells);
+std::string table_of(const Cells& cells) {
+  return cells.size() < 2 ? "Nothing was measured alike on both.\n" : markdown_table_of_texts(cells);
 }
 
 }  // namespace

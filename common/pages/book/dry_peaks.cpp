@@ -102,10 +102,7 @@ std::string dry_peaks_markdown(const std::vector<Result>& dry) {
                     count == 0 ? "-" : human_percent(median(totals.errors)), human_percent(totals.largest, true),
                     totals.where, of_all(totals.agree, totals.compared), of_all(totals.caught, totals.traps)});
   }
-  for (Row& row : rows) {
-    for (std::string& cell : row) cell = markdown_cell(cell);
-  }
-  return markdown_table(rows) + off_markdown(off);
+  return markdown_table_of_texts(rows) + off_markdown(off);
 }
 
 }  // namespace tenfold

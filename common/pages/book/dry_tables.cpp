@@ -238,10 +238,7 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
                            count_cell(variant, "bytes to the device", true), agreement_cell(of_case.rows[i])});
     rows.push_back(std::move(row));
   }
-  for (Row& row : rows) {
-    for (std::string& cell : row) cell = markdown_cell(cell);
-  }
-  return caption(cards, c) + "\n" + markdown_table(rows) + reserved_text(cards, c) + without_numbers(cards, c);
+  return caption(cards, c) + "\n" + markdown_table_of_texts(rows) + reserved_text(cards, c) + without_numbers(cards, c);
 }
 
 /// The row that stands for the lesson: "1.27 GiB, SMALLER 0.777x on T4 (gpu8); 2.45 GiB, ... on H100, A100 (gpu80)".

@@ -26,9 +26,9 @@ std::string table_of(const Rows& rows) {
     const bool filled = std::any_of(rows.begin() + 1, rows.end(),
                                     [&](const Row& row) { return !row[column].empty() && row[column] != "-"; });
     if (!filled && column > 0) continue;
-    for (size_t i = 0; i < rows.size(); ++i) kept[i].push_back(markdown_cell(rows[i][column]));
+    for (size_t i = 0; i < rows.size(); ++i) kept[i].push_back(rows[i][column]);
   }
-  return markdown_table(kept);
+  return markdown_table_of_texts(kept);
 }
 
 /// The case's name, what it trained or looked at, and how it was measured.

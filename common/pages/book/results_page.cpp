@@ -22,18 +22,11 @@ void add_rows(Rows& rows, const Result& result, const std::filesystem::path& roo
     rows = {{"lesson", "technique", "case", "device", "speed", "memory", "agreement", "predicted speed", "expected"}};
   const bool stale = result.code_hash != code_hash(root / "lessons" / result.lesson);
   for (const VerdictRow& of : verdict_rows({&result, 1})) {
-    std::vector<std::string> row = {
-        number_of_name(result.lesson) + " " + result.title + (stale ? " (stale)" : ""),
-        of.row.verdict->technique,
-        of.c->name,
-        of.c->device + (of.c->ranks > 1 ? ", " + std::to_string(of.c->ranks) + " ranks" : ""),
-        with_detail(of.row.speed()),
-        of.row.at(Column::memory).text,
-        of.row.agreement().text,
-        of.row.at(Column::predicted_speed).text,
-        of.row.at(Column::expected).text};
-    for (std::string& cell : row) cell = markdown_cell(cell);
-    rows.push_back(std::move(row));
+    rows.push_back({number_of_name(result.lesson) + " " + result.title + (stale ? " (stale)" : ""),
+                    of.row.verdict->technique, of.c->name,
+                    of.c->device + (of.c->ranks > 1 ? ", " + std::to_string(of.c->ranks) + " ranks" : ""),
+                    with_detail(of.row.speed()), of.row.at(Column::memory).text, of.row.agreement().text,
+                    of.row.at(Column::predicted_speed).text, of.row.at(Column::expected).text});
   }
 }
 
@@ -52,7 +45,7 @@ std::string results_markdown(const std::vector<Result>& published, const std::fi
       if (!result->is_survey()) add_rows(chapters[result->lesson.substr(0, 1)], *result, root);
     }
     for (const auto& [digit, rows] : chapters)
-      out += "### " + chapter_of(digit + "0_") + "\n\n" + markdown_table(rows) + "\n";
+      out += "### " + chapter_of(digit + "0_") + "\n\n" + markdown_table_of_texts(rows) + "\n";
     if (chapters.empty()) out += "Only surveys were made.\n\n";
     const std::string sweeps = sweeps_markdown(published_sweeps(root, id), root);
     if (!sweeps.empty())

@@ -40,16 +40,14 @@ Texts row_of(const Result& sweep, const std::string& technique, bool stale) {
   if (swept.size() < 2) return {};
   const auto ends = [](const Texts& values) { return values.empty() ? "-" : values.front() + " to " + values.back(); };
   const CaseResult& c = sweep.cases.front();
-  Texts row = {number_of_name(sweep.lesson) + " " + sweep.title + (stale ? " (stale)" : ""),
-               technique,
-               swept_case(c),
-               c.sweep->setting + " " + joined(swept),
-               ends(speeds),
-               where(faster, speeds_decided, swept.size(), !speeds.empty()),
-               ends(memories),
-               where(smaller, memories_decided, swept.size(), !memories.empty())};
-  for (std::string& cell : row) cell = markdown_cell(cell);
-  return row;
+  return {number_of_name(sweep.lesson) + " " + sweep.title + (stale ? " (stale)" : ""),
+          technique,
+          swept_case(c),
+          c.sweep->setting + " " + joined(swept),
+          ends(speeds),
+          where(faster, speeds_decided, swept.size(), !speeds.empty()),
+          ends(memories),
+          where(smaller, memories_decided, swept.size(), !memories.empty())};
 }
 
 }  // namespace
@@ -63,7 +61,7 @@ std::string sweeps_markdown(const std::vector<Result>& sweeps, const fs::path& r
       if (Texts row = row_of(sweep, verdict.technique, stale); !row.empty()) rows.push_back(std::move(row));
     }
   }
-  return rows.size() > 1 ? markdown_table(rows) : "";
+  return rows.size() > 1 ? markdown_table_of_texts(rows) : "";
 }
 
 }  // namespace tenfold

@@ -49,4 +49,11 @@ std::string markdown_table(const Rows& rows) {
   return out;
 }
 
+std::string markdown_table_of_texts(Rows rows) {
+  for (std::vector<std::string>& row : rows) {
+    for (std::string& cell : row) cell = markdown_cell(cell);
+  }
+  return markdown_table(rows);
+}
+
 }  // namespace tenfold

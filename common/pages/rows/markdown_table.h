@@ -8,6 +8,9 @@ namespace tenfold {
 
 /// A cell: | and < escaped, one line.
 std::string markdown_cell(const std::string& text);
+/// Of cells that are Markdown already; the first row is the heading.
 std::string markdown_table(const std::vector<std::vector<std::string>>& rows);
+/// Of cells that are plain texts, each of which becomes a markdown_cell().
+std::string markdown_table_of_texts(std::vector<std::vector<std::string>> rows);
 
 }  // namespace tenfold

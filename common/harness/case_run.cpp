@@ -71,7 +71,7 @@ std::vector<torch::Device> CaseRun::devices() const {
   const int wanted = chosen.part.place.devices;
   if (device.is_cpu() || wanted == 1) return std::vector<torch::Device>(static_cast<size_t>(wanted), device);
   const auto all = static_cast<int>(torch::cuda::device_count());
-  if (wanted > all) return {};
+  if (wanted > all) throw Skipped("needs " + std::to_string(wanted) + " GPUs; here are " + std::to_string(all));
   std::vector<torch::Device> devices;
   for (int i = 0; i < wanted; ++i)
     devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>((device.index() + i) % all));
@@ -98,11 +98,7 @@ Step CaseRun::build(Candidate& candidate) const {
   if (const auto process = process_of(candidate)) return step_in(process);
   clean.restore();
   torch::manual_seed(options.seed);
-  const Trial own = trial(candidate);
-  if (own.devices.empty())
-    own.skip("needs " + std::to_string(chosen.part.place.devices) + " GPUs; here are " +
-             std::to_string(torch::cuda::device_count()));
-  return ending_on_all(candidate.variant().build(own), own.devices);
+  return ending_on_all(candidate.variant().build(trial(candidate)), devices());
 }
 
 bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {

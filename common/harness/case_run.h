@@ -56,7 +56,7 @@ struct CaseRun {
   /// One more candidate, with the part's settings and what is expected of it.
   void add(Candidate candidate, std::optional<Expected> expected = std::nullopt);
   Trial trial(const Candidate& candidate) const;
-  /// What the part's place asks for, `device` first. Empty where this machine has fewer GPUs.
+  /// What the part's place asks for, `device` first. Throws Skipped where this machine has fewer GPUs.
   std::vector<torch::Device> devices() const;
   /// Builds a case's variant from clean flags and the case's seed.
   Step build(Candidate& candidate) const;

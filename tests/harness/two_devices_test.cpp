@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 struct Ran {
   int code = -1;
   std::string err;
-  CaseResult part;
+  CaseResult part, survey;
 
   explicit Ran(const std::string& flags, const std::string& before = "") {
     const test::Scratch scratch;
@@ -28,7 +28,9 @@ struct Ran {
     const int status = std::system(command.c_str());
     code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     err = test::read_text(errors);
-    if (fs::exists(file)) part = read_result(file).cases.at(0);
+    if (!fs::exists(file)) return;
+    const Result result = read_result(file);
+    for (const CaseResult& measured : result.cases) (measured.kind == "survey" ? survey : part) = measured;
   }
 };
 
@@ -38,6 +40,17 @@ TEST(TwoDevices, TheCpuStandsForBoth) {
   ASSERT_EQ(ran.part.variants.size(), 3U) << ran.err;
   for (const VariantResult& variant : ran.part.variants) EXPECT_EQ(variant.environment.at("devices"), "2");
   EXPECT_EQ(ran.part.variants[1].status, "ok") << ran.part.variants[1].reason;
+}
+
+// Nothing of a part can run, whatever kind it is; a variant would look for devices that are not there.
+TEST(TwoDevices, OneGpuIsTooFew) {
+  const Ran ran("--preset check --device dry:H100", "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(ran.code, 77) << ran.err;
+  ASSERT_FALSE(ran.part.variants.empty() || ran.survey.variants.empty()) << ran.err;
+  for (const VariantResult& variant : {ran.part.variants[0], ran.survey.variants[0]}) {
+    EXPECT_EQ(variant.status, "skipped") << variant.name;
+    EXPECT_EQ(variant.reason, "needs 2 GPUs; here are 1") << variant.name;
+  }
 }
 
 // With arithmetic: the halves meet on the first GPU, in the order that streams and copies keep.

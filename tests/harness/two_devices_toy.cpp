@@ -59,6 +59,8 @@ Step replicas(const Trial& trial, size_t added) {
 Step two_replicas(const Trial& trial) { return replicas(trial, 2); }
 Step one_left_out(const Trial& trial) { return replicas(trial, 1); }
 
+void count_devices(const Trial& trial) { trial.note("devices", static_cast<double>(trial.devices.size()), "devices"); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,5 +73,7 @@ int main(int argc, char** argv) {
        .baseline = {"one device", one_device},
        .techniques = {{"two replicas", two_replicas}, {"one left out", one_left_out}},
        .cases = {{.name = "toy", .expected = {{"two replicas", {}}, {"one left out", TRAP}}, .place = {.devices = 2}}},
+       .surveys =
+           {{.name = "looked at", .looks = {{"both", count_devices}}, .of_memory = true, .place = {.devices = 2}}},
        .agreement = tenfold::Agreement::within(1e-5, "sums in another order")});
 }

@@ -168,7 +168,7 @@ void counting_pass(CaseRun& run) {
   counted.timed = !dry_card() || run.device.is_cpu();
   counted.settings = baseline.record->read;
   counted.ranks = run.world.ranks.world_size;
-  counted.workload = run.chosen.part.workload.name;
+  counted.workload = run.chosen.part.workload;
   baseline.result.counted = {{"operators", static_cast<double>(counted.whole.operators)},
                              {"flops", counted.whole.flops},
                              {"operator_bytes", counted.whole.operator_bytes}};

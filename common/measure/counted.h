@@ -14,6 +14,7 @@
 
 #include "common/measure/setting.h"
 #include "common/measure/step.h"
+#include "common/measure/workload.h"
 
 namespace tenfold {
 
@@ -47,7 +48,7 @@ struct Counted {
   std::map<std::string, Region> regions;
   std::map<std::string, double> ceilings;        ///< of this device, by `tenfold probe`; empty when not probed
   std::map<std::string, SettingValue> settings;  ///< what the variants read, with the values they got
-  std::string workload;                          ///< name of the part's
+  Workload workload;                             ///< the part's
   int ranks = 1;
   /// False on a dry GPU, which has no clock: ceilings are then no numbers, and so is what follows from them.
   bool timed = true;

@@ -37,6 +37,8 @@ struct Workload {
   /// Weights and batches of the trial's seed, sizes from its settings, on its device.
   std::function<Work(const Trial&)> make = nullptr;
 
+  /// By name: a lesson has one of each.
+  bool operator==(const Workload& other) const { return name == other.name; }
   /// With other sizes or more of them: the same but for the settings, of which those named in `own` go before its own.
   Workload with(const std::vector<DeclaredSetting>& own) const;
 };

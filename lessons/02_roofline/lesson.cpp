@@ -66,7 +66,7 @@ Step train_weights(const Trial& trial, int64_t threads, UpdateWeights update) {
 /// The case's work on so many threads. The number of ATen's threads is this variant's alone: the harness restores it
 /// between blocks.
 Step train(const Trial& trial, int64_t threads, UpdateWeights update) {
-  if (trial.workload.name == weights_workload.name) return train_weights(trial, threads, update);
+  if (trial.workload == weights_workload) return train_weights(trial, threads, update);
   at::set_num_threads(static_cast<int>(threads));
   return train_mlp(trial);
 }

@@ -45,7 +45,7 @@ inline Roofs all_cores(const Counted& baseline) {
 inline const Workload weights_workload{
     .name = "weights", .settings = {kWeights, kUpdates, kPasses}, .most_bytes = weights_most_bytes};
 
-inline bool trains_weights(const Counted& baseline) { return baseline.workload == weights_workload.name; }
+inline bool trains_weights(const Counted& baseline) { return baseline.workload == weights_workload; }
 
 /// Nothing where memory would be the bound, but the arrays lie in a core's own cache: its rate is no ceiling that is
 /// measured.

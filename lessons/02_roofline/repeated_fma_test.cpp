@@ -74,16 +74,13 @@ TEST(RepeatedFma, WhatNobodyReadsIsNotComputed) {
 /// A machine of round numbers: 64 GFLOP/s and 8 GB/s on one core, twice as much on two.
 Counted counted(int64_t weights, int64_t updates, double step_seconds) {
   Counted baseline;
+  baseline.workload = weights_workload;
   baseline.step_seconds = step_seconds;
   baseline.ceilings = {{"cpu_flops_per_s", 64e9},
                        {"cpu_copy_bytes_per_s", 8e9},
                        {"cpu_all_cores_flops_per_s", 128e9},
                        {"cpu_all_cores_copy_bytes_per_s", 16e9}};
-  baseline.settings = {{"work", std::string("weights")},
-                       {"weights", weights},
-                       {"updates", updates},
-                       {"passes", int64_t{2}},
-                       {"cores", int64_t{0}}};
+  baseline.settings = {{"weights", weights}, {"updates", updates}, {"passes", int64_t{2}}, {"cores", int64_t{0}}};
   return baseline;
 }
 

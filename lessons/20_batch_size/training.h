@@ -29,7 +29,7 @@ class FashionTraining {
       optimizer = work->optimizer.get();
       forward = [work](const torch::Tensor& images) { return work->model->forward(images); };
     };
-    if (trial.workload.name == "convnet") {
+    if (trial.workload == convnet_workload) {
       keep(std::make_shared<ConvNetTraining>(convnet_options(trial), trial.device));
     } else {
       keep(std::make_shared<MlpTraining>(trial, mlp_options(trial), /*batch=*/1));
@@ -84,8 +84,8 @@ inline Step training_step(const Trial& trial, int64_t batch) {
 
 /// Most bytes of such a step, by formula.
 inline int64_t most_bytes_of(const Trial& trial, int64_t batch) {
-  return trial.workload.name == "convnet" ? step_peak_bytes(convnet_options(trial), batch, trial.device)
-                                          : step_peak_bytes(mlp_options(trial), batch);
+  return trial.workload == convnet_workload ? step_peak_bytes(convnet_options(trial), batch, trial.device)
+                                            : step_peak_bytes(mlp_options(trial), batch);
 }
 
 /// Bytes that a search may use. Batches that fill a GPU's budget would take a CPU hours to train.

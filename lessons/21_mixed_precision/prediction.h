@@ -13,7 +13,7 @@ namespace tenfold::inline lesson_21 {
 /// stay in 32 bits (after the attention and after the MLP), the rest halves; a 16-bit copy of the block's weights joins
 /// them until backward() has used it. The peak is at the head or in the last block's backward.
 inline Prediction predict_16_bits(const Counted& fp32) {
-  if (fp32.workload != gpt_workload.name) return {};
+  if (fp32.workload != gpt_workload) return {};
   const GptBytes bytes(fp32);
   const int64_t weights = 12 * bytes.width * bytes.width;  // of a block
   const int64_t block = (bytes.block_kept - 2 * bytes.stream) / 2 + 2 * bytes.stream + 2 * weights;

@@ -57,7 +57,7 @@ class HeldOutLoss {
 
 /// Trains a GPT with a variant's own step to its end.
 inline Learned trained_gpt(const Trial& trial, const std::function<Step(const Trial&)>& build) {
-  if (trial.workload.name != gpt_workload.name) trial.skip("what it compares is a GPT's loss");
+  if (trial.workload != gpt_workload) trial.skip("what it compares is a GPT's loss");
   const Step step = build(trial);
   const HeldOutLoss held_out_loss(trial);
   return train_to_the_end(trial.device, step, {.updates = trial.get(kUpdates), .evaluations = 16},

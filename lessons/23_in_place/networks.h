@@ -131,7 +131,7 @@ inline Trained trained_gpt(const Trial& trial, const Parts& parts) {
 }
 
 inline Trained trained(const Trial& trial, const Parts& parts) {
-  return trial.workload.name == gpt_workload.name ? trained_gpt(trial, parts) : trained_convnet(trial, parts);
+  return trial.workload == gpt_workload ? trained_gpt(trial, parts) : trained_convnet(trial, parts);
 }
 
 /// Of the first convolution's output, and of each inner one's.
@@ -140,7 +140,7 @@ inline int64_t convolved_bytes(int64_t batch, int64_t channels) { return 4 * bat
 /// Of the baseline. Each inner convolution adds its output's activation, its weights, their momentum and their
 /// gradient; out of place a leaky ReLU also keeps its input.
 inline int64_t in_place_most_bytes(const Trial& trial) {
-  if (trial.workload.name == gpt_workload.name) return gpt_most_bytes(trial);
+  if (trial.workload == gpt_workload) return gpt_most_bytes(trial);
   const int64_t inner = trial.get(kInnerLayers), channels = trial.get(convnet::kChannels);
   const int64_t kept = inner + (trial.get(kActivation) == "leaky_relu" ? 1 + inner : 0);
   return convnet_most_bytes(trial) + kept * convolved_bytes(trial.get(convnet::kBatch), channels) +

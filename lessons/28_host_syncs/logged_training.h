@@ -18,10 +18,10 @@
 
 namespace tenfold::inline lesson_28 {
 
-/// Tensors of parameters that a workload of this name has; `settings` is a Trial or what was counted.
+/// Tensors of parameters that the workload has; `settings` is a Trial or what was counted.
 template <class Settings>
-int64_t parameter_tensors(const std::string& workload, const Settings& settings) {
-  if (workload == mlp_workload.name) return 2 * settings.get(mlp::kLayers);
+int64_t parameter_tensors(const Settings& settings) {
+  if (settings.workload == mlp_workload) return 2 * settings.get(mlp::kLayers);
   return 12 * settings.get(gpt::kLayers) + 5;  // 12 of each block; two embeddings, the last norm and the head
 }
 

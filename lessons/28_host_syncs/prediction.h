@@ -58,8 +58,7 @@ inline Prediction keeps_gradients(const Counted& baseline) {
   const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
   const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
   if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
-  const double dispatch =
-      (cpu ? 1 : 2) * static_cast<double>(parameter_tensors(baseline.workload, baseline)) * baseline.ceiling(calls);
+  const double dispatch = (cpu ? 1 : 2) * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
   const double moving = 4 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling(copies);
   // On a GPU the host launches while the device moves.
   const double added = cpu ? dispatch + moving : std::max(dispatch, moving);

@@ -144,7 +144,7 @@ inline std::shared_ptr<Evaluated> make_evaluated(const Trial& trial) {
   auto work = std::make_shared<Evaluated>();
   work->batch_rows = trial.get(kEvaluationBatch);
   work->larger_batch_rows = trial.get(kLargerBatch);
-  (trial.workload.name == gpt_workload.name ? evaluate_gpt : evaluate_convnet)(*work, trial);
+  (trial.workload == gpt_workload ? evaluate_gpt : evaluate_convnet)(*work, trial);
   return work;
 }
 

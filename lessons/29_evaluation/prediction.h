@@ -53,7 +53,7 @@ inline int64_t forward_bytes(const GptOptions& options, int64_t sequences, bool 
 }
 
 inline Prediction predict_at(const Counted& with_graph, int64_t sequences) {
-  if (with_graph.workload != gpt_workload.name) return {};
+  if (with_graph.workload != gpt_workload) return {};
   const GptOptions options = counted_options(with_graph);
   const int64_t held_out = with_graph.get(kHeldOut);
   const int64_t training = training_peak_bytes(options, with_graph.device) + held_out_bytes(options, held_out);
@@ -87,7 +87,7 @@ inline Prediction predict_larger_batch(const Counted& with_graph) {
 /// Of the update and of the evaluation with a graph.
 inline int64_t evaluation_most_bytes(const Trial& trial) {
   const int64_t held_out = trial.get(kHeldOut), sequences = std::min(trial.get(kEvaluationBatch), held_out);
-  if (trial.workload.name == gpt_workload.name) {
+  if (trial.workload == gpt_workload) {
     const GptOptions options = gpt_options(trial);
     const int64_t resting = 3 * parameter_bytes(options);
     return held_out_bytes(options, held_out) + std::max(training_peak_bytes(options, trial.device),

@@ -12,7 +12,7 @@ namespace tenfold::inline lesson_45 {
 /// Most bytes of a training step. AdamW has a second state that SGD with momentum has not, and its update two
 /// temporaries of a parameter's size, which may be nearly all of an MLP.
 inline int64_t adamw_most_bytes(const Trial& trial) {
-  const bool gpt = trial.workload.name == gpt_workload.name;
+  const bool gpt = trial.workload == gpt_workload;
   const int64_t more = gpt ? parameter_bytes(gpt_options(trial)) : 3 * parameter_bytes(mlp_options(trial));
   return trial.workload.most_bytes(trial) + more;
 }

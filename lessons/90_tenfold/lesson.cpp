@@ -14,7 +14,7 @@ using namespace tenfold;
 
 /// One step of the pipeline that the case names. `last` is the lever that a variant is about.
 Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
-  const bool pictures = trial.workload.name == pictures_workload.name;
+  const bool pictures = trial.workload == pictures_workload;
   if (trial.get(kOneGpu) != 0 && !trial.device.is_cuda())
     trial.skip("needs a CUDA device: without one two ranks are two cores");
   if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
@@ -31,7 +31,7 @@ Step naive(const Trial& trial) { return step_with(trial, {}, nullptr); }
 /// The trap: a script's batch size is that of one process, and with two ranks an update sees twice as many images. More
 /// images a second, and another training.
 Step batch_each(const Trial& trial) {
-  if (trial.workload.name != pictures_workload.name) trial.skip("as in case convnet");
+  if (trial.workload != pictures_workload) trial.skip("as in case convnet");
   if (!trial.group) trial.skip("needs two ranks");
   Levers levers = stack_of(2);
   levers.batch_each = true;

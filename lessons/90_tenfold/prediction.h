@@ -17,7 +17,7 @@ namespace tenfold::inline lesson_90 {
 inline std::function<Prediction(const Counted&)> by_parts(const Levers& levers) {
   return [levers](const Counted& naive) -> Prediction {
     if (naive.device.is_cuda() || levers.sixteen_bits) return {};
-    const bool pictures = naive.workload == pictures_workload.name;
+    const bool pictures = naive.workload == pictures_workload;
     if (levers.packed && !pictures) return {};
     const double data = naive.share("data");
     double loading = data, training = 1 - data;

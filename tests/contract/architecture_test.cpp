@@ -101,28 +101,29 @@ TEST(Architecture, EveryIncludeFollowsAnArrow) {
   EXPECT_THAT(wrong_includes(test::source_folder(), folders_of_this_tree()), IsEmpty());
 }
 
+/// Sources below a folder of this tree in which `what` stands.
+std::set<std::string> sources_with(const std::regex& what, const std::string& folder) {
+  std::set<std::string> sources;
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / folder)) {
+    const std::string path = entry.path().lexically_relative(test::source_folder()).generic_string();
+    if (is_source(path) && std::regex_search(test::read_text(entry.path()), what)) sources.insert(path);
+  }
+  return sources;
+}
+
 // Cases, trainings and surveys have one head, and what can be observed of one can be observed of all: only the files of
 // the kinds ask which one a part is.
 TEST(Architecture, NobodyElseAsksWhichKindAPartIs) {
   const std::regex question(R"((get|get_if|holds_alternative)<const (Case|Training|Survey)\s*\*>)");
-  std::set<std::string> askers;
-  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common")) {
-    const std::string path = entry.path().lexically_relative(test::source_folder()).generic_string();
-    if (is_source(path) && std::regex_search(test::read_text(entry.path()), question)) askers.insert(path);
-  }
-  EXPECT_EQ(askers, (std::set<std::string>{"common/harness/comparison_pass.cpp", "common/harness/lesson_parts.cpp",
-                                           "common/harness/survey_pass.cpp", "common/harness/training_pass.cpp"}));
+  EXPECT_EQ(sources_with(question, "common"),
+            (std::set<std::string>{"common/harness/comparison_pass.cpp", "common/harness/lesson_parts.cpp",
+                                   "common/harness/survey_pass.cpp", "common/harness/training_pass.cpp"}));
 }
 
 // A case, a training and a survey are three makers of rows; whatever prints them prints rows.
 TEST(Architecture, OnlyTheRowsAskWhichKindACaseIs) {
   const std::regex kind(R"re("(comparison|training|survey)")re");
-  std::set<std::string> askers;
-  for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common" / "pages")) {
-    const std::string path = entry.path().lexically_relative(test::source_folder()).generic_string();
-    if (is_source(path) && std::regex_search(test::read_text(entry.path()), kind)) askers.insert(path);
-  }
-  EXPECT_EQ(askers, std::set<std::string>{"common/pages/rows/rows.cpp"});
+  EXPECT_EQ(sources_with(kind, "common/pages"), std::set<std::string>{"common/pages/rows/rows.cpp"});
 }
 
 // The linker then forbids what the page forbids.

@@ -4,15 +4,12 @@
 
 #include "common/harness/lesson_parts.h"
 #include "common/harness/options.h"
+#include "common/measure/messages.h"
 
 namespace tenfold {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json value_of(const SettingValue& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
-}
 
 /// With the settings that the part has at a size, on a device of that size, which need not be here.
 Trial trial_of(const Part& part, Size size) {
@@ -28,9 +25,9 @@ Trial trial_of(const Part& part, Size size) {
 
 Json described_setting(const DeclaredSetting& setting) {
   return {{"name", setting.name},
-          {"cpu", value_of(setting.value.cpu)},
-          {"gpu8", value_of(setting.value.gpu8)},
-          {"gpu80", value_of(setting.value.gpu80)},
+          {"cpu", json_of(setting.value.cpu)},
+          {"gpu8", json_of(setting.value.gpu8)},
+          {"gpu80", json_of(setting.value.gpu80)},
           {"meaning", setting.meaning},
           {"choices", setting.choices}};
 }
@@ -87,7 +84,7 @@ std::string describe(const Lesson& lesson, const std::string& name) {
     Json described = {{"name", part.name}, {"ranks", described_ranks(part.ranks())}, {"variants", part.variants}};
     described["settings"] = Json::object();
     for (const Assignment& assignment : part.settings)
-      described["settings"][assignment.name] = value_of(assignment.value.cpu);
+      described["settings"][assignment.name] = json_of(assignment.value.cpu);
     if (!part.place.environment.empty()) described["environment"] = part.place.environment;
     const char* const kind =
         std::visit([&](const auto* body) { return add_own(described, lesson, part, *body); }, part.body);

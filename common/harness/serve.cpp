@@ -9,6 +9,7 @@
 #include "common/harness/lesson_parts.h"
 #include "common/harness/passes.h"
 #include "common/harness/timed_block.h"
+#include "common/measure/agreement.h"
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
 #include "common/measure/messages.h"
@@ -27,17 +28,6 @@ Variant variant_named(const Lesson& lesson, const std::string& name) {
   if (variant == variants.end() || !variant->build) throw UsageError("--serve " + name + ": no variant of this lesson");
   variant->process.reset();  // this is it
   return *variant;
-}
-
-/// The whole parameters and gradients, wherever the step keeps them.
-Gathered whole_of(const Step& step) {
-  if (step.gather) return step.gather();
-  Gathered whole;
-  for (const auto& item : step.parameters) {
-    whole.parameters.insert(item.key(), item.value());
-    whole.gradients.insert(item.key(), item.value().grad());
-  }
-  return whole;
 }
 
 Json json_of(const Timeline& timeline) {

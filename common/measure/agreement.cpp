@@ -26,18 +26,6 @@ std::string shape_of(const Tensor& tensor) {
   return text.str();
 }
 
-/// The whole parameters and gradients of a step, wherever it keeps them.
-Gathered whole_of(const Step& step) {
-  torch::NoGradGuard no_grad;
-  if (step.gather) return step.gather();
-  Gathered whole;
-  for (const auto& item : step.parameters) {
-    whole.parameters.insert(item.key(), item.value());
-    whole.gradients.insert(item.key(), item.value().grad());
-  }
-  return whole;
-}
-
 /// On the gradient's device, in double: nobody waits for it. Undefined for a parameter without a gradient.
 Tensor gradient_norm(const Gathered& whole, const std::string& name, const Tensor& parameter) {
   const Tensor* gradient = whole.gradients.find(name);
@@ -86,6 +74,17 @@ std::vector<size_t> places_in(const Trace& other, const Trace& reference) {
 }
 
 }  // namespace
+
+Gathered whole_of(const Step& step) {
+  torch::NoGradGuard no_grad;
+  if (step.gather) return step.gather();
+  Gathered whole;
+  for (const auto& item : step.parameters) {
+    whole.parameters.insert(item.key(), item.value());
+    whole.gradients.insert(item.key(), item.value().grad());
+  }
+  return whole;
+}
 
 std::string Agreement::rule(torch::Device device) const {
   char text[64];

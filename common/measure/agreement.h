@@ -10,6 +10,7 @@
 
 namespace tenfold {
 
+struct Gathered;
 struct Step;
 
 /// The rule two runs are compared by. Three deviations are measured, and the largest counts:
@@ -40,6 +41,9 @@ struct Trace {
   std::vector<double> gradient_norms;        ///< of the first update
   std::vector<torch::Tensor> start, finish;  ///< parameters before and after, copied to the CPU
 };
+
+/// The whole parameters and gradients of a step, wherever it keeps them.
+Gathered whole_of(const Step& step);
 
 /// Runs `updates` updates. The one with index `undone` is taken back afterwards by restoring the parameters: a skipped
 /// update, which the power check needs (-1: none). Of a step that gathers, the whole is traced. Throws

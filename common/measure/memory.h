@@ -32,6 +32,7 @@ int64_t peak_bytes(torch::Device device);
 void reset_peak(torch::Device device);
 /// Peaks by kind: "allocated"; on CUDA also "requested", which peak_bytes() is, and "reserved" from the driver.
 std::map<std::string, int64_t> peaks(torch::Device device);
+
 /// Memory of some devices beyond what they hold when it is made; of several the fullest counts.
 class MemoryWatch {
  public:

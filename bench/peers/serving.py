@@ -9,6 +9,7 @@ common/measure/other_process.h, whose messages this answers over the socket that
     serving.serve(build)
 """
 
+import ctypes
 import dataclasses
 import json
 import resource
@@ -73,13 +74,13 @@ def timed_steps(step, device, count):
 
 def described(tensors):
     """What a message's head says of tensors, and their bytes."""
-    head, body = [], b""
+    head, bodies = [], []
     for name, tensor in tensors.items():
         wide = tensor.dtype == torch.float64
         values = tensor.detach().to("cpu", torch.float64 if wide else torch.float32).contiguous()
         head.append({"name": name, "shape": list(values.shape), "type": "float64" if wide else "float32"})
-        body += bytes(values.reshape(-1).view(torch.uint8).untyped_storage())
-    return head, body
+        bodies.append(ctypes.string_at(values.data_ptr(), values.nbytes) if values.nbytes else b"")
+    return head, b"".join(bodies)
 
 
 class Server:

@@ -95,4 +95,9 @@ void fill_repeating(std::initializer_list<Buffer<T>> buffers) {
   }
 }
 
+/// Whole numbers below `end`, neighbours far apart: ids, targets, places.
+inline void fill_far_apart(const Buffer<int64_t>& buffer, int64_t end) {
+  for (int64_t i = 0; i < buffer.size(); ++i) buffer[i] = i * 7919 % end;
+}
+
 }  // namespace tenfold::simt

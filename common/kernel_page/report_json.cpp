@@ -77,14 +77,18 @@ const char* name_of(Peak peak) {
   }
 }
 
+Json json_of(const Sizes& sizes) {
+  Json json = Json::object();
+  for (const auto& [name, value] : sizes) json[name] = value;
+  return json;
+}
+
 Json json_of(const Pass& pass) {
   const Work work = pass.work(shape_of(pass.shape), bytes_of(pass.type));
-  Json json = {{"name", pass.name},          {"rungs", pass.rungs},
-               {"type", name_of(pass.type)}, {"shape", Json::object()},
-               {"flops", work.flops},        {"least_bytes", work.least_bytes},
-               {"peak", name_of(pass.peak)}, {"sampled_blocks", pass.sampled_blocks}};
-  for (const auto& [name, value] : pass.shape) json["shape"][name] = value;
-  return json;
+  return {{"name", pass.name},          {"rungs", pass.rungs},
+          {"type", name_of(pass.type)}, {"shape", json_of(pass.shape)},
+          {"flops", work.flops},        {"least_bytes", work.least_bytes},
+          {"peak", name_of(pass.peak)}, {"sampled_blocks", pass.sampled_blocks}};
 }
 
 }  // namespace
@@ -114,8 +118,7 @@ std::string format_json(const KernelCase& page, const Shape& shape, const std::v
 }
 
 std::string format_description(const KernelCase& page) {
-  Json json = {{"kernel", page.name}, {"title", page.title}, {"shape", Json::object()}, {"rungs", Json::array()}};
-  for (const auto& [name, value] : page.shape) json["shape"][name] = value;
+  Json json = {{"kernel", page.name}, {"title", page.title}, {"shape", json_of(page.shape)}, {"rungs", Json::array()}};
   for (const Rung& rung : page.rungs) json["rungs"].push_back({{"name", rung.name}, {"idea", rung.idea}});
   json["passes"] = Json::array();
   for (const Pass& pass : page.passes) json["passes"].push_back(json_of(pass));

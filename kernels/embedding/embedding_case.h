@@ -41,12 +41,22 @@ struct EmbeddingBackwardBuffers {
   }
 };
 
-/// Ids as words are, ascending: id k about twice as often as id 2 k.
+/// The id at this share of all words: id k about twice as often as id 2 k.
+inline int64_t word_at(double share, int64_t vocabulary) {
+  return static_cast<int64_t>(std::pow(static_cast<double>(vocabulary), share)) - 1;
+}
+
+/// How many different ids there are: the rows of the table that are used.
+inline int64_t rows_used(const std::vector<int64_t>& ids) {
+  return static_cast<int64_t>(std::set<int64_t>(ids.begin(), ids.end()).size());
+}
+
+/// Ids as words are, ascending.
 inline std::vector<int64_t> sorted_words(int64_t tokens, int64_t vocabulary) {
   std::vector<int64_t> ids;
   for (int64_t place = 0; place < tokens; ++place) {
     const double share = (static_cast<double>(place) + 0.5) / static_cast<double>(tokens);
-    ids.push_back(static_cast<int64_t>(std::pow(static_cast<double>(vocabulary), share)) - 1);
+    ids.push_back(word_at(share, vocabulary));
   }
   return ids;
 }
@@ -85,7 +95,7 @@ inline simt::Pass embedding_forward() {
                 const int64_t tokens = shape.at("tokens"), vocabulary = shape.at("vocabulary");
                 const EmbeddingBuffers<__nv_bfloat16> buffers{&device, tokens, shape.at("width"), vocabulary};
                 simt::fill_repeating({buffers.weight});
-                for (int64_t token = 0; token < tokens; ++token) buffers.ids[token] = token * 7919 % vocabulary;
+                simt::fill_far_apart(buffers.ids, vocabulary);
                 buffers.launch(rung);
               }};
 }
@@ -99,8 +109,7 @@ inline simt::Pass embedding_backward_pass() {
           .work =
               [](const simt::Shape& shape, int64_t value_bytes) {
                 const int64_t tokens = shape.at("tokens"), width = shape.at("width");
-                const std::vector<int64_t> ids = sorted_words(tokens, shape.at("vocabulary"));
-                const auto rows = static_cast<int64_t>(std::set<int64_t>(ids.begin(), ids.end()).size());
+                const int64_t rows = rows_used(sorted_words(tokens, shape.at("vocabulary")));
                 return simt::Work{.flops = static_cast<double>(tokens * width),
                                   .least_bytes = embedding_backward_least_bytes(tokens, width, rows, value_bytes)};
               },
@@ -112,7 +121,7 @@ inline simt::Pass embedding_backward_pass() {
                 simt::fill_repeating({buffers.grad_out});
                 const std::vector<int64_t> ids = sorted_words(tokens, vocabulary);
                 std::copy(ids.begin(), ids.end(), buffers.sorted_ids.begin());
-                for (int64_t place = 0; place < tokens; ++place) buffers.order[place] = place * 7919 % tokens;
+                simt::fill_far_apart(buffers.order, tokens);
                 buffers.launch(rung);
               }};
 }

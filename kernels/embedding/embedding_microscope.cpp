@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 
 #include "embedding_reference.h"
 
@@ -18,10 +17,9 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const EmbeddingBackwardBuffers backward{&device, tokens, width, vocabulary};
   const auto& ids = lookup.ids;
   tenfold::simt::fill_normal(46, {lookup.weight, backward.grad_weight, backward.grad_out});
-  // Ids as words are: id k about twice as often as id 2 k.
   std::mt19937 bits(47);
   std::uniform_real_distribution<double> uniform;
-  for (int64_t& id : ids) id = static_cast<int64_t>(std::pow(static_cast<double>(vocabulary), uniform(bits))) - 1;
+  for (int64_t& id : ids) id = word_at(uniform(bits), vocabulary);
   const std::vector<int64_t> known(ids.begin(), ids.end());
   const SortedIds sorted(known);
   std::copy(sorted.ids.begin(), sorted.ids.end(), backward.sorted_ids.begin());
@@ -34,7 +32,7 @@ tenfold::simt::PageRun run(tenfold::simt::Device& device, const tenfold::simt::S
   const auto expected = embedding_reference(wide(lookup.weight), known, width, vocabulary);
   const auto gradient =
       embedding_backward_reference(before, wide(backward.grad_out), known, width, vocabulary, kFloatRounding);
-  const auto rows = static_cast<int64_t>(std::set<int64_t>(known.begin(), known.end()).size());
+  const int64_t rows = rows_used(known);
   constexpr int64_t kBytes = sizeof(float);
   return {.worst_error = std::max(worst_error(lookup.out, expected), worst_error(backward.grad_weight, gradient)),
           .work = {.flops = static_cast<double>(tokens * width),

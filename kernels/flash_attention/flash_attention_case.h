@@ -19,11 +19,15 @@ inline AttentionShape attention_shape(const simt::Shape& shape) {
           .causal = shape.at("causal") != 0};
 }
 
-/// Of one product of queries and keys, or of another of its size: a causal mask leaves half.
-inline double attention_product_flops(const AttentionShape& s) {
-  const double all = 2 * static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.queries) *
-                     static_cast<double>(s.keys);
-  return s.causal ? all / 2 : all;
+/// Of `products` of queries and keys, or of others of that size, of which a causal mask leaves half; and of `tensors`
+/// of the queries' size, as many of the keys', and logsumexp.
+inline simt::Work attention_work(const AttentionShape& s, int products, int64_t tensors, int64_t value_bytes) {
+  const int64_t all = s.batch * s.heads;
+  const double product =
+      2 * static_cast<double>(all * s.head_dim) * static_cast<double>(s.queries) * static_cast<double>(s.keys);
+  return {.flops = products * (s.causal ? product / 2 : product),
+          .least_bytes = tensors * all * (s.queries + s.keys) * s.head_dim * value_bytes +
+                         all * s.queries * static_cast<int64_t>(sizeof(float))};
 }
 
 /// Buffers of the forward pass, of type T. Rung 0 keeps the scores.
@@ -64,11 +68,7 @@ inline simt::Pass flash_attention_forward() {
           .peak = simt::Peak::tensor_cores,
           .work =
               [](const simt::Shape& shape, int64_t value_bytes) {
-                const AttentionShape s = attention_shape(shape);
-                const int64_t all = s.batch * s.heads;
-                return simt::Work{.flops = 2 * attention_product_flops(s),
-                                  .least_bytes = 2 * all * (s.queries + s.keys) * s.head_dim * value_bytes +
-                                                 all * s.queries * static_cast<int64_t>(sizeof(float))};
+                return attention_work(attention_shape(shape), /*products=*/2, /*tensors=*/2, value_bytes);
               },
           .sampled_blocks = 64,  // they differ under a causal mask
           .launch =
@@ -103,12 +103,8 @@ inline simt::Pass flash_attention_backward_pass() {
           .peak = simt::Peak::tensor_cores,
           .work =
               [](const simt::Shape& shape, int64_t value_bytes) {
-                const AttentionShape s = attention_shape(shape);
-                const int64_t all = s.batch * s.heads;
                 // The scores once more, and two products for each of two gradients of products.
-                return simt::Work{.flops = 5 * attention_product_flops(s),
-                                  .least_bytes = 4 * all * (s.queries + s.keys) * s.head_dim * value_bytes +
-                                                 all * s.queries * static_cast<int64_t>(sizeof(float))};
+                return attention_work(attention_shape(shape), /*products=*/5, /*tensors=*/4, value_bytes);
               },
           .sampled_blocks = flash_attention_forward().sampled_blocks,
           .launch = launch_flash_attention_backward};

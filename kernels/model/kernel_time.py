@@ -54,11 +54,6 @@ class Operation:
         return ",".join(f"{name}={value}" for name, value in self.sizes.items())
 
 
-def sizes_of(shape):
-    """{name: value as it is written} of NAME=N,NAME=N"""
-    return dict(pair.partition("=")[::2] for pair in shape.split(","))
-
-
 class MissingCode(Exception):
     """The build has no machine code of a kernel for a GPU."""
 
@@ -112,7 +107,7 @@ class Tools:
     def counts(self, name, rung, shape, sample):
         """Of each kernel that is launched, in the order of the first launches."""
         operation = self.operation(name)
-        if sizes_of(shape).keys() != operation.sizes.keys():
+        if {pair.partition("=")[0] for pair in shape.split(",")} != operation.sizes.keys():
             refuse(f"{name} has no shape '{shape}'; to fix: name its sizes as in {operation.shape}")
         to_fix = f"take a rung that ./tenfold kernel {operation.kernel} lists, and a shape like {operation.shape}"
         return json.loads(output_of([self.program(operation.kernel), "counts", name, str(rung), shape, str(sample)], to_fix))

@@ -23,7 +23,10 @@ mapfile -t settings < <(said set)
 case=${cases[0]} technique=${techniques[0]} device=$(said device) order=$(said order) gpus=$(said gpus) reason=$(said reason)
 
 description=$("$program" --describe) || fail "the lesson cannot describe itself"
-ranks=$({ grep -A1 -Fx "   \"name\": \"$case\"," <<<"$description" || true; } | sed -n 's/^   "ranks": \([0-9]*\).*/\1/p')
+# A number, or what it is a multiple of: then two ranks or the next more, where a fault between ranks shows.
+read -r kind ranks < <(grep -A2 -Fx "   \"name\": \"$case\"," <<<"$description" |
+  sed -n 's/^ *"\(ranks\|multiple_of\)": \([0-9][0-9]*\).*/\1 \2/p') || true
+[ "$kind" != multiple_of ] || [ -n "$device" ] || ranks=$((ranks == 1 ? 2 : ranks))
 [ -n "$ranks" ] || fail "the lesson has no case '$case'"
 
 work=$(mktemp -d)

@@ -69,9 +69,10 @@ done
 .venv/bin/ctest --test-dir "build/$preset" -N >"$work/tests"
 [ ${#included[@]} -eq 0 ] || .venv/bin/ninja -C "build/$preset" "${included[@]}" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }
 "$driver" report --write >/dev/null
+grep -q "${copies[0]}" README.md || fail "${copies[0]}, alone in its chapter, is not in: the README's table"
 for copy in "${copies[@]}"; do
   grep -q "$copy" "$work/list" || fail "$copy is not in: list"
   grep -q "smoke.$copy" "$work/tests" || fail "$copy is not in: the tests"
-  grep -q "$copy" README.md || fail "$copy is not in: the README's table"
+  grep -q "$copy" docs/results.md || fail "$copy is not in: the page of results"
 done
 echo "a copied folder is a lesson"

@@ -81,6 +81,20 @@ TEST_F(Publish, CopiesCleanResults) {
       << "nothing beside it is left";
 }
 
+TEST_F(Publish, TimelinesAreKeptWhereThePageDrawsMemory) {
+  for (const std::string lesson : {"10_one", "11_two"}) {
+    Result result = full_result_of(lesson);
+    result.cases[0].variants[0].timeline = {.bytes = {1, 2}, .region = {"forward", "backward"}};
+    put(result);
+  }
+  write("lessons/10_one/README.md", "<!-- tenfold:begin figure memory -->\n<!-- tenfold:end -->\n");
+  ASSERT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_EQ(read("results/sample-machine/10_one.json"), read("mine/10_one.json"));
+  Result without = read_result(root_ / "mine/11_two.json");
+  without.cases[0].variants[0].timeline.reset();
+  EXPECT_EQ(read("results/sample-machine/11_two.json"), format_result(without));
+}
+
 TEST_F(Publish, WhatAKilledPublishLeftIsUsedOrRemoved) {
   // Killed between two renames, as on a file system that cannot exchange folders.
   write("results.next/sample-machine.previous/05_old.json", "kept");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "common/base/text.h"
 
@@ -16,6 +17,13 @@ std::vector<FigureColour> figure_colours() {
 }
 
 namespace figure {
+namespace {
+
+// Where a reader has neither Helvetica nor Arial, the font that stands in may be a tenth wider (DejaVu Sans).
+constexpr size_t kSubtitleColumns = 68;
+constexpr int kRoomForWideFonts = 36;  // pixels, right of numbers that stand at the edge
+
+}  // namespace
 
 std::pair<std::string, double> byte_unit(double most) {
   const std::string text = human_bytes(most);
@@ -37,9 +45,13 @@ std::pair<std::string, double> time_unit(double most) {
 
 Json start(const std::string& title, const std::string& subtitle) {
   const char* ink = kInk.plain;
+  std::istringstream lines(wrap_text(subtitle, kSubtitleColumns));
+  Json subtitles = Json::array();
+  for (std::string line; std::getline(lines, line);) subtitles.push_back(line);
   return {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
           {"background", nullptr},
-          {"title", {{"text", title}, {"subtitle", subtitle}}},
+          {"padding", {{"left", 5}, {"top", 5}, {"right", 5 + kRoomForWideFonts}, {"bottom", 5}}},
+          {"title", {{"text", title}, {"subtitle", subtitles}}},
           {"config",
            {{"font", "Helvetica, Arial, sans-serif"},
             {"aria", false},  // the file's title says it in words
@@ -112,7 +124,7 @@ Json rounded(Json spec) {
   return spec;
 }
 
-double text_width(const std::string& text) { return 0.55 * kFigureText * static_cast<double>(display_width(text)); }
+double text_width(const std::string& text) { return 0.6 * kFigureText * static_cast<double>(display_width(text)); }
 
 }  // namespace figure
 }  // namespace tenfold

@@ -1,4 +1,4 @@
-# tenfold_lesson([KERNELS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
+# tenfold_lesson([KERNELS] [STREAMS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
 # decides what is built:
 #   lesson.cpp            the program
 #   *.h                   the technique's headers
@@ -6,11 +6,11 @@
 #   *_test.cpp            GoogleTest tests of the technique
 #   exercise/             TenfoldExercise.cmake says what it holds
 # THREADS: the technique has threads of its own; its tests run once more under ThreadSanitizer.
+# STREAMS: it has streams or asynchronous copies of its own; a dry GPU then names the lines of a race.
 # DATA openclipart: it reads these images, which set-up fetches for it.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
-set(tenfold_has_streams "^(1[0-6]|26|28|90)_")  # lessons with streams or asynchronous copies of their own
 function(tenfold_lesson)
-  cmake_parse_arguments(ARG "KERNELS;THREADS" "DATA" "" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;STREAMS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if(TENFOLD_KERNELS_ONLY)
     if(ARG_KERNELS)
@@ -31,8 +31,8 @@ function(tenfold_lesson)
   target_link_libraries(${name} PRIVATE ${libraries})
   tenfold_uses_torch(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons)
-  if(name MATCHES "${tenfold_has_streams}")
-    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-g1>)  # a dry GPU names the lines of a race
+  if(ARG_STREAMS)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-g1>)
   endif()
   # The driver lists lessons from what they say of themselves; asking once, here, keeps `list` instant.
   add_custom_command(TARGET ${name} POST_BUILD

@@ -67,6 +67,9 @@ void check_process(const Lesson& lesson, const Variant& technique) {
     const std::string of = at + "is compared in '" + compared.name + "', which ";
     if (rank_numbers(compared.place.mesh) != RankNumbers{})
       throw UsageError(of + "has several ranks; each would need a process more: use one rank");
+    if (compared.place.devices > 1)
+      throw UsageError(of + "has " + std::to_string(compared.place.devices) +
+                       " GPUs, of which another process gets one: use one GPU");
     if (compared.budget && !technique.process->command.empty())
       throw UsageError(of + "has a budget, and the memory of another program is not counted");
   }

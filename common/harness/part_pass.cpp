@@ -4,6 +4,7 @@
 #include "common/harness/survey_pass.h"
 #include "common/harness/training_pass.h"
 #include "common/measure/dry.h"
+#include "common/measure/memory.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -31,7 +32,9 @@ CaseResult PartPass::result() const {
     VariantResult variant = candidate.result;
     variant.notes.insert(candidate.record->notes.begin(), candidate.record->notes.end());
     if (dry) variant.source = "dry";
-    variant.environment["malloc"] = "fixed thresholds: mmap 32 MiB, trim 2000 MiB, top pad 64 MiB";
+    const auto mebibytes = [](int bytes) { return std::to_string(bytes >> 20) + " MiB"; };
+    variant.environment["malloc"] = "fixed thresholds: mmap " + mebibytes(kMmapThreshold) + ", trim " +
+                                    mebibytes(kTrimThreshold) + ", top pad " + mebibytes(kTopPad);
     variant.environment.insert(run_.chosen.part.place.environment.begin(), run_.chosen.part.place.environment.end());
     if (const auto* const body = std::get_if<const Variant*>(&candidate.body); body != nullptr && (*body)->process) {
       for (const auto& [name, value] : (*body)->process->stated()) variant.environment[name] = value;

@@ -162,10 +162,9 @@ void synchronize(torch::Device device) {
 }
 
 void fix_malloc_thresholds() {
-  // 32 MiB is the largest threshold glibc accepts; larger blocks are mapped and unmapped at each use regardless.
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 2000 << 20);
-  mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+  mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
+  mallopt(M_TOP_PAD, kTopPad);
 }
 
 MemoryWatch::MemoryWatch(const std::vector<torch::Device>& devices) {

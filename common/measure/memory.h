@@ -62,6 +62,10 @@ void release_cached_memory(torch::Device device);
 /// Waits for all work queued on the device. Nothing to do on the CPU.
 void synchronize(torch::Device device);
 
+// What fix_malloc_thresholds() sets, in bytes. 32 MiB is the largest threshold for a mapping of its own that glibc
+// accepts; larger blocks are mapped and unmapped at each use regardless.
+inline constexpr int kMmapThreshold = 32 << 20, kTrimThreshold = 2000 << 20, kTopPad = 64 << 20;
+
 /// Fixed malloc thresholds: without them glibc adapts during the first seconds, and early blocks pay for page faults
 /// that later ones do not. Call once, before anything large is allocated. Recorded in result files as MALLOC_*.
 void fix_malloc_thresholds();

@@ -9,6 +9,7 @@
 
 #include "common/base/socket_child.h"
 #include "common/base/text.h"
+#include "common/measure/memory.h"
 #include "common/measure/messages.h"
 
 namespace tenfold {
@@ -34,9 +35,9 @@ ChildStart other_program(const std::vector<std::string>& command) {
   }
   start.program = start.arguments.front();
   // As fix_malloc_thresholds() and set_num_threads() have them here.
-  start.environment.insert({{"MALLOC_MMAP_THRESHOLD_", std::to_string(32 << 20)},
-                            {"MALLOC_TRIM_THRESHOLD_", std::to_string(2000 << 20)},
-                            {"MALLOC_TOP_PAD_", std::to_string(64 << 20)},
+  start.environment.insert({{"MALLOC_MMAP_THRESHOLD_", std::to_string(kMmapThreshold)},
+                            {"MALLOC_TRIM_THRESHOLD_", std::to_string(kTrimThreshold)},
+                            {"MALLOC_TOP_PAD_", std::to_string(kTopPad)},
                             {"OMP_NUM_THREADS", std::to_string(at::get_num_threads())}});
   return start;
 }

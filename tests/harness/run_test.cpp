@@ -294,6 +294,8 @@ TEST(Run, WhatCannotRunInAnotherProcessIsRefused) {
   };
   EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.cases[0].place.mesh = {{"dp", 2}}; }),
               HasSubstr("'twin', which runs in another process, is compared in 'toy', which has several ranks"));
+  EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.cases[0].place.devices = 2; }),
+              HasSubstr("is compared in 'toy', which has 2 GPUs"));
   EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.baseline.process = tenfold::OtherProcess{}; }),
               HasSubstr("the baseline 'plain' runs in another process"));
   EXPECT_THAT(refusal([](tenfold::Lesson& lesson) { lesson.techniques[0].process->command = {"python"}; }),

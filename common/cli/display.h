@@ -30,7 +30,7 @@ class Display {
   bool terminal_;
   bool drawn_ = false;
   double fraction_ = 0;
-  std::string text_, last_line_;
+  std::string text_;
   Clock::time_point start_ = Clock::now(), last_ = start_;
 };
 

@@ -66,10 +66,16 @@ std::string status_of(const Lesson& lesson, const fs::path& out) {
   }
 }
 
-/// As the program describes them: one number, or what it is a multiple of.
-nlohmann::ordered_json described_ranks(const RankNumbers& ranks) {
-  if (ranks.as_many) return {{"multiple_of", ranks.unit}};
-  return ranks.unit;
+/// As the program describes them: ranks are one number, or what it is a multiple of.
+nlohmann::ordered_json described(const std::vector<LessonPart>& parts) {
+  auto described = nlohmann::ordered_json::array();
+  for (const LessonPart& part : parts) {
+    nlohmann::ordered_json json = {{"name", part.name}, {"ranks", part.ranks.unit}};
+    if (part.ranks.as_many) json["ranks"] = {{"multiple_of", part.ranks.unit}};
+    if (!part.environment.empty()) json["environment"] = part.environment;
+    described.push_back(std::move(json));
+  }
+  return described;
 }
 
 }  // namespace
@@ -80,11 +86,6 @@ int list(bool json) {
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const Lesson& lesson : lessons) {
-      auto cases = nlohmann::ordered_json::array(), trainings = cases, surveys = cases;
-      for (const LessonPart& one : lesson.cases)
-        cases.push_back({{"name", one.name}, {"ranks", described_ranks(one.ranks)}});
-      for (const LessonPart& one : lesson.trainings) trainings.push_back({{"name", one.name}});
-      for (const LessonPart& one : lesson.surveys) surveys.push_back({{"name", one.name}});
       all.push_back({{"lesson", lesson.name},
                      {"title", lesson.title},
                      {"question", lesson.question},
@@ -92,9 +93,9 @@ int list(bool json) {
                      {"core", lesson.core},
                      {"baseline", lesson.baseline},
                      {"techniques", lesson.techniques},
-                     {"cases", cases},
-                     {"trainings", trainings},
-                     {"surveys", surveys},
+                     {"cases", described(lesson.cases)},
+                     {"trainings", described(lesson.trainings)},
+                     {"surveys", described(lesson.surveys)},
                      {"settings", nlohmann::ordered_json::parse(lesson.settings)},
                      {"status", status_of(lesson, out)}});
     }

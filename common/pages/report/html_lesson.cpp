@@ -149,11 +149,7 @@ std::string lesson_section(const Result& result) {
                     "</p>";
   for (const CaseResult& c : result.cases) {
     const CaseRows rows = rows_of(c);
-    std::string about = c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) +
-                        (c.threads == 1 ? " thread" : " threads");
-    if (c.ranks > 1) about += ", " + std::to_string(c.ranks) + " ranks over " + c.backend;
-    about += ", preset " + c.preset + ", seed " + std::to_string(c.seed);
-    if (const std::string rounds = rounds_text(c); !rounds.empty()) about += "; " + rounds;
+    std::string about = case_text(c);
     if (const std::string withheld = speed_withheld(c, result.machine.cores); !withheld.empty())
       about += "; " + withheld;
     if (c.noise) about += "; two identical baselines differed by up to " + human_percent(*c.noise);

@@ -19,6 +19,16 @@ std::string settings_text(const CaseResult& c, const std::string& left_out) {
   return out;
 }
 
+std::string case_text(const CaseResult& c) {
+  std::string text = c.device + ", " + c.dtype + ", size " + c.size + ", " + std::to_string(c.threads) +
+                     (c.threads == 1 ? " thread" : " threads");
+  if (c.ranks > 1) text += ", " + std::to_string(c.ranks) + " ranks" + (c.backend.empty() ? "" : " over " + c.backend);
+  if (const std::string settings = settings_text(c); !settings.empty()) text += ", " + settings;
+  text += "; " + c.preset + ", seed " + std::to_string(c.seed);
+  if (const std::string rounds = rounds_text(c); !rounds.empty()) text += ", " + rounds;
+  return text;
+}
+
 std::string rounds_text(const CaseResult& c) {
   const int rounds = rounds_of(c), builds = builds_of(c), seeds = seeds_of(c);
   const std::string by = " by " + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");

@@ -10,6 +10,9 @@ namespace tenfold {
 
 /// "batch=4, layers=2", without those that the case's name already tells, and without the one called `left_out`.
 std::string settings_text(const CaseResult& c, const std::string& left_out = "");
+/// How a case was measured: "cpu, float32, size cpu, 2 threads, 2 ranks over gloo, batch=4; quick, seed 1234, 96 rounds
+/// in 6 builds by processor time".
+std::string case_text(const CaseResult& c);
 /// "96 rounds in 6 builds by processor time", "6 seeds by wall clock"; empty where nothing was timed.
 std::string rounds_text(const CaseResult& c);
 /// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.

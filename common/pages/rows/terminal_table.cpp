@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "common/base/text.h"
@@ -19,17 +18,10 @@ using Row = std::vector<std::string>;
 using Rows = std::vector<Row>;
 
 std::string case_heading(const CaseResult& c, int64_t cores) {
-  std::ostringstream out;
-  out << "Case " << c.name << ": " << c.device << ", " << c.dtype << ", size " << c.size << ", " << c.threads
-      << (c.threads == 1 ? " thread" : " threads");
-  if (c.ranks > 1) out << ", " << c.ranks << " ranks" << (c.backend.empty() ? "" : " over " + c.backend);
-  const std::string settings = settings_text(c);
-  if (!settings.empty()) out << ", " << settings;
-  out << "; " << c.preset << ", seed " << c.seed;
-  if (const std::string rounds = rounds_text(c); !rounds.empty()) out << ", " << rounds;
-  if (c.noise) out << ", noise " << human_percent(*c.noise);
-  if (const std::string withheld = speed_withheld(c, cores); !withheld.empty()) out << "; " << withheld;
-  return wrap_text(out.str(), kWidth, 2) + "\n";
+  std::string heading = "Case " + c.name + ": " + case_text(c);
+  if (c.noise) heading += ", noise " + human_percent(*c.noise);
+  if (const std::string withheld = speed_withheld(c, cores); !withheld.empty()) heading += "; " + withheld;
+  return wrap_text(heading, kWidth, 2) + "\n";
 }
 
 /// The columns that 120 columns of text have room for; what is predicted and a budget's values stand below the row.

@@ -95,5 +95,17 @@ TEST(VerdictJson, AnObjectForEachTechnique) {
   EXPECT_FALSE(verdicts[1].contains("speed_ratio"));
 }
 
+TEST(VerdictJson, OfATrainingItsQuality) {
+  Result training = sample_training();
+  const Verdict& verdict = training.cases.back().verdicts.front();
+  ASSERT_TRUE(verdict.quality && verdict.as_expected.quality);
+  const nlohmann::ordered_json verdicts = verdicts_json({training});
+  const auto written =
+      std::ranges::find_if(verdicts, [&](const auto& json) { return json["case"] == training.cases.back().name; });
+  ASSERT_NE(written, verdicts.end());
+  EXPECT_EQ((*written)["quality"], verdict.quality->label);
+  EXPECT_EQ((*written)["as_expected"]["quality"], *verdict.as_expected.quality);
+}
+
 }  // namespace
 }  // namespace tenfold

@@ -148,6 +148,10 @@ std::vector<Flag> lesson_flags() {
        .range = Range{1, kMostRanks},
        .list = true},
       json_flag(),
+      {.name = "--resume",
+       .value = "",
+       .help = "keep the cases that a run which was stopped has written to the result's file, if it had the same code "
+               "and flags on this machine; measure the others"},
       {.name = "--trace",
        .value = "FILE",
        .help = "write a Chrome trace of " + std::to_string(kTracedSteps) +
@@ -222,8 +226,7 @@ std::vector<std::string> as_arguments(const GivenFlags& given) {
 }
 
 std::vector<std::string> recorded_flags(GivenFlags given) {
-  given.erase("--json");
-  given.erase("--trace");
+  for (const char* const of_no_result : {"--json", "--trace", "--resume"}) given.erase(of_no_result);
   return as_arguments(given);
 }
 

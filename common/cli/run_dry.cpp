@@ -124,6 +124,8 @@ LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display
   }
   if (launched()) throw UsageError("--device dry:CARD is one process, and a launcher started this one");
   if (start.flags.contains("--trace")) throw UsageError("--trace: a dry GPU has no times to trace");
+  if (start.flags.contains("--resume"))
+    throw UsageError("--resume: what a dry GPU counts is put together at the end of a run; leave the flag out");
   std::vector<ProgramStart> starts = starts_of(lesson, start.flags);
   std::erase_if(starts, [](const ProgramStart& ranks) { return ranks.ranks > 1; });
   if (starts.empty()) {

@@ -28,6 +28,20 @@ std::string label_of(const ProgramStart& program) {
   return label + ": ";
 }
 
+/// For --resume: what an earlier run with these flags has written to `json`, as this start would have written its part.
+void put_earlier(const fs::path& json, const fs::path& file, const ProgramStart& program, const GivenFlags& flags) {
+  if (json.empty() || !fs::exists(json)) return;
+  Result earlier = read_result(json);
+  const std::vector<std::string> parts = values_of(program.flags, "--case");
+  std::erase_if(earlier.cases, [&](const CaseResult& c) {
+    return c.ranks != program.ranks || std::ranges::find(parts, c.name) == parts.end();
+  });
+  if (earlier.cases.empty()) return;
+  if (earlier.argv == recorded_flags(flags)) earlier.argv = recorded_flags(program.flags);
+  write_result(file, earlier);
+  fs::last_write_time(file, fs::last_write_time(json));  // the program compares it with its own
+}
+
 }  // namespace
 
 std::string meaning_of(int code) {
@@ -73,6 +87,7 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   const TemporaryFolder folder;
   const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
                                        [](size_t sum, const ProgramStart& program) { return sum + program.parts; });
+  const std::string before = json.empty() || !fs::exists(json) ? "" : read_text(json);
   LessonEnd whole;
   std::vector<int> codes;
   std::vector<Result> results;
@@ -89,6 +104,7 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     part.from = share(done);
     part.to = share(done += program.parts);
     part.label += label_of(program);
+    if (start.flags.contains("--resume")) put_earlier(json, file, program, start.flags);
     std::set<std::string> unread_here;
     const LessonEnd end = run_start(lesson, program, part, sink.file, display, &unread_here);
     if (unread) std::erase_if(*unread, [&](const std::string& name) { return !unread_here.contains(name); });
@@ -96,13 +112,19 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     whole.seconds += end.seconds;
     codes.push_back(end.code);
     if (combined(codes) == end.code && !end.problem.empty()) whole.problem = end.problem;
-    if (fs::exists(file)) results.push_back(read_result(file));
+    if (fs::exists(file)) {
+      results.push_back(read_result(file));
+      write_result(json, merged(lesson, results, start.flags));  // stays, however the next one ends
+    }
     if (asked_to_stop() || end.code == kInterrupted || end.code == kBadUsage) break;
   }
   whole.code = combined(codes);
   const bool all_started = codes.size() == starts.size();
-  // One start that failed leaves what the others measured; refused flags leave nothing.
-  if (!results.empty() && whole.code != kBadUsage) write_result(json, merged(lesson, results, start.flags));
+  // One start that failed leaves what the others measured; refused flags leave what was there.
+  if (!results.empty() && whole.code == kBadUsage) {
+    if (before.empty()) fs::remove(json);
+    if (!before.empty()) write_atomically(json, before);
+  }
   // Only now is it known that no start reads a setting; what was measured without it stays.
   if (all_started && !unread->empty() && whole.code != kBadUsage) {
     whole.code = kBadUsage;

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <vector>
 
 #include "common/base/text.h"
 
@@ -35,7 +37,12 @@ std::string lost_before(const std::string& part, const std::string& variant) {
 void start_again_without(const LostIn& lost, char** argv) {
   const std::string line = lost.part + "\t" + lost.variant + "\t" + one_line(lost.what());
   setenv(kLost, (lost_until_now() + line + "\n").c_str(), /*replace=*/1);
-  execv("/proc/self/exe", argv);
+  std::vector<char*> arguments;
+  for (char** argument = argv; *argument != nullptr; ++argument) arguments.push_back(*argument);
+  std::string resume = "--resume";
+  if (std::ranges::find(arguments, resume) == arguments.end()) arguments.push_back(resume.data());
+  arguments.push_back(nullptr);
+  execv("/proc/self/exe", arguments.data());
 }
 
 }  // namespace tenfold

@@ -18,8 +18,8 @@ struct LostIn : DeviceLost {
 /// otherwise.
 std::string lost_before(const std::string& part, const std::string& variant);
 
-/// Replaces this process by one that leaves the variant out, with the same flags. Returns only where that cannot be
-/// done.
+/// Replaces this process by one that leaves the variant out, with the same flags and --resume: cases that were finished
+/// are not measured again. Returns only where that cannot be done.
 void start_again_without(const LostIn& lost, char** argv);
 
 }  // namespace tenfold

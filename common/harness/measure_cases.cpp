@@ -60,8 +60,10 @@ CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& option
 class LessonRun {
  public:
   LessonRun(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options, const World& world,
-            torch::Device device, const Machine& machine)
+            torch::Device device, const Machine& machine,
+            const std::function<void(const std::vector<CaseResult>&)>& finished)
       : parts_(parts),
+        finished_(finished),
         options_(options),
         world_(world),
         progress_(world.ranks.rank == 0),
@@ -156,7 +158,7 @@ class LessonRun {
 
   /// True when it is known that nothing reads a typed setting. Throws UsageError when nothing was measured until then.
   bool refused() const {
-    if (unread().empty() || other_starts()) return false;
+    if (unread().empty() || options_.resume || other_starts()) return false;  // what was kept may have read it
     if (measured_.empty()) throw UsageError(refusal_of_settings(unread_, parts_, read_));
     return true;
   }
@@ -175,6 +177,7 @@ class LessonRun {
     if (pass.time() == nullptr) other_seconds_ += seconds_since(begin);
     progress_.at(1, "measured");
     measured_.push_back(&pass);
+    finished_(results());
   }
 
   void share_rest(Steady::time_point begin, double seconds) {
@@ -194,6 +197,7 @@ class LessonRun {
   }
 
   const std::vector<Chosen>& parts_;
+  const std::function<void(const std::vector<CaseResult>&)>& finished_;
   const Options& options_;
   const World& world_;
   Progress progress_;
@@ -210,8 +214,9 @@ class LessonRun {
 }  // namespace
 
 MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options,
-                            const World& world, torch::Device device, const Machine& machine) {
-  LessonRun all(lesson, parts, options, world, device, machine);
+                            const World& world, torch::Device device, const Machine& machine,
+                            const std::function<void(const std::vector<CaseResult>&)>& finished) {
+  LessonRun all(lesson, parts, options, world, device, machine, finished);
   MeasuredCases measured;
   measured.to_the_end = all.measure();
   measured.results = all.results();

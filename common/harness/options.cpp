@@ -147,6 +147,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   options.ranks = ranks_given(given);
   options.json = value_of(given, "--json", "");
   options.trace = value_of(given, "--trace", "");
+  options.resume = given.contains("--resume");
   options.describe = given.contains("--describe");
 
   std::vector<std::string> names;

@@ -48,7 +48,7 @@ struct Options {
   int threads = 1;
   std::vector<int> ranks;  ///< of --ranks
   std::string json, trace;
-  bool describe = false;
+  bool resume = false, describe = false;
   std::string serve;  ///< the variant that this process runs for another one, which has started it; else empty
 
   /// What --only leaves: all names without it.

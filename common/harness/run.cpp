@@ -19,6 +19,7 @@
 #include "common/harness/measure_cases.h"
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
+#include "common/harness/resume.h"
 #include "common/harness/serve.h"
 #include "common/machine/fingerprint.h"
 #include "common/measure/device.h"
@@ -171,13 +172,15 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cerr << name << ": --threads " << options.threads << " take turns on " << cores
               << (cores == 1 ? " core\n" : " cores\n");
 
+  FinishedCases finished(chosen.here, options, world, result);
   bool stopped = false;
   std::vector<std::string> unread, left_out;
   try {
-    MeasuredCases measured = measure_cases(lesson, chosen.here, options, world, device, result.machine);
-    result.cases = std::move(measured.results);
+    MeasuredCases measured = measure_cases(lesson, finished.left(), options, world, device, result.machine,
+                                           [&](const std::vector<CaseResult>& cases) { finished.write(cases); });
+    result.cases = finished.with(measured.results);
     stopped = !measured.to_the_end;
-    unread = std::move(measured.unread);
+    if (finished.kept().empty()) unread = std::move(measured.unread);  // else what was kept may have read it
     left_out = std::move(measured.left_out);
   } catch (const UsageError&) {
     if (ranks.rank == 0) throw;  // all ranks know it; one says so
@@ -191,7 +194,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
       std::cerr << name << ": " << what << "; starting again without it" << std::endl;
       start_again_without(lost, argv);
     }
-    throw std::runtime_error(what + "; nothing more can run in this process; nothing was written");
+    throw std::runtime_error(what + "; nothing more can run in this process; " + finished.in_words());
   } catch (const std::exception& error) {
     if (!world.group) throw;
     // A failed collective: say who is gone, not how the transport put it.
@@ -201,8 +204,8 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     const std::string text = error.what();
     throw std::runtime_error(
         "rank " + std::to_string(ranks.rank) + ": " +
-        (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") +
-        "; nothing was written");
+        (who.empty() ? text.substr(0, text.find('\n')) : "rank " + who + " does not answer any more") + "; " +
+        finished.in_words());
   }
   const bool refused = !unread.empty() && !other_starts();
   const int code = stopped ? 130 : refused ? 2 : exit_code(result);
@@ -210,6 +213,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   const bool written = !options.json.empty() && !result.cases.empty();
   if (written) write_result(options.json, result);
   std::cout << format_table(result);
+  if (!finished.kept().empty()) std::cout << "kept from the run that was stopped: " << quoted(finished.kept()) << "\n";
   if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << quoted(emptied) << "\n";
   if (!left_out.empty())
     std::cout << "not run by --preset " << options.preset.name << ", which measures no time: " << quoted(left_out)

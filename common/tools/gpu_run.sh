@@ -267,7 +267,9 @@ part_lessons() {
     if [ "$on" = cuda ] && { [[ " $* " == *" --ranks"* ]] || (( ranks > $(nvidia-smi -L | wc -l) )); }; then on=auto; fi
     say "lesson $name${on:+ on $on} ..."
     # A lesson looks for the signal between blocks; a long block of a slow baseline takes its time.
-    timeout -s INT -k 60 "$share" "$build/tenfold-driver" run "$name" ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
+    # A call whose time was up has left the cases that it finished.
+    rm -f "$kept/$name.flags"
+    timeout -s INT -k 60 "$share" "$build/tenfold-driver" run "$name" --resume ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
       --out "$kept" "$@" >"$kept/$name.log" 2>&1 </dev/null || status=$?
     case $status in
       0) table+="$name: done" ;;

@@ -73,7 +73,8 @@ class EveryLesson : public testing::TestWithParam<fs::path> {
 TEST_P(EveryLesson, HasItsFiles) {
   EXPECT_TRUE(std::regex_match(name(), std::regex("[0-9]{2}_[a-z0-9_]+"))) << name();
   const std::string cmake = text_of(folder() / "CMakeLists.txt");
-  EXPECT_TRUE(std::regex_match(cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(THREADS ?)?(DATA [a-z]+ ?)?\)\n)")))
+  EXPECT_TRUE(std::regex_match(
+      cmake, std::regex(R"(tenfold_lesson\((KERNELS ?)?(STREAMS ?)?(THREADS ?)?(DATA [a-z]+ ?)?\)\n)")))
       << "the folder is the registration: nothing else belongs there: " << cmake;
   for (const char* file : {"lesson.cpp", "README.md", "exercise/README.md", "exercise/starter.h", "exercise/solution.h",
                            "exercise/check.cpp"}) {
@@ -226,9 +227,9 @@ TEST(Tree, HoldsNoMarksOfAnUnfinishedMerge) {
 }
 
 TEST(Lessons, HaveTheFrozenFlags) {
-  const std::set<std::string> frozen = {"--help",    "--preset", "--size",  "--device", "--case",
-                                        "--only",    "--set",    "--sweep", "--rounds", "--seed",
-                                        "--threads", "--ranks",  "--json",  "--trace",  "--describe"};
+  const std::set<std::string> frozen = {"--help", "--preset", "--size",   "--device",  "--case",    "--only",
+                                        "--set",  "--sweep",  "--rounds", "--seed",    "--threads", "--ranks",
+                                        "--json", "--resume", "--trace",  "--describe"};
   const std::string help = output_of((kBuild / "lessons" / "00_measuring").string() + " --help");
   std::set<std::string> found;
   std::istringstream text(help);

@@ -28,18 +28,31 @@ std::string label_of(const ProgramStart& program) {
   return label + ": ";
 }
 
-/// For --resume: what an earlier run with these flags has written to `json`, as this start would have written its part.
-void put_earlier(const fs::path& json, const fs::path& file, const ProgramStart& program, const GivenFlags& flags) {
+/// For --resume: what an earlier run with these flags has written to `json`, in a file for each start, as that start
+/// would have written it.
+void put_earlier(const fs::path& json, const std::vector<fs::path>& files, const std::vector<ProgramStart>& starts,
+                 const GivenFlags& flags) {
   if (json.empty() || !fs::exists(json)) return;
-  Result earlier = read_result(json);
-  const std::vector<std::string> parts = values_of(program.flags, "--case");
-  std::erase_if(earlier.cases, [&](const CaseResult& c) {
-    return c.ranks != program.ranks || std::ranges::find(parts, c.name) == parts.end();
-  });
-  if (earlier.cases.empty()) return;
-  if (earlier.argv == recorded_flags(flags)) earlier.argv = recorded_flags(program.flags);
-  write_result(file, earlier);
-  fs::last_write_time(file, fs::last_write_time(json));  // the program compares it with its own
+  const Result earlier = read_result(json);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    Result own = earlier;
+    const std::vector<std::string> parts = values_of(starts[i].flags, "--case");
+    std::erase_if(own.cases, [&](const CaseResult& c) {
+      return c.ranks != starts[i].ranks || std::ranges::find(parts, c.name) == parts.end();
+    });
+    if (own.cases.empty()) continue;
+    if (earlier.argv == recorded_flags(flags)) own.argv = recorded_flags(starts[i].flags);
+    write_result(files[i], own);
+    fs::last_write_time(files[i], fs::last_write_time(json));  // the program compares it with its own
+  }
+}
+
+std::vector<Result> results_in(const std::vector<fs::path>& files) {
+  std::vector<Result> results;
+  for (const fs::path& file : files) {
+    if (fs::exists(file)) results.push_back(read_result(file));
+  }
+  return results;
 }
 
 }  // namespace
@@ -87,24 +100,32 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
   const TemporaryFolder folder;
   const size_t parts = std::accumulate(starts.begin(), starts.end(), size_t{0},
                                        [](size_t sum, const ProgramStart& program) { return sum + program.parts; });
-  const std::string before = json.empty() || !fs::exists(json) ? "" : read_text(json);
+  const std::string was_there = json.empty() || !fs::exists(json) ? "" : read_text(json);
   LessonEnd whole;
   std::vector<int> codes;
+  std::vector<fs::path> files;
+  for (size_t i = 0; i < starts.size(); ++i) files.push_back(folder.path / (std::to_string(i) + ".json"));
+  if (start.flags.contains("--resume")) {
+    try {
+      put_earlier(json, files, starts, start.flags);
+    } catch (const FileError& error) {
+      display.say(lesson.name + ": --resume: nothing is kept: " + one_line(error.what()));
+    }
+  }
   std::vector<Result> results;
   std::optional<std::set<std::string>> unread;  // by every start until now
   size_t done = 0;
-  for (const ProgramStart& program : starts) {
-    const fs::path file = folder.path / (std::to_string(results.size()) + ".json");
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const ProgramStart& program = starts[i];
     const auto share = [&](size_t before) {
       return start.from + (start.to - start.from) * static_cast<double>(before) / static_cast<double>(parts);
     };
     LessonStart part = start;
     part.flags = program.flags;
-    if (!json.empty()) part.flags["--json"] = {file.string()};
+    if (!json.empty()) part.flags["--json"] = {files[i].string()};
     part.from = share(done);
     part.to = share(done += program.parts);
     part.label += label_of(program);
-    if (start.flags.contains("--resume")) put_earlier(json, file, program, start.flags);
     std::set<std::string> unread_here;
     const LessonEnd end = run_start(lesson, program, part, sink.file, display, &unread_here);
     if (unread) std::erase_if(*unread, [&](const std::string& name) { return !unread_here.contains(name); });
@@ -112,18 +133,16 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     whole.seconds += end.seconds;
     codes.push_back(end.code);
     if (combined(codes) == end.code && !end.problem.empty()) whole.problem = end.problem;
-    if (fs::exists(file)) {
-      results.push_back(read_result(file));
-      write_result(json, merged(lesson, results, start.flags));  // stays, however the next one ends
-    }
+    results = results_in(files);
+    if (!results.empty()) write_result(json, merged(lesson, results, start.flags));  // stays, however the next one ends
     if (asked_to_stop() || end.code == kInterrupted || end.code == kBadUsage) break;
   }
   whole.code = combined(codes);
   const bool all_started = codes.size() == starts.size();
   // One start that failed leaves what the others measured; refused flags leave what was there.
   if (!results.empty() && whole.code == kBadUsage) {
-    if (before.empty()) fs::remove(json);
-    if (!before.empty()) write_atomically(json, before);
+    if (was_there.empty()) fs::remove(json);
+    if (!was_there.empty()) write_atomically(json, was_there);
   }
   // Only now is it known that no start reads a setting; what was measured without it stays.
   if (all_started && !unread->empty() && whole.code != kBadUsage) {

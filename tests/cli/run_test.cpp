@@ -492,6 +492,38 @@ TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
   EXPECT_FALSE(has(ran.out, "ranks:")) << "found out before anything is measured";
 }
 
+TEST_F(ManyStarts, AKilledDriverLeavesWhatItsStartsFinished) {
+  add_ranks("kill -9 $PPID", "exit 0");
+  EXPECT_NE(tenfold("run 52 --seed 3").code, 0);
+  const Result result = read_result(out_ / "52_ranks.json");
+  ASSERT_EQ(result.cases.size(), 1U);
+  EXPECT_EQ(result.cases[0].name, "R2");
+  EXPECT_EQ(result.argv, (std::vector<std::string>{"--seed", "3"}));
+}
+
+TEST_F(ManyStarts, EachResumesFromItsOwnCases) {
+  Result earlier = result_of("52_ranks");
+  earlier.argv = {"--seed", "3"};
+  earlier.cases.resize(1, earlier.cases[0]);
+  earlier.cases[0].name = "R2", earlier.cases[0].ranks = 2;
+  earlier.cases.push_back(earlier.cases[0]);
+  earlier.cases[1].name = "on 1", earlier.cases[1].ranks = 1;
+  write_result(out_ / "52_ranks.json", earlier);
+  add_lesson("52_ranks",
+             "[ ${RANK:-0} = 0 ] && cp \"$json\" '" + (root_ / "io").string() + "/seen.'${WORLD_SIZE:-1}; exit 0",
+             {2, 1});
+  ASSERT_EQ(tenfold("run 52 --seed 3 --resume").code, 0);
+  for (const auto& [ranks, name] : std::map<int, std::string>{{1, "on 1"}, {2, "R2"}}) {
+    const Result seen = read_result(root_ / "io" / ("seen." + std::to_string(ranks)));
+    ASSERT_EQ(seen.cases.size(), 1U);
+    EXPECT_EQ(seen.cases[0].name, name);
+    EXPECT_EQ(seen.argv, (std::vector<std::string>{"--case", name, "--seed", "3"})) << "as the program has them";
+  }
+  const Result whole = read_result(out_ / "52_ranks.json");
+  ASSERT_EQ(whole.cases.size(), 2U);
+  EXPECT_EQ(whole.cases[0].name + ", " + whole.cases[1].name, "R2, on 1");
+}
+
 TEST_F(ManyStarts, AReaderThatLeavesCostsNothing) {
   add_ranks("sleep 1; echo much more", "sleep 1; echo more");
   fs::create_directories(root_ / "temporary");

@@ -14,6 +14,15 @@ bool holds(const std::vector<CaseResult>& cases, const std::string& name) {
   return std::ranges::any_of(cases, [&](const CaseResult& c) { return c.name == name; });
 }
 
+bool wrote(const std::string& file, const Result& result) {
+  try {
+    write_result(file, result);
+    return true;
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 namespace fs = std::filesystem;
@@ -51,6 +60,7 @@ FinishedCases::FinishedCases(const std::vector<Chosen>& parts, const Options& op
   if (options.resume && rank_ == 0) {
     Kept kept = kept_of(file_, result, world.ranks.world_size, "/proc/self/exe");
     kept_cases_ = std::move(kept.cases);
+    written_ = kept_cases_.size();
     if (!kept.why_none.empty()) {
       std::cerr << result.lesson << ": --resume: nothing of " << file_ << " is kept, since " << kept.why_none << "\n";
     }
@@ -73,16 +83,13 @@ std::vector<CaseResult> FinishedCases::with(const std::vector<CaseResult>& measu
 
 void FinishedCases::write(const std::vector<CaseResult>& measured) {
   result_.cases = with(measured);
-  if (file_.empty()) return;
-  try {
-    write_result(file_, result_);
-  } catch (const FileError& /*said by the last writing*/) {
-  }
+  if (!file_.empty() && wrote(file_, result_)) written_ = result_.cases.size();
 }
 
 std::string FinishedCases::in_words() const {
-  if (result_.cases.empty() || (rank_ == 0 && file_.empty())) return "nothing was written";
-  return std::to_string(result_.cases.size()) + " of " + std::to_string(parts_.size()) + " cases were finished" +
+  const size_t count = rank_ == 0 ? written_ : result_.cases.size();
+  if (count == 0) return "nothing was written";
+  return std::to_string(count) + " of " + std::to_string(parts_.size()) + " cases were finished" +
          (rank_ == 0 ? " and written; --resume goes on with the others" : "");
 }
 

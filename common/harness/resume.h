@@ -45,6 +45,7 @@ class FinishedCases {
   const std::string file_;  // empty on all ranks but 0
   const int rank_;
   Result& result_;
+  size_t written_ = 0;                  // cases in the file
   std::vector<CaseResult> kept_cases_;  // empty on all ranks but 0
   std::vector<Chosen> left_;
   std::vector<std::string> kept_;

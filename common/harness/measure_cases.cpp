@@ -59,17 +59,16 @@ CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& option
 
 class LessonRun {
  public:
-  LessonRun(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options, const World& world,
-            torch::Device device, const Machine& machine,
-            const std::function<void(const std::vector<CaseResult>&)>& finished)
-      : parts_(parts),
-        finished_(finished),
+  LessonRun(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+            torch::Device device, const Machine& machine)
+      : finished_(finished),
+        parts_(finished.left()),
         options_(options),
         world_(world),
         progress_(world.ranks.rank == 0),
         groups_(world),
         unread_(options.typed_settings()) {
-    for (const Chosen& chosen : parts)
+    for (const Chosen& chosen : parts_)
       passes_.push_back(pass_of(run_of(lesson, chosen, options, world, device, machine, progress_, groups_)));
   }
 
@@ -112,10 +111,11 @@ class LessonRun {
     return names;
   }
 
-  /// Typed settings that nothing reads, once every part was asked.
+  /// Typed settings that nothing reads, once every part was asked: of one that was kept it is not known.
   std::vector<std::string> unread() const {
-    return asked_.size() == passes_.size() && !unsure_ ? std::vector(unread_.begin(), unread_.end())
-                                                       : std::vector<std::string>();
+    return finished_.kept().empty() && asked_.size() == passes_.size() && !unsure_
+               ? std::vector(unread_.begin(), unread_.end())
+               : std::vector<std::string>();
   }
 
   std::vector<CaseResult> results() const {
@@ -158,7 +158,7 @@ class LessonRun {
 
   /// True when it is known that nothing reads a typed setting. Throws UsageError when nothing was measured until then.
   bool refused() const {
-    if (unread().empty() || options_.resume || other_starts()) return false;  // what was kept may have read it
+    if (unread().empty() || other_starts()) return false;
     if (measured_.empty()) throw UsageError(refusal_of_settings(unread_, parts_, read_));
     return true;
   }
@@ -177,7 +177,7 @@ class LessonRun {
     if (pass.time() == nullptr) other_seconds_ += seconds_since(begin);
     progress_.at(1, "measured");
     measured_.push_back(&pass);
-    finished_(results());
+    finished_.write(results());
   }
 
   void share_rest(Steady::time_point begin, double seconds) {
@@ -196,8 +196,8 @@ class LessonRun {
     });
   }
 
+  FinishedCases& finished_;
   const std::vector<Chosen>& parts_;
-  const std::function<void(const std::vector<CaseResult>&)>& finished_;
   const Options& options_;
   const World& world_;
   Progress progress_;
@@ -213,10 +213,9 @@ class LessonRun {
 
 }  // namespace
 
-MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options,
-                            const World& world, torch::Device device, const Machine& machine,
-                            const std::function<void(const std::vector<CaseResult>&)>& finished) {
-  LessonRun all(lesson, parts, options, world, device, machine, finished);
+MeasuredCases measure_cases(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+                            torch::Device device, const Machine& machine) {
+  LessonRun all(lesson, finished, options, world, device, machine);
   MeasuredCases measured;
   measured.to_the_end = all.measure();
   measured.results = all.results();

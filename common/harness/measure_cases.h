@@ -1,12 +1,12 @@
 #pragma once
 // All parts of a lesson, through all passes.
 
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/harness/options.h"
+#include "common/harness/resume.h"
 #include "common/ranks/process_group.h"
 #include "common/result/result.h"
 
@@ -19,13 +19,13 @@ struct MeasuredCases {
   std::vector<std::string> unread;    ///< settings of --set that no part reads; then parts after that are not measured
 };
 
-/// Measures all parts. Each case gets an equal part of about a third of the lesson's time for timing; what the other
-/// passes leave goes where it narrows intervals most. Throws UsageError for a setting of --set or --sweep that no part
-/// reads, when that is known before anything is measured: variants read settings while they are built, surveys and
-/// trainings while they run. `finished` gets the results so far after each part's first slice, on every rank.
-MeasuredCases measure_cases(const Lesson& lesson, const std::vector<Chosen>& parts, const Options& options,
-                            const World& world, torch::Device device, const Machine& machine,
-                            const std::function<void(const std::vector<CaseResult>&)>& finished);
+/// Measures the parts that are left. Each case gets an equal part of about a third of the lesson's time for timing;
+/// what the other passes leave goes where it narrows intervals most. Throws UsageError for a setting of --set or
+/// --sweep that no part reads, when that is known before anything is measured: variants read settings while they are
+/// built, surveys and trainings while they run; where parts were kept, they may have read it. What is finished is
+/// written after each part's first slice.
+MeasuredCases measure_cases(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+                            torch::Device device, const Machine& machine);
 
 /// "setting layers: nothing in 'gpt' reads it; settings that are read: batch, width".
 std::string refusal_of_settings(const std::set<std::string>& unread, const std::vector<Chosen>& chosen,

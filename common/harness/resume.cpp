@@ -66,7 +66,7 @@ FinishedCases::FinishedCases(const std::vector<Chosen>& parts, const Options& op
     }
   }
   for (const Chosen& part : parts) {
-    const bool is_kept = world.from_rank_0(holds(kept_cases_, part.name) ? 1 : 0) > 0;
+    const bool is_kept = options.resume && world.from_rank_0(holds(kept_cases_, part.name) ? 1 : 0) > 0;
     if (is_kept) kept_.push_back(part.name);
     if (!is_kept) left_.push_back(part);
   }

@@ -176,11 +176,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   bool stopped = false;
   std::vector<std::string> unread, left_out;
   try {
-    MeasuredCases measured = measure_cases(lesson, finished.left(), options, world, device, result.machine,
-                                           [&](const std::vector<CaseResult>& cases) { finished.write(cases); });
+    MeasuredCases measured = measure_cases(lesson, finished, options, world, device, result.machine);
     result.cases = finished.with(measured.results);
     stopped = !measured.to_the_end;
-    if (finished.kept().empty()) unread = std::move(measured.unread);  // else what was kept may have read it
+    unread = std::move(measured.unread);
     left_out = std::move(measured.left_out);
   } catch (const UsageError&) {
     if (ranks.rank == 0) throw;  // all ranks know it; one says so

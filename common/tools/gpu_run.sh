@@ -266,9 +266,8 @@ part_lessons() {
     # NCCL wants a GPU for each rank: parts with more ranks run on the CPU, the lesson's others on a GPU.
     if [ "$on" = cuda ] && { [[ " $* " == *" --ranks"* ]] || (( ranks > $(nvidia-smi -L | wc -l) )); }; then on=auto; fi
     say "lesson $name${on:+ on $on} ..."
+    rm -f "$kept/$name.flags"  # until it is done; a call whose time was up has left the cases that it finished
     # A lesson looks for the signal between blocks; a long block of a slow baseline takes its time.
-    # A call whose time was up has left the cases that it finished.
-    rm -f "$kept/$name.flags"
     timeout -s INT -k 60 "$share" "$build/tenfold-driver" run "$name" --resume ${preset_flag[@]+"${preset_flag[@]}"} ${on:+--device "$on"} \
       --out "$kept" "$@" >"$kept/$name.log" 2>&1 </dev/null || status=$?
     case $status in

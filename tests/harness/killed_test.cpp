@@ -26,8 +26,8 @@ class Killed : public testing::Test {
     const std::string environment = killed_in.empty() ? "" : "TOY_KILLED_IN=" + killed_in + " ";
     const std::string command = environment + "'" + program.string() + "' --preset smoke --device cpu --json '" +
                                 file_.string() + "' " + flags + " >'" + out_.string() + "' 2>'" + err_.string() + "'";
-    const int status = std::system(("sh -c \"" + command + "\"").c_str());
-    return WEXITSTATUS(status);
+    const int status = std::system(command.c_str());  // of the program itself, where the shell replaced itself by it
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   std::vector<std::string> written() const {
     std::vector<std::string> names;

@@ -40,7 +40,7 @@ int run(int argc, char** argv) {
               "probe this machine, run the core lessons, print one table of verdicts and write a report\n"
               "Results go to <out>/<lesson>.json.\n"
               "Ctrl-C keeps what is done. Exit code 1 when a lesson failed, 130 when interrupted.");
-  tour_command->add_flag("--all", tour.all, "every lesson, at most 30 minutes instead of 6");
+  tour_command->add_flag("--all", tour.all, "every lesson: about 20 minutes instead of 7");
   tenfold::GivenFlags tour_flags;
   // Those that mean the same in every lesson. The others choose within one (--case, --only, --set, --sweep), name one
   // file (--json, --trace, --describe), or give a case the time of several (--rounds).

@@ -44,6 +44,7 @@ struct DryOptions {
   bool list = false;
   std::string gpu = "H100";
   int gpus = 1;
+  bool timed = false;                ///< its time is modelled
   std::string arithmetic;            ///< late or early; empty: none
   std::vector<std::string> program;  ///< with its arguments
 };

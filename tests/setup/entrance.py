@@ -50,7 +50,7 @@ def problem_of_command(command):
         if words[1] == "setup" and len(words) > 2 and words[2] not in setups() and not re.match(r"\d\d$", words[2]):
             return f"./tenfold setup has no {words[2]}"
     for flag in re.findall(r"--[a-z-]+", command):
-        sources = ["tenfold", "common/cli/main.cpp", "common/base/flags.cpp", words[0]]
+        sources = ["tenfold", *(root / "common/cli").glob("commands_*.cpp"), "common/base/flags.cpp", words[0]]
         if not any(f'"{flag}"' in text(name) or f"{flag})" in text(name) for name in sources):
             return f"nothing knows {flag}"
     return ""

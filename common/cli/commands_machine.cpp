@@ -1,0 +1,67 @@
+// The commands that need no lesson, a kernel, a dry GPU and the data: their options.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/flags.h"
+#include "common/cli/command_line.h"
+#include "common/cli/command_table.h"
+#include "common/cli/commands.h"
+
+namespace tenfold::cli {
+
+Action kernel_command(CLI::App& app) {
+  const auto options = std::make_shared<KernelOptions>();
+  const auto given = std::make_shared<GivenFlags>();
+  app.add_option("name", options->name, "e.g. transpose")->type_name("");
+  for (const Flag& flag : kernel_flags()) add_flag(app, flag, *given);
+  return [options, given] {
+    options->flags = as_arguments(*given);
+    return kernel(*options);
+  };
+}
+
+Action dry_command(CLI::App& app, const std::vector<std::string>& program) {
+  const auto options = std::make_shared<DryOptions>();
+  const auto given = std::make_shared<GivenFlags>();
+  options->program = program;
+  app.add_flag("--list", options->list, "the cards that there are");
+  app.add_option("--gpu", options->gpu, "which card; default H100")->type_name("NAME");
+  add_flag(app, {.name = "--gpus", .value = "N", .help = "how many of it; default 1", .range = Range{1, 64}}, *given);
+  app.add_flag("--time", options->timed, "model how long the card is busy, and the time between its events");
+  add_flag(app,
+           {.name = "--arithmetic",
+            .value = "WHEN",
+            .help = "compute, on the CPU: late, when somebody waits, or early; both are orders of a GPU",
+            .choices = {"late", "early"}},
+           *given);
+  return [options, given] {
+    options->gpus = static_cast<int>(number_of(*given, "--gpus", 1));
+    options->arithmetic = value_of(*given, "--arithmetic", "");
+    return dry(*options);
+  };
+}
+
+Action data_command(CLI::App& app) {
+  const auto given = std::make_shared<GivenFlags>();
+  CLI::App* const pack =
+      app.add_subcommand(
+             "pack",
+             "pack the pictures of openclipart into a train and a test shard: as PNG files, unless told otherwise")
+          ->allow_extras()
+          ->fallthrough(false);
+  for (const auto& [name, help] : {std::pair("--jpeg", "as JPEG files, longer side at most SIDE"),
+                                   std::pair("--raw", "as pixels, SIDE x SIDE x 3 bytes each")})
+    add_flag(*pack, {.name = name, .value = "SIDE", .help = help, .range = Range{8, 4096}}, *given);
+  return [pack, given] {
+    if (!pack->parsed()) return list_data();
+    refuse_extras(*pack);
+    return pack_data({.jpeg = static_cast<int>(number_of(*given, "--jpeg", 0)),
+                      .raw = static_cast<int>(number_of(*given, "--raw", 0))});
+  };
+}
+
+}  // namespace tenfold::cli

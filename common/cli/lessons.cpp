@@ -35,7 +35,7 @@ Lesson read_description(const std::filesystem::path& file) {
     lesson.workload = json.value("workload", "");
     lesson.baseline = json.value("baseline", "");
     lesson.techniques = json.value("techniques", std::vector<std::string>());
-    lesson.settings = json.at("settings").dump();
+    lesson.description = json.dump();
     lesson.core = json.at("core").get<bool>();
     const auto parts = [&](const char* kind) {
       std::vector<LessonPart> read;

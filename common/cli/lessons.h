@@ -24,7 +24,7 @@ struct Lesson {
   std::string name;  ///< folder and program, e.g. "30_gradient_accumulation"
   std::string title, question, workload, baseline;
   std::vector<std::string> techniques;
-  std::string settings;  ///< as the program describes them, JSON
+  std::string description;  ///< all that the program says of itself, JSON
   std::vector<LessonPart> cases, trainings, surveys;
   bool core = false;  ///< on the tour's core path
   std::filesystem::path binary;

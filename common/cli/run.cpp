@@ -66,18 +66,6 @@ std::string status_of(const Lesson& lesson, const fs::path& out) {
   }
 }
 
-/// As the program describes them: ranks are one number, or what it is a multiple of.
-nlohmann::ordered_json described(const std::vector<LessonPart>& parts) {
-  auto described = nlohmann::ordered_json::array();
-  for (const LessonPart& part : parts) {
-    nlohmann::ordered_json json = {{"name", part.name}, {"ranks", part.ranks.unit}};
-    if (part.ranks.as_many) json["ranks"] = {{"multiple_of", part.ranks.unit}};
-    if (!part.environment.empty()) json["environment"] = part.environment;
-    described.push_back(std::move(json));
-  }
-  return described;
-}
-
 }  // namespace
 
 int list(bool json) {
@@ -86,18 +74,8 @@ int list(bool json) {
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const Lesson& lesson : lessons) {
-      all.push_back({{"lesson", lesson.name},
-                     {"title", lesson.title},
-                     {"question", lesson.question},
-                     {"workload", lesson.workload},
-                     {"core", lesson.core},
-                     {"baseline", lesson.baseline},
-                     {"techniques", lesson.techniques},
-                     {"cases", described(lesson.cases)},
-                     {"trainings", described(lesson.trainings)},
-                     {"surveys", described(lesson.surveys)},
-                     {"settings", nlohmann::ordered_json::parse(lesson.settings)},
-                     {"status", status_of(lesson, out)}});
+      all.push_back(nlohmann::ordered_json::parse(lesson.description));
+      all.back()["status"] = status_of(lesson, out);
     }
     std::cout << all.dump(1) << "\n";
     return 0;

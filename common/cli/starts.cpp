@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/launchers.h"
+#include "common/base/part_choice.h"
 #include "common/base/rank_numbers.h"
 #include "common/base/text.h"
 #include "common/machine/nvml.h"
@@ -13,34 +14,8 @@ namespace tenfold::cli {
 namespace {
 
 /// A sweep varies one case, as the program chooses it.
-const LessonPart& swept_among(const std::vector<LessonPart>& chosen) {
-  const auto swept = std::ranges::find(chosen, false, &LessonPart::survey);
-  return swept == chosen.end() ? chosen.front() : *swept;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-/// Those that --case names, all when it names none.
-std::vector<LessonPart> named_parts(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> parts = lesson.parts();
-  if (!named.empty()) std::erase_if(parts, [&](const LessonPart& part) { return !contains(named, part.name); });
-  return parts;
-}
-
-/// As the program sees it: --only leaves nothing of the part.
-bool emptied(const LessonPart& part, const GivenFlags& flags) {
-  const std::vector<std::string> only = values_of(flags, "--only");
-  return !only.empty() && !part.variants.empty() &&
-         std::ranges::none_of(part.variants, [&](const std::string& name) { return contains(only, name); });
-}
-
-std::vector<LessonPart> chosen_parts(const Lesson& lesson, const GivenFlags& flags) {
-  std::vector<LessonPart> chosen = named_parts(lesson, flags);
-  std::erase_if(chosen, [&](const LessonPart& part) { return emptied(part, flags); });
-  return chosen;
+const LessonPart& swept(const std::vector<LessonPart>& chosen) {
+  return swept_among(chosen, [](const LessonPart& part) { return !part.survey; });
 }
 
 /// GPUs that ranks would get, by --device and CUDA_VISIBLE_DEVICES.
@@ -63,25 +38,26 @@ void check_several_ranks(const GivenFlags& flags) {
 }
 
 std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
+  const std::vector<LessonPart> chosen = PartChoice::of(flags).chosen(lesson.parts());
   if (chosen.empty()) return joined(values_of(flags, "--case"), " ");
   const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
   if (launched() && !alike)
     throw UsageError("--sweep within a launcher: the cases of " + lesson.name +
                      " need different numbers of ranks; name the one to sweep with --case");
-  return swept_among(chosen).name;
+  return swept(chosen).name;
 }
 
 std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
-  const std::vector<std::string> named = values_of(flags, "--case");
-  std::vector<LessonPart> chosen = chosen_parts(lesson, flags);
+  const PartChoice choice = PartChoice::of(flags);
   const std::vector<LessonPart> all = lesson.parts();
-  const bool all_known = std::ranges::all_of(
-      named, [&](const std::string& name) { return std::ranges::find(all, name, &LessonPart::name) != all.end(); });
+  std::vector<LessonPart> chosen = choice.chosen(all);
+  const bool all_known = std::ranges::all_of(choice.cases, [&](const std::string& name) {
+    return std::ranges::find(all, name, &LessonPart::name) != all.end();
+  });
   // What the program refuses or only describes, it does so alone.
   if (chosen.empty() || !all_known || flags.contains("--describe")) return {{.flags = flags}};
   if (flags.contains("--sweep")) {
-    chosen = {swept_among(chosen)};
+    chosen = {swept(chosen)};
   }
   const std::vector<int> given = ranks_given(flags);
   std::vector<NamedRankNumbers> shapes;
@@ -111,9 +87,7 @@ std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flag
     starts[0].flags = flags;
   } else {
     // The first says what is left out.
-    for (const LessonPart& part : named_parts(lesson, flags)) {
-      if (emptied(part, flags)) starts[0].flags["--case"].push_back(part.name);
-    }
+    for (const std::string& part : choice.emptied(all)) starts[0].flags["--case"].push_back(part);
   }
   return starts;
 }

@@ -10,7 +10,7 @@ ComparisonPass::ComparisonPass(CaseRun run)
     : PartPass(std::move(run)), case_(*std::get<const Case*>(run_.chosen.part.body)) {
   run_.add({.name = run_.lesson.baseline.name, .body = &run_.lesson.baseline});
   for (const Variant& technique : run_.lesson.techniques) {
-    if (run_.options.wants(technique.name) && compares(case_, technique.name))
+    if (run_.options.choice.wants(technique.name) && compares(case_, technique.name))
       run_.add({.name = technique.name, .body = &technique}, expected_of(case_, technique.name, run_.device));
   }
 }

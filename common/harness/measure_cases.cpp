@@ -26,7 +26,7 @@ Size default_size(torch::Device device) {
 /// another. A baseline that cannot run here stops before it has read all of its own.
 void check_own_settings(const CaseRun& run) {
   const Options& options = run.options;
-  if (!options.only.empty() || !options.set.empty() || options.sweep || !run.candidates.front().ok()) return;
+  if (!options.choice.only.empty() || !options.set.empty() || options.sweep || !run.candidates.front().ok()) return;
   std::set<std::string> known;
   for (const Candidate& candidate : run.candidates) {
     for (const auto& [name, value] : candidate.record->read) known.insert(name);

@@ -125,8 +125,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
     }
     options.device = "cuda";
   }
-  options.cases = values_of(given, "--case");
-  options.only = values_of(given, "--only");
+  options.choice = PartChoice::of(given);
   for (const std::string& text : values_of(given, "--set")) {
     const auto [name, value] = split_pair(text, "--set");
     options.set[name] = parsed(lesson, "--set", name, value);
@@ -162,7 +161,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
   for (const Survey& survey : lesson.surveys) {
     for (const Look& look : survey.looks) add(look.name);
   }
-  for (const auto& name : options.only) {
+  for (const auto& name : options.choice.only) {
     if (!contains(names, name))
       throw UsageError("--only " + name + ": no such technique; this lesson has: " + joined(names));
   }
@@ -176,40 +175,11 @@ std::map<std::string, SettingValue> Chosen::settings(Size size) const {
   return values;
 }
 
-bool Options::wants(const std::string& name) const {
-  return only.empty() || std::ranges::find(only, name) != only.end();
-}
-
 std::set<std::string> Options::typed_settings() const {
   std::set<std::string> names;
   for (const auto& [name, value] : set) names.insert(name);
   if (sweep) names.insert(sweep->setting);
   return names;
-}
-
-namespace {
-
-/// Those that --case names; all without it.
-std::vector<Part> named_parts(const Lesson& lesson, const Options& options) {
-  std::vector<Part> parts = parts_of(lesson);
-  if (!options.cases.empty())
-    std::erase_if(parts, [&](const Part& part) { return !contains(options.cases, part.name); });
-  return parts;
-}
-
-bool is_emptied(const Part& part, const Options& options) {
-  return !options.only.empty() &&
-         std::ranges::none_of(part.variants, [&](const std::string& name) { return options.wants(name); });
-}
-
-}  // namespace
-
-std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options) {
-  std::vector<std::string> emptied;
-  for (const Part& part : named_parts(lesson, options)) {
-    if (is_emptied(part, options)) emptied.push_back(part.name);
-  }
-  return emptied;
 }
 
 std::vector<std::string> ChosenParts::elsewhere() const {
@@ -219,15 +189,16 @@ std::vector<std::string> ChosenParts::elsewhere() const {
 }
 
 ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks) {
+  std::vector<Part> parts = parts_of(lesson);
   std::vector<std::string> names;
-  for (const Part& part : parts_of(lesson)) names.push_back(part.name);
-  for (const std::string& name : options.cases) {
+  for (const Part& part : parts) names.push_back(part.name);
+  for (const std::string& name : options.choice.cases) {
     if (!contains(names, name))
       throw UsageError("--case " + name + ": no such case; this lesson has: " + joined(names));
   }
   ChosenParts chosen;
-  std::vector<Part> parts = named_parts(lesson, options);
-  std::erase_if(parts, [&](const Part& part) { return is_emptied(part, options); });
+  chosen.emptied = options.choice.emptied(parts);
+  parts = options.choice.chosen(std::move(parts));
   std::vector<NamedRankNumbers> shapes;
   for (const Part& part : parts) shapes.push_back({part.name, part.ranks()});
   if (!parts.empty()) check_ranks(options.ranks, shapes);
@@ -242,9 +213,7 @@ ChosenParts chosen_parts(const Lesson& lesson, const Options& options, int ranks
     }
   }
   if (!options.sweep || chosen.here.empty()) return chosen;
-  // A sweep varies one part: the first that is no survey, unless --case chose another.
-  const auto compared = std::ranges::find_if(chosen.here, [](const Chosen& c) { return c.part.compares(); });
-  const Chosen swept = compared == chosen.here.end() ? chosen.here.front() : *compared;
+  const Chosen swept = swept_among(chosen.here, [](const Chosen& c) { return c.part.compares(); });
   chosen.here.clear();
   for (const SettingValue& value : options.sweep->values) {
     Chosen point = swept;

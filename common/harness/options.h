@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/flags.h"
+#include "common/base/part_choice.h"
 #include "common/harness/lesson.h"
 #include "common/harness/lesson_parts.h"
 
@@ -40,7 +41,7 @@ struct Options {
   std::optional<Size> size;
   std::string device = "auto";  ///< auto, cpu or cuda
   std::string dry_card;         ///< of --device dry:CARD, its key; the device is then "cuda"
-  std::vector<std::string> cases, only;
+  PartChoice choice;
   std::map<std::string, SettingValue> set;
   std::optional<Sweep> sweep;
   std::optional<int> rounds;
@@ -51,8 +52,6 @@ struct Options {
   bool resume = false, describe = false;
   std::string serve;  ///< the variant that this process runs for another one, which has started it; else empty
 
-  /// What --only leaves: all names without it.
-  bool wants(const std::string& name) const;
   /// Names of the settings of --set and --sweep.
   std::set<std::string> typed_settings() const;
 };
@@ -77,17 +76,16 @@ Size size_named(const std::string& name);
 /// "build", "check", "smoke", "quick" or "full"; throws UsageError.
 Preset preset_named(const std::string& name);
 
-/// Names of the parts chosen by --case of which --only leaves nothing: surveys without a look, cases and trainings
-/// without anything to compare. A baseline that --only names stays by itself.
-std::vector<std::string> emptied_by_only(const Lesson& lesson, const Options& options);
-
 /// What of a lesson runs in this process, and what needs another.
 struct ChosenParts {
   std::vector<Chosen> here;
   std::vector<std::string> other_ranks;        ///< need another number of ranks
   std::vector<std::string> other_environment;  ///< need another environment
+  /// Of which --only leaves nothing: surveys without a look, cases and trainings without anything to compare. A
+  /// baseline that --only names stays by itself.
+  std::vector<std::string> emptied;
 
-  std::vector<std::string> elsewhere() const;  ///< the names of both
+  std::vector<std::string> elsewhere() const;  ///< the names of the two before
 };
 
 /// The parts chosen by --case, without those that --only leaves nothing of, multiplied out by --sweep. Throws

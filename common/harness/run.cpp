@@ -105,7 +105,6 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   }
   if (!options.serve.empty()) return serve(lesson, options);
   start_on_dry_gpu(options, most_devices(lesson), argv);
-  const std::vector<std::string> emptied = emptied_by_only(lesson, options);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
   const auto [ranks, timeout] = ranks_or_usage_error();
@@ -117,10 +116,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
                                            : "a launcher has started " + std::to_string(ranks.world_size) + " ranks (" +
                                                  ranks.origin + "); leave the flag out"));
   const std::vector<std::string> elsewhere = chosen.elsewhere();
-  if (chosen.here.empty() && elsewhere.empty() && !emptied.empty())
-    throw UsageError("--only " + joined(options.only) + ": nothing of it is in " + quoted(emptied) +
-                     (options.cases.empty() ? "" : "; --case names no other"));
-  if (chosen.here.empty() || (!options.cases.empty() && !elsewhere.empty())) {
+  if (chosen.here.empty() && elsewhere.empty() && !chosen.emptied.empty())
+    throw UsageError("--only " + joined(options.choice.only) + ": nothing of it is in " + quoted(chosen.emptied) +
+                     (options.choice.cases.empty() ? "" : "; --case names no other"));
+  if (chosen.here.empty() || (!options.choice.cases.empty() && !elsewhere.empty())) {
     throw UsageError(
         name + " was started with " + std::to_string(ranks.world_size) + " rank(s)" +
         (ranks.origin.empty() ? "" : " (" + ranks.origin + ")") +
@@ -213,7 +212,8 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   if (written) write_result(options.json, result);
   std::cout << format_table(result);
   if (!finished.kept().empty()) std::cout << "kept from the run that was stopped: " << quoted(finished.kept()) << "\n";
-  if (!emptied.empty()) std::cout << "not run, since --only leaves nothing of them: " << quoted(emptied) << "\n";
+  if (!chosen.emptied.empty())
+    std::cout << "not run, since --only leaves nothing of them: " << quoted(chosen.emptied) << "\n";
   if (!left_out.empty())
     std::cout << "not run by --preset " << options.preset.name << ", which measures no time: " << quoted(left_out)
               << "\n";

@@ -100,8 +100,8 @@ TEST(Options, ANameMayHoldACommaAndAFlagMayBeRepeated) {
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   const auto options = tenfold::parse_options(static_cast<int>(argv.size()), argv.data(), lesson).value();
-  EXPECT_EQ(options.only, (std::vector<std::string>{"packed, one mask", "twin"}));
-  EXPECT_EQ(options.cases, (std::vector<std::string>{"a", "b, c"}));
+  EXPECT_EQ(options.choice.only, (std::vector<std::string>{"packed, one mask", "twin"}));
+  EXPECT_EQ(options.choice.cases, (std::vector<std::string>{"a", "b, c"}));
 }
 
 TEST(Options, WhatIsExpectedIsSaidInNumbersThatOneReads) {

@@ -86,7 +86,13 @@ std::vector<Result> report_sweeps(const fs::path& out, const std::string& machin
 
 int report(const ReportOptions& options) {
   if (!options.write && !options.check) return page_for_this_machine(options.out);
-  const std::vector<GeneratedFile> files = generate_documents(source_folder(), lesson_entries());
+  std::vector<GeneratedFile> files;
+  try {
+    files = generate_documents(source_folder(), lesson_entries());
+  } catch (const ContradictedSentences& sentences) {
+    for (const std::string& line : sentences.lines()) std::cerr << "tenfold: " << line << "\n";
+    return kBadUsage;
+  }
   std::vector<PageFigure> to_draw;
   for (const GeneratedFile& file : files) {
     if (file.figure) to_draw.push_back(*file.figure);

@@ -120,17 +120,19 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   const std::vector<Result> references = reference_results(root, published);
   std::vector<GeneratedFile> files;
   std::vector<PageFigure> figures;
+  std::vector<std::string> wrong;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
     try {
       files.push_back(
           {page, text,
            fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references, figures}),
-                              page, references)});
+                              page, references, wrong)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }
   }
+  if (!wrong.empty()) throw ContradictedSentences(wrong);
   add_figures(files, figures, root);
   files.push_back(
       {results_page, fs::exists(results_page) ? read_text(results_page) : "",

@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/files.h"
@@ -49,10 +50,23 @@ struct GeneratedFile {
   std::optional<PageFigure> figure = std::nullopt;  ///< that the file is to be drawn from
 };
 
+/// Sentences that the published results contradict, a line for each with its page.
+class ContradictedSentences : public FileError {
+ public:
+  explicit ContradictedSentences(std::vector<std::string> lines)
+      : FileError(lines.at(0) + (lines.size() == 1 ? "" : "; " + std::to_string(lines.size() - 1) + " more")),
+        lines_(std::move(lines)) {}
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
 /// README.md, lessons/*/README.md and docs/*.md below `root` with every generated part filled anew, and the page that
 /// is generated whole, docs/results.md; and the figures: an old one that is still right as it is, another to be drawn,
 /// one that no page shows any more to be removed. Writes nothing. Throws FileError naming file and line for an unknown
-/// kind, a marker without its partner, a missing file or symbol, or a damaged result.
+/// kind, a marker without its partner, a missing file or symbol, or a damaged result; ContradictedSentences for all
+/// that inline values say of sentences.
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 

@@ -81,17 +81,11 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     if (!peak) refuse(spec, "the published result has no such number");
     return {human_bytes(static_cast<double>(*peak)), static_cast<double>(*peak)};
   }
-  const std::map<std::string, double Split::*> parts = {{"data", &Split::data},
-                                                        {"host", &Split::host},
-                                                        {"device", &Split::device},
-                                                        {"copy", &Split::copy},
-                                                        {"communication", &Split::communication}};
-  if (const auto part = parts.find(wanted.what); part != parts.end()) {
+  if (const auto part = std::ranges::find(kSplitParts, wanted.what, &SplitPart::name); part != kSplitParts.end()) {
     if (!variant->split) refuse(spec, "the published result has no such number");
-    const Split& split = *variant->split;
-    const double step = split.data + split.host + split.device + split.copy + split.communication;
+    const double step = step_seconds(*variant->split);
     if (!(step > 0)) refuse(spec, "the published step took no time");
-    const double share = split.*part->second / step;
+    const double share = (*variant->split).*part->seconds / step;
     return {human_percent(share), share};
   }
   if (wanted.what.starts_with(kNote)) {
@@ -156,7 +150,7 @@ std::string text_of(const std::string& spec, const std::filesystem::path& page, 
 }  // namespace
 
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& references) {
+                               const std::vector<Result>& references, std::vector<std::string>& wrong) {
   std::string out;
   size_t from = 0;
   for (size_t begin = text.find(kOpen); begin != std::string::npos; begin = text.find(kOpen, from)) {
@@ -172,8 +166,12 @@ std::string fill_inline_values(const std::string& text, const std::filesystem::p
     if (close == std::string::npos || end == std::string::npos || text.find('\n', begin) < end)
       throw std::invalid_argument(text.substr(begin, 60) + ": is not closed by " + kEnd + " in its line");
     const size_t behind = close + std::string(kClose).size();
-    out += text.substr(from, behind - from) +
-           text_of(trimmed(text.substr(specified, close - specified)), page, references) + kEnd;
+    out += text.substr(from, behind - from);
+    try {
+      out += text_of(trimmed(text.substr(specified, close - specified)), page, references) + kEnd;
+    } catch (const std::invalid_argument& error) {
+      wrong.push_back(page.string() + ": " + error.what());
+    }
     from = end + std::string(kEnd).size();
   }
   return out + text.substr(from);

@@ -26,9 +26,10 @@ namespace tenfold {
 /// and a condition may follow: `< NUMBER`, `> NUMBER` (bytes, items/s, a note's own unit), or of a verdict `is LABEL`,
 /// as in speed is SLOWER. A line that is indented by four spaces is an example, and stays as it is. Without a published
 /// result the text is
-/// "(not yet measured)". Throws std::invalid_argument, one line, for a comment that is not closed, a case, variant or
-/// WHAT that the result has not, and a condition that does not hold.
+/// "(not yet measured)". A case, variant or WHAT that the result has not, and a condition that does not hold, are added
+/// to `wrong`, a line each with the page's name. Throws std::invalid_argument, one line, for a comment that is not
+/// closed.
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& references);
+                               const std::vector<Result>& references, std::vector<std::string>& wrong);
 
 }  // namespace tenfold

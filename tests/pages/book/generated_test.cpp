@@ -422,6 +422,20 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
   EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten"));
   with("R2 batch=4 | accumulate | speed is FASTER");
   EXPECT_TRUE(has(complaint(), "it is SLOWER now")) << complaint();
+  write("docs/other.md",
+        "<!-- value 30 | R2 batch=4 | accumulate | speed > 1 -->x<!-- / --> and "
+        "<!-- value 30 | R2 batch=4 | accumulate | memory > 9 -->x<!-- / -->\n");
+  try {
+    generate_documents(root_, lessons_);
+    ADD_FAILURE() << "three sentences are wrong";
+  } catch (const ContradictedSentences& wrong) {
+    EXPECT_THAT(wrong.lines(),
+                testing::ElementsAre(testing::HasSubstr("other.md: value 30 | R2 batch=4 | accumulate | speed"),
+                                     testing::HasSubstr("memory > 9: it is "),
+                                     testing::HasSubstr("30_gradient_accumulation/README.md: value R2")));
+    EXPECT_TRUE(has(wrong.what(), "; 2 more"));
+  }
+  fs::remove(root_ / "docs" / "other.md");
   with("R2 batch=4 | nobody | speed");
   EXPECT_TRUE(has(complaint(), "no variant of this name"));
   with("R3 | accumulate | speed");

@@ -5,7 +5,7 @@
 //   using namespace tenfold::expect;
 //   {"accumulate", {SLOWER, SMALLER}}      {"bf16", SMALLER}      {"packed", {}}
 //   {"no division", TRAP}                  {"pinned in the loop", mistake(SLOWER)}
-//   {"bf16", SMALLER, Expect{FASTER, SMALLER}}             the second on a GPU
+//   {"bf16", SMALLER, on_cuda({FASTER, SMALLER})}          on a GPU both, elsewhere the first
 //   {"bf16", train_in_bf16, NOT_WORSE}     {"rounded", train_rounded, {WORSE, SLOWER}}     of a training
 
 #include <optional>
@@ -53,13 +53,6 @@ constexpr Expect mistake(Expect worse) {
 }
 }  // namespace expect
 
-/// What a technique should do in a case. Where hardware decides, `on_cuda` replaces `expect` on a GPU.
-struct Expectation {
-  std::string technique;
-  Expect expect = {};
-  std::optional<Expect> on_cuda = std::nullopt;
-};
-
 /// What one way to train should come to, compared with the baseline's.
 struct ExpectTrained {
   expect::Quality quality = expect::Quality::any;  ///< at the end
@@ -70,6 +63,24 @@ struct ExpectTrained {
   constexpr ExpectTrained(expect::Quality quality) : quality(quality) {}
   constexpr ExpectTrained(expect::Quality quality, expect::Speed speed) : quality(quality), speed(speed) {}
   // NOLINTEND(google-explicit-constructor)
+};
+
+namespace expect {
+/// What stands instead on a GPU, where hardware decides. A type of its own, since `{"bf16", SLOWER, SMALLER}` would
+/// look like one claim.
+template <class Claim>
+struct OnCuda {
+  Claim claim;
+};
+constexpr OnCuda<Expect> on_cuda(Expect claim = {}) { return {claim}; }
+constexpr OnCuda<ExpectTrained> on_cuda(ExpectTrained claim) { return {claim}; }
+}  // namespace expect
+
+/// What a technique should do in a case.
+struct Expectation {
+  std::string technique;
+  Expect expect = {};
+  std::optional<expect::OnCuda<Expect>> on_cuda = std::nullopt;
 };
 
 std::string to_string(expect::Speed speed);      ///< as result files have it: "FASTER"

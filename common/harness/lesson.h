@@ -97,7 +97,7 @@ struct Run {
   std::string name;
   std::function<Learned(const Trial&)> train;
   ExpectTrained expected = {};  ///< of the first, which the others are compared with, nothing
-  std::optional<ExpectTrained> on_cuda = std::nullopt;
+  std::optional<expect::OnCuda<ExpectTrained>> on_cuda = std::nullopt;
 };
 
 /// Variants that train to an end, where it is by design that their steps do not agree: each from the same seeds, their

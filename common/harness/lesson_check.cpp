@@ -86,7 +86,7 @@ void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
     if (!techniques.contains(expectation.technique)) throw UsageError(where + ": there is no technique of this name");
     check_unique(stated, expectation.technique, "expectations of one case");
     check_expect(expectation.expect, where);
-    if (expectation.on_cuda) check_expect(*expectation.on_cuda, where + ", on CUDA");
+    if (expectation.on_cuda) check_expect(expectation.on_cuda->claim, where + ", on CUDA");
   }
   if (part.workload.name.empty()) throw UsageError(at + ": has no workload");
   if (!compared.budget) return;
@@ -103,10 +103,9 @@ void check_body(const Lesson& lesson, const Part& part, const Training& training
     throw UsageError(at + ": its metric needs a name, and a margin above 0");
   if (training.runs.size() < 2) throw UsageError(at + ": compares nothing; it needs two runs or more");
   const Run& baseline = training.runs.front();
-  for (const ExpectTrained& expect : {baseline.expected, baseline.on_cuda.value_or(ExpectTrained())}) {
-    if (expect.quality != expect::Quality::any || expect.speed != expect::Speed::any)
-      throw UsageError(at + ": states something of '" + baseline.name + "', which is its baseline");
-  }
+  if (baseline.expected.quality != expect::Quality::any || baseline.expected.speed != expect::Speed::any ||
+      baseline.on_cuda)
+    throw UsageError(at + ": states something of '" + baseline.name + "', which is its baseline");
 }
 
 void check_body(const Lesson& lesson, const Part& part, const Survey& survey) {}

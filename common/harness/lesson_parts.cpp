@@ -100,13 +100,13 @@ bool compares(const Case& compared, const std::string& technique) {
 std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device) {
   const auto stated = std::ranges::find(compared.expected, technique, &Expectation::technique);
   if (stated == compared.expected.end()) return std::nullopt;
-  const Expect expect = device.is_cuda() ? stated->on_cuda.value_or(stated->expect) : stated->expect;
+  const Expect expect = device.is_cuda() && stated->on_cuda ? stated->on_cuda->claim : stated->expect;
   return Expected{to_string(expect.kind), to_string(expect.speed), to_string(expect.memory)};
 }
 
 std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device) {
   if (&run == &training.runs.front()) return std::nullopt;
-  const ExpectTrained expect = device.is_cuda() ? run.on_cuda.value_or(run.expected) : run.expected;
+  const ExpectTrained expect = device.is_cuda() && run.on_cuda ? run.on_cuda->claim : run.expected;
   return Expected{.speed = to_string(expect.speed), .quality = to_string(expect.quality)};
 }
 

@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
              {.title = "Measuring",
               .question = "Why do two timings of the same code differ, and by how much can a careless one be wrong?",
               .workload = convnet_workload,
-              .version = 4,
+              .version = 5,
               .core = true,
               .baseline = {"a training step", same_code},
               .techniques = {{"the same code", same_code}},

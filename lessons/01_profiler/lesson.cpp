@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
               .question = "What does a profile of training cost, option by option, and how does its trace show a step "
                           "that waits for its input?",
               .workload = mlp_workload,
-              .version = 4,
+              .version = 5,
               .core = true,
               .settings = {kWindow, kRecorded, kKeep},
               .baseline = {"no profiler", no_profiler},

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
              {.title = "Roofline",
               .question = "Is a step limited by arithmetic or by memory, and which of SIMD and threads helps then?",
               .workload = mlp_workload,
-              .version = 4,
+              .version = 5,
               .settings = {kCores, kCountedFloats, kTimedFloats},
               .baseline = {"one thread", one_thread},
               .techniques = {{"SIMD", simd, by_simd},

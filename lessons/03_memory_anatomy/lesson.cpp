@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
       {.title = "Memory anatomy",
        .question = "What fills the memory of a training step, and which of it grows with what?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .core = true,
        .settings = {kOptimizer},
        .baseline = {"lean", lean},

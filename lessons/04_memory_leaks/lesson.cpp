@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
       {.title = "Memory leaks",
        .question = "Why does memory grow from step to step, and which line holds it?",
        .workload = convnet_workload,
-       .version = 2,
+       .version = 3,
        .settings = {kUpdates, kWatched},
        .baseline = {"healthy", epochs_of(healthy)},
        .most_bytes = loop_most_bytes,

@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
               .question = "A training program is right and slow, for six reasons: how do you find them, and what did "
                           "each cost?",
               .workload = convnet_workload,
-              .version = 3,
+              .version = 4,
               .settings = {kImages, kUpdates, kValidated},
               .baseline = {"repaired", with_planted({})},
               .most_bytes = program_most_bytes,
@@ -75,9 +75,9 @@ int main(int argc, char** argv) {
               .cases = {{"convnet",
                          {},
                          {{"all six", both},
-                          {"A alone", both, slower},  // on a GPU the host makes the batches
+                          {"A alone", both, on_cuda(slower)},  // on a GPU the host makes the batches
                           {"B alone", slower},
-                          {"C alone", {}, slower},
+                          {"C alone", {}, on_cuda(slower)},
                           {"D alone", slower},
                           {"E alone", larger},
                           {"F alone", larger},
@@ -97,9 +97,9 @@ int main(int argc, char** argv) {
                          {convnet::kChannels(8), convnet::kBatch(32, 256, 2048), kImages(32, 256, 2048), kUpdates(1),
                           kValidated(1)},
                          // On a GPU it moves four times the bytes from thread to device.
-                         {{"A alone", SAME_SPEED, Expect{}},
+                         {{"A alone", SAME_SPEED, on_cuda()},
                           {"B alone", slower},
-                          {"C alone", {}, slower},
+                          {"C alone", {}, on_cuda(slower)},
                           {"F alone", SAME_MEMORY}}}},
               .surveys = {{"what an epoch does",
                            {{"all six", counts_of(kAllSix)}, {"repaired", counts_of({})}},

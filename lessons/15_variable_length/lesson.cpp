@@ -88,12 +88,12 @@ int main(int argc, char** argv) {
   using namespace tenfold::expect;
   constexpr Expect kLess{FASTER, SMALLER};
   const std::vector<Expectation> short_context = {
-      {"packed", kLess, SMALLER},
+      {"packed", kLess, on_cuda(SMALLER)},
       {"packed, one kernel", kLess},
-      {"packed, padded attention", kLess, SMALLER},
-      {"packed, one mask", SLOWER, SMALLER},
+      {"packed, padded attention", kLess, on_cuda(SMALLER)},
+      {"packed, one mask", SLOWER, on_cuda(SMALLER)},
       {"buckets", SMALLER},
-      {"padded to the data set", {SAME_SPEED, SAME_MEMORY}, Expect{SLOWER, LARGER}},
+      {"padded to the data set", {SAME_SPEED, SAME_MEMORY}, on_cuda({SLOWER, LARGER})},
       {"no boundaries", TRAP},
       {"padding counted", TRAP},
       {"mean of means", TRAP}};
@@ -101,16 +101,17 @@ int main(int argc, char** argv) {
                                                  {"packed, one kernel", kLess},
                                                  {"packed, padded attention", kLess},
                                                  {"packed, one mask", FASTER},
-                                                 {"buckets", kLess, SMALLER},
+                                                 {"buckets", kLess, on_cuda(SMALLER)},
                                                  {"padded to the data set", {SLOWER, LARGER}}};
-  const std::vector<Expectation> mostly_attention = {
-      {"packed", kLess, SMALLER}, {"packed, one kernel", kLess, SMALLER}, {"packed, padded attention", {}}};
+  const std::vector<Expectation> mostly_attention = {{"packed", kLess, on_cuda(SMALLER)},
+                                                     {"packed, one kernel", kLess, on_cuda(SMALLER)},
+                                                     {"packed, padded attention", {}}};
   return run(
       argc, argv,
       {.title = "Variable length",
        .question = "What does padding cost when texts have very different lengths, and how much of it can be saved?",
        .workload = gpt_workload,
-       .version = 4,
+       .version = 5,
        .core = true,
        .settings = {kEqual, kBuckets},
        .baseline = {"padded to the batch", to_batch},
@@ -129,7 +130,9 @@ int main(int argc, char** argv) {
                  {"speeches",
                   {gpt::kLayers(1, 2, 2), gpt::kWidth(32, 512, 768), gpt::kHeads(2, 8, 12), gpt::kLength(512)},
                   long_context},
-                 {"equal", {kEqual(64)}, {{"packed", {SLOWER, LARGER}, Expect{}}, {"packed, one kernel", SAME_MEMORY}}},
+                 {"equal",
+                  {kEqual(64)},
+                  {{"packed", {SLOWER, LARGER}, on_cuda()}, {"packed, one kernel", SAME_MEMORY}}},
                  {"attention",
                   {gpt::kTokens("characters"), gpt::kLayers(1, 2, 2), gpt::kWidth(16, 128, 256), gpt::kHeads(2, 2, 4),
                    gpt::kLength(1024), gpt::kBatch(8, 32, 64)},
@@ -137,7 +140,7 @@ int main(int argc, char** argv) {
                  {"GPT-2 tokens",
                   {gpt::kTokens("gpt2"), gpt::kLayers(1, 2, 2), gpt::kWidth(16), gpt::kHeads(2),
                    gpt::kLength(64, 128, 128), gpt::kBatch(4)},
-                  {{"packed", kLess, SMALLER}}}},
+                  {{"packed", kLess, on_cuda(SMALLER)}}}},
        .surveys = {{"all speeches",
                     {{"padded to the batch", count_to_batch},
                      {"buckets", count_buckets},

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
        .question = "Which batch trains fastest, which is the largest that fits, and what does a larger one not "
                    "give?",
        .workload = convnet_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kBudget, kImages},
        .baseline = {"own batch", own_batch},
        .techniques = {{"search first", search_first, nothing_is_left},

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       {.title = "In place",
        .question = "What does an in-place operator save in a training step, and what does autograd refuse?",
        .workload = convnet_workload,
-       .version = 2,
+       .version = 3,
        .settings = {kActivation, kInnerLayers},
        .baseline = {"out of place", out_of_place},
        .most_bytes = in_place_most_bytes,

@@ -116,13 +116,15 @@ std::vector<Look> counted(const std::vector<Variant>& variants, void (*note)(con
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   const Expect same{SAME_SPEED, SAME_MEMORY};
-  const Expect waits = mistake({SLOWER, SAME_MEMORY});
+  const auto waits = on_cuda(mistake({SLOWER, SAME_MEMORY}));
   // Without a device there is nothing to wait for: the host has done the work itself. Printing and masking are work; so
   // are, of a GPU's host, the launches of a copy and an event.
-  const std::vector<Expectation> short_steps = {
-      {"item every step", same, waits},    {"print every step", SAME_MEMORY, waits},
-      {"copy to the host", same, waits},   {"boolean mask", {}, mistake(SLOWER)},
-      {"async scalar", same, SAME_MEMORY}, {"zeroed gradients", SLOWER}};
+  const std::vector<Expectation> short_steps = {{"item every step", same, waits},
+                                                {"print every step", SAME_MEMORY, waits},
+                                                {"copy to the host", same, waits},
+                                                {"boolean mask", {}, on_cuda(mistake(SLOWER))},
+                                                {"async scalar", same, on_cuda(SAME_MEMORY)},
+                                                {"zeroed gradients", SLOWER}};
   const std::vector<Expectation> long_steps = {{"item every step", same}, {"async scalar", same}};
   std::vector<Expectation> in_gpt = long_steps;
   in_gpt.push_back({"zeroed gradients", LARGER});
@@ -140,7 +142,7 @@ int main(int argc, char** argv) {
       {.title = "Host syncs",
        .question = "What does it cost when the host waits for the GPU in every step?",
        .workload = mlp_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kReadEvery},
        .baseline = baseline,
        .techniques = techniques,

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
               .question = "What does evaluating a model cost, and what do no_grad, inference_mode, eval() and larger "
                           "batches save?",
               .workload = gpt_workload,
-              .version = 3,
+              .version = 4,
               .settings = {kEvaluationBatch, kLargerBatch, kHeldOut},
               .baseline = evaluating("with a graph", with_graph),
               .most_bytes = evaluation_most_bytes,

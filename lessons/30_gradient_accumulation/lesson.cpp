@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
               .question = "How much memory does a large batch need if it is processed in small micro-batches, and what "
                           "does that cost?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .core = true,
               .settings = {kMicroBatches, kEpoch},
               .baseline = {"full batch", full_batch},

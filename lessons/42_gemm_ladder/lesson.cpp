@@ -5,7 +5,7 @@
 
 #include "common/harness/lesson.h"
 #include "kernels/kernel_survey.h"
-#include "kernels/sgemm/sgemm.h"
+#include "kernels/sgemm/sgemm_case.h"
 
 namespace {
 using tenfold::KernelMemory;
@@ -92,9 +92,12 @@ auto gemm(int rung) {
 }
 
 std::vector<tenfold::Look> rungs() {
-  return {{"0 naive", gemm(0)},         {"1 coalesced", gemm(1)},     {"2 shared tile", gemm(2)},
-          {"3 1-D registers", gemm(3)}, {"4 2-D registers", gemm(4)}, {"5 vector loads", gemm(5)},
-          {"6 double buffer", gemm(6)}, {"7 warp tile", gemm(7)}};
+  std::vector<tenfold::Look> looks;
+  for (const simt::Rung& rung : kernels::sgemm_rungs()) {
+    const auto number = static_cast<int>(looks.size());
+    looks.push_back({std::to_string(number) + " " + rung.name, gemm(number)});
+  }
+  return looks;
 }
 }  // namespace
 
@@ -103,7 +106,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "GEMM ladder",
        .question = "What makes a GEMM fast: which memory traffic does each of eight kernels remove?",
-       .version = 3,
+       .version = 4,
        .settings = {kM, kN, kK, kTimedM, kTimedN, kTimedK},
        .surveys = {{"square", rungs()},
                    {"skinny", rungs(), {kM(1), kN(256), kK(256), kTimedM(1), kTimedN(8192), kTimedK(8192)}}}});

@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
       {.title = "Early stopping",
        .question = "How much training time does stopping on a validation loss save, and what does it cost in quality?",
        .workload = convnet_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kImages, kValidation, kEvery, kUpdates, kPatience},
        .baseline = {"no checks", no_checks},
        .techniques = {{"with checks", with_checks, predict_checks}, {"validation trains", validation_trains}},

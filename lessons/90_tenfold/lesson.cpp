@@ -3,6 +3,7 @@
 // Read levers.h first: the order. trainer.h is the training loop with all levers in it; pictures.h and texts.h are the
 // two pipelines.
 #include "common/harness/lesson.h"
+#include "common/result/lever_gains.h"
 #include "levers.h"
 #include "pictures.h"
 #include "prediction.h"
@@ -49,9 +50,9 @@ std::vector<Variant> all_stacks() {
     stacks.push_back({name, [levers, &lever](const Trial& trial) { return step_with(trial, levers, &lever); },
                       by_parts(levers), levers.sixteen_bits ? bits : order});
   };
-  for (size_t i = 0; i < kLevers.size(); ++i) add(std::string("+ ") + kLevers[i].name, stack_of(i + 1), kLevers[i]);
+  for (size_t i = 0; i < kLevers.size(); ++i) add(stack_up_to(kLevers[i].name), stack_of(i + 1), kLevers[i]);
   for (size_t i = 0; i + 1 < kLevers.size(); ++i) {
-    if (kLevers[i].pulled != nullptr) add(std::string("all but ") + kLevers[i].name, all_but(kLevers[i]), kLevers[i]);
+    if (kLevers[i].pulled != nullptr) add(stack_without(kLevers[i].name), all_but(kLevers[i]), kLevers[i]);
   }
   stacks.push_back({"ranks, a batch each", batch_each});
   return stacks;
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = pictures_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kWorkers, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),

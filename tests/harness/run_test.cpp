@@ -272,7 +272,7 @@ TEST(Run, WhatALessonSaysOfItselfIsCheckedBeforeAnythingIsBuilt) {
   EXPECT_THAT(refusal({{"twin", {}}}, {{"forgotten", toy::plain}}),
               HasSubstr("no case compares the technique 'forgotten'"));
   EXPECT_THAT(refusal({{"twin", mistake(FASTER)}}), HasSubstr("state SLOWER or LARGER"));
-  EXPECT_THAT(refusal({{"twin", {}, mistake(SMALLER)}}), HasSubstr("on CUDA: a mistake"));
+  EXPECT_THAT(refusal({{"twin", {}, on_cuda(mistake(SMALLER))}}), HasSubstr("on CUDA: a mistake"));
   EXPECT_THAT(refusal({{"twin", {}}, {"twin", {}}}), HasSubstr("are called 'twin'"));
   EXPECT_THAT(refusal({}, {{"twin", toy::plain}}), HasSubstr("are called 'twin'"));
   EXPECT_EQ(built, 0);

@@ -13,6 +13,7 @@ CaseResult PartPass::result() const {
   CaseResult result;
   result.name = run_.chosen.name;
   result.workload = run_.chosen.part.workload.name;
+  result.items = run_.chosen.part.workload.items;
   result.size = to_string(run_.size);
   const bool dry = run_.device.is_cuda() && dry_card();
   result.device = dry ? "dry" : run_.device.is_cuda() ? "cuda" : "cpu";

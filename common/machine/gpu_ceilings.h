@@ -36,8 +36,6 @@ struct GpuCeilings {
   double mma_share = 1;  ///< of tensor_flops_per_s that mma.sync reaches at most
 
   double l2_bytes_per_s() const { return l2_bytes_per_clock * clock_hz; }
-  /// A wavefront passes once over 32 banks of 4 bytes.
-  double wavefronts_per_s() const { return sms * clock_hz * shared_bytes_per_clock / 128; }
 };
 
 const std::vector<GpuCeilings>& known_gpus();

@@ -57,8 +57,6 @@ struct Counted {
   const Region& region(const std::string& name) const;
   /// Part of the step's time spent in a region, 0 to 1.
   double share(const std::string& name) const;
-  /// Momenta and other optimizer state, from what rests beside parameters and gradients.
-  int64_t optimizer_bytes() const { return resting_bytes - parameter_bytes - gradient_bytes; }
   /// Throws std::invalid_argument for a setting that no variant read.
   template <class T>
   T get(const Setting<T>& setting) const {

@@ -31,6 +31,7 @@ struct Work {
 
 struct Workload {
   std::string name;                            ///< "gpt"
+  std::string items = "items";                 ///< what its batches are counted in: "images", "tokens"
   std::vector<DeclaredSetting> settings = {};  ///< of its model and its batches
   /// Most bytes of tensors alive at a time in a training step, by formula, as Lesson::most_bytes wants it.
   std::function<int64_t(const Trial&)> most_bytes = nullptr;

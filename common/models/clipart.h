@@ -16,8 +16,8 @@ inline constexpr Setting<int64_t> kBatch{"batch", {32, 128, 512}, "images in a b
 }  // namespace clipart
 
 /// The convnet with this batch. How many bytes a step needs depends on the images, and so does how it is made.
-inline const Workload clipart_workload{.name = "convnet",
-                                       .settings = {clipart::kBatch, convnet::kChannels, convnet::kLearningRate}};
+inline const Workload clipart_workload{
+    .name = "convnet", .items = "images", .settings = {clipart::kBatch, convnet::kChannels, convnet::kLearningRate}};
 
 /// Openclipart's shard of this form. Where it is not packed the variant cannot run, and says how to pack it.
 std::shared_ptr<const Shard> open_clipart(const Trial& trial, const PackOptions& form, bool train = true);

@@ -63,6 +63,7 @@ int64_t step_peak_bytes(const ConvNetOptions& options, int64_t batch, torch::Dev
 int64_t convnet_most_bytes(const Trial& trial);
 
 inline const Workload convnet_workload{.name = "convnet",
+                                       .items = "images",
                                        .settings = {convnet::kBatch, convnet::kChannels, convnet::kLearningRate},
                                        .most_bytes = convnet_most_bytes,
                                        .make = image_work<FashionConvNet>};

@@ -23,7 +23,7 @@ GptOptions options_by(const auto& value_of) {
           .batch = value_of(gpt::kBatch),
           .dropout = value_of(gpt::kDropout),
           .learning_rate = value_of(gpt::kLearningRate),
-          .tokens = value_of(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters};
+          .tokens = encoding_named(value_of(gpt::kTokens))};
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ int64_t gpt_most_bytes(const Trial& trial);
 Work gpt_work(const Trial& trial);
 
 inline const Workload gpt_workload{.name = "gpt",
+                                   .items = "tokens",
                                    .settings = {gpt::kLayers, gpt::kWidth, gpt::kHeads, gpt::kLength, gpt::kBatch,
                                                 gpt::kDropout, gpt::kLearningRate, gpt::kTokens},
                                    .most_bytes = gpt_most_bytes,

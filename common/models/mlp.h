@@ -56,6 +56,7 @@ int64_t parameter_bytes(const MlpOptions& options);
 int64_t mlp_most_bytes(const Trial& trial);
 
 inline const Workload mlp_workload{.name = "mlp",
+                                   .items = "images",
                                    .settings = {mlp::kBatch, mlp::kLayers, mlp::kWidth, mlp::kLearningRate},
                                    .most_bytes = mlp_most_bytes,
                                    .make = image_work<MlpTraining>};

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 
 namespace tenfold {
@@ -32,6 +33,12 @@ std::vector<int64_t> encode_works(Encoding encoding, bool train) {
 }
 
 }  // namespace
+
+Encoding encoding_named(std::string_view name) {
+  if (name == "characters") return Encoding::characters;
+  if (name == "gpt2") return Encoding::gpt2;
+  throw std::invalid_argument("no encoding is named '" + std::string(name) + "'; there are: characters, gpt2");
+}
 
 int64_t vocabulary_size(Encoding encoding) {
   return encoding == Encoding::characters ? 128 : Gpt2Tokenizer::vocabulary_size;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 namespace tenfold {
 
@@ -13,6 +14,9 @@ enum class Encoding {
   characters,  ///< the text's bytes
   gpt2,        ///< GPT-2's byte pairs
 };
+
+/// "characters" or "gpt2", as a setting names it.
+Encoding encoding_named(std::string_view name);
 
 /// Ids run from 0 to this, exclusive: 128 or 50257.
 int64_t vocabulary_size(Encoding encoding);

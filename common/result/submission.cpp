@@ -155,12 +155,12 @@ const std::vector<std::string>& sendable_fields() {
       "machine.gpus[].link", "machine.driver", "machine.cuda", "machine.cudnn", "machine.nccl", "machine.libtorch",
       "machine.compiler", "machine.os", "machine.ceilings.*",
       // a case: what was run, and by which clock it is judged
-      "cases", "cases[].name", "cases[].kind", "cases[].workload", "cases[].settings.*", "cases[].size",
-      "cases[].device", "cases[].dtype", "cases[].flags.*", "cases[].ranks", "cases[].mesh.*", "cases[].backend",
-      "cases[].threads", "cases[].preset", "cases[].seed", "cases[].clock", "cases[].noise", "cases[].margin",
-      "cases[].sweep.setting", "cases[].sweep.value", "cases[].budget.bytes", "cases[].budget.setting",
-      "cases[].metric.name", "cases[].metric.unit", "cases[].metric.better", "cases[].metric.margin",
-      "cases[].metric.relative",
+      "cases", "cases[].name", "cases[].kind", "cases[].workload", "cases[].items", "cases[].settings.*",
+      "cases[].size", "cases[].device", "cases[].dtype", "cases[].flags.*", "cases[].ranks", "cases[].mesh.*",
+      "cases[].backend", "cases[].threads", "cases[].preset", "cases[].seed", "cases[].clock", "cases[].noise",
+      "cases[].margin", "cases[].sweep.setting", "cases[].sweep.value", "cases[].budget.bytes",
+      "cases[].budget.setting", "cases[].metric.name", "cases[].metric.unit", "cases[].metric.better",
+      "cases[].metric.margin", "cases[].metric.relative",
       // a variant: its times round by round, its memory, its losses, what was counted
       "cases[].variants", "cases[].variants[].name", "cases[].variants[].status", "cases[].variants[].failure",
       "cases[].variants[].reason", "cases[].variants[].source", "cases[].variants[].blocks",

@@ -43,8 +43,8 @@ Step speech_step(const std::shared_ptr<SpeechTraining>& work,
 /// What the variants read, by the settings of a Trial or of Counted.
 template <class Settings>
 SpeechSettings speech_settings(const Settings& settings) {
-  return {settings.get(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters, settings.get(gpt::kBatch),
-          settings.get(gpt::kLength), settings.get(kEqual)};
+  return {encoding_named(settings.get(gpt::kTokens)), settings.get(gpt::kBatch), settings.get(gpt::kLength),
+          settings.get(kEqual)};
 }
 
 }  // namespace tenfold::inline lesson_15

@@ -31,11 +31,11 @@ inline ConvNetOptions picture_model(Size size) {
 /// Openclipart's PNG files, and Shakespeare's speeches: the workloads' models at their own sizes, with these batches.
 /// An update's bytes are the most: the graph of validation is smaller, and made after the update's is freed.
 inline const Workload pictures_workload{
-    .name = "convnet", .settings = {kBatch, kValidated}, .most_bytes = [](const Trial& trial) {
+    .name = "convnet", .items = "images", .settings = {kBatch, kValidated}, .most_bytes = [](const Trial& trial) {
       return step_peak_bytes(picture_model(trial.size), trial.get(kBatch), trial.device);
     }};
 inline const Workload texts_workload{
-    .name = "gpt", .settings = {kSpeeches, kValidatedWindows}, .most_bytes = [](const Trial& trial) {
+    .name = "gpt", .items = "tokens", .settings = {kSpeeches, kValidatedWindows}, .most_bytes = [](const Trial& trial) {
       GptOptions options = gpt_options(trial.size);
       options.batch = trial.get(kSpeeches);
       return step_peak_bytes(options);

@@ -141,11 +141,7 @@ class Server {
     split_pass(run_);
     Message answer{Json::object()};
     if (const auto& split = run_.candidates.front().result.split) {
-      answer.head["split"] = {{"data", split->data},
-                              {"host", split->host},
-                              {"device", split->device},
-                              {"copy", split->copy},
-                              {"communication", split->communication}};
+      for (const SplitPart& part : kSplitParts) answer.head["split"][part.name] = (*split).*part.seconds;
     }
     return answer;
   }

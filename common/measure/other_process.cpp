@@ -204,12 +204,10 @@ std::optional<Split> TrainingProcess::split(const std::string& trace) {
   link_->ask_with_settings({{"do", "split"}, {"trace", trace}}, *this);
   return link_->answer(*this, [](const Message& message) -> std::optional<Split> {
     if (!message.head.contains("split")) return std::nullopt;
-    const Json& split = message.head.at("split");
-    return Split{.data = split.at("data").get<double>(),
-                 .host = split.at("host").get<double>(),
-                 .device = split.at("device").get<double>(),
-                 .copy = split.at("copy").get<double>(),
-                 .communication = split.at("communication").get<double>()};
+    Split split;
+    for (const SplitPart& part : kSplitParts)
+      split.*part.seconds = message.head.at("split").at(part.name).get<double>();
+    return split;
   });
 }
 

@@ -116,7 +116,7 @@ std::optional<Split> split_on_cuda(torch::Device device, const Step& step, int s
 std::optional<Split> split_step(torch::Device device, const Step& step, int steps) {
   std::optional<Split> split = device.is_cpu() ? split_on_cpu(step, steps) : split_on_cuda(device, step, steps);
   if (!split) return std::nullopt;
-  for (double* part : {&split->data, &split->host, &split->device, &split->copy, &split->communication}) *part /= steps;
+  for (const SplitPart& part : kSplitParts) (*split).*part.seconds /= steps;
   return split;
 }
 

@@ -275,16 +275,10 @@ Interval independent_ratio(const std::vector<double>& a, const std::vector<doubl
 
 std::string bound_of(const std::optional<Split>& split) {
   if (!split) return "";
-  const std::array<std::pair<const char*, double>, 5> parts = {{{"data", split->data},
-                                                                {"host", split->host},
-                                                                {"device", split->device},
-                                                                {"copy", split->copy},
-                                                                {"communication", split->communication}}};
-  double step = 0;
-  for (const auto& [name, seconds] : parts) step += seconds;
-  const auto largest =
-      std::max_element(parts.begin(), parts.end(), [](const auto& p, const auto& q) { return p.second < q.second; });
-  return step > 0 ? std::string(largest->first) + " " + human_percent(largest->second / step) : "";
+  const double step = step_seconds(*split);
+  const auto seconds = [&](const SplitPart& part) { return (*split).*part.seconds; };
+  const SplitPart& largest = *std::ranges::max_element(kSplitParts, {}, seconds);
+  return step > 0 ? std::string(largest.name) + " " + human_percent(seconds(largest) / step) : "";
 }
 
 Comparison compare_results(const std::vector<Result>& a, const std::vector<Result>& b, const std::string& across) {

@@ -8,6 +8,12 @@
 
 namespace tenfold {
 
+double step_seconds(const Split& split) {
+  double seconds = 0;
+  for (const SplitPart& part : kSplitParts) seconds += split.*part.seconds;
+  return seconds;
+}
+
 bool Result::is_survey() const {
   return std::all_of(cases.begin(), cases.end(), [](const CaseResult& c) { return c.kind == "survey"; });
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The result file `tenfold.result/2`: what one lesson measured on one machine. docs/method.md defines every field.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -37,6 +38,19 @@ std::string to_string(const SettingValue& value);
 struct Split {
   double data = 0, host = 0, device = 0, copy = 0, communication = 0;
 };
+
+/// A part of a split by its name, in the order in which all tables and figures show them.
+struct SplitPart {
+  const char* name;
+  double Split::* seconds;
+};
+inline constexpr std::array<SplitPart, 5> kSplitParts = {{{"data", &Split::data},
+                                                          {"host", &Split::host},
+                                                          {"device", &Split::device},
+                                                          {"copy", &Split::copy},
+                                                          {"communication", &Split::communication}}};
+/// The step's seconds: the parts' sum.
+double step_seconds(const Split& split);
 
 /// Live bytes over one step, at most 200 points, each with the region it lies in.
 struct Timeline {
@@ -149,6 +163,7 @@ struct CaseResult {
   /// variants only note numbers.
   std::string kind = "comparison";
   std::string workload;
+  std::optional<std::string> items;  ///< what is counted by the second: "images", "tokens"; none in a survey
   std::map<std::string, SettingValue> settings;
   std::string size;
   std::string device;  ///< "cpu", "cuda", or "dry": a GPU that is not there, of which no time is known

@@ -41,8 +41,7 @@ void fields(auto& visit, Budget& v) { visit("bytes", v.bytes), visit("setting", 
 void fields(auto& visit, Headline& v) { visit("case", v.case_name), visit("technique", v.technique); }
 void fields(auto& visit, Note& v) { visit("value", v.value), visit("unit", v.unit), visit("of_seeds", v.of_seeds); }
 void fields(auto& visit, Split& v) {
-  visit("data", v.data), visit("host", v.host), visit("device", v.device), visit("copy", v.copy),
-      visit("communication", v.communication);
+  for (const SplitPart& part : kSplitParts) visit(part.name, v.*part.seconds);
 }
 void fields(auto& visit, Predicted& v) { visit("speed_ratio", v.speed_ratio), visit("peak_bytes", v.peak_bytes); }
 void fields(auto& visit, Expected& v) {
@@ -86,8 +85,8 @@ void fields(auto& visit, Verdict& v) {
   visit("agreement", v.agreement), visit("as_expected", v.as_expected), visit("prediction_error", v.prediction_error);
 }
 void fields(auto& visit, CaseResult& v) {
-  visit("name", v.name), visit("kind", v.kind), visit("workload", v.workload), visit("settings", v.settings),
-      visit("size", v.size);
+  visit("name", v.name), visit("kind", v.kind), visit("workload", v.workload), visit("items", v.items),
+      visit("settings", v.settings), visit("size", v.size);
   visit("device", v.device), visit("dtype", v.dtype), visit("flags", v.flags), visit("ranks", v.ranks),
       visit("mesh", v.mesh);
   visit("backend", v.backend), visit("threads", v.threads), visit("preset", v.preset), visit("seed", v.seed),

@@ -90,7 +90,7 @@ std::string allowed(const CaseResult& c) {
 
 /// Where a step's time goes, folded.
 std::string split(const CaseResult& c) {
-  Rows rows = {{"variant", "step", "data", "host", "device", "copy", "communication"}};
+  Rows rows = {split_heading("variant")};
   for (const VariantResult& variant : c.variants) {
     if (!variant.split || is_skipped(variant)) continue;
     rows.push_back(split_cells(*variant.split));

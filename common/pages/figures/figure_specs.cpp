@@ -13,22 +13,8 @@ namespace {
 
 using namespace figure;
 
-struct Part {
-  const char* name;
-  double Split::* seconds;
-  FigureColour colour;
-};
-constexpr std::array<Part, 5> kParts = {{{"data", &Split::data, kOrange},
-                                         {"host", &Split::host, kPurple},
-                                         {"device", &Split::device, kBlue},
-                                         {"copy", &Split::copy, kTeal},
-                                         {"communication", &Split::communication, kPink}}};
-
-double total(const Split& split) {
-  double sum = 0;
-  for (const Part& part : kParts) sum += split.*part.seconds;
-  return sum;
-}
+/// Of kSplitParts, in their order.
+constexpr std::array<FigureColour, kSplitParts.size()> kPartColours = {kOrange, kPurple, kBlue, kTeal, kPink};
 
 /// Rows below each other: y counts rows from the top, x is what the axis says.
 Json row_axis(size_t count) {
@@ -43,18 +29,18 @@ struct SplitRows {
 
 void add_split(SplitRows& out, const VariantResult& variant, double longest, double unit) {
   const auto row = static_cast<double>(out.names.size());
-  const double sum = total(*variant.split);
+  const double sum = step_seconds(*variant.split);
   double at = 0;
   std::string beside, shares;
-  for (const Part& part : kParts) {
-    const double seconds = (*variant.split).*part.seconds;
+  for (size_t i = 0; i < kSplitParts.size(); ++i) {
+    const double seconds = (*variant.split).*kSplitParts[i].seconds;
     if (!(seconds > 0)) continue;
-    const std::string text = part.name + std::string(" ") + human_percent(seconds / sum);
+    const std::string text = kSplitParts[i].name + std::string(" ") + human_percent(seconds / sum);
     out.bars.push_back({{"x", at / unit},
                         {"x2", (at + seconds) / unit},
                         {"y", row + 0.44},
                         {"y2", row + 0.9},
-                        {"colour", part.colour.plain}});
+                        {"colour", kPartColours[i].plain}});
     if (text_width(text) + 12 < kFigureWidth * seconds / longest) {
       out.inside.push_back({{"x", (at + seconds / 2) / unit}, {"y", row + 0.67}, {"text", text}});
     } else if (seconds >= 0.01 * sum) {
@@ -130,13 +116,13 @@ Json marks(std::vector<Json> values, const Json& mark, const Json& x, const Json
 std::optional<Figure> split_figure(const CaseResult& c) {
   double longest = 0;
   for (const VariantResult& variant : c.variants) {
-    if (variant.split) longest = std::max(longest, total(*variant.split));
+    if (variant.split) longest = std::max(longest, step_seconds(*variant.split));
   }
   if (!(longest > 0)) return std::nullopt;
   const auto [unit, seconds] = time_unit(longest);
   SplitRows out;
   for (const VariantResult& variant : c.variants) {
-    if (variant.split && total(*variant.split) > 0) add_split(out, variant, longest, seconds);
+    if (variant.split && step_seconds(*variant.split) > 0) add_split(out, variant, longest, seconds);
   }
   const size_t count = out.names.size();
   const Json y = row_axis(count);

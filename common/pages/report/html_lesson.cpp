@@ -84,10 +84,9 @@ std::string charts(const CaseRows& rows) {
   std::vector<Line> losses, qualities, memories;
   for (const VariantResult& variant : c.variants) {
     if (variant.split) {
-      const Split& s = *variant.split;
-      splits.push_back({variant.name,
-                        human_seconds(s.data + s.host + s.device + s.copy + s.communication),
-                        {s.data, s.host, s.device, s.copy, s.communication}});
+      std::vector<double> seconds;
+      for (const SplitPart& part : kSplitParts) seconds.push_back((*variant.split).*part.seconds);
+      splits.push_back({variant.name, human_seconds(step_seconds(*variant.split)), std::move(seconds)});
     }
     if (variant.timeline)
       memories.push_back({variant.name, {variant.timeline->bytes.begin(), variant.timeline->bytes.end()}});

@@ -41,10 +41,7 @@ std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
   return facts;
 }
 
-std::string rate_heading(const CaseResult& c) {
-  if (c.workload == "gpt") return "tokens/s";
-  return c.workload == "convnet" || c.workload == "mlp" ? "images/s" : "items/s";
-}
+std::string rate_heading(const CaseResult& c) { return c.items.value_or("items") + "/s"; }
 
 Cell baseline_cell(const VariantResult& baseline) {
   return {.text = baseline.status == "ok" ? "baseline" : "baseline, " + baseline.status, .tone = Tone::faint};

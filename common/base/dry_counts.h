@@ -16,4 +16,12 @@ struct DryCounts {
   int64_t side_streams = 0;        ///< other than the default one, that were given work
 };
 
+/// Seconds since the process began, where a card's time is modelled.
+struct DryTimes {
+  bool modelled = false;
+  double jumped = 0;   ///< that the host would have waited for the card, and did not
+  double kernels = 0;  ///< in which a kernel was under way
+  double busy = 0;     ///< in which a kernel or a copy was
+};
+
 }  // namespace tenfold

@@ -13,6 +13,7 @@
 #include "common/cli/paths.h"
 #include "common/dry_gpu/card.h"
 #include "common/dry_gpu/preload.h"
+#include "common/dry_gpu/rates.h"
 
 namespace tenfold::cli {
 namespace {
@@ -53,6 +54,14 @@ void print_summary(const Json& process) {
     std::cerr << "  " << -kernels[i].first << "  " << (name.size() > 100 ? name.substr(0, 97) + "..." : name) << "\n";
   }
   if (kernels.size() > kKernelsShown) std::cerr << "  and " << kernels.size() - kKernelsShown << " kernels more\n";
+  if (process.contains("modelled")) {
+    const auto seconds = [&process](const char* key) { return process.at("modelled").at(key).get<double>(); };
+    std::cerr << "modelled: the card was busy for " << human_seconds(seconds("busy")) << ", with kernels for "
+              << human_seconds(seconds("kernels")) << "; with this host the program would have taken "
+              << human_seconds(seconds("seconds")) << ", from CUDA's start to its end\n";
+  }
+  for (const Json& name : process.at("without price"))
+    std::cerr << "not modelled, taken to be as short as a kernel can be: " << name.get<std::string>() << "\n";
   for (const Json& function : process.at("refused"))
     std::cerr << "not stood in for: " << function.get<std::string>() << "\n";
   for (const Json& name : process.at("without arithmetic"))
@@ -88,6 +97,11 @@ int dry(const DryOptions& options) {
   } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--gpu: ") + error.what());
   }
+  if (options.timed && !options.arithmetic.empty())
+    throw UsageError("--time and --arithmetic: where the CPU computes, no time is modelled; leave one of them out");
+  if (options.timed && !dry::rates_of(dry::card_named(options.gpu)))
+    throw UsageError("--time: no time is modelled for " + dry::card_named(options.gpu).key +
+                     "; its ceilings are missing");
   const fs::path report = fs::temp_directory_path() / ("tenfold-dry-" + std::to_string(getpid()) + ".json");
   fs::remove(report);
   Command command;
@@ -97,9 +111,12 @@ int dry(const DryOptions& options) {
   listener.line = [](const std::string& line) { std::cerr << line << "\n"; };
   End end;
   try {
-    command.environment = dry::environment(
-        {.gpu = options.gpu, .gpus = options.gpus, .arithmetic = options.arithmetic, .report = report.string()},
-        build_folder());
+    command.environment = dry::environment({.gpu = options.gpu,
+                                            .gpus = options.gpus,
+                                            .arithmetic = options.arithmetic,
+                                            .timed = options.timed,
+                                            .report = report.string()},
+                                           build_folder());
     end = run_child(command, listener);
   } catch (const std::runtime_error& error) {
     throw UsageError(error.what());

@@ -88,7 +88,7 @@ class DryStart {
     own.environment["TENFOLD_DRY_QUIET"] = "1";
     own.flags = place_.flags;
     own.flags["--json"] = {file.string()};
-    if (!builds_only_) own.flags["--preset"] = {"check"};
+    if (!order.empty() && !builds_only_) own.flags["--preset"] = {"check"};
     if (!order.empty()) own.flags["--size"] = {"cpu"};
     const Sink table(folder_ / (name + ".txt"));
     std::set<std::string> unread;  // by this place: another may read it

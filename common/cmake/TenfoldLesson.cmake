@@ -90,7 +90,7 @@ function(tenfold_dry_tests name)
     return()
   endif()
   get_property(libraries GLOBAL PROPERTY TENFOLD_DRY_TARGETS)
-  add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu
+  add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu --preset check
     --out ${PROJECT_BINARY_DIR}/dry)
   set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
     ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2" ENVIRONMENT_MODIFICATION "CUDA_VISIBLE_DEVICES=unset:")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "common/dry_gpu/races.h"
 
@@ -47,6 +48,20 @@ Graph* executable_of(cudaGraphExec_t handle) {
 
 cudaGraphNode_t handle_of(const Graph& graph, size_t node) {
   return reinterpret_cast<cudaGraphNode_t>(const_cast<Node*>(&graph.nodes[node]));
+}
+
+/// What a launch of it lasts: each node begins when those before it are done.
+double seconds_of(const Graph& graph, const Rates& rates) {
+  std::vector<double> ends;
+  double last = 0;
+  for (const Node& node : graph.nodes) {  // each behind those that it comes after
+    double begin = 0;
+    for (const size_t before : node.after) begin = std::max(begin, ends[before]);
+    const bool is_kernel = node.item.kind == std::string_view("kernel");
+    ends.push_back(begin + std::max(0.0, node.item.seconds - (is_kernel ? rates.gap - rates.graph_gap : 0)));
+    last = std::max(last, ends.back());
+  }
+  return last;
 }
 
 }  // namespace
@@ -166,6 +181,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
     }
     for (const Node& node : graph->nodes) items.push_back(node.item);
     ++state().counts.graph_launches;
+    if (state().time != nullptr && stream->capture == nullptr) {
+      // The whole graph is one item by the clock: a card launches its nodes without the host.
+      for (Item& item : items) item.seconds = 0;
+      std::erase_if(items, [](const Item& item) { return !item.work && item.records == nullptr; });
+      items.push_back({.kind = "graph", .seconds = seconds_of(*graph, state().time->rates())});
+    }
   }
   for (Item& item : items) {
     if (const cudaError_t error = hand_over(*stream, std::move(item)); error != cudaSuccess) return error;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -51,6 +52,18 @@ std::vector<Access> uses(const void* to, const void* from, size_t bytes) {
   return all;
 }
 
+/// By the clock: over the link, or as a kernel that reads and writes.
+void take_time(Item& item, const void* to, const void* from, size_t bytes) {
+  const Rates& rates = state().time->rates();
+  const auto size = static_cast<double>(bytes);
+  if (on_device(to) && on_device(from)) {
+    item.seconds = rates.gap + std::max(rates.least, 2 * size / rates.bytes_per_s);
+  } else {
+    item.engine = on_device(to) ? Engine::to_device : Engine::to_host;
+    item.seconds = rates.link_latency + size / rates.link_bytes_per_s;
+  }
+}
+
 /// In the stream's order. Memory of the host that is not pinned is read now, and whoever writes to it waits for that
 /// ("CUDA Runtime API", API synchronization behavior).
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Stream& stream, bool whole_call_waits) {
@@ -67,6 +80,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
     };
   }
   Item item{.kind = "copy"};
+  if (state().time != nullptr) take_time(item, to, from, bytes);
   if (follows_order()) {
     item.accesses = uses(to, from, bytes);
     item.user = user_here("cudaMemcpy");
@@ -80,6 +94,9 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   }
   item.work = std::move(work);
   if (const cudaError_t error = hand_over(stream, std::move(item)); error != cudaSuccess) return error;
+  // From pageable memory a call goes on when all is on its way; up to 64 KB it does so at once ("CUDA Runtime API", API
+  // synchronization behavior).
+  if (pageable_from && bytes > (size_t{64} << 10) && stream.capture == nullptr) wait_by_the_clock(stream);
   if (stream.capture != nullptr || !(pageable_to || whole_call_waits)) return cudaSuccess;
   {
     const std::lock_guard guard(state().lock);
@@ -100,6 +117,10 @@ cudaError_t set(void* to, int value, size_t bytes, cudaStream_t handle) {
   }
   Work work = [=] { std::memset(to, value, bytes); };
   Item item{.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)};
+  if (const auto& time = state().time) {
+    const Rates& rates = time->rates();
+    item.seconds = rates.gap + std::max(rates.least, static_cast<double>(bytes) / rates.bytes_per_s);
+  }
   if (follows_order()) {
     item.accesses = uses(to, nullptr, bytes);
     item.user = user_here("cudaMemset");

@@ -41,13 +41,15 @@ std::map<std::string, std::string> environment(const Start& start, const fs::pat
   std::string preloaded;
   for (const char* const name : kLibraries) preloaded += (preloaded.empty() ? "" : ":") + library(build, name);
   if (!start.arithmetic.empty()) preloaded += ":" + library(build, "arithmetic");
+  if (start.timed) preloaded += ":" + library(build, "durations");
   if (const char* const others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
     preloaded += std::string(":") + others;
   return {{"LD_PRELOAD", preloaded},
           {"TENFOLD_DRY_ARITHMETIC", start.arithmetic},
           {"TENFOLD_DRY_GPU", start.gpu},
           {"TENFOLD_DRY_GPUS", std::to_string(start.gpus)},
-          {"TENFOLD_DRY_REPORT", start.report}};
+          {"TENFOLD_DRY_REPORT", start.report},
+          {"TENFOLD_DRY_TIME", start.timed ? "modelled" : ""}};
 }
 
 }  // namespace tenfold::dry

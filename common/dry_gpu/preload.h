@@ -17,6 +17,7 @@ struct Start {
   std::string gpu = "H100";     ///< a card's key, in upper or lower case
   int gpus = 1;                 ///< how many of it
   std::string arithmetic = "";  ///< late or early: when streams do their work; empty: nothing is computed
+  bool timed = false;           ///< its time is modelled; not with arithmetic
   std::string report = "";      ///< a file that gets a line of JSON from each process; empty: none
 };
 

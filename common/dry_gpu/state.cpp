@@ -92,7 +92,18 @@ void write_report() {
     out << separator << '"' << function << '"';
     separator = ", ";
   }
-  out << "], \"without arithmetic\": [";
+  out << "], \"without price\": [";
+  for (const char* separator = ""; const std::string& name : counts.without_price) {
+    out << separator << '"' << escaped(name) << '"';
+    separator = ", ";
+  }
+  if (all.time != nullptr) {
+    const DryTimes times = all.time->times();
+    out << "], \"modelled\": {\"seconds\": " << all.time->now() << ", \"kernels\": " << times.kernels
+        << ", \"busy\": " << times.busy << "}, \"without arithmetic\": [";
+  } else {
+    out << "], \"without arithmetic\": [";
+  }
   for (const char* separator = ""; const std::string& name : counts.without_arithmetic) {
     out << separator << '"' << escaped(name) << '"';
     separator = ", ";
@@ -148,6 +159,10 @@ State::State() {
     devices.push_back(std::move(device));
   }
   if (order != Order::at_once) ordering = std::make_unique<Ordering>(note_race);
+  if (from_environment("TENFOLD_DRY_TIME", "").empty() || order != Order::at_once) return;
+  const std::optional<Rates> rates = rates_of(*card);
+  if (!rates) give_up("no time is modelled for " + key + ": nobody has entered its ceilings");
+  time = std::make_unique<CardTime>(*rates);
 }
 
 State::~State() = default;
@@ -156,9 +171,10 @@ void announce() {
   static const bool once = [] {
     const State& all = state();
     if (!all.devices.empty() && std::getenv("TENFOLD_DRY_QUIET") == nullptr)
-      std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and no time is measured\n",
+      std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and %s\n",
                    all.devices.front().card->name.c_str(),
-                   all.order == Order::at_once ? "nothing is computed" : "the CPU does its arithmetic");
+                   all.order == Order::at_once ? "nothing is computed" : "the CPU does its arithmetic",
+                   all.time == nullptr ? "no time is measured" : "its time is modelled");
     return true;
   }();
   (void)once;
@@ -210,6 +226,11 @@ cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector
       state().counts.without_arithmetic.insert(kernel);
   }
   Item item{.kind = "kernel", .name = kernel, .accesses = std::move(accesses)};
+  if (const auto& time = state().time) {
+    item.seconds = time->rates().gap + time->rates().least;
+    const std::lock_guard guard(state().lock);
+    if (!note_price(*on, item) && !computes_nothing(kernel)) state().counts.without_price.insert(kernel);
+  }
   if (!item.accesses.empty()) item.user = user_here(kernel.c_str());
   return hand_over(*on, std::move(item));
 }
@@ -234,6 +255,22 @@ const char* tenfold_dry_order() {
 void tenfold_dry_counts(DryCounts* counts) {
   const std::lock_guard guard(state().lock);
   *counts = state().counts;
+}
+
+void tenfold_dry_times(DryTimes* times) {
+  const std::lock_guard guard(state().lock);
+  if (state().time == nullptr) return;
+  *times = state().time->times();
+  times->modelled = true;
+}
+
+const char* tenfold_dry_take_without_price() {
+  static thread_local std::string names;
+  names.clear();
+  const std::lock_guard guard(state().lock);
+  for (const std::string& name : state().counts.without_price) names += name + "\n";
+  state().counts.without_price.clear();
+  return names.c_str();
 }
 
 const char* tenfold_dry_refused() {

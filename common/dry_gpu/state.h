@@ -18,6 +18,7 @@
 
 #include "common/base/dry_counts.h"
 #include "common/dry_gpu/card.h"
+#include "common/dry_gpu/card_time.h"
 #include "common/dry_gpu/order.h"
 
 namespace tenfold::dry {
@@ -40,6 +41,7 @@ struct Recording {
   Stream* stream = nullptr;
   uint64_t position = 0;  ///< of the stream's work, counted from its beginning
   bool done = false;
+  double time = 0;                   ///< at which it is done, by State::time
   int queries = 0;                   ///< how often somebody has asked in vain
   std::shared_ptr<Capture> capture;  ///< of a record that was captured, and what it stands behind
   std::vector<size_t> behind;
@@ -56,6 +58,8 @@ struct Event {
 struct Item {
   const char* kind = "";  ///< "kernel", "copy", "memset", "callback", "record", "wait"
   std::string name;       ///< of a kernel
+  double seconds = 0;     ///< that it lasts, by State::time
+  Engine engine = Engine::kernels;
   Work work;
   std::shared_ptr<Recording> waits, records;
   std::vector<Access> accesses;  ///< and who makes them
@@ -97,11 +101,13 @@ struct Stream {
   std::vector<size_t> behind;        ///< while capturing: the nodes that its next one comes after
   size_t number = kNoNumber;         ///< in the order of streams, once it has a place there
   std::shared_ptr<Recording> asked;  ///< by queries
+  double ends = 0;                   ///< when all that it was handed over is done, by State::time
 };
 
 struct Device {
   const Card* card = nullptr;
   int64_t used = 0, peak = 0;  ///< bytes of the card
+  double copies_end[2] = {};   ///< of the engine to the card, and of the one to the host, by State::time
   std::unique_ptr<Stream> legacy;
 };
 
@@ -118,6 +124,7 @@ struct Counts : DryCounts {
   std::map<std::string, int64_t> kernels;    ///< launches by name
   std::set<std::string> refused;             ///< functions that are not stood in for, and were called
   std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for
+  std::set<std::string> without_price;  ///< kernels of which nobody said how long they last, though it was asked for
 };
 
 struct Synchronisation;
@@ -130,6 +137,7 @@ struct State {
   std::recursive_mutex lock;
   std::recursive_mutex running;  ///< whoever does the work of streams: one thread at a time
   Order order = Order::at_once;
+  std::unique_ptr<CardTime> time;  ///< where a card's time is modelled
   std::vector<Device> devices;
   std::map<char*, Block> blocks;
   std::map<char*, size_t> pinned;
@@ -183,6 +191,10 @@ void note_race(const Race& race);
 cudaError_t hand_over(Stream& stream, Item item);
 /// Does what its stream was handed over before it. False where that is being done by this very thread.
 bool run_until(const Recording& recording);
+/// The host would wait until all of the stream, of the device, or the recording is done.
+void wait_by_the_clock(const Stream& stream);
+void wait_by_the_clock(int device);
+void wait_by_the_clock(const Recording& recording);
 /// Does all that the stream was handed over, and of the streams for which a default stream waits.
 void run_all(Stream& stream);
 /// The host waits for all that the stream was handed over.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
@@ -94,6 +96,7 @@ cudaError_t hand_over(Stream& stream, Item item) {
       if (stream.capture != nullptr) return add_to_graph(stream, std::move(item));
       ++stream.handed_over;
       ++stream.done;
+      if (state().time != nullptr) state().time->run(stream, item);
     }
     if (item.work) item.work();
     if (item.records != nullptr) item.records->done = true;
@@ -130,6 +133,7 @@ std::shared_ptr<Recording> record(Stream& stream) {
     stream.queue.pop_back();
     stream.done = stream.handed_over;
     recording->done = true;
+    if (const auto& time = state().time) recording->time = std::max(time->now(), time->end_of(stream));
   }
   return recording;
 }
@@ -195,6 +199,7 @@ void synchronize(Stream& stream, Without without) {
     note_host_waits(stream, without);
   }
   run_all(stream);
+  if (stream.capture == nullptr) wait_by_the_clock(stream);
 }
 
 void run_device(int device) {
@@ -208,6 +213,7 @@ void run_device(int device) {
   for (Stream* const stream : streams) {
     if (device < 0 || stream->device == device) run_all(*stream);
   }
+  wait_by_the_clock(device);
 }
 
 }  // namespace tenfold::dry

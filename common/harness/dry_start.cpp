@@ -12,6 +12,7 @@
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
 #include "common/dry_gpu/preload.h"
+#include "common/dry_gpu/rates.h"
 #include "common/measure/dry.h"
 
 namespace tenfold {
@@ -38,6 +39,8 @@ void start_on_dry_gpu(const Options& options, int gpus, char** argv) {
         .gpu = options.dry_card,
         .gpus = std::max(gpus, static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1))),
         .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
+        .timed = options.preset.timed && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
+                 dry::rates_of(dry::card_named(options.dry_card)).has_value(),
         .report = from_environment("TENFOLD_DRY_REPORT")};
     for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
       setenv(name.c_str(), value.c_str(), /*replace=*/1);
@@ -52,9 +55,10 @@ void limit_to_dry_gpu(Options& options, const std::string& lesson, int ranks) {
   if (!dry_card() || options.device == "cpu") return;
   if (ranks > 1) throw UsageError(lesson + ": a dry GPU has one rank only, since NCCL is not stood in for");
   if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
-  if (options.preset.name != "build" && options.preset.name != "check") {
+  if (options.preset.timed && !dry_times().modelled) {
     if (options.given.contains("--preset"))
-      std::cerr << lesson << ": a dry GPU measures no time; --preset check instead of " << options.preset.name << "\n";
+      std::cerr << lesson << ": no time is modelled " << (memory_only() ? "for this card" : "where the CPU computes")
+                << "; --preset check instead of " << options.preset.name << "\n";
     options.preset = preset_named("check");
   }
 }

@@ -5,13 +5,13 @@ namespace tenfold {
 SurveyPass::SurveyPass(CaseRun run)
     : PartPass(std::move(run)), survey_(*std::get<const Survey*>(run_.chosen.part.body)) {
   for (const Look& look : survey_.looks) {
-    if (run_.options.wants(look.name)) run_.add({.name = look.name, .body = &look});
+    if (run_.options.choice.wants(look.name)) run_.add({.name = look.name, .body = &look});
   }
 }
 
 bool SurveyPass::wanted() const {
   const Preset& preset = run_.options.preset;
-  return preset.updates > 0 && (preset.timed || (survey_.of_memory && run_.only_memory()));
+  return preset.updates > 0 && (run_.only_memory() ? survey_.of_memory : preset.timed);
 }
 
 void SurveyPass::measure(double /*seconds*/, const SettingsWatch& watch) {
@@ -32,6 +32,7 @@ void SurveyPass::measure(double /*seconds*/, const SettingsWatch& watch) {
 void SurveyPass::complete(CaseResult& result) const {
   result.kind = "survey";
   result.workload = survey_.workload.name;  // what it looks at need not be the lesson's
+  result.items.reset();                     // and nothing is counted by the second
 }
 
 }  // namespace tenfold

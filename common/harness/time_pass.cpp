@@ -1,6 +1,7 @@
 #include "common/harness/time_pass.h"
 
 #include "common/base/seconds_since.h"
+#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/result/statistics.h"
 
@@ -84,6 +85,7 @@ bool TimePass::with_live(Live& live, const std::function<void(Live&)>& work) {
     live.state.restore();
     if (build) warm_up(live.step);
     work(live);
+    refuse_unpriced(live);
     live.state = GlobalState::capture(run_.device);
   });
   // What failed may have left its threads awake.
@@ -96,9 +98,23 @@ void TimePass::for_each_live(const std::function<void(Live&)>& work) {
   drop_failed();
 }
 
+// On a dry GPU. A kernel of which nobody says how long it lasts, and threads, which load as fast as this host: then no
+// speed is modelled.
+void TimePass::refuse_unpriced(Live& live) {
+  if (!run_.only_memory()) return;
+  const std::vector<std::string> kernels = taken_without_price();
+  std::string why;
+  if (!kernels.empty()) why = "nobody says how long kernel " + kernels.front() + " lasts";
+  if (live.step.park != nullptr)
+    why = "its threads load as fast as this host's, and not as those of a host with such a card";
+  if (!why.empty()) live.candidate->result.environment["speed"] = "not modelled: " + why;
+}
+
 // A technique that failed leaves the others alone; without the baseline there is nothing to compare with.
 void TimePass::drop_failed() {
-  std::erase_if(lives_, [](const Live& live) { return !live.candidate->ok(); });
+  std::erase_if(lives_, [](const Live& live) {
+    return !live.candidate->ok() || live.candidate->result.environment.contains("speed");
+  });
   const bool comparable = lives_.size() > 2 && lives_.front().candidate == &run_.candidates.front();
   if (!comparable) lives_.clear();
 }

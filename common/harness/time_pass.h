@@ -48,6 +48,7 @@ class TimePass {
   void warm_up(const Step& step);
   bool with_live(Live& live, const std::function<void(Live&)>& work);
   void for_each_live(const std::function<void(Live&)>& work);
+  void refuse_unpriced(Live& live);
   void drop_failed();
   void build_all();
   void measure_costs();

@@ -44,12 +44,14 @@ TrainingPass::TrainingPass(CaseRun run)
     : PartPass(std::move(run)), training_(*std::get<const Training*>(run_.chosen.part.body)) {
   for (const Run& way : training_.runs) {
     const bool baseline = &way == &training_.runs.front();
-    if (baseline || run_.options.wants(way.name))
+    if (baseline || run_.options.choice.wants(way.name))
       run_.add({.name = way.name, .body = &way}, expected_of(training_, way, run_.device));
   }
 }
 
-bool TrainingPass::wanted() const { return run_.options.preset.timed && run_.options.preset.updates > 0; }
+bool TrainingPass::wanted() const {
+  return run_.options.preset.timed && run_.options.preset.updates > 0 && !run_.only_memory();
+}
 
 void TrainingPass::measure(double /*seconds*/, const SettingsWatch& watch) {
   begin_ = std::chrono::steady_clock::now();

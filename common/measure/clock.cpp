@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <iterator>
 
+#include "common/measure/dry.h"
+
 #ifdef TENFOLD_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>
@@ -33,12 +35,13 @@ Stopwatch::Stopwatch()
     : waits_(waits_of_this_thread()),
       processor_(seconds_of(CLOCK_PROCESS_CPUTIME_ID)),
       thread_(seconds_of(CLOCK_THREAD_CPUTIME_ID)),
-      wall_(std::chrono::steady_clock::now()) {}
+      wall_(std::chrono::steady_clock::now()),
+      jumped_(dry_times().jumped) {}
 
 Times Stopwatch::read() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - wall_;
   const double thread = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  return {.wall = passed.count(),
+  return {.wall = passed.count() + dry_times().jumped - jumped_,
           .processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor_,
           .thread = thread - thread_,
           .waits = waits_of_this_thread() - waits_};

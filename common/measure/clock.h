@@ -11,7 +11,7 @@ namespace tenfold {
 
 /// What a piece of work took, by each clock.
 struct Times {
-  double wall = 0;       ///< seconds by the steady clock
+  double wall = 0;       ///< seconds by the steady clock; on a dry GPU those that the host would have waited, too
   double processor = 0;  ///< seconds of processor time, of all threads of the process
   double thread = 0;     ///< seconds of processor time, of the calling thread
   double device = 0;     ///< seconds between two events of the current stream; 0 on a CPU
@@ -29,6 +29,7 @@ class Stopwatch {
   int64_t waits_;
   double processor_, thread_;
   std::chrono::steady_clock::time_point wall_;
+  double jumped_;  ///< of a dry GPU's clock
 };
 
 /// Times `work`, its queued device work included. On CUDA two events on the current stream enclose it, and the only

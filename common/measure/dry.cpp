@@ -41,6 +41,15 @@ DryCounts dry_counts() {
   return counts;
 }
 
+DryTimes dry_times() {
+  DryTimes times;
+  static auto* const read = stand_in<void(DryTimes*)>("tenfold_dry_times");
+  if (read != nullptr) read(&times);
+  return times;
+}
+
+std::vector<std::string> taken_without_price() { return lines_of("tenfold_dry_take_without_price"); }
+
 std::vector<std::string> refused_functions() { return lines_of("tenfold_dry_refused"); }
 
 std::vector<std::string> taken_without_arithmetic() { return lines_of("tenfold_dry_take_without_arithmetic"); }

@@ -22,6 +22,13 @@ bool memory_only();
 /// Nothing counted where there is no dry GPU.
 DryCounts dry_counts();
 
+/// What the clock of a dry GPU says, where its time is modelled.
+DryTimes dry_times();
+
+/// Kernels that were launched since the last call, and of which nobody says how long they last. Empty where no time is
+/// modelled.
+std::vector<std::string> taken_without_price();
+
 /// Functions of CUDA that were called since the process began, and are not stood in for.
 std::vector<std::string> refused_functions();
 

@@ -13,6 +13,8 @@ void fail_as(VariantResult& variant, const VariantResult& checked, const std::st
   variant.failure = checked.failure;
   variant.reason = checked.reason + " (size cpu, streams " + order + ")";
   variant.peak_bytes.clear();
+  variant.blocks.clear();
+  variant.split.reset();
   variant.counted.clear();
   variant.predicted = {};
 }

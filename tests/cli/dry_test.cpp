@@ -36,6 +36,13 @@ TEST_F(Dry, SaysWhatTheProgramAskedOfTheCard) {
   EXPECT_TRUE(has(tenfold("dry --list").out, "NVIDIA H100 80GB HBM3"));
 }
 
+TEST_F(Dry, TellsHowLongTheCardWouldHaveBeenBusy) {
+  const Ran ran = tenfold("dry --gpu t4 --time -- " + program());
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.err, "nothing is computed, and its time is modelled")) << ran.err;
+  EXPECT_TRUE(has(ran.err, "\nmodelled: the card was busy for ")) << ran.err;
+}
+
 TEST_F(Dry, AReportThatCannotBeReadHidesNoOther) {
   const Ran ran = tenfold("dry -- sh -c 'echo {broken >>$TENFOLD_DRY_REPORT; exec " + program() + "'");
   EXPECT_EQ(ran.code, 0) << ran.err;
@@ -53,6 +60,8 @@ TEST_F(Dry, BadInputIsOneLine) {
   for (const auto& [flags, part] : {std::pair("", "what is to run?"),
                                     {"--gpu V100 -- true", "--gpu: 'V100' is no dry GPU; known: T4, "},
                                     {"--gpus 0 -- true", "--gpus 0: expected 1 to 64"},
+                                    {"--time --arithmetic late -- true", "--time and --arithmetic: "},
+                                    {"--gpu B200 --time -- true", "--time: no time is modelled for B200"},
                                     {"true", "unknown argument 'true'"},
                                     {"-- /no/such/program", "cannot be started"}}) {
     const Ran ran = tenfold(std::string("dry ") + flags);
@@ -92,6 +101,7 @@ TEST_F(DryLesson, RunsForMemoryAndForAgreementInBothOrdersOfStreams) {
   ASSERT_EQ(starts.size(), 3u) << read("io/calls");
   EXPECT_TRUE(has(starts[0], "[] --device dry:h100")) << starts[0];
   EXPECT_FALSE(has(starts[0], "--size")) << "the card's own";
+  EXPECT_TRUE(has(starts[0], "--preset quick")) << "its time is modelled: " << starts[0];
   EXPECT_TRUE(has(starts[1], "[late]") && has(starts[1], "--size cpu")) << starts[1];
   EXPECT_TRUE(has(starts[2], "[early]") && has(starts[2], "--preset check")) << starts[2];
   EXPECT_NO_THROW(read_result(root_ / "out/dry-h100/30_little.json")) << "apart from this machine's";

@@ -120,6 +120,20 @@ inline Result sample_dry_result(const std::string& card = "H100", int64_t memory
   return result;
 }
 
+/// The same with a modelled time.
+inline Result sample_modelled_result(const std::string& card = "H100", int64_t memory_gib = 80) {
+  Result result = sample_dry_result(card, memory_gib);
+  const CaseResult measured = sample_result().cases[0];
+  CaseResult& c = result.cases[0];
+  c.preset = "quick";
+  for (size_t i = 0; i < c.variants.size(); ++i) {
+    c.variants[i].blocks = measured.variants[i].blocks;
+    c.variants[i].split = measured.variants[i].split;
+  }
+  judge(c);
+  return result;
+}
+
 /// Losses over ten evaluations, `seconds` apart, that end `worse` above what a seed gives.
 inline Curve sample_curve(double seed_noise, double seconds, double worse = 0) {
   Curve curve;

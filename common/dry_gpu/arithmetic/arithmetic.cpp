@@ -11,12 +11,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <dlfcn.h>
-#include <pthread.h>
 #include <torch/library.h>
 
-#include <cerrno>
-#include <new>
 #include <set>
 
 #include "common/dry_gpu/arithmetic/cuda_only.h"
@@ -351,33 +347,5 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
 
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 
-// --- every thread
-// -------------------------------------------------------------------------------------------------------
-
-void compute_in_this_thread() { c10::impl::tls_set_dispatch_key_included(DispatchKey::Fake, true); }
-
-struct Start {
-  void* (*function)(void*);
-  void* argument;
-};
-
-void* started(void* given) {
-  const Start start = *static_cast<Start*>(given);
-  delete static_cast<Start*>(given);
-  compute_in_this_thread();
-  return start.function(start.argument);
-}
-
-[[maybe_unused]] const bool kMainThread = (compute_in_this_thread(), true);
-
 }  // namespace
 }  // namespace tenfold::dry
-
-// A thread that does not know of the key would compute nothing, and nobody would notice.
-extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
-                                                                     const pthread_attr_t* attributes,
-                                                                     void* (*function)(void*), void* argument) {
-  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-  auto* const start = new (std::nothrow) tenfold::dry::Start{function, argument};
-  return start == nullptr ? EAGAIN : real(thread, attributes, tenfold::dry::started, start);
-}

@@ -11,6 +11,7 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/rows.h"
+#include "common/result/compare_results.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -33,10 +34,10 @@ Cards by_card(const std::vector<Result>& dry, const std::string& lesson) {
   return of_lesson;
 }
 
-std::string names_of(const Cards& cards) {
+std::string names_of(const Cards& cards, const std::string& separator = ", ") {
   std::vector<std::string> names;
   for (const Result* const card : cards) names.push_back(dry_card(*card));
-  return joined(names);
+  return joined(names, separator);
 }
 
 const CaseResult* case_of(const Result& result, const std::string& name) {
@@ -78,6 +79,25 @@ std::string count_cell(const VariantResult& variant, const char* name, bool byte
   const auto count = variant.counted.find(name);
   if (count == variant.counted.end()) return kNotCounted;
   return bytes ? human_bytes(count->second) : human_number(count->second);
+}
+
+/// "0.81x / 0.82x", a card each; "-" where none was modelled.
+std::string speeds_cell(const Cards& cards, const std::string& case_name, const std::string& name) {
+  Row speeds;
+  for (const Result* const card : cards) {
+    const CaseResult* const c = case_of(*card, case_name);
+    const Verdict* const verdict = c == nullptr ? nullptr : verdict_of(*c, name);
+    speeds.push_back(verdict == nullptr || !verdict->speed.ratio ? "-" : human_ratio(*verdict->speed.ratio));
+  }
+  const bool any = std::ranges::any_of(speeds, [](const std::string& speed) { return speed != "-"; });
+  return any ? joined(speeds, " / ") : "-";
+}
+
+bool is_timed(const Cards& cards, const CaseResult& c) {
+  return std::ranges::any_of(cards, [&](const Result* card) {
+    const CaseResult* const same = case_of(*card, c.name);
+    return same != nullptr && rounds_of(*same) > 0;
+  });
 }
 
 /// "+13 % (T4)"; without the card where the error is the same on all.
@@ -226,6 +246,11 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
   for (const CardColumn& column : columns) rows[0].push_back(names_of(column.cards));
   const bool predicted = is_predicted(cards, c);
   if (predicted) rows[0].push_back("largest prediction error");
+  const bool timed = is_timed(cards, c);
+  if (timed) {
+    rows[0].push_back("speed, modelled: " + names_of(cards, " / "));
+    rows[0].push_back("most of the step" + one);
+  }
   rows[0].insert(rows[0].end(),
                  {"launches" + one, "calls that may wait" + one, "copied to the card" + one, "agreement"});
   for (size_t i = 0; i < c.variants.size(); ++i) {
@@ -234,6 +259,10 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
     Row row = {variant.name};
     for (const CardColumn& column : columns) row.push_back(column.cells[i]);
     if (predicted) row.push_back(largest_error(cards, c.name, variant.name));
+    if (timed) {
+      row.push_back(of_case.rows[i].verdict == nullptr ? "baseline" : speeds_cell(cards, c.name, variant.name));
+      row.push_back(variant.split ? bound_of(variant.split) : "-");
+    }
     row.insert(row.end(), {count_cell(variant, "launches", false), count_cell(variant, "waits of the host", false),
                            count_cell(variant, "bytes to the device", true), agreement_cell(of_case.rows[i])});
     rows.push_back(std::move(row));
@@ -262,9 +291,14 @@ std::string headline_text(const Cards& cards) {
          "*: " + markdown_cell(joined(parts, "; ")) + ".";
 }
 
+bool has_times(const Result& card) {
+  return std::ranges::any_of(card.cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
+}
+
 /// How to read the tables.
 std::string legend(const Cards& cards, const std::string& docs) {
   const Result& last = *cards.back();
+  const bool timed = has_times(last);
   const bool at_least = std::ranges::any_of(cards, [](const Result* card) { return has_peak_at_least(*card); });
   return "A peak is the most bytes that tensors requested of LibTorch's own allocator. *Reserved* is what the "
          "allocator took from the card for them, with blocks that it kept from before ([does it fit?](" +
@@ -273,6 +307,9 @@ std::string legend(const Cards& cards, const std::string& docs) {
          "says. Launches, [calls that may wait](" +
          docs + "/dry_gpu.md#calls-that-may-wait) and bytes copied to the card are those of one step on the " +
          dry_card(last) + ". The CPU computed the agreement, at size cpu." +
+         (timed ? " Speed is [modelled](" + docs + "/dry_gpu.md#time-modelled): the host's part is that of " +
+                      last.machine.cpu + ", the card's follows from its ceilings; no card has confirmed it."
+                : "") +
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
                      "differ, too."
                    : "") +
@@ -293,10 +330,10 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
   if (cards.empty()) return "";
   const Result& last = *cards.back();
   const bool stale = std::ranges::any_of(cards, [&](const Result* card) { return card->code_hash != hash_now; });
-  std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" +
-                    (stale ? " (*stale: the lesson's code has changed since*)" : "") +
-                    ", cards that were not there: memory and agreement, no times." + headline_text(cards) +
-                    "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
+  std::string out =
+      "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") +
+      ", cards that were not there: memory and agreement" + (has_times(last) ? ", speed modelled." : ", no times.") +
+      headline_text(cards) + "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
   for (const CaseResult& c : last.cases) {
     const CaseRows rows = rows_of(c);
     out += "\n" + (rows.judged ? case_table(cards, rows) : "On the " + dry_card(last) + ": " + survey_markdown(c));

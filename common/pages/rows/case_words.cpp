@@ -31,7 +31,9 @@ std::string case_text(const CaseResult& c) {
 
 std::string rounds_text(const CaseResult& c) {
   const int rounds = rounds_of(c), builds = builds_of(c), seeds = seeds_of(c);
-  const std::string by = " by " + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");
+  const std::string by = c.device == "dry"
+                             ? " by the card's modelled clock"
+                             : " by " + to_string(c.clock) + (c.clock == Clock::processor ? " time" : " clock");
   if (seeds > 0) return std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") + by;
   if (rounds == 0) return "";
   return std::to_string(rounds) + (rounds == 1 ? " round in " : " rounds in ") + std::to_string(builds) +
@@ -63,11 +65,19 @@ bool has_peak_at_least(const Result& result) {
   });
 }
 
+std::vector<std::string> split_heading(const std::string& of) {
+  std::vector<std::string> cells = {of, "step"};
+  for (const SplitPart& part : kSplitParts) cells.emplace_back(part.name);
+  return cells;
+}
+
 std::vector<std::string> split_cells(const Split& split) {
-  const auto parts = {split.data, split.host, split.device, split.copy, split.communication};
-  const double step = std::accumulate(parts.begin(), parts.end(), 0.0);
+  const double step = step_seconds(split);
   std::vector<std::string> cells = {human_seconds(step)};
-  for (const double part : parts) cells.push_back(step > 0 && part > 0 ? human_percent(part / step) : "-");
+  for (const SplitPart& part : kSplitParts) {
+    const double seconds = split.*part.seconds;
+    cells.push_back(step > 0 && seconds > 0 ? human_percent(seconds / step) : "-");
+  }
   return cells;
 }
 

@@ -21,8 +21,10 @@ double items_per_second(const VariantResult& variant);
 std::string peak_text(const VariantResult& variant);
 /// A peak of the result leaves out what nobody knows: it is printed as "at least".
 bool has_peak_at_least(const Result& result);
-/// The step's seconds, and the shares of data, host, device, copy and communication: "41.4 ms", "1.0 %", "-" for none.
+/// The step's seconds, and the share of each of its parts: "41.4 ms", "1.0 %", "-" for none.
 std::vector<std::string> split_cells(const Split& split);
+/// What stands above them: `of`, "step", and the parts' names.
+std::vector<std::string> split_heading(const std::string& of);
 bool is_on_gpu(const CaseResult& c);
 /// "2 x NVIDIA H100 80GB HBM3" or the CPU with its cores.
 std::string machine_text(const Machine& machine);

@@ -17,11 +17,12 @@ Verdict verdict_on_peak(const VariantResult& baseline) {
 
 std::vector<Heading> headings_of(const CaseResult& c) {
   std::vector<Heading> headings;
-  const bool timed = c.device != "dry";
+  const bool dry = c.device == "dry", timed = !dry || rounds_of(c) > 0;
+  const std::string how = dry ? ", modelled" : "";
   if (c.budget) headings.push_back({Column::budget_value, c.budget->setting});
   if (timed) {
-    headings.push_back({Column::rate, rate_heading(c)});
-    headings.push_back({Column::speed, "speed"});
+    headings.push_back({Column::rate, rate_heading(c) + how});
+    headings.push_back({Column::speed, "speed" + how});
   }
   headings.insert(headings.end(), {{Column::predicted_speed, "predicted speed"},
                                    {Column::peak, "peak"},
@@ -56,7 +57,7 @@ CaseRows comparison_rows(const CaseResult& c) {
       row.cells[Column::agreement] = {agreement_text(*verdict)};
       row.cells[Column::expected] = expectation_cell(variant, *verdict);
     } else {
-      row.cells[c.device == "dry" ? Column::memory : Column::speed] = baseline_cell(variant);
+      row.cells[c.device == "dry" && rounds_of(c) == 0 ? Column::memory : Column::speed] = baseline_cell(variant);
       if (variant.predicted.peak_bytes)
         row.cells[Column::predicted_peak] = {predicted_peak_text(variant, verdict_on_peak(variant))};
     }

@@ -100,10 +100,11 @@ std::string survey_rows(const CaseRows& rows) {
 }
 
 std::string split_rows(const CaseResult& c) {
-  Rows rows = {{"where the time goes", "step", "data", "host", "device", "copy", "communication"}};
+  Rows rows = {split_heading("where the time goes")};
   for (const VariantResult& variant : c.variants) {
     if (const auto reason = variant.environment.find("split"); reason != variant.environment.end()) {
-      rows.push_back({variant.name, "-", "-", "-", "-", "-", "-"});
+      rows.push_back(Row(rows.front().size(), "-"));
+      rows.back().front() = variant.name;
       rows.push_back({reason->second});
     }
     if (!variant.split) continue;
@@ -131,6 +132,10 @@ std::string about_line(const CaseRows& rows) {
   return "  " + wrap_text(one_line(rows.about), kWidth - 2, 4) + "\n";
 }
 
+bool is_timed(const Result& result) {
+  return std::ranges::any_of(result.cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
+}
+
 }  // namespace
 
 std::string format_table(const Result& result) {
@@ -143,7 +148,9 @@ std::string format_table(const Result& result) {
     about += "; commit " + result.commit.substr(0, 10) + (result.dirty ? " with changes" : "");
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   if (is_dry(result.machine))
-    out += "A dry GPU: no such card is here. LibTorch's own allocator counted the memory; nothing was timed.\n";
+    out += std::string("A dry GPU: no such card is here. LibTorch's own allocator counted the memory; ") +
+           (is_timed(result) ? "speed is modelled: this host's\npart as it is here, the card's by its ceilings.\n"
+                             : "nothing was timed.\n");
   if (has_peak_at_least(result))
     out += "At least: what cuDNN would take for its workspaces is not known and not counted.\n";
   for (const CaseResult& c : result.cases) {

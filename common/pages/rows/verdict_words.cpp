@@ -58,7 +58,8 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
     if (stated != "ANY") parts.emplace_back(what, !met ? "open" : *met ? "as expected" : "SURPRISE");
   };
   add("quality", variant.expected->quality.value_or("ANY"), came.quality);
-  if (variant.source != "dry") add("speed", variant.expected->speed, came.speed);  // of which nothing is known
+  // Of a dry GPU nothing is known where none was modelled.
+  if (variant.source != "dry" || verdict.speed.ratio) add("speed", variant.expected->speed, came.speed);
   add("memory", variant.expected->memory, came.memory);
   if (parts.empty()) return "-";
   if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/text.h"
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/generated.h"
 #include "common/pages/rows/terminal_table.h"
@@ -48,6 +49,16 @@ TEST(DryTables, CardsThatDifferHaveColumnsOfTheirOwnAndSayWhatTheyRan) {
   EXPECT_THAT(page, HasSubstr("| variant | T4 | H100, A100 | largest prediction error |"));
   EXPECT_THAT(page, HasSubstr("| -13 % (T4) |"));
   EXPECT_THAT(page, HasSubstr("Reserved, at most: 96.0 MiB on T4.\n"));
+}
+
+TEST(DryTables, ASpeedIsModelledForEachCard) {
+  const std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
+  const std::string page = dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs");
+  const std::string ratio = human_ratio(*dry[0].cases[0].verdicts[0].speed.ratio);
+  EXPECT_THAT(page, HasSubstr("| speed, modelled: T4 / H100 | most of the step (H100) |"));
+  EXPECT_THAT(page, HasSubstr("| " + ratio + " / " + ratio + " |"));
+  EXPECT_THAT(page, HasSubstr("memory and agreement, speed modelled."));
+  EXPECT_THAT(page, HasSubstr("no card has confirmed it"));
 }
 
 TEST(DryTables, EachCardsBudgetIsNamed) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/verdict_json.h"
 
 #include "tests/support/sample.h"
@@ -35,6 +36,18 @@ TEST(Rows, ADryCaseHasNoTimes) {
   EXPECT_FALSE(rows.has(Column::speed));
   EXPECT_FALSE(rows.has(Column::rate));
   EXPECT_EQ(rows.rows[0].at(Column::memory).text, "baseline");
+}
+
+TEST(Rows, AModelledTimeSaysSo) {
+  const Result result = sample_modelled_result();
+  const CaseRows rows = rows_of(result.cases[0]);
+  for (const Heading& heading : rows.headings) {
+    if (heading.column == Column::speed || heading.column == Column::rate)
+      EXPECT_TRUE(heading.text.ends_with(", modelled")) << heading.text;
+  }
+  EXPECT_TRUE(rows.has(Column::speed));
+  EXPECT_EQ(rows.rows[0].at(Column::speed).text, "baseline");
+  EXPECT_TRUE(rounds_text(result.cases[0]).ends_with(" by the card's modelled clock"));
 }
 
 TEST(Rows, ATrainingHasQualityAndTheTimeToIt) {

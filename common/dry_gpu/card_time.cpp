@@ -1,0 +1,107 @@
+#include "common/dry_gpu/card_time.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/dry_gpu/state.h"
+
+namespace tenfold::dry {
+namespace {
+
+thread_local Pricing* pricing = nullptr;
+
+}  // namespace
+
+double CardTime::now() const {
+  static const auto begin = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() + jumped_;
+}
+
+void CardTime::wait_until(double time) { jumped_ += std::max(0.0, time - now()); }
+
+void CardTime::Busy::add(double begin, double end) {
+  seconds += std::max(0.0, end - std::max(begin, until));
+  until = std::max(until, end);
+}
+
+void CardTime::run(Stream& stream, const Item& item) {
+  double begin = std::max(now(), end_of(stream));
+  double* const engine =
+      item.engine == Engine::kernels
+          ? nullptr
+          : &state().devices[static_cast<size_t>(stream.device)].copies_end[item.engine == Engine::to_device ? 0 : 1];
+  if (engine != nullptr) begin = std::max(begin, *engine);
+  stream.ends = begin + item.seconds;
+  if (engine != nullptr) *engine = stream.ends;
+  if (item.seconds == 0) return;
+  busy_.add(begin, stream.ends);
+  if (engine == nullptr) kernels_.add(begin, stream.ends);
+}
+
+void CardTime::extend(Stream& stream, double seconds) {
+  busy_.add(stream.ends, stream.ends + seconds);
+  kernels_.add(stream.ends, stream.ends + seconds);
+  stream.ends += seconds;
+}
+
+double CardTime::end_of(const Stream& stream) const {
+  // The default stream waits for blocking ones, and they for it.
+  double end = stream.ends;
+  if (stream.legacy) {
+    for (const Stream* const other : state().streams) {
+      if (other->device == stream.device && blocking(*other)) end = std::max(end, other->ends);
+    }
+  } else if (blocking(stream)) {
+    end = std::max(end, state().devices[static_cast<size_t>(stream.device)].legacy->ends);
+  }
+  return end;
+}
+
+double CardTime::end_of_device(int device) const {
+  double end = 0;
+  for (const Device& of : state().devices) {
+    if (device < 0 || of.legacy->device == device) end = std::max(end, of.legacy->ends);
+  }
+  for (const Stream* const stream : state().streams) {
+    if (device < 0 || stream->device == device) end = std::max(end, stream->ends);
+  }
+  return end;
+}
+
+Pricing::Pricing() : outer_(pricing) { pricing = this; }
+Pricing::~Pricing() { pricing = outer_; }
+
+void Pricing::settle(double seconds) {
+  const std::lock_guard guard(state().lock);
+  if (stream_ == nullptr || seconds <= seconds_) return;
+  const double more = seconds - seconds_;
+  if (stream_->capture != nullptr) {
+    if (!stream_->capture->graph->nodes.empty()) stream_->capture->graph->nodes.back().item.seconds += more;
+  } else {
+    state().time->extend(*stream_, more);
+  }
+}
+
+bool note_price(Stream& stream, const Item& item) {
+  if (pricing == nullptr) return false;
+  pricing->stream_ = &stream;
+  pricing->seconds_ += item.seconds;
+  return true;
+}
+
+void wait_by_the_clock(const Stream& stream) {
+  const std::lock_guard guard(state().lock);
+  if (state().time != nullptr) state().time->wait_until(state().time->end_of(stream));
+}
+
+void wait_by_the_clock(int device) {
+  const std::lock_guard guard(state().lock);
+  if (state().time != nullptr) state().time->wait_until(state().time->end_of_device(device));
+}
+
+void wait_by_the_clock(const Recording& recording) {
+  const std::lock_guard guard(state().lock);
+  if (state().time != nullptr) state().time->wait_until(recording.time);
+}
+
+}  // namespace tenfold::dry

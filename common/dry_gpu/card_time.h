@@ -1,0 +1,78 @@
+#pragma once
+// Time on a card that is not there. The host's part passes as it is, on this machine; a kernel lasts what its rates
+// say. Where the host would wait for the card it does not: the clock jumps to the moment at which it would go on.
+
+#include <array>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/dry_counts.h"
+#include "common/dry_gpu/rates.h"
+
+namespace tenfold::dry {
+
+struct Device;
+struct Item;
+struct Recording;
+struct Stream;
+
+/// What a stream's next work uses.
+enum class Engine { kernels, to_device, to_host };
+
+/// Guarded by State::lock, as all of State is. Seconds since the process began.
+class CardTime {
+ public:
+  explicit CardTime(const Rates& rates) : rates_(rates) {}
+
+  const Rates& rates() const { return rates_; }
+  double now() const;
+  /// The host goes on at this time, or now if it is later.
+  void wait_until(double time);
+  double jumped() const { return jumped_; }
+
+  /// The stream does the item behind all that it has, and that it waits for.
+  void run(Stream& stream, const Item& item);
+  /// Its last item lasts longer than was thought.
+  void extend(Stream& stream, double seconds);
+  /// When the stream has done all that it has now.
+  double end_of(const Stream& stream) const;
+  /// Of every stream of a device, or of all (-1).
+  double end_of_device(int device) const;
+
+  DryTimes times() const { return {.jumped = jumped_, .kernels = kernels_.seconds, .busy = busy_.seconds}; }
+
+ private:
+  /// Seconds in which something was under way; works are added in about the order in which they begin.
+  struct Busy {
+    double seconds = 0, until = 0;
+    void add(double begin, double end);
+  };
+
+  const Rates rates_;
+  double jumped_ = 0;
+  Busy kernels_, busy_;
+};
+
+/// While alive, what this thread launches is of one operator.
+class Pricing {
+ public:
+  Pricing();
+  ~Pricing();
+  Pricing(const Pricing&) = delete;
+  Pricing& operator=(const Pricing&) = delete;
+  /// All its launches together last so long, or as long as so many launches last at least.
+  void settle(double seconds);
+  bool launched() const { return stream_ != nullptr; }
+
+ private:
+  friend bool note_price(Stream& stream, const Item& item);
+  Pricing* const outer_;
+  Stream* stream_ = nullptr;  ///< of the last launch
+  double seconds_ = 0;        ///< of the launches until now
+};
+
+/// Of a launch: to whom it belongs. False where nobody will say how long it lasts.
+bool note_price(Stream& stream, const Item& item);
+
+}  // namespace tenfold::dry

@@ -1,0 +1,64 @@
+#include "common/dry_gpu/rates.h"
+
+#include <array>
+
+namespace tenfold::dry {
+namespace {
+
+/// What the table of ceilings does not have.
+struct Extra {
+  const char* card;
+  const char* ceilings;  ///< its key there
+  double tf32;           ///< FLOP/s, dense; 0: none
+  double dram;           ///< bytes/s where they are not those of the ceilings; else 0
+  double link;           ///< bytes/s each way: PCIe x16 of the card's generation
+};
+
+// TF32: "NVIDIA A100 Tensor Core GPU" data sheet, 156 TFLOPS; "NVIDIA H100 Tensor Core GPU" and "NVIDIA H200 Tensor
+// Core GPU" data sheets, 989 TFLOPS with sparsity. 40 GB: "NVIDIA A100 Tensor Core GPU" data sheet, 1555 GB/s. PCIe: 16
+// lanes of 8, 16 and 32 GT/s, 128 of 130 bits ("PCI Express Base Specification"), and of each packet of 256 bytes,
+// CUDA's largest payload, 24 bytes of header, sequence number, checksums and frame.
+constexpr double kPackets = 256.0 / (256 + 24);
+constexpr double pcie(double giga_transfers) { return 16 * giga_transfers * 1e9 / 8 * 128 / 130 * kPackets; }
+constexpr std::array<Extra, 5> kExtras = {{{"T4", "T4", 0, 0, pcie(8)},
+                                           {"A100-40", "A100", 156e12, 1555e9, pcie(16)},
+                                           {"A100", "A100", 156e12, 0, pcie(16)},
+                                           {"H100", "H100", 494.7e12, 0, pcie(32)},
+                                           {"H200", "H200", 494.7e12, 0, pcie(32)}}};
+
+// Shares of the ceilings. Products: cuBLAS reached 797.8 TFLOP/s of 989.4 on an H100 (bf16, 8192 x 8192 x 8192,
+// github.com/pranjalssh/fast.cu, README at a1bb7b2). Memory: 3.01 TB/s of 3.35 on an H100 (softmax,
+// github.com/Dao-AILab/quack, media/2025-07-10-membound-sol.md). Other cards are taken to reach the same.
+constexpr double kOfProducts = 797.8 / 989.4, kOfMemory = 3.01 / 3.35;
+
+// A stream's kernels of 2.9 us followed each other every 3.8 us, in a graph every 3.4 us, on a V100 (Alan Gray,
+// "Getting Started with CUDA Graphs", developer.nvidia.com/blog/cuda-graphs, 2019).
+constexpr double kGap = 0.9e-6, kGraphGap = 0.5e-6;
+
+// A copy of a few bytes lasts as long as a kernel that reads a few.
+constexpr double kLinkLatency = kGap;
+
+}  // namespace
+
+std::optional<Rates> rates_of(const Card& card) {
+  for (const Extra& extra : kExtras) {
+    if (card.key != extra.card) continue;
+    const simt::GpuCeilings& ceilings = simt::gpu_named(extra.ceilings);
+    Rates rates;
+    rates.bytes_per_s = kOfMemory * (extra.dram > 0 ? extra.dram : ceilings.dram_bytes_per_s);
+    rates.fp32 = kOfProducts * ceilings.flops_per_s;
+    rates.tf32 = kOfProducts * extra.tf32;
+    rates.half = kOfProducts * ceilings.tensor_flops_per_s;
+    rates.bfloat16 = card.major >= 8 ? rates.half : rates.fp32;  // Turing's tensor cores take no bfloat16
+    rates.link_bytes_per_s = extra.link;
+    rates.link_latency = kLinkLatency;
+    rates.gap = kGap;
+    rates.graph_gap = kGraphGap;
+    // It reads something, and somebody waits for it.
+    rates.least = ceilings.dram_latency / ceilings.clock_hz;
+    return rates;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tenfold::dry

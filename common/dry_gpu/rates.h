@@ -1,0 +1,26 @@
+#pragma once
+// How fast a card that is not there works, for modelled times: its maker's ceilings, and the share of them that
+// published measurements reached. Nothing here was fitted to a time that the model is held against.
+
+#include <optional>
+#include <string>
+
+#include "common/dry_gpu/card.h"
+
+namespace tenfold::dry {
+
+/// FLOP, bytes and seconds; rates.cpp has the source of each.
+struct Rates {
+  double bytes_per_s = 0;                             ///< of its memory
+  double fp32 = 0, tf32 = 0, half = 0, bfloat16 = 0;  ///< FLOP/s of matrix products
+  double link_bytes_per_s = 0;                        ///< to and from the host, each way
+  double link_latency = 0;                            ///< of a copy over it
+  double gap = 0;                                     ///< between two kernels of a stream
+  double graph_gap = 0;                               ///< the same within a CUDA graph
+  double least = 0;                                   ///< that a kernel lasts
+};
+
+/// Nothing for a card without ceilings in the table: its times are not modelled.
+std::optional<Rates> rates_of(const Card& card);
+
+}  // namespace tenfold::dry

@@ -1,0 +1,182 @@
+// Modelled time on a dry GPU: what operators last, what overlaps, and where the host's clock jumps.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <functional>
+
+#include "common/dry_gpu/rates.h"
+#include "common/measure/clock.h"
+#include "common/measure/dry.h"
+
+namespace tenfold {
+namespace {
+
+using c10::cuda::CUDAStream;
+
+const dry::Rates& rates() {
+  static const dry::Rates of_card = *dry::rates_of(dry::card_named(dry_card().value()));
+  return of_card;
+}
+
+at::TensorOptions on_card(at::ScalarType type = at::kFloat) {
+  return at::TensorOptions().device(at::kCUDA).dtype(type);
+}
+
+const at::Tensor& large() {
+  static const at::Tensor made = at::empty({8192, 8192}, on_card());
+  return made;
+}
+
+/// Seconds of the card, behind a second of other work: the host is done long before the card begins, however busy this
+/// machine is. Its clock jumps over that second.
+double seconds_of(const std::function<void()>& work) {
+  work();  // what is allocated and chosen once
+  const at::Tensor much = at::empty({16384, 16384}, on_card());
+  for (double queued = 0; queued < 1; queued += 2.0 * 16384 * 16384 * 16384 / rates().fp32) at::mm(much, much);
+  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+  begin.record();
+  work();
+  end.record();
+  end.synchronize();
+  return begin.elapsed_time(end) / 1e3;
+}
+
+/// Runs beside the current stream, from where that is now; the current one goes on when it is done.
+void beside(const std::function<void()>& work) {
+  static const CUDAStream side = c10::cuda::getStreamFromPool();
+  at::cuda::CUDAEvent begin, end;
+  begin.record();
+  begin.block(side);
+  {
+    const c10::cuda::CUDAStreamGuard guard(side);
+    work();
+  }
+  end.record(side);
+  at::mm(large(), large());
+  end.block(c10::cuda::getCurrentCUDAStream());
+}
+
+void expect_lasts(double seconds, const std::function<void()>& work) {
+  // A float's milliseconds.
+  EXPECT_NEAR(seconds_of(work), rates().gap + seconds, 1e-5 * seconds + 1e-7);
+}
+
+TEST(Modelled, AProductLastsWhatItsTypeTakes) {
+  constexpr int64_t kN = 4096;
+  const double flops = 2.0 * kN * kN * kN;
+  const at::Tensor a = at::empty({kN, kN}, on_card());
+  at::globalContext().setAllowTF32CuBLAS(false);
+  expect_lasts(flops / rates().fp32, [&] { at::mm(a, a); });
+  at::globalContext().setAllowTF32CuBLAS(true);
+  expect_lasts(flops / (rates().tf32 > 0 ? rates().tf32 : rates().fp32), [&] { at::mm(a, a); });
+  at::globalContext().setAllowTF32CuBLAS(false);
+  const at::Tensor half = a.to(at::kHalf), brain = a.to(at::kBFloat16);
+  expect_lasts(flops / rates().half, [&] { at::mm(half, half); });
+  expect_lasts(flops / rates().bfloat16, [&] { at::mm(brain, brain); });
+  const at::Tensor batch = at::empty({4, 1024, 1024}, on_card(at::kHalf));
+  expect_lasts(4 * 2.0 * 1024 * 1024 * 1024 / rates().half, [&] { at::bmm(batch, batch); });
+}
+
+TEST(Modelled, OtherOperatorsLastWhatTheirBytesTake) {
+  constexpr double kMiB = 1 << 20;
+  at::Tensor x = at::empty({64, 1 << 20}, on_card()), row = at::empty({1 << 20}, on_card());
+  const double bytes = 64 * 4 * kMiB;
+  expect_lasts(2 * bytes / rates().bytes_per_s, [&] { at::relu(x); });
+  expect_lasts(2 * bytes / rates().bytes_per_s, [&] { x.mul_(2); });
+  expect_lasts(bytes / rates().bytes_per_s, [&] { x.fill_(2); });
+  // What is broadcast is read once.
+  expect_lasts((2 * bytes + 4 * kMiB) / rates().bytes_per_s, [&] { at::add(x, row); });
+  // Of what is looked up only the rows that are touched.
+  const at::Tensor table = at::empty({50304, 768}, on_card()), ids = at::zeros({8192}, on_card(at::kLong));
+  expect_lasts((8192 * 8 + 2.0 * 8192 * 768 * 4) / rates().bytes_per_s, [&] { at::embedding(table, ids); });
+  // Weights, gradients and two momenta are read, weights and momenta written.
+  std::vector<at::Tensor> weights = {x}, gradients = {at::empty_like(x)}, means = {at::empty_like(x)},
+                          squares = {at::empty_like(x)}, none, steps = {at::zeros({}, on_card())};
+  const double update = 7 * bytes + 2 * 4;
+  expect_lasts(update / rates().bytes_per_s, [&] {
+    at::_fused_adamw_(weights, gradients, means, squares, none, steps, 1e-3, 0.9, 0.99, 0, 1e-8, false, false);
+  });
+}
+
+TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
+  const at::Tensor q = at::empty({2, 12, 4096, 64}, on_card(at::kHalf));
+  const double scores = 2.0 * 12 * 4096 * 4096 * 64;
+  expect_lasts(4 * scores / 2 / rates().half,
+               [&] { at::scaled_dot_product_attention(q, q, q, {}, 0, /*is_causal=*/true); });
+  const at::Tensor images = at::empty({64, 64, 56, 56}, on_card(at::kHalf)),
+                   kernel = at::empty({64, 64, 3, 3}, on_card(at::kHalf));
+  expect_lasts(2.0 * 64 * 64 * 56 * 56 * 64 * 9 / rates().half, [&] { at::conv2d(images, kernel, {}, 1, 1); });
+}
+
+TEST(Modelled, AViewLastsNothingAndTheSmallestKernelSomething) {
+  const at::Tensor x = at::empty({1024, 1024}, on_card()), one = at::empty({1}, on_card());
+  EXPECT_EQ(seconds_of([&] { x.t().view({1024, 2, 512}).select(1, 0); }), 0);
+  EXPECT_NEAR(seconds_of([&] { at::relu(one); }), rates().gap + rates().least, 1e-7);
+}
+
+TEST(Modelled, PinnedCopiesOverlapAndPageableOnesAreWaitedFor) {
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  const double copy = rates().link_latency + kBytes / rates().link_bytes_per_s;
+  at::Tensor target = at::empty({kBytes}, on_card(at::kByte));
+  const at::Tensor pinned = at::empty({kBytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+  const at::Tensor pageable = at::empty({kBytes}, at::kByte);
+  const double product = seconds_of([] { at::mm(large(), large()); });
+  EXPECT_NEAR(seconds_of([&] { beside([&] { target.copy_(pinned, /*non_blocking=*/true); }); }),
+              std::max(copy, product), 1e-5);
+  const Times waited = take_times(at::Device(at::kCUDA, 0), [&] { beside([&] { target.copy_(pageable, true); }); });
+  EXPECT_GE(waited.device, 0.999 * (copy + product));
+  EXPECT_GE(waited.wall, 0.999 * (copy + product)) << "the host's clock jumps to where it would go on";
+}
+
+TEST(Modelled, AWaitOrdersTwoStreamsAndNoWaitDoesNot) {
+  const double product = seconds_of([] { at::mm(large(), large()); });
+  EXPECT_NEAR(seconds_of([] { beside([] { at::mm(large(), large()); }); }), product, 1e-5)
+      << "streams are modelled as if each had the card to itself";
+  const auto one_after_the_other = [] {
+    beside([] { at::mm(large(), large()); });
+    beside([] { at::mm(large(), large()); });
+  };
+  EXPECT_NEAR(seconds_of(one_after_the_other), 2 * product, 1e-5);
+}
+
+TEST(Modelled, AGraphReplaysWithSmallerGaps) {
+  const at::Tensor x = at::empty({1 << 10}, on_card());
+  constexpr int kKernels = 200;
+  const auto all = [&] {
+    at::Tensor y = x;
+    for (int i = 0; i < kKernels; ++i) y = y + 1;
+  };
+  EXPECT_NEAR(seconds_of(all), kKernels * (rates().gap + rates().least), 1e-6);
+  const CUDAStream side = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(side);
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  all();
+  graph.capture_end();
+  EXPECT_NEAR(seconds_of([&] { graph.replay(); }), kKernels * (rates().graph_gap + rates().least), 1e-6);
+}
+
+TEST(Modelled, WhoAsksInALoopSeesTheEnd) {
+  at::cuda::CUDAEvent done;
+  for (int i = 0; i < 100; ++i) at::mm(large(), large());
+  done.record();
+  EXPECT_FALSE(done.query());
+  int64_t asked = 0;
+  while (!done.query()) ASSERT_LT(++asked, 1000);
+}
+
+TEST(Modelled, EveryKernelOfLibTorchHasAPrice) {
+  taken_without_price();
+  const at::Tensor x = at::empty({64, 256}, on_card());
+  at::softmax(at::layer_norm(x, {256}), -1).sum();
+  EXPECT_TRUE(taken_without_price().empty());
+}
+
+}  // namespace
+}  // namespace tenfold

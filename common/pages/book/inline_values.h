@@ -24,8 +24,8 @@ namespace tenfold {
 ///   deviation        of a technique from the baseline, as the agreement check found it, "0.54", "1.1e-07"
 ///   note NAME        what a variant or a survey's look has noted under that name, with its unit, "8.10 %"
 /// and a condition may follow: `< NUMBER`, `> NUMBER` (bytes, items/s, a note's own unit), or of a verdict `is LABEL`,
-/// as in speed is SLOWER. A line that is indented by four spaces is an example, and stays as it is. Without a published
-/// result the text is
+/// as in speed is SLOWER, or `is SAME or AMBIGUOUS` where a sentence says no more than that nothing was found. A line
+/// that is indented by four spaces is an example, and stays as it is. Without a published result the text is
 /// "(not yet measured)". A case, variant or WHAT that the result has not, and a condition that does not hold, are added
 /// to `wrong`, a line each with the page's name. Throws std::invalid_argument, one line, for a comment that is not
 /// closed.

@@ -436,6 +436,10 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
     EXPECT_TRUE(has(wrong.what(), "; 2 more"));
   }
   fs::remove(root_ / "docs" / "other.md");
+  with("R2 batch=4 | accumulate | speed is SAME or SLOWER");
+  EXPECT_EQ(complaint(), "");
+  with("R2 batch=4 | accumulate | speed is SAME or AMBIGUOUS");
+  EXPECT_TRUE(has(complaint(), "it is SLOWER now")) << complaint();
   with("R2 batch=4 | nobody | speed");
   EXPECT_TRUE(has(complaint(), "no variant of this name"));
   with("R3 | accumulate | speed");

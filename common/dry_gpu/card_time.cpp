@@ -33,15 +33,32 @@ void CardTime::run(Stream& stream, const Item& item) {
   if (engine != nullptr) begin = std::max(begin, *engine);
   stream.ends = begin + item.seconds;
   if (engine != nullptr) *engine = stream.ends;
-  if (item.seconds == 0) return;
-  busy_.add(begin, stream.ends);
-  if (engine == nullptr) kernels_.add(begin, stream.ends);
+  if (item.seconds > 0) {
+    busy_.add(begin, stream.ends);
+    if (engine == nullptr) kernels_.add(begin, stream.ends);
+  }
+  if (item.exclusive > 0) add_work(stream, item.exclusive);
 }
 
-void CardTime::extend(Stream& stream, double seconds) {
-  busy_.add(stream.ends, stream.ends + seconds);
-  kernels_.add(stream.ends, stream.ends + seconds);
-  stream.ends += seconds;
+double CardTime::free_from(int device, double time, double seconds) {
+  if (working_.size() <= static_cast<size_t>(device)) working_.resize(static_cast<size_t>(device) + 1);
+  std::map<double, double>& working = working_[static_cast<size_t>(device)];
+  while (!working.empty() && working.begin()->second < now()) working.erase(working.begin());
+  auto next = working.upper_bound(time);
+  if (next != working.begin()) time = std::max(time, std::prev(next)->second);
+  while (next != working.end() && next->first < time + seconds) {
+    time = std::max(time, next->second);
+    ++next;
+  }
+  working.emplace_hint(next, time, time + seconds);
+  return time;
+}
+
+void CardTime::add_work(Stream& stream, double seconds) {
+  const double begin = free_from(stream.device, stream.ends, seconds);
+  stream.ends = begin + seconds;
+  busy_.add(begin, stream.ends);
+  kernels_.add(begin, stream.ends);
 }
 
 double CardTime::end_of(const Stream& stream) const {
@@ -76,9 +93,9 @@ void Pricing::settle(double seconds) {
   if (stream_ == nullptr || seconds <= seconds_) return;
   const double more = seconds - seconds_;
   if (stream_->capture != nullptr) {
-    if (!stream_->capture->graph->nodes.empty()) stream_->capture->graph->nodes.back().item.seconds += more;
+    if (!stream_->capture->graph->nodes.empty()) stream_->capture->graph->nodes.back().item.exclusive += more;
   } else {
-    state().time->extend(*stream_, more);
+    state().time->add_work(*stream_, more);
   }
 }
 

@@ -2,9 +2,7 @@
 // Time on a card that is not there. The host's part passes as it is, on this machine; a kernel lasts what its rates
 // say. Where the host would wait for the card it does not: the clock jumps to the moment at which it would go on.
 
-#include <array>
-#include <set>
-#include <string>
+#include <map>
 #include <vector>
 
 #include "common/base/dry_counts.h"
@@ -33,8 +31,8 @@ class CardTime {
 
   /// The stream does the item behind all that it has, and that it waits for.
   void run(Stream& stream, const Item& item);
-  /// Its last item lasts longer than was thought.
-  void extend(Stream& stream, double seconds);
+  /// Its last item has this work besides, in seconds.
+  void add_work(Stream& stream, double seconds);
   /// When the stream has done all that it has now.
   double end_of(const Stream& stream) const;
   /// Of every stream of a device, or of all (-1).
@@ -49,8 +47,13 @@ class CardTime {
     void add(double begin, double end);
   };
 
+  /// From when on, at the earliest, a card has so many seconds for a stream that comes there at this time: two streams
+  /// share its memory and its arithmetic, and not the time until a kernel has begun.
+  double free_from(int device, double time, double seconds);
+
   const Rates rates_;
   double jumped_ = 0;
+  std::vector<std::map<double, double>> working_;  ///< of each device: beginnings and ends of what still lies ahead
   Busy kernels_, busy_;
 };
 

@@ -58,7 +58,8 @@ double seconds_of(const Graph& graph, const Rates& rates) {
     double begin = 0;
     for (const size_t before : node.after) begin = std::max(begin, ends[before]);
     const bool is_kernel = node.item.kind == std::string_view("kernel");
-    ends.push_back(begin + std::max(0.0, node.item.seconds - (is_kernel ? rates.gap - rates.graph_gap : 0)));
+    ends.push_back(begin + node.item.exclusive +
+                   std::max(0.0, node.item.seconds - (is_kernel ? rates.gap - rates.graph_gap : 0)));
     last = std::max(last, ends.back());
   }
   return last;
@@ -183,9 +184,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
     ++state().counts.graph_launches;
     if (state().time != nullptr && stream->capture == nullptr) {
       // The whole graph is one item by the clock: a card launches its nodes without the host.
-      for (Item& item : items) item.seconds = 0;
+      for (Item& item : items) item.seconds = item.exclusive = 0;
       std::erase_if(items, [](const Item& item) { return !item.work && item.records == nullptr; });
-      items.push_back({.kind = "graph", .seconds = seconds_of(*graph, state().time->rates())});
+      items.push_back({.kind = "graph", .exclusive = seconds_of(*graph, state().time->rates())});
     }
   }
   for (Item& item : items) {

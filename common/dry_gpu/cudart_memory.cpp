@@ -57,7 +57,8 @@ void take_time(Item& item, const void* to, const void* from, size_t bytes) {
   const Rates& rates = state().time->rates();
   const auto size = static_cast<double>(bytes);
   if (on_device(to) && on_device(from)) {
-    item.seconds = rates.gap + std::max(rates.least, 2 * size / rates.bytes_per_s);
+    item.seconds = rates.gap + rates.least;
+    item.exclusive = std::max(0.0, 2 * size / rates.bytes_per_s - rates.least);
   } else {
     item.engine = on_device(to) ? Engine::to_device : Engine::to_host;
     item.seconds = rates.link_latency + size / rates.link_bytes_per_s;
@@ -119,7 +120,8 @@ cudaError_t set(void* to, int value, size_t bytes, cudaStream_t handle) {
   Item item{.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)};
   if (const auto& time = state().time) {
     const Rates& rates = time->rates();
-    item.seconds = rates.gap + std::max(rates.least, static_cast<double>(bytes) / rates.bytes_per_s);
+    item.seconds = rates.gap + rates.least;
+    item.exclusive = std::max(0.0, static_cast<double>(bytes) / rates.bytes_per_s - rates.least);
   }
   if (follows_order()) {
     item.accesses = uses(to, nullptr, bytes);

@@ -58,7 +58,8 @@ struct Event {
 struct Item {
   const char* kind = "";  ///< "kernel", "copy", "memset", "callback", "record", "wait"
   std::string name;       ///< of a kernel
-  double seconds = 0;     ///< that it lasts, by State::time
+  double seconds = 0;     ///< that it lasts at least, by State::time
+  double exclusive = 0;   ///< seconds besides, in which it has the card to itself
   Engine engine = Engine::kernels;
   Work work;
   std::shared_ptr<Recording> waits, records;

@@ -28,6 +28,7 @@ struct Candidate {
   std::shared_ptr<TrialRecord> record = std::make_shared<TrialRecord>();
   std::optional<AgreementResult> agreement = std::nullopt;
   int64_t resting_bytes = 0;  ///< live between two steps
+  bool has_threads = false;   ///< its steps have threads of their own, which load for one
   /// Of a variant that runs in another process: that process, from its first build until end_processes().
   std::shared_ptr<TrainingProcess> process = nullptr;
 

@@ -45,7 +45,7 @@ void ComparisonPass::measure_until_rest(double seconds, const SettingsWatch& wat
   counting_pass(run_);
   memory_pass(run_);
   if (case_.budget && (preset.timed || run_.only_memory())) budget_pass(run_, *case_.budget);
-  if (!preset.timed) return;
+  if (!preset.timed || loads_by_threads_of_this_host(run_)) return;
   time_ = std::make_unique<TimePass>(run_);
   time_->first_slice(seconds / 2);
 }

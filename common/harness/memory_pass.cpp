@@ -99,6 +99,7 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   for (int warm = 0; warm < 2; ++warm) step.update();
   synchronize(run.device);
   candidate.resting_bytes = memory.live_bytes();
+  candidate.has_threads = step.park != nullptr;
   const bool dry = run.device.is_cuda() && dry_card();
   if (!dry) candidate.result.timeline = memory_timeline(run.device, step, before);
   synchronize(run.device);

@@ -212,7 +212,8 @@ void split_pass(CaseRun& run) {
       "left out: no GPU activity was traced; CUPTI is not permitted here, or another profiler has it";
   constexpr const char* kNotTold = "left out: another program runs it, whose operators are not seen";
   for (Candidate& candidate : run.candidates) {
-    if (!candidate.ok()) continue;
+    if (!candidate.ok() || (run.only_memory() && candidate.result.blocks.empty()))
+      continue;  // of which no time is known
     run.stop_if_interrupted();
     run.progress.at(0, "split: " + candidate.name);
     run.guarded(candidate, [&] {

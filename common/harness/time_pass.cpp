@@ -49,6 +49,16 @@ int64_t bytes_together(const std::vector<StepMemory>& lives) {
   return resting + stepping;
 }
 
+bool loads_by_threads_of_this_host(CaseRun& run) {
+  if (!run.only_memory() || std::ranges::none_of(run.candidates, &Candidate::has_threads)) return false;
+  for (Candidate& candidate : run.candidates) {
+    if (candidate.ok())
+      candidate.result.environment["speed"] =
+          "not modelled: threads load in this case, and this host's are not those of a host with such a card";
+  }
+  return true;
+}
+
 TimePass::TimePass(CaseRun& run) : run_(run) {
   for (Candidate& candidate : run.candidates) {
     if (candidate.ok()) lives_.push_back({&candidate, run.clean});
@@ -98,16 +108,13 @@ void TimePass::for_each_live(const std::function<void(Live&)>& work) {
   drop_failed();
 }
 
-// On a dry GPU. A kernel of which nobody says how long it lasts, and threads, which load as fast as this host: then no
-// speed is modelled.
+// On a dry GPU. With a kernel of which nobody says how long it lasts no speed is modelled.
 void TimePass::refuse_unpriced(Live& live) {
   if (!run_.only_memory()) return;
   const std::vector<std::string> kernels = taken_without_price();
-  std::string why;
-  if (!kernels.empty()) why = "nobody says how long kernel " + kernels.front() + " lasts";
-  if (live.step.park != nullptr)
-    why = "its threads load as fast as this host's, and not as those of a host with such a card";
-  if (!why.empty()) live.candidate->result.environment["speed"] = "not modelled: " + why;
+  if (!kernels.empty())
+    live.candidate->result.environment["speed"] =
+        "not modelled: nobody says how long kernel " + kernels.front() + " lasts";
 }
 
 // A technique that failed leaves the others alone; without the baseline there is nothing to compare with.

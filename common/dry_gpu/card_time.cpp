@@ -1,7 +1,6 @@
 #include "common/dry_gpu/card_time.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "common/dry_gpu/state.h"
 
@@ -13,8 +12,7 @@ thread_local Pricing* pricing = nullptr;
 }  // namespace
 
 double CardTime::now() const {
-  static const auto begin = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() + jumped_;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() + jumped_;
 }
 
 void CardTime::wait_until(double time) { jumped_ += std::max(0.0, time - now()); }

@@ -2,6 +2,7 @@
 // Time on a card that is not there. The host's part passes as it is, on this machine; a kernel lasts what its rates
 // say. Where the host would wait for the card it does not: the clock jumps to the moment at which it would go on.
 
+#include <chrono>
 #include <map>
 #include <vector>
 
@@ -10,15 +11,13 @@
 
 namespace tenfold::dry {
 
-struct Device;
 struct Item;
-struct Recording;
 struct Stream;
 
 /// What a stream's next work uses.
 enum class Engine { kernels, to_device, to_host };
 
-/// Guarded by State::lock, as all of State is. Seconds since the process began.
+/// Guarded by State::lock, as all of State is. Seconds since it was made.
 class CardTime {
  public:
   explicit CardTime(const Rates& rates) : rates_(rates) {}
@@ -27,7 +26,6 @@ class CardTime {
   double now() const;
   /// The host goes on at this time, or now if it is later.
   void wait_until(double time);
-  double jumped() const { return jumped_; }
 
   /// The stream does the item behind all that it has, and that it waits for.
   void run(Stream& stream, const Item& item);
@@ -52,6 +50,7 @@ class CardTime {
   double free_from(int device, double time, double seconds);
 
   const Rates rates_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double jumped_ = 0;
   std::vector<std::map<double, double>> working_;  ///< of each device: beginnings and ends of what still lies ahead
   Busy kernels_, busy_;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include "common/dry_gpu/races.h"
 
@@ -61,6 +62,28 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+/// `, "refused": ["...", "..."]`
+template <class Names>
+void write_names(std::ostream& out, const char* key, const Names& names) {
+  out << ", \"" << key << "\": [";
+  for (const char* separator = ""; const std::string& name : names) {
+    out << separator << '"' << escaped(name) << '"';
+    separator = ", ";
+  }
+  out << "]";
+}
+
+/// A line each, for whoever asks across the libraries' border; valid until this thread's next call.
+const char* lines_of(const std::set<std::string>& names) {
+  static thread_local std::string lines;
+  lines.clear();
+  for (const std::string& name : names) lines += name + "\n";
+  return lines.c_str();
+}
+
+/// The same, and they are forgotten.
+const char* take_lines_of(std::set<std::string>& names) { return lines_of(std::exchange(names, {})); }
+
 /// What happened, as JSON, where TENFOLD_DRY_REPORT names a file. By hand: these libraries use none that a program
 /// might bring in another version.
 void write_report() {
@@ -87,33 +110,17 @@ void write_report() {
       << ", \"copies\": " << counts.copies << ", \"bytes to the device\": " << counts.bytes_to_device
       << ", \"bytes to the host\": " << counts.bytes_to_host << ", \"bytes pageable\": " << counts.bytes_pageable
       << ", \"memsets\": " << counts.memsets << ", \"waits\": " << counts.waits
-      << ", \"allocations\": " << counts.allocations << ", \"frees\": " << counts.frees << ", \"refused\": [";
-  for (const char* separator = ""; const std::string& function : counts.refused) {
-    out << separator << '"' << function << '"';
-    separator = ", ";
-  }
-  out << "], \"without price\": [";
-  for (const char* separator = ""; const std::string& name : counts.without_price) {
-    out << separator << '"' << escaped(name) << '"';
-    separator = ", ";
-  }
+      << ", \"allocations\": " << counts.allocations << ", \"frees\": " << counts.frees;
+  write_names(out, "refused", counts.refused);
+  write_names(out, "without price", counts.without_price);
+  write_names(out, "without arithmetic", counts.without_arithmetic);
+  write_names(out, "races", races);
   if (all.time != nullptr) {
     const DryTimes times = all.time->times();
-    out << "], \"modelled\": {\"seconds\": " << all.time->now() << ", \"kernels\": " << times.kernels
-        << ", \"busy\": " << times.busy << "}, \"without arithmetic\": [";
-  } else {
-    out << "], \"without arithmetic\": [";
+    out << ", \"modelled\": {\"seconds\": " << all.time->now() << ", \"kernels\": " << times.kernels
+        << ", \"busy\": " << times.busy << "}";
   }
-  for (const char* separator = ""; const std::string& name : counts.without_arithmetic) {
-    out << separator << '"' << escaped(name) << '"';
-    separator = ", ";
-  }
-  out << "], \"races\": [";
-  for (const char* separator = ""; const std::string& race : races) {
-    out << separator << '"' << escaped(race) << '"';
-    separator = ", ";
-  }
-  out << "], \"synchronisations\": [";
+  out << ", \"synchronisations\": [";
   for (size_t i = 0; i < listed.size(); ++i) {
     out << (i > 0 ? ", " : "") << "{\"place\": \"" << escaped(listed[i].place)
         << "\", \"followed\": " << (listed[i].without > 0 ? "true" : "false") << ", \"prevents\": \""
@@ -218,18 +225,18 @@ Answering::~Answering() { --answering; }
 cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses) {
   Stream* const on = stream_of(stream);
   if (on == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  Item item{.kind = "kernel", .name = kernel, .accesses = std::move(accesses)};
   {
     const std::lock_guard guard(state().lock);
-    ++state().counts.launches;
-    ++state().counts.kernels[kernel];
-    if (state().order != Order::at_once && answering == 0 && !computes_nothing(kernel))
-      state().counts.without_arithmetic.insert(kernel);
-  }
-  Item item{.kind = "kernel", .name = kernel, .accesses = std::move(accesses)};
-  if (const auto& time = state().time) {
-    item.seconds = time->rates().gap + time->rates().least;
-    const std::lock_guard guard(state().lock);
-    if (!note_price(*on, item) && !computes_nothing(kernel)) state().counts.without_price.insert(kernel);
+    Counts& counts = state().counts;
+    ++counts.launches;
+    ++counts.kernels[kernel];
+    const bool computes = !computes_nothing(kernel);
+    if (state().order != Order::at_once && answering == 0 && computes) counts.without_arithmetic.insert(kernel);
+    if (const auto& time = state().time) {
+      item.seconds = time->rates().gap + time->rates().least;
+      if (!note_price(*on, item) && computes) counts.without_price.insert(kernel);
+    }
   }
   if (!item.accesses.empty()) item.user = user_here(kernel.c_str());
   return hand_over(*on, std::move(item));
@@ -265,20 +272,13 @@ void tenfold_dry_times(DryTimes* times) {
 }
 
 const char* tenfold_dry_take_without_price() {
-  static thread_local std::string names;
-  names.clear();
   const std::lock_guard guard(state().lock);
-  for (const std::string& name : state().counts.without_price) names += name + "\n";
-  state().counts.without_price.clear();
-  return names.c_str();
+  return take_lines_of(state().counts.without_price);
 }
 
 const char* tenfold_dry_refused() {
-  static thread_local std::string names;
-  names.clear();
   const std::lock_guard guard(state().lock);
-  for (const std::string& name : state().counts.refused) names += name + "\n";
-  return names.c_str();
+  return lines_of(state().counts.refused);
 }
 
 int tenfold_dry_begin_body(cudaStream_t handle) {
@@ -292,12 +292,8 @@ int tenfold_dry_begin_body(cudaStream_t handle) {
 void tenfold_dry_end_body() { --answering; }
 
 const char* tenfold_dry_take_without_arithmetic() {
-  static thread_local std::string names;
-  names.clear();
   const std::lock_guard guard(state().lock);
-  for (const std::string& name : state().counts.without_arithmetic) names += name + "\n";
-  state().counts.without_arithmetic.clear();
-  return names.c_str();
+  return take_lines_of(state().counts.without_arithmetic);
 }
 }
 

@@ -2,16 +2,13 @@
 // What it would compute is then kept with its stream, as the same operator on the CPU over the same bytes, and done
 // when the stream is (common/dry_gpu/state.h: late or early). Whoever forgets a wait reads old numbers, as on a GPU.
 //
-// Preloaded behind the stand-ins. The dispatch key `Fake`, which sits just below autograd, is marked for removal in
-// PyTorch; only this file knows it.
+// Preloaded behind the stand-ins.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <set>
 
@@ -19,21 +16,15 @@
 #include "common/dry_gpu/arithmetic/draws.h"
 #include "common/dry_gpu/arithmetic/uses.h"
 #include "common/dry_gpu/arithmetic/views.h"
+#include "common/dry_gpu/below_autograd.h"
 #include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
 namespace {
 
-using c10::DispatchKey;
-using c10::DispatchKeySet;
-using Values = std::vector<c10::IValue>;
-
-const DispatchKeySet kHere(DispatchKey::Fake);
-const DispatchKeySet kBelow(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
-
 /// While a work runs: nothing of it is differentiated, cast, or computed once more.
 struct OnlyTheCpu {
-  c10::impl::ExcludeDispatchKeyGuard not_here{kHere};
+  c10::impl::ExcludeDispatchKeyGuard not_here{kFallsBack};
   c10::impl::ExcludeDispatchKeyGuard not_autograd{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
   c10::impl::ExcludeDispatchKeyGuard not_autocast{c10::autocast_dispatch_keyset};
 };
@@ -262,15 +253,14 @@ bool host_waits(const Values& results) {
   return false;
 }
 
-void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::Stack* stack) {
+}  // namespace
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const std::string& name = schema.name();
   const size_t count = schema.arguments().size();
   const Values before(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  const auto as_a_gpu_does = [&] {
-    const c10::impl::ExcludeDispatchKeyGuard not_here(kHere);
-    op.redispatchBoxed(keys & kBelow, stack);
-  };
+  const auto as_a_gpu_does = [&] { run_as_it_is(op, keys, stack); };
   if (std::ranges::none_of(before, on_card)) {
     as_a_gpu_does();
     const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
@@ -345,7 +335,4 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet keys, torch::jit::St
   }
 }
 
-TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
-
-}  // namespace
 }  // namespace tenfold::dry

@@ -9,11 +9,10 @@
 #include <set>
 
 #include "common/dry_gpu/arithmetic/views.h"
+#include "common/dry_gpu/below_autograd.h"
 
 namespace tenfold::dry {
 namespace {
-
-using Values = std::vector<c10::IValue>;
 
 /// That lie in memory: a dimension of stride 0 has one element.
 double bytes_of(const at::Tensor& tensor) {
@@ -54,8 +53,8 @@ double bytes_of_new(const Values& arguments, const Values& results) {
 /// In place, and without a look at what was there.
 const std::set<std::string>& only_write() {
   static const auto& names = *new std::set<std::string>{
-      "aten::fill_",   "aten::zero_",      "aten::copy_",   "aten::normal_",        "aten::uniform_",
-      "aten::random_", "aten::bernoulli_", "aten::eye_out", "aten::_foreach_zero_", "aten::_foreach_copy_"};
+      "aten::fill_",   "aten::zero_",      "aten::copy_",          "aten::normal_",       "aten::uniform_",
+      "aten::random_", "aten::bernoulli_", "aten::_foreach_zero_", "aten::_foreach_copy_"};
   return names;
 }
 
@@ -65,7 +64,7 @@ double usual_bytes(const c10::FunctionSchema& schema, const Values& arguments, c
     const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
     const bool written = alias != nullptr && alias->isWrite();
     const bool read = !written || (!schema.arguments()[i].is_out() && !only_write().contains(schema.name()));
-    bytes += (written ? 1 : 0) * bytes_of(arguments[i]) + (read ? 1 : 0) * bytes_of(arguments[i]);
+    bytes += (written && read ? 2 : 1) * bytes_of(arguments[i]);
   }
   return bytes;
 }

@@ -1,15 +1,17 @@
-// Below autograd every operator comes by the fallback of the dispatch key `Fake`, in every thread of the program. Part
-// of each library that has such a fallback: arithmetic/, durations/.
+// Part of each library that has a fallback of its own.
+#include "common/dry_gpu/below_autograd.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <torch/library.h>
 
 #include <cerrno>
 #include <new>
 
 namespace tenfold::dry {
 namespace {
+
+TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 
 void fall_back_in_this_thread() { c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, true); }
 

@@ -3,6 +3,7 @@
 #include "common/base/seconds_since.h"
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
+#include "common/result/judge.h"
 #include "common/result/statistics.h"
 
 #include <algorithm>
@@ -53,8 +54,8 @@ bool loads_by_threads_of_this_host(CaseRun& run) {
   if (!run.only_memory() || std::ranges::none_of(run.candidates, &Candidate::has_threads)) return false;
   for (Candidate& candidate : run.candidates) {
     if (candidate.ok())
-      candidate.result.environment["speed"] =
-          "not modelled: threads load in this case, and this host's are not those of a host with such a card";
+      candidate.result.environment[kNotModelled] =
+          "threads load in this case, and this host's are not those of a host with such a card";
   }
   return true;
 }
@@ -113,14 +114,13 @@ void TimePass::refuse_unpriced(Live& live) {
   if (!run_.only_memory()) return;
   const std::vector<std::string> kernels = taken_without_price();
   if (!kernels.empty())
-    live.candidate->result.environment["speed"] =
-        "not modelled: nobody says how long kernel " + kernels.front() + " lasts";
+    live.candidate->result.environment[kNotModelled] = "nobody says how long kernel " + kernels.front() + " lasts";
 }
 
 // A technique that failed leaves the others alone; without the baseline there is nothing to compare with.
 void TimePass::drop_failed() {
   std::erase_if(lives_, [](const Live& live) {
-    return !live.candidate->ok() || live.candidate->result.environment.contains("speed");
+    return !live.candidate->ok() || live.candidate->result.environment.contains(kNotModelled);
   });
   const bool comparable = lives_.size() > 2 && lives_.front().candidate == &run_.candidates.front();
   if (!comparable) lives_.clear();

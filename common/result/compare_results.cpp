@@ -1,7 +1,6 @@
 #include "common/result/compare_results.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -154,7 +153,7 @@ std::string scaling_of(const Row& a, const Row& b) {
   return before * b.c->ranks == after * a.c->ranks ? "weak" : "";
 }
 
-bool is_crowded(const Row& row) { return !speed_withheld(*row.c, row.result->machine.cores).empty(); }
+bool is_crowded(const Row& row) { return ranks_took_turns(*row.c, row.result->machine.cores); }
 
 /// The two sides as messages name them.
 struct Sides {

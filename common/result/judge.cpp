@@ -110,14 +110,29 @@ bool must_fail(const VariantResult& variant) {
   return variant.expected && (variant.expected->kind == "trap" || variant.expected->kind == "exceeds");
 }
 
-std::string speed_withheld(const CaseResult& c, int64_t cores) {
-  if (c.device != "cpu" || c.variants.empty()) return "";
+namespace {
+
+int64_t ranks_here(const CaseResult& c) {
   const auto& environment = c.variants.front().environment;
   const auto stated = environment.find(kRanksHere);
-  const int64_t here = stated == environment.end() ? c.ranks : std::atoll(stated->second.c_str());
-  if (!ranks_share_cores(here, cores)) return "";
-  return "no verdict on speed: " + std::to_string(here) + " ranks take turns on " + std::to_string(cores) +
-         (cores == 1 ? " core" : " cores");
+  return stated == environment.end() ? c.ranks : std::atoll(stated->second.c_str());
+}
+
+}  // namespace
+
+bool ranks_took_turns(const CaseResult& c, int64_t cores) {
+  return c.device == "cpu" && !c.variants.empty() && ranks_share_cores(ranks_here(c), cores);
+}
+
+std::string speed_withheld(const CaseResult& c, int64_t cores) {
+  if (ranks_took_turns(c, cores))
+    return "no verdict on speed: " + std::to_string(ranks_here(c)) + " ranks take turns on " + std::to_string(cores) +
+           (cores == 1 ? " core" : " cores");
+  if (c.variants.empty()) return "";
+  // Without the baseline's there is no ratio.
+  const auto& environment = c.variants.front().environment;
+  const auto why = environment.find(kNotModelled);
+  return why == environment.end() ? "" : std::string(kNotModelled) + ": " + why->second;
 }
 
 void judge(CaseResult& result, int64_t cores) {
@@ -133,7 +148,7 @@ void judge(CaseResult& result, int64_t cores) {
     const auto found = agreements.find(result.variants[i].name);
     result.verdicts.push_back(judge_one(result, result.variants[i],
                                         found == agreements.end() ? std::nullopt : std::optional(found->second),
-                                        speed_withheld(result, cores).empty()));
+                                        !ranks_took_turns(result, cores)));
   }
   if (seeds_of(result) > 0) result.margin = kSame;
   if (rounds_of(result) == 0) return;

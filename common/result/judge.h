@@ -21,6 +21,12 @@ constexpr bool ranks_share_cores(int64_t ranks_here, int64_t cores) {
   return ranks_here > 1 && cores > 0 && ranks_here > cores;
 }
 
+/// In a variant's environment: why no speed of it is modelled on a dry GPU.
+inline constexpr const char* kNotModelled = "speed not modelled";
+
+/// Whether the case's ranks took turns on cores.
+bool ranks_took_turns(const CaseResult& c, int64_t cores);
+
 /// Why a case has no verdict on speed, in one sentence; empty when it may have one.
 std::string speed_withheld(const CaseResult& c, int64_t cores);
 

@@ -286,6 +286,10 @@ TEST(Judge, RanksThatTakeTurnsGetNoVerdictOnSpeed) {
   EXPECT_EQ(speed_withheld(c, 2), "");
   c.device = "cuda";
   EXPECT_EQ(speed_withheld(c, 1), "");
+  c.device = "dry";
+  c.variants.front().environment[kNotModelled] = "threads load";
+  EXPECT_EQ(speed_withheld(c, 2), "speed not modelled: threads load");
+  EXPECT_FALSE(ranks_took_turns(c, 2));
 }
 
 TEST(Judge, WhatDidNotRunRightGetsNoRatio) {

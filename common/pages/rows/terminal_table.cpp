@@ -76,8 +76,6 @@ std::string judged_rows(const CaseRows& rows) {
       remarks.push_back(row.at(column).detail);
     }
     remarks.push_back(reason_text(*row.variant));
-    if (const auto speed = row.variant->environment.find("speed"); speed != row.variant->environment.end())
-      remarks.push_back("speed " + speed->second);
     for (const std::string& remark : remarks) {
       if (!remark.empty()) table.push_back({remark});
     }

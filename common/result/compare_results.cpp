@@ -319,8 +319,10 @@ Comparison compare_within(const std::vector<Result>& results, const std::string&
       join.refuse(*group.front(), kSurveyAcross);
       continue;
     }
-    if (across == "ranks") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->ranks; });
-    if (across == "threads") std::ranges::stable_sort(group, {}, [](const Row* row) { return row->c->threads; });
+    // What is equal stays as it was: rows lie in one list.
+    if (across == "ranks") std::ranges::sort(group, {}, [](const Row* row) { return std::pair(row->c->ranks, row); });
+    if (across == "threads")
+      std::ranges::sort(group, {}, [](const Row* row) { return std::pair(row->c->threads, row); });
     std::set<std::string> values;
     for (const Row* row : group) values.insert(value(row));
     if (values.size() < group.size()) {

@@ -66,8 +66,20 @@ T* data_of(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
-/// Tensors, each with its name in reports.
-using NamedTensors = std::vector<std::pair<const char*, at::Tensor>>;
+/// A tensor that a kernel touches.
+struct NamedTensor {
+  const char* name;  ///< in reports
+  at::Tensor tensor;
+  double passes = 1;  ///< how often its bytes must cross the memory: 2 where it changes, a half where half is touched
+};
+using NamedTensors = std::vector<NamedTensor>;
+
+/// All that `tensors` must move, and the operation's products.
+inline KernelDemand demand_of(const NamedTensors& tensors, double product_flops) {
+  KernelDemand demand{.flops = product_flops, .sixteen_bits = tensors.front().tensor.element_size() == 2};
+  for (const NamedTensor& each : tensors) demand.bytes += each.passes * static_cast<double>(each.tensor.nbytes());
+  return demand;
+}
 
 /// The bytes of a tensor, or of several that overlap.
 struct MemoryRange {
@@ -79,7 +91,7 @@ struct MemoryRange {
 /// Where the tensors lie, ascending and apart. Some may be the same, as a result and the gradient of its own square.
 inline std::vector<MemoryRange> ranges_of(const NamedTensors& tensors) {
   std::vector<MemoryRange> each, merged;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor, passes] : tensors) {
     auto* begin = static_cast<std::byte*>(tensor.data_ptr());
     each.push_back({name, begin, begin + tensor.nbytes(), static_cast<size_t>(tensor.element_size())});
   }
@@ -114,7 +126,7 @@ void launch_under_microscope(const NamedTensors& tensors, const Launch& launch) 
     lent.push_back(
         device.adopt(range.name, range.begin, static_cast<size_t>(range.end - range.begin), range.element_bytes));
   }
-  launch_with_type(tensors.front().second, &device, launch);
+  launch_with_type(tensors.front().tensor, &device, launch);
   for (const simt::Fault& fault : device.report().faults)
     throw std::runtime_error(simt::text_of(fault.where) + ": " + fault.text);
 }
@@ -122,13 +134,15 @@ void launch_under_microscope(const NamedTensors& tensors, const Launch& launch) 
 /// Calls launch(stream, T()) with T the first tensor's type. CUDA: on the current stream of the tensors' device. CPU:
 /// under the microscope, very slow, for tests and for looking; `tensors` are then all that the kernel may touch, and a
 /// fault that is found throws std::runtime_error. Tensors may overlap where the kernel only reads them.
+/// `product_flops`: of matrix products, which a card that is not there takes time for besides the tensors' bytes.
 template <class Launch>
-void launch_where_they_are(const NamedTensors& tensors, const Launch& launch) {
+void launch_where_they_are(const NamedTensors& tensors, const Launch& launch,
+                           [[maybe_unused]] double product_flops = 0) {
 #ifdef TENFOLD_WITH_CUDA
-  if (const at::Tensor& first = tensors.front().second; first.is_cuda()) {
+  if (const at::Tensor& first = tensors.front().tensor; first.is_cuda()) {
     const c10::cuda::CUDAGuard guard(first.device());
     const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-    const DryLaunch dry(stream);
+    const DryLaunch dry(stream, demand_of(tensors, product_flops));
     launch_with_type(first, stream, launch);
     if (dry.wants_body()) launch_under_microscope(tensors, launch);
     return;

@@ -1,10 +1,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -290,6 +292,17 @@ int tenfold_dry_begin_body(cudaStream_t handle) {
 }
 
 void tenfold_dry_end_body() { --answering; }
+
+// For a kernel that belongs to no operator of LibTorch, and says itself what it needs: kernels/dry_launch.h.
+void* tenfold_dry_begin_price() { return state().time == nullptr ? nullptr : new Pricing; }
+
+void tenfold_dry_end_price(void* pricing, double bytes, double flops, int sixteen_bits) {
+  const std::unique_ptr<Pricing> ours(static_cast<Pricing*>(pricing));
+  const Rates& rates = state().time->rates();
+  // bfloat16's rate: where a card has no tensor cores for both types, our kernels use none.
+  const double products = sixteen_bits != 0 ? rates.bfloat16 : rates.fp32;
+  ours->settle(rates.gap + std::max(bytes / rates.bytes_per_s, flops / products));
+}
 
 const char* tenfold_dry_take_without_arithmetic() {
   const std::lock_guard guard(state().lock);

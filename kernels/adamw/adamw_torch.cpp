@@ -72,9 +72,9 @@ struct Update {
     NamedTensors used;
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (parameters[i].numel() == 0) continue;
-      used.insert(used.end(), {{"parameter", parameters[i]},
-                               {"average", averages[i]},
-                               {"square_average", square_averages[i]},
+      used.insert(used.end(), {{"parameter", parameters[i], 2},
+                               {"average", averages[i], 2},
+                               {"square_average", square_averages[i], 2},
                                {"gradient", gradients[i]}});
     }
     launch_where_they_are(used, [&](auto stream, auto) {

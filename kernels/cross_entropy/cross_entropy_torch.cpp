@@ -32,7 +32,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     const Tensor counted = torch::empty({}, wanted.options());
     const double scale = stored_scale(gradient, rows);
     launch_where_they_are(
-        {{"logits", gradient}, {"targets", wanted}, {"mean", mean}, {"losses", losses}, {"counted", counted}},
+        {{"logits", gradient, 2}, {"targets", wanted}, {"mean", mean}, {"losses", losses}, {"counted", counted}},
         [&, rows = rows, classes = classes](auto stream, auto value) {
           using T = decltype(value);
           kernels::cross_entropy(stream, data_of<T>(gradient), data_of<float>(mean), data_of<float>(losses),

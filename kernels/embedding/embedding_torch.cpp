@@ -2,6 +2,8 @@
 
 #include "embedding.h"
 
+#include <algorithm>
+
 #include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
@@ -13,17 +15,23 @@ using torch::autograd::variable_list;
 
 constexpr const char* kName = "fused::embedding";
 
+/// Of a table's rows, those that so many ids touch at most.
+double part_of(const Tensor& table, const Tensor& ids) {
+  return std::min(1.0, static_cast<double>(ids.numel()) / static_cast<double>(table.size(0)));
+}
+
 struct Embedding : torch::autograd::Function<Embedding> {
   static Tensor forward(AutogradContext* context, const Tensor& weight, const Tensor& ids) {
     const Tensor table = weight.contiguous(), tokens = ids.contiguous();
     std::vector<int64_t> shape = tokens.sizes().vec();
     shape.push_back(table.size(1));
     const Tensor out = torch::empty(shape, table.options());
-    launch_where_they_are({{"weight", table}, {"ids", tokens}, {"out", out}}, [&](auto stream, auto value) {
-      using T = decltype(value);
-      kernels::embedding(stream, data_of<T>(out), data_of<T>(table), data_of<int64_t>(tokens), tokens.numel(),
-                         table.size(1), table.size(0));
-    });
+    launch_where_they_are({{"weight", table, part_of(table, tokens)}, {"ids", tokens}, {"out", out}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            kernels::embedding(stream, data_of<T>(out), data_of<T>(table), data_of<int64_t>(tokens),
+                                               tokens.numel(), table.size(1), table.size(0));
+                          });
     context->save_for_backward({tokens});
     context->saved_data["vocabulary"] = table.size(0);
     return out;
@@ -40,7 +48,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
     launch_where_they_are({{"grad_out", grad},
                            {"sorted_ids", sorted_ids},
                            {"order", order},
-                           {"grad_weight", grad_weight},
+                           {"grad_weight", grad_weight, part_of(grad_weight, ids)},
                            {"workspace", workspace}},
                           [&, sorted_ids = sorted_ids, order = order](auto stream, auto value) {
                             using T = decltype(value);

@@ -13,6 +13,12 @@ struct AttentionShape {
   bool causal = false;
 };
 
+/// Of so many products of queries and keys, or of others of that size. A causal mask leaves half.
+constexpr double attention_flops(const AttentionShape& shape, int products) {
+  const auto scores = static_cast<double>(shape.batch * shape.heads * shape.queries) * static_cast<double>(shape.keys);
+  return products * 2 * scores * static_cast<double>(shape.head_dim) * (shape.causal ? 0.5 : 1);
+}
+
 /// The head dimensions that are compiled.
 constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 || head_dim == 64 || head_dim == 128; }
 

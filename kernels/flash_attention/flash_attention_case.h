@@ -19,13 +19,10 @@ inline AttentionShape attention_shape(const simt::Shape& shape) {
           .causal = shape.at("causal") != 0};
 }
 
-/// Of `products` of queries and keys, or of others of that size, of which a causal mask leaves half; and of `tensors`
-/// of the queries' size, as many of the keys', and logsumexp.
+/// Of so many products; and of `tensors` of the queries' size, as many of the keys', and logsumexp.
 inline simt::Work attention_work(const AttentionShape& s, int products, int64_t tensors, int64_t value_bytes) {
   const int64_t all = s.batch * s.heads;
-  const double product =
-      2 * static_cast<double>(all * s.head_dim) * static_cast<double>(s.queries) * static_cast<double>(s.keys);
-  return {.flops = products * (s.causal ? product / 2 : product),
+  return {.flops = attention_flops(s, products),
           .least_bytes = tensors * all * (s.queries + s.keys) * s.head_dim * value_bytes +
                          all * s.queries * static_cast<int64_t>(sizeof(float))};
 }

@@ -64,12 +64,14 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
     const Tensor q = queries.contiguous(), k = keys.contiguous(), v = values.contiguous(), out = torch::empty_like(q);
     const Tensor logsumexp = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat));
     launch_where_they_are(
-        {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}}, [&](auto stream, auto value) {
+        {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"logsumexp", logsumexp}},
+        [&](auto stream, auto value) {
           using T = decltype(value);
           const kernels::AttentionShape shape = attention_shape(q, k, causal);
           kernels::flash_attention<T>(stream, data_of<T>(out), data_of<float>(logsumexp), nullptr, data_of<T>(q),
                                       data_of<T>(k), data_of<T>(v), shape, forward_rung<T>(q, shape));
-        });
+        },
+        kernels::attention_flops(attention_shape(q, k, causal), 2));
     context->save_for_backward({q, k, v, out, logsumexp});
     context->saved_data["causal"] = causal;
     return out;
@@ -100,7 +102,8 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
               data_of<T>(grad), data_of<T>(q), data_of<T>(k), data_of<T>(v), data_of<T>(out), data_of<float>(logsumexp),
               attention_shape(q, k, causal),
               last_of(kernels::kFlashAttentionBackwardRungs<T>, kernels::kFlashAttentionBackwardRungs<float>, q));
-        });
+        },
+        kernels::attention_flops(attention_shape(q, k, causal), 5));
     return {grad_q, grad_k, grad_v, Tensor()};
   }
 };

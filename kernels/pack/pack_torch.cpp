@@ -2,6 +2,8 @@
 
 #include "pack.h"
 
+#include <algorithm>
+
 #include "kernels/torch_binding.h"
 
 namespace tenfold::fused {
@@ -37,10 +39,11 @@ std::vector<int64_t> with_rows(std::vector<int64_t> rows, const Tensor& like, in
   return rows;
 }
 
-/// Calls launch(stream, T(), offsets) with the offsets as a pointer of their type.
+/// Calls launch(stream, T(), offsets) with the offsets as a pointer of their type. Of padding nothing is read.
 template <class Launch>
 void launch_with_offsets(const Tensor& to, const Tensor& from, const Tensor& cu_seqlens, const Launch& launch) {
-  launch_where_they_are({{"to", to}, {"from", from}, {"cu_seqlens", cu_seqlens}}, [&](auto stream, auto value) {
+  const double part = std::min(1.0, static_cast<double>(to.nbytes()) / static_cast<double>(from.nbytes()));
+  launch_where_they_are({{"to", to}, {"from", from, part}, {"cu_seqlens", cu_seqlens}}, [&](auto stream, auto value) {
     if (cu_seqlens.scalar_type() == at::kInt) return launch(stream, value, data_of<const int32_t>(cu_seqlens));
     launch(stream, value, data_of<const int64_t>(cu_seqlens));
   });

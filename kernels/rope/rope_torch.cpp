@@ -18,7 +18,7 @@ constexpr const char* kName = "fused::rope";
 Tensor turned(const Tensor& from, const Tensor& cosines, const Tensor& sines, Rotation rotation) {
   const Tensor values = from.clone(at::MemoryFormat::Contiguous);
   const int64_t positions = values.size(-3), heads = values.size(-2), head_dim = values.size(-1);
-  launch_where_they_are({{"values", values}, {"cosines", cosines}, {"sines", sines}}, [&](auto stream, auto value) {
+  launch_where_they_are({{"values", values, 2}, {"cosines", cosines}, {"sines", sines}}, [&](auto stream, auto value) {
     using T = decltype(value);
     kernels::rope(stream, data_of<T>(values), data_of<float>(cosines), data_of<float>(sines),
                   values.numel() / (heads * head_dim), heads, head_dim, positions, rotation);

@@ -9,10 +9,16 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "common/dry_gpu/rates.h"
 #include "common/measure/clock.h"
 #include "common/measure/dry.h"
+#include "kernels/adamw/adamw_torch.h"
+#include "kernels/flash_attention/flash_attention_torch.h"
+#include "kernels/softmax/softmax.h"
+#include "kernels/softmax/softmax_torch.h"
 
 namespace tenfold {
 namespace {
@@ -179,6 +185,33 @@ TEST(Modelled, EveryKernelOfLibTorchHasAPrice) {
   const at::Tensor x = at::empty({64, 256}, on_card());
   at::softmax(at::layer_norm(x, {256}), -1).sum();
   EXPECT_TRUE(taken_without_price().empty());
+}
+
+TEST(Modelled, OursLastWhatTheyMustDo) {
+  taken_without_price();
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::empty({8192, 8192}, on_card());
+  expect_lasts(2 * static_cast<double>(x.nbytes()) / rates().bytes_per_s, [&] { fused::softmax(x); });
+  // In and out, in fp32's arithmetic and in that of 16 bits, which a T4's kernels have on CUDA cores alone.
+  const at::Tensor q = at::empty({8, 16, 4096, 64}, on_card());
+  const double flops = 2 * 2.0 * 8 * 16 * 4096 * 4096 * 64 / 2;
+  const auto attend = [&](const at::Tensor& all) { fused::flash_attention(all, all, all, /*causal=*/true); };
+  expect_lasts(flops / rates().fp32, [&] { attend(q); });
+  const at::Tensor half = q.to(at::kHalf);
+  expect_lasts(flops / rates().bfloat16, [&] { attend(half); });
+  const std::vector<at::Tensor> one = {x}, other = {x.clone()}, third = {x.clone()}, gradient = {x.clone()};
+  expect_lasts(7 * static_cast<double>(x.nbytes()) / rates().bytes_per_s,
+               [&] { fused::adamw_(one, other, third, gradient, {}, /*step=*/1); });
+  EXPECT_TRUE(taken_without_price().empty());
+}
+
+TEST(Modelled, AKernelOfWhichNobodySpeaksIsNamed) {
+  const at::Tensor x = at::empty({64, 256}, on_card()), out = at::empty_like(x);
+  taken_without_price();
+  kernels::softmax(c10::cuda::getCurrentCUDAStream().stream(), out.data_ptr<float>(), x.data_ptr<float>(), 64, 256);
+  const std::vector<std::string> kernels = taken_without_price();
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_NE(kernels.front().find("tenfold::kernels::softmax"), std::string::npos) << kernels.front();
 }
 
 }  // namespace

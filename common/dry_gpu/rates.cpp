@@ -8,11 +8,18 @@ namespace {
 /// What the table of ceilings does not have.
 struct Extra {
   const char* card;
-  const char* ceilings;  ///< its key there
-  double tf32;           ///< FLOP/s, dense; 0: none
-  double dram;           ///< bytes/s where they are not those of the ceilings; else 0
-  double link;           ///< bytes/s each way: PCIe x16 of the card's generation
+  const char* ceilings;    ///< its key there
+  double tf32;             ///< FLOP/s, dense; 0: none
+  double dram;             ///< bytes/s where they are not those of the ceilings; else 0
+  double link;             ///< bytes/s each way: PCIe x16 of the card's generation
+  double of_tensor_cores;  ///< share of their ceiling that cuBLAS reached
 };
+
+// Products in tensor cores, bfloat16: 271.2 TFLOP/s of 312 on an A100 SXM, 794.5 of 989 on an H100 SXM, the best of
+// many shapes ("Maximum Achievable Matmul FLOPS", github.com/stas00/ml-engineering, compute/accelerator/README at
+// 744d01e). fp16 on a T4: 24 TFLOP/s of 65 at 4096 x 4096 x 4096, since its clocks fall until it needs 70 W
+// (forums.developer.nvidia.com/t/264462). TF32 and fp8 are taken to reach the same share.
+constexpr double kOfT4 = 24.0 / 65, kOfA100 = 271.2 / 312, kOfH100 = 794.5 / 989;
 
 // TF32: "NVIDIA A100 Tensor Core GPU" data sheet, 156 TFLOPS; "NVIDIA H100 Tensor Core GPU" and "NVIDIA H200 Tensor
 // Core GPU" data sheets, 989 TFLOPS with sparsity. 40 GB: "NVIDIA A100 Tensor Core GPU" data sheet, 1555 GB/s. PCIe: 16
@@ -20,14 +27,14 @@ struct Extra {
 // CUDA's largest payload, 24 bytes of header, sequence number, checksums and frame.
 constexpr double kPackets = 256.0 / (256 + 24);
 constexpr double pcie(double giga_transfers) { return 16 * giga_transfers * 1e9 / 8 * 128 / 130 * kPackets; }
-constexpr std::array<Extra, 5> kExtras = {{{"T4", "T4", 0, 0, pcie(8)},
-                                           {"A100-40", "A100", 156e12, 1555e9, pcie(16)},
-                                           {"A100", "A100", 156e12, 0, pcie(16)},
-                                           {"H100", "H100", 494.7e12, 0, pcie(32)},
-                                           {"H200", "H200", 494.7e12, 0, pcie(32)}}};
+constexpr std::array<Extra, 5> kExtras = {{{"T4", "T4", 0, 0, pcie(8), kOfT4},
+                                           {"A100-40", "A100", 156e12, 1555e9, pcie(16), kOfA100},
+                                           {"A100", "A100", 156e12, 0, pcie(16), kOfA100},
+                                           {"H100", "H100", 494.7e12, 0, pcie(32), kOfH100},
+                                           {"H200", "H200", 494.7e12, 0, pcie(32), kOfH100}}};
 
-// Shares of the ceilings. Products: cuBLAS reached 797.8 TFLOP/s of 989.4 on an H100 (bf16, 8192 x 8192 x 8192,
-// github.com/pranjalssh/fast.cu, README at a1bb7b2). Memory: 3.01 TB/s of 3.35 on an H100 (softmax,
+// Shares of the other ceilings. Products in fp32: as cuBLAS's in bf16 on an H100, 797.8 TFLOP/s of 989.4 (8192 x 8192 x
+// 8192, github.com/pranjalssh/fast.cu, README at a1bb7b2). Memory: 3.01 TB/s of 3.35 on an H100 (softmax,
 // github.com/Dao-AILab/quack, media/2025-07-10-membound-sol.md). Other cards are taken to reach the same.
 constexpr double kOfProducts = 797.8 / 989.4, kOfMemory = 3.01 / 3.35;
 
@@ -47,8 +54,8 @@ std::optional<Rates> rates_of(const Card& card) {
     Rates rates;
     rates.bytes_per_s = kOfMemory * (extra.dram > 0 ? extra.dram : ceilings.dram_bytes_per_s);
     rates.fp32 = kOfProducts * ceilings.flops_per_s;
-    rates.tf32 = kOfProducts * extra.tf32;
-    rates.half = kOfProducts * ceilings.tensor_flops_per_s;
+    rates.tf32 = extra.of_tensor_cores * extra.tf32;
+    rates.half = extra.of_tensor_cores * ceilings.tensor_flops_per_s;
     rates.bfloat16 = card.major >= 8 ? rates.half : rates.fp32;  // Turing's tensor cores take no bfloat16
     rates.link_bytes_per_s = extra.link;
     rates.link_latency = kLinkLatency;

@@ -115,7 +115,7 @@ std::vector<Flag> lesson_flags() {
       {.name = "--device",
        .value = "NAME",
        .help = "auto (the default), cpu, cuda or dry:CARD; auto is cuda where each rank has a GPU, dry:H100 a GPU that "
-               "is not there: memory and agreement, no times (tenfold dry --list)",
+               "is not there: memory, agreement and modelled speeds (tenfold dry --list)",
        .choices = {"auto", "cpu", "cuda", "dry:CARD"}},
       {.name = "--case", .value = "NAME", .help = "run only this case; repeat the flag for more", .repeats = true},
       {.name = "--only",

@@ -42,6 +42,7 @@ Action report_command(CLI::App& app);
 Action publish_command(CLI::App& app);
 Action reproduce_command(CLI::App& app);
 Action compare_command(CLI::App& app);
+Action score_command(CLI::App& app);
 Action claims_command(CLI::App& app);
 
 }  // namespace tenfold::cli

@@ -69,6 +69,8 @@ int publish_dry_run(const std::string& out, const std::vector<std::string>& file
 int publish_received(const std::string& file);
 int reproduce(const std::string& results, const std::string& out);
 int compare(const std::vector<std::string>& paths, bool json, const std::string& across);
+/// What a dry GPU's set said, held against what a card measured: two files or folders.
+int score(const std::string& dry, const std::string& measured);
 
 struct ClaimsOptions {
   std::string lesson, machine;  ///< empty: all

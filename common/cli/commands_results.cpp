@@ -109,6 +109,13 @@ Action compare_command(CLI::App& app) {
   return [options] { return compare(options->paths, options->json, value_of(options->given, "--across", "")); };
 }
 
+Action score_command(CLI::App& app) {
+  const auto dry = std::make_shared<std::string>(), measured = std::make_shared<std::string>();
+  app.add_option("dry", *dry, "what a dry GPU said, e.g. results/dry-h100")->required()->type_name("");
+  app.add_option("measured", *measured, "what the card measured, e.g. out/h100-80gb-hbm3")->required()->type_name("");
+  return [dry, measured] { return score(*dry, *measured); };
+}
+
 Action claims_command(CLI::App& app) {
   const auto options = std::make_shared<ClaimsOptions>();
   app.add_option("--lesson", options->lesson, "only the claims that this lesson tests, e.g. 30")->type_name("LESSON");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "common/pages/rows/sweeps.h"
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
+#include "common/result/seal.h"
 
 #include "common/base/files.h"
 #include "common/cli/commands.h"
@@ -191,8 +193,9 @@ void copy_to_results(const std::string& machine, const std::string& commit,
     throw;
   }
   fs::remove_all(aside);
-  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << commit.substr(0, 10)
-            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
+  const auto count = std::ranges::count_if(files, [](const auto& file) { return file.first.extension() == ".json"; });
+  std::cout << count << " " << kind << (count == 1 ? "" : "s") << " of commit " << commit.substr(0, 10) << " copied to "
+            << shown(target) << "; rewrite the tables with: tenfold report --write\n";
 }
 
 namespace {
@@ -257,6 +260,12 @@ int publish(const std::string& out, const std::string& preset, bool sweeps) {
     warn_of_few_rounds(result);
     files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(),
                        format_result(as_published(id, result)));
+  }
+  // What is said of a card that is not there is sealed, with what was said before and stays.
+  if (is_dry(first.machine) && !sweeps) {
+    std::map<std::string, std::string> sealed = sealed_texts(source_folder() / "results" / id);
+    for (const auto& [file, text] : files) sealed[file.string()] = text;
+    files.emplace_back(kSealFile, seal_of(sealed));
   }
   copy_to_results(id, first.commit, files, sweeps ? "sweep" : "result");
   return 0;

@@ -201,8 +201,12 @@ class Join {
     if (right.c->kind == "survey") return add_look(left, right, sides);
     const std::string reason_a = unusable(left, sides.a), reason_b = unusable(right, sides.b);
     if (!reason_a.empty() || !reason_b.empty()) return refuse(right, reason_a.empty() ? reason_b : reason_a);
+    const bool dry = left.variant->source == "dry";
+    if (dry != (right.variant->source == "dry"))
+      return refuse(right, "is of a dry GPU on one side and measured on the other: ./tenfold score DRY MEASURED");
     const std::vector<double> differences = quality_differences(left, right);
-    const bool training = left.c->kind == "training", dry = left.variant->source == "dry";
+    const bool training = left.c->kind == "training";
+    const bool timed = !rates(*left.variant).empty() && !rates(*right.variant).empty();
     if (training && differences.size() < 2)
       return refuse(right, "was trained from other seeds " + sides.a + "; measure again with the same --seed");
     ComparedRow row;
@@ -229,7 +233,7 @@ class Join {
     if (training) {
       row.quality = mean_interval(differences);
       row.metric = *left.c->metric;
-    } else if (!dry && !row.crowded) {  // of a dry one the other side is dry, too, by its identity
+    } else if (timed && !row.crowded) {
       const bool one_process = row.baseline && across_ == "ranks";
       row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
       if (const auto more = more_workers(left, right, across_); more && !one_process) {

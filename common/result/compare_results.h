@@ -21,7 +21,7 @@ struct ComparedRow {
   /// order-statistic interval of its own median at sqrt(95 %), and the ends are divided crosswise. Both intervals hold
   /// together with at least 95 %. It speaks of the rounds that were recorded; how much another run on another day would
   /// differ is not in it, so a claim also has to clear both sides' A/A noise.
-  std::optional<Interval> throughput;         ///< none of dry GPUs, of which there are peaks only, nor where crowded
+  std::optional<Interval> throughput;         ///< none where crowded, nor of dry GPUs where no time was modelled
   Speed throughput_label = Speed::undecided;  ///< FASTER: B is, by more than 1 % and the noise; SAME within 2 %
   /// The technique's speed ratio on B over the same on A, the verdicts' ends divided crosswise: at least 90 %. Absent
   /// for baselines.

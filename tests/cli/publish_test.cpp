@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/result/seal.h"
 #include "sandbox.h"
 
 namespace tenfold {
@@ -41,6 +42,35 @@ class Publish : public Sandbox {
     EXPECT_EQ(snapshot(), before) << "all or nothing";
   }
 };
+
+// Both lessons of a card that is not there, and one of them again.
+TEST_F(Publish, WhatIsSaidOfACardIsSealed) {
+  const auto dry = [this](const std::string& name, int64_t more) {
+    Result result = full_result_of(name);
+    const Result of_card = sample_modelled_result();
+    result.machine.id = "dry-h100", result.machine.gpus = of_card.machine.gpus;
+    result.cases = of_card.cases;
+    for (CaseResult& c : result.cases) {
+      c.preset = "full";
+      for (VariantResult& variant : c.variants) {
+        for (auto& [kind, bytes] : variant.peak_bytes) bytes += more;
+      }
+    }
+    put(result);
+  };
+  dry("10_one", 0), dry("11_two", 0);
+  Ran ran = tenfold("publish --out mine");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "2 results of commit")) << ran.out;
+  const std::string folder = "results/dry-h100", first = check_seal(root_ / folder);
+  fs::remove(root_ / "mine/11_two.json");
+  dry("10_one", 1 << 20);
+  EXPECT_EQ(tenfold("publish --out mine").code, 0);
+  EXPECT_NE(check_seal(root_ / folder), first);
+  EXPECT_TRUE(has(read(folder + "/SHA256SUMS"), "11_two.json")) << "what stays is sealed, too";
+  write(folder + "/11_two.json", read(folder + "/11_two.json") + " ");
+  EXPECT_THROW(check_seal(root_ / folder), FileError);
+}
 
 // Two hosts may have one id: it says nothing of the memory.
 TEST_F(Publish, AnotherMachineOfTheSameNameGetsAFolderOfItsOwn) {

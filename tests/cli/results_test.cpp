@@ -1,6 +1,8 @@
 // reproduce, compare, report: what happens to results after they were measured.
 #include <nlohmann/json.hpp>
 
+#include "common/result/judge.h"
+#include "common/result/seal.h"
 #include "sandbox.h"
 
 namespace tenfold {
@@ -106,6 +108,49 @@ TEST_F(Reproduce, JoinsACaseByItsRanks) {
   EXPECT_TRUE(has(same.out, "R2 batch=4, 2 ranks")) << same.out;
   EXPECT_FALSE(has(same.out, "not compared")) << same.out;
   EXPECT_TRUE(has(tenfold("reproduce others.json").out, "not compared: backend nccl, yours ")) << "of 2 ranks alone";
+}
+
+class Score : public Sandbox {
+ protected:
+  Score() {
+    const Result said = sample_modelled_result();
+    write_result(root_ / "said" / "r.json", said);
+    write("said/SHA256SUMS", seal_of(sealed_texts(root_ / "said")));
+    Result came = said;
+    came.machine.id = "h100-80gb-hbm3", came.started_at = "2027-01-02T03:04:05Z";
+    came.cases[0].device = "cuda";
+    for (VariantResult& variant : came.cases[0].variants) variant.source = "measured";
+    judge(came.cases[0]);
+    write_result(root_ / "came" / "r.json", came);
+  }
+};
+
+TEST_F(Score, ASealedSetAgainstACard) {
+  const Ran ran = tenfold("score said came");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "Sealed (")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "2026-01-02; measured 2027-01-02.")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "of the same sign, median miss 0.0 %")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "peaks: median error 0.0 %")) << ran.out;
+  EXPECT_TRUE(has(tenfold("score said/r.json came").out, "A single file has no seal.")) << ran.out;
+}
+
+TEST_F(Score, WhatWasChangedOrComesFirstIsNoTest) {
+  for (const auto& [flags, part] : {std::pair("came said", "came: was measured; the first is what a dry GPU said"),
+                                    {"said said", "said: is of a dry GPU; the second is what a card measured"},
+                                    {"said nowhere", "nowhere"}}) {
+    const Ran ran = tenfold(std::string("score ") + flags);
+    EXPECT_EQ(ran.code, 2) << flags;
+    EXPECT_TRUE(has(ran.err, part)) << ran.err;
+  }
+  Result early = read_result(root_ / "came" / "r.json");
+  early.started_at = "2025-01-02T03:04:05Z";
+  write_result(root_ / "early" / "r.json", early);
+  EXPECT_TRUE(has(tenfold("score said early").out, "before the set was sealed, so that this is no test of it"));
+  write("said/r.json", read("said/r.json") + "\n");
+  const Ran changed = tenfold("score said came");
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_TRUE(has(changed.err, "said/SHA256SUMS: a result in its folder is not as it was sealed")) << changed.err;
 }
 
 class Compare : public Sandbox {

@@ -298,6 +298,16 @@ TEST(Compare, DryGpusAreComparedByTheirPeaks) {
   EXPECT_EQ(*technique->peak_b, 2 * *technique->peak_a);
 }
 
+TEST(Compare, DryGpusWhoseTimesWereModelledAreComparedByThem) {
+  const Result t4 = sample_modelled_result("T4", 16);
+  Result h100 = sample_modelled_result("H100");
+  for (VariantResult& variant : h100.cases[0].variants) speed_up(variant, 3);
+  const Comparison comparison = compare_results({t4}, {h100});
+  const ComparedRow* technique = row_of(comparison, "accumulate");
+  ASSERT_TRUE(technique && technique->throughput);
+  EXPECT_NEAR(technique->throughput->middle, 3, 1e-6);
+}
+
 TEST(Compare, ADryRowHasNoPartnerAmongMeasuredOnes) {
   Result measured = sample_result();
   measured.cases[0].device = "cuda", measured.cases[0].size = "gpu80";
@@ -305,6 +315,10 @@ TEST(Compare, ADryRowHasNoPartnerAmongMeasuredOnes) {
   EXPECT_TRUE(comparison.rows.empty());
   EXPECT_NE(refusal_of(comparison, "accumulate").find("device is dry here and cuda there"), std::string::npos)
       << refusal_of(comparison, "accumulate");
+  // Nor across devices, where the device may differ.
+  const Comparison across = compare_results({measured}, {sample_modelled_result()}, "device");
+  EXPECT_TRUE(across.rows.empty());
+  EXPECT_NE(refusal_of(across, "accumulate").find("./tenfold score"), std::string::npos);
 }
 
 TEST(IndependentRatio, CoversTheTrueRatio) {

@@ -16,6 +16,7 @@
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
+#include "common/pages/book/held_out.h"
 #include "common/pages/book/kernel_resources.h"
 #include "common/pages/book/kernel_times.h"
 #include "common/pages/book/lesson_map.h"
@@ -24,6 +25,7 @@
 #include "common/pages/book/line_diff.h"
 #include "common/pages/book/measured.h"
 #include "common/pages/book/results_page.h"
+#include "common/pages/book/seals.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/terminal_table.h"
@@ -172,6 +174,8 @@ const std::map<std::string, Part>& parts() {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
+      {"held_out", [](const Page& page, const Arguments&) { return held_out_markdown(page.root); }},
+      {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
       {"compared", compared_markdown},
       {"levers", levers_part},
       {"figure", figure_part},

@@ -1,0 +1,31 @@
+#include "common/pages/book/seals.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/pages/book/dry_tables.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/result/judge.h"
+#include "common/result/seal.h"
+
+namespace tenfold {
+
+std::string seals_markdown(const std::filesystem::path& root, const std::vector<Result>& dry) {
+  std::map<std::string, std::vector<const Result*>> sets;
+  for (const Result& result : dry) sets[result.machine.id].push_back(&result);
+  std::vector<std::vector<std::string>> rows = {
+      {"card", "results", "with modelled speeds", "last of", "commit", "seal"}};
+  for (const auto& [id, results] : sets) {
+    const Result& last =
+        **std::ranges::max_element(results, {}, [](const Result* result) { return result->started_at; });
+    const auto timed = std::ranges::count_if(results, [](const Result* result) {
+      return std::ranges::any_of(result->cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
+    });
+    rows.push_back({dry_card(last), std::to_string(results.size()), std::to_string(timed),
+                    last.started_at.substr(0, 10), last.commit.substr(0, 10),
+                    "`" + check_seal(root / "results" / id).substr(0, 16) + "`"});
+  }
+  return sets.empty() ? "No set is published yet.\n" : markdown_table_of_texts(rows);
+}
+
+}  // namespace tenfold

@@ -6,10 +6,12 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
+#include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
@@ -100,11 +102,18 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     std::snprintf(text, sizeof text, worst < 0.001 ? "%.1e" : "%.2g", worst);
     return {text, *verdict->agreement->worst};
   }
+  if (wanted.what == "quality") {
+    const auto seeds = c.metric ? variant->quality.find(c.metric->name) : variant->quality.end();
+    if (seeds == variant->quality.end()) refuse(spec, "the published result has no such number");
+    const double middle = median(seeds->second);
+    return {human_number(middle), middle, verdict && verdict->quality ? verdict->quality->label : ""};
+  }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
-    refuse(spec, "'" + wanted.what +
-                     "' is none of speed, memory, peak, rate, predicted speed, deviation, data, host, device, copy, "
-                     "communication, note NAME");
+    refuse(spec,
+           "'" + wanted.what +
+               "' is none of speed, memory, peak, rate, quality, predicted speed, deviation, data, host, device, copy, "
+               "communication, note NAME");
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
   if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
   Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);
@@ -120,9 +129,11 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
 void require_condition(const Value& value, const Wanted& wanted, const std::string& spec) {
   if (wanted.relation.empty()) return;
   if (wanted.relation == "is") {
-    std::istringstream labels(wanted.bound);  // "SAME or AMBIGUOUS"
-    for (std::string label; labels >> label;) {
-      if (label == value.label) return;
+    constexpr std::string_view kOr = " or ";  // "SAME or AMBIGUOUS", "NOT WORSE"
+    for (size_t begin = 0; begin <= wanted.bound.size();) {
+      const size_t end = std::min(wanted.bound.find(kOr, begin), wanted.bound.size());
+      if (wanted.bound.substr(begin, end - begin) == value.label) return;
+      begin = end + kOr.size();
     }
     refuse(spec, "it is " + value.label + " now; the sentence wants to be rewritten");
   }

@@ -385,6 +385,27 @@ TEST_F(Generated, MistakesNameFileAndLine) {
   EXPECT_TRUE(has(with("<!-- tenfold:begin results -->\n<!-- tenfold:begin results -->" + end), "bad.md:1"));
 }
 
+TEST_F(Generated, ATrainingsQualityHoldsASentenceByItsNumberOrItsLabel) {
+  Result result = sample_training();
+  result.code_hash = code_hash(root_ / "lessons" / result.lesson);
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  const auto with = [&](const std::string& spec) {
+    write("lessons/30_gradient_accumulation/README.md", "ends at <!-- value " + spec + " -->x<!-- / -->\n");
+  };
+  for (const char* spec : {"quality | fp32 | quality < 3", "quality | bf16 | quality is NOT WORSE",
+                           "quality | rounded | quality is WORSE", "quality | bf16 | quality is WORSE or NOT WORSE"}) {
+    with(spec);
+    EXPECT_EQ(complaint(), "") << spec;
+  }
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->2."))
+      << page("lessons/30_gradient_accumulation/README.md");
+  with("quality | bf16 | quality is WORSE");
+  EXPECT_TRUE(has(complaint(), "it is NOT WORSE now; the sentence wants to be rewritten")) << complaint();
+  with("quality | fp32 | quality > 3");
+  EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten")) << complaint();
+}
+
 TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
   const auto with = [&](const std::string& spec) {
     write("lessons/30_gradient_accumulation/README.md", "falls to <!-- value " + spec + " -->x<!-- / -->, or so\n");

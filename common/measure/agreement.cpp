@@ -109,7 +109,8 @@ Trace trace_updates(const Step& step, int updates, int undone) {
       for (const auto& item : step.parameters) before.push_back(item.value().detach().clone());
     }
     const Tensor loss = step.update();
-    if (loss.defined()) losses.push_back(loss.detach());
+    // A copy: a graph that is replayed writes each loss to the same place.
+    if (loss.defined()) losses.push_back(loss.detach().clone());
     if (i == 0) {
       const Gathered whole = whole_of(step);
       for (const auto& item : start.parameters) norms.push_back(gradient_norm(whole, item.key(), item.value()));

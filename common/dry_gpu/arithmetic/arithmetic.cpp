@@ -15,9 +15,9 @@
 #include "common/dry_gpu/arithmetic/cuda_only.h"
 #include "common/dry_gpu/arithmetic/draws.h"
 #include "common/dry_gpu/arithmetic/uses.h"
-#include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/below_autograd.h"
 #include "common/dry_gpu/races.h"
+#include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
 namespace {

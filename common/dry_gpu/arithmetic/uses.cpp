@@ -12,9 +12,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/places.h"
 #include "common/dry_gpu/races.h"
+#include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
 namespace {

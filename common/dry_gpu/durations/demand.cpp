@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/below_autograd.h"
+#include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
 namespace {
@@ -198,6 +198,9 @@ const std::map<std::string, Formula>& formulas() {
       {"aten::baddbmm_", product_of(1)},
       {"aten::addmv", product_of(1)},
       {"aten::_scaled_mm", product_of(0)},
+      {"aten::_int_mm", product_of(0)},
+      {"aten::_grouped_mm", product_of(0)},
+      {"aten::_scaled_grouped_mm", product_of(0)},
       {"aten::convolution", convolution},
       {"aten::cudnn_convolution", convolution},
       {"aten::convolution_backward", convolution_backward},
@@ -243,6 +246,7 @@ double product_rate(const Demand& demand, const Rates& rates) {
     }
     case at::kFloat8_e4m3fn:
     case at::kFloat8_e5m2:
+    case at::kChar:
       return 2 * rates.half;
     default:
       return rates.fp32 / 2;  // float64 on the cards of data centres; others have less

@@ -3,10 +3,10 @@
 //
 // Preloaded behind the stand-ins, where the card's time is modelled and nothing is computed.
 
-#include "common/dry_gpu/arithmetic/views.h"
 #include "common/dry_gpu/below_autograd.h"
 #include "common/dry_gpu/durations/demand.h"
 #include "common/dry_gpu/state.h"
+#include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
 

@@ -1,4 +1,4 @@
-#include "common/dry_gpu/arithmetic/views.h"
+#include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
 

@@ -14,6 +14,7 @@
 #include "common/dry_gpu/preload.h"
 #include "common/pages/rows/terminal_table.h"
 #include "common/result/dry_agreement.h"
+#include "common/result/dry_counted.h"
 #include "common/result/judge.h"
 
 namespace tenfold::cli {
@@ -33,7 +34,7 @@ constexpr double kMemoryShare = 0.5;
 bool uses_side_streams(const Result& result) {
   return std::ranges::any_of(result.cases, [](const CaseResult& c) {
     return std::ranges::any_of(c.variants, [](const VariantResult& variant) {
-      const auto count = variant.counted.find("side streams");
+      const auto count = variant.counted.find(kSideStreams);
       return count != variant.counted.end() && count->second > 0;
     });
   });

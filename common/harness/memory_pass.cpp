@@ -8,6 +8,7 @@
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/measure/timeline.h"
+#include "common/result/dry_counted.h"
 
 namespace tenfold {
 namespace {
@@ -29,14 +30,14 @@ void note_dry_counts(VariantResult& result, const DryCounts& before, int steps) 
   const auto note = [&](const char* name, int64_t DryCounts::* count) {
     result.counted[name] = static_cast<double>(after.*count - before.*count) / steps;
   };
-  note("launches", &DryCounts::launches);
-  note("launches of graphs", &DryCounts::graph_launches);
-  note("waits of the host", &DryCounts::waits);
-  note("copies", &DryCounts::copies);
-  note("bytes to the device", &DryCounts::bytes_to_device);
-  note("bytes to the host", &DryCounts::bytes_to_host);
-  note("bytes pageable", &DryCounts::bytes_pageable);
-  result.counted["side streams"] = static_cast<double>(after.side_streams);  // of the process: first used long before
+  note(kLaunches, &DryCounts::launches);
+  note(kGraphLaunches, &DryCounts::graph_launches);
+  note(kHostWaits, &DryCounts::waits);
+  note(kCopies, &DryCounts::copies);
+  note(kBytesToDevice, &DryCounts::bytes_to_device);
+  note(kBytesToHost, &DryCounts::bytes_to_host);
+  note(kBytesPageable, &DryCounts::bytes_pageable);
+  result.counted[kSideStreams] = static_cast<double>(after.side_streams);  // of the process: first used long before
   if (after.unknown_workspaces > before.unknown_workspaces) result.environment[kPeakAtLeast] = "cuDNN's workspaces";
 }
 

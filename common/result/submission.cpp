@@ -183,7 +183,7 @@ const std::vector<std::string>& sendable_fields() {
       "cases[].variants[].environment.split", "cases[].variants[].environment.ranks on this machine",
       "cases[].variants[].environment.agreement", "cases[].variants[].environment.peak leaves out",
       "cases[].variants[].environment.process", "cases[].variants[].environment.devices",
-      "cases[].variants[].environment.memory",
+      "cases[].variants[].environment.memory", "cases[].variants[].environment.speed not modelled",
       // verdicts, which can be computed again from the rounds
       "cases[].verdicts", "cases[].verdicts[].technique", "cases[].verdicts[].speed.label",
       "cases[].verdicts[].speed.ratio", "cases[].verdicts[].speed.low", "cases[].verdicts[].speed.high",

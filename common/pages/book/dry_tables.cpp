@@ -12,6 +12,7 @@
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/rows.h"
 #include "common/result/compare_results.h"
+#include "common/result/dry_counted.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -263,8 +264,8 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
       row.push_back(of_case.rows[i].verdict == nullptr ? "baseline" : speeds_cell(cards, c.name, variant.name));
       row.push_back(variant.split ? bound_of(variant.split) : "-");
     }
-    row.insert(row.end(), {count_cell(variant, "launches", false), count_cell(variant, "waits of the host", false),
-                           count_cell(variant, "bytes to the device", true), agreement_cell(of_case.rows[i])});
+    row.insert(row.end(), {count_cell(variant, kLaunches, false), count_cell(variant, kHostWaits, false),
+                           count_cell(variant, kBytesToDevice, true), agreement_cell(of_case.rows[i])});
     rows.push_back(std::move(row));
   }
   return caption(cards, c) + "\n" + markdown_table_of_texts(rows) + reserved_text(cards, c) + without_numbers(cards, c);

@@ -7,8 +7,29 @@
 #include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/verdict_words.h"
+#include "common/result/dry_counted.h"
 
 namespace tenfold {
+
+namespace {
+
+/// "482 launches, 2 calls that may wait, 30.9 MiB to the card, 30.9 MiB of it pageable"; empty of a card that is there.
+std::string asked_of_the_card(const VariantResult& variant) {
+  const auto count = [&](const char* name) {
+    const auto found = variant.counted.find(name);
+    return found == variant.counted.end() ? 0 : found->second;
+  };
+  if (!variant.counted.contains(kLaunches)) return "";
+  std::string text = human_number(count(kLaunches)) + " launches, ";
+  if (count(kGraphLaunches) > 0) text += human_number(count(kGraphLaunches)) + " of graphs, ";
+  text +=
+      human_number(count(kHostWaits)) + " calls that may wait, " + human_bytes(count(kBytesToDevice)) + " to the card";
+  if (count(kBytesToHost) > 0) text += ", " + human_bytes(count(kBytesToHost)) + " to the host";
+  if (count(kBytesPageable) > 0) text += ", " + human_bytes(count(kBytesPageable)) + " of both pageable";
+  return text;
+}
+
+}  // namespace
 
 std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
   std::vector<Fact> facts;
@@ -28,6 +49,8 @@ std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
     facts.push_back({Fact::Of::request, "asked of " + collective + " in a step",
                      human_bytes(static_cast<double>(bytes)) + counted});
   }
+  if (const std::string asked = asked_of_the_card(variant); !asked.empty())
+    facts.push_back({Fact::Of::request, "asked of the card in a step", asked});
   for (const auto& [name, note] : variant.notes) facts.push_back({Fact::Of::note, name, note_text(name, note)});
   for (const auto& [name, value] : variant.environment) {
     if (name == kPeakAtLeast) continue;  // the peak says so itself

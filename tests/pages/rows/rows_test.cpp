@@ -36,6 +36,9 @@ TEST(Rows, ADryCaseHasNoTimes) {
   EXPECT_FALSE(rows.has(Column::speed));
   EXPECT_FALSE(rows.has(Column::rate));
   EXPECT_EQ(rows.rows[0].at(Column::memory).text, "baseline");
+  const auto asked = std::ranges::find(rows.rows[0].facts, "asked of the card in a step", &Fact::name);
+  ASSERT_NE(asked, rows.rows[0].facts.end());
+  EXPECT_EQ(asked->text, "730 launches, 2 calls that may wait, 4.00 KiB to the card");
 }
 
 TEST(Rows, AModelledTimeSaysSo) {

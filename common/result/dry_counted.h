@@ -1,0 +1,13 @@
+#pragma once
+// Under which names a variant's `counted` has what a dry GPU was asked for in a step.
+
+namespace tenfold {
+
+inline constexpr const char *kLaunches = "launches", *kGraphLaunches = "launches of graphs",
+                            *kHostWaits = "waits of the host", *kCopies = "copies",
+                            *kBytesToDevice = "bytes to the device", *kBytesToHost = "bytes to the host",
+                            *kBytesPageable = "bytes pageable";
+/// Of the process: those other than the default one that were given work.
+inline constexpr const char* kSideStreams = "side streams";
+
+}  // namespace tenfold

@@ -217,6 +217,7 @@ class Join {
     row.baseline = right.baseline;
     row.peak_a = left.variant->peak();
     row.peak_b = right.variant->peak();
+    row.modelled = dry;
     row.crowded = is_crowded(left) || is_crowded(right);
     if (!across_.empty()) {
       row.across_a = part_of(left, across_);

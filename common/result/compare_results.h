@@ -34,7 +34,8 @@ struct ComparedRow {
   std::optional<Interval> efficiency;
   /// Across ranks: "strong", the same batch on all of them together, or "weak", the same on each. Else empty.
   std::string scaling;
-  bool crowded = false;  ///< more ranks than cores take turns on a side, so that its times are no speed
+  bool modelled = false;  ///< both are of GPUs that are not there, and so is the throughput
+  bool crowded = false;   ///< more ranks than cores take turns on a side, so that its times are no speed
   std::optional<int64_t> peak_a, peak_b;  ///< bytes
   std::string across_a, across_b;         ///< the values of the part that rows were joined across; else empty
   std::string bound_a, bound_b;           ///< the largest part of the step, "device 90 %"; empty without a split

@@ -13,7 +13,7 @@
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
 // dry        -                     what GPUs that are not there counted over all lessons
-// held_out   -                     modelled times held against published ones
+// published_steps -                modelled times held against published ones
 // seals      -                     the hash and date of each set of a GPU that is not there
 // compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
 // levers     CASE                  what each lever of a stack brings, as a table

@@ -16,7 +16,6 @@
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
-#include "common/pages/book/held_out.h"
 #include "common/pages/book/kernel_resources.h"
 #include "common/pages/book/kernel_times.h"
 #include "common/pages/book/lesson_map.h"
@@ -24,6 +23,7 @@
 #include "common/pages/book/lever_table.h"
 #include "common/pages/book/line_diff.h"
 #include "common/pages/book/measured.h"
+#include "common/pages/book/published_steps.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/book/seals.h"
 #include "common/pages/rows/markdown_table.h"
@@ -174,7 +174,7 @@ const std::map<std::string, Part>& parts() {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
-      {"held_out", [](const Page& page, const Arguments&) { return held_out_markdown(page.root); }},
+      {"published_steps", [](const Page& page, const Arguments&) { return published_steps_markdown(page.root); }},
       {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
       {"compared", compared_markdown},
       {"levers", levers_part},

@@ -23,7 +23,7 @@ std::string seals_markdown(const std::filesystem::path& root, const std::vector<
     });
     rows.push_back({dry_card(last), std::to_string(results.size()), std::to_string(timed),
                     last.started_at.substr(0, 10), last.commit.substr(0, 10),
-                    "`" + check_seal(root / "results" / id).substr(0, 16) + "`"});
+                    check_seal(root / "results" / id).substr(0, 16)});
   }
   return sets.empty() ? "No set is published yet.\n" : markdown_table_of_texts(rows);
 }

@@ -1,5 +1,6 @@
 #include "common/pages/rows/comparison_text.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/base/text.h"
@@ -88,10 +89,12 @@ struct ComparedColumn {
 
 /// What is said of a row besides its name. `within` one set of results a technique's own speed-up is what its ranks or
 /// threads bring.
-std::vector<ComparedColumn> columns_of(const std::string& across, bool within) {
+std::vector<ComparedColumn> columns_of(const std::vector<ComparedRow>& rows, const std::string& across, bool within) {
+  const bool modelled = std::ranges::any_of(rows, &ComparedRow::modelled);
   std::vector<ComparedColumn> columns;
   if (!across.empty()) columns.push_back({across, across_text});
-  columns.push_back({within ? "speed-up" : "items/s, B over A", rate_text});
+  columns.push_back(
+      {std::string(within ? "speed-up" : "items/s, B over A") + (modelled ? ", modelled" : ""), rate_text});
   if (!across.empty()) columns.push_back({"efficiency", efficiency_text});
   columns.push_back({"B is", label_text});
   columns.push_back({"peak", peaks_text});
@@ -115,7 +118,7 @@ std::vector<std::string> values(std::vector<std::string> cells, const ComparedRo
 }  // namespace
 
 Cells compared_cells(const std::vector<ComparedRow>& rows) {
-  const std::vector<ComparedColumn> columns = columns_of("", /*within=*/false);
+  const std::vector<ComparedColumn> columns = columns_of(rows, "", /*within=*/false);
   Cells cells = {headings({"lesson, case", "variant"}, columns)};
   for (const ComparedRow& row : rows)
     cells.push_back(values({number_of_name(row.lesson) + " " + row.case_name, row.variant}, row, columns));
@@ -123,7 +126,7 @@ Cells compared_cells(const std::vector<ComparedRow>& rows) {
 }
 
 Cells compared_cells_by_lesson(const std::vector<ComparedRow>& rows, const std::string& across, bool within) {
-  const std::vector<ComparedColumn> columns = columns_of(across, within);
+  const std::vector<ComparedColumn> columns = columns_of(rows, across, within);
   Cells cells = {headings({"variant", "case"}, columns)};
   std::string lesson;
   for (const ComparedRow& row : rows) {

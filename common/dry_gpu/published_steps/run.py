@@ -1,8 +1,8 @@
-"""Holds modelled times against published ones: python score.py [ROW_ID...]
+"""Holds modelled times against published ones: python run.py [ROW_ID...]
 
-Runs the step of each row of published.json (steps.py) on its dry card, with its time modelled, and writes
-results/dry_held_out.json: for each row what came out, in the row's own unit. Rows that are named replace their old ones;
-none named: all. Wants a machine with nothing else running, where small steps are the host's.
+Runs the step of each row of published.json (steps.py) on its dry card, with its time modelled, and writes modelled.json
+beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones; none named: all.
+Wants a machine with nothing else running, where small steps are the host's.
 """
 
 import datetime
@@ -15,12 +15,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-OUT = ROOT / "results" / "dry_held_out.json"
+OUT = HERE / "modelled.json"
 
 
 def modelled(row: dict) -> dict:
     """Its speed in the row's unit, or why there is none."""
-    command = [ROOT / "tenfold", "dry", "--gpu", row["card"], "--time", "--", ROOT / ".venv/bin/python", HERE / "steps.py", row["id"]]
+    program = [ROOT / ".venv/bin/python", HERE / "steps.py", row["id"]]
+    command = [ROOT / "tenfold", "dry", "--gpu", row["card"], "--time", "--", *program]
     ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     lines = [line for line in ran.stdout.splitlines() if line.startswith("{")]
     if ran.returncode != 0 or not lines:
@@ -31,6 +32,7 @@ def modelled(row: dict) -> dict:
     value = step["ms_per_step"] if row["what"] == "ms/step" else step["items_per_step"] / seconds
     unpriced = [line for line in ran.stderr.splitlines() if line.startswith("not modelled")]
     return {"id": row["id"], "value": round(value, 3), "ms_per_step": round(step["ms_per_step"], 4),
+            "reserved_gib": round(step["reserved_bytes"] / 2**30, 4),
             **({"unpriced": unpriced} if unpriced else {})}
 
 
@@ -38,7 +40,7 @@ def main(wanted: list[str]) -> None:
     rows = json.loads((HERE / "published.json").read_text())
     known = {row["id"] for row in rows}
     if unknown := [name for name in wanted if name not in known]:
-        sys.exit(f"score.py: {unknown[0]} is no row of published.json")
+        sys.exit(f"run.py: {unknown[0]} is no row of published.json")
     import steps  # what it can rebuild, and what only stands in
 
     old = json.loads(OUT.read_text())["rows"] if wanted and OUT.exists() else []
@@ -53,13 +55,14 @@ def main(wanted: list[str]) -> None:
         if row["id"] in steps.STANDS_IN:
             came[row["id"]]["stands_in"] = steps.STANDS_IN[row["id"]]
         print(row["id"], row["value"], came[row["id"]], flush=True)
-    git = ["git", "-C", ROOT]
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    dirty = subprocess.run([*git, "status", "--porcelain", "--", "common", "tenfold"], capture_output=True, text=True, check=True)
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout.strip()
+
     processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                      platform.machine())
-    result = {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "commit": commit,
-              "dirty": bool(dirty.stdout.strip()), "host": processor,
+    result = {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+              "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold")),
+              "host": processor,
               "rows": [came[row["id"]] for row in rows if row["id"] in came]}
     OUT.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,0 +1,181 @@
+#include "common/pages/book/published_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/result/statistics.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Row = std::vector<std::string>;
+
+constexpr const char* kPublished = "common/dry_gpu/published_steps/published.json";
+constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
+constexpr double kGib = 1024.0 * 1024 * 1024;
+
+/// A row of kPublished, and what came of it.
+struct Step {
+  const Json& published;
+  const Json& came;
+
+  std::string text(const char* key) const { return published.at(key); }
+  std::string card() const { return text("card") == "A100-40" ? "A100 40 GB" : text("card"); }
+  /// Speed over the published one: above 1 the model is too fast. Nothing for a step without a time.
+  std::optional<double> ratio() const {
+    if (!came.contains("value")) return std::nullopt;
+    const double ratio = came.at("value").get<double>() / published.at("value").get<double>();
+    return text("what") == "ms/step" ? 1 / ratio : ratio;
+  }
+  /// In which most of its products are made.
+  std::string arithmetic() const {
+    const std::string precision = text("precision");
+    return precision == "fp32" ? "fp32" : precision == "tf32" ? "TF32" : "16 bits";
+  }
+};
+
+Json read(const fs::path& file) {
+  try {
+    return Json::parse(read_text(file));
+  } catch (const Json::exception& error) {
+    throw FileError(file.string() + ": " + one_line(error.what()));
+  }
+}
+
+std::vector<Step> steps_of(const Json& published, const Json& scored) {
+  static const Json kNotRun = {{"failed", "not run"}};
+  std::vector<Step> steps;
+  for (const Json& row : published) {
+    const auto same = std::ranges::find_if(scored, [&](const Json& came) { return came.at("id") == row.at("id"); });
+    steps.push_back({row, same == scored.end() ? kNotRun : *same});
+  }
+  return steps;
+}
+
+Row summary_row(const std::string& name, const std::vector<double>& ratios) {
+  const auto within = [&](double factor) {
+    const auto count =
+        std::ranges::count_if(ratios, [&](double ratio) { return ratio <= factor && ratio >= 1 / factor; });
+    return std::to_string(count) + " of " + std::to_string(ratios.size());
+  };
+  return {name,
+          std::to_string(ratios.size()),
+          human_ratio(median(ratios)),
+          human_ratio(*std::ranges::min_element(ratios)) + " to " + human_ratio(*std::ranges::max_element(ratios)),
+          within(1.25),
+          within(2)};
+}
+
+std::string summary_table(const std::vector<Step>& steps) {
+  std::vector<Row> rows = {
+      {"products in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
+  std::vector<double> all;
+  for (const char* const arithmetic : {"fp32", "TF32", "16 bits"}) {
+    std::vector<double> ratios;
+    for (const Step& step : steps) {
+      if (step.arithmetic() == arithmetic && step.ratio()) ratios.push_back(*step.ratio());
+    }
+    if (!ratios.empty()) rows.push_back(summary_row(arithmetic, ratios));
+    all.insert(all.end(), ratios.begin(), ratios.end());
+  }
+  if (all.empty()) return "No step has a time.\n";
+  rows.push_back(summary_row("all", all));
+  return markdown_table_of_texts(rows);
+}
+
+/// Of the steps whose source says what the allocator reserved; empty without one.
+std::string reserved_table(const std::vector<Step>& steps) {
+  std::vector<Row> rows = {{"step", "card", "arithmetic", "reserved, published", "reserved, counted", "error"}};
+  for (const Step& step : steps) {
+    if (!step.published.contains("reserved_gib") || !step.came.contains("reserved_gib")) continue;
+    const double there = step.published.at("reserved_gib"), here = step.came.at("reserved_gib");
+    rows.push_back({step.text("id"), step.card(), step.text("precision"), human_bytes(there * kGib),
+                    human_bytes(here * kGib), human_percent(here / there - 1, /*sign=*/true)});
+  }
+  if (rows.size() == 1) return "";
+  return "\nWhat LibTorch's allocator reserved, where the source says it:\n\n" + markdown_table_of_texts(rows);
+}
+
+/// Of the steps that change one thing of another; empty without one.
+std::string gains_table(const std::vector<Step>& steps) {
+  std::vector<Row> rows = {{"step", "after", "gain, published", "gain, modelled"}};
+  for (const Step& step : steps) {
+    const std::string after = step.published.value("after", "");
+    const auto before =
+        std::ranges::find_if(steps, [&](const Step& other) { return !after.empty() && other.text("id") == after; });
+    if (before == steps.end() || !step.ratio() || !before->ratio()) continue;
+    const double gain = step.published.at("value").get<double>() / before->published.at("value").get<double>();
+    const double published = step.text("what") == "ms/step" ? 1 / gain : gain;
+    rows.push_back(
+        {step.text("id"), after, human_ratio(published), human_ratio(published * *step.ratio() / *before->ratio())});
+  }
+  return rows.size() == 1 ? "" : "\nWhat one change brings:\n\n" + markdown_table_of_texts(rows);
+}
+
+std::string every_step(const std::vector<Step>& steps) {
+  std::vector<Row> rows = {{"step", "card", "batch", "arithmetic", "published", "modelled", "modelled / published"}};
+  for (const Step& step : steps) {
+    const auto ratio = step.ratio();
+    if (!ratio) continue;
+    const std::string unit = " " + step.text("what");
+    rows.push_back({step.text("model") + ", " + step.text("shape") + (step.came.contains("stands_in") ? " (*)" : ""),
+                    step.card(), step.published.at("batch").dump(), step.text("precision"),
+                    human_number(step.published.at("value").get<double>()) + unit,
+                    human_number(step.came.at("value").get<double>()) + unit, human_ratio(*ratio)});
+  }
+  return markdown_table_of_texts(rows);
+}
+
+/// "\nNot scored:\n\n- ROW: why\n"
+std::string not_scored(const std::vector<Step>& steps) {
+  std::string lines;
+  for (const Step& step : steps) {
+    if (!step.ratio())
+      lines += "- " + markdown_cell(step.text("id") + ": " + step.came.value("failed", "no time")) + "\n";
+  }
+  return lines.empty() ? "" : "\nNot scored:\n\n" + lines;
+}
+
+/// Each address once, as a link.
+std::string sources(const std::vector<Step>& steps) {
+  std::vector<std::string> links;
+  for (const Step& step : steps) {
+    const std::string source = step.text("source"), address = source.substr(0, source.find(' '));
+    const size_t host = address.find("//");
+    const std::string link =
+        host == std::string::npos ? address : "[" + address.substr(host + 2) + "](" + address + ")";
+    if (std::ranges::find(links, link) == links.end()) links.push_back(link);
+  }
+  return joined(links);
+}
+
+}  // namespace
+
+std::string published_steps_markdown(const fs::path& root) {
+  if (!fs::exists(root / kScored)) return "Not scored yet.\n";
+  const Json published = read(root / kPublished), scored = read(root / kScored);
+  try {
+    const std::vector<Step> steps = steps_of(published, scored.at("rows"));
+    return summary_table(steps) + "\nScored " + scored.at("scored_at").get<std::string>().substr(0, 10) +
+           " at commit " + scored.at("commit").get<std::string>().substr(0, 10) +
+           (scored.at("dirty").get<bool>() ? " with uncommitted changes" : "") + "; the host's part is that of " +
+           scored.at("host").get<std::string>() + ".\n" + reserved_table(steps) + gains_table(steps) +
+           "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
+           "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
+           "`common/dry_gpu/published_steps/steps.py` says what.\n" +
+           not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
+  } catch (const Json::exception& error) {
+    throw FileError((root / kScored).string() + " or " + kPublished + ": " + one_line(error.what()));
+  }
+}
+
+}  // namespace tenfold

@@ -1,0 +1,14 @@
+#pragma once
+// Modelled times held against published ones, as Markdown.
+
+#include <filesystem>
+#include <string>
+
+namespace tenfold {
+
+/// From two files in common/dry_gpu/published_steps: published.json, collected before the model saw them, and
+/// modelled.json, what the model says. A table by arithmetic, what was reserved, and below them each row with its
+/// source; "Not scored yet" without the latter. Throws FileError on a damaged file.
+std::string published_steps_markdown(const std::filesystem::path& root);
+
+}  // namespace tenfold

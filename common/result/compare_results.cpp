@@ -8,33 +8,14 @@
 
 #include "common/base/text.h"
 #include "common/result/judge.h"
+#include "common/result/result_rows.h"
 
 namespace tenfold {
 namespace {
 
-struct Row {
-  const Result* result;
-  const CaseResult* c;
-  const VariantResult* variant;
-  bool baseline;
+using Row = ResultRow;
 
-  std::string identity(const std::set<std::string>& without = {}) const {
-    return row_identity(*result, *c, variant->name, without);
-  }
-  std::string name() const { return result->lesson + ", " + c->name + ", " + variant->name; }
-  auto parts() const { return identity_parts(*result, *c, variant->name); }
-};
-
-std::vector<Row> rows_of(const std::vector<Result>& results) {
-  std::vector<Row> rows;
-  for (const Result& result : results) {
-    for (const CaseResult& c : result.cases) {
-      for (const VariantResult& variant : c.variants)
-        rows.push_back({&result, &c, &variant, &variant == &c.variants.front()});
-    }
-  }
-  return rows;
-}
+std::vector<IdentityPart> parts_of(const Row& row) { return identity_parts(*row.result, *row.c, row.variant->name); }
 
 std::vector<double> rates(const VariantResult& variant) {
   std::vector<double> rates;
@@ -58,12 +39,12 @@ std::optional<Interval> gain_of(const Verdict* a, const Verdict* b) {
 
 /// Why a row has no partner: the parts in which the most similar row of the other side differs.
 std::string why_unlike(const Row& row, const std::vector<Row>& others) {
-  const auto mine = row.parts();
+  const auto mine = parts_of(row);
   std::string best;
   size_t fewest = mine.size() + 1;
   for (const Row& other : others) {
     if (other.result->lesson != row.result->lesson || other.variant->name != row.variant->name) continue;
-    const auto theirs = other.parts();
+    const auto theirs = parts_of(other);
     std::string differing;
     size_t count = 0;
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -88,7 +69,7 @@ std::set<std::string> left_out(const std::string& across) {
 }
 
 std::string part_of(const Row& row, const std::string& name) {
-  for (const IdentityPart& part : row.parts()) {
+  for (const IdentityPart& part : parts_of(row)) {
     if (part.name == name) return part.value;
   }
   return "";
@@ -192,7 +173,7 @@ class Join {
  public:
   explicit Join(const std::string& across) : across_(across), without_(left_out(across)) {}
 
-  std::string identity(const Row& row) const { return row.identity(without_); }
+  std::string identity(const Row& row) const { return row_identity(*row.result, *row.c, row.variant->name, without_); }
 
   void refuse(const Row& row, const std::string& reason) { out_.refused.push_back({row.name(), reason}); }
 
@@ -206,7 +187,7 @@ class Join {
       return refuse(right, "is of a dry GPU on one side and measured on the other: ./tenfold score DRY MEASURED");
     const std::vector<double> differences = quality_differences(left, right);
     const bool training = left.c->kind == "training";
-    const bool timed = !rates(*left.variant).empty() && !rates(*right.variant).empty();
+    const std::vector<double> rates_a = rates(*left.variant), rates_b = rates(*right.variant);
     if (training && differences.size() < 2)
       return refuse(right, "was trained from other seeds " + sides.a + "; measure again with the same --seed");
     ComparedRow row;
@@ -214,7 +195,7 @@ class Join {
     row.lesson = right.result->lesson;
     row.case_name = right.c->name;
     row.variant = right.variant->name;
-    row.baseline = right.baseline;
+    row.baseline = right.is_baseline();
     row.peak_a = left.variant->peak();
     row.peak_b = right.variant->peak();
     row.modelled = dry;
@@ -234,9 +215,9 @@ class Join {
     if (training) {
       row.quality = mean_interval(differences);
       row.metric = *left.c->metric;
-    } else if (timed && !row.crowded) {
+    } else if (!rates_a.empty() && !rates_b.empty() && !row.crowded) {
       const bool one_process = row.baseline && across_ == "ranks";
-      row.throughput = independent_ratio(rates(*left.variant), rates(*right.variant));
+      row.throughput = independent_ratio(rates_a, rates_b);
       if (const auto more = more_workers(left, right, across_); more && !one_process) {
         const Interval& gain = *row.throughput;
         row.efficiency = Interval{gain.low / *more, gain.high / *more, gain.middle / *more, gain.coverage};

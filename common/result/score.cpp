@@ -7,34 +7,24 @@
 #include <utility>
 
 #include "common/result/judge.h"
+#include "common/result/result_rows.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
 
-struct Row {
-  const Result* result;
-  const CaseResult* c;
-  const VariantResult* variant;
-
-  std::string name() const { return result->lesson + ", " + c->name + ", " + variant->name; }
-};
-
 /// What has a speed or a peak, each with all that must be alike.
-std::vector<std::pair<std::string, Row>> rows_of(const std::vector<Result>& results) {
+std::vector<std::pair<std::string, ResultRow>> scored_rows(const std::vector<Result>& results) {
   static const std::set<std::string> kMayDiffer = {"device", "backend"};
-  std::vector<std::pair<std::string, Row>> rows;
-  for (const Result& result : results) {
-    for (const CaseResult& c : result.cases) {
-      if (c.kind == "survey") continue;
-      for (const VariantResult& variant : c.variants)
-        rows.emplace_back(row_identity(result, c, variant.name, kMayDiffer), Row{&result, &c, &variant});
-    }
+  std::vector<std::pair<std::string, ResultRow>> rows;
+  for (const ResultRow& row : rows_of(results)) {
+    if (row.c->kind != "survey")
+      rows.emplace_back(row_identity(*row.result, *row.c, row.variant->name, kMayDiffer), row);
   }
   return rows;
 }
 
-SpeedResult speed_of(const Row& row) {
+SpeedResult speed_of(const ResultRow& row) {
   const Verdict* const verdict = verdict_of(*row.c, row.variant->name);
   return verdict == nullptr ? SpeedResult{} : verdict->speed;
 }
@@ -99,8 +89,8 @@ std::optional<double> Score::median_peak_error() const {
 
 Score score(const std::vector<Result>& dry, const std::vector<Result>& measured) {
   Score all;
-  const auto said = rows_of(dry), came = rows_of(measured);
-  const std::map<std::string, Row> said_by_identity(said.begin(), said.end()),
+  const auto said = scored_rows(dry), came = scored_rows(measured);
+  const std::map<std::string, ResultRow> said_by_identity(said.begin(), said.end()),
       came_by_identity(came.begin(), came.end());
   for (const auto& [identity, row] : said) {
     const auto other = came_by_identity.find(identity);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -181,6 +180,8 @@ void copy_to_results(const std::string& machine, const std::string& commit,
       fs::create_directories((next / name).parent_path());
       write_atomically(next / name, text);
     }
+    // What is said of a card that is not there, with what was said before and stays.
+    if (machine.starts_with(kDryMachine)) write_atomically(next / kSealFile, seal_of(sealed_texts(next)));
     if (!fs::exists(target)) {
       put_in_place(next, target);
     } else if (!exchange(next, target)) {  // a file system that cannot
@@ -193,9 +194,8 @@ void copy_to_results(const std::string& machine, const std::string& commit,
     throw;
   }
   fs::remove_all(aside);
-  const auto count = std::ranges::count_if(files, [](const auto& file) { return file.first.extension() == ".json"; });
-  std::cout << count << " " << kind << (count == 1 ? "" : "s") << " of commit " << commit.substr(0, 10) << " copied to "
-            << shown(target) << "; rewrite the tables with: tenfold report --write\n";
+  std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << commit.substr(0, 10)
+            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
 }
 
 namespace {
@@ -260,12 +260,6 @@ int publish(const std::string& out, const std::string& preset, bool sweeps) {
     warn_of_few_rounds(result);
     files.emplace_back(sweeps ? kSweepsFolder / path.filename() : path.filename(),
                        format_result(as_published(id, result)));
-  }
-  // What is said of a card that is not there is sealed, with what was said before and stays.
-  if (is_dry(first.machine) && !sweeps) {
-    std::map<std::string, std::string> sealed = sealed_texts(source_folder() / "results" / id);
-    for (const auto& [file, text] : files) sealed[file.string()] = text;
-    files.emplace_back(kSealFile, seal_of(sealed));
   }
   copy_to_results(id, first.commit, files, sweeps ? "sweep" : "result");
   return 0;

@@ -15,11 +15,7 @@ std::string seal_of(const std::map<std::string, std::string>& texts) {
 
 std::map<std::string, std::string> sealed_texts(const fs::path& folder) {
   std::map<std::string, std::string> texts;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json")
-      texts[entry.path().filename().string()] = read_text(entry.path());
-  }
+  for (const fs::path& file : json_files_in(folder)) texts[file.filename().string()] = read_text(file);
   return texts;
 }
 

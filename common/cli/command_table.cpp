@@ -48,9 +48,8 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
       {"compare", "result files or folders side by side, row by row; the first is the reference", compare_command},
       {"score",
        "what a dry GPU said of a card, held against what the card measured\n"
-       "For each row whether the intervals of the speed ratio meet, and how far the counted peak is off. The set must "
-       "be "
-       "as it was sealed when it was published.",
+       "For each row whether the intervals of the speed ratio meet, and how far the counted peak is off.\n"
+       "The set must be as it was sealed when it was published.",
        score_command},
       {"claims",
        "what articles promise, judged by published results, and what others measured\n"

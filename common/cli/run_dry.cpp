@@ -33,10 +33,8 @@ constexpr double kMemoryShare = 0.5;
 
 bool uses_side_streams(const Result& result) {
   return std::ranges::any_of(result.cases, [](const CaseResult& c) {
-    return std::ranges::any_of(c.variants, [](const VariantResult& variant) {
-      const auto count = variant.counted.find(kSideStreams);
-      return count != variant.counted.end() && count->second > 0;
-    });
+    return std::ranges::any_of(c.variants,
+                               [](const VariantResult& variant) { return dry_count(variant, kSideStreams) > 0; });
   });
 }
 

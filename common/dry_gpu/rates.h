@@ -2,6 +2,7 @@
 // How fast a card that is not there works, for modelled times: its maker's ceilings, and the share of them that
 // published measurements reached. Nothing here was fitted to a time that the model is held against.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,11 @@ struct Rates {
   double graph_gap = 0;                               ///< the same within a CUDA graph
   double least = 0;                                   ///< that a kernel lasts
 };
+
+/// What takes longer: the bytes through its memory, or products at this rate.
+inline double seconds_of(double bytes, double flops, double products_per_s, const Rates& rates) {
+  return std::max(bytes / rates.bytes_per_s, flops / products_per_s);
+}
 
 /// Nothing for a card without ceilings in the table: its times are not modelled.
 std::optional<Rates> rates_of(const Card& card);

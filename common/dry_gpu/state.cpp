@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -301,7 +300,7 @@ void tenfold_dry_end_price(void* pricing, double bytes, double flops, int sixtee
   const Rates& rates = state().time->rates();
   // bfloat16's rate: where a card has no tensor cores for both types, our kernels use none.
   const double products = sixteen_bits != 0 ? rates.bfloat16 : rates.fp32;
-  ours->settle(rates.gap + std::max(bytes / rates.bytes_per_s, flops / products));
+  ours->settle(rates.gap + seconds_of(bytes, flops, products, rates));
 }
 
 const char* tenfold_dry_take_without_arithmetic() {

@@ -264,7 +264,7 @@ Demand demand_of(const c10::FunctionSchema& schema, const Values& arguments, con
 }
 
 double seconds_of(const Demand& demand, const Rates& rates) {
-  return std::max(demand.bytes / rates.bytes_per_s, demand.flops / product_rate(demand, rates));
+  return seconds_of(demand.bytes, demand.flops, product_rate(demand, rates), rates);
 }
 
 }  // namespace tenfold::dry

@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from steps import STANDS_IN
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 OUT = HERE / "modelled.json"
@@ -41,19 +43,15 @@ def main(wanted: list[str]) -> None:
     known = {row["id"] for row in rows}
     if unknown := [name for name in wanted if name not in known]:
         sys.exit(f"run.py: {unknown[0]} is no row of published.json")
-    import steps  # what it can rebuild, and what only stands in
 
     old = json.loads(OUT.read_text())["rows"] if wanted and OUT.exists() else []
     came = {row["id"]: row for row in old}
     for row in rows:
         if wanted and row["id"] not in wanted:
             continue
-        if row["id"] in steps.LEFT_OUT:
-            came[row["id"]] = {"id": row["id"], "failed": steps.LEFT_OUT[row["id"]]}
-        else:
-            came[row["id"]] = modelled(row)
-        if row["id"] in steps.STANDS_IN:
-            came[row["id"]]["stands_in"] = steps.STANDS_IN[row["id"]]
+        came[row["id"]] = modelled(row)
+        if row["id"] in STANDS_IN:
+            came[row["id"]]["stands_in"] = STANDS_IN[row["id"]]
         print(row["id"], row["value"], came[row["id"]], flush=True)
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout.strip()

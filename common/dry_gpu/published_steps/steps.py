@@ -60,7 +60,6 @@ STANDS_IN["flagperf-t5-small-a100-40"] = "torch's fused rms_norm for apex's Fuse
 STANDS_IN["ceshine-wrn28-10-t4-o1"] = "torch.autocast for apex's patched functions"
 STANDS_IN["airbench94-eager-a100"] = "nothing for the one 12x12 eigh of the whitening"
 STANDS_IN |= {row: "a fake process group for NCCL over one rank" for row in ROWS if row.startswith("csc-")}
-LEFT_OUT: dict[str, str] = {}
 
 
 def main(row: str) -> None:

@@ -292,10 +292,6 @@ std::string headline_text(const Cards& cards) {
          "*: " + markdown_cell(joined(parts, "; ")) + ".";
 }
 
-bool has_times(const Result& card) {
-  return std::ranges::any_of(card.cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
-}
-
 /// How to read the tables.
 std::string legend(const Cards& cards, const std::string& docs) {
   const Result& last = *cards.back();

@@ -1,10 +1,7 @@
 #include "common/pages/book/published_steps.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "common/base/files.h"
@@ -30,12 +27,14 @@ struct Step {
 
   std::string text(const char* key) const { return published.at(key); }
   std::string card() const { return text("card") == "A100-40" ? "A100 40 GB" : text("card"); }
-  /// Speed over the published one: above 1 the model is too fast. Nothing for a step without a time.
-  std::optional<double> ratio() const {
-    if (!came.contains("value")) return std::nullopt;
-    const double ratio = came.at("value").get<double>() / published.at("value").get<double>();
+  bool has_time() const { return came.contains("value"); }
+  /// How many times as fast a step is whose value is this one, in the row's own unit.
+  double faster(const Json& value, const Json& than) const {
+    const double ratio = value.get<double>() / than.get<double>();
     return text("what") == "ms/step" ? 1 / ratio : ratio;
   }
+  /// Above 1 the model is too fast.
+  double ratio() const { return faster(came.at("value"), published.at("value")); }
   /// In which most of its products are made.
   std::string arithmetic() const {
     const std::string precision = text("precision");
@@ -82,7 +81,7 @@ std::string summary_table(const std::vector<Step>& steps) {
   for (const char* const arithmetic : {"fp32", "TF32", "16 bits"}) {
     std::vector<double> ratios;
     for (const Step& step : steps) {
-      if (step.arithmetic() == arithmetic && step.ratio()) ratios.push_back(*step.ratio());
+      if (step.arithmetic() == arithmetic && step.has_time()) ratios.push_back(step.ratio());
     }
     if (!ratios.empty()) rows.push_back(summary_row(arithmetic, ratios));
     all.insert(all.end(), ratios.begin(), ratios.end());
@@ -112,11 +111,9 @@ std::string gains_table(const std::vector<Step>& steps) {
     const std::string after = step.published.value("after", "");
     const auto before =
         std::ranges::find_if(steps, [&](const Step& other) { return !after.empty() && other.text("id") == after; });
-    if (before == steps.end() || !step.ratio() || !before->ratio()) continue;
-    const double gain = step.published.at("value").get<double>() / before->published.at("value").get<double>();
-    const double published = step.text("what") == "ms/step" ? 1 / gain : gain;
-    rows.push_back(
-        {step.text("id"), after, human_ratio(published), human_ratio(published * *step.ratio() / *before->ratio())});
+    if (before == steps.end() || !step.has_time() || !before->has_time()) continue;
+    const double gain = step.faster(step.published.at("value"), before->published.at("value"));
+    rows.push_back({step.text("id"), after, human_ratio(gain), human_ratio(gain * step.ratio() / before->ratio())});
   }
   return rows.size() == 1 ? "" : "\nWhat one change brings:\n\n" + markdown_table_of_texts(rows);
 }
@@ -124,13 +121,12 @@ std::string gains_table(const std::vector<Step>& steps) {
 std::string every_step(const std::vector<Step>& steps) {
   std::vector<Row> rows = {{"step", "card", "batch", "arithmetic", "published", "modelled", "modelled / published"}};
   for (const Step& step : steps) {
-    const auto ratio = step.ratio();
-    if (!ratio) continue;
+    if (!step.has_time()) continue;
     const std::string unit = " " + step.text("what");
     rows.push_back({step.text("model") + ", " + step.text("shape") + (step.came.contains("stands_in") ? " (*)" : ""),
                     step.card(), step.published.at("batch").dump(), step.text("precision"),
                     human_number(step.published.at("value").get<double>()) + unit,
-                    human_number(step.came.at("value").get<double>()) + unit, human_ratio(*ratio)});
+                    human_number(step.came.at("value").get<double>()) + unit, human_ratio(step.ratio())});
   }
   return markdown_table_of_texts(rows);
 }
@@ -139,7 +135,7 @@ std::string every_step(const std::vector<Step>& steps) {
 std::string not_scored(const std::vector<Step>& steps) {
   std::string lines;
   for (const Step& step : steps) {
-    if (!step.ratio())
+    if (!step.has_time())
       lines += "- " + markdown_cell(step.text("id") + ": " + step.came.value("failed", "no time")) + "\n";
   }
   return lines.empty() ? "" : "\nNot scored:\n\n" + lines;

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "common/pages/book/dry_tables.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
-#include "common/result/judge.h"
 #include "common/result/seal.h"
 
 namespace tenfold {
@@ -18,9 +18,7 @@ std::string seals_markdown(const std::filesystem::path& root, const std::vector<
   for (const auto& [id, results] : sets) {
     const Result& last =
         **std::ranges::max_element(results, {}, [](const Result* result) { return result->started_at; });
-    const auto timed = std::ranges::count_if(results, [](const Result* result) {
-      return std::ranges::any_of(result->cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
-    });
+    const auto timed = std::ranges::count_if(results, [](const Result* result) { return has_times(*result); });
     rows.push_back({dry_card(last), std::to_string(results.size()), std::to_string(timed),
                     last.started_at.substr(0, 10), last.commit.substr(0, 10),
                     check_seal(root / "results" / id).substr(0, 16)});

@@ -57,6 +57,10 @@ std::string peak_text(const VariantResult& variant) {
   return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
 }
 
+bool has_times(const Result& result) {
+  return std::ranges::any_of(result.cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
+}
+
 bool has_peak_at_least(const Result& result) {
   return std::ranges::any_of(result.cases, [](const CaseResult& c) {
     return std::ranges::any_of(c.variants, [](const VariantResult& variant) {

@@ -19,6 +19,8 @@ std::string rounds_text(const CaseResult& c);
 double items_per_second(const VariantResult& variant);
 /// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
 std::string peak_text(const VariantResult& variant);
+/// A speed was measured or modelled in it.
+bool has_times(const Result& result);
 /// A peak of the result leaves out what nobody knows: it is printed as "at least".
 bool has_peak_at_least(const Result& result);
 /// The step's seconds, and the share of each of its parts: "41.4 ms", "1.0 %", "-" for none.

@@ -10,15 +10,12 @@
 #include "common/result/dry_counted.h"
 
 namespace tenfold {
-
 namespace {
 
-/// "482 launches, 2 calls that may wait, 30.9 MiB to the card, 30.9 MiB of it pageable"; empty of a card that is there.
+/// "482 launches, 2 calls that may wait, 30.9 MiB to the card, 30.9 MiB of both pageable"; empty of a card that is
+/// there.
 std::string asked_of_the_card(const VariantResult& variant) {
-  const auto count = [&](const char* name) {
-    const auto found = variant.counted.find(name);
-    return found == variant.counted.end() ? 0 : found->second;
-  };
+  const auto count = [&](const char* name) { return dry_count(variant, name); };
   if (!variant.counted.contains(kLaunches)) return "";
   std::string text = human_number(count(kLaunches)) + " launches, ";
   if (count(kGraphLaunches) > 0) text += human_number(count(kGraphLaunches)) + " of graphs, ";

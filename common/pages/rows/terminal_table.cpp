@@ -132,10 +132,6 @@ std::string about_line(const CaseRows& rows) {
   return "  " + wrap_text(one_line(rows.about), kWidth - 2, 4) + "\n";
 }
 
-bool is_timed(const Result& result) {
-  return std::ranges::any_of(result.cases, [](const CaseResult& c) { return rounds_of(c) > 0; });
-}
-
 }  // namespace
 
 std::string format_table(const Result& result) {
@@ -149,8 +145,8 @@ std::string format_table(const Result& result) {
   out += wrap_text(one_line(about + "; " + result.started_at), kWidth) + "\n";
   if (is_dry(result.machine))
     out += std::string("A dry GPU: no such card is here. LibTorch's own allocator counted the memory; ") +
-           (is_timed(result) ? "speed is modelled: this host's\npart as it is here, the card's by its ceilings.\n"
-                             : "nothing was timed.\n");
+           (has_times(result) ? "speed is modelled: this host's\npart as it is here, the card's by its ceilings.\n"
+                              : "nothing was timed.\n");
   if (has_peak_at_least(result))
     out += "At least: what cuDNN would take for its workspaces is not known and not counted.\n";
   for (const CaseResult& c : result.cases) {

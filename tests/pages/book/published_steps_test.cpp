@@ -14,7 +14,6 @@ namespace tenfold {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 /// A tree with three published steps: one in images/s, one in ms a step, and one that nothing came of.
 class PublishedSteps : public testing::Test {

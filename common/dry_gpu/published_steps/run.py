@@ -59,7 +59,7 @@ def main(wanted: list[str]) -> None:
     processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                      platform.machine())
     result = {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-              "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold")),
+              "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
               "host": processor,
               "rows": [came[row["id"]] for row in rows if row["id"] in came]}
     OUT.write_text(json.dumps(result, indent=1) + "\n")

@@ -1,8 +1,8 @@
 """Holds modelled times against published ones: python run.py [ROW_ID...]
 
 Runs the step of each row of published.json (steps.py) on its dry card, with its time modelled, and writes modelled.json
-beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones; none named: all.
-Wants a machine with nothing else running, where small steps are the host's.
+beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones; none named:
+all. Wants a machine with nothing else running, where small steps are the host's.
 """
 
 import datetime
@@ -59,7 +59,8 @@ def main(wanted: list[str]) -> None:
     processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                      platform.machine())
     result = {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-              "commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
+              "commit": git("rev-parse", "HEAD"),
+              "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
               "host": processor,
               "rows": [came[row["id"]] for row in rows if row["id"] in came]}
     OUT.write_text(json.dumps(result, indent=1) + "\n")

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "common/measure/agreement.h"
 #include "common/measure/global_state.h"
 #include "common/measure/memory.h"
 
@@ -58,6 +59,17 @@ Learned train_to_the_end(torch::Device device, const Step& step, const TrainingL
     if (step.park) step.park(false);
   }
   return clock.learned();
+}
+
+Learned train_to_the_end(const Trial& trial, const Step& step, const TrainingLength& length) {
+  if (!trial.workload.make)
+    throw std::logic_error("train_to_the_end: the workload " + trial.workload.name + " makes no model to judge by");
+  const Work judged = trial.workload.make(trial);
+  return train_to_the_end(trial.device, step, length, [&] {
+    const Gathered trained = whole_of(step);
+    for (auto& own : judged.model->named_parameters()) own.value().copy_(trained.parameters[own.key()]);
+    return judged.held_out_loss();
+  });
 }
 
 }  // namespace tenfold

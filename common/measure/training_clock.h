@@ -3,6 +3,10 @@
 //
 //   return train_to_the_end(trial.device, step, {.updates = 200, .evaluations = 16}, held_out_loss);
 //
+// the same, judged by its workload's own held-out data:
+//
+//   return train_to_the_end(trial, build(trial), {.updates = 200, .evaluations = 16});
+//
 // and the clock that one keeps which a rule may end before:
 //
 //   TrainingClock clock(trial.device);
@@ -20,6 +24,7 @@
 
 #include "common/measure/clock.h"
 #include "common/measure/step.h"
+#include "common/measure/trial.h"
 #include "common/result/quality.h"
 
 namespace tenfold {
@@ -64,5 +69,9 @@ struct TrainingLength {
 /// the step's own threads.
 Learned train_to_the_end(torch::Device device, const Step& step, const TrainingLength& length,
                          const std::function<double()>& quality);
+
+/// Trains with a variant's own step. Judged by the held-out loss of the trial's workload, Work::held_out_loss, always
+/// in 32 bits: of a model of that kind with what the step's parameters are by then, wherever and however it keeps them.
+Learned train_to_the_end(const Trial& trial, const Step& step, const TrainingLength& length);
 
 }  // namespace tenfold

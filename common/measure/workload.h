@@ -27,6 +27,10 @@ struct Work {
   /// Of the next batch: the classes' logits, (N, C), and the right classes, (N). For a loss of the lesson's own.
   std::function<std::pair<torch::Tensor, torch::Tensor>()> next_logits;
   std::function<torch::Tensor()> next_loss;  ///< mean loss of the next batch, of logits in 32 bits
+  std::shared_ptr<torch::nn::Module> model;  ///< that all of the above belong to
+  /// Mean loss of data that no training sees, the same for every seed and variant: without gradients, and with nothing
+  /// of the training changed. What a training to an end is judged by.
+  std::function<double()> held_out_loss;
 };
 
 struct Workload {

@@ -53,6 +53,15 @@ torch::Tensor normalise_images(const torch::Tensor& images) {
   return images.to(torch::kFloat32).mul_(1 / (255 * kFashionMnistStd)).sub_(kFashionMnistMean / kFashionMnistStd);
 }
 
+double held_out_loss(const std::function<torch::Tensor(const torch::Tensor&)>& forward, torch::Device device) {
+  constexpr int64_t kHeldOut = 500;
+  const torch::NoGradGuard no_gradients;
+  const ImageSet set = fashion_mnist(/*train=*/false);
+  const torch::Tensor images = normalise_images(set.images.narrow(0, 0, kHeldOut)).to(device);
+  const torch::Tensor labels = set.labels.narrow(0, 0, kHeldOut).to(device);
+  return torch::cross_entropy_loss(forward(images), labels).item<double>();
+}
+
 int64_t fashion_batch_bytes(int64_t batch) { return batch * (28 * 28 * 4 + 8); }
 
 int64_t fashion_batch_peak_bytes(int64_t batch) { return fashion_batch_bytes(batch) + batch * (28 * 28 + 8); }

@@ -201,6 +201,24 @@ std::pair<Tensor, Tensor> GptTraining::next_batch() {
 
 int64_t gpt_most_bytes(const Trial& trial) { return step_peak_bytes(gpt_options(trial)); }
 
+double held_out_loss(Gpt& model) {
+  constexpr int kBatches = 8;
+  const torch::NoGradGuard no_gradients;
+  const GptOptions& options = model->options;
+  const torch::Device device = model->head->weight.device();
+  const torch::Tensor tokens = shakespeare_tokens(options.tokens, /*train=*/false);
+  const at::Generator same_windows = at::detail::createCPUGenerator(/*seed=*/1);
+  const bool was_training = model->is_training();
+  model->eval();
+  torch::Tensor sum = torch::zeros({}, device);
+  for (int i = 0; i < kBatches; ++i) {
+    const TextBatch windows = sample_batch(tokens, options.batch, options.length, same_windows);
+    sum += model->loss(model->hidden(windows.ids.to(device)), windows.targets.to(device));
+  }
+  model->train(was_training);
+  return sum.item<double>() / kBatches;
+}
+
 Work gpt_work(const Trial& trial) {
   auto training = std::make_shared<GptTraining>(trial);
   return {.items = training->tokens_per_step(),
@@ -215,7 +233,9 @@ Work gpt_work(const Trial& trial) {
               [training] {
                 auto [ids, targets] = training->next_batch();
                 return training->model->loss(training->model->hidden(ids), targets);
-              }};
+              },
+          .model = training->model.ptr(),
+          .held_out_loss = [training] { return held_out_loss(training->model); }};
 }
 
 }  // namespace tenfold

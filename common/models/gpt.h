@@ -124,6 +124,10 @@ struct GptTraining {
   at::Generator generator_;
 };
 
+/// Mean loss of eight batches of the plays that are not trained on, always the same windows, with dropout off. Without
+/// gradients; the model's mode is as before.
+double held_out_loss(Gpt& model);
+
 /// Of one block's parameters, for tokens of `width` features: 12 D^2 + 13 D numbers of 32 bits.
 constexpr int64_t block_parameter_bytes(int64_t width) { return 4 * (12 * width + 13) * width; }
 

@@ -16,15 +16,6 @@ namespace tenfold::inline lesson_20 {
 
 inline constexpr Setting<int64_t> kImages{"images", 2048, "images that a training sees"};
 
-/// Mean loss of 500 held-out images.
-inline double held_out_loss(const Trial& trial, const FashionTraining& training) {
-  constexpr int64_t kHeldOut = 500;
-  const ImageSet set = fashion_mnist(/*train=*/false);
-  const torch::Tensor images = normalise_images(set.images.narrow(0, 0, kHeldOut)).to(trial.device);
-  const torch::Tensor labels = set.labels.narrow(0, 0, kHeldOut).to(trial.device);
-  return torch::cross_entropy_loss(training.forward(images), labels).item<double>();
-}
-
 /// Trains with this batch, and with so many times the learning rate, until it has seen the setting's number of images.
 inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, double times_rate = 1) {
   return [batch, times_rate](const Trial& trial) {
@@ -37,7 +28,7 @@ inline std::function<Learned(const Trial&)> train_with_batch(int64_t batch, doub
     trial.note("updates", static_cast<double>(updates), "updates");
     const Step step{.items = batch, .update = [&] { return training.update(batches); }};
     return train_to_the_end(trial.device, step, {.updates = updates, .evaluations = 4},
-                            [&] { return held_out_loss(trial, training); });
+                            [&] { return held_out_loss(training.forward, trial.device); });
   };
 }
 

@@ -116,7 +116,9 @@ int main(int argc, char** argv) {
   const auto fewer_bits = Agreement::within(8e-3, "products of numbers with 8 (bf16) or 11 bits (fp16, TF32)");
   const std::vector<Look> lost = {{"loss not scaled", lost_without_scale}, {"loss scaled", lost_with_scale}};
   const auto to_the_end = [](Step (*build)(const Trial&)) {
-    return [build](const Trial& trial) { return trained_gpt(trial, build); };
+    return [build](const Trial& trial) {
+      return train_to_the_end(trial, build(trial), {.updates = trial.get(kUpdates), .evaluations = 16});
+    };
   };
   return run(
       argc, argv,

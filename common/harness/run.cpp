@@ -176,6 +176,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   std::vector<std::string> unread, left_out;
   try {
     MeasuredCases measured = measure_cases(lesson, finished, options, world, device, result.machine);
+    drop_shared();
     result.cases = finished.with(measured.results);
     stopped = !measured.to_the_end;
     unread = std::move(measured.unread);
@@ -194,6 +195,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     }
     throw std::runtime_error(what + "; nothing more can run in this process; " + finished.in_words());
   } catch (const std::exception& error) {
+    drop_shared();
     if (!world.group) throw;
     // A failed collective: say who is gone, not how the transport put it.
     std::string who;

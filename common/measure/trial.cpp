@@ -1,8 +1,36 @@
 #include "common/measure/trial.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace tenfold {
+namespace {
+
+/// Made in threads of ranks, too, which ask for the same.
+struct Shared {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<void>> by_name;
+};
+Shared& shared_by_all() {
+  static Shared& shared = *new Shared;  // never freed with the globals: CUDA is gone before they are
+  return shared;
+}
+
+}  // namespace
+
+const void* Trial::shared_of_process(const std::string& name, const std::function<std::shared_ptr<void>()>& make) {
+  Shared& shared = shared_by_all();
+  const std::lock_guard lock(shared.mutex);
+  const auto found = shared.by_name.find(name);
+  if (found != shared.by_name.end()) return found->second.get();
+  return (shared.by_name[name] = make()).get();
+}
+
+void drop_shared() {
+  Shared& shared = shared_by_all();
+  const std::lock_guard lock(shared.mutex);
+  shared.by_name.clear();
+}
 
 SettingValue Trial::read(const DeclaredSetting& setting) const {
   SettingValue value = setting.value.at(size);

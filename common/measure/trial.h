@@ -6,11 +6,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,9 @@ struct TrialRecord {
   std::map<std::string, SettingValue> read;  ///< every setting asked for, with the value given
   std::map<std::string, Note> notes;
 };
+
+/// Lets go of all that Trial::shared() has made.
+void drop_shared();
 
 class Trial {
  public:
@@ -63,6 +68,15 @@ class Trial {
   /// The value that fits this trial's size.
   int64_t by_size(int64_t cpu, int64_t gpu8, int64_t gpu80) const { return PerSize(cpu, gpu8, gpu80).at(size); }
 
+  /// What is made once for all variants, seeds and builds of this process, by the first of them that asks, under a name
+  /// that says what it was made from: decoded images, files. Read it, never write to it. It goes when the lesson's
+  /// program ends, before CUDA does. Its tensors count as the first asker's memory: make it while building.
+  template <class T>
+  const T& shared(const std::string& name, const std::function<T()>& make) const {
+    const auto erased = [&make]() -> std::shared_ptr<void> { return std::make_shared<T>(make()); };
+    return *static_cast<const T*>(shared_of_process(typeid(T).name() + (" on " + device.str() + ": ") + name, erased));
+  }
+
   /// Records a number beside the measurement, e.g. note("skipped steps", 3, "steps"). The last value of a name counts.
   void note(const std::string& name, double value, const std::string& unit) const;
 
@@ -73,6 +87,7 @@ class Trial {
   friend class TrainingProcess;  // what is read and noted there is read and noted here
 
   SettingValue read(const DeclaredSetting& setting) const;
+  static const void* shared_of_process(const std::string& name, const std::function<std::shared_ptr<void>()>& make);
 
   std::shared_ptr<TrialRecord> record_;
 };

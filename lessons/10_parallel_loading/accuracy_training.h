@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <mutex>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -27,21 +25,18 @@ struct UnseenImages {
   torch::Tensor images, labels;  ///< (N, 3, side, side) float and (N), on the CPU
 };
 
-/// Openclipart's test images as the trial has them. Decoded once per process: every evaluation asks again.
-inline UnseenImages unseen_images(const Trial& trial) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, int64_t>, UnseenImages> decoded;
-  const std::lock_guard lock(mutex);
-  UnseenImages& unseen = decoded[{trial.get(loading::kImages), trial.get(loading::kSide)}];
-  if (unseen.images.defined()) return unseen;
-  Loader loader(clipart_samples(trial, /*train=*/false), {.batch = 64, .workers = 2, .shuffle = false});
-  std::vector<torch::Tensor> images, labels;
-  while (const Batch* batch = loader.next()) {
-    images.push_back(batch->fields[0].clone());
-    labels.push_back(batch->fields[1].clone());
-  }
-  unseen = {torch::cat(images), torch::cat(labels)};
-  return unseen;
+/// Openclipart's test images as the trial has them.
+inline const UnseenImages& unseen_images(const Trial& trial) {
+  const std::string form = trial.get(loading::kImages) + " of side " + std::to_string(trial.get(loading::kSide));
+  return trial.shared<UnseenImages>(form, [&] {
+    Loader loader(clipart_samples(trial, /*train=*/false), {.batch = 64, .workers = 2, .shuffle = false});
+    std::vector<torch::Tensor> images, labels;
+    while (const Batch* batch = loader.next()) {
+      images.push_back(batch->fields[0].clone());
+      labels.push_back(batch->fields[1].clone());
+    }
+    return UnseenImages{torch::cat(images), torch::cat(labels)};
+  });
 }
 
 /// Percent of them that the model puts into the right class.
@@ -70,7 +65,7 @@ inline double majority_class_accuracy(const Trial& trial) {
 /// class would reach.
 inline Learned accuracy_training(const Trial& trial, const Dataset& samples, const LoaderOptions& options,
                                  const UpdateFromBatch& update) {
-  const UnseenImages unseen = unseen_images(trial);
+  const UnseenImages& unseen = unseen_images(trial);
   ClipartTraining training = training_on(trial, samples);
   Loader loader(samples, options);
   int64_t epochs = 0;

@@ -9,8 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <tuple>
+#include <string>
 #include <vector>
 
 namespace tenfold::inline lesson_12 {
@@ -31,21 +30,18 @@ inline int64_t images_kept(int64_t enlarge, int64_t batch) {
 
 /// The training images in shuffled order, each pixel `enlarge` times as wide and high, `count` of them: images
 /// (N, 1, S, S) uint8 and labels (N). For a GPU in page-locked memory, so that a batch can be sent from where it lies.
-/// Made once per process, like the data set itself.
-inline std::vector<torch::Tensor> shuffled_images(torch::Device device, int64_t enlarge, int64_t count) {
-  // Never freed: CUDA is gone before globals are.
-  static auto& made = *new std::map<std::tuple<bool, int64_t, int64_t>, std::vector<torch::Tensor>>;
-  std::vector<torch::Tensor>& shuffled = made[{device.is_cuda(), enlarge, count}];
-  if (shuffled.empty()) {
+inline const std::vector<torch::Tensor>& shuffled_images(const Trial& trial, int64_t enlarge, int64_t count) {
+  const std::string form = std::to_string(count) + " enlarged " + std::to_string(enlarge) + " times";
+  return trial.shared<std::vector<torch::Tensor>>(form, [&] {
     const ImageSet set = fashion_mnist(/*train=*/true);
     const torch::Tensor order = torch::randperm(set.size()).slice(0, 0, count);
     const torch::Tensor images =
         set.images.index_select(0, order).repeat_interleave(enlarge, 2).repeat_interleave(enlarge, 3);
-    for (const torch::Tensor& tensor : {images, set.labels.index_select(0, order)}) {
-      shuffled.push_back(device.is_cuda() ? tensor.pin_memory() : tensor);
-    }
-  }
-  return shuffled;
+    std::vector<torch::Tensor> shuffled;
+    for (const torch::Tensor& tensor : {images, set.labels.index_select(0, order)})
+      shuffled.push_back(trial.device.is_cuda() ? tensor.pin_memory() : tensor);
+    return shuffled;
+  });
 }
 
 /// With enlarge=1 it is the convnet workload.
@@ -60,7 +56,7 @@ struct ThumbnailTraining {
     TORCH_CHECK_VALUE(enlarge_ >= 1 && enlarge_ <= 64, "enlarge=", enlarge_, " is outside 1 to 64");
     TORCH_CHECK_VALUE(kDifferentBatches * batch_ <= 60'000, "batch=", batch_, ": of 60000 images there are not ",
                       kDifferentBatches, " such batches, and fewer would hide a buffer that is read too early");
-    images_ = shuffled_images(device_, enlarge_, images_kept(enlarge_, batch_));
+    images_ = shuffled_images(trial, enlarge_, images_kept(enlarge_, batch_));
   }
 
   int64_t batch_size() const { return batch_; }

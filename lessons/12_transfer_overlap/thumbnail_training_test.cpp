@@ -9,10 +9,12 @@ namespace {
 
 using torch::Tensor;
 
+tenfold::Trial on_cpu() { return tenfold::Trial(std::make_shared<tenfold::TrialRecord>()); }
+
 TEST(ShuffledImages, ThumbnailsOfTheEnlargedImagesAreTheDataSet) {
   torch::manual_seed(3);
   const auto set = tenfold::fashion_mnist(/*train=*/true);
-  const auto shuffled = tenfold::shuffled_images(torch::kCPU, 4, 1000);
+  const auto shuffled = tenfold::shuffled_images(on_cpu(), 4, 1000);
   ASSERT_EQ(shuffled.size(), 2U);
   EXPECT_EQ(shuffled[0].sizes(), (c10::IntArrayRef{1000, 1, 112, 112}));
   ASSERT_EQ(shuffled[1].size(0), shuffled[0].size(0));
@@ -26,13 +28,13 @@ TEST(ShuffledImages, ThumbnailsOfTheEnlargedImagesAreTheDataSet) {
 }
 
 TEST(ShuffledImages, AreMadeOnce) {
-  EXPECT_EQ(tenfold::shuffled_images(torch::kCPU, 16, 64)[0].data_ptr(),
-            tenfold::shuffled_images(torch::kCPU, 16, 64)[0].data_ptr());
+  EXPECT_EQ(tenfold::shuffled_images(on_cpu(), 16, 64)[0].data_ptr(),
+            tenfold::shuffled_images(on_cpu(), 16, 64)[0].data_ptr());
 }
 
 TEST(ShuffledImages, AreContiguousAsSent) {
   for (const int64_t enlarge : {1, 8}) {
-    const auto shuffled = tenfold::shuffled_images(torch::kCPU, enlarge, tenfold::images_kept(enlarge, 64));
+    const auto shuffled = tenfold::shuffled_images(on_cpu(), enlarge, tenfold::images_kept(enlarge, 64));
     EXPECT_TRUE(shuffled[0].narrow(0, 5, 3).is_contiguous());
     EXPECT_EQ(shuffled[0].dtype(), torch::kByte);
     EXPECT_EQ(shuffled[0].size(0), enlarge == 1 ? 60'000 : (128 << 20) / (224 * 224));

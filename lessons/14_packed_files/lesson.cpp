@@ -41,7 +41,7 @@ Step train(const Trial& trial, const StoredImages& images, const tenfold::ReadRe
 Step one_file_each(const Trial& trial) {
   const StoredImages images = open_images(trial);
   note_stored_size(trial, *images.shard);
-  return train(trial, images, tenfold::read_files(files_of(images)));
+  return train(trial, images, tenfold::read_files(files_of(trial, images)));
 }
 
 /// The same bytes, in one file that is mapped into memory.

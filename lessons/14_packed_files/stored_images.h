@@ -9,7 +9,6 @@
 #include "record_files.h"
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,17 +48,16 @@ inline void note_stored_size(const Trial& trial, const Shard& shard) {
 }
 
 /// Record i in a file of its own. The PNG files are the data set itself; others are written once per process.
-inline std::vector<std::string> files_of(const StoredImages& images) {
+inline std::vector<std::string> files_of(const Trial& trial, const StoredImages& images) {
   if (images.form == PictureForm::png) {
     std::vector<std::string> paths;
     for (int64_t i = 0; i < images.shard->size(); ++i)
       paths.push_back((data_folder() / "openclipart" / images.shard->name(i)).string());
     return paths;
   }
-  static std::map<PictureForm, std::unique_ptr<UnpackedRecords>> unpacked;
-  auto& files = unpacked[images.form];
-  if (!files) files = std::make_unique<UnpackedRecords>(*images.shard);
-  return files->paths();
+  using Files = std::unique_ptr<UnpackedRecords>;
+  const std::string form = images.form == PictureForm::jpeg ? "jpeg" : "raw";
+  return trial.shared<Files>(form, [&] { return std::make_unique<UnpackedRecords>(*images.shard); })->paths();
 }
 
 /// From a record to an image. A PNG is shrunk to what the raw shard holds, so that both give the same pixels.

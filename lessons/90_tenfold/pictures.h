@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lessons/10_parallel_loading/loader.h"
@@ -18,7 +18,7 @@ namespace tenfold::inline lesson_90 {
 /// Batched: the bytes (64, 64, 3), the label, and where to look (3); see batch_of().
 inline Dataset picture_samples(const Trial& trial, const Levers& levers) {
   const StoredImages images = open_images(trial, levers.packed ? PictureForm::raw : PictureForm::png);
-  const ReadRecord read = levers.packed ? read_packed(images.shard) : read_files(files_of(images));
+  const ReadRecord read = levers.packed ? read_packed(images.shard) : read_files(files_of(trial, images));
   const torch::Tensor shift = PixelScale().shifts(torch::kCPU), factor = PixelScale().factors(torch::kCPU);
   const auto load = [images, read, shift, factor, batched = levers.batched](int64_t i, SampleRandom& random,
                                                                             const Row& row) {
@@ -47,12 +47,8 @@ inline Dataset picture_samples(const Trial& trial, const Levers& levers) {
 }
 
 /// The images that validation looks at: the squares in the middle, (N, 3, 56, 56) float, and labels (N), on the CPU.
-/// Shuffled, because they are stored label by label and a part of them must stand for all. Decoded once per process.
-inline std::pair<torch::Tensor, torch::Tensor> held_out_pictures(const Trial& trial) {
-  static std::mutex mutex;
-  static std::pair<torch::Tensor, torch::Tensor> decoded;
-  const std::scoped_lock lock(mutex);
-  if (decoded.first.defined()) return decoded;
+/// Shuffled, because they are stored label by label and a part of them must stand for all.
+inline std::pair<torch::Tensor, torch::Tensor> decoded_pictures(const Trial& trial) {
   const auto shard = open_clipart(trial, {PictureForm::raw, kDecodedSide}, /*train=*/false);
   const torch::Tensor shift = PixelScale().shifts(torch::kCPU), factor = PixelScale().factors(torch::kCPU);
   constexpr int64_t kMargin = (kDecodedSide - kSeenSide) / 2;
@@ -67,8 +63,7 @@ inline std::pair<torch::Tensor, torch::Tensor> held_out_pictures(const Trial& tr
   }
   const torch::Tensor order =
       torch::randperm(shard->size(), at::detail::createCPUGenerator(/*seed=*/1), torch::TensorOptions(torch::kLong));
-  decoded = {torch::stack(images).index_select(0, order), torch::tensor(labels).index_select(0, order)};
-  return decoded;
+  return {torch::stack(images).index_select(0, order), torch::tensor(labels).index_select(0, order)};
 }
 
 /// Everything that one variant trains with.
@@ -106,7 +101,8 @@ struct PictureTraining {
 
  private:
   HeldOut held_out(const Trial& trial) {
-    const auto [images, labels] = held_out_pictures(trial);
+    const auto& [images, labels] =
+        trial.shared<std::pair<torch::Tensor, torch::Tensor>>("held out", [&] { return decoded_pictures(trial); });
     return {tensor_on(trial.device, images), tensor_on(trial.device, labels),
             [model = net.model](const torch::Tensor& x, const torch::Tensor& y) mutable {
               return torch::cross_entropy_loss(model(x), y);

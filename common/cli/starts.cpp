@@ -9,6 +9,7 @@
 #include "common/base/rank_numbers.h"
 #include "common/base/text.h"
 #include "common/machine/nvml.h"
+#include "common/result/judge.h"
 
 namespace tenfold::cli {
 namespace {
@@ -108,6 +109,7 @@ Result merged(const Lesson& lesson, const std::vector<Result>& results, const Gi
   std::vector<CaseResult> sorted;
   for (const auto& [part, i] : order) sorted.push_back(std::move(all.cases[i]));
   all.cases = std::move(sorted);
+  judge_by_trainings(all.cases, all.machine.cores);
   return all;
 }
 

@@ -57,11 +57,14 @@ constexpr Expect mistake(Expect worse) {
 struct ExpectTrained {
   expect::Quality quality = expect::Quality::any;  ///< at the end
   expect::Speed speed = expect::Speed::any;        ///< to an equal quality
+  expect::Memory memory = expect::Memory::any;     ///< the peak of its first seed
 
   // NOLINTBEGIN(google-explicit-constructor): one claim alone is an expectation.
   constexpr ExpectTrained() = default;
   constexpr ExpectTrained(expect::Quality quality) : quality(quality) {}
-  constexpr ExpectTrained(expect::Quality quality, expect::Speed speed) : quality(quality), speed(speed) {}
+  constexpr ExpectTrained(expect::Quality quality, expect::Speed speed, expect::Memory memory = expect::Memory::any)
+      : quality(quality), speed(speed), memory(memory) {}
+  constexpr ExpectTrained(expect::Quality quality, expect::Memory memory) : quality(quality), memory(memory) {}
   // NOLINTEND(google-explicit-constructor)
 };
 

@@ -29,6 +29,7 @@ namespace tenfold {
 struct Prediction {
   std::optional<double> speed_ratio = std::nullopt;  ///< technique's items/s over the baseline's
   std::optional<int64_t> peak_bytes = std::nullopt;  ///< peak allocated bytes, absolute
+  std::optional<int64_t> sent_bytes = std::nullopt;  ///< that a rank asks its collectives for in a step, all together
 };
 
 struct Variant {
@@ -37,10 +38,10 @@ struct Variant {
   /// From what was counted on the baseline to what this variant should do. Optional; lives in the lesson's
   /// prediction.h.
   std::function<Prediction(const Counted&)> predict = nullptr;
-  /// Replaces the lesson's agreement rule for this variant.
+  /// Replaces the lesson's agreement rule for this variant: Agreement::judged_by() where its steps differ by design.
   std::optional<Agreement> agreement = std::nullopt;
   /// A technique that runs in a process of its own: `build` is called there, in another environment, or another program
-  /// trains in its stead, and there is no `build`. Of one rank; not on a dry GPU.
+  /// trains in its stead, and there is no `build`. Of one rank; another program not on a dry GPU.
   std::optional<OtherProcess> process = std::nullopt;
 };
 

@@ -51,6 +51,17 @@ void check_assignments(const Part& part, const std::string& where) {
   }
 }
 
+/// That what is judged by a training is trained there.
+void check_judged(const Lesson& lesson, const Variant& technique) {
+  const std::string judge = technique.agreement.value_or(lesson.agreement).training;
+  if (judge.empty()) return;
+  const auto training = std::ranges::find(lesson.trainings, judge, &Training::name);
+  if (training == lesson.trainings.end() ||
+      std::ranges::find(training->runs, technique.name, &Run::name) == training->runs.end())
+    throw UsageError("lesson: technique '" + technique.name + "' is judged by the training '" + judge +
+                     "', and there is no such training with a run of this name");
+}
+
 // In another process neither is the baseline's work counted nor an update taken back, and another program may count no
 // memory.
 void check_process(const Lesson& lesson, const Variant& technique) {
@@ -104,7 +115,7 @@ void check_body(const Lesson& lesson, const Part& part, const Training& training
   if (training.runs.size() < 2) throw UsageError(at + ": compares nothing; it needs two runs or more");
   const Run& baseline = training.runs.front();
   if (baseline.expected.quality != expect::Quality::any || baseline.expected.speed != expect::Speed::any ||
-      baseline.on_cuda)
+      baseline.expected.memory != expect::Memory::any || baseline.on_cuda)
     throw UsageError(at + ": states something of '" + baseline.name + "', which is its baseline");
 }
 
@@ -142,6 +153,7 @@ void check_lesson(const Lesson& lesson) {
     check_unique(variants, technique.name, "variants");
     techniques.insert(technique.name);
     check_process(lesson, technique);
+    check_judged(lesson, technique);
   }
   if (lesson.baseline.process)
     throw UsageError("lesson: the baseline '" + lesson.baseline.name +
@@ -158,9 +170,14 @@ void check_lesson(const Lesson& lesson) {
   }
   if (!lesson.headline) return;
   const auto& [case_name, technique] = *lesson.headline;
-  if (std::none_of(lesson.cases.begin(), lesson.cases.end(),
-                   [&](const Case& compared) { return compared.name == case_name && compares(compared, technique); }) ||
-      !techniques.contains(technique)) {
+  const bool in_case = techniques.contains(technique) && std::ranges::any_of(lesson.cases, [&](const Case& compared) {
+                         return compared.name == case_name && compares(compared, technique);
+                       });
+  const bool in_training = std::ranges::any_of(lesson.trainings, [&](const Training& training) {
+    return training.name == case_name && training.runs.front().name != technique &&
+           std::ranges::find(training.runs, technique, &Run::name) != training.runs.end();
+  });
+  if (!in_case && !in_training) {
     throw UsageError("lesson: the headline's case '" + case_name + "' does not compare '" + technique + "'");
   }
 }

@@ -107,7 +107,8 @@ std::optional<Expected> expected_of(const Case& compared, const std::string& tec
 std::optional<Expected> expected_of(const Training& training, const Run& run, torch::Device device) {
   if (&run == &training.runs.front()) return std::nullopt;
   const ExpectTrained expect = device.is_cuda() && run.on_cuda ? run.on_cuda->claim : run.expected;
-  return Expected{.speed = to_string(expect.speed), .quality = to_string(expect.quality)};
+  return Expected{
+      .speed = to_string(expect.speed), .memory = to_string(expect.memory), .quality = to_string(expect.quality)};
 }
 
 std::vector<std::string> missing_here(const Place& place) {

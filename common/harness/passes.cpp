@@ -11,6 +11,7 @@
 #include "common/measure/timeline.h"
 #include "common/result/judge.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tenfold {
@@ -50,6 +51,15 @@ int take_worst(const World& world, Deviation& deviation) {
 
 }  // namespace
 
+void require_sound_on_dry_gpu() {
+  if (memory_only()) return;
+  if (const std::vector<std::string> names = taken_without_arithmetic(); !names.empty())
+    throw std::runtime_error("no arithmetic on a dry GPU for: " + joined(names));
+  if (const std::vector<std::string> races = taken_races(); !races.empty())
+    throw DataRace("a race on a dry GPU: " + races.front() +
+                   (races.size() > 1 ? "; and " + std::to_string(races.size() - 1) + " more" : ""));
+}
+
 void agreement_pass(CaseRun& run) {
   const int updates = run.options.preset.updates;
   Trace reference;
@@ -61,12 +71,7 @@ void agreement_pass(CaseRun& run) {
     taken_races();
     const Step step = run.build(candidate);
     Trace trace = trace_updates(step, updates, undone);
-    // Whatever the numbers look like: they may be what was right before.
-    if (const std::vector<std::string> names = taken_without_arithmetic(); !names.empty())
-      throw std::runtime_error("no arithmetic on a dry GPU for: " + joined(names));
-    if (const std::vector<std::string> races = taken_races(); !races.empty())
-      throw DataRace("a race on a dry GPU: " + races.front() +
-                     (races.size() > 1 ? "; and " + std::to_string(races.size() - 1) + " more" : ""));
+    require_sound_on_dry_gpu();
     return trace;
   };
   // Losses of many ranks: the mean over those that have one. Parameters: of this rank, against rank 0's reference.
@@ -114,10 +119,18 @@ void agreement_pass(CaseRun& run) {
     const bool compared = run.guarded(candidate, [&] {
       Trace trace = traced(candidate, -1);
       join_ranks(trace);
-      candidate.result.losses = trace.losses;
-      deviation = compare_traces(reference, trace);
+      if (rule.training.empty()) {
+        deviation = compare_traces(reference, trace);
+      } else if (!std::ranges::all_of(trace.losses, [](double loss) { return std::isfinite(loss); })) {
+        throw NotFinite("its loss is not finite");
+      }
+      candidate.result.losses = std::move(trace.losses);
     });
     if (!compared) continue;
+    if (!rule.training.empty()) {
+      candidate.agreement = AgreementResult{.rule = rule.rule(run.device), .training = rule.training};
+      continue;
+    }
     const int where = take_worst(run.world, deviation);
     const double worst = deviation.finite ? deviation.worst() : INFINITY;
     AgreementResult agreement;
@@ -182,6 +195,7 @@ void counting_pass(CaseRun& run) {
         const Prediction prediction = candidate.variant().predict(counted);
         if (counted.timed) candidate.result.predicted.speed_ratio = prediction.speed_ratio;
         candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+        candidate.result.predicted.sent_bytes = prediction.sent_bytes;
       } catch (const NotProbed&) {
         candidate.result.predicted = {};  // none on a machine that was never probed
       }

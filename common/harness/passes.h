@@ -13,6 +13,9 @@ void build_pass(CaseRun& run);
 /// What a variant's row states of how its process computes on a CUDA device now; nothing on a CPU.
 std::map<std::string, std::string> tf32_flags(torch::Device device);
 void agreement_pass(CaseRun& run);
+/// Where a dry GPU computes: throws what names an operator without arithmetic since the last call, or DataRace for a
+/// race since then. Whatever the numbers look like: they may be what was right before.
+void require_sound_on_dry_gpu();
 /// Instead of it where nothing is computed: a step of each variant, so that what libraries take once for all, which
 /// agreement would have brought about, is in nobody's peak.
 void priming_pass(CaseRun& run);

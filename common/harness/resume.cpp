@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/hardware.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
@@ -78,6 +79,7 @@ std::vector<CaseResult> FinishedCases::with(const std::vector<CaseResult>& measu
     for (const std::vector<CaseResult>* const some : {&kept_cases_, &measured})
       std::ranges::copy_if(*some, std::back_inserter(cases), [&](const CaseResult& c) { return c.name == part.name; });
   }
+  judge_by_trainings(cases, result_.machine.cores);
   return cases;
 }
 

@@ -88,6 +88,7 @@ Gathered whole_of(const Step& step) {
 
 std::string Agreement::rule(torch::Device device) const {
   char text[64];
+  if (!training.empty()) return "by the quality that it trains to, in '" + training + "'";
   if (tolerance_on(device) == 0) return "bit for bit";
   std::snprintf(text, sizeof text, "within %.1e", tolerance_on(device));
   return reason.empty() ? text : std::string(text) + ": " + reason;

@@ -23,11 +23,17 @@ struct Agreement {
   bool exact_on_cpu_only = true;  ///< bit for bit on the CPU
   double tolerance = 1e-4;        ///< elsewhere, or everywhere when exact_on_cpu_only is false
   std::string reason;             ///< why the arithmetic differs
+  std::string training = "";      ///< of the lesson, that judges instead
 
   /// Bit for bit on the CPU, within the tolerance on other devices.
   static Agreement exact_on_cpu() { return {}; }
   /// Within a tolerance everywhere, because the arithmetic differs.
   static Agreement within(double tolerance, std::string reason) { return {false, tolerance, std::move(reason)}; }
+
+  /// Where steps differ by design (another optimizer, weights of 8 bits): not compared, only required to be finite.
+  /// What judges is the lesson's training of this name, which has a run of the technique's name: one that comes out
+  /// WORSE there is INVALID, and without that training speed stays UNDECIDED.
+  static Agreement judged_by(std::string training) { return {false, 0, "", std::move(training)}; }
 
   double tolerance_on(torch::Device device) const { return device.is_cpu() && exact_on_cpu_only ? 0 : tolerance; }
   std::string rule(torch::Device device) const;

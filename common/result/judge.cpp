@@ -58,6 +58,7 @@ void judge_training(const CaseResult& c, const VariantResult& technique, Verdict
   if (!technique.expected) return;
   verdict.as_expected.quality = met(technique.expected->quality.value_or("ANY"), verdict.quality->label);
   verdict.as_expected.speed = met(technique.expected->speed, verdict.speed.label);
+  verdict.as_expected.memory = met(technique.expected->memory, verdict.memory.label);
 }
 
 Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::optional<AgreementResult> agreement,
@@ -68,7 +69,8 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
   verdict.agreement = std::move(agreement);
   verdict.memory.label = to_string(Memory::unknown);
   verdict.speed.label = to_string(Speed::undecided);
-  const bool tried = verdict.agreement.has_value() || technique.status != "ok";
+  const bool open = verdict.agreement && verdict.agreement->is_open();
+  const bool tried = (verdict.agreement && !open) || technique.status != "ok";
   if (baseline.status != "invalid") verdict.as_expected.caught = caught(technique, tried);
   if (technique.status != "ok" || baseline.status != "ok") {
     // A wrong or impossible run gets no ratio: a number would be quoted.
@@ -84,7 +86,8 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
   }
   if (judges_speed && baseline.blocks.size() == 2 && technique.blocks.size() == 1) {
     const SpeedVerdict speed = judge_speed(baseline.blocks[0], baseline.blocks[1], technique.blocks[0], c.clock);
-    verdict.speed.label = to_string(speed.label);
+    // Whether it is as good is not known; a dry GPU leaves that to another machine's training.
+    if (!open || c.device == "dry") verdict.speed.label = to_string(speed.label);
     if (technique.blocks[0].size() > 0) {
       verdict.speed.ratio = speed.ratio.middle;
       verdict.speed.low = speed.ratio.low;
@@ -101,6 +104,7 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
     verdict.prediction_error["speed"] = std::log(*verdict.speed.ratio / *technique.predicted.speed_ratio);
   }
   if (const auto error = peak_error(technique)) verdict.prediction_error["peak"] = *error;
+  if (const auto error = sent_error(technique)) verdict.prediction_error["sent"] = *error;
   return verdict;
 }
 
@@ -182,6 +186,36 @@ int builds_of(const CaseResult& c) {
   if (rounds_of(c) == 0) return 0;
   const std::vector<int64_t>& builds = c.variants.front().blocks.front().build;
   return static_cast<int>(std::set<int64_t>(builds.begin(), builds.end()).size());
+}
+
+std::optional<double> sent_error(const VariantResult& variant) {
+  if (!variant.predicted.sent_bytes || *variant.predicted.sent_bytes <= 0) return std::nullopt;
+  int64_t sent = 0;
+  for (const auto& [collective, bytes] : variant.sent_bytes) sent += bytes;
+  return static_cast<double>(sent) / static_cast<double>(*variant.predicted.sent_bytes) - 1;
+}
+
+void judge_by_trainings(std::vector<CaseResult>& cases, int64_t cores) {
+  for (CaseResult& c : cases) {
+    bool changed = false;
+    for (Verdict& verdict : c.verdicts) {
+      if (!verdict.agreement || !verdict.agreement->training) continue;
+      const auto training = std::ranges::find(cases, *verdict.agreement->training, &CaseResult::name);
+      const Verdict* const trained = training == cases.end() ? nullptr : verdict_of(*training, verdict.technique);
+      if (trained == nullptr || !trained->quality) continue;
+      AgreementResult& agreement = *verdict.agreement;
+      agreement.quality = trained->quality->label;
+      agreement.pass = agreement.quality == "NOT WORSE";
+      changed = true;
+      const auto technique = std::ranges::find(c.variants, verdict.technique, &VariantResult::name);
+      if (agreement.pass || agreement.is_open() || technique->status != "ok") continue;
+      technique->status = "invalid";
+      technique->failure = "disagrees";
+      technique->reason = "came out " + *agreement.quality + " in the training '" + training->name +
+                          "', which judges it, since its steps differ from the baseline's by design";
+    }
+    if (changed) judge(c, cores);
+  }
 }
 
 std::optional<double> peak_error(const VariantResult& variant) {

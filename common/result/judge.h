@@ -13,6 +13,10 @@ namespace tenfold {
 /// ranks on a machine than it has cores (0: as many as it needs), speed stays UNDECIDED and gets no ratio.
 void judge(CaseResult& result, int64_t cores = 0);
 
+/// Gives techniques whose steps differ by design their agreement: what the training that judges them came to, if it is
+/// among these cases. One that trains worse is INVALID. Verdicts are recomputed.
+void judge_by_trainings(std::vector<CaseResult>& cases, int64_t cores = 0);
+
 /// What a variant's environment calls the number of ranks on this machine, where they are on several.
 inline constexpr const char* kRanksHere = "ranks on this machine";
 
@@ -47,6 +51,9 @@ bool all_well(const CaseResult& c);
 
 /// The variant's peak over what was predicted of it, less 1; none where either is missing.
 std::optional<double> peak_error(const VariantResult& variant);
+
+/// The same of the bytes that a rank sent in a step.
+std::optional<double> sent_error(const VariantResult& variant);
 
 /// A prediction further off than this is shown as such: 25 % more or less.
 inline constexpr double kPredictionOff = 0.25;

@@ -8,6 +8,10 @@
 
 namespace tenfold {
 
+bool AgreementResult::is_open() const {
+  return training.has_value() && quality != "NOT WORSE" && quality != "WORSE" && quality != "INVALID";
+}
+
 double step_seconds(const Split& split) {
   double seconds = 0;
   for (const SplitPart& part : kSplitParts) seconds += split.*part.seconds;

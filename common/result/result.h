@@ -65,6 +65,7 @@ struct Timeline {
 struct Predicted {
   std::optional<double> speed_ratio;  ///< technique's items/s over the baseline's
   std::optional<int64_t> peak_bytes;
+  std::optional<int64_t> sent_bytes;  ///< of all collectives together, as VariantResult::sent_bytes counts them
 };
 
 /// What a lesson states of a variant before it is measured. `kind` is one of
@@ -112,6 +113,12 @@ struct AgreementResult {
   std::string rule;             ///< in words
   std::optional<double> worst;  ///< largest deviation found; absent when the variant gave no numbers to compare
   std::optional<double> power;  ///< deviation that one skipped update causes
+  /// Where steps differ by design: the lesson's training that judges instead, and the label of its verdict on the
+  /// technique's quality; without a label that training was not measured with this.
+  std::optional<std::string> training = std::nullopt, quality = std::nullopt;
+
+  /// Neither agrees nor differs: what would say so was not measured, or did not decide.
+  bool is_open() const;
 };
 
 struct SpeedResult {
@@ -145,7 +152,7 @@ struct Verdict {
   std::optional<AgreementResult> agreement;
   AsExpected as_expected;
   std::map<std::string, double>
-      prediction_error;  ///< "speed": ln(measured / predicted); "peak": measured / predicted - 1
+      prediction_error;  ///< "speed": ln(measured / predicted); "peak" and "sent": measured / predicted - 1
 };
 
 struct SweepPoint {

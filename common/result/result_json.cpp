@@ -43,7 +43,9 @@ void fields(auto& visit, Note& v) { visit("value", v.value), visit("unit", v.uni
 void fields(auto& visit, Split& v) {
   for (const SplitPart& part : kSplitParts) visit(part.name, v.*part.seconds);
 }
-void fields(auto& visit, Predicted& v) { visit("speed_ratio", v.speed_ratio), visit("peak_bytes", v.peak_bytes); }
+void fields(auto& visit, Predicted& v) {
+  visit("speed_ratio", v.speed_ratio), visit("peak_bytes", v.peak_bytes), visit("sent_bytes", v.sent_bytes);
+}
 void fields(auto& visit, Expected& v) {
   visit("kind", v.kind), visit("speed", v.speed), visit("memory", v.memory), visit("quality", v.quality);
 }
@@ -66,7 +68,8 @@ void fields(auto& visit, VariantResult& v) {
   visit("environment", v.environment);
 }
 void fields(auto& visit, AgreementResult& v) {
-  visit("pass", v.pass), visit("rule", v.rule), visit("worst", v.worst), visit("power", v.power);
+  visit("pass", v.pass), visit("rule", v.rule), visit("worst", v.worst), visit("power", v.power),
+      visit("training", v.training), visit("quality", v.quality);
 }
 void fields(auto& visit, SpeedResult& v) {
   visit("label", v.label), visit("ratio", v.ratio), visit("low", v.low), visit("high", v.high);

@@ -73,6 +73,7 @@ inline Prediction predict_exchange(const Counted& one_process, Exchange exchange
                                    int64_t exchanges = 1) {
   if (one_process.ranks == 1) exchange = Exchange::nothing;
   Prediction prediction{.peak_bytes = peak_bytes_of(one_process, exchange, micro_batches)};
+  if (exchange != Exchange::nothing) prediction.sent_bytes = exchanges * one_process.gradient_bytes;
   for (const char* name :
        {"cpu_op_seconds", "cpu_copy_bytes_per_s", "cpu_all_reduce_seconds", "cpu_all_reduce_bytes_per_s"}) {
     if (!one_process.ceilings.contains(name)) return prediction;

@@ -100,6 +100,6 @@ int main(int argc, char** argv) {
                                {"patience 1, every 2", run_until({.patience = 1, .every = 2}), WORSE}},
                       .settings = many}},
        .surveys = {{"judged by the images that chose", {{"to the end", note_chosen_on}}, overfits}},
-       .headline = Headline{"convnet", "with checks"},
+       .headline = Headline{"few images", "early stopping"},
        .agreement = Agreement::exact_on_cpu()});
 }

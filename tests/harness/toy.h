@@ -20,6 +20,12 @@ using torch::Tensor;
 inline constexpr tenfold::Setting<int64_t> kRepeat{"repeat", 1, "forward passes of a step"};
 
 struct Model {
+  explicit Model(torch::Device device = torch::kCPU) {
+    layer->to(device);
+    inputs = inputs.to(device);
+    targets = targets.to(device);
+  }
+
   torch::nn::Linear layer{200, 50};
   torch::optim::SGD optimizer{layer->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
   Tensor inputs = torch::randn({64, 200}), targets = torch::randn({64, 50});
@@ -28,7 +34,7 @@ struct Model {
 /// One update; `spoil(loss)` may change what is differentiated.
 template <class Spoil>
 Step train(const Trial& trial, Spoil spoil) {
-  auto model = std::make_shared<Model>();
+  auto model = std::make_shared<Model>(trial.device);
   const int64_t repeat = trial.get(kRepeat);
   return {64, model->layer->named_parameters(), [model, spoil, repeat] {
             model->optimizer.zero_grad();

@@ -110,6 +110,107 @@ TEST(Training, AWorseOneThatWasNotExpectedIsASurpriseAndNoFailure) {
   EXPECT_THAT(ran.out, HasSubstr("SURPRISE"));
 }
 
+/// A technique whose steps are others by design, and the training that judges it.
+tenfold::Lesson judged_lesson(const Way& way, tenfold::ExpectTrained trained, tenfold::Expect expected = {}) {
+  auto lesson = lesson_of({run_of("other steps", way, trained)});
+  lesson.techniques = {
+      {.name = "other steps", .build = toy::wrong_scale, .agreement = tenfold::Agreement::judged_by("to the end")}};
+  lesson.cases = {{.name = "toy", .expected = {{"other steps", expected}}}};
+  return lesson;
+}
+
+TEST(JudgedByATraining, WhatTrainsAsWellIsValid) {
+  const auto ran = toy::run(judged_lesson({.learning_rate = 0.05}, NOT_WORSE), {"--preset", "quick", "--rounds", "6"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto& verdict = ran.result.cases.at(0).verdicts.at(0);
+  ASSERT_TRUE(verdict.agreement);
+  EXPECT_TRUE(verdict.agreement->pass);
+  EXPECT_EQ(verdict.agreement->training, "to the end");
+  EXPECT_EQ(verdict.agreement->quality, "NOT WORSE");
+  EXPECT_NE(verdict.speed.label, "UNDECIDED");
+  EXPECT_THAT(ran.out, HasSubstr("NOT WORSE in 'to the end'"));
+}
+
+TEST(JudgedByATraining, WhatTrainsWorseIsInvalid) {
+  const Way slow{.learning_rate = 0.004};
+  const auto ran = toy::run(judged_lesson(slow, WORSE), {"--preset", "quick", "--rounds", "6"});
+  EXPECT_EQ(ran.code, 1) << ran.err;
+  const auto& c = ran.result.cases.at(0);
+  EXPECT_EQ(c.variants.at(1).status, "invalid");
+  EXPECT_THAT(c.variants.at(1).reason, HasSubstr("came out WORSE in the training 'to the end'"));
+  EXPECT_EQ(c.verdicts.at(0).speed.label, "INVALID");
+  EXPECT_FALSE(c.verdicts.at(0).speed.ratio);
+  const auto trap = toy::run(judged_lesson(slow, WORSE, TRAP), {"--preset", "quick", "--rounds", "6"});
+  EXPECT_EQ(trap.code, 0) << trap.err;
+  EXPECT_EQ(trap.result.cases.at(0).verdicts.at(0).as_expected.caught, true);
+}
+
+TEST(JudgedByATraining, WithoutThatTrainingNothingIsSaidOfItsSpeed) {
+  const auto ran =
+      toy::run(judged_lesson({}, NOT_WORSE, FASTER), {"--preset", "quick", "--rounds", "6", "--case", "toy"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto& verdict = ran.result.cases.at(0).verdicts.at(0);
+  EXPECT_FALSE(verdict.agreement->pass);
+  EXPECT_TRUE(verdict.agreement->is_open());
+  EXPECT_EQ(verdict.speed.label, "UNDECIDED");
+  EXPECT_FALSE(verdict.as_expected.speed);
+  EXPECT_THAT(ran.out, HasSubstr("open in 'to the end'"));
+}
+
+TEST(JudgedByATraining, NumbersThatAreNotFiniteNeedNoTraining) {
+  auto lesson = judged_lesson({}, NOT_WORSE);
+  lesson.techniques[0].build = toy::not_a_number;
+  const auto ran = toy::run(lesson, {"--preset", "check", "--case", "toy"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.result.cases.at(0).variants.at(1).failure, "not_finite");
+}
+
+TEST(JudgedByATraining, ATrainingThatIsNotThereIsRefused) {
+  auto lesson = judged_lesson({}, NOT_WORSE);
+  lesson.trainings[0].runs[1].name = "something else";
+  const auto ran = toy::run_plain(lesson, {"--preset", "check"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("judged by the training 'to the end', and there is no such training"));
+}
+
+TEST(Training, StatesWhatItsPeakShouldBe) {
+  const auto ran =
+      run(lesson_of({run_of("twin", {}, {NOT_WORSE, SAME_MEMORY})}), {"--preset", "quick", "--rounds", "2"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.result.cases[0].verdicts[0].as_expected.memory, true);
+}
+
+TEST(Training, MayBeTheHeadline) {
+  auto lesson = lesson_of({run_of("twin", {})});
+  lesson.headline = tenfold::Headline{"to the end", "twin"};
+  EXPECT_EQ(run(lesson, {"--preset", "smoke"}).code, 0);
+  lesson.headline = tenfold::Headline{"to the end", "plain"};
+  EXPECT_EQ(toy::run_plain(lesson, {"--preset", "smoke"}).code, 2);
+}
+
+// The step trains a model of the seed, and the same data are held out here: judged by the parameters that it has by
+// then.
+TEST(Training, AStepsParametersAreJudgedByItsWorkload) {
+  auto record = std::make_shared<tenfold::TrialRecord>();
+  Trial trial(record);
+  trial.workload.name = "toy";
+  trial.workload.make = [](const Trial&) {
+    auto model = std::make_shared<toy::Model>();
+    return tenfold::Work{
+        .parameters = model->layer->named_parameters(), .model = model->layer.ptr(), .held_out_loss = [model] {
+          return torch::mse_loss(model->layer(model->inputs), model->targets).item<double>();
+        }};
+  };
+  torch::manual_seed(5);
+  const toy::Step step = toy::plain(trial);
+  torch::manual_seed(5);
+  const Learned learned = tenfold::train_to_the_end(trial, step, {.updates = 8, .evaluations = 4});
+  ASSERT_EQ(learned.curve.quality.size(), 4U);
+  EXPECT_LT(learned.curve.quality.back(), 0.9 * learned.curve.quality.front());
+  trial.workload.make = nullptr;
+  EXPECT_THROW(tenfold::train_to_the_end(trial, step, {.updates = 1}), std::logic_error);
+}
+
 TEST(Training, SmokeIsOneSeedAndNoVerdict) {
   const auto ran =
       run(lesson_of({run_of("hardly learns", {.learning_rate = 0.004}, NOT_WORSE)}), {"--preset", "smoke"});

@@ -11,6 +11,8 @@ namespace {
 
 std::string speed_and_memory(const VariantRow& row, const std::string& separator) {
   const std::string& memory = row.at(Column::memory).text;
+  if (row.verdict->quality)
+    return "quality " + row.agreement().text + separator + "time to it " + with_detail(row.speed());
   return "speed " + with_detail(row.speed()) + (memory == "-" ? "" : separator + "memory " + memory);
 }
 

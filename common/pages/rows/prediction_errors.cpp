@@ -42,7 +42,8 @@ PredictionErrors errors_of(const std::vector<Result>& results, const std::string
 
 std::vector<PredictionErrors> prediction_errors(const std::vector<Result>& results) {
   std::vector<PredictionErrors> all;
-  for (const auto& [key, name] : {std::pair("speed", "speed"), std::pair("peak", "peak memory")}) {
+  for (const auto& [key, name] :
+       {std::pair("speed", "speed"), std::pair("peak", "peak memory"), std::pair("sent", "bytes sent")}) {
     PredictionErrors errors = errors_of(results, key, name);
     if (errors.count > 0) all.push_back(std::move(errors));
   }

@@ -19,7 +19,7 @@ struct PredictionErrors {
   std::string where;  ///< the worst one's lesson, variant and case: "52 overlapped (gpt)"
 };
 
-/// Speed, then peak memory; without those that nothing was predicted of.
+/// Speed, peak memory, bytes sent; without those that nothing was predicted of.
 std::vector<PredictionErrors> prediction_errors(const std::vector<Result>& results);
 
 /// "half within 4.1 %"; not finer than 0.1 %.

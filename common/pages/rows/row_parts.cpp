@@ -8,6 +8,7 @@
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/dry_counted.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
@@ -46,6 +47,10 @@ std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
     facts.push_back({Fact::Of::request, "asked of " + collective + " in a step",
                      human_bytes(static_cast<double>(bytes)) + counted});
   }
+  if (const auto error = sent_error(variant))
+    facts.push_back(
+        {Fact::Of::request, "predicted of all collectives in a step",
+         human_bytes(static_cast<double>(*variant.predicted.sent_bytes)) + ", error " + human_percent(*error, true)});
   if (const std::string asked = asked_of_the_card(variant); !asked.empty())
     facts.push_back({Fact::Of::request, "asked of the card in a step", asked});
   for (const auto& [name, note] : variant.notes) facts.push_back({Fact::Of::note, name, note_text(name, note)});

@@ -1,5 +1,6 @@
 #include "common/pages/rows/verdict_words.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -39,6 +40,7 @@ std::string agreement_text(const Verdict& verdict) {
   if (verdict.quality) return quality_verdict_text(*verdict.quality);
   if (!verdict.agreement) return "-";
   const AgreementResult& agreement = *verdict.agreement;
+  if (agreement.training) return agreement.quality.value_or("open") + " in '" + *agreement.training + "'";
   if (!agreement.worst) return agreement.pass ? "agrees" : "DIFFERS";
   if (agreement.pass && *agreement.worst == 0) return "exact";
   return (agreement.pass ? "agrees " : "DIFFERS ") + short_number(*agreement.worst);
@@ -62,12 +64,14 @@ std::string expectation_text(const VariantResult& variant, const Verdict& verdic
   if (variant.source != "dry" || verdict.speed.ratio) add("speed", variant.expected->speed, came.speed);
   add("memory", variant.expected->memory, came.memory);
   if (parts.empty()) return "-";
-  if (parts.size() == 2 && parts[0].second == parts[1].second) return parts[0].second;
+  const auto same = [&](const auto& part) { return part.second == parts[0].second; };
+  if (parts.size() > 1 && std::ranges::all_of(parts, same)) return parts[0].second;
   for (const auto& [what, became] : parts) {
     if (became == "SURPRISE") return "SURPRISE: " + what;
   }
-  if (parts.size() == 1) return parts[0].first + " " + parts[0].second;
-  return parts[0].first + " " + parts[0].second + ", " + parts[1].first + " " + parts[1].second;
+  std::vector<std::string> texts;
+  for (const auto& [what, became] : parts) texts.push_back(what + " " + became);
+  return joined(texts);
 }
 
 bool is_surprise(const std::string& expectation) {

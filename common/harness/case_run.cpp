@@ -82,7 +82,8 @@ std::shared_ptr<TrainingProcess> CaseRun::process_of(Candidate& candidate) const
   const Variant& variant = candidate.variant();
   if (!variant.process || candidate.process != nullptr) return candidate.process;
   const Trial own = trial(candidate);
-  if (device.is_cuda() && dry_card()) own.skip("runs in another process, and a dry GPU looks into one only");
+  if (device.is_cuda() && dry_card() && !variant.process->command.empty())
+    own.skip("another program runs it, of whose memory a dry GPU cannot say which is a step's");
   // What the baseline has read is the same training's; another program cannot read what a setting was declared with.
   if (!variant.process->command.empty())
     candidate.record->given.insert(candidates.front().record->read.begin(), candidates.front().record->read.end());

@@ -85,6 +85,11 @@ std::map<std::string, int64_t> remote_peak(TrainingProcess& process, Candidate& 
   }
   candidate.resting_bytes = remote->resting_bytes;
   candidate.result.timeline = std::move(remote->timeline);
+  candidate.result.counted.insert(remote->counted.begin(), remote->counted.end());
+  candidate.has_threads = process.has_threads();
+  const auto& stated = process.environment();
+  if (const auto at_least = stated.find(kPeakAtLeast); at_least != stated.end())
+    candidate.result.environment.insert(*at_least);
   return std::move(remote->peak_bytes);
 }
 

@@ -8,11 +8,13 @@
 #include "common/base/socket_child.h"
 #include "common/harness/lesson_parts.h"
 #include "common/harness/passes.h"
+#include "common/harness/time_pass.h"
 #include "common/harness/timed_block.h"
 #include "common/measure/agreement.h"
 #include "common/measure/device.h"
 #include "common/measure/memory.h"
 #include "common/measure/messages.h"
+#include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
@@ -68,7 +70,10 @@ class Server {
     candidate.record->notes.clear();
     Message answer{Json::object()};
     try {
-      run_.guarded(candidate, [&] { answer = answer_to(message); });
+      run_.guarded(candidate, [&] {
+        answer = answer_to(message);
+        require_sound_on_dry_gpu();
+      });
     } catch (const DeviceLost& error) {
       return {{{"failed", "error"}, {"reason", error.what()}}};
     }
@@ -118,6 +123,8 @@ class Server {
 
   Message steps(int64_t count) {
     const TimedSteps timed = run_steps(world_, run_.device, step_, count);
+    if (const std::string reason = not_modelled(run_); !reason.empty())
+      run_.candidates.front().result.environment[kNotModelled] = reason;
     return {{{"wall", timed.times.wall},
              {"processor", timed.times.processor},
              {"thread", timed.times.thread},
@@ -129,15 +136,19 @@ class Server {
   Message memory() {
     drop();
     Candidate& candidate = run_.candidates.front();
+    if (run_.only_memory()) priming_pass(run_);
+    if (!candidate.ok()) return {Json::object()};
     Message answer{{{"peak_bytes", measured_peak(run_, candidate)}, {"resting_bytes", 0}}};
     answer.head["resting_bytes"] = candidate.resting_bytes;
     if (candidate.result.timeline) answer.head["timeline"] = json_of(*candidate.result.timeline);
+    if (!candidate.result.counted.empty()) answer.head["counted"] = candidate.result.counted;
     return answer;
   }
 
   Message split(const std::string& trace) {
     drop();
     options_.trace = trace;
+    run_.candidates.front().result.blocks = {{}};  // it was timed, or nobody would ask
     split_pass(run_);
     Message answer{Json::object()};
     if (const auto& split = run_.candidates.front().result.split) {
@@ -177,6 +188,7 @@ int serve(const Lesson& lesson, const Options& options) {
   while (const std::optional<Message> message = receive_message(kSocket)) {
     if (!send_message(kSocket, server.answer(*message))) break;
   }
+  drop_shared();
   return 0;
 }
 

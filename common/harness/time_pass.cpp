@@ -50,6 +50,11 @@ int64_t bytes_together(const std::vector<StepMemory>& lives) {
   return resting + stepping;
 }
 
+std::string not_modelled(const CaseRun& run) {
+  const std::vector<std::string> kernels = run.only_memory() ? taken_without_price() : std::vector<std::string>();
+  return kernels.empty() ? "" : "nobody says how long kernel " + kernels.front() + " lasts";
+}
+
 bool loads_by_threads_of_this_host(CaseRun& run) {
   if (!run.only_memory() || std::ranges::none_of(run.candidates, &Candidate::has_threads)) return false;
   for (Candidate& candidate : run.candidates) {
@@ -111,10 +116,10 @@ void TimePass::for_each_live(const std::function<void(Live&)>& work) {
 
 // On a dry GPU. With a kernel of which nobody says how long it lasts no speed is modelled.
 void TimePass::refuse_unpriced(Live& live) {
-  if (!run_.only_memory()) return;
-  const std::vector<std::string> kernels = taken_without_price();
-  if (!kernels.empty())
-    live.candidate->result.environment[kNotModelled] = "nobody says how long kernel " + kernels.front() + " lasts";
+  std::string reason = not_modelled(run_);
+  if (const auto& process = live.candidate->process; process && process->environment().contains(kNotModelled))
+    reason = process->environment().at(kNotModelled);
+  if (!reason.empty()) live.candidate->result.environment[kNotModelled] = reason;
 }
 
 // A technique that failed leaves the others alone; without the baseline there is nothing to compare with.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "common/harness/passes.h"
@@ -16,6 +17,10 @@ namespace tenfold {
 /// On a dry GPU: where a variant's threads load, they do it as fast as this host's, and not as those of a host with
 /// such a card. Then no speed of the case is modelled, and its variants say so.
 bool loads_by_threads_of_this_host(CaseRun& run);
+
+/// On a dry GPU whose time is modelled: the kernel launched since the last call of which nobody says how long it lasts,
+/// as a reason; empty where there is none.
+std::string not_modelled(const CaseRun& run);
 
 /// The time pass of one case. It measures in slices, so that a lesson's time can go to the case that needs it most.
 /// Between slices nothing built is kept.

@@ -195,6 +195,8 @@ std::optional<RemoteMemory> TrainingProcess::memory() {
     RemoteMemory remote{.peak_bytes = message.head.at("peak_bytes").get<std::map<std::string, int64_t>>(),
                         .resting_bytes = message.head.at("resting_bytes").get<int64_t>()};
     if (message.head.contains("timeline")) remote.timeline = timeline_in(message.head.at("timeline"));
+    if (message.head.contains("counted"))
+      remote.counted = message.head.at("counted").get<std::map<std::string, double>>();
     return remote;
   });
 }

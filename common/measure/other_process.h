@@ -19,7 +19,7 @@
 //                                                      float64, strides: C's order without them}; bytes: the
 //                                                      parameters, then the gradients
 //   memory   settings                                  peak_bytes by kind and resting_bytes of a step that is built and
-//                                                      warmed up for that; timeline
+//                                                      warmed up for that; timeline; counted
 //   split    settings; trace: how a trace's file       split: seconds of one such step; nothing where it was not
 //            begins, or ""                             traced. Asked of the lesson's own program alone
 //   drop     -                                         nothing; what was built is gone
@@ -69,6 +69,7 @@ struct RemoteMemory {
   std::map<std::string, int64_t> peak_bytes;
   int64_t resting_bytes = 0;
   std::optional<Timeline> timeline = std::nullopt;
+  std::map<std::string, double> counted = {};  ///< what else a dry GPU counts of a step
 };
 
 /// A variant of the lesson in a process of its own, for the harness, or for a lesson that drives it by hand:

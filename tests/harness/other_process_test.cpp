@@ -46,13 +46,12 @@ std::vector<pid_t> processes_with(const std::string& variable) {
 class Ran {
  public:
   /// `meanwhile(pids)` is asked several times a second with the processes that run; true ends the asking.
-  explicit Ran(std::vector<std::string> words, const std::function<bool(const Ran&)>& meanwhile = nullptr) {
+  explicit Ran(std::vector<std::string> words, const std::function<bool(const Ran&)>& meanwhile = nullptr,
+               std::map<std::string, std::string> environment = {}) {
+    environment.insert({{"TOY_RUN", mark_}, {"TOY_STEPPING", stepping().string()}});
     words.insert(words.begin(), {kProgram, "--json", json().string()});
     bool asked = meanwhile == nullptr;
-    end = tenfold::run_child({.arguments = words,
-                              .environment = {{"TOY_RUN", mark_}, {"TOY_STEPPING", stepping().string()}},
-                              .errors_from = "",
-                              .limit_s = 120},
+    end = tenfold::run_child({.arguments = words, .environment = environment, .errors_from = "", .limit_s = 120},
                              {.output = [&](const std::string& text) { out += text; },
                               .line = [&](const std::string& line) { err += line + "\n"; },
                               .tick = [&] { asked = asked || meanwhile(*this); }});
@@ -143,6 +142,39 @@ TEST(OtherProcess, OneThatTheEnvironmentLeadsAstrayIsCaught) {
   EXPECT_EQ(ran.variant("wrong there").status, "invalid");
   EXPECT_EQ(ran.variant("wrong there").failure, "disagrees");
   EXPECT_EQ(ran.verdict("wrong there").as_expected.caught, true);
+}
+
+// Each process has the card for itself: the same step takes the same there.
+TEST(OtherProcess, IsCountedAndTimedOnADryGpu) {
+  const Ran ran({"--device", "dry:H100", "--case", "toy", "--preset", "quick", "--rounds", "6"});
+  ASSERT_EQ(ran.end.code, 0) << ran.out << ran.err;
+  const VariantResult &elsewhere = ran.variant("elsewhere"), &here = ran.variant("here");
+  EXPECT_EQ(elsewhere.status, "ok") << elsewhere.reason;
+  EXPECT_GT(elsewhere.peak_bytes.at("allocated"), 2 * 200 * 50 * 4);
+  EXPECT_EQ(elsewhere.peak_bytes, here.peak_bytes);
+  EXPECT_GT(elsewhere.counted.at("launches"), 5);
+  EXPECT_EQ(elsewhere.counted.at("launches"), here.counted.at("launches"));
+  ASSERT_EQ(elsewhere.blocks.size(), 1U);
+  EXPECT_EQ(elsewhere.blocks[0].size(), 6U);
+  ASSERT_TRUE(elsewhere.split);
+  EXPECT_NEAR(elsewhere.split->device, here.split->device, 1e-3 * here.split->device) << "the same kernels, modelled";
+}
+
+TEST(OtherProcess, IsComputedOnADryGpu) {
+  const Ran ran({"--device", "dry:H100", "--case", "toy", "--case", "wrong", "--preset", "check"}, nullptr,
+                {{"TENFOLD_DRY_ARITHMETIC", "late"}});
+  ASSERT_EQ(ran.end.code, 0) << ran.out << ran.err;
+  ASSERT_TRUE(ran.verdict("elsewhere").agreement);
+  EXPECT_TRUE(ran.verdict("elsewhere").agreement->pass);
+  EXPECT_EQ(ran.variant("elsewhere").losses, ran.variant("here").losses);
+  EXPECT_FALSE(ran.variant("elsewhere").losses.empty());
+  EXPECT_EQ(ran.verdict("wrong there").as_expected.caught, true);
+}
+
+TEST(OtherProcess, OfAnotherProgramADryGpuSaysNothing) {
+  const Ran ran({"--device", "dry:H100", "--case", "twin", "--preset", "check"});
+  EXPECT_EQ(ran.variant("twin").status, "skipped");
+  EXPECT_THAT(ran.variant("twin").reason, HasSubstr("another program runs it"));
 }
 
 TEST(OtherProcess, WhateverBecomesOfItIsItsOwnAffair) {

@@ -231,12 +231,24 @@ TEST(OtherProcess, CanBeDrivenByHand) {
   EXPECT_THAT(ran.processes(), testing::IsEmpty());
 }
 
-/// Waits until the other process is in the middle of a block, then does something to the lesson's.
+pid_t parent_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::istringstream behind_name(text.str().substr(text.str().rfind(')') + 1));
+  std::string state;
+  pid_t parent = 0;
+  behind_name >> state >> parent;
+  return parent;
+}
+
+/// Waits until the other process is in the middle of a block, then does something to the lesson's: the one that started
+/// the other. Which number is smaller says nothing, since the numbers of processes begin again.
 std::function<bool(const Ran&)> when_stepping(const std::function<void(pid_t)>& work) {
   return [work](const Ran& ran) {
     const std::vector<pid_t> processes = ran.processes();
     if (!fs::exists(ran.stepping()) || processes.size() != 2) return false;
-    work(std::min(processes[0], processes[1]));
+    work(processes[parent_of(processes[0]) == processes[1] ? 1 : 0]);
     return true;
   };
 }

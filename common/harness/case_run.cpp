@@ -70,7 +70,7 @@ Trial CaseRun::trial(const Candidate& candidate) const {
 std::vector<torch::Device> CaseRun::devices() const {
   const int wanted = chosen.part.place.devices;
   if (device.is_cpu() || wanted == 1) return std::vector<torch::Device>(static_cast<size_t>(wanted), device);
-  const auto all = static_cast<int>(torch::cuda::device_count());
+  const auto all = static_cast<int>(at::getNumGPUs());
   if (wanted > all) throw Skipped("needs " + std::to_string(wanted) + " GPUs; here are " + std::to_string(all));
   std::vector<torch::Device> devices;
   for (int i = 0; i < wanted; ++i)

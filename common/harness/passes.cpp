@@ -16,6 +16,10 @@
 
 namespace tenfold {
 
+bool all_finite(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
 std::map<std::string, std::string> tf32_flags(torch::Device device) {
   if (!device.is_cuda()) return {};
   const auto said = [](bool on) { return on ? "true" : "false"; };
@@ -98,9 +102,7 @@ void agreement_pass(CaseRun& run) {
     join_ranks(reference);
     share_reference(reference);
     baseline.result.losses = reference.losses;
-    for (const double loss : reference.losses) {
-      if (!std::isfinite(loss)) throw NotFinite("the baseline's loss is not finite");
-    }
+    if (!all_finite(reference.losses)) throw NotFinite("the baseline's loss is not finite");
     Trace skipped = traced(baseline, 0);
     join_ranks(skipped);
     share_reference(skipped);
@@ -121,7 +123,7 @@ void agreement_pass(CaseRun& run) {
       join_ranks(trace);
       if (rule.training.empty()) {
         deviation = compare_traces(reference, trace);
-      } else if (!std::ranges::all_of(trace.losses, [](double loss) { return std::isfinite(loss); })) {
+      } else if (!all_finite(trace.losses)) {
         throw NotFinite("its loss is not finite");
       }
       candidate.result.losses = std::move(trace.losses);

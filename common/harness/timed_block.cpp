@@ -43,9 +43,9 @@ TimedSteps run_steps(const World& world, torch::Device device, const Step& step,
 Times timed_block(const World& world, torch::Device device, const Step& step, int64_t steps) {
   const TimedSteps timed = run_steps(world, device, step, steps);
   if (memory_only()) return timed.times;  // its losses are none
-  const bool finite = std::ranges::all_of(timed.losses, [](double loss) { return std::isfinite(loss); });
   // A rank that threw alone would leave the others in the next collective.
-  if (world.max(finite ? 0 : 1) > 0) throw NotFinite("the loss became NaN or infinite while it was timed");
+  if (world.max(all_finite(timed.losses) ? 0 : 1) > 0)
+    throw NotFinite("the loss became NaN or infinite while it was timed");
   return timed.times;
 }
 

@@ -1,19 +1,15 @@
 #include "common/harness/training_pass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "common/base/seconds_since.h"
+#include "common/harness/passes.h"
 #include "common/measure/memory.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
 namespace {
-
-bool is_finite(const Curve& curve) {
-  return std::all_of(curve.quality.begin(), curve.quality.end(), [](double quality) { return std::isfinite(quality); });
-}
 
 /// What one more seed came to. A note is a value for each seed; what stands for them is their mean.
 void keep_seed(Candidate& candidate, const std::string& metric, const Learned& learned) {
@@ -80,7 +76,7 @@ Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {
   trial.seed = seed;
   candidate.record->notes.clear();
   Learned learned = seeds_ == 0 ? counted(candidate, trial) : std::get<const Run*>(candidate.body)->train(trial);
-  if (!is_finite(learned.curve))
+  if (!all_finite(learned.curve.quality))
     throw NotFinite(training_.metric.name + " became NaN or infinite with seed " + std::to_string(seed));
   return learned;
 }

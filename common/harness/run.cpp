@@ -136,6 +136,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   try {
     choice = chosen_device(options.device, world);
   } catch (const UsageError&) {
+    drop_shared();
     if (ranks.rank == 0) throw;  // all ranks know it; one says so
     return 2;
   }

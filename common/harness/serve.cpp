@@ -12,6 +12,7 @@
 #include "common/harness/timed_block.h"
 #include "common/measure/agreement.h"
 #include "common/measure/device.h"
+#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/measure/messages.h"
 #include "common/result/judge.h"
@@ -71,6 +72,7 @@ class Server {
     Message answer{Json::object()};
     try {
       run_.guarded(candidate, [&] {
+        taken_races(), taken_without_arithmetic();  // of an answer that threw
         answer = answer_to(message);
         require_sound_on_dry_gpu();
       });
@@ -183,10 +185,13 @@ int serve(const Lesson& lesson, const Options& options) {
   fix_malloc_thresholds();
   at::set_num_threads(start->head.at("threads").get<int>());
   use_device(torch::Device(start->head.at("device").get<std::string>()));
-  Server server(lesson, options, start->head);
-  if (!send_message(kSocket, {Json::object()})) return 0;
-  while (const std::optional<Message> message = receive_message(kSocket)) {
-    if (!send_message(kSocket, server.answer(*message))) break;
+  {
+    Server server(lesson, options, start->head);
+    bool heard = send_message(kSocket, {Json::object()});
+    while (heard) {
+      const std::optional<Message> message = receive_message(kSocket);
+      heard = message && send_message(kSocket, server.answer(*message));
+    }
   }
   drop_shared();
   return 0;

@@ -62,12 +62,20 @@ Learned train_to_the_end(torch::Device device, const Step& step, const TrainingL
 }
 
 Learned train_to_the_end(const Trial& trial, const Step& step, const TrainingLength& length) {
-  if (!trial.workload.make)
-    throw std::logic_error("train_to_the_end: the workload " + trial.workload.name + " makes no model to judge by");
+  const std::string at = "train_to_the_end: the workload " + trial.workload.name + " ";
+  if (!trial.workload.make) throw std::logic_error(at + "makes no model to judge by");
   const Work judged = trial.workload.make(trial);
+  if (!judged.model || !judged.held_out_loss) throw std::logic_error(at + "has no held-out loss to judge by");
+  if (!judged.model->buffers().empty())
+    throw std::logic_error(at + "has buffers, which are no parameters; give the quality as a function");
   return train_to_the_end(trial.device, step, length, [&] {
     const Gathered trained = whole_of(step);
-    for (auto& own : judged.model->named_parameters()) own.value().copy_(trained.parameters[own.key()]);
+    for (auto& own : judged.model->named_parameters()) {
+      const torch::Tensor& there = trained.parameters[own.key()];
+      TORCH_CHECK_VALUE(there.sizes() == own.value().sizes(), "train_to_the_end: parameter ", own.key(),
+                        " has the shape ", there.sizes(), " and not ", own.value().sizes());
+      own.value().copy_(there);
+    }
     return judged.held_out_loss();
   });
 }

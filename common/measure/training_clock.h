@@ -70,8 +70,8 @@ struct TrainingLength {
 Learned train_to_the_end(torch::Device device, const Step& step, const TrainingLength& length,
                          const std::function<double()>& quality);
 
-/// Trains with a variant's own step. Judged by the held-out loss of the trial's workload, Work::held_out_loss, always
-/// in 32 bits: of a model of that kind with what the step's parameters are by then, wherever and however it keeps them.
+/// Trains with a variant's own step. Judged by Work::held_out_loss of the trial's workload, of a model in 32 bits with
+/// the values of the step's parameters, or of what it gathers, by name. Throws std::logic_error where there is no such.
 Learned train_to_the_end(const Trial& trial, const Step& step, const TrainingLength& length);
 
 }  // namespace tenfold

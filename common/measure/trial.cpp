@@ -6,24 +6,34 @@
 namespace tenfold {
 namespace {
 
-/// Made in threads of ranks, too, which ask for the same.
+/// Ranks may be threads, and all ask for the same. One that is made may ask for another.
 struct Shared {
+  struct Made {
+    std::once_flag once;
+    std::shared_ptr<void> value;
+  };
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<void>> by_name;
+  std::map<std::string, std::shared_ptr<Made>> by_name;
 };
 Shared& shared_by_all() {
   static Shared& shared = *new Shared;  // never freed with the globals: CUDA is gone before they are
   return shared;
 }
 
+std::shared_ptr<Shared::Made> shared_named(const std::string& name) {
+  Shared& shared = shared_by_all();
+  const std::lock_guard lock(shared.mutex);
+  std::shared_ptr<Shared::Made>& made = shared.by_name[name];
+  if (!made) made = std::make_shared<Shared::Made>();
+  return made;
+}
+
 }  // namespace
 
 const void* Trial::shared_of_process(const std::string& name, const std::function<std::shared_ptr<void>()>& make) {
-  Shared& shared = shared_by_all();
-  const std::lock_guard lock(shared.mutex);
-  const auto found = shared.by_name.find(name);
-  if (found != shared.by_name.end()) return found->second.get();
-  return (shared.by_name[name] = make()).get();
+  const std::shared_ptr<Shared::Made> made = shared_named(name);
+  std::call_once(made->once, [&] { made->value = make(); });
+  return made->value.get();
 }
 
 void drop_shared() {

@@ -8,7 +8,7 @@
 
 namespace tenfold::cli {
 
-inline constexpr int kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
+inline constexpr int kInvalid = 1, kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
 
 /// The checkout and the build folder; $TENFOLD_SOURCE_DIR and $TENFOLD_BUILD_DIR override what was compiled in.
 std::filesystem::path source_folder();

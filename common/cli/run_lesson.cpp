@@ -14,6 +14,7 @@
 #include "common/cli/run_dry.h"
 #include "common/cli/run_start.h"
 #include "common/dry_gpu/preload.h"
+#include "common/result/judge.h"
 
 namespace tenfold::cli {
 
@@ -138,6 +139,9 @@ LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& di
     if (asked_to_stop() || end.code == kInterrupted || end.code == kBadUsage) break;
   }
   whole.code = combined(codes);
+  // A training may judge what another start has timed.
+  if (whole.code == 0 && !results.empty() && !std::ranges::all_of(merged(lesson, results, start.flags).cases, all_well))
+    whole.code = kInvalid;
   const bool all_started = codes.size() == starts.size();
   // One start that failed leaves what the others measured; refused flags leave what was there.
   if (!results.empty() && whole.code == kBadUsage) {

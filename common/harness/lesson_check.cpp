@@ -51,15 +51,20 @@ void check_assignments(const Part& part, const std::string& where) {
   }
 }
 
-/// That what is judged by a training is trained there.
+/// That what is judged by a training is trained there, from the same baseline and on the ranks that it is timed on.
 void check_judged(const Lesson& lesson, const Variant& technique) {
   const std::string judge = technique.agreement.value_or(lesson.agreement).training;
   if (judge.empty()) return;
+  const std::string at = "lesson: technique '" + technique.name + "' is judged by the training '" + judge + "', ";
   const auto training = std::ranges::find(lesson.trainings, judge, &Training::name);
-  if (training == lesson.trainings.end() ||
-      std::ranges::find(training->runs, technique.name, &Run::name) == training->runs.end())
-    throw UsageError("lesson: technique '" + technique.name + "' is judged by the training '" + judge +
-                     "', and there is no such training with a run of this name");
+  if (training == lesson.trainings.end() || !compares(*training, technique.name))
+    throw UsageError(at + "and there is no such training with a run of this name after its baseline");
+  if (training->runs.front().name != lesson.baseline.name)
+    throw UsageError(at + "whose baseline is '" + training->runs.front().name + "' and not the lesson's");
+  for (const Case& compared : lesson.cases) {
+    if (compares(compared, technique.name) && compared.place.mesh != training->place.mesh)
+      throw UsageError(at + "which does not run on the ranks of case '" + compared.name + "'");
+  }
 }
 
 // In another process neither is the baseline's work counted nor an update taken back, and another program may count no
@@ -170,13 +175,9 @@ void check_lesson(const Lesson& lesson) {
   }
   if (!lesson.headline) return;
   const auto& [case_name, technique] = *lesson.headline;
-  const bool in_case = techniques.contains(technique) && std::ranges::any_of(lesson.cases, [&](const Case& compared) {
-                         return compared.name == case_name && compares(compared, technique);
-                       });
-  const bool in_training = std::ranges::any_of(lesson.trainings, [&](const Training& training) {
-    return training.name == case_name && training.runs.front().name != technique &&
-           std::ranges::find(training.runs, technique, &Run::name) != training.runs.end();
-  });
+  const auto is_in = [&](const auto& part) { return part.name == case_name && compares(part, technique); };
+  const bool in_case = techniques.contains(technique) && std::ranges::any_of(lesson.cases, is_in);
+  const bool in_training = std::ranges::any_of(lesson.trainings, is_in);
   if (!in_case && !in_training) {
     throw UsageError("lesson: the headline's case '" + case_name + "' does not compare '" + technique + "'");
   }

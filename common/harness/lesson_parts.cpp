@@ -97,6 +97,11 @@ bool compares(const Case& compared, const std::string& technique) {
          std::ranges::find(compared.expected, technique, &Expectation::technique) != compared.expected.end();
 }
 
+bool compares(const Training& training, const std::string& technique) {
+  return std::ranges::any_of(training.runs,
+                             [&](const Run& run) { return run.name == technique && &run != &training.runs.front(); });
+}
+
 std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device) {
   const auto stated = std::ranges::find(compared.expected, technique, &Expectation::technique);
   if (stated == compared.expected.end()) return std::nullopt;

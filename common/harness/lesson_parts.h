@@ -51,6 +51,8 @@ std::vector<SettingOfParts> settings_of(const Lesson& lesson);
 
 /// A case compares the techniques that it states something of, or all if it states nothing.
 bool compares(const Case& compared, const std::string& technique);
+/// A training compares its runs with the first.
+bool compares(const Training& training, const std::string& technique);
 
 /// What the case states of a technique on this device.
 std::optional<Expected> expected_of(const Case& compared, const std::string& technique, torch::Device device);

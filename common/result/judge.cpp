@@ -86,9 +86,11 @@ Verdict judge_one(const CaseResult& c, const VariantResult& technique, std::opti
   }
   if (judges_speed && baseline.blocks.size() == 2 && technique.blocks.size() == 1) {
     const SpeedVerdict speed = judge_speed(baseline.blocks[0], baseline.blocks[1], technique.blocks[0], c.clock);
-    // Whether it is as good is not known; a dry GPU leaves that to another machine's training.
-    if (!open || c.device == "dry") verdict.speed.label = to_string(speed.label);
-    if (technique.blocks[0].size() > 0) {
+    // What may have learned nothing has no ratio that could be quoted. A dry GPU, which trains nothing to an end,
+    // leaves that to another machine's training.
+    const bool known = !open || c.device == "dry";
+    if (known) verdict.speed.label = to_string(speed.label);
+    if (known && technique.blocks[0].size() > 0) {
       verdict.speed.ratio = speed.ratio.middle;
       verdict.speed.low = speed.ratio.low;
       verdict.speed.high = speed.ratio.high;
@@ -195,23 +197,43 @@ std::optional<double> sent_error(const VariantResult& variant) {
   return static_cast<double>(sent) / static_cast<double>(*variant.predicted.sent_bytes) - 1;
 }
 
+namespace {
+
+/// Quality as a training of the same ranks and size came to judge a technique; nothing where there is no such training,
+/// or the technique failed there for a reason that says nothing of what it learns.
+std::optional<std::string> quality_in(const std::vector<CaseResult>& cases, const CaseResult& judged,
+                                      const std::string& training, const std::string& technique) {
+  const auto found = std::ranges::find_if(cases, [&](const CaseResult& c) {
+    return c.kind == "training" && c.name == training && c.ranks == judged.ranks && c.mesh == judged.mesh &&
+           c.size == judged.size && c.device == judged.device;
+  });
+  if (found == cases.end() || found->variants.front().status != "ok") return std::nullopt;
+  const VariantResult* const trained = variant_of(*found, technique);
+  if (trained == nullptr) return std::nullopt;
+  if (trained->failure == "not_finite") return to_string(Quality::worse);
+  const Verdict* const verdict = verdict_of(*found, technique);
+  if (trained->status != "ok" || verdict == nullptr || !verdict->quality) return std::nullopt;
+  return verdict->quality->label;
+}
+
+}  // namespace
+
 void judge_by_trainings(std::vector<CaseResult>& cases, int64_t cores) {
   for (CaseResult& c : cases) {
     bool changed = false;
     for (Verdict& verdict : c.verdicts) {
       if (!verdict.agreement || !verdict.agreement->training) continue;
-      const auto training = std::ranges::find(cases, *verdict.agreement->training, &CaseResult::name);
-      const Verdict* const trained = training == cases.end() ? nullptr : verdict_of(*training, verdict.technique);
-      if (trained == nullptr || !trained->quality) continue;
       AgreementResult& agreement = *verdict.agreement;
-      agreement.quality = trained->quality->label;
-      agreement.pass = agreement.quality == "NOT WORSE";
+      const auto quality = quality_in(cases, c, *agreement.training, verdict.technique);
+      if (!quality) continue;
+      agreement.quality = quality;
+      agreement.pass = *quality == to_string(Quality::not_worse);
       changed = true;
       const auto technique = std::ranges::find(c.variants, verdict.technique, &VariantResult::name);
       if (agreement.pass || agreement.is_open() || technique->status != "ok") continue;
       technique->status = "invalid";
       technique->failure = "disagrees";
-      technique->reason = "came out " + *agreement.quality + " in the training '" + training->name +
+      technique->reason = "came out " + *quality + " in the training '" + *agreement.training +
                           "', which judges it, since its steps differ from the baseline's by design";
     }
     if (changed) judge(c, cores);

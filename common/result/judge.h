@@ -14,7 +14,7 @@ namespace tenfold {
 void judge(CaseResult& result, int64_t cores = 0);
 
 /// Gives techniques whose steps differ by design their agreement: what the training that judges them came to, if it is
-/// among these cases. One that trains worse is INVALID. Verdicts are recomputed.
+/// among these cases, on as many ranks. One that trains worse is INVALID. Verdicts are recomputed.
 void judge_by_trainings(std::vector<CaseResult>& cases, int64_t cores = 0);
 
 /// What a variant's environment calls the number of ranks on this machine, where they are on several.

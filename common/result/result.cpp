@@ -9,7 +9,7 @@
 namespace tenfold {
 
 bool AgreementResult::is_open() const {
-  return training.has_value() && quality != "NOT WORSE" && quality != "WORSE" && quality != "INVALID";
+  return training && quality != to_string(Quality::not_worse) && quality != to_string(Quality::worse);
 }
 
 double step_seconds(const Split& split) {

@@ -157,6 +157,62 @@ TEST(JudgedByATraining, WithoutThatTrainingNothingIsSaidOfItsSpeed) {
   EXPECT_THAT(ran.out, HasSubstr("open in 'to the end'"));
 }
 
+/// Results of a case and of the training that judges its technique, which came to this quality.
+std::vector<CaseResult> judged_results(const std::string& quality) {
+  CaseResult training{.name = "to the end", .kind = "training", .size = "cpu", .device = "cpu"};
+  training.variants = {{.name = "plain"}, {.name = "other steps"}};
+  training.verdicts = {{.technique = "other steps", .quality = tenfold::QualityResult{.label = quality}}};
+  CaseResult c{.name = "toy", .size = "cpu", .device = "cpu"};
+  const tenfold::Blocks baseline{.steps = 1, .items = 1, .build = {0, 1}, .position = {0, 1}, .wall_ns = {5, 5}};
+  c.variants = {{.name = "plain", .blocks = {baseline, baseline}}, {.name = "other steps", .blocks = {baseline}}};
+  c.verdicts = {{.technique = "other steps", .agreement = tenfold::AgreementResult{.training = "to the end"}}};
+  return {c, training};
+}
+
+const tenfold::Verdict& judged(std::vector<CaseResult>& cases) {
+  tenfold::judge_by_trainings(cases);
+  tenfold::judge_by_trainings(cases);  // as resumed and merged results are
+  return cases.at(0).verdicts.at(0);
+}
+
+TEST(JudgedByATraining, WhatDidNotDecideLeavesItOpen) {
+  for (const char* quality : {"AMBIGUOUS", "UNDECIDED", "SKIPPED"}) {
+    auto cases = judged_results(quality);
+    const auto& verdict = judged(cases);
+    EXPECT_TRUE(verdict.agreement->is_open()) << quality;
+    EXPECT_EQ(verdict.speed.label, "UNDECIDED");
+    EXPECT_FALSE(verdict.speed.ratio) << "what may have learned nothing has no ratio";
+    EXPECT_EQ(cases.at(0).variants.at(1).status, "ok");
+  }
+  auto fine = judged_results("NOT WORSE");
+  EXPECT_TRUE(judged(fine).speed.ratio);
+}
+
+TEST(JudgedByATraining, ATrainingOfOtherRanksOrSizeIsAnother) {
+  for (const bool ranks : {false, true}) {
+    auto cases = judged_results("WORSE");
+    if (ranks) cases.at(1).ranks = 2;
+    if (!ranks) cases.at(1).size = "gpu8";
+    EXPECT_TRUE(judged(cases).agreement->is_open());
+    EXPECT_EQ(cases.at(0).variants.at(1).status, "ok");
+  }
+}
+
+TEST(JudgedByATraining, ATrainingThatFailedProvesNothingButNumbersThatAreNotFinite) {
+  for (const auto& [failure, open] : {std::pair("out_of_memory", true), {"error", true}, {"not_finite", false}}) {
+    auto cases = judged_results("INVALID");
+    cases.at(1).variants.at(1).status = "invalid";
+    cases.at(1).variants.at(1).failure = failure;
+    cases.at(0).variants.at(1).expected = tenfold::Expected{.kind = "trap"};
+    const auto& verdict = judged(cases);
+    EXPECT_EQ(verdict.agreement->is_open(), open) << failure;
+    EXPECT_EQ(verdict.as_expected.caught.value_or(false), !open) << failure;
+  }
+  auto without_baseline = judged_results("INVALID");
+  without_baseline.at(1).variants.at(0).status = "invalid";
+  EXPECT_TRUE(judged(without_baseline).agreement->is_open());
+}
+
 TEST(JudgedByATraining, NumbersThatAreNotFiniteNeedNoTraining) {
   auto lesson = judged_lesson({}, NOT_WORSE);
   lesson.techniques[0].build = toy::not_a_number;
@@ -171,6 +227,12 @@ TEST(JudgedByATraining, ATrainingThatIsNotThereIsRefused) {
   const auto ran = toy::run_plain(lesson, {"--preset", "check"});
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.err, HasSubstr("judged by the training 'to the end', and there is no such training"));
+  lesson = judged_lesson({}, NOT_WORSE);
+  lesson.trainings[0].runs[0].name = "another baseline";
+  EXPECT_THAT(toy::run_plain(lesson, {"--preset", "check"}).err, HasSubstr("whose baseline is 'another baseline'"));
+  lesson = judged_lesson({}, NOT_WORSE);
+  lesson.cases[0].place.mesh = {{tenfold::kDataParallel, 2}};
+  EXPECT_THAT(toy::run_plain(lesson, {"--preset", "check"}).err, HasSubstr("does not run on the ranks of case 'toy'"));
 }
 
 TEST(Training, StatesWhatItsPeakShouldBe) {
@@ -207,8 +269,36 @@ TEST(Training, AStepsParametersAreJudgedByItsWorkload) {
   const Learned learned = tenfold::train_to_the_end(trial, step, {.updates = 8, .evaluations = 4});
   ASSERT_EQ(learned.curve.quality.size(), 4U);
   EXPECT_LT(learned.curve.quality.back(), 0.9 * learned.curve.quality.front());
+  const auto make = trial.workload.make;
+  toy::Step other = step;
+  other.parameters["weight"] = torch::zeros({1});
+  EXPECT_THROW(tenfold::train_to_the_end(trial, other, {.updates = 1}), c10::ValueError);
+  trial.workload.make = [make](const Trial& of) {
+    tenfold::Work work = make(of);
+    work.held_out_loss = nullptr;
+    return work;
+  };
+  EXPECT_THROW(tenfold::train_to_the_end(trial, step, {.updates = 1}), std::logic_error);
   trial.workload.make = nullptr;
   EXPECT_THROW(tenfold::train_to_the_end(trial, step, {.updates = 1}), std::logic_error);
+}
+
+TEST(Shared, IsMadeOnceAndMayAskForOthers) {
+  const Trial trial(std::make_shared<tenfold::TrialRecord>());
+  int made = 0;
+  const auto all = [&] {
+    return trial.shared<std::vector<int>>("all", [&] {
+      ++made;
+      return std::vector<int>{trial.shared<int>("one", [] { return 7; })};
+    });
+  };
+  EXPECT_EQ(all(), std::vector<int>{7});
+  EXPECT_EQ(all(), std::vector<int>{7});
+  EXPECT_EQ(made, 1);
+  tenfold::drop_shared();
+  EXPECT_EQ(all(), std::vector<int>{7});
+  EXPECT_EQ(made, 2);
+  tenfold::drop_shared();
 }
 
 TEST(Training, SmokeIsOneSeedAndNoVerdict) {

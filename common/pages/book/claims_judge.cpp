@@ -47,7 +47,7 @@ Finding judge_verdict(const Claim& claim, const Verdict& verdict) {
   if (claim.metric == "speed") return judge_speed(claim.rule, verdict.speed);
   if (claim.metric == "memory") return judge_memory(claim.rule, verdict.memory);
   if (claim.metric == "agreement") {
-    if (!verdict.agreement) return {Says::missing, "not compared"};
+    if (!verdict.agreement || verdict.agreement->is_open()) return {Says::missing, "not compared"};
     const std::string word = verdict.agreement->pass ? "agrees" : "disagrees";
     return judge_label(claim.rule, word, word);
   }

@@ -9,11 +9,12 @@
 namespace tenfold {
 namespace {
 
-std::string speed_and_memory(const VariantRow& row, const std::string& separator) {
+/// What came of a technique: of a training its quality first.
+std::string outcome(const VariantRow& row, const std::string& separator) {
   const std::string& memory = row.at(Column::memory).text;
-  if (row.verdict->quality)
-    return "quality " + row.agreement().text + separator + "time to it " + with_detail(row.speed());
-  return "speed " + with_detail(row.speed()) + (memory == "-" ? "" : separator + "memory " + memory);
+  const std::string quality =
+      row.verdict->quality ? "quality " + row.agreement().text + separator + "time to it " : "speed ";
+  return quality + with_detail(row.speed()) + (memory == "-" ? "" : separator + "memory " + memory);
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ std::string format_headlines(const std::vector<Result>& results, size_t width) {
       out += wrap_text(one_line(title + ": " + headline->row.verdict->technique + " (" + headline->c->name + ")"),
                        width, 4) +
              "\n";
-      out += "    " + wrap_text(one_line(speed_and_memory(headline->row, "; ")), width - 4, 4) + "\n";
+      out += "    " + wrap_text(one_line(outcome(headline->row, "; ")), width - 4, 4) + "\n";
     }
   }
   for (const VerdictRow& row : verdict_rows(results)) {
@@ -48,7 +49,7 @@ std::string format_headlines(const std::vector<Result>& results, size_t width) {
     if (expected.tone != Tone::surprise) continue;
     surprises += "  " +
                  wrap_text(one_line(number_of_name(row.result->lesson) + " " + row.row.verdict->technique + " (" +
-                                    row.c->name + "): " + expected.text + "; " + speed_and_memory(row.row, ", ")),
+                                    row.c->name + "): " + expected.text + "; " + outcome(row.row, ", ")),
                            width - 2, 6) +
                  "\n";
   }

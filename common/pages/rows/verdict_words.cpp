@@ -40,7 +40,8 @@ std::string agreement_text(const Verdict& verdict) {
   if (verdict.quality) return quality_verdict_text(*verdict.quality);
   if (!verdict.agreement) return "-";
   const AgreementResult& agreement = *verdict.agreement;
-  if (agreement.training) return agreement.quality.value_or("open") + " in '" + *agreement.training + "'";
+  if (agreement.training)
+    return (agreement.is_open() ? "open" : *agreement.quality) + " in '" + *agreement.training + "'";
   if (!agreement.worst) return agreement.pass ? "agrees" : "DIFFERS";
   if (agreement.pass && *agreement.worst == 0) return "exact";
   return (agreement.pass ? "agrees " : "DIFFERS ") + short_number(*agreement.worst);

@@ -13,6 +13,9 @@ ComparisonPass::ComparisonPass(CaseRun run)
     if (run_.options.choice.wants(technique.name) && compares(case_, technique.name))
       run_.add({.name = technique.name, .body = &technique}, expected_of(case_, technique.name, run_.device));
   }
+  // A CPU's memory is of one kind.
+  if (case_.judged_peak.empty() || run_.device.is_cpu()) return;
+  for (Candidate& candidate : run_.candidates) candidate.result.judged_peak = case_.judged_peak;
 }
 
 void ComparisonPass::build_once() {

@@ -74,6 +74,10 @@ struct Case {
   Workload workload = {};                  ///< the lesson's when it has no name
   Place place = {};
   std::optional<SameBudget> budget = std::nullopt;
+  /// The kind of peak that its memory is judged by, on a device that has it: "reserved", what the caching allocator
+  /// took from the driver, where the technique works on what is reserved or allocates behind the allocator's
+  /// statistics. Empty: the bytes that were requested.
+  std::string judged_peak = "";
 };
 
 /// One line of a survey: notes numbers of what it looks at. Throws what a variant may throw.

@@ -105,6 +105,8 @@ void check_body(const Lesson& lesson, const Part& part, const Case& compared) {
     if (expectation.on_cuda) check_expect(expectation.on_cuda->claim, where + ", on CUDA");
   }
   if (part.workload.name.empty()) throw UsageError(at + ": has no workload");
+  if (!compared.judged_peak.empty() && std::ranges::find(kPeakKinds, compared.judged_peak) == kPeakKinds.end())
+    throw UsageError(at + ": there is no peak of kind '" + compared.judged_peak + "', only " + joined(kPeakKinds));
   if (!compared.budget) return;
   const DeclaredSetting& setting = declared_setting(part, compared.budget->setting, at + ", budget");
   if (!std::holds_alternative<int64_t>(setting.value.cpu))
@@ -163,9 +165,15 @@ void check_lesson(const Lesson& lesson) {
   if (lesson.baseline.process)
     throw UsageError("lesson: the baseline '" + lesson.baseline.name +
                      "' runs in another process; it runs in this one, in the environment of its case's place");
+  std::map<std::string, std::vector<DeclaredSetting>> workloads;
   for (const Part& part : parts_of(lesson)) {
     check_unique(parts, part.name, "parts");
     check_part(lesson, part);
+    const auto& [workload, declared] = *workloads.try_emplace(part.workload.name, part.workload.settings).first;
+    if (declared != part.workload.settings)
+      throw UsageError(
+          "lesson: " + part.kind() + " '" + part.name + "' has a workload '" + workload +
+          "' with other settings than the part before it; a workload is known by its name: give it another");
   }
   for (const std::string& name : techniques) {
     if (std::none_of(lesson.cases.begin(), lesson.cases.end(),

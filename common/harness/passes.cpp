@@ -125,12 +125,20 @@ void agreement_pass(CaseRun& run) {
         deviation = compare_traces(reference, trace);
       } else if (!all_finite(trace.losses)) {
         throw NotFinite("its loss is not finite");
+      } else {
+        deviation.loss = loss_deviation(reference.losses, trace.losses);
       }
       candidate.result.losses = std::move(trace.losses);
     });
     if (!compared) continue;
     if (!rule.training.empty()) {
       candidate.agreement = AgreementResult{.rule = rule.rule(run.device), .training = rule.training};
+      if (rule.tolerance > 0 && deviation.loss > rule.tolerance) {
+        candidate.result.status = "invalid";
+        candidate.result.failure = "disagrees";
+        candidate.result.reason = "its first losses are up to " + human_percent(deviation.loss) +
+                                  " from the baseline's (allowed: " + human_percent(rule.tolerance) + ")";
+      }
       continue;
     }
     const int where = take_worst(run.world, deviation);

@@ -88,7 +88,10 @@ Gathered whole_of(const Step& step) {
 
 std::string Agreement::rule(torch::Device device) const {
   char text[64];
-  if (!training.empty()) return "by the quality that it trains to, in '" + training + "'";
+  if (!training.empty()) {
+    std::snprintf(text, sizeof text, ", and its losses within %.0f %%", 100 * tolerance);
+    return "by the quality that it trains to, in '" + training + "'" + (tolerance > 0 ? text : "");
+  }
   if (tolerance_on(device) == 0) return "bit for bit";
   std::snprintf(text, sizeof text, "within %.1e", tolerance_on(device));
   return reason.empty() ? text : std::string(text) + ": " + reason;
@@ -136,14 +139,19 @@ std::string Deviation::worst_name(const std::vector<std::string>& parameters) co
   return worst() == gradient ? "gradient norm of " + parameters.at(worst_gradient) : "loss";
 }
 
+double loss_deviation(const std::vector<double>& reference, const std::vector<double>& other) {
+  double worst = 0;
+  for (size_t i = 0; i < std::min(reference.size(), other.size()); ++i)
+    worst = std::max(worst, std::abs(other[i] - reference[i]) / std::max(std::abs(reference[i]), 1e-12));
+  return worst;
+}
+
 Deviation compare_traces(const Trace& reference, const Trace& other) {
   const std::vector<size_t> places = places_in(other, reference);
   Deviation deviation;
-  for (size_t i = 0; i < reference.losses.size(); ++i) {
-    const double a = other.losses[i], b = reference.losses[i];
-    if (!std::isfinite(a) || !std::isfinite(b)) deviation.finite = false;
-    deviation.loss = std::max(deviation.loss, std::abs(a - b) / std::max(std::abs(b), 1e-12));
-  }
+  for (const double loss : other.losses) deviation.finite = deviation.finite && std::isfinite(loss);
+  for (const double loss : reference.losses) deviation.finite = deviation.finite && std::isfinite(loss);
+  deviation.loss = loss_deviation(reference.losses, other.losses);
   double whole = 0;
   for (const double value : reference.gradient_norms) whole += value * value;
   const double floor = 1e-3 * std::sqrt(whole);

@@ -30,10 +30,13 @@ struct Agreement {
   /// Within a tolerance everywhere, because the arithmetic differs.
   static Agreement within(double tolerance, std::string reason) { return {false, tolerance, std::move(reason)}; }
 
-  /// Where steps differ by design (another optimizer, weights of 8 bits): not compared, only required to be finite.
-  /// What judges is the lesson's training of this name, which has a run of the technique's name: one that comes out
-  /// WORSE there is INVALID, and without that training speed stays UNDECIDED.
-  static Agreement judged_by(std::string training) { return {false, 0, "", std::move(training)}; }
+  /// Where steps differ by design (another optimizer, weights of 8 bits): what judges is the lesson's training of this
+  /// name, which has a run of the technique's name: one that comes out WORSE there is INVALID, and without that
+  /// training speed stays UNDECIDED. Of the few updates the losses are compared, each within a part of the baseline's,
+  /// so that a wrong sign is found where nothing is trained to its end, too; 0: they need only be finite.
+  static Agreement judged_by(std::string training, double losses_within = 0) {
+    return {false, losses_within, "", std::move(training)};
+  }
 
   double tolerance_on(torch::Device device) const { return device.is_cpu() && exact_on_cpu_only ? 0 : tolerance; }
   std::string rule(torch::Device device) const;
@@ -64,6 +67,9 @@ struct Deviation {
   /// "update, most in layer.weight"
   std::string worst_name(const std::vector<std::string>& parameters) const;
 };
+
+/// The largest |a - b| / |b| of each update's losses.
+double loss_deviation(const std::vector<double>& reference, const std::vector<double>& other);
 
 /// Compares two traces of equal length. Shapes or counts that differ throw std::invalid_argument, as do names of
 /// gathered parameters that the reference does not have.

@@ -23,7 +23,8 @@ bool Result::is_survey() const {
 }
 
 std::optional<int64_t> VariantResult::peak() const {
-  for (const char* kind : {"requested", "allocated"}) {
+  using Kinds = std::vector<std::string>;
+  for (const std::string& kind : judged_peak ? Kinds{*judged_peak} : Kinds{"requested", "allocated"}) {
     if (const auto found = peak_bytes.find(kind); found != peak_bytes.end()) return found->second;
   }
   return std::nullopt;

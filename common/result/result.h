@@ -24,6 +24,9 @@ inline constexpr const char* kResultSchema = "tenfold.result/2";
 /// In a variant's environment: what its peak leaves out, since nobody knows how much it is.
 inline constexpr const char* kPeakAtLeast = "peak leaves out";
 
+/// Kinds of peaks, as VariantResult::peak_bytes names them.
+inline const std::vector<std::string> kPeakKinds = {"allocated", "requested", "reserved"};
+
 struct Note {
   double value = 0;  ///< of a training the mean over its seeds
   std::string unit;
@@ -91,6 +94,8 @@ struct VariantResult {
   std::optional<Split> split;
   /// "allocated" always when measured; on CUDA also "requested", without the allocator's slack, and "reserved".
   std::map<std::string, int64_t> peak_bytes;
+  /// Of these the kind that verdicts are drawn from, where the case names one that this device has.
+  std::optional<std::string> judged_peak;
   std::optional<Timeline> timeline;
   std::vector<double> losses;                          ///< of the agreement pass
   std::map<std::string, std::vector<double>> quality;  ///< a value for each seed
@@ -103,8 +108,8 @@ struct VariantResult {
   std::optional<SettingValue> budget_value;  ///< the largest value of the budget's setting that fits
   std::map<std::string, std::string> environment;
 
-  /// Peak bytes as verdicts use them: requested where that is known, else allocated; nothing where memory was not
-  /// measured.
+  /// Peak bytes as verdicts use them: of the judged kind; where none is named, requested if that is known, else
+  /// allocated. Nothing where memory was not measured.
   std::optional<int64_t> peak() const;
 };
 

@@ -60,7 +60,8 @@ void fields(auto& visit, Metric& v) {
 void fields(auto& visit, VariantResult& v) {
   visit("name", v.name), visit("status", v.status), visit("failure", v.failure), visit("reason", v.reason),
       visit("source", v.source);
-  visit("blocks", v.blocks), visit("split", v.split), visit("peak_bytes", v.peak_bytes), visit("timeline", v.timeline);
+  visit("blocks", v.blocks), visit("split", v.split), visit("peak_bytes", v.peak_bytes),
+      visit("judged_peak", v.judged_peak), visit("timeline", v.timeline);
   visit("losses", v.losses), visit("quality", v.quality), visit("curves", v.curves), visit("sent_bytes", v.sent_bytes),
       visit("counted", v.counted);
   visit("notes", v.notes), visit("predicted", v.predicted), visit("expected", v.expected),
@@ -282,6 +283,7 @@ void check_variant(const std::string& where, const VariantResult& variant) {
   check_word(where + ".status", variant.status, {"ok", "skipped", "invalid"});
   check_word(where + ".failure", variant.failure,
              {"", "disagrees", "not_finite", "void_check", "out_of_memory", "error"});
+  if (variant.judged_peak) check_word(where + ".judged_peak", *variant.judged_peak, kPeakKinds);
   if (variant.expected) {
     check_word(where + ".expected.kind", variant.expected->kind, {"technique", "mistake", "trap", "exceeds"});
     check_word(where + ".expected.speed", variant.expected->speed, {"ANY", "FASTER", "SLOWER", "SAME"});

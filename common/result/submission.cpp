@@ -169,7 +169,7 @@ const std::vector<std::string>& sendable_fields() {
       "cases[].variants[].blocks[].processor_ns", "cases[].variants[].blocks[].device_ns",
       "cases[].variants[].split.data", "cases[].variants[].split.host", "cases[].variants[].split.device",
       "cases[].variants[].split.copy", "cases[].variants[].split.communication", "cases[].variants[].peak_bytes.*",
-      "cases[].variants[].timeline.bytes", "cases[].variants[].timeline.region",
+      "cases[].variants[].judged_peak", "cases[].variants[].timeline.bytes", "cases[].variants[].timeline.region",
       "cases[].variants[].timeline.gradients", "cases[].variants[].timeline.states", "cases[].variants[].losses",
       "cases[].variants[].quality.*", "cases[].variants[].curves", "cases[].variants[].curves[].wall_ns",
       "cases[].variants[].curves[].processor_ns", "cases[].variants[].curves[].quality",
@@ -183,7 +183,8 @@ const std::vector<std::string>& sendable_fields() {
       "cases[].variants[].environment.split", "cases[].variants[].environment.ranks on this machine",
       "cases[].variants[].environment.agreement", "cases[].variants[].environment.peak leaves out",
       "cases[].variants[].environment.process", "cases[].variants[].environment.devices",
-      "cases[].variants[].environment.memory", "cases[].variants[].environment.speed not modelled",
+      "cases[].variants[].environment.memory", "cases[].variants[].environment.PYTORCH_ALLOC_CONF",
+      "cases[].variants[].environment.speed not modelled",
       // verdicts, which can be computed again from the rounds
       "cases[].verdicts", "cases[].verdicts[].technique", "cases[].verdicts[].speed.label",
       "cases[].verdicts[].speed.ratio", "cases[].verdicts[].speed.low", "cases[].verdicts[].speed.high",

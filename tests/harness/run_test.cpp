@@ -479,6 +479,14 @@ TEST(Run, SettingsAreCheckedBeforeAnythingIsBuilt) {
   EXPECT_THAT(refusal([&](auto& lesson) { lesson.headline = tenfold::Headline{"toy", "none"}; }),
               HasSubstr("does not compare 'none'"));
   EXPECT_THAT(refusal([&](auto& lesson) { lesson.workload = {}; }), HasSubstr("has no workload"));
+  EXPECT_THAT(refusal([&](auto& lesson) { lesson.cases[0].judged_peak = "live"; }),
+              HasSubstr("no peak of kind 'live', only allocated, requested, reserved"));
+  EXPECT_THAT(refusal([&](auto& lesson) {
+                lesson.cases.push_back(lesson.cases[0]);
+                lesson.cases[1].name = "grown";
+                lesson.cases[1].workload = lesson.workload.with({kRepaet});
+              }),
+              HasSubstr("case 'grown' has a workload 'mlp' with other settings"));
 }
 
 TEST(Run, AVariantThatReadsWhatTheLessonDoesNotDeclareFails) {

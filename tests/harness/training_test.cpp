@@ -157,6 +157,22 @@ TEST(JudgedByATraining, WithoutThatTrainingNothingIsSaidOfItsSpeed) {
   EXPECT_THAT(ran.out, HasSubstr("open in 'to the end'"));
 }
 
+TEST(JudgedByATraining, LossesThatAreFarFromTheBaselinesAreInvalidAtOnce) {
+  auto lesson = judged_lesson({.learning_rate = 0.05}, NOT_WORSE);
+  const auto within = [&](double losses) {
+    lesson.techniques[0].agreement = tenfold::Agreement::judged_by("to the end", losses);
+    return toy::run(lesson, {"--preset", "smoke", "--case", "toy"});
+  };
+  const auto near = within(0.9);
+  EXPECT_EQ(near.code, 0) << near.err;
+  const auto& agreement = near.result.cases.at(0).verdicts.at(0).agreement;
+  EXPECT_EQ(agreement->rule, "by the quality that it trains to, in 'to the end', and its losses within 90 %");
+  const auto far = within(1e-6);
+  EXPECT_EQ(far.code, 1) << far.err;
+  EXPECT_EQ(far.result.cases.at(0).variants.at(1).failure, "disagrees");
+  EXPECT_THAT(far.result.cases.at(0).variants.at(1).reason, HasSubstr("from the baseline's (allowed: "));
+}
+
 /// Results of a case and of the training that judges its technique, which came to this quality.
 std::vector<CaseResult> judged_results(const std::string& quality) {
   CaseResult training{.name = "to the end", .kind = "training", .size = "cpu", .device = "cpu"};

@@ -360,6 +360,12 @@ TEST(Judge, AsExpectedIsSaidOfWhatWasStatedAndDecided) {
   EXPECT_EQ(came("SLOWER", "SMALLER").speed, true);
 }
 
+Result with_peak_of_kind(const std::string& kind) {
+  Result result = sample_result();
+  result.cases[0].variants[1].judged_peak = kind;
+  return result;
+}
+
 // On a GPU the allocator's slack depends on what it has cached; what a step requests does not.
 TEST(Judge, MemoryIsWhatWasRequestedWhereThatIsKnown) {
   CaseResult c = sample_result().cases[0];
@@ -367,6 +373,13 @@ TEST(Judge, MemoryIsWhatWasRequestedWhereThatIsKnown) {
   c.variants[1].peak_bytes = {{"allocated", 1050}, {"requested", 1000}, {"reserved", 2000}};
   judge(c);
   EXPECT_EQ(c.verdicts[0].memory.label, "SAME");
+  for (VariantResult& variant : c.variants) variant.judged_peak = "reserved";
+  judge(c);
+  EXPECT_EQ(c.verdicts[0].memory.ratio, 0.5) << "the case names another kind";
+  EXPECT_EQ(complaint(format_result(with_peak_of_kind("reserved"))), "");
+  EXPECT_NE(complaint(format_result(with_peak_of_kind("live"))).find("judged_peak: 'live' is none of"),
+            std::string::npos);
+  c.variants[1].judged_peak.reset();
   c.variants[1].peak_bytes.erase("requested");
   EXPECT_EQ(c.variants[1].peak(), 1050);
   c.variants[1].peak_bytes.clear();

@@ -54,7 +54,8 @@ double items_per_second(const VariantResult& variant) {
 std::string peak_text(const VariantResult& variant) {
   const auto peak = variant.peak();
   if (!peak) return "-";
-  return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak));
+  return (variant.environment.contains(kPeakAtLeast) ? "at least " : "") + human_bytes(static_cast<double>(*peak)) +
+         (variant.judged_peak ? " " + *variant.judged_peak : "");
 }
 
 bool has_times(const Result& result) {

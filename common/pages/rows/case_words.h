@@ -17,7 +17,7 @@ std::string case_text(const CaseResult& c);
 std::string rounds_text(const CaseResult& c);
 /// All items over all time, by the clock on the wall (on CUDA by the device's). 0 without rounds.
 double items_per_second(const VariantResult& variant);
-/// Peak allocated bytes, "16.3 MiB"; "-" where memory was not measured.
+/// Peak bytes, "16.3 MiB", or "2.00 GiB reserved" where the case names the kind; "-" where memory was not measured.
 std::string peak_text(const VariantResult& variant);
 /// A speed was measured or modelled in it.
 bool has_times(const Result& result);

@@ -92,19 +92,21 @@ int main(int argc, char** argv) {
                       {"benchmark", benchmark, nullptr, other_order},
                       {"benchmark, channels_last", benchmark_channels_last, nullptr, other_order},
                       {"nothing to convert", channels_last, predict_channels_last}},
-       // No speed is stated: it is the library's and the processor's, on a CPU and on a GPU.
+       // No speed is stated: it is the library's and the processor's, on a CPU and on a GPU. Memory: oneDNN keeps
+       // copies of plain NCHW.
        .cases = {{"convnet",
                   {},
-                  {{"channels_last", {}},
-                   {"input only", {}},
+                  {{"channels_last", SMALLER, on_cuda(SAME_MEMORY)},
+                   {"input only", SMALLER, on_cuda(SAME_MEMORY)},
                    {"falls back", {}},
                    {"benchmark", {}},
                    {"benchmark, channels_last", {}}}},
                  {"grouped",
-                  {kInnerLayers(2), kGroups(4, 8, 16), convnet::kBatch(16, 512, 4096)},
+                  {kInnerLayers(2), kGroups(4, 8, 16), convnet::kBatch(8, 512, 4096)},
                   {{"channels_last", {}}, {"benchmark, channels_last", {}}}},
                  // Bit for bit: no parameter of four dimensions, and no convolution.
                  {.name = "gpt",
+                  .settings = {gpt::kLayers(2, 6, 12)},
                   .expected = {{"nothing to convert", {SAME_SPEED, SAME_MEMORY}}},
                   .workload = gpt_workload}},
        .surveys = {{.name = "reorders",

@@ -65,7 +65,8 @@ struct Opened final : at::ObserverContext {
   bool convolution = false;
 };
 
-inline torch::Tensor tensor_at(c10::ArrayRef<const c10::IValue> values, size_t place) {
+template <class Values>
+torch::Tensor tensor_at(const Values& values, size_t place) {
   return place < values.size() && values[place].isTensor() ? values[place].toTensor() : torch::Tensor();
 }
 

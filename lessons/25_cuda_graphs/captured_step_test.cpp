@@ -1,0 +1,150 @@
+// The parts of a captured step that a CPU can show: buffers that stay, an update without numbers of the host; and on a
+// GPU the graphs themselves.
+#include "captured_step.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "capturable_adamw.h"
+#include "prediction.h"
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+using torch::Tensor;
+
+const torch::Device kHost(torch::kCPU);
+
+TEST(StaticInputs, KeepTheirAddressesAndHaveTheNewValues) {
+  StaticInputs inputs;
+  const std::vector<Tensor> first = {torch::ones({4, 3}), torch::zeros({4}, torch::kLong)};
+  inputs.fill(first);
+  const void* const images = inputs.tensors()[0].data_ptr();
+  const void* const labels = inputs.tensors()[1].data_ptr();
+  EXPECT_NE(images, first[0].data_ptr()) << "a copy of its own";
+  for (int i = 2; i < 5; ++i) {
+    const std::vector<Tensor> batch = {torch::full({4, 3}, i), torch::full({4}, i, torch::kLong)};
+    const std::vector<Tensor>& filled = inputs.fill(batch);
+    EXPECT_EQ(filled[0].data_ptr(), images);
+    EXPECT_EQ(filled[1].data_ptr(), labels);
+    EXPECT_TRUE(filled[0].equal(batch[0]) && filled[1].equal(batch[1]));
+  }
+}
+
+TEST(StaticInputs, RefuseAnotherBatch) {
+  StaticInputs inputs;
+  inputs.fill({torch::ones({4, 3}), torch::zeros({4}, torch::kLong)});
+  EXPECT_THROW(inputs.fill({torch::ones({4, 3})}), c10::ValueError) << "a tensor less";
+  EXPECT_THROW(inputs.fill({torch::ones({3, 3}), torch::zeros({3}, torch::kLong)}), c10::ValueError)
+      << "the last batch of an epoch; copy_ would broadcast some of them";
+  EXPECT_THROW(inputs.fill({torch::ones({1, 3}), torch::zeros({4}, torch::kLong)}), c10::ValueError);
+  EXPECT_THROW(inputs.fill({torch::ones({4, 3}), torch::zeros({4})}), c10::ValueError) << "copy_ would convert it";
+}
+
+TEST(CapturedStep, OnACpuTrainsOnEachBatchOnce) {
+  std::vector<double> seen;
+  const Tensor weight = torch::zeros({1}, torch::requires_grad());
+  CapturedStep step(kHost, [&](const std::vector<Tensor>& batch) {
+    seen.push_back(batch[0].item<double>());
+    return (batch[0] - weight).square().sum();
+  });
+  for (int i = 1; i < 5; ++i) {
+    const Tensor& loss = step({torch::full({1}, i)});
+    EXPECT_EQ(loss.item<double>(), i * i);
+    EXPECT_FALSE(loss.requires_grad()) << "its graph would keep the step's activations";
+  }
+  EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4}));
+}
+
+// The sums of double-precision corrections differ from LibTorch's by a rounding of 2^-24 in each of ten updates of 1e-3.
+TEST(CapturableAdamW, IsLibTorchsButForRounding) {
+  const auto options = torch::optim::AdamWOptions(1e-3).weight_decay(0.1);
+  std::vector<Tensor> ours, theirs;
+  torch::manual_seed(25);
+  for (const int64_t size : {1, 7, 64, 1000}) {
+    theirs.push_back(torch::randn({size, 3}).requires_grad_());
+    ours.push_back(theirs.back().detach().clone().requires_grad_());
+  }
+  CapturableAdamW optimizer(ours, options);
+  torch::optim::AdamW reference(theirs, options);
+  for (int step = 0; step < 10; ++step) {
+    for (size_t i = 0; i < ours.size(); ++i) {
+      theirs[i].mutable_grad() = torch::randn_like(theirs[i]);
+      ours[i].mutable_grad() = theirs[i].grad().clone();
+    }
+    optimizer.step();
+    reference.step();
+  }
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], theirs[i], /*rtol=*/0, /*atol=*/2e-6));
+}
+
+/// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.
+Counted counted(double host, double batch, double step, double flops) {
+  Counted baseline{.device = torch::kCUDA};
+  baseline.ceilings = {
+      {"cuda_launch_seconds", 5e-6}, {"cuda_flops_fp32", 1e13}, {"cuda_copy_bytes_per_s", 1e12}};
+  baseline.step_seconds = step;
+  baseline.whole.host_seconds = host;
+  baseline.whole.flops = flops;
+  Region data;
+  data.host_seconds = batch;
+  baseline.regions = {{"data", data}};
+  return baseline;
+}
+
+TEST(OneLaunch, LeavesTheBatchAndTheDevice) {
+  EXPECT_NEAR(*one_launch(counted(1e-3, 1e-4, 1e-3, 0)).speed_ratio, 1e-3 / (1e-4 + 3 * 5e-6), 1e-6)
+      << "launch-bound: what remains is the batch and three launches";
+  EXPECT_NEAR(*one_launch(counted(1e-3, 1e-4, 1e-3, 5e9)).speed_ratio, 1e-3 / 5e-4, 1e-6)
+      << "products take longer than what the host still does";
+  EXPECT_EQ(*one_launch(counted(1e-3, 1e-4, 2e-2, 0)).speed_ratio, 1) << "the device is the slower one";
+}
+
+TEST(OneLaunch, IsNotPredictedWithoutAProbe) {
+  Counted baseline = counted(1e-3, 1e-4, 1e-3, 0);
+  baseline.ceilings.clear();
+  EXPECT_FALSE(one_launch(baseline).speed_ratio.has_value());
+}
+
+TEST(CapturedStep, OnAGpuIsTheSameAsOneByOne) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  torch::manual_seed(1);
+  const Tensor captured = torch::randn({8}, torch::kCUDA).requires_grad_();
+  const Tensor plain = captured.detach().clone().requires_grad_();
+  const auto train = [](const Tensor& weight, const Tensor& x) {
+    weight.mutable_grad() = Tensor();
+    Tensor loss = (x - weight).square().sum();
+    loss.backward();
+    const torch::NoGradGuard no_grad;
+    weight.sub_(weight.grad(), 0.1);
+    return loss.detach();
+  };
+  CapturedStep step(torch::kCUDA, [&](const std::vector<Tensor>& batch) { return train(captured, batch[0]); });
+  for (int i = 0; i < 6; ++i) {
+    const Tensor x = torch::full({8}, i, torch::kCUDA);
+    const double loss = step({x}).item<double>();
+    EXPECT_NEAR(loss, train(plain, x).item<double>(), 1e-4) << "step " << i;
+    EXPECT_TRUE(captured.allclose(plain)) << "step " << i;
+    EXPECT_TRUE(captured.grad().allclose(plain.grad())) << "step " << i;
+  }
+}
+
+// The default generator's state is registered with a graph: a replay draws on.
+TEST(CapturedWork, DrawsOtherNumbersInEachReplay) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  Tensor drawn = torch::zeros({1000}, torch::kCUDA);
+  CapturedWork work(torch::kCUDA, [&] { drawn.copy_(torch::rand_like(drawn)); });
+  std::vector<Tensor> seen;
+  for (int i = 0; i < 4; ++i) {
+    work.run();
+    for (const Tensor& before : seen) EXPECT_FALSE(before.equal(drawn)) << "call " << i;
+    seen.push_back(drawn.clone());
+  }
+  EXPECT_TRUE(work.captured());
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,0 +1,64 @@
+#include "graph_surveys.h"
+
+#include <functional>
+#include <string>
+
+#include "common/measure/counted.h"
+#include "common/measure/memory.h"
+#include "lessons/28_host_syncs/synchronising_calls.h"
+
+namespace tenfold::inline lesson_25 {
+namespace {
+
+using torch::Tensor;
+
+/// Counts what waits in a step with a line between backward and update.
+Look waits_of(const std::string& name, const std::function<void(const BatchTraining&, const Tensor& loss)>& line) {
+  return {name, [line](const Trial& trial) {
+            const BatchTraining work = batch_training(trial);
+            const Batch batch = work.next_batch();
+            const auto step = [&] {
+              work.drop_gradients();
+              const Tensor loss = work.differentiate(batch).detach();
+              line(work, loss);
+              work.update();
+            };
+            step();  // the first step makes what later ones find
+            trial.note("waits", static_cast<double>(count_synchronising_calls(step).all()), "a step");
+          }};
+}
+
+}  // namespace
+
+std::vector<Look> lines_that_wait() {
+  return {waits_of("nothing but training", [](const BatchTraining&, const Tensor&) {}),
+          waits_of("loss.item()", [](const BatchTraining&, const Tensor& loss) { loss.item<float>(); }),
+          waits_of("a copy of the loss to the host",
+                   [](const BatchTraining&, const Tensor& loss) { (void)loss.to(torch::kCPU); }),
+          waits_of("if the loss is NaN",
+                   [](const BatchTraining&, const Tensor& loss) { (void)loss.isnan().is_nonzero(); }),
+          waits_of("clip_grad_norm_", [](const BatchTraining& work, const Tensor&) {
+            torch::nn::utils::clip_grad_norm_(work.parameters.values(), 1.0);
+          })};
+}
+
+void note_operators(const Trial& trial, const Step& step) {
+  const Counted counted = count_step(trial.device, [&] { return step; });
+  trial.note("a step", static_cast<double>(counted.whole.operators), "operators");
+  trial.note("its update", static_cast<double>(counted.region("optimizer").operators), "operators");
+}
+
+void note_peaks(const Trial& trial, Step (*build)(const Trial&)) {
+  constexpr double kMiB = 1 << 20;
+  const CountCpuMemory counting;
+  const MemoryWatch memory({trial.device});
+  const Step step = build(trial);
+  for (int warm = 0; warm < 2; ++warm) step.update();  // launched one by one, then captured and replayed
+  synchronize(trial.device);
+  memory.reset_peaks();
+  for (int measured = 0; measured < 2; ++measured) step.update();
+  synchronize(trial.device);
+  for (const auto& [kind, bytes] : memory.peaks()) trial.note("most " + kind, static_cast<double>(bytes) / kMiB, "MiB");
+}
+
+}  // namespace tenfold::inline lesson_25

@@ -1,0 +1,62 @@
+#pragma once
+// What a graph should bring, from the baseline's step: the host's time for launches goes, the device's stays.
+
+#include <algorithm>
+#include <optional>
+
+#include "batch_training.h"
+#include "common/harness/lesson.h"
+
+namespace tenfold::inline lesson_25 {
+
+/// A step takes the longer of the host's time and the device's. Where the host is the slower one, the device's is not
+/// measured, since it waits in between; then it is at least what its products and its bytes take.
+inline double device_seconds(const Counted& baseline) {
+  const Region& whole = baseline.whole;
+  // A hundredth: with a queue that is never empty the host is as slow as the device.
+  if (whole.host_seconds < 0.99 * baseline.step_seconds) return baseline.step_seconds;
+  return std::min(baseline.step_seconds, std::max(whole.flops / baseline.ceiling("cuda_flops_fp32"),
+                                                  whole.operator_bytes / baseline.ceiling("cuda_copy_bytes_per_s")));
+}
+
+/// With so many launches in the place of the host's work on some regions.
+inline std::optional<double> speed_without(const Counted& baseline, double host_seconds, int launches) {
+  if (!baseline.ceilings.contains("cuda_launch_seconds")) return std::nullopt;
+  const double host =
+      baseline.whole.host_seconds - host_seconds + launches * baseline.ceiling("cuda_launch_seconds");
+  return baseline.step_seconds / std::max(host, device_seconds(baseline));
+}
+
+/// A batch more, all the time: its buffers. The batch itself is gone before the step begins.
+inline Prediction copied_batch(const Counted& baseline) {
+  const Region& data = baseline.region("data");
+  Prediction prediction;
+  const bool cpu = baseline.device.is_cpu();
+  // On a GPU the case is judged by what the allocator reserves, which no count of a step's bytes tells.
+  if (cpu) {
+    prediction.peak_bytes = std::max(
+        baseline.peak_bytes, baseline.resting_bytes + data.largest_peak_bytes + data.retained_bytes);
+  }
+  const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
+  const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
+  if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
+  const double moving = static_cast<double>(data.retained_bytes) / baseline.ceiling(copies);
+  const double dispatch = 2 * baseline.ceiling(calls);  // two tensors
+  const double added = cpu ? dispatch + moving : std::max(dispatch, moving);
+  prediction.speed_ratio = baseline.step_seconds / (baseline.step_seconds + added);
+  return prediction;
+}
+
+/// What is left of the host's time: the batch, two copies into the buffers, and one launch.
+inline Prediction one_launch(const Counted& baseline) {
+  const Region& data = baseline.region("data");
+  return {.speed_ratio = speed_without(baseline, baseline.whole.host_seconds - data.host_seconds, 3)};
+}
+
+/// One launch in the place of the update's, and some that zero all gradients. The launch that would add each new
+/// gradient to its zeros is not counted: gradients are small here.
+inline Prediction update_in_one_launch(const Counted& baseline) {
+  return {.speed_ratio = speed_without(baseline, baseline.region("optimizer").host_seconds, 2)};
+}
+
+}  // namespace tenfold::inline lesson_25

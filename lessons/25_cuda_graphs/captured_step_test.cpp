@@ -59,7 +59,7 @@ TEST(CapturedStep, OnACpuTrainsOnEachBatchOnce) {
   EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4}));
 }
 
-// The sums of double-precision corrections differ from LibTorch's by a rounding of 2^-24 in each of ten updates of 1e-3.
+// The last digit of a parameter may differ in each of ten updates: 10 x 2^-22 for values up to 4, and as much again.
 TEST(CapturableAdamW, IsLibTorchsButForRounding) {
   const auto options = torch::optim::AdamWOptions(1e-3).weight_decay(0.1);
   std::vector<Tensor> ours, theirs;
@@ -78,7 +78,7 @@ TEST(CapturableAdamW, IsLibTorchsButForRounding) {
     optimizer.step();
     reference.step();
   }
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], theirs[i], /*rtol=*/0, /*atol=*/2e-6));
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], theirs[i], /*rtol=*/0, /*atol=*/5e-6));
 }
 
 /// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.
@@ -86,7 +86,7 @@ Counted counted(double host, double batch, double step, double flops) {
   Counted baseline{.device = torch::kCUDA};
   baseline.ceilings = {
       {"cuda_launch_seconds", 5e-6}, {"cuda_flops_fp32", 1e13}, {"cuda_copy_bytes_per_s", 1e12}};
-  baseline.step_seconds = step;
+  baseline.step_seconds = baseline.whole.seconds = step;
   baseline.whole.host_seconds = host;
   baseline.whole.flops = flops;
   Region data;

@@ -39,7 +39,8 @@ Step one_by_one(const Trial& trial) {
 /// The form that can be captured, still launched one by one: the step reads the batch at the same addresses each time.
 Step copied(const BatchTraining& work, const Update& update) {
   return step_of(work, [work, update, inputs = std::make_shared<StaticInputs>()] {
-    return train(work, update, inputs->fill(work.next_batch()));
+    const Batch& batch = inputs->fill(work.next_batch());  // what was copied is freed here
+    return train(work, update, batch);
   });
 }
 

@@ -2,10 +2,12 @@
 // What a graph should bring, from the baseline's step: the host's time for launches goes, the device's stays.
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "batch_training.h"
 #include "common/harness/lesson.h"
+#include "lessons/28_host_syncs/logged_training.h"
 
 namespace tenfold::inline lesson_25 {
 
@@ -14,17 +16,17 @@ namespace tenfold::inline lesson_25 {
 inline double device_seconds(const Counted& baseline) {
   const Region& whole = baseline.whole;
   // A hundredth: with a queue that is never empty the host is as slow as the device.
-  if (whole.host_seconds < 0.99 * baseline.step_seconds) return baseline.step_seconds;
-  return std::min(baseline.step_seconds, std::max(whole.flops / baseline.ceiling("cuda_flops_fp32"),
+  if (whole.host_seconds < 0.99 * whole.seconds) return whole.seconds;
+  return std::min(whole.seconds, std::max(whole.flops / baseline.ceiling("cuda_flops_fp32"),
                                                   whole.operator_bytes / baseline.ceiling("cuda_copy_bytes_per_s")));
 }
 
 /// With so many launches in the place of the host's work on some regions.
-inline std::optional<double> speed_without(const Counted& baseline, double host_seconds, int launches) {
+inline std::optional<double> speed_without(const Counted& baseline, double host_seconds, int64_t launches) {
   if (!baseline.ceilings.contains("cuda_launch_seconds")) return std::nullopt;
   const double host =
-      baseline.whole.host_seconds - host_seconds + launches * baseline.ceiling("cuda_launch_seconds");
-  return baseline.step_seconds / std::max(host, device_seconds(baseline));
+      baseline.whole.host_seconds - host_seconds + static_cast<double>(launches) * baseline.ceiling("cuda_launch_seconds");
+  return baseline.whole.seconds / std::max(host, device_seconds(baseline));
 }
 
 /// A batch more, all the time: its buffers. The batch itself is gone before the step begins.
@@ -53,10 +55,10 @@ inline Prediction one_launch(const Counted& baseline) {
   return {.speed_ratio = speed_without(baseline, baseline.whole.host_seconds - data.host_seconds, 3)};
 }
 
-/// One launch in the place of the update's, and some that zero all gradients. The launch that would add each new
-/// gradient to its zeros is not counted: gradients are small here.
+/// One launch in the place of the update's. Gradients stay: one launch zeroes all, and each is added to by one more.
 inline Prediction update_in_one_launch(const Counted& baseline) {
-  return {.speed_ratio = speed_without(baseline, baseline.region("optimizer").host_seconds, 2)};
+  return {.speed_ratio = speed_without(baseline, baseline.region("optimizer").host_seconds,
+                                       2 + parameter_tensors(baseline))};
 }
 
 }  // namespace tenfold::inline lesson_25

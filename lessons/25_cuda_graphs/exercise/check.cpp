@@ -2,8 +2,9 @@
 
 #include EXERCISE
 
+#include <algorithm>
 #include <set>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "lessons/28_host_syncs/synchronising_calls.h"

@@ -127,8 +127,8 @@ class CapturedWork {
 
  private:
 #ifdef TENFOLD_WITH_CUDA
-  /// A capture must be on a stream other than the default one, and so is the warm-up: autograd, cuBLAS and the allocator
-  /// tell streams apart.
+  /// A capture must be on a stream other than the default one, and so is the warm-up: autograd, cuBLAS and the
+  /// allocator tell streams apart.
   void on_capture_stream(const std::function<void()>& work) const {
     using namespace captured_step_detail;
     const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device_.index());
@@ -154,9 +154,9 @@ class CapturedWork {
           graph->capture_end();
         } catch (const c10::Error&) {  // says again that the capture is no longer valid
         }
-        throw std::runtime_error("this work cannot be captured: " +
-                                 captured_step_detail::first_line(error.what_without_backtrace()) +
-                                 "; nothing in a graph may read a value, or ask for a size that depends on values");
+        throw std::runtime_error(
+            "this work cannot be captured: " + captured_step_detail::first_line(error.what_without_backtrace()) +
+            "; nothing in a graph may read a value, or ask for a size that depends on values");
       }
       graph->capture_end();
     });
@@ -179,8 +179,7 @@ class CapturedStep {
   using Train = std::function<torch::Tensor(const std::vector<torch::Tensor>& batch)>;
 
   CapturedStep(torch::Device device, Train train, int warm_up = 1)
-      : train_(std::move(train)),
-        work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up) {}
+      : train_(std::move(train)), work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up) {}
 
   /// Trains on the next batch. The loss is the same tensor in each replay: clone it to keep it.
   const torch::Tensor& operator()(const std::vector<torch::Tensor>& batch) {

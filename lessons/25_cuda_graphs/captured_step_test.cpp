@@ -84,8 +84,7 @@ TEST(CapturableAdamW, IsLibTorchsButForRounding) {
 /// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.
 Counted counted(double host, double batch, double step, double flops) {
   Counted baseline{.device = torch::kCUDA};
-  baseline.ceilings = {
-      {"cuda_launch_seconds", 5e-6}, {"cuda_flops_fp32", 1e13}, {"cuda_copy_bytes_per_s", 1e12}};
+  baseline.ceilings = {{"cuda_launch_seconds", 5e-6}, {"cuda_flops_fp32", 1e13}, {"cuda_copy_bytes_per_s", 1e12}};
   baseline.step_seconds = baseline.whole.seconds = step;
   baseline.whole.host_seconds = host;
   baseline.whole.flops = flops;

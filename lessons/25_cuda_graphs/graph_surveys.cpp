@@ -31,15 +31,15 @@ Look waits_of(const std::string& name, const std::function<void(const BatchTrain
 }  // namespace
 
 std::vector<Look> lines_that_wait() {
-  return {waits_of("nothing but training", [](const BatchTraining&, const Tensor&) {}),
-          waits_of("loss.item()", [](const BatchTraining&, const Tensor& loss) { loss.item<float>(); }),
-          waits_of("a copy of the loss to the host",
-                   [](const BatchTraining&, const Tensor& loss) { (void)loss.to(torch::kCPU); }),
-          waits_of("if the loss is NaN",
-                   [](const BatchTraining&, const Tensor& loss) { (void)loss.isnan().is_nonzero(); }),
-          waits_of("clip_grad_norm_", [](const BatchTraining& work, const Tensor&) {
-            torch::nn::utils::clip_grad_norm_(work.parameters.values(), 1.0);
-          })};
+  return {
+      waits_of("nothing but training", [](const BatchTraining&, const Tensor&) {}),
+      waits_of("loss.item()", [](const BatchTraining&, const Tensor& loss) { loss.item<float>(); }),
+      waits_of("a copy of the loss to the host",
+               [](const BatchTraining&, const Tensor& loss) { (void)loss.to(torch::kCPU); }),
+      waits_of("if the loss is NaN", [](const BatchTraining&, const Tensor& loss) { (void)loss.isnan().is_nonzero(); }),
+      waits_of("clip_grad_norm_", [](const BatchTraining& work, const Tensor&) {
+        torch::nn::utils::clip_grad_norm_(work.parameters.values(), 1.0);
+      })};
 }
 
 void note_operators(const Trial& trial, const Step& step) {

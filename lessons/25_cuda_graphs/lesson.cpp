@@ -57,8 +57,8 @@ Step capturable_adamw(const Trial& trial) {
 
 /// With it: forward, backward and update are one launch. The batch is made and copied outside.
 Step capture(const BatchTraining& work, torch::Device device, const Update& update) {
-  auto step = std::make_shared<CapturedStep>(
-      device, [work, update](const Batch& batch) { return train(work, update, batch); });
+  auto step =
+      std::make_shared<CapturedStep>(device, [work, update](const Batch& batch) { return train(work, update, batch); });
   return step_of(work, [work, step] { return (*step)(work.next_batch()); });
 }
 
@@ -88,9 +88,8 @@ Step optimizer_alone(const Trial& trial) {
 Step no_copy(const Trial& trial) {
   const BatchTraining work = batch_training(trial);
   auto loss = std::make_shared<Tensor>();
-  auto step = std::make_shared<CapturedWork>(trial.device, [work, loss, first = work.next_batch()] {
-    *loss = train(work, work.update, first).detach();
-  });
+  auto step = std::make_shared<CapturedWork>(
+      trial.device, [work, loss, first = work.next_batch()] { *loss = train(work, work.update, first).detach(); });
   return step_of(work, [work, loss, step] {
     step->run();
     const Batch next = work.next_batch();  // which nobody copies to where `first` is
@@ -106,9 +105,13 @@ Step frozen_step(const Trial& trial) {
 }
 
 template <Step (*build)(const Trial&)>
-void count_operators(const Trial& trial) { note_operators(trial, build(trial)); }
+void count_operators(const Trial& trial) {
+  note_operators(trial, build(trial));
+}
 template <Step (*build)(const Trial&)>
-void count_peaks(const Trial& trial) { note_peaks(trial, build); }
+void count_peaks(const Trial& trial) {
+  note_peaks(trial, build);
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,9 +132,7 @@ int main(int argc, char** argv) {
                       {"no copy", no_copy},
                       {"frozen step", frozen_step, nullptr, rounding}},
        .cases = {{.name = "mlp",
-                  .expected = {{"static buffers", {}},
-                               {"whole step", {}, on_cuda(FASTER)},
-                               {"no copy", TRAP}},
+                  .expected = {{"static buffers", {}}, {"whole step", {}, on_cuda(FASTER)}, {"no copy", TRAP}},
                   .judged_peak = "reserved"},
                  {.name = "adamw",
                   .settings = {kOptimizer("adamw")},

@@ -18,14 +18,14 @@ inline double device_seconds(const Counted& baseline) {
   // A hundredth: with a queue that is never empty the host is as slow as the device.
   if (whole.host_seconds < 0.99 * whole.seconds) return whole.seconds;
   return std::min(whole.seconds, std::max(whole.flops / baseline.ceiling("cuda_flops_fp32"),
-                                                  whole.operator_bytes / baseline.ceiling("cuda_copy_bytes_per_s")));
+                                          whole.operator_bytes / baseline.ceiling("cuda_copy_bytes_per_s")));
 }
 
 /// With so many launches in the place of the host's work on some regions.
 inline std::optional<double> speed_without(const Counted& baseline, double host_seconds, int64_t launches) {
   if (!baseline.ceilings.contains("cuda_launch_seconds")) return std::nullopt;
-  const double host =
-      baseline.whole.host_seconds - host_seconds + static_cast<double>(launches) * baseline.ceiling("cuda_launch_seconds");
+  const double host = baseline.whole.host_seconds - host_seconds +
+                      static_cast<double>(launches) * baseline.ceiling("cuda_launch_seconds");
   return baseline.whole.seconds / std::max(host, device_seconds(baseline));
 }
 
@@ -36,8 +36,8 @@ inline Prediction copied_batch(const Counted& baseline) {
   const bool cpu = baseline.device.is_cpu();
   // On a GPU the case is judged by what the allocator reserves, which no count of a step's bytes tells.
   if (cpu) {
-    prediction.peak_bytes = std::max(
-        baseline.peak_bytes, baseline.resting_bytes + data.largest_peak_bytes + data.retained_bytes);
+    prediction.peak_bytes =
+        std::max(baseline.peak_bytes, baseline.resting_bytes + data.largest_peak_bytes + data.retained_bytes);
   }
   const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
   const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
@@ -57,8 +57,8 @@ inline Prediction one_launch(const Counted& baseline) {
 
 /// One launch in the place of the update's. Gradients stay: one launch zeroes all, and each is added to by one more.
 inline Prediction update_in_one_launch(const Counted& baseline) {
-  return {.speed_ratio = speed_without(baseline, baseline.region("optimizer").host_seconds,
-                                       2 + parameter_tensors(baseline))};
+  return {.speed_ratio =
+              speed_without(baseline, baseline.region("optimizer").host_seconds, 2 + parameter_tensors(baseline))};
 }
 
 }  // namespace tenfold::inline lesson_25

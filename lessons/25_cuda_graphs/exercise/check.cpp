@@ -22,13 +22,14 @@ struct Model {
   std::set<const void*> inputs_read, targets_read;
 
   CapturableStep step() {
-    return CapturableStep({weight, bias},
-                          [this](const Tensor& inputs, const Tensor& targets) {
-                            inputs_read.insert(inputs.data_ptr());
-                            targets_read.insert(targets.data_ptr());
-                            return (inputs.mm(weight) + bias - targets).square().mean();
-                          },
-                          kRate, kMaxNorm);
+    return CapturableStep(
+        {weight, bias},
+        [this](const Tensor& inputs, const Tensor& targets) {
+          inputs_read.insert(inputs.data_ptr());
+          targets_read.insert(targets.data_ptr());
+          return (inputs.mm(weight) + bias - targets).square().mean();
+        },
+        kRate, kMaxNorm);
   }
 };
 
@@ -50,8 +51,7 @@ std::vector<double> losses_of_a_loop() {
     loss.backward();
     losses.push_back(loss.item<double>());
     const torch::NoGradGuard no_grad;
-    const double norm =
-        (model.weight.grad().square().sum() + model.bias.grad().square().sum()).sqrt().item<double>();
+    const double norm = (model.weight.grad().square().sum() + model.bias.grad().square().sum()).sqrt().item<double>();
     for (Tensor* parameter : {&model.weight, &model.bias})
       parameter->sub_(parameter->grad() * std::min(1.0, kMaxNorm / norm), kRate);
   }
@@ -82,12 +82,10 @@ TEST(Exercise25, TheBatchIsReadAtTheSameAddresses) {
     step.load(inputs, targets);
     step.run();
   }
-  EXPECT_EQ(model.inputs_read.size(), 1U)
-      << "hint: the inputs were read at " << model.inputs_read.size()
-      << " addresses; a replay knows one: copy each batch into a tensor that stays";
-  EXPECT_EQ(model.targets_read.size(), 1U)
-      << "hint: the targets were read at " << model.targets_read.size()
-      << " addresses; a replay knows one: copy them as well as the inputs";
+  EXPECT_EQ(model.inputs_read.size(), 1U) << "hint: the inputs were read at " << model.inputs_read.size()
+                                          << " addresses; a replay knows one: copy each batch into a tensor that stays";
+  EXPECT_EQ(model.targets_read.size(), 1U) << "hint: the targets were read at " << model.targets_read.size()
+                                           << " addresses; a replay knows one: copy them as well as the inputs";
 }
 
 TEST(Exercise25, TheCallersBatchMayChangeBeforeTheRun) {
@@ -135,8 +133,9 @@ TEST(Exercise25, GradientsAndLossStayWhereTheyAre) {
 
 TEST(Exercise25, SmallGradientsAreNotScaled) {
   const Tensor weight = torch::ones({1}).requires_grad_();
-  CapturableStep step({weight}, [&](const Tensor& inputs, const Tensor&) { return (inputs * weight).sum(); }, kRate,
-                      /*max_norm=*/10);
+  CapturableStep step(
+      {weight}, [&](const Tensor& inputs, const Tensor&) { return (inputs * weight).sum(); }, kRate,
+      /*max_norm=*/10);
   step.load(torch::full({1}, 2.0), torch::zeros({1}));
   step.run();
   EXPECT_NEAR(weight.item<double>(), 1 - kRate * 2, 1e-6)

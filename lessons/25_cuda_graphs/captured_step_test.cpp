@@ -26,7 +26,7 @@ TEST(StaticInputs, KeepTheirAddressesAndHaveTheNewValues) {
   const void* const labels = inputs.tensors()[1].data_ptr();
   EXPECT_NE(images, first[0].data_ptr()) << "a copy of its own";
   for (int i = 2; i < 5; ++i) {
-    const std::vector<Tensor> batch = {torch::full({4, 3}, i), torch::full({4}, i, torch::kLong)};
+    const std::vector<Tensor> batch = {torch::full({4, 3}, 1.0 * i), torch::full({4}, i, torch::kLong)};
     const std::vector<Tensor>& filled = inputs.fill(batch);
     EXPECT_EQ(filled[0].data_ptr(), images);
     EXPECT_EQ(filled[1].data_ptr(), labels);
@@ -52,7 +52,7 @@ TEST(CapturedStep, OnACpuTrainsOnEachBatchOnce) {
     return (batch[0] - weight).square().sum();
   });
   for (int i = 1; i < 5; ++i) {
-    const Tensor& loss = step({torch::full({1}, i)});
+    const Tensor& loss = step({torch::full({1}, 1.0 * i)});
     EXPECT_EQ(loss.item<double>(), i * i);
     EXPECT_FALSE(loss.requires_grad()) << "its graph would keep the step's activations";
   }
@@ -123,7 +123,7 @@ TEST(CapturedStep, OnAGpuIsTheSameAsOneByOne) {
   };
   CapturedStep step(torch::kCUDA, [&](const std::vector<Tensor>& batch) { return train(captured, batch[0]); });
   for (int i = 0; i < 6; ++i) {
-    const Tensor x = torch::full({8}, i, torch::kCUDA);
+    const Tensor x = torch::full({8}, 1.0 * i, torch::kCUDA);
     const double loss = step({x}).item<double>();
     EXPECT_NEAR(loss, train(plain, x).item<double>(), 1e-4) << "step " << i;
     EXPECT_TRUE(captured.allclose(plain)) << "step " << i;

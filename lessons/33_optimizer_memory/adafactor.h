@@ -1,6 +1,6 @@
 #pragma once
-// Adafactor: of a matrix's squared gradients only the mean of each row and of each column is kept, and no average of the
-// gradient itself. Its state is nearly nothing.
+// Adafactor: of a matrix's squared gradients only the mean of each row and of each column is kept, and no average of
+// the gradient itself. Its state is nearly nothing.
 
 #include <torch/torch.h>
 
@@ -14,10 +14,10 @@
 namespace tenfold::inline lesson_33 {
 
 struct AdafactorSettings {
-  double rate = 1e-2;            ///< of an update, relative to the parameters' own size; later 1 / sqrt(step) if less
-  double decay = -0.8;           ///< the newest gradient has the weight step^decay
-  double clip = 1;               ///< of an update's root mean square, before its rate
-  double smallest_size = 1e-3;   ///< of a tensor: one of zeros would never move
+  double rate = 1e-2;           ///< of an update, relative to the parameters' own size; later 1 / sqrt(step) if less
+  double decay = -0.8;          ///< the newest gradient has the weight step^decay
+  double clip = 1;              ///< of an update's root mean square, before its rate
+  double smallest_size = 1e-3;  ///< of a tensor: one of zeros would never move
   double epsilon = std::numeric_limits<float>::epsilon();
 };
 

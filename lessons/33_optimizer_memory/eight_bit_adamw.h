@@ -44,7 +44,9 @@ class EightBitAdamW {
  public:
   /// `chunk`: most values that are there in 32 bits at a time.
   EightBitAdamW(const std::vector<torch::Tensor>& parameters, const AdamWSettings& settings, int64_t chunk)
-      : small_(with_fewer(parameters, true), settings), large_(with_fewer(parameters, false)), settings_(settings),
+      : small_(with_fewer(parameters, true), settings),
+        large_(with_fewer(parameters, false)),
+        settings_(settings),
         chunk_(chunk) {
     for (const torch::Tensor& parameter : large_) averages_.emplace_back(parameter);
   }

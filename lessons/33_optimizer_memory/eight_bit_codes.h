@@ -1,8 +1,8 @@
 #pragma once
-// The running averages of AdamW in 8 bits, block by block: 256 values share their largest magnitude in 32 bits, and each
-// value is one of 256 codes of it. The codes are spaced by equal factors, not by equal differences: what matters of an
-// average is its relative error, however small it is.
-// Source of the idea: Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021. The codes are our own.
+// The running averages of AdamW in 8 bits, block by block: 256 values share their largest magnitude in 32 bits, and
+// each value is one of 256 codes of it. The codes are spaced by equal factors, not by equal differences: what matters
+// of an average is its relative error, however small it is. Source of the idea: Dettmers et al., 8-bit Optimizers via
+// Block-wise Quantization, 2021. The codes are our own.
 
 #include <torch/torch.h>
 
@@ -21,7 +21,9 @@ inline constexpr double kAverageOctaves = 10, kLargestAverageCode = 127;
 inline constexpr double kSquareOctaves = 24, kLargestSquareCode = 255;
 
 /// Divides by a block's maximum; a block of zeros by the smallest normal number instead.
-inline torch::Tensor divisors(const torch::Tensor& maxima) { return maxima.clamp_min(std::numeric_limits<float>::min()); }
+inline torch::Tensor divisors(const torch::Tensor& maxima) {
+  return maxima.clamp_min(std::numeric_limits<float>::min());
+}
 
 /// Averages (R, C), a block each row, to codes (R, C) of int8 and maxima (R, 1). Allocates (R, C) of 32 bits.
 inline void encode_averages(const torch::Tensor& values, torch::Tensor codes, torch::Tensor maxima) {

@@ -37,7 +37,8 @@ Step train(const Trial& trial, const auto& make) {
 
 /// The baseline: two averages of 32 bits.
 Step adamw(const Trial& trial) {
-  return train(trial, [&](const auto& parameters) { return std::make_shared<AdamW>(parameters, adamw_settings(trial)); });
+  return train(trial,
+               [&](const auto& parameters) { return std::make_shared<AdamW>(parameters, adamw_settings(trial)); });
 }
 
 /// The same averages; only the decay of the parameters is missing.
@@ -111,18 +112,19 @@ int main(int argc, char** argv) {
                       {"Adafactor", adafactor<Adafactor>, predict_adafactor, judged},
                       {"whole copy", whole_copy, predict_whole_copy, judged},
                       {"rate overwritten", adafactor<OverwrittenRateAdafactor>, nullptr, judged}},
-       .cases = {{"gpt",
-                  {},
-                  {{"Adam", SAME_MEMORY}, {"bf16 averages", SMALLER}, {"8-bit AdamW", SMALLER}, {"Adafactor", SMALLER}}},
-                 {"model states",
-                  states_fill(),
-                  {{"Adam", SAME_MEMORY},
-                   {"bf16 averages", {SLOWER, SMALLER}},
-                   {"8-bit AdamW", {SLOWER, SMALLER}},
-                   {"Adafactor", SMALLER},
-                   {"whole copy", mistake({SLOWER, LARGER})},
-                   {"rate overwritten", TRAP}}},
-                 {"small tensors", {mlp::kWidth(32)}, {{"8-bit AdamW", {SAME_SPEED, SAME_MEMORY}}}, mlp_workload}},
+       .cases =
+           {{"gpt",
+             {},
+             {{"Adam", SAME_MEMORY}, {"bf16 averages", SMALLER}, {"8-bit AdamW", SMALLER}, {"Adafactor", SMALLER}}},
+            {"model states",
+             states_fill(),
+             {{"Adam", SAME_MEMORY},
+              {"bf16 averages", {SLOWER, SMALLER}},
+              {"8-bit AdamW", {SLOWER, SMALLER}},
+              {"Adafactor", SMALLER},
+              {"whole copy", mistake({SLOWER, LARGER})},
+              {"rate overwritten", TRAP}}},
+            {"small tensors", {mlp::kWidth(32)}, {{"8-bit AdamW", {SAME_SPEED, SAME_MEMORY}}}, mlp_workload}},
        .trainings = {{.name = "quality",
                       .metric = loss,
                       .runs = {{"AdamW", to_the_end(adamw)},
@@ -149,6 +151,7 @@ int main(int argc, char** argv) {
                      state("Adafactor", adafactor<Adafactor>, adafactor_bytes)},
                     states_fill(),
                     /*of_memory=*/true},
-                   {"squares in 8 bits", {stored_look("equal factors", in_equal_factors), stored_look("equal steps", in_equal_steps)}}},
+                   {"squares in 8 bits",
+                    {stored_look("equal factors", in_equal_factors), stored_look("equal steps", in_equal_steps)}}},
        .headline = Headline{"model states", "8-bit AdamW"}});
 }

@@ -145,8 +145,7 @@ double distance(const std::vector<Tensor>& ours, const std::vector<Tensor>& thei
 TEST(AdamW, IsLibTorchsButForRounding) {
   const auto theirs = trained<torch::optim::AdamW>([](auto parameters) {
     return std::make_shared<torch::optim::AdamW>(
-        parameters,
-        torch::optim::AdamWOptions(kSettings.learning_rate).weight_decay(kSettings.weight_decay));
+        parameters, torch::optim::AdamWOptions(kSettings.learning_rate).weight_decay(kSettings.weight_decay));
   });
   EXPECT_LE(distance(plain(), theirs), 1e-5);  // ten updates, each rounded to 6e-8 of weights of about 1
   AdamWSettings no_decay = kSettings;
@@ -175,8 +174,8 @@ TEST(EightBitAdamW, ChunksChangeNothing) {
 }
 
 TEST(EightBitAdamW, AWholeCopyIsTheSameToTheBit) {
-  const auto copies = trained<WholeCopyAdamW>(
-      [](auto parameters) { return std::make_shared<WholeCopyAdamW>(parameters, kSettings); });
+  const auto copies =
+      trained<WholeCopyAdamW>([](auto parameters) { return std::make_shared<WholeCopyAdamW>(parameters, kSettings); });
   expect_equal(copies, eight_bits(1 << 16));
 }
 

@@ -29,8 +29,8 @@ inline int64_t most_values(const Shapes& shapes, int64_t chunk) {
   return std::min(most, std::max(kBlock, chunk / kBlock * kBlock));
 }
 
-/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides. The peak is in the loss and
-/// its backward, where there is no update, or in the update, where all gradients are.
+/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides. The peak is in the loss
+/// and its backward, where there is no update, or in the update, where all gradients are.
 inline Prediction peak_with(const Counted& adamw, int64_t state, int64_t working) {
   const int64_t saved = adamw_bytes(shapes_of(adamw)) - state;
   const int64_t in_loss = adamw.state_bytes() - saved + adamw.region("loss").largest_peak_bytes;

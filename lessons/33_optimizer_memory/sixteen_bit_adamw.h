@@ -13,9 +13,9 @@
 namespace tenfold::inline lesson_33 {
 
 /// Rounds floats, in place, to what bf16 can hold: up or down by chance, the nearer neighbour the likelier, so that the
-/// mean is right. What is less than half a step is lost by rounding to nearest; by chance it is there on average. bf16 is
-/// the upper half of a float's bits: a random number is added to the lower half, and what it carries rounds up. Allocates
-/// 32 bits a value.
+/// mean is right. What is less than half a step is lost by rounding to nearest; by chance it is there on average. bf16
+/// is the upper half of a float's bits: a random number is added to the lower half, and what it carries rounds up.
+/// Allocates 32 bits a value.
 inline void round_by_chance(const torch::Tensor& values, const at::Generator& generator) {
   torch::Tensor bits = values.view(torch::kInt);  // the same memory
   bits.add_(at::randint(1 << 16, values.sizes(), generator, bits.options())).bitwise_and_(-(1 << 16));

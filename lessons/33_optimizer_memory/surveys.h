@@ -43,13 +43,14 @@ inline torch::Tensor in_equal_steps(const torch::Tensor& squares) {
 
 /// The same by the lesson's codes.
 inline torch::Tensor in_equal_factors(const torch::Tensor& squares) {
-  const torch::Tensor codes = torch::empty_like(squares, torch::kByte), maxima = squares.new_empty({squares.size(0), 1});
+  const torch::Tensor codes = torch::empty_like(squares, torch::kByte),
+                      maxima = squares.new_empty({squares.size(0), 1});
   encode_squares(squares, codes, maxima);
   return decode_squares(codes, maxima);
 }
 
-/// A line of survey "squares in 8 bits": of the averages of squares that AdamW has after some updates, how many that are
-/// not zero become zero, and the mean error of the others' roots. Only large tensors' whole blocks count.
+/// A line of survey "squares in 8 bits": of the averages of squares that AdamW has after some updates, how many that
+/// are not zero become zero, and the mean error of the others' roots. Only large tensors' whole blocks count.
 inline Look stored_look(const std::string& name, torch::Tensor (*stored)(const torch::Tensor&)) {
   return {name, [stored](const Trial& trial) {
             constexpr int kUpdatesBefore = 20;
@@ -63,7 +64,8 @@ inline Look stored_look(const std::string& name, torch::Tensor (*stored)(const t
             double lost = 0, error = 0, count = 0, left = 0;
             for (const torch::Tensor& all : optimizer.squares()) {
               if (all.numel() < kFewestValues) continue;
-              const torch::Tensor blocks = all.view({-1}).narrow(0, 0, all.numel() / kBlock * kBlock).view({-1, kBlock});
+              const torch::Tensor blocks =
+                  all.view({-1}).narrow(0, 0, all.numel() / kBlock * kBlock).view({-1, kBlock});
               const torch::Tensor after = stored(blocks);
               const torch::Tensor is_zero = after == 0, was_positive = blocks > 0;
               const torch::Tensor errors =

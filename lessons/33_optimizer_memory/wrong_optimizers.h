@@ -68,7 +68,8 @@ class OverwrittenRateAdafactor {
     const torch::NoGradGuard no_grad;
     ++step_;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      rate_ = rate_ * size_of(parameters_[i]).clamp_min_(settings_.smallest_size);  // wrong: a rate of this tensor alone
+      rate_ =
+          rate_ * size_of(parameters_[i]).clamp_min_(settings_.smallest_size);  // wrong: a rate of this tensor alone
       adafactor_update(parameters_[i], squares_[i], rate_, step_, settings_);
     }
   }

@@ -24,8 +24,9 @@ std::vector<float> squares(float largest, int count = 256) {
 
 TEST(Exercise33, NoSquareBecomesZero) {
   for (const float value : decode(encode(squares(1e-4F)))) {
-    ASSERT_GT(value, 0) << "hint: equal steps store a square of under 1/510 of the maximum as zero, and AdamW divides by "
-                           "its root: space the codes by equal factors";
+    ASSERT_GT(value, 0)
+        << "hint: equal steps store a square of under 1/510 of the maximum as zero, and AdamW divides by "
+           "its root: space the codes by equal factors";
   }
 }
 

@@ -16,7 +16,7 @@ namespace tenfold::inline lesson_33 {
 inline constexpr Setting<double> kAdamWLearningRate{"adamw_learning_rate", {2e-3, 1e-3, 1e-3}, "of AdamW and Adam"};
 inline constexpr Setting<double> kWeightDecay{"weight_decay", 1e-2, "of AdamW, taken from the parameter itself"};
 inline constexpr Setting<double> kAdafactorRate{"adafactor_rate", 0.03, "of Adafactor, relative to a tensor's size"};
-inline constexpr Setting<int64_t> kUpdates{"updates", 150, "updates of a training"};
+inline constexpr Setting<int64_t> kUpdates{"updates", 100, "updates of a training"};
 inline constexpr Setting<int64_t> kChunk{
     "chunk", {1 << 16, 1 << 22, 1 << 24}, "most values of an average that are in 32 bits at a time", {}, kBlock};
 
@@ -40,6 +40,7 @@ inline std::vector<Assignment> many_updates() {
 /// The same, longer, and with updates as small as late in a long training: weights of 16 bits lose them.
 inline std::vector<Assignment> many_small_updates() {
   std::vector<Assignment> all = many_updates();
+  all.back() = gpt::kBatch(4, 16, 16);
   all.insert(all.end(), {kAdamWLearningRate(3e-4, 1e-4, 1e-4), kUpdates(200)});
   return all;
 }

@@ -41,7 +41,7 @@ struct KernelOptions {
 int kernel(const KernelOptions& options);
 
 struct DryOptions {
-  bool list = false;
+  bool list = false, json = false;
   std::string gpu = "H100";
   int gpus = 1;
   bool timed = false;                ///< its time is modelled

@@ -29,6 +29,7 @@ Action dry_command(CLI::App& app, const std::vector<std::string>& program) {
   const auto given = std::make_shared<GivenFlags>();
   options->program = program;
   app.add_flag("--list", options->list, "the cards that there are");
+  app.add_flag("--json", options->json, "with --list: as a JSON array, with what each can do at most");
   app.add_option("--gpu", options->gpu, "which card; default H100")->type_name("NAME");
   add_flag(app, {.name = "--gpus", .value = "N", .help = "how many of it; default 1", .range = Range{1, 64}}, *given);
   app.add_flag("--time", options->timed, "model how long the card is busy, and the time between its events");

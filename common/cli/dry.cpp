@@ -79,15 +79,45 @@ void print_summary(const Json& process) {
   }
 }
 
+std::string capability_of(const dry::Card& card) {
+  return std::to_string(card.major) + "." + std::to_string(card.minor);
+}
+
+void list_cards() {
+  std::vector<std::vector<std::string>> rows = {{"card", "name", "memory", "capability", "SMs"}};
+  for (const dry::Card& card : dry::cards())
+    rows.push_back({card.key, card.name, human_bytes(static_cast<double>(card.memory_bytes)), capability_of(card),
+                    std::to_string(card.sms)});
+  std::cout << format_columns(rows, "llrrr");
+}
+
+/// A card without published ceilings has none.
+void list_cards_as_json() {
+  auto list = nlohmann::ordered_json::array();
+  for (const dry::Card& card : dry::cards()) {
+    nlohmann::ordered_json entry = {{"card", card.key},
+                                    {"name", card.name},
+                                    {"memory_bytes", card.memory_bytes},
+                                    {"capability", capability_of(card)},
+                                    {"sms", card.sms},
+                                    {"bus_bits", card.bus_bits},
+                                    {"l2_bytes", card.l2_bytes}};
+    if (const auto ceilings = dry::ceilings_of(card)) {
+      entry["ceilings"] = {{"clock_hz", ceilings->clock_hz}, {"bytes_per_s", ceilings->bytes_per_s},
+                           {"fp32_per_s", ceilings->fp32},   {"tf32_per_s", ceilings->tf32},
+                           {"fp16_per_s", ceilings->half},   {"bf16_per_s", ceilings->bfloat16}};
+    }
+    list.push_back(entry);
+  }
+  std::cout << list.dump(1) << "\n";
+}
+
 }  // namespace
 
 int dry(const DryOptions& options) {
+  if (options.json && !options.list) throw UsageError("dry: --json goes with --list");
   if (options.list) {
-    std::vector<std::vector<std::string>> rows = {{"card", "name", "memory", "capability", "SMs"}};
-    for (const dry::Card& card : dry::cards())
-      rows.push_back({card.key, card.name, human_bytes(static_cast<double>(card.memory_bytes)),
-                      std::to_string(card.major) + "." + std::to_string(card.minor), std::to_string(card.sms)});
-    std::cout << format_columns(rows, "llrrr");
+    options.json ? list_cards_as_json() : list_cards();
     return 0;
   }
   if (options.program.empty())

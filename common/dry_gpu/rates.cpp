@@ -1,5 +1,6 @@
 #include "common/dry_gpu/rates.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tenfold::dry {
@@ -45,27 +46,44 @@ constexpr double kGap = 0.9e-6, kGraphGap = 0.5e-6;
 // A copy of a few bytes lasts as long as a kernel that reads a few.
 constexpr double kLinkLatency = kGap;
 
+const Extra* extra_of(const Card& card) {
+  const auto found = std::ranges::find(kExtras, card.key, &Extra::card);
+  return found == kExtras.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
+std::optional<Ceilings> ceilings_of(const Card& card) {
+  const Extra* const extra = extra_of(card);
+  if (extra == nullptr) return std::nullopt;
+  const simt::GpuCeilings& gpu = simt::gpu_named(extra->ceilings);
+  Ceilings ceilings;
+  ceilings.clock_hz = gpu.clock_hz;
+  ceilings.bytes_per_s = extra->dram > 0 ? extra->dram : gpu.dram_bytes_per_s;
+  ceilings.fp32 = gpu.flops_per_s;
+  ceilings.tf32 = extra->tf32;
+  ceilings.half = gpu.tensor_flops_per_s;
+  ceilings.bfloat16 = card.major >= 8 ? ceilings.half : 0;  // Turing's tensor cores take no bfloat16
+  return ceilings;
+}
+
 std::optional<Rates> rates_of(const Card& card) {
-  for (const Extra& extra : kExtras) {
-    if (card.key != extra.card) continue;
-    const simt::GpuCeilings& ceilings = simt::gpu_named(extra.ceilings);
-    Rates rates;
-    rates.bytes_per_s = kOfMemory * (extra.dram > 0 ? extra.dram : ceilings.dram_bytes_per_s);
-    rates.fp32 = kOfProducts * ceilings.flops_per_s;
-    rates.tf32 = extra.of_tensor_cores * extra.tf32;
-    rates.half = extra.of_tensor_cores * ceilings.tensor_flops_per_s;
-    rates.bfloat16 = card.major >= 8 ? rates.half : rates.fp32;  // Turing's tensor cores take no bfloat16
-    rates.link_bytes_per_s = extra.link;
-    rates.link_latency = kLinkLatency;
-    rates.gap = kGap;
-    rates.graph_gap = kGraphGap;
-    // It reads something, and somebody waits for it.
-    rates.least = ceilings.dram_latency / ceilings.clock_hz;
-    return rates;
-  }
-  return std::nullopt;
+  const std::optional<Ceilings> ceilings = ceilings_of(card);
+  if (!ceilings) return std::nullopt;
+  const Extra& extra = *extra_of(card);
+  Rates rates;
+  rates.bytes_per_s = kOfMemory * ceilings->bytes_per_s;
+  rates.fp32 = kOfProducts * ceilings->fp32;
+  rates.tf32 = extra.of_tensor_cores * ceilings->tf32;
+  rates.half = extra.of_tensor_cores * ceilings->half;
+  rates.bfloat16 = ceilings->bfloat16 > 0 ? extra.of_tensor_cores * ceilings->bfloat16 : rates.fp32;
+  rates.link_bytes_per_s = extra.link;
+  rates.link_latency = kLinkLatency;
+  rates.gap = kGap;
+  rates.graph_gap = kGraphGap;
+  // It reads something, and somebody waits for it.
+  rates.least = simt::gpu_named(extra.ceilings).dram_latency / ceilings->clock_hz;
+  return rates;
 }
 
 }  // namespace tenfold::dry

@@ -10,6 +10,16 @@
 
 namespace tenfold::dry {
 
+/// What a card can do at most, as its maker publishes it.
+struct Ceilings {
+  double clock_hz = 0;                                ///< boost clock
+  double bytes_per_s = 0;                             ///< of its memory
+  double fp32 = 0, tf32 = 0, half = 0, bfloat16 = 0;  ///< FLOP/s of matrix products; 0: not in tensor cores
+};
+
+/// Nothing for a card without ceilings in the table.
+std::optional<Ceilings> ceilings_of(const Card& card);
+
 /// FLOP, bytes and seconds; rates.cpp has the source of each.
 struct Rates {
   double bytes_per_s = 0;                             ///< of its memory

@@ -1,5 +1,7 @@
 // dry: a program on a card that is not there.
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
@@ -33,7 +35,18 @@ TEST_F(Dry, SaysWhatTheProgramAskedOfTheCard) {
   EXPECT_TRUE(has(ran.err, "dry GPU 0 (T4): peak 4.00 MiB of 14.8 GiB reserved")) << ran.err;
   EXPECT_TRUE(has(ran.err, "dry GPU 1 (T4): peak 0 B")) << ran.err;
   EXPECT_TRUE(has(ran.err, "1 allocation\n")) << ran.err;
+}
+
+TEST_F(Dry, ListsItsCards) {
   EXPECT_TRUE(has(tenfold("dry --list").out, "NVIDIA H100 80GB HBM3"));
+  std::map<std::string, nlohmann::json> cards;
+  for (const auto& card : nlohmann::json::parse(tenfold("dry --list --json").out)) cards[card.at("card")] = card;
+  EXPECT_EQ(cards.at("A100").at("name"), "NVIDIA A100-SXM4-80GB");
+  EXPECT_EQ(cards.at("A100").at("capability"), "8.0");
+  EXPECT_EQ(cards.at("A100").at("ceilings").at("fp16_per_s"), 312e12) << "the maker's, not a share of it";
+  EXPECT_EQ(cards.at("A100-40").at("ceilings").at("bytes_per_s"), 1555e9);
+  EXPECT_EQ(cards.at("T4").at("ceilings").at("tf32_per_s"), 0);
+  EXPECT_FALSE(cards.at("B200").contains("ceilings"));
 }
 
 TEST_F(Dry, TellsHowLongTheCardWouldHaveBeenBusy) {
@@ -60,6 +73,7 @@ TEST_F(Dry, BadInputIsOneLine) {
   for (const auto& [flags, part] : {std::pair("", "what is to run?"),
                                     {"--gpu V100 -- true", "--gpu: 'V100' is no dry GPU; known: T4, "},
                                     {"--gpus 0 -- true", "--gpus 0: expected 1 to 64"},
+                                    {"--json -- true", "--json goes with --list"},
                                     {"--time --arithmetic late -- true", "--time and --arithmetic: "},
                                     {"--gpu B200 --time -- true", "--time: no time is modelled for B200"},
                                     {"true", "unknown argument 'true'"},

@@ -64,17 +64,11 @@ STANDS_IN |= {row: "a fake process group for NCCL over one rank" for row in ROWS
 
 def main(row: str) -> None:
     work = ROWS[row]()
-    work.prologue()
-    for i in range(2):
-        work.step(i)
-    work.epilogue()
+    work.run(2)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     begin.record()
-    work.prologue()
-    for i in range(work.measured):
-        work.step(i)
-    work.epilogue()
+    work.run(work.measured)
     end.record()
     torch.cuda.synchronize()
     print(json.dumps({"id": row, "ms_per_step": begin.elapsed_time(end) / work.measured, "items_per_step": work.items,

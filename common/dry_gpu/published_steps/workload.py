@@ -20,6 +20,12 @@ class Workload:
     prologue: Callable[[], None] = lambda: None
     epilogue: Callable[[], None] = lambda: None
 
+    def run(self, steps: int) -> None:
+        self.prologue()
+        for i in range(steps):
+            self.step(i)
+        self.epilogue()
+
 
 def allow_tf32(matmul: bool, convolutions: bool = True) -> None:
     torch.backends.cuda.matmul.allow_tf32 = matmul

@@ -1,11 +1,11 @@
 #include "common/pages/book/published_steps.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/pages/book/published_rows.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/statistics.h"
 
@@ -16,69 +16,42 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
-constexpr const char* kPublished = "common/dry_gpu/published_steps/published.json";
 constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 /// A row of kPublished, and what came of it.
-struct Step {
-  const Json& published;
+struct Step : PublishedRow {
   const Json& came;
 
-  std::string text(const char* key) const { return published.at(key); }
-  std::string card() const { return text("card") == "A100-40" ? "A100 40 GB" : text("card"); }
   bool has_time() const { return came.contains("value"); }
-  /// How many times as fast a step is whose value is this one, in the row's own unit.
-  double faster(const Json& value, const Json& than) const {
-    const double ratio = value.get<double>() / than.get<double>();
-    return text("what") == "ms/step" ? 1 / ratio : ratio;
-  }
   /// Above 1 the model is too fast.
   double ratio() const { return faster(came.at("value"), published.at("value")); }
-  /// In which most of its products are made.
-  std::string arithmetic() const {
-    const std::string precision = text("precision");
-    return precision == "fp32" ? "fp32" : precision == "tf32" ? "TF32" : "16 bits";
-  }
 };
-
-Json read(const fs::path& file) {
-  try {
-    return Json::parse(read_text(file));
-  } catch (const Json::exception& error) {
-    throw FileError(file.string() + ": " + one_line(error.what()));
-  }
-}
 
 std::vector<Step> steps_of(const Json& published, const Json& scored) {
   static const Json kNotRun = {{"failed", "not run"}};
   std::vector<Step> steps;
   for (const Json& row : published) {
-    const auto same = std::ranges::find_if(scored, [&](const Json& came) { return came.at("id") == row.at("id"); });
-    steps.push_back({row, same == scored.end() ? kNotRun : *same});
+    const Json* const came = row_of(scored, row.at("id"));
+    steps.push_back({{row}, came == nullptr ? kNotRun : *came});
   }
   return steps;
 }
 
 Row summary_row(const std::string& name, const std::vector<double>& ratios) {
-  const auto within = [&](double factor) {
-    const auto count =
-        std::ranges::count_if(ratios, [&](double ratio) { return ratio <= factor && ratio >= 1 / factor; });
-    return std::to_string(count) + " of " + std::to_string(ratios.size());
-  };
   return {name,
           std::to_string(ratios.size()),
           human_ratio(median(ratios)),
           human_ratio(*std::ranges::min_element(ratios)) + " to " + human_ratio(*std::ranges::max_element(ratios)),
-          within(1.25),
-          within(2)};
+          within(ratios, 1.25),
+          within(ratios, 2)};
 }
 
 std::string summary_table(const std::vector<Step>& steps) {
   std::vector<Row> rows = {
       {"products in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
   std::vector<double> all;
-  for (const char* const arithmetic : {"fp32", "TF32", "16 bits"}) {
+  for (const char* const arithmetic : kArithmetics) {
     std::vector<double> ratios;
     for (const Step& step : steps) {
       if (step.arithmetic() == arithmetic && step.has_time()) ratios.push_back(step.ratio());
@@ -158,7 +131,7 @@ std::string sources(const std::vector<Step>& steps) {
 
 std::string published_steps_markdown(const fs::path& root) {
   if (!fs::exists(root / kScored)) return "Not scored yet.\n";
-  const Json published = read(root / kPublished), scored = read(root / kScored);
+  const Json published = read_rows(root / kPublishedRows), scored = read_rows(root / kScored);
   try {
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
     return summary_table(steps) + "\nScored " + scored.at("scored_at").get<std::string>().substr(0, 10) +
@@ -170,7 +143,7 @@ std::string published_steps_markdown(const fs::path& root) {
            "`common/dry_gpu/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
   } catch (const Json::exception& error) {
-    throw FileError((root / kScored).string() + " or " + kPublished + ": " + one_line(error.what()));
+    throw FileError((root / kScored).string() + " or " + kPublishedRows + ": " + one_line(error.what()));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "common/pages/book/published_peers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>

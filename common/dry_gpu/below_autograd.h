@@ -12,7 +12,8 @@ namespace tenfold::dry {
 
 using Values = std::vector<c10::IValue>;
 
-/// What each library does with an operator that comes by: it defines this function, once.
+/// What each library does with an operator that comes by, below Python's dispatch modes, too: it defines this function,
+/// once.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 inline const c10::DispatchKeySet kFallsBack(c10::DispatchKey::Fake);

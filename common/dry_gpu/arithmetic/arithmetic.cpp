@@ -22,11 +22,13 @@
 namespace tenfold::dry {
 namespace {
 
-/// While a work runs: nothing of it is differentiated, cast, or computed once more.
+/// While a work runs: nothing of it is differentiated, cast, computed once more, or shown to a mode of Python's, which
+/// may be on where the host waits.
 struct OnlyTheCpu {
   c10::impl::ExcludeDispatchKeyGuard not_here{kFallsBack};
   c10::impl::ExcludeDispatchKeyGuard not_autograd{c10::autograd_dispatch_keyset_with_ADInplaceOrView};
   c10::impl::ExcludeDispatchKeyGuard not_autocast{c10::autocast_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard not_python{c10::python_ks};
 };
 
 // --- an operator
@@ -156,10 +158,15 @@ bool depends_on_values(const c10::FunctionSchema& schema) {
 
 /// Memory and nothing in it, or no memory at all.
 const std::set<std::string>& computes_nothing() {
-  static const auto& names =
-      *new std::set<std::string>{"aten::set_",         "aten::record_stream", "aten::resize_",
-                                 "aten::is_pinned",    "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type",
-                                 "aten::is_same_size", "aten::is_set_to",     "aten::_fused_sdp_choice"};
+  static const auto& names = *new std::set<std::string>{"aten::set_",
+                                                        "aten::record_stream",
+                                                        "aten::resize_",
+                                                        "aten::is_pinned",
+                                                        "aten::_pin_memory",
+                                                        "aten::_has_compatible_shallow_copy_type",
+                                                        "aten::is_same_size",
+                                                        "aten::is_set_to",
+                                                        "aten::_fused_sdp_choice"};
   return names;
 }
 

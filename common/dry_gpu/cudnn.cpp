@@ -225,6 +225,46 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(
     cudnnActivationDescriptor_t, void*, size_t, void*, size_t) {
   return launch(handle, "cudnnBatchNormalizationBackwardEx");
 }
+
+// --- the CTC loss
+// -----------------------------------------------------------------------------------------------------
+
+cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t* of) { return make(of); }
+cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t of) { return forget(of); }
+cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnLossNormalizationMode_t,
+                                          cudnnNanPropagation_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnLossNormalizationMode_t,
+                                           cudnnCTCGradMode_t, int) {
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
+                                           const int*, const int*, const int*, cudnnCTCLossAlgo_t,
+                                           cudnnCTCLossDescriptor_t, size_t* bytes) {
+  *bytes = 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t, cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t,
+                                              const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
+                                              size_t* bytes) {
+  *bytes = 0;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle, const cudnnTensorDescriptor_t, const void*, const int*, const int*,
+                           const int*, void*, const cudnnTensorDescriptor_t, void*, cudnnCTCLossAlgo_t,
+                           cudnnCTCLossDescriptor_t, void*, size_t) {
+  return launch(handle, "cudnnCTCLoss");
+}
+
+cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle, cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t,
+                              const cudnnTensorDescriptor_t, const void*, const int*, const int*, const int*, void*,
+                              const cudnnTensorDescriptor_t, void*, size_t, void*) {
+  return launch(handle, "cudnnCTCLoss_v8");
+}
 }
 
 }  // namespace tenfold::dry

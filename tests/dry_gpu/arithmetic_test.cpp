@@ -182,6 +182,7 @@ std::vector<Case> cases() {
       {"masked_select", [](const Tensors& x) { return x[0].masked_select(x[0] > 0); }, {{8, 16}}},
       {"unique", [](const Tensors& x) { return std::get<0>(at::_unique2(x[0].round())); }, {{8, 16}}},
       {"bincount", [](const Tensors& x) { return (x[0].abs() * 3).to(at::kLong).bincount(); }, {{64}}},
+      {"histc", [](const Tensors& x) { return x[0].histc(5, -1, 1); }, {{64}}},
       {"repeat_interleave",
        [](const Tensors& x) { return torch::repeat_interleave((x[0].abs() * 2).to(at::kLong)); },
        {{8}}},
@@ -472,6 +473,41 @@ TEST(Answers, WhatIsSparseIsNamed) {
   EXPECT_EQ(sparse.sizes(), (std::vector<int64_t>{4, 4}));
   EXPECT_EQ((sparse * 2)._nnz(), 2);
   EXPECT_THAT(taken_without_arithmetic(), testing::Contains("aten::mul"));
+}
+
+// A CPU has no histc of integers. Of 0 to 9 in three bins of 10 / 3 each, the last one has its right edge, too.
+TEST(Counts, OfIntegers) {
+  const Tensor x = torch::arange(10, torch::kLong).to(kCard);
+  const auto bins = [](const Tensor& counts) {
+    const Tensor on_cpu = counts.cpu();
+    return std::vector<int64_t>(on_cpu.const_data_ptr<int64_t>(), on_cpu.const_data_ptr<int64_t>() + on_cpu.numel());
+  };
+  EXPECT_THAT(bins(x.histc(3, 0, 9)), testing::ElementsAre(3, 3, 4));
+  EXPECT_THAT(bins(x.histc(3)), testing::ElementsAre(3, 3, 4)) << "from the smallest to the largest";
+  EXPECT_THAT(bins(x.histc(2, 0, 4)), testing::ElementsAre(2, 3)) << "what lies outside is not counted";
+  EXPECT_THAT(bins((x * 0 + 7).histc(2)), testing::ElementsAre(0, 10)) << "all alike: from one below to one above";
+}
+
+// By LibTorch's own kernel, and by cuDNN's, which takes 32-bit targets on the CPU and inputs of one length.
+TEST(CtcLoss, IsThatOfTheCpu) {
+  taken_without_arithmetic();
+  const int64_t steps = 12, batch = 3, classes = 5;
+  for (const auto type : {torch::kLong, torch::kInt}) {
+    const auto loss_and_gradient = [&](torch::Device device) {
+      torch::manual_seed(5);
+      Tensor logits = torch::randn({steps, batch, classes}).to(device).requires_grad_();
+      const Tensor targets = torch::randint(1, classes, {4 + 3 + 2}, type);
+      const std::vector<int64_t> of_inputs(batch, steps), of_targets = {4, 3, 2};
+      const Tensor loss = at::ctc_loss(torch::log_softmax(logits, -1), targets, of_inputs, of_targets);
+      loss.backward();
+      return std::pair(loss.item<float>(), logits.grad().cpu());
+    };
+    const auto [expected, expected_gradient] = loss_and_gradient(torch::kCPU);
+    const auto [loss, gradient] = loss_and_gradient(kCard);
+    EXPECT_NEAR(loss, expected, 1e-5);
+    EXPECT_TRUE(torch::allclose(gradient, expected_gradient, 1e-4, 1e-6)) << "sums in another order";
+  }
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
 }
 
 TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {

@@ -166,7 +166,8 @@ const std::set<std::string>& computes_nothing() {
                                                         "aten::_has_compatible_shallow_copy_type",
                                                         "aten::is_same_size",
                                                         "aten::is_set_to",
-                                                        "aten::_fused_sdp_choice"};
+                                                        "aten::_fused_sdp_choice",
+                                 "aten::_use_cudnn_ctc_loss"};
   return names;
 }
 

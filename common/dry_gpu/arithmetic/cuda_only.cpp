@@ -293,6 +293,35 @@ Values log_softmax_backward(const Values& in, const Values&) {
   return {at::_log_softmax_backward_data(gradient, wide(in[1]), in[2].toInt(), gradient.scalar_type())};
 }
 
+// The CPU's counts no integers. A GPU computes their bins in 64 bits.
+Values histc(const Values& in, const Values&) {
+  const Tensor x = tensor_of(in[0]);
+  const int64_t bins = in[1].toInt();
+  if (x.is_floating_point()) return {at::histc(x, bins, in[2].toScalar(), in[3].toScalar())};
+  int64_t low = in[2].toScalar().toLong(), high = in[3].toScalar().toLong();
+  if (low == high && x.numel() > 0) low = x.min().item().toLong(), high = x.max().item().toLong();
+  if (low == high) --low, ++high;
+  TORCH_CHECK(bins > 0 && low < high, "histc: expected bins > 0 and max >= min");
+  const Tensor all = x.flatten().to(at::kLong), inside = all.masked_select(all.ge(low).logical_and(all.le(high)));
+  const Tensor bin = ((inside - low) * bins).div(high - low, "trunc").clamp_max(bins - 1);
+  return {at::bincount(bin, {}, bins).to(x.scalar_type())};
+}
+
+// cuDNN makes the gradient together with the loss, for a gradient of the loss of 1.
+Values cudnn_ctc_loss(const Values& in, const Values&) {
+  const auto lengths = [](const c10::IValue& value) {
+    if (!value.isTensor()) return value.toIntVector();
+    const Tensor numbers = value.toTensor().to(at::kLong).contiguous();
+    return std::vector<int64_t>(numbers.const_data_ptr<int64_t>(), numbers.const_data_ptr<int64_t>() + numbers.numel());
+  };
+  const Tensor log_probs = tensor_of(in[0]), targets = tensor_of(in[1]).to(at::kLong);
+  const std::vector<int64_t> of_inputs = lengths(in[2]), of_targets = lengths(in[3]);
+  const int64_t blank = in[4].toInt();
+  const auto [loss, alpha] = at::_ctc_loss(log_probs, targets, of_inputs, of_targets, blank);
+  return {loss,
+          at::_ctc_loss_backward(at::ones_like(loss), log_probs, targets, of_inputs, of_targets, loss, alpha, blank)};
+}
+
 }  // namespace
 
 const OnCpu* on_cpu(const std::string& name) {
@@ -315,6 +344,8 @@ const OnCpu* on_cpu(const std::string& name) {
       {"aten::_log_softmax", log_softmax},
       {"aten::_softmax_backward_data", softmax_backward},
       {"aten::_log_softmax_backward_data", log_softmax_backward},
+      {"aten::histc", histc},
+      {"aten::_cudnn_ctc_loss", cudnn_ctc_loss},
   };
   const auto found = all.find(name);
   return found == all.end() ? nullptr : &found->second;

@@ -20,8 +20,10 @@ struct Card {
   int64_t shared_bytes = 0;  ///< of an SM
   int64_t l2_bytes = 0;
   int64_t memory_bytes =
-      0;             ///< cudaDeviceProp::totalGlobalMem; what a context takes of it is not known and not taken off
-  int bus_bits = 0;  ///< of its memory
+      0;              ///< cudaDeviceProp::totalGlobalMem; what a context takes of it is not known and not taken off
+  int bus_bits = 0;   ///< of its memory
+  int clock_khz = 0;  ///< of the SMs, the highest
+  int memory_clock_khz = 0;  ///< two transfers each
   int copy_engines = 0;
 
   /// Dynamic shared memory that a block can ask for: an SM's, less the 1 KiB of each block that CUDA keeps since 8.0

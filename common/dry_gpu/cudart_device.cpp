@@ -64,6 +64,10 @@ int attribute_of(const Card& card, cudaDeviceAttr attribute, bool& known) {
       return static_cast<int>(card.l2_bytes);
     case cudaDevAttrGlobalMemoryBusWidth:
       return card.bus_bits;
+    case cudaDevAttrClockRate:
+      return card.clock_khz;
+    case cudaDevAttrMemoryClockRate:
+      return card.memory_clock_khz;
     case cudaDevAttrAsyncEngineCount:
       return card.copy_engines;
     case cudaDevAttrUnifiedAddressing:
@@ -118,6 +122,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* of, int device) {
+  announce();
   if (!is_device(device)) return fail(cudaErrorInvalidDevice);
   const Card& card = card_of(device);
   std::memset(of, 0, sizeof *of);
@@ -155,6 +160,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* of, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  announce();
   if (!is_device(device)) return fail(cudaErrorInvalidDevice);
   bool known = true;
   *value = attribute_of(card_of(device), attribute, known);

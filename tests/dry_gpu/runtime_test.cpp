@@ -116,6 +116,20 @@ TEST(Devices, BadOnesAreRefused) {
   cudaGetLastError();
 }
 
+TEST(Devices, HaveClocks) {
+  int khz = 0, memory_khz = 0;
+  EXPECT_EQ(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0), cudaSuccess);
+  EXPECT_EQ(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0), cudaSuccess);
+  EXPECT_EQ(khz, 1'980'000);
+  EXPECT_EQ(memory_khz, 2'619'000);
+  for (const Card& card : cards()) {
+    // Two transfers a clock: TB/s, of which a T4 has 0.32 and a B200 7.7.
+    const double rate = 2e3 * card.memory_clock_khz * card.bus_bits / 8 / 1e12;
+    EXPECT_GT(card.clock_khz, 1'000'000) << card.key;
+    EXPECT_TRUE(rate > 0.3 && rate < 8) << card.key << ": " << rate;
+  }
+}
+
 TEST(Devices, WhatIsNotStoodInForIsRefusedByName) {
   cudaIpcMemHandle_t handle;
   EXPECT_EQ(cudaIpcGetMemHandle(&handle, nullptr), cudaErrorNotSupported);

@@ -97,8 +97,9 @@ void write_report() {
   std::vector<std::string> prevented;  // named before the lock is held, as races are: Python has one of its own
   for (const Synchronisation& of : listed) prevented.push_back(of.without_it ? text_of(*of.without_it) : "");
   const std::lock_guard guard(state().lock);  // other threads may still launch
-  // The programs that a program starts have LibTorch in them where arithmetic is asked for, and most want no GPU.
-  if (all.counts.launches + all.counts.copies + all.counts.allocations == 0) return;
+  // The programs that a program starts have LibTorch in them where arithmetic is asked for, and most want no GPU. Who
+  // only reads what a card is has asked for one.
+  if (!all.announced && all.counts.launches + all.counts.copies + all.counts.allocations == 0) return;
   std::ostringstream out;
   out << "{\"process\": " << getpid() << ", \"devices\": [";
   for (size_t i = 0; i < all.devices.size(); ++i) {
@@ -177,7 +178,8 @@ State::~State() = default;
 
 void announce() {
   static const bool once = [] {
-    const State& all = state();
+    State& all = state();
+    all.announced = true;
     if (!all.devices.empty() && std::getenv("TENFOLD_DRY_QUIET") == nullptr)
       std::fprintf(stderr, "tenfold: dry GPU %s: no such card is here, %s, and %s\n",
                    all.devices.front().card->name.c_str(),

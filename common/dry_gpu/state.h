@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -138,6 +139,7 @@ struct State {
   std::recursive_mutex lock;
   std::recursive_mutex running;  ///< whoever does the work of streams: one thread at a time
   Order order = Order::at_once;
+  std::atomic<bool> announced = false;
   std::unique_ptr<CardTime> time;  ///< where a card's time is modelled
   std::vector<Device> devices;
   std::map<char*, Block> blocks;
@@ -163,8 +165,8 @@ struct State {
 
 /// The process's own; made at the first call, from TENFOLD_DRY_GPU and its companions.
 State& state();
-/// Says once, in one line, that this is no card. For a process that asks for one: LibTorch's kernels are known in
-/// others, too.
+/// Says once, in one line, that this is no card, and remembers that a process asked for one: LibTorch's kernels are
+/// known in others, too.
 void announce();
 
 // --- memory --------------------------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ TEST_F(Dry, TheExitCodeIsTheProgramsAndWhoAsksForNoGpuIsTold) {
   EXPECT_TRUE(has(ran.err, "sh asked for no GPU through CUDA 13's runtime")) << ran.err;
 }
 
+TEST_F(Dry, WhoOnlyReadsWhatTheCardIsHasAskedForOne) {
+  const Ran ran = tenfold("dry --gpu H100 -- " + (test::build_folder() / "tests/dry_gpu_test").string() +
+                          " --gtest_filter=Devices.BadOnesAreRefused");
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_TRUE(has(ran.err, "dry GPU 0 (H100): peak 0 B")) << ran.err;
+  EXPECT_FALSE(has(ran.err, "asked for no GPU")) << ran.err;
+}
+
 TEST_F(Dry, BadInputIsOneLine) {
   for (const auto& [flags, part] : {std::pair("", "what is to run?"),
                                     {"--gpu V100 -- true", "--gpu: 'V100' is no dry GPU; known: T4, "},

@@ -1,6 +1,8 @@
 """Writes a function for every one that LibTorch asks a CUDA library for, and the library's version script.
 
-usage: stand_ins.py SONAME PREFIX MODE OUT_CPP OUT_MAP LIBRARIES...
+usage: stand_ins.py SONAME PREFIX MODE OUT_CPP OUT_MAP LIBRARIES... [HEADERS...]
+
+LIBRARIES leave functions to another library; HEADERS (.h) list those that LibTorch looks up by name while it runs, `_(NAME, VERSION)`.
 
 What common/dry_gpu defines itself takes precedence: these are weak. MODE says what one of these does: `launches` (all of
 cuBLAS: a handle first, and work on its stream), or the status with which it says that it is not stood in for. Functions
@@ -19,7 +21,13 @@ def asked_for(libraries, prefix):
     for library in libraries:
         text = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
         found |= {match[1] for match in re.finditer(rf"\b(?:U|w)\s+((?:__)?{prefix}\w*)(?:@\S+)?$", text, re.MULTILINE)}
-    return sorted(found)
+    return found
+
+
+def looked_up(headers, prefix):
+    """Names that LibTorch's headers list for its table of the driver's functions. Some of them it cannot do without."""
+    text = "".join(Path(header).read_text() for header in headers)
+    return {match[1] for match in re.finditer(rf"_\(({prefix}\w*), \d+\)", text)}
 
 
 def source(names, mode, library):
@@ -36,8 +44,10 @@ def source(names, mode, library):
 
 
 def main():
-    soname, prefix, mode, out_cpp, out_map, *libraries = sys.argv[1:]
-    names = asked_for(libraries, prefix)
+    soname, prefix, mode, out_cpp, out_map, *asking = sys.argv[1:]
+    headers = [file for file in asking if file.endswith(".h")]
+    libraries = [file for file in asking if file not in headers]
+    names = sorted(asked_for(libraries, prefix) | looked_up(headers, prefix))
     if not names:
         sys.exit(f"{', '.join(libraries)}: nothing begins with {prefix}")
     Path(out_cpp).write_text(source(names, mode, soname))

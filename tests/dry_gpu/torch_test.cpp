@@ -99,6 +99,30 @@ TEST(DryTorch, OutOfMemoryIsLibTorchsOwnAndOnesGoesOn) {
   EXPECT_EQ(torch::ones({3}, kCard).numel(), 3);
 }
 
+int64_t free_on_card() {
+  size_t free = 0, total = 0;
+  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  return static_cast<int64_t>(free);
+}
+
+// Expandable segments map 20 MiB at a time behind addresses that they have reserved for all of the card.
+TEST(DryTorch, ASegmentThatExpandsTakesWhatItMapsAndGivesItBack) {
+  constexpr int64_t kMapped = int64_t{20} << 20;
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  const int64_t before = free_on_card();
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+  {
+    const auto bytes = torch::dtype(torch::kByte).device(kCard);
+    torch::empty({int64_t{30} << 20}, bytes);
+    EXPECT_EQ(before - free_on_card(), 2 * kMapped);
+    const Tensor longer = torch::empty({int64_t{50} << 20}, bytes);
+    EXPECT_EQ(before - free_on_card(), 3 * kMapped) << "the block that is free has grown";
+  }
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  EXPECT_EQ(free_on_card(), before);
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:False");
+}
+
 int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t whole = 0, resident = 0;

@@ -1,0 +1,83 @@
+#pragma once
+// How long the batches of a round are: one length for all, or the lengths that batches of speeches have.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/measure/setting.h"
+#include "common/models/gpt.h"
+#include "common/models/speech_batches.h"
+
+namespace tenfold::inline lesson_32 {
+
+inline constexpr Setting<std::string> kOrder{"order",
+                                             "equal",
+                                             "lengths of a round's batches: all as long as a sequence can be, or as "
+                                             "long as the longest of so many speeches, in this order",
+                                             {"equal", "shuffled", "rising", "falling"}};
+inline constexpr Setting<int64_t> kBatches{"batches", 1, "batches of a round; a round is measured as one step"};
+inline constexpr Setting<int64_t> kMultiple{"multiple", {16, 64, 64}, "tokens that rounded lengths are a multiple of"};
+
+/// Up to a multiple, but never above the longest that the model takes.
+inline int64_t rounded_up(int64_t length, int64_t multiple, int64_t context) {
+  return std::min(context, (length + multiple - 1) / multiple * multiple);
+}
+
+/// Lengths of `batches` batches, rising. Each is as long as the longest of `batch` texts, cut to `context`; `texts` are
+/// the lengths of all texts, rising. They are quantiles, the same for every seed: the longest of B texts is below the
+/// quantile q where all B are below the quantile q^(1/B) of the texts.
+inline std::vector<int64_t> longest_of_batches(const std::vector<int64_t>& texts, int64_t batch, int64_t context,
+                                               int64_t batches) {
+  TORCH_CHECK_VALUE(!texts.empty() && batch >= 1 && batches >= 1, "longest_of_batches: ", texts.size(), " texts, ",
+                    batches, " batches of ", batch, ": each must be 1 or more");
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < batches; ++i) {
+    const double share =
+        std::pow((static_cast<double>(i) + 0.5) / static_cast<double>(batches), 1.0 / static_cast<double>(batch));
+    const auto place = static_cast<size_t>(share * static_cast<double>(texts.size()));
+    lengths.push_back(std::clamp<int64_t>(texts[std::min(place, texts.size() - 1)], 1, context));
+  }
+  return lengths;
+}
+
+/// A round's lengths by the settings of a Trial or of Counted, in this order; those that are to be shuffled rise.
+template <class Settings>
+std::vector<int64_t> lengths_of_round(const Settings& settings, const std::string& order) {
+  const int64_t context = settings.get(gpt::kLength), batches = settings.get(kBatches);
+  TORCH_CHECK_VALUE(batches >= 1, "setting batches=", batches, " must be at least 1");
+  if (order == "equal") return std::vector<int64_t>(static_cast<size_t>(batches), context);
+  std::vector<int64_t> texts;
+  for (const TextIds text : encoded_speeches(encoding_named(settings.get(gpt::kTokens)))->texts)
+    texts.push_back(static_cast<int64_t>(text.size()) - 1);
+  std::vector<int64_t> lengths = longest_of_batches(texts, settings.get(gpt::kBatch), context, batches);
+  if (order == "falling") std::ranges::reverse(lengths);
+  return lengths;
+}
+
+/// Tokens of a sequence over all batches of a round, without padding, and with it.
+struct RoundTokens {
+  int64_t real = 0, padded = 0;
+  int64_t longest = 0, longest_padded = 0;
+};
+
+template <class Settings>
+RoundTokens tokens_of_round(const Settings& settings) {
+  RoundTokens tokens;
+  const int64_t context = settings.get(gpt::kLength), multiple = settings.get(kMultiple);
+  for (const int64_t length : lengths_of_round(settings, settings.get(kOrder))) {
+    const int64_t padded = rounded_up(length, multiple, context);
+    tokens.real += length;
+    tokens.padded += padded;
+    tokens.longest = std::max(tokens.longest, length);
+    tokens.longest_padded = std::max(tokens.longest_padded, padded);
+  }
+  return tokens;
+}
+
+}  // namespace tenfold::inline lesson_32

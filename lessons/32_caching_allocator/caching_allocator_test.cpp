@@ -1,0 +1,58 @@
+#include "caching_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include "batch_lengths.h"
+
+namespace tenfold {
+namespace {
+
+using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+
+TEST(AllocatorSettings, HoldForAWhile) {
+  {
+    const AllocatorSettings settings("expandable_segments:True,roundup_power2_divisions:4");
+    EXPECT_TRUE(Config::use_expandable_segments());
+    EXPECT_EQ(Config::roundup_power2_divisions(100 << 20), 4U);
+  }
+  EXPECT_FALSE(Config::use_expandable_segments());
+  EXPECT_LE(Config::roundup_power2_divisions(100 << 20), 1U);
+}
+
+TEST(AllocatorSettings, ThoseOfTheProcessComeBack) {
+  c10::CachingAllocator::setAllocatorSettings("roundup_power2_divisions:8");
+  {
+    const AllocatorSettings settings("roundup_power2_divisions:2");
+  }
+  EXPECT_EQ(Config::roundup_power2_divisions(100 << 20), 8U);
+  c10::CachingAllocator::setAllocatorSettings("roundup_power2_divisions:1");
+}
+
+TEST(AllocatorSettings, NoneChangeNothing) {
+  c10::CachingAllocator::setAllocatorSettings("roundup_power2_divisions:8");
+  {
+    const AllocatorSettings settings("");
+  }
+  EXPECT_EQ(Config::roundup_power2_divisions(100 << 20), 8U);
+  c10::CachingAllocator::setAllocatorSettings("roundup_power2_divisions:1");
+}
+
+TEST(BatchLengths, AreQuantilesOfTheLongest) {
+  // Of one text each, the quantiles 1/4 and 3/4 of four lengths.
+  EXPECT_EQ(longest_of_batches({10, 20, 30, 40}, 1, 100, 2), (std::vector<int64_t>{20, 40}));
+  // Of many, nearly always the longest.
+  EXPECT_EQ(longest_of_batches({10, 20, 30, 40}, 64, 100, 2), (std::vector<int64_t>{40, 40}));
+  EXPECT_EQ(longest_of_batches({10, 20, 30, 40}, 64, 25, 1), (std::vector<int64_t>{25})) << "cut to the context";
+  EXPECT_THROW(longest_of_batches({}, 1, 100, 1), c10::ValueError);
+  EXPECT_THROW(longest_of_batches({1}, 1, 100, 0), c10::ValueError);
+}
+
+TEST(BatchLengths, AreRoundedUpToTheContextAtTheMost) {
+  EXPECT_EQ(rounded_up(1, 16, 100), 16);
+  EXPECT_EQ(rounded_up(16, 16, 100), 16);
+  EXPECT_EQ(rounded_up(17, 16, 100), 32);
+  EXPECT_EQ(rounded_up(99, 16, 100), 100) << "the model has no position for more";
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -1,0 +1,78 @@
+#pragma once
+// The GPT on rounds of batches whose lengths differ: what all variants of lesson 32 share.
+
+#include <torch/torch.h>
+
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batch_lengths.h"
+#include "common/measure/trial.h"
+#include "common/models/gpt.h"
+
+namespace tenfold::inline lesson_32 {
+
+/// Model and optimizer of the trial's seed and settings; its batches are windows of the plays, each cut to the length
+/// that a batch of speeches would have.
+class LengthTraining {
+ public:
+  /// `order` is one of the setting's choices.
+  LengthTraining(const Trial& trial, const std::string& order)
+      : gpt(trial),
+        device(trial.device),
+        lengths_(lengths_of_round(trial, order)),
+        is_shuffled_(order == "shuffled"),
+        multiple_(trial.get(kMultiple)),
+        bits_(trial.seed) {
+    TORCH_CHECK_VALUE(multiple_ >= 1, "setting multiple=", multiple_, " must be at least 1");
+  }
+
+  /// Lengths of the next round's batches. Equal seeds give equal orders.
+  std::vector<int64_t> next_lengths() {
+    if (!is_shuffled_) return lengths_;
+    // The remainder of 64 random bits: the same on every platform, unlike std::shuffle.
+    for (size_t i = lengths_.size(); i > 1; --i) std::swap(lengths_[i - 1], lengths_[bits_() % i]);
+    return lengths_;
+  }
+
+  /// Ids and next ids, (B, padded) each, of which the first `length` of a sequence count. Region "data".
+  std::pair<torch::Tensor, torch::Tensor> next_batch(int64_t length, int64_t padded) {
+    auto [ids, targets] = gpt.next_batch();  // (B, T) each
+    RECORD_USER_SCOPE("data");
+    // A target of -100 is what cross-entropy ignores.
+    if (padded > length) targets.narrow(1, length, padded - length).fill_(-100);
+    return {ids.narrow(1, 0, padded).contiguous(), targets.narrow(1, 0, padded).contiguous()};
+  }
+
+  int64_t rounded(int64_t length) const { return rounded_up(length, multiple_, gpt.model->options.length); }
+  int64_t longest() const { return *std::ranges::max_element(lengths_); }
+  int64_t tokens_of_round() const {
+    return gpt.model->options.batch * std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
+  }
+
+  GptTraining gpt;
+  torch::Device device;
+
+ private:
+  std::vector<int64_t> lengths_;
+  bool is_shuffled_;
+  int64_t multiple_;
+  std::mt19937_64 bits_;
+};
+
+/// Most bytes alive in a step of the baseline: that of the round's longest batch. Positions that no batch reaches have
+/// a parameter, a gradient and a momentum; a batch is cut from one of full length.
+inline int64_t most_bytes(const Trial& trial) {
+  GptOptions options = gpt_options(trial);
+  const int64_t context = options.length;
+  options.length = tokens_of_round(trial).longest;
+  const int64_t positions = 3 * 4 * (context - options.length) * options.width;
+  return step_peak_bytes(options) + positions + 2 * 8 * options.batch * context;
+}
+
+}  // namespace tenfold::inline lesson_32

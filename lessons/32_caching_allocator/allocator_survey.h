@@ -15,7 +15,7 @@
 namespace tenfold::inline lesson_32 {
 
 inline constexpr Setting<double> kRoom{
-    "room", 1.1, "of the survey 'driver calls': the card's bytes over those that the tensors request"};
+    "room", 1.3, "of the survey 'driver calls': the card's bytes over those that the tensors request"};
 
 /// On a CPU nothing lies between LibTorch and malloc: there is no cache to fragment.
 inline void need_cache(const Trial& trial) {
@@ -47,7 +47,7 @@ inline AllocatorCounts counts_of_rounds(const Trial& trial, const Way& way, int 
 }
 
 // In the second round the longest batch has an optimizer state to lie beside, whatever the order.
-inline constexpr int kUntilFull = 2, kUntilSettled = 3;
+inline constexpr int kUntilFull = 2, kUntilSettled = 4;
 
 /// On a card that is `room` times as large as what the way's tensors request.
 inline void note_driver_calls(const Trial& trial, const Way& way) {

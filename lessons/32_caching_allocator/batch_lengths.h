@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +11,8 @@
 #include "common/measure/setting.h"
 #include "common/models/gpt.h"
 #include "common/models/speech_batches.h"
+#include "lessons/10_parallel_loading/epoch_plan.h"
+#include "lessons/10_parallel_loading/sample_random.h"
 
 namespace tenfold::inline lesson_32 {
 
@@ -46,21 +46,38 @@ inline std::vector<int64_t> longest_of_batches(const std::vector<int64_t>& texts
   return lengths;
 }
 
-/// A round's lengths by the settings of a Trial or of Counted, in this order; those that are to be shuffled rise.
+/// A round's lengths by the settings of a Trial or of Counted, rising.
 template <class Settings>
-std::vector<int64_t> lengths_of_round(const Settings& settings, const std::string& order) {
+std::vector<int64_t> lengths_of_round(const Settings& settings) {
   const int64_t context = settings.get(gpt::kLength), batches = settings.get(kBatches);
   TORCH_CHECK_VALUE(batches >= 1, "setting batches=", batches, " must be at least 1");
-  if (order == "equal") return std::vector<int64_t>(static_cast<size_t>(batches), context);
+  if (settings.get(kOrder) == "equal") return std::vector<int64_t>(static_cast<size_t>(batches), context);
   std::vector<int64_t> texts;
   for (const TextIds text : encoded_speeches(encoding_named(settings.get(gpt::kTokens)))->texts)
     texts.push_back(static_cast<int64_t>(text.size()) - 1);
-  std::vector<int64_t> lengths = longest_of_batches(texts, settings.get(gpt::kBatch), context, batches);
-  if (order == "falling") std::ranges::reverse(lengths);
+  return longest_of_batches(texts, settings.get(gpt::kBatch), context, batches);
+}
+
+/// Other lengths for each round, as batches are never the same again, but with the same sum and the same longest:
+/// neighbours come closer by as many tokens as is drawn. `rising` are those to begin with.
+inline std::vector<int64_t> drawn_lengths(const std::vector<int64_t>& rising, const std::string& order, uint64_t seed,
+                                          int64_t round) {
+  std::vector<int64_t> near = rising;
+  for (size_t i = 0; i + 2 < near.size(); i += 2) {
+    SampleRandom random(seed, round, static_cast<int64_t>(i));
+    const int64_t closer = random.below((near[i + 1] - near[i]) / 2 + 1);
+    near[i] += closer;
+    near[i + 1] -= closer;
+  }
+  if (order == "falling") std::ranges::reverse(near);
+  if (order != "shuffled") return near;
+  std::vector<int64_t> lengths;
+  for (const int64_t place : epoch_order(static_cast<int64_t>(near.size()), seed, round, /*shuffle=*/true))
+    lengths.push_back(near[static_cast<size_t>(place)]);
   return lengths;
 }
 
-/// Tokens of a sequence over all batches of a round, without padding, and with it.
+/// Tokens of a sequence over all batches of a round, without padding, and with it as in a round that begins.
 struct RoundTokens {
   int64_t real = 0, padded = 0;
   int64_t longest = 0, longest_padded = 0;
@@ -70,7 +87,7 @@ template <class Settings>
 RoundTokens tokens_of_round(const Settings& settings) {
   RoundTokens tokens;
   const int64_t context = settings.get(gpt::kLength), multiple = settings.get(kMultiple);
-  for (const int64_t length : lengths_of_round(settings, settings.get(kOrder))) {
+  for (const int64_t length : lengths_of_round(settings)) {
     const int64_t padded = rounded_up(length, multiple, context);
     tokens.real += length;
     tokens.padded += padded;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
 #include "batch_lengths.h"
 
 namespace tenfold {
@@ -52,6 +57,25 @@ TEST(BatchLengths, AreRoundedUpToTheContextAtTheMost) {
   EXPECT_EQ(rounded_up(16, 16, 100), 16);
   EXPECT_EQ(rounded_up(17, 16, 100), 32);
   EXPECT_EQ(rounded_up(99, 16, 100), 100) << "the model has no position for more";
+}
+
+TEST(BatchLengths, AreOthersInEachRoundWithTheSameSumAndTheSameLongest) {
+  const std::vector<int64_t> rising{10, 40, 50, 90, 200, 400};
+  std::set<std::vector<int64_t>> seen;
+  for (const char* const order : {"shuffled", "rising", "falling"}) {
+    for (int64_t round = 0; round < 8; ++round) {
+      std::vector<int64_t> lengths = drawn_lengths(rising, order, /*seed=*/3, round);
+      EXPECT_EQ(lengths, drawn_lengths(rising, order, 3, round));
+      EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), int64_t{0}), 790);
+      EXPECT_EQ(*std::ranges::max_element(lengths), 400);
+      EXPECT_EQ(*std::ranges::min_element(lengths) >= 10, true);
+      if (order == std::string("rising")) EXPECT_TRUE(std::ranges::is_sorted(lengths));
+      if (order == std::string("falling")) EXPECT_TRUE(std::ranges::is_sorted(lengths, std::greater<>()));
+      seen.insert(lengths);
+    }
+  }
+  EXPECT_GT(seen.size(), 20U) << "of 24, of which few may be the same by chance";
+  EXPECT_EQ(drawn_lengths({64, 64, 64}, "equal", 3, 0), (std::vector<int64_t>{64, 64, 64}));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <ATen/record_function.h>
 
 #include <cstdint>
-#include <random>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,23 +22,18 @@ namespace tenfold::inline lesson_32 {
 class LengthTraining {
  public:
   /// `order` is one of the setting's choices.
-  LengthTraining(const Trial& trial, const std::string& order)
+  LengthTraining(const Trial& trial, std::string order)
       : gpt(trial),
         device(trial.device),
-        lengths_(lengths_of_round(trial, order)),
-        is_shuffled_(order == "shuffled"),
+        rising_(lengths_of_round(trial)),
+        order_(std::move(order)),
         multiple_(trial.get(kMultiple)),
-        bits_(trial.seed) {
+        seed_(trial.seed) {
     TORCH_CHECK_VALUE(multiple_ >= 1, "setting multiple=", multiple_, " must be at least 1");
   }
 
-  /// Lengths of the next round's batches. Equal seeds give equal orders.
-  std::vector<int64_t> next_lengths() {
-    if (!is_shuffled_) return lengths_;
-    // The remainder of 64 random bits: the same on every platform, unlike std::shuffle.
-    for (size_t i = lengths_.size(); i > 1; --i) std::swap(lengths_[i - 1], lengths_[bits_() % i]);
-    return lengths_;
-  }
+  /// Lengths of the next round's batches. Equal seeds give equal lengths.
+  std::vector<int64_t> next_lengths() { return drawn_lengths(rising_, order_, seed_, round_++); }
 
   /// Ids and next ids, (B, padded) each, of which the first `length` of a sequence count. Region "data".
   std::pair<torch::Tensor, torch::Tensor> next_batch(int64_t length, int64_t padded) {
@@ -50,19 +45,20 @@ class LengthTraining {
   }
 
   int64_t rounded(int64_t length) const { return rounded_up(length, multiple_, gpt.model->options.length); }
-  int64_t longest() const { return *std::ranges::max_element(lengths_); }
+  int64_t longest() const { return rising_.back(); }
   int64_t tokens_of_round() const {
-    return gpt.model->options.batch * std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
+    return gpt.model->options.batch * std::accumulate(rising_.begin(), rising_.end(), int64_t{0});
   }
 
   GptTraining gpt;
   torch::Device device;
 
  private:
-  std::vector<int64_t> lengths_;
-  bool is_shuffled_;
+  std::vector<int64_t> rising_;
+  std::string order_;
   int64_t multiple_;
-  std::mt19937_64 bits_;
+  uint64_t seed_;
+  int64_t round_ = 0;
 };
 
 /// Most bytes alive in a step of the baseline: that of the round's longest batch. Positions that no batch reaches have

@@ -15,7 +15,7 @@
 namespace tenfold::inline lesson_32 {
 
 inline constexpr Setting<double> kRoom{
-    "room", 1.3, "of the survey 'driver calls': the card's bytes over those that the tensors request"};
+    "room", 1.15, "of the survey 'driver calls': the card's bytes over those that tensors of full length request"};
 
 /// On a CPU nothing lies between LibTorch and malloc: there is no cache to fragment.
 inline void need_cache(const Trial& trial) {
@@ -29,17 +29,14 @@ struct Way {
   std::string settings = "";  ///< of the allocator
 };
 
-/// Trains some rounds; peaks are those of all of them, the calls and retries those of the last one.
+/// Trains some rounds; peaks, calls and retries are those of all of them.
 inline AllocatorCounts counts_of_rounds(const Trial& trial, const Way& way, int rounds) {
   release_cached_memory(trial.device);
   reset_peak(trial.device);
   const AllocatorSettings settings(way.settings);
   const Step step = way.build(trial);
-  AllocatorCounts before;
-  for (int round = 0; round < rounds; ++round) {
-    before = allocator_counts(trial.device);
-    step.update();
-  }
+  const AllocatorCounts before = allocator_counts(trial.device);
+  for (int round = 0; round < rounds; ++round) step.update();
   AllocatorCounts counts = allocator_counts(trial.device);
   counts.driver_calls -= before.driver_calls;
   counts.retries -= before.retries;
@@ -47,17 +44,17 @@ inline AllocatorCounts counts_of_rounds(const Trial& trial, const Way& way, int 
 }
 
 // In the second round the longest batch has an optimizer state to lie beside, whatever the order.
-inline constexpr int kUntilFull = 2, kUntilSettled = 4;
+inline constexpr int kUntilFull = 2, kManyRounds = 6;
 
-/// On a card that is `room` times as large as what the way's tensors request.
-inline void note_driver_calls(const Trial& trial, const Way& way) {
+/// On a card that is `room` times as large as what tensors of full length request: `full` has only such.
+inline void note_driver_calls(const Trial& trial, const Way& full, const Way& way) {
   need_cache(trial);
-  const auto requested = static_cast<double>(counts_of_rounds(trial, way, kUntilFull).requested_peak);
+  const auto requested = static_cast<double>(counts_of_rounds(trial, full, kUntilFull).requested_peak);
   release_cached_memory(trial.device);
   try {
     const ByteBudget budget(trial.device, static_cast<int64_t>(trial.get(kRoom) * requested));
-    const AllocatorCounts counts = counts_of_rounds(trial, way, kUntilSettled);
-    const auto batches = static_cast<double>(trial.get(kBatches));
+    const AllocatorCounts counts = counts_of_rounds(trial, way, kManyRounds);
+    const auto batches = static_cast<double>(kManyRounds * trial.get(kBatches));
     trial.note("driver calls a batch", static_cast<double>(counts.driver_calls) / batches, "");
     trial.note("retries a batch", static_cast<double>(counts.retries) / batches, "");
     trial.note("reserved", static_cast<double>(counts.reserved_peak), "bytes");
@@ -96,10 +93,17 @@ inline void note_least_card(const Trial& trial, const Way& way) {
   trial.note("reserved with room / tensors", static_cast<double>(with_room.reserved_peak) / requested, "x");
 }
 
-/// A look for each way.
-inline std::vector<Look> looks_at(void (*note)(const Trial&, const Way&), const std::vector<Way>& ways) {
+/// A look for each way; the last one is of full lengths.
+inline std::vector<Look> driver_call_looks(const std::vector<Way>& ways) {
   std::vector<Look> looks;
-  for (const Way& way : ways) looks.push_back({way.name, [note, way](const Trial& trial) { note(trial, way); }});
+  for (const Way& way : ways)
+    looks.push_back({way.name, [full = ways.back(), way](const Trial& trial) { note_driver_calls(trial, full, way); }});
+  return looks;
+}
+
+inline std::vector<Look> least_card_looks(const std::vector<Way>& ways) {
+  std::vector<Look> looks;
+  for (const Way& way : ways) looks.push_back({way.name, [way](const Trial& trial) { note_least_card(trial, way); }});
   return looks;
 }
 

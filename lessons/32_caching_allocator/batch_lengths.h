@@ -18,9 +18,10 @@ namespace tenfold::inline lesson_32 {
 
 inline constexpr Setting<std::string> kOrder{"order",
                                              "equal",
-                                             "lengths of a round's batches: all as long as a sequence can be, or as "
-                                             "long as the longest of so many speeches, in this order",
-                                             {"equal", "shuffled", "rising", "falling"}};
+                                             "lengths of a round's batches: all as long as a sequence can be; as long "
+                                             "as the longest of so many speeches, spread "
+                                             "evenly and in this order; or each drawn for itself",
+                                             {"equal", "shuffled", "rising", "falling", "drawn"}};
 inline constexpr Setting<int64_t> kBatches{"batches", 1, "batches of a round; a round is measured as one step"};
 inline constexpr Setting<int64_t> kMultiple{"multiple", {16, 64, 64}, "tokens that rounded lengths are a multiple of"};
 
@@ -46,16 +47,26 @@ inline std::vector<int64_t> longest_of_batches(const std::vector<int64_t>& texts
   return lengths;
 }
 
-/// A round's lengths by the settings of a Trial or of Counted, rising.
+/// Lengths of so many batches by the settings of a Trial or of Counted, rising.
 template <class Settings>
-std::vector<int64_t> lengths_of_round(const Settings& settings) {
-  const int64_t context = settings.get(gpt::kLength), batches = settings.get(kBatches);
+std::vector<int64_t> rising_lengths(const Settings& settings, int64_t batches) {
+  const int64_t context = settings.get(gpt::kLength);
   TORCH_CHECK_VALUE(batches >= 1, "setting batches=", batches, " must be at least 1");
   if (settings.get(kOrder) == "equal") return std::vector<int64_t>(static_cast<size_t>(batches), context);
   std::vector<int64_t> texts;
   for (const TextIds text : encoded_speeches(encoding_named(settings.get(gpt::kTokens)))->texts)
     texts.push_back(static_cast<int64_t>(text.size()) - 1);
   return longest_of_batches(texts, settings.get(gpt::kBatch), context, batches);
+}
+
+/// Each batch for itself, from among lengths that are equally likely.
+inline std::vector<int64_t> picked_lengths(const std::vector<int64_t>& likely, int64_t batches, uint64_t seed,
+                                           int64_t round) {
+  SampleRandom random(seed, round, 0);
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < batches; ++i)
+    lengths.push_back(likely[static_cast<size_t>(random.below(static_cast<int64_t>(likely.size())))]);
+  return lengths;
 }
 
 /// Other lengths for each round, as batches are never the same again, but with the same sum and the same longest:
@@ -87,7 +98,7 @@ template <class Settings>
 RoundTokens tokens_of_round(const Settings& settings) {
   RoundTokens tokens;
   const int64_t context = settings.get(gpt::kLength), multiple = settings.get(kMultiple);
-  for (const int64_t length : lengths_of_round(settings)) {
+  for (const int64_t length : rising_lengths(settings, settings.get(kBatches))) {
     const int64_t padded = rounded_up(length, multiple, context);
     tokens.real += length;
     tokens.padded += padded;

@@ -25,7 +25,10 @@ class LengthTraining {
   LengthTraining(const Trial& trial, std::string order)
       : gpt(trial),
         device(trial.device),
-        rising_(lengths_of_round(trial)),
+        rising_(order == "equal"
+                    ? std::vector<int64_t>(static_cast<size_t>(trial.get(kBatches)), trial.get(gpt::kLength))
+                    : rising_lengths(trial, trial.get(kBatches))),
+        likely_(order == "drawn" ? rising_lengths(trial, kLikely) : rising_),
         order_(std::move(order)),
         multiple_(trial.get(kMultiple)),
         seed_(trial.seed) {
@@ -33,7 +36,10 @@ class LengthTraining {
   }
 
   /// Lengths of the next round's batches. Equal seeds give equal lengths.
-  std::vector<int64_t> next_lengths() { return drawn_lengths(rising_, order_, seed_, round_++); }
+  std::vector<int64_t> next_lengths() {
+    if (order_ == "drawn") return picked_lengths(likely_, static_cast<int64_t>(rising_.size()), seed_, round_++);
+    return drawn_lengths(rising_, order_, seed_, round_++);
+  }
 
   /// Ids and next ids, (B, padded) each, of which the first `length` of a sequence count. Region "data".
   std::pair<torch::Tensor, torch::Tensor> next_batch(int64_t length, int64_t padded) {
@@ -45,7 +51,8 @@ class LengthTraining {
   }
 
   int64_t rounded(int64_t length) const { return rounded_up(length, multiple_, gpt.model->options.length); }
-  int64_t longest() const { return rising_.back(); }
+  int64_t longest() const { return likely_.back(); }  ///< of all that may come
+  /// Where lengths are drawn, those of a typical round.
   int64_t tokens_of_round() const {
     return gpt.model->options.batch * std::accumulate(rising_.begin(), rising_.end(), int64_t{0});
   }
@@ -54,7 +61,9 @@ class LengthTraining {
   torch::Device device;
 
  private:
-  std::vector<int64_t> rising_;
+  static constexpr int64_t kLikely = 256;  // quantiles that stand for all lengths
+
+  std::vector<int64_t> rising_, likely_;
   std::string order_;
   int64_t multiple_;
   uint64_t seed_;
@@ -66,7 +75,7 @@ class LengthTraining {
 inline int64_t most_bytes(const Trial& trial) {
   GptOptions options = gpt_options(trial);
   const int64_t context = options.length;
-  options.length = tokens_of_round(trial).longest;
+  options.length = trial.get(kOrder) == "drawn" ? context : tokens_of_round(trial).longest;
   const int64_t positions = 3 * 4 * (context - options.length) * options.width;
   return step_peak_bytes(options) + positions + 2 * 8 * options.batch * context;
 }

@@ -112,9 +112,10 @@ int main(int argc, char** argv) {
   const auto ordered = [](const std::string& order) {
     return [order](const Trial& trial) { return in_order(trial, order); };
   };
-  const std::vector<Assignment> few_layers = {kOrder("shuffled"),    kBatches(8, 16, 16),
-                                              gpt::kLayers(1, 2, 2), gpt::kWidth(32, 512, 768),
-                                              gpt::kHeads(2, 8, 12), gpt::kLength(512, 512, 1024)};
+  const auto of_speeches = [](const std::string& order) -> std::vector<Assignment> {
+    return {kOrder(order),         kBatches(6, 16, 16),       gpt::kBatch(4, 8, 16),       gpt::kLayers(1, 2, 2),
+            gpt::kHeads(2, 8, 12), gpt::kWidth(32, 512, 768), gpt::kLength(256, 512, 1024)};
+  };
   return run(
       argc, argv,
       {.title = "Caching allocator",
@@ -134,34 +135,33 @@ int main(int argc, char** argv) {
        // One length: whatever comes second finds the blocks of what came first.
        .cases = {{"gpt", {}, {{"rounded lengths", SAME_MEMORY}, {"longest first", SAME_MEMORY}, {"round sizes", {}}}},
                  {.name = "reserved",
-                  .settings = few_layers,
-                  .expected = {{"rounded lengths", SLOWER, on_cuda(SMALLER)},
+                  .settings = of_speeches("shuffled"),
+                  .expected = {{"rounded lengths", SLOWER, on_cuda()},
                                {"longest first", SAME_MEMORY, on_cuda(SMALLER)},
-                               {"round sizes", {}, on_cuda(SMALLER)},
+                               {"round sizes", {}},
                                {"expandable segments", {}, on_cuda(SMALLER)},
                                {"cudaMallocAsync", {}, on_cuda(SMALLER)},
                                {"empty_cache", {}, on_cuda(mistake(SLOWER))}},
                   .judged_peak = "reserved"}},
        .surveys = {{"driver calls",
-                    looks_at(note_driver_calls,
-                             {{"as they come", as_they_come},
-                              {"rounded lengths", rounded_lengths},
-                              {"longest first", longest_first},
-                              {"round sizes", as_they_come, kRoundSizes},
-                              {"expandable segments", as_they_come, kExpandable},
-                              {"garbage collection", as_they_come, "garbage_collection_threshold:0.8"},
-                              {"empty_cache", empty_cache},
-                              {"one length", ordered("equal")}}),
-                    few_layers,
+                    driver_call_looks({{"as they come", as_they_come},
+                                       {"rounded lengths", rounded_lengths},
+                                       {"longest first", longest_first},
+                                       {"round sizes", as_they_come, kRoundSizes},
+                                       {"expandable segments", as_they_come, kExpandable},
+                                       {"garbage collection", as_they_come, "garbage_collection_threshold:0.8"},
+                                       {"empty_cache", empty_cache},
+                                       {"one length", ordered("equal")}}),
+                    of_speeches("drawn"),
                     /*of_memory=*/true},
                    {"least card",
-                    looks_at(note_least_card, {{"shuffled", ordered("shuffled")},
-                                               {"rising", ordered("rising")},
-                                               {"falling", ordered("falling")},
-                                               {"rounded lengths", rounded_lengths},
-                                               {"longest first", longest_first},
-                                               {"expandable segments", as_they_come, kExpandable}}),
-                    few_layers,
+                    least_card_looks({{"shuffled", ordered("shuffled")},
+                                      {"rising", ordered("rising")},
+                                      {"falling", ordered("falling")},
+                                      {"rounded lengths", rounded_lengths},
+                                      {"longest first", longest_first},
+                                      {"expandable segments", as_they_come, kExpandable}}),
+                    of_speeches("shuffled"),
                     /*of_memory=*/true}},
        .headline = Headline{"reserved", "rounded lengths"}});
 }

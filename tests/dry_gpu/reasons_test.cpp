@@ -15,11 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How the reasons begin. The first three wait for something that is to come; the others hold on any GPU.
+/// How the reasons begin. The first four are a dry GPU's own; the others hold on any GPU.
 const std::set<std::string>& known_reasons() {
   static const std::set<std::string> all = {
       "needs two ranks",               // until NCCL is stood in for
       "waits for lesson 53",           // LibTorch has no sharded optimizer
+      "not on a dry GPU: what the",    // 32: the driver's own pool, which nobody has described
       "its memory depends on values",  // lesson 28's boolean mask, at a size at which nothing is computed
       "has heads of width",            // 46: our kernel, at size cpu
       "a GPU's allocator takes",       // 20: budgets of size cpu are smaller than its segments

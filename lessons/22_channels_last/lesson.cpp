@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
                   {},
                   {{"channels_last", SMALLER, on_cuda(SAME_MEMORY)},
                    {"input only", SMALLER, on_cuda(SAME_MEMORY)},
-                   {"falls back", {}},
+                   {"falls back", {}, on_cuda(LARGER)},
                    {"benchmark", {}},
                    {"benchmark, channels_last", {}}}},
                  {"grouped",

@@ -1,10 +1,13 @@
 """What PyTorch's predictors ask and get no answer to where nothing is computed and no GPU is there."""
 
+import contextlib
 from types import SimpleNamespace
+from unittest import mock
 
 import torch
 import triton.runtime
 import triton.testing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Steps take no branch by what they read (optimizers.py), so any number will do; 1, since Adam raises its betas to the
@@ -12,15 +15,29 @@ from torch.utils._python_dispatch import TorchDispatchMode
 READ = 1
 
 
-class AnswerReads(TorchDispatchMode):
-    """Under FakeTensorMode, which knows no values: the host's reads get READ, and nonzero() finds nothing."""
+class AnswerHost(TorchDispatchMode):
+    """What FakeTensorMode refuses: the host's reads get READ, nonzero() finds nothing, pinned memory is any memory."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.aten._local_scalar_dense.default:
             return float(READ) if args[0].is_floating_point() else READ
         if func is torch.ops.aten.nonzero.default:
             return args[0].new_empty((0, args[0].dim()), dtype=torch.long)
+        if func is torch.ops.aten._pin_memory.default:
+            return args[0].clone()
         return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def fake_tensors():
+    """FakeTensorMode in which a step can be made and run.
+
+    half() and to() of a module swap fake parameters for converted ones. PyTorch refuses that for tensors to which there
+    are weak references, and FakeTensorMode has some of its own, of which nobody makes use here.
+    """
+    no_references = SimpleNamespace(getweakrefs=lambda tensor: [])
+    with mock.patch.object(torch.utils, "weakref", no_references), FakeTensorMode(), AnswerHost():
+        yield
 
 
 def answer_as(card: dict) -> None:

@@ -33,7 +33,7 @@ def provenance() -> dict:
     """Of one row: those of a file may come from several calls."""
     return {"ran_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "commit": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
+            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT.relative_to(ROOT)}")),
             "versions": {"python": platform.python_version(),
                          **{name: importlib.metadata.version(name) for name in ("torch", "triton")}}}
 

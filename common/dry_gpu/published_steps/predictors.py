@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.distributed._tools.runtime_estimator import RuntimeEstimator
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -19,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from fake_answers import AnswerReads, answer_as
+from fake_answers import answer_as, fake_tensors
 from steps import ROWS
 
 CONVOLUTIONS = (torch.ops.aten.convolution, torch.ops.aten.convolution_backward)
@@ -119,7 +118,7 @@ def rooflines(row: str, card: dict) -> dict:
 
 def runtime_estimator(row: str, card: dict) -> dict:
     answer_as(card)
-    with FakeTensorMode(), AnswerReads():
+    with fake_tensors():
         work = ROWS[row]()
         work.run(2)
         with EstimatorWithoutDevice()("operator-level-cost-model") as estimator:
@@ -146,7 +145,7 @@ def iterations_of(tracker: MemTracker) -> Iterator[None]:
 def mem_tracker(row: str, card: dict) -> dict:
     """The largest number of bytes that live tensors had at once, in two steps and what comes before and after them."""
     tracker = MemTracker()
-    with FakeTensorMode(), AnswerReads(), iterations_of(tracker), tracker:
+    with fake_tensors(), iterations_of(tracker), tracker:
         work = ROWS[row]()
         work.run(2)
     peaks = tracker.get_tracker_snapshot("peak")

@@ -18,8 +18,7 @@ class CapturedStep:
             own.copy_(new)  # the graph reads `own`, and never `new`
         return self.replay(warm_up) if batch[0].is_cuda else self.train(*self.inputs)  # a CPU has no graphs
 
-    def replay(self, warm_up):
-        # not run here: needs a CUDA device
+    def replay(self, warm_up):  # not run here: needs a CUDA device
         if warm_up:
             side = torch.cuda.Stream()  # as the capture, not on the default stream
             side.wait_stream(torch.cuda.current_stream())

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 namespace tenfold::inline lesson_33 {
 
@@ -19,6 +20,10 @@ inline constexpr double kAverageOctaves = 10, kLargestAverageCode = 127;
 /// Averages of squares are not negative: 256 magnitudes over 24 octaves, neighbours 6.7 % apart, so that the root is
 /// right within 1.7 %. Zero is no code: its root would be the denominator of an update.
 inline constexpr double kSquareOctaves = 24, kLargestSquareCode = 255;
+
+/// Two to the power of values (in place), by exp(): LibTorch compiles a kernel for exp2() when a program first calls
+/// it.
+inline torch::Tensor two_to_the(torch::Tensor values) { return values.mul_(std::numbers::ln2).exp_(); }
 
 /// Divides by a block's maximum; a block of zeros by the smallest normal number instead.
 inline torch::Tensor divisors(const torch::Tensor& maxima) {
@@ -38,7 +43,7 @@ inline void encode_averages(const torch::Tensor& values, torch::Tensor codes, to
 inline torch::Tensor decode_averages(const torch::Tensor& codes, const torch::Tensor& maxima) {
   torch::Tensor signs = codes.to(torch::kFloat);
   torch::Tensor values = signs.abs().sub_(kLargestAverageCode).mul_(kAverageOctaves / (kLargestAverageCode - 1));
-  values.exp2_().mul_(maxima);
+  two_to_the(values).mul_(maxima);
   return values.mul_(signs.sign_());  // code zero is zero
 }
 
@@ -54,7 +59,7 @@ inline void encode_squares(const torch::Tensor& values, torch::Tensor codes, tor
 /// The averages of squares (R, C) that codes and maxima stand for; zero only where the whole block was.
 inline torch::Tensor decode_squares(const torch::Tensor& codes, const torch::Tensor& maxima) {
   torch::Tensor values = codes.to(torch::kFloat).sub_(kLargestSquareCode).mul_(kSquareOctaves / kLargestSquareCode);
-  return values.exp2_().mul_(maxima);
+  return two_to_the(values).mul_(maxima);
 }
 
 }  // namespace tenfold::inline lesson_33

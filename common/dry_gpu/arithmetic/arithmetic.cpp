@@ -167,7 +167,7 @@ const std::set<std::string>& computes_nothing() {
                                                         "aten::is_same_size",
                                                         "aten::is_set_to",
                                                         "aten::_fused_sdp_choice",
-                                 "aten::_use_cudnn_ctc_loss"};
+                                                        "aten::_use_cudnn_ctc_loss"};
   return names;
 }
 

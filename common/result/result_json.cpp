@@ -61,12 +61,10 @@ void fields(auto& visit, VariantResult& v) {
   visit("name", v.name), visit("status", v.status), visit("failure", v.failure), visit("reason", v.reason),
       visit("source", v.source);
   visit("blocks", v.blocks), visit("split", v.split), visit("peak_bytes", v.peak_bytes),
-      visit("judged_peak", v.judged_peak), visit("timeline", v.timeline);
-  visit("losses", v.losses), visit("quality", v.quality), visit("curves", v.curves), visit("sent_bytes", v.sent_bytes),
-      visit("counted", v.counted);
-  visit("notes", v.notes), visit("predicted", v.predicted), visit("expected", v.expected),
-      visit("budget_value", v.budget_value);
-  visit("environment", v.environment);
+      visit("judged_peak", v.judged_peak), visit("timeline", v.timeline), visit("losses", v.losses);
+  visit("quality", v.quality), visit("curves", v.curves), visit("sent_bytes", v.sent_bytes),
+      visit("counted", v.counted), visit("notes", v.notes), visit("predicted", v.predicted);
+  visit("expected", v.expected), visit("budget_value", v.budget_value), visit("environment", v.environment);
 }
 void fields(auto& visit, AgreementResult& v) {
   visit("pass", v.pass), visit("rule", v.rule), visit("worst", v.worst), visit("power", v.power),

@@ -21,10 +21,6 @@ inline constexpr double kAverageOctaves = 10, kLargestAverageCode = 127;
 /// right within 1.7 %. Zero is no code: its root would be the denominator of an update.
 inline constexpr double kSquareOctaves = 24, kLargestSquareCode = 255;
 
-/// Two to the power of values (in place), by exp(): LibTorch compiles a kernel for exp2() when a program first calls
-/// it.
-inline torch::Tensor two_to_the(torch::Tensor values) { return values.mul_(std::numbers::ln2).exp_(); }
-
 /// Divides by a block's maximum; a block of zeros by the smallest normal number instead.
 inline torch::Tensor divisors(const torch::Tensor& maxima) {
   return maxima.clamp_min(std::numeric_limits<float>::min());
@@ -40,10 +36,11 @@ inline void encode_averages(const torch::Tensor& values, torch::Tensor codes, to
 }
 
 /// The averages (R, C) that codes and maxima stand for. Allocates (R, C) of 32 bits besides.
+/// By exp(): LibTorch compiles a kernel for exp2() when a program first calls it.
 inline torch::Tensor decode_averages(const torch::Tensor& codes, const torch::Tensor& maxima) {
   torch::Tensor signs = codes.to(torch::kFloat);
-  torch::Tensor values = signs.abs().sub_(kLargestAverageCode).mul_(kAverageOctaves / (kLargestAverageCode - 1));
-  two_to_the(values).mul_(maxima);
+  torch::Tensor values = signs.abs().sub_(kLargestAverageCode);
+  values.mul_(std::numbers::ln2 * kAverageOctaves / (kLargestAverageCode - 1)).exp_().mul_(maxima);
   return values.mul_(signs.sign_());  // code zero is zero
 }
 
@@ -58,8 +55,8 @@ inline void encode_squares(const torch::Tensor& values, torch::Tensor codes, tor
 
 /// The averages of squares (R, C) that codes and maxima stand for; zero only where the whole block was.
 inline torch::Tensor decode_squares(const torch::Tensor& codes, const torch::Tensor& maxima) {
-  torch::Tensor values = codes.to(torch::kFloat).sub_(kLargestSquareCode).mul_(kSquareOctaves / kLargestSquareCode);
-  return two_to_the(values).mul_(maxima);
+  torch::Tensor values = codes.to(torch::kFloat).sub_(kLargestSquareCode);
+  return values.mul_(std::numbers::ln2 * kSquareOctaves / kLargestSquareCode).exp_().mul_(maxima);
 }
 
 }  // namespace tenfold::inline lesson_33

@@ -136,8 +136,8 @@ std::string not_run(const std::vector<Step>& steps) {
   std::map<std::string, int> reasons;
   for (const Step& step : steps) {
     if (step.peers.empty()) ++reasons["all predictors: not run yet"];
-    for (const auto& [predictor, why] : step.peers.value("failed", Json::object()).items())
-      ++reasons[predictor + ": " + why.get<std::string>()];
+    const Json failed = step.peers.value("failed", Json::object());
+    for (const auto& [predictor, why] : failed.items()) ++reasons[predictor + ": " + why.get<std::string>()];
   }
   std::string lines;
   for (const auto& [reason, count] : reasons)

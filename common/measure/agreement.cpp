@@ -87,12 +87,12 @@ Gathered whole_of(const Step& step) {
 }
 
 std::string Agreement::rule(torch::Device device) const {
-  char text[64];
   if (!training.empty()) {
-    std::snprintf(text, sizeof text, ", and its losses within %.0f %%", 100 * tolerance);
-    return "by the quality that it trains to, in '" + training + "'" + (tolerance > 0 ? text : "");
+    const std::string losses = tolerance > 0 ? ", and its losses within " + human_percent(tolerance) : "";
+    return "by the quality that it trains to, in '" + training + "'" + losses;
   }
   if (tolerance_on(device) == 0) return "bit for bit";
+  char text[64];
   std::snprintf(text, sizeof text, "within %.1e", tolerance_on(device));
   return reason.empty() ? text : std::string(text) + ": " + reason;
 }

@@ -163,5 +163,5 @@ int main(int argc, char** argv) {
                                       {"expandable segments", as_they_come, kExpandable}}),
                     of_speeches("shuffled"),
                     /*of_memory=*/true}},
-       .headline = Headline{"reserved", "rounded lengths"}});
+       .headline = Headline{"reserved", "longest first"}});
 }

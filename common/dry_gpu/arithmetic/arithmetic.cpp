@@ -158,18 +158,15 @@ bool depends_on_values(const c10::FunctionSchema& schema) {
 
 /// Memory and nothing in it, or no memory at all.
 const std::set<std::string>& computes_nothing() {
-  static const auto& names = *new std::set<std::string>{"aten::set_",
-                                                        "aten::record_stream",
-                                                        "aten::resize_",
-                                                        "aten::is_pinned",
-                                                        "aten::_pin_memory",
-                                                        "aten::_has_compatible_shallow_copy_type",
-                                                        "aten::is_same_size",
-                                                        "aten::is_set_to",
-                                                        "aten::_fused_sdp_choice",
-                                                        "aten::_use_cudnn_ctc_loss"};
+  static const auto& names =
+      *new std::set<std::string>{"aten::set_",         "aten::record_stream", "aten::resize_",
+                                 "aten::is_pinned",    "aten::_pin_memory",   "aten::_has_compatible_shallow_copy_type",
+                                 "aten::is_same_size", "aten::is_set_to",     "aten::_fused_sdp_choice"};
   return names;
 }
+
+/// Which of a GPU's libraries LibTorch is to use: the CPU has no such operator.
+bool asks_for_library(const std::string& name) { return name.starts_with("aten::_use_"); }
 
 void put(torch::jit::Stack* stack, size_t arguments, const Values& results) {
   stack->resize(stack->size() - arguments);
@@ -283,7 +280,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     return put(stack, count, {});
   if (in_python()) name_races();
   const Using as_user(user_of(name));
-  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || op.hasTag(at::Tag::inplace_view))
+  if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || asks_for_library(name) ||
+      op.hasTag(at::Tag::inplace_view))
     return as_a_gpu_does();
   constexpr auto kSparse = "it takes or makes a sparse tensor";
   if (without_storage(before)) {

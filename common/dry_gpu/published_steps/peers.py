@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 OUT = HERE / "peers.json"
+STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM)  # which says nothing of a row
 LIMIT_S = 7200  # of one row: far more than any takes, on a machine that does other things
 
 
@@ -46,11 +48,14 @@ def cards() -> dict[str, dict]:
 def asked(row: dict, card: dict) -> dict:
     """What the predictors say of a row, and why one says nothing."""
     predictors = ["rooflines", "runtime_estimator", *(["mem_tracker"] if "reserved_gib" in row else [])]
-    program = [ROOT / ".venv/bin/python", "-W", "ignore", HERE / "predictors.py", row["id"], json.dumps(card), *predictors]
+    python = [ROOT / ".venv/bin/python", "-W", "ignore"]
+    program = [*python, HERE / "predictors.py", row["id"], json.dumps(card), *predictors]
     command = [ROOT / "tenfold", "dry", "--gpu", row["card"], "--", *program]
     try:
         ran = run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=LIMIT_S)
         output, error = ran.stdout, (ran.stderr.strip().splitlines() or ["no output"])[-1]
+        if ran.returncode in STOPPED:
+            sys.exit(f"peers.py: stopped in {row['id']}; go on with --rest")
     except subprocess.TimeoutExpired as late:
         output, error = (late.stdout or b"").decode(), f"not done after {LIMIT_S} s"
     said = {line["predictor"]: line for line in map(json.loads, filter(lambda text: text.startswith("{"),

@@ -17,6 +17,7 @@ Card of_ceilings(const std::string& ceilings, Card card) {
   card.most_blocks = gpu.most_blocks;
   card.shared_bytes = gpu.shared_bytes;
   card.l2_bytes = gpu.l2_bytes;
+  card.clock_khz = static_cast<int>(gpu.clock_hz / 1e3);
   return card;
 }
 
@@ -35,7 +36,6 @@ const std::vector<Card>& cards() {
                          .name = "Tesla T4",
                          .memory_bytes = 15'843'721'216,
                          .bus_bits = 256,
-                         .clock_khz = 1'590'000,
                          .memory_clock_khz = 5'001'000,
                          .copy_engines = 3}),
       // torch.cuda.get_device_properties: 25393692672 bytes, 8.9. "NVIDIA Ada GPU Architecture" whitepaper: 128 SMs, L2
@@ -61,7 +61,6 @@ const std::vector<Card>& cards() {
                            .name = "NVIDIA A100-SXM4-40GB",
                            .memory_bytes = 42'298'834'944,
                            .bus_bits = 5120,
-                           .clock_khz = 1'410'000,
                            .memory_clock_khz = 1'215'000,
                            .copy_engines = 3}),
       // deviceQuery, driver 12.5: "81158 MBytes (85100068864 bytes)"; another one, driver 12.2, said 84987740160.
@@ -69,7 +68,6 @@ const std::vector<Card>& cards() {
                            .name = "NVIDIA A100-SXM4-80GB",
                            .memory_bytes = 85'100'068'864,
                            .bus_bits = 5120,
-                           .clock_khz = 1'410'000,
                            .memory_clock_khz = 1'593'000,
                            .copy_engines = 3}),
       // torch.cuda.get_device_properties, torch 2.7: total_memory=81089MB; "NVIDIA H100" whitepaper: 5120 bits.
@@ -77,7 +75,6 @@ const std::vector<Card>& cards() {
                            .name = "NVIDIA H100 80GB HBM3",
                            .memory_bytes = 81'089 * kMiB,
                            .bus_bits = 5120,
-                           .clock_khz = 1'980'000,
                            .memory_clock_khz = 2'619'000,
                            .copy_engines = 3}),
       // torch.cuda.get_device_properties: total_memory=143156MB.
@@ -85,7 +82,6 @@ const std::vector<Card>& cards() {
                            .name = "NVIDIA H200",
                            .memory_bytes = 143'156 * kMiB,
                            .bus_bits = 6144,
-                           .clock_khz = 1'980'000,
                            .memory_clock_khz = 3'201'000,
                            .copy_engines = 3}),
       // github.com/pytorch/ao, pull request 4002: 178.35 GB, 7680 bits, L2 126.50 MB, 148 SMs, 228 KB an SM.

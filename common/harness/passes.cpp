@@ -1,5 +1,6 @@
 #include "common/harness/passes.h"
 
+#include "common/base/all_finite.h"
 #include "common/base/flags.h"
 #include "common/base/text.h"
 #include "common/measure/agreement.h"
@@ -15,10 +16,6 @@
 #include <cmath>
 
 namespace tenfold {
-
-bool all_finite(const std::vector<double>& values) {
-  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
-}
 
 std::map<std::string, std::string> tf32_flags(torch::Device device) {
   if (!device.is_cuda()) return {};

@@ -10,8 +10,6 @@
 namespace tenfold {
 
 void build_pass(CaseRun& run);
-/// Neither NaN nor infinity among them.
-bool all_finite(const std::vector<double>& values);
 /// What a variant's row states of how its process computes on a CUDA device now; nothing on a CPU.
 std::map<std::string, std::string> tf32_flags(torch::Device device);
 void agreement_pass(CaseRun& run);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/all_finite.h"
 #include "common/harness/passes.h"
 #include "common/measure/dry.h"
 

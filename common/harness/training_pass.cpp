@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/base/all_finite.h"
 #include "common/base/seconds_since.h"
 #include "common/harness/passes.h"
 #include "common/measure/memory.h"

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "common/base/all_finite.h"
 #include "common/base/text.h"
 
 namespace tenfold {
@@ -149,8 +150,7 @@ double loss_deviation(const std::vector<double>& reference, const std::vector<do
 Deviation compare_traces(const Trace& reference, const Trace& other) {
   const std::vector<size_t> places = places_in(other, reference);
   Deviation deviation;
-  for (const double loss : other.losses) deviation.finite = deviation.finite && std::isfinite(loss);
-  for (const double loss : reference.losses) deviation.finite = deviation.finite && std::isfinite(loss);
+  deviation.finite = all_finite(reference.losses) && all_finite(other.losses);
   deviation.loss = loss_deviation(reference.losses, other.losses);
   double whole = 0;
   for (const double value : reference.gradient_norms) whole += value * value;

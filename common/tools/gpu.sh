@@ -53,6 +53,9 @@ pack_third_party() {
 bytes_below() { find "$1" -type f -printf '%s\n' | awk '{ sum += $1 } END { printf "%d", sum }'; }
 mib() { awk -v bytes="$1" 'BEGIN { printf "%.1f MiB", bytes / 1048576 }'; }
 
+# The checkout's files below some paths, as git names them, new ones too.
+files_of() { git -C "$root" ls-files -z --cached --others --exclude-standard --deduplicate -- "$@"; }
+
 gpu_pack() {
   local out=$root/out/gpu-pack state=clean commit total part
   while [ $# -gt 0 ]; do
@@ -79,7 +82,8 @@ gpu_pack() {
   packing=$out.partial.$$
   trap 'rm -rf "$packing"' EXIT
   mkdir -p "$packing" || refuse "gpu-pack: $packing cannot be made" "name another folder with --out"
-  git -C "$root" ls-files -z --cached --others --exclude-standard --deduplicate |
+  # Without the results of machines, which grow with every lesson and which nothing there reads.
+  { files_of . ':!results'; files_of results/compiler; } |
     while IFS= read -r -d '' file; do [ ! -e "$root/$file" ] || printf '%s\0' "$file"; done |
     tar -C "$root" --null --files-from=- -cf - | tar -C "$packing" -xf -
   echo "$commit $state" >"$packing/COMMIT"

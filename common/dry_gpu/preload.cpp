@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In the order in which a program must find them: the others are built on the first.
-constexpr const char* kLibraries[] = {"cudart", "cuda",  "cublas",   "cublas_lt",
+constexpr const char* kLibraries[] = {"cudart", "cuda",  "nvrtc",    "cublas",  "cublas_lt",
                                       "cudnn",  "cufft", "cusolver", "cusparse"};
 
 std::string library(const fs::path& build, const std::string& name) {
@@ -49,7 +49,9 @@ std::map<std::string, std::string> environment(const Start& start, const fs::pat
           {"TENFOLD_DRY_GPU", start.gpu},
           {"TENFOLD_DRY_GPUS", std::to_string(start.gpus)},
           {"TENFOLD_DRY_REPORT", start.report},
-          {"TENFOLD_DRY_TIME", start.timed ? "modelled" : ""}};
+          {"TENFOLD_DRY_TIME", start.timed ? "modelled" : ""},
+          // What LibTorch compiles at run time is nothing here, and must not be found by a real card later.
+          {"USE_PYTORCH_KERNEL_CACHE", "0"}};
 }
 
 }  // namespace tenfold::dry

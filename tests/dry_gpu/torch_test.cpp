@@ -12,6 +12,7 @@
 
 #include <fstream>
 
+#include "common/measure/dry.h"
 #include "common/measure/memory.h"
 
 namespace tenfold {
@@ -137,6 +138,15 @@ TEST(DryTorch, AFullCardCostsNoRam) {
   synchronize(kCard);
   // What LibTorch keeps of a kernel that it launches for the first time, not of 71 GB.
   EXPECT_LT(resident_bytes() - before, 64 << 20);
+}
+
+TEST(DryTorch, KernelsThatAreCompiledAtRunTimeAreLaunched) {
+  const torch::Tensor values = torch::ones({64}, kCard);
+  const torch::Tensor integers = torch::ones({64}, torch::TensorOptions(kCard).dtype(torch::kInt64));
+  const int64_t before = dry_counts().launches;
+  for (int again = 0; again < 2; ++again) torch::exp2(values);
+  torch::gcd(integers, integers);
+  EXPECT_EQ(dry_counts().launches - before, 3);
 }
 
 TEST(DryTorch, AGraphIsCapturedAndReplayed) {

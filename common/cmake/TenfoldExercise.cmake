@@ -7,7 +7,7 @@ function(tenfold_exercise name folder)
   cmake_parse_arguments(ARG "KERNEL" "" "" ${ARGN})
   set(scripts ${PROJECT_SOURCE_DIR}/tests/support)
   foreach(version starter solution)
-    tenfold_exercise_program(${name}_exercise_${version} ${folder}/check.cpp ${folder}/${version}.h)
+    tenfold_exercise_program(${name}_exercise_${version} ${folder}/check.cpp ${folder}/${version}.h FOR_TESTS)
     add_dependencies(tenfold_tests ${name}_exercise_${version})
   endforeach()
   # A starter that passes would teach nothing, and neither would one that fails without a hint.
@@ -19,7 +19,8 @@ function(tenfold_exercise name folder)
 
   find_package(Git QUIET)
   file(GLOB patches CONFIGURE_DEPENDS ${folder}/faults/*.patch)
-  if(NOT GIT_FOUND OR TENFOLD_SANITIZE)  # a pack on a bare machine; sanitizers stop at a fault in their own words
+  tenfold_thorough(${name} thorough)
+  if(NOT GIT_FOUND OR TENFOLD_SANITIZE OR NOT thorough)  # a pack on a bare machine; sanitizers stop at a fault in their own words
     set(patches)
   endif()
   foreach(patch IN LISTS patches)
@@ -34,7 +35,7 @@ function(tenfold_exercise name folder)
               ${GIT_EXECUTABLE} apply --whitespace=nowarn ${patch}
       COMMAND ${CMAKE_COMMAND} -E rename ${broken}/solution.h ${broken}/broken.h
       DEPENDS ${patch} ${folder}/solution.h VERBATIM)
-    tenfold_exercise_program(${name}_exercise_fault_${fault} ${folder}/check.cpp ${broken}/broken.h)
+    tenfold_exercise_program(${name}_exercise_fault_${fault} ${folder}/check.cpp ${broken}/broken.h FOR_TESTS)
     target_sources(${name}_exercise_fault_${fault} PRIVATE ${broken}/broken.h)
     add_dependencies(tenfold_tests ${name}_exercise_fault_${fault})
     add_test(NAME exercise.${name}.fault.${fault} COMMAND ${CMAKE_COMMAND} -P ${scripts}/fault_is_named.cmake
@@ -50,6 +51,7 @@ function(tenfold_exercise name folder)
 endfunction()
 
 # check.cpp includes EXERCISE, the header that holds an answer.
+# FOR_TESTS: only tests run it.
 function(tenfold_exercise_program target check answer)
   add_executable(${target} EXCLUDE_FROM_ALL ${check})
   if(ARG_KERNEL)  # compiled as the microscope's kernels are
@@ -59,7 +61,7 @@ function(tenfold_exercise_program target check answer)
     tenfold_counted(${target})
   else()
     target_link_libraries(${target} PRIVATE tenfold_harness tenfold_exercise_main)
-    tenfold_uses_torch(${target})
+    tenfold_uses_torch(${target} ${ARGN})
   endif()
   # The name alone, found through the include path: a whole path would make every clone compile it anew.
   get_filename_component(folder ${answer} DIRECTORY)

@@ -71,7 +71,10 @@ function(tenfold_lesson)
     tenfold_test_needs(${test}.${name} ${name})
   endforeach()
 
-  tenfold_dry_tests(${name})
+  tenfold_thorough(${name} thorough)
+  if(thorough)
+    tenfold_dry_tests(${name})
+  endif()
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
     set(kernel)

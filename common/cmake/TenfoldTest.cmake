@@ -25,7 +25,7 @@ function(tenfold_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} tenfold_test_support GTest::gmock GTest::gtest GTest::gtest_main tenfold_flags)
   if(NOT ARG_PLAIN)
-    tenfold_uses_torch(${name})
+    tenfold_uses_torch(${name} FOR_TESTS)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(tenfold_tests ${name})
@@ -39,6 +39,15 @@ function(tenfold_test name)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "OMP_NUM_THREADS=1;TORCH_CPP_LOG_LEVEL=FATAL")  # two threads each on two cores would wait for each other
+endfunction()
+
+# tenfold_thorough(NAME OUT): whether the lesson has its long tests: on a dry GPU, with planted faults, of its twin in Python.
+function(tenfold_thorough name out)
+  string(SUBSTRING ${name} 0 2 number)
+  set(${out} OFF PARENT_SCOPE)
+  if(NOT TENFOLD_THOROUGH OR number IN_LIST TENFOLD_THOROUGH)
+    set(${out} ON PARENT_SCOPE)
+  endif()
 endfunction()
 
 # tenfold_test_needs(TEST TARGET...): programs that a test starts beside the one in its command. They are what

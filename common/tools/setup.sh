@@ -169,6 +169,7 @@ configure() {
   local archs
   archs=$(cuda_archs)
   [ -z "$archs" ] || arguments+=(-DTENFOLD_CUDA_ARCHS="$archs")
+  arguments+=(-DTENFOLD_THOROUGH="${TENFOLD_THOROUGH:-}")
   arguments+=(-DCMAKE_CXX_COMPILER="$(choose_compiler)")
   run_cmake "${arguments[@]}"
 }
@@ -278,7 +279,7 @@ needs_libtorch() {
 # does. Sets $seen and $seen_file.
 what_is_seen() {
   local path name
-  seen="$preset $* $root $TENFOLD_CACHE ${CXX:-} ${Torch_DIR:-} ${CUDA_HOME:-} ${TENFOLD_TOOLKIT:-} ${TENFOLD_CUDA_ARCHS:-} $PATH"
+  seen="$preset $* $root $TENFOLD_CACHE ${CXX:-} ${Torch_DIR:-} ${CUDA_HOME:-} ${TENFOLD_TOOLKIT:-} ${TENFOLD_CUDA_ARCHS:-} ${TENFOLD_THOROUGH:-} $PATH"
   for path in /dev/nvidiactl "${CUDA_HOME:-/none}/bin/nvcc" /usr/local/cuda-13/bin/nvcc /usr/local/cuda/bin/nvcc; do
     [ ! -e "$path" ] || seen+=" $path"
   done
@@ -368,7 +369,7 @@ set_up() {
     [ -n "${TENFOLD_OFFLINE:-}" ] || once 4/6 "images (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
   fi
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
-  once 5/6 "configure ($preset)" configure "$root $pins$(cuda_archs)${CXX:-$(installed_clangs)}$(command -v mold || true)" "$preset"
+  once 5/6 "configure ($preset)" configure "$root $pins$(cuda_archs)${TENFOLD_THOROUGH:-}${CXX:-$(installed_clangs)}$(command -v mold || true)" "$preset"
   [ -z "${chosen_targets:-}" ] || "$chosen_targets"
   # Ninja knows whether there is something to do, but only looks for new files when it builds. A repeated call stays silent.
   step 6/6 "build (${targets[*]:0:4}${targets[4]:+ ...})" build_targets 2

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 
 #include "common/base/text.h"
+#include "common/pages/book/dry_tables.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
 #include "common/result/statistics.h"
@@ -25,9 +27,9 @@ constexpr const char* kNote = "note ";
   throw std::invalid_argument("value " + spec + ": " + what);
 }
 
-/// "memory < 0.5" in its parts.
+/// "on H100 | memory < 0.5" in its parts.
 struct Wanted {
-  std::string lesson, case_name, variant, what, relation, bound;
+  std::string card, lesson, case_name, variant, what, relation, bound;
 };
 
 Wanted parsed(const std::string& spec, const std::filesystem::path& page) {
@@ -35,13 +37,19 @@ Wanted parsed(const std::string& spec, const std::filesystem::path& page) {
   std::istringstream text(spec);
   for (std::string field; std::getline(text, field, '|');) fields.push_back(trimmed(field));
   Wanted wanted;
+  constexpr std::string_view kOn = "on ";
+  if (!fields.empty() && fields.front().starts_with(kOn)) {
+    wanted.card = trimmed(fields.front().substr(kOn.size()));
+    fields.erase(fields.begin());
+  }
   if (fields.size() == 4) {
     wanted.lesson = fields.front();
     fields.erase(fields.begin());
   } else if (page.parent_path().parent_path().filename() == "lessons") {
     wanted.lesson = page.parent_path().filename().string();
   }
-  if (fields.size() != 3 || wanted.lesson.empty()) refuse(spec, "expected [LESSON |] CASE | TECHNIQUE | WHAT");
+  if (fields.size() != 3 || wanted.lesson.empty())
+    refuse(spec, "expected [on CARD |] [LESSON |] CASE | TECHNIQUE | WHAT");
   wanted.case_name = fields[0], wanted.variant = fields[1];
   std::istringstream words(fields[2]);
   for (std::string word; words >> word;) {
@@ -145,15 +153,27 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     refuse(spec, "it is " + value.text + " now; the sentence wants to be rewritten");
 }
 
-std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references) {
+/// What a card that is not there has no clock for is said to be modelled.
+std::string said(const Value& value, const Wanted& wanted) {
+  static const std::set<std::string> counted = {"memory", "peak", "quality", "deviation"};
+  const bool is_counted = counted.contains(wanted.what) || wanted.what.starts_with(kNote);
+  return wanted.card.empty() || is_counted ? value.text : value.text + " (modelled)";
+}
+
+std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references,
+                    const std::vector<Result>& dry) {
   const Wanted wanted = parsed(spec, page);
-  for (const Result& result : references) {
+  if (!wanted.card.empty() &&
+      std::ranges::none_of(dry, [&](const Result& result) { return dry_card(result) == wanted.card; }))
+    refuse(spec, "no results of a dry GPU of this name are published");
+  for (const Result& result : wanted.card.empty() ? references : dry) {
     if (!result.lesson.starts_with(wanted.lesson)) continue;
+    if (!wanted.card.empty() && dry_card(result) != wanted.card) continue;
     for (const CaseResult& c : result.cases) {
       if (c.name != wanted.case_name) continue;
       const Value value = value_of(c, wanted, spec);
       require_condition(value, wanted, spec);
-      return value.text;
+      return said(value, wanted);
     }
     refuse(spec, "the published result has no case of this name");
   }
@@ -163,7 +183,8 @@ std::string text_of(const std::string& spec, const std::filesystem::path& page, 
 }  // namespace
 
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& references, std::vector<std::string>& wrong) {
+                               const std::vector<Result>& references, const std::vector<Result>& dry,
+                               std::vector<std::string>& wrong) {
   std::string out;
   size_t from = 0;
   for (size_t begin = text.find(kOpen); begin != std::string::npos; begin = text.find(kOpen, from)) {
@@ -181,7 +202,7 @@ std::string fill_inline_values(const std::string& text, const std::filesystem::p
     const size_t behind = close + std::string(kClose).size();
     out += text.substr(from, behind - from);
     try {
-      out += text_of(trimmed(text.substr(specified, close - specified)), page, references) + kEnd;
+      out += text_of(trimmed(text.substr(specified, close - specified)), page, references, dry) + kEnd;
     } catch (const std::invalid_argument& error) {
       wrong.push_back(page.string() + ": " + error.what());
     }

@@ -15,7 +15,8 @@
 namespace tenfold {
 
 /// The text with every inline value filled anew. The comment has CASE | TECHNIQUE | WHAT, on a page that is no lesson's
-/// a lesson's number before them; WHAT is
+/// a lesson's number before them. Before all of it may stand `on CARD`, as in on H100 | gpt | accumulate | memory: what
+/// was counted on this GPU that is not there; its speed is a model's, and the text says so. WHAT is
 ///   speed            ratio to the baseline, "0.857x"; one that is AMBIGUOUS must be said so, and shows its interval
 ///   memory           ratio to the baseline
 ///   peak, rate       of the variant, the baseline's included: "10.2 MiB", "14.2 k"
@@ -31,6 +32,7 @@ namespace tenfold {
 /// to `wrong`, a line each with the page's name. Throws std::invalid_argument, one line, for a comment that is not
 /// closed.
 std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& references, std::vector<std::string>& wrong);
+                               const std::vector<Result>& references, const std::vector<Result>& dry,
+                               std::vector<std::string>& wrong);
 
 }  // namespace tenfold

@@ -468,12 +468,31 @@ TEST_F(Generated, NumbersInSentencesAreTheReferencesAndHoldTheSentence) {
   with("R2 batch=4 | accumulate | beauty");
   EXPECT_TRUE(has(complaint(), "'beauty' is none of"));
   with("accumulate | speed");
-  EXPECT_TRUE(has(complaint(), "expected [LESSON |] CASE"));
+  EXPECT_TRUE(has(complaint(), "expected [on CARD |] [LESSON |] CASE"));
   write("docs/example.md", "So:\n\n    <!-- value gpt | x | speed -->0.1x<!-- / -->\n");
   with("R2 batch=4 | accumulate | speed");
   EXPECT_TRUE(has(page("docs/example.md"), "-->0.1x<!-- / -->"));
   write("lessons/30_gradient_accumulation/README.md", "<!-- value R2 batch=4 | accumulate | speed -->x\n");
   EXPECT_TRUE(has(complaint(), "is not closed"));
+}
+
+TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
+  const auto with = [&](const std::string& spec) {
+    write("lessons/30_gradient_accumulation/README.md", "falls to <!-- value " + spec + " -->x<!-- / -->, or so\n");
+  };
+  const auto line = [&] { return page("lessons/30_gradient_accumulation/README.md"); };
+  publish(true);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  with("on H100 | R2 batch=4 | accumulate | memory");
+  EXPECT_TRUE(has(complaint(), "no results of a dry GPU of this name are published")) << complaint();
+  const Result dry = sample_modelled_result();
+  write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
+  EXPECT_TRUE(has(line(), "x<!-- / -->, or so")) << line();
+  EXPECT_FALSE(has(line(), "modelled")) << line();
+  with("on H100 | 30 | R2 batch=4 | accumulate | speed < 0.9");
+  EXPECT_TRUE(has(line(), "x (modelled)<!-- / -->, or so")) << line();
+  with("on H100 | R2 batch=4 | accumulate | speed > 0.9");
+  EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten")) << complaint();
 }
 
 TEST_F(Generated, ADamagedResultIsNamed) {

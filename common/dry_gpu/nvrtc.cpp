@@ -1,6 +1,7 @@
-// CUDA's compiler at run time, for operators whose kernels LibTorch compiles when they are first called (exp2, gcd, special
-// functions). Nothing is compiled, since a dry card runs no kernel: a module has one byte, and a kernel's name is what it was
-// asked for by. The real one asks the driver for a table that no documentation names, and crashes without it.
+// CUDA's compiler at run time, for operators whose kernels LibTorch compiles when they are first called (exp2, gcd,
+// special functions). Nothing is compiled, since a dry card runs no kernel: a module has one byte, and a kernel's name
+// is what it was asked for by. The real one asks the driver for a table that no documentation names, and crashes
+// without it.
 
 #include <cuda_runtime.h>
 #include <nvrtc.h>
@@ -82,5 +83,4 @@ const char* nvrtcGetErrorString(nvrtcResult result) {
          : result == NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID ? "that name was not added to the program"
                                                            : "an invalid argument";
 }
-
 }

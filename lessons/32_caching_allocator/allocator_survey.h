@@ -29,15 +29,20 @@ struct Way {
   std::string settings = "";  ///< of the allocator
 };
 
-/// Trains some rounds; peaks, calls and retries are those of all of them.
+/// Trains some rounds; peaks, calls and retries are those of all of them, and what is stranded is the most after any.
 inline AllocatorCounts counts_of_rounds(const Trial& trial, const Way& way, int rounds) {
   release_cached_memory(trial.device);
   reset_peak(trial.device);
   const AllocatorSettings settings(way.settings);
   const Step step = way.build(trial);
   const AllocatorCounts before = allocator_counts(trial.device);
-  for (int round = 0; round < rounds; ++round) step.update();
+  int64_t stranded = 0;
+  for (int round = 0; round < rounds; ++round) {
+    step.update();
+    stranded = std::max(stranded, allocator_counts(trial.device).stranded);
+  }
   AllocatorCounts counts = allocator_counts(trial.device);
+  counts.stranded = stranded;
   counts.driver_calls -= before.driver_calls;
   counts.retries -= before.retries;
   return counts;
@@ -58,7 +63,7 @@ inline void note_driver_calls(const Trial& trial, const Way& full, const Way& wa
     trial.note("driver calls a batch", static_cast<double>(counts.driver_calls) / batches, "");
     trial.note("retries a batch", static_cast<double>(counts.retries) / batches, "");
     trial.note("reserved", static_cast<double>(counts.reserved_peak), "bytes");
-    trial.note("stranded", static_cast<double>(counts.reserved_peak - counts.allocated_peak), "bytes");
+    trial.note("stranded", static_cast<double>(counts.stranded), "bytes");
     trial.note("rounded up", static_cast<double>(counts.allocated_peak - counts.requested_peak), "bytes");
     trial.note("out of memory", 0, "");
   } catch (const c10::OutOfMemoryError&) {

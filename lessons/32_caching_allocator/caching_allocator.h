@@ -24,7 +24,9 @@ class AllocatorSettings {
   ~AllocatorSettings() {
     if (!is_changed_) return;
     // A threshold of 1 or 0 is refused; above 0.999 of a limit nothing is collected that a retry would not.
-    std::string settings = "expandable_segments:False,roundup_power2_divisions:1,garbage_collection_threshold:0.999";
+    std::string settings =
+        "expandable_segments:False,roundup_power2_divisions:1,garbage_collection_threshold:0.999,max_split_size_mb:"
+        "17592186044415";
     if (!before_.empty()) settings += "," + before_;
     c10::CachingAllocator::setAllocatorSettings(settings);
   }
@@ -42,6 +44,7 @@ struct AllocatorCounts {
       0;                ///< for a segment, cudaMalloc and cudaFree; with expandable segments, mappings and unmappings
   int64_t retries = 0;  ///< times that the card was full, and all unused segments were given back
   int64_t reserved_peak = 0, allocated_peak = 0, requested_peak = 0;  ///< bytes
+  int64_t stranded = 0;  ///< bytes now: free, beside what is in use in a segment, which cannot be given back for it
 };
 
 /// Throws c10::Error for a device without a caching allocator.
@@ -52,7 +55,8 @@ inline AllocatorCounts allocator_counts(torch::Device device) {
           .retries = stats.num_alloc_retries,
           .reserved_peak = stats.reserved_bytes[kAll].peak,
           .allocated_peak = stats.allocated_bytes[kAll].peak,
-          .requested_peak = stats.requested_bytes[kAll].peak};
+          .requested_peak = stats.requested_bytes[kAll].peak,
+          .stranded = stats.inactive_split_bytes[kAll].current};
 }
 
 }  // namespace tenfold

@@ -16,11 +16,13 @@ using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
 TEST(AllocatorSettings, HoldForAWhile) {
   {
-    const AllocatorSettings settings("expandable_segments:True,roundup_power2_divisions:4");
+    const AllocatorSettings settings("expandable_segments:True,roundup_power2_divisions:4,max_split_size_mb:64");
+    EXPECT_EQ(Config::max_split_size(), size_t{64} << 20);
     EXPECT_TRUE(Config::use_expandable_segments());
     EXPECT_EQ(Config::roundup_power2_divisions(100 << 20), 4U);
   }
   EXPECT_FALSE(Config::use_expandable_segments());
+  EXPECT_GT(Config::max_split_size(), size_t{1} << 60) << "blocks of every size are split";
   EXPECT_LE(Config::roundup_power2_divisions(100 << 20), 1U);
 }
 

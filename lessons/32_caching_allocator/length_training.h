@@ -17,13 +17,21 @@
 
 namespace tenfold::inline lesson_32 {
 
+/// Lets cuBLAS make the workspaces that it keeps for good, in segments of their own. Made in the middle of a step, in
+/// what a large tensor has just freed, each would keep all of that from being given back.
+inline const Trial& with_workspaces(const Trial& trial) {
+  const torch::Tensor weight = torch::ones({8, 8}, trial.device).requires_grad_();
+  weight.mm(weight).sum().backward();  // whose thread has a handle of its own
+  return trial;
+}
+
 /// Model and optimizer of the trial's seed and settings; its batches are windows of the plays, each cut to the length
 /// that a batch of speeches would have.
 class LengthTraining {
  public:
   /// `order` is one of the setting's choices.
   LengthTraining(const Trial& trial, std::string order)
-      : gpt(trial),
+      : gpt(with_workspaces(trial)),
         device(trial.device),
         rising_(order == "equal"
                     ? std::vector<int64_t>(static_cast<size_t>(trial.get(kBatches)), trial.get(gpt::kLength))
@@ -48,6 +56,18 @@ class LengthTraining {
     // A target of -100 is what cross-entropy ignores.
     if (padded > length) targets.narrow(1, length, padded - length).fill_(-100);
     return {ids.narrow(1, 0, padded).contiguous(), targets.narrow(1, 0, padded).contiguous()};
+  }
+
+  /// Preallocates: momentum, by a step on gradients of zero, which leaves the weights as they are, and then a pass on
+  /// the longest batch, whose numbers nobody uses. Its blocks stay in the cache.
+  void run_longest() {
+    for (const torch::Tensor& weight : gpt.model->parameters()) weight.mutable_grad() = torch::zeros_like(weight);
+    gpt.optimizer->step();
+    gpt.optimizer->zero_grad();
+    const torch::Tensor ids =
+        torch::zeros({gpt.model->options.batch, longest()}, torch::dtype(torch::kLong).device(device));  // (B, T)
+    gpt.model->loss(gpt.model->hidden(ids), ids).backward();
+    gpt.optimizer->zero_grad();
   }
 
   int64_t rounded(int64_t length) const { return rounded_up(length, multiple_, gpt.model->options.length); }

@@ -1,8 +1,7 @@
 // Lesson 32 - Caching allocator
 // What do batches of different lengths do to the memory of a GPU, and what keeps it from breaking into pieces?
-// Read train_on() and the five variants below it: they differ in how long a batch is, in what comes first, and in what
-// the allocator is told. caching_allocator.h reads what LibTorch's allocator did; allocator_survey.h makes the card
-// small.
+// Read train_on() and the variants below it: they differ in how long a batch is, in what comes first, and in what the
+// allocator is told. caching_allocator.h reads what it did; allocator_survey.h makes the card small.
 #include "common/harness/lesson.h"
 #include "allocator_survey.h"
 #include "caching_allocator.h"
@@ -26,7 +25,7 @@ Tensor train_on(LengthTraining& work, int64_t length, int64_t padded) {
   return loss.detach();
 }
 
-/// A round is what is measured as one step: `train` has its batches, one after the other.
+/// A round is measured as one step: `train` has its batches, one after the other.
 template <class Train>
 Step rounds(const Trial& trial, const std::string& order, Train train) {
   auto work = std::make_shared<LengthTraining>(trial, order);
@@ -44,24 +43,16 @@ Step in_order(const Trial& trial, const std::string& order) {
 
 Step as_they_come(const Trial& trial) { return in_order(trial, trial.get(kOrder)); }
 
-/// Fewer sizes: a batch is padded to a multiple, and fits into the blocks of others.
+/// Fewer sizes: a batch is padded, and fits into the blocks of others.
 Step rounded_lengths(const Trial& trial) {
   return rounds(trial, trial.get(kOrder),
                 [](LengthTraining& work, int64_t length) { return train_on(work, length, work.rounded(length)); });
 }
 
-/// Preallocates: a forward and a backward pass on the longest batch, whose numbers nobody uses. Their blocks stay in
-/// the cache, and what is shorter is cut from them.
-void run_longest(LengthTraining& work) {
-  const Tensor ids = torch::zeros({work.gpt.model->options.batch, work.longest()},
-                                  torch::dtype(torch::kLong).device(work.device));  // (B, T)
-  work.gpt.model->loss(work.gpt.model->hidden(ids), ids).backward();
-  work.gpt.optimizer->zero_grad();
-}
-
+/// Preallocates: what is shorter is cut from the blocks of the longest batch.
 Step longest_first(const Trial& trial) {
   return rounds(trial, trial.get(kOrder), [is_first = true](LengthTraining& work, int64_t length) mutable {
-    if (std::exchange(is_first, false)) run_longest(work);
+    if (std::exchange(is_first, false)) work.run_longest();
     return train_on(work, length, length);
   });
 }
@@ -94,7 +85,7 @@ Step cuda_malloc_async(const Trial& trial) {
   return as_they_come(trial);
 }
 
-/// The mistake: the cache is given back after each batch, and asked for again by the next.
+/// The mistake: the cache is given back after each batch.
 Step empty_cache(const Trial& trial) {
   need_cache(trial);
   return rounds(trial, trial.get(kOrder), [](LengthTraining& work, int64_t length) {
@@ -150,6 +141,7 @@ int main(int argc, char** argv) {
                                        {"round sizes", as_they_come, kRoundSizes},
                                        {"expandable segments", as_they_come, kExpandable},
                                        {"garbage collection", as_they_come, "garbage_collection_threshold:0.8"},
+                                       {"max_split_size", as_they_come, "max_split_size_mb:64"},
                                        {"empty_cache", empty_cache},
                                        {"one length", ordered("equal")}}),
                     of_speeches("drawn"),

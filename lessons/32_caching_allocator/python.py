@@ -7,11 +7,15 @@ import torch.nn.functional as F
 
 def rounded(ids, targets, length, multiple):  # (B, T) each, of which `length` tokens count
     up = min(ids.shape[1], -(-length // multiple) * multiple)  # few shapes come, whatever the lengths are
-    return ids[:, :up], targets[:, :up].where(torch.arange(up) < length, -100)  # cross_entropy ignores -100
+    return ids[:, :up], targets[:, :up].where(torch.arange(up, device=ids.device) < length, -100)  # cross_entropy ignores -100
 
 
 def run_longest(model, optimizer, batch, longest):  # before the loop: its blocks stay in the allocator's cache
-    ids = torch.zeros(batch, longest, dtype=torch.long)
+    for weight in model.parameters():  # a step on zeros makes the momentum first; Adam would count it: reset its state
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    optimizer.zero_grad()
+    ids = torch.zeros(batch, longest, dtype=torch.long, device=weight.device)
     F.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
     optimizer.zero_grad()  # its gradients are of no use
 
@@ -26,7 +30,7 @@ def look_at_cache(device):  # not run here: needs CUDA
     stats = torch.cuda.memory_stats(device)
     print(stats["num_device_alloc"], stats["num_device_free"])  # cudaMalloc and cudaFree: do they go on after some steps?
     print(stats["num_alloc_retries"])  # times that the card was full, and the whole cache was given back
-    print(stats["reserved_bytes.all.peak"] - stats["allocated_bytes.all.peak"])  # stranded
+    print(stats["inactive_split_bytes.all.current"])  # stranded: free, beside a piece that is in use
 # endregion
 
 

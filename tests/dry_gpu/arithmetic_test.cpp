@@ -54,7 +54,11 @@ std::vector<Case> cases() {
        1e-5,
        true},
       {"einsum", [](const Tensors& x) { return torch::einsum("ij,kj->ik", {x[0], x[0]}); }, {{8, 16}}},
-      {"compiled at run time", [](const Tensors& x) { return torch::exp2(x[0]) + torch::lgamma(x[0].abs() + 1); }, {{8, 16}}, 1e-5, true},
+      {"compiled at run time",
+       [](const Tensors& x) { return torch::exp2(x[0]) + torch::lgamma(x[0].abs() + 1); },
+       {{8, 16}},
+       1e-5,
+       true},
       {"broadcast", [](const Tensors& x) { return x[0] * x[1] + 1; }, {{8, 16}, {16}}, 1e-5, true},
       {"out=",
        [](const Tensors& x) {

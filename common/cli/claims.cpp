@@ -47,10 +47,14 @@ int claims(const ClaimsOptions& options) {
   std::vector<std::string> names;
   for (const auto& [name, parts] : lessons) names.push_back(name);
   const std::string lesson = options.lesson.empty() ? "" : name_meant("lesson", names, options.lesson, "tenfold list");
-  std::vector<Result> results =
-      options.results.empty() ? published_results(source_folder()) : read_results(options.results);
-  // Nothing was measured there.
-  std::erase_if(results, [](const Result& result) { return is_dry(result.machine); });
+  std::vector<Result> results;
+  if (options.results.empty()) {
+    results = published_results(source_folder());
+    const std::vector<Result> dry = dry_results(source_folder());
+    results.insert(results.end(), dry.begin(), dry.end());
+  } else {
+    results = read_results(options.results);
+  }
   if (!options.machine.empty()) require_machine(results, options.machine);
   std::cout << ledger_text(ledger, results, lesson, options.machine);
   return 0;

@@ -97,7 +97,17 @@ std::string test_name(const Claim& claim, const ClaimTest& test, const CaseResul
   return name + (c && is_on_gpu(*c) && !claim.gpu ? " on the GPU" : "");
 }
 
+/// Whether the case ran where the claim is about.
+bool decides(const Claim& claim, const CaseResult& c) {
+  if (c.device == "dry") return is_counted(claim);
+  return !claim.gpu || is_on_gpu(c);
+}
+
 }  // namespace
+
+bool is_counted(const Claim& claim) {
+  return claim.gpu && (claim.metric == "memory" || claim.metric == "agreement" || claim.metric == "note");
+}
 
 std::string to_string(ClaimVerdict verdict) {
   switch (verdict) {
@@ -120,8 +130,7 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
     bool found = false;
     for (const Result& result : results) {
       for (const CaseResult& c : result.cases) {
-        if (result.lesson != claim.lesson || c.name != test.case_name || c.sweep || (claim.gpu && !is_on_gpu(c)))
-          continue;
+        if (result.lesson != claim.lesson || c.name != test.case_name || c.sweep || !decides(claim, c)) continue;
         const Finding finding = judge_test(claim, test, c);
         findings[finding.says].push_back(test_name(claim, test, &c) + ": " + finding.text);
         found = true;
@@ -159,8 +168,10 @@ std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Re
   }
   std::vector<ClaimOutcome> outcomes;
   for (const auto& [machine, results] : machines) {
-    outcomes.push_back(judge_claim(claim, results));
-    outcomes.back().machine = machine;
+    ClaimOutcome outcome = judge_claim(claim, results);
+    outcome.machine = machine;
+    const bool is_there = !machine.starts_with(kDryMachine);
+    if (is_there || outcome.verdict != ClaimVerdict::not_measured) outcomes.push_back(std::move(outcome));
   }
   return outcomes;
 }

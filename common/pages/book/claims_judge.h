@@ -11,6 +11,10 @@ namespace tenfold {
 enum class ClaimVerdict { holds, does_not_hold, depends, not_measured };
 std::string to_string(ClaimVerdict verdict);  ///< "holds", "does not hold", "depends", "not measured here"
 
+/// Whether a GPU that is not there decides it, too: a claim about GPUs and of what LibTorch's own allocator and the
+/// arithmetic show there, never of a speed.
+bool is_counted(const Claim& claim);
+
 /// What one machine's results say of a claim.
 struct ClaimOutcome {
   std::string machine;
@@ -22,7 +26,7 @@ struct ClaimOutcome {
 /// AMBIGUOUS or UNDECIDED decides nothing, nor does one whose interval has a bound inside it.
 ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results);
 
-/// One outcome for each machine, by its id.
+/// One outcome for each machine, by its id; for a GPU that is not there where it has decided the claim.
 std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Result>& published);
 
 /// Over all machines: what they agree on; `depends` where one contradicts another.

@@ -34,7 +34,8 @@ std::string counted_text(const std::map<ClaimVerdict, size_t>& counts) {
   return joined(parts);
 }
 
-/// "33 claims on 2x-intel-xeon: 10 hold, ...", a line for each machine.
+/// "33 claims on 2x-intel-xeon: 10 hold, ...", a line for each machine; of a GPU that is not there, the claims that it
+/// decides.
 std::vector<std::string> totals(const std::vector<Claim>& claims, const std::vector<Result>& results) {
   std::map<std::string, std::map<ClaimVerdict, size_t>> counts;
   for (const Claim& claim : claims) {
@@ -42,8 +43,10 @@ std::vector<std::string> totals(const std::vector<Claim>& claims, const std::vec
   }
   std::vector<std::string> lines;
   for (const auto& [machine, verdicts] : counts) {
-    lines.push_back(std::to_string(claims.size()) + (claims.size() == 1 ? " claim on " : " claims on ") + machine +
-                    ": " + counted_text(verdicts) + ".");
+    size_t judged = 0;
+    for (const auto& [verdict, count] : verdicts) judged += count;
+    lines.push_back(std::to_string(judged) + (judged == 1 ? " claim on " : " claims on ") + machine + ": " +
+                    counted_text(verdicts) + ".");
   }
   if (lines.empty()) lines.push_back("No result is published: nothing is judged.");
   return lines;

@@ -120,13 +120,15 @@ std::string claims_part(const std::string& kind, const Page& page) {
   const fs::path file = page.root / "docs" / "claims.json";
   if (!fs::exists(file)) throw std::invalid_argument(kind + ": there is no " + file.string());
   const Ledger ledger = read_ledger(file);
+  std::vector<Result> results = page.published;
+  results.insert(results.end(), page.dry.begin(), page.dry.end());
   if (page.path.parent_path().parent_path() != page.root / "lessons") {
-    if (kind == "claims") return ledger_markdown(ledger, page.published);
+    if (kind == "claims") return ledger_markdown(ledger, results);
     throw std::invalid_argument("elsewhere: this page is no lesson's");
   }
   const std::string lesson = page.path.parent_path().filename().string();
   // Nothing for a lesson without rows: a copied one has the comments and is a lesson all the same.
-  return kind == "claims" ? claims_line(ledger, lesson, page.published, "../../docs/claims.md")
+  return kind == "claims" ? claims_line(ledger, lesson, results, "../../docs/claims.md")
                           : elsewhere_table(ledger, lesson);
 }
 

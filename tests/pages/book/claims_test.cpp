@@ -190,6 +190,23 @@ TEST(Claims, AClaimAboutGpusIsNeverDecidedByACpu) {
             "depends: holds in gpt: 1.70x; not in gpt on the GPU: 0.700x");
 }
 
+TEST(Claims, ADryGpuDecidesWhatItCountsAndNoSpeed) {
+  const CaseResult dry_memory = case_of("gpt", memory("SMALLER", 0.3), "dry");
+  const CaseResult dry_speed = case_of("gpt", speed("FASTER", 1.6, 1.7, 1.8), "dry");
+  EXPECT_EQ(judged(claim_of("memory", "SMALLER", "gpu"), {dry_memory}), "holds: gpt: 0.300x");
+  EXPECT_EQ(judged(claim_of("speed", "FASTER", "gpu"), {dry_speed}), "not measured here: needs a GPU");
+  EXPECT_EQ(judged(claim_of("memory", "SMALLER"), {dry_memory, case_of("gpt", memory("SAME", 1))}),
+            "does not hold: gpt: 1.00x")
+      << "what a CPU decides is not mixed with it";
+  std::vector<Result> results = results_of({dry_memory}, "dry-h100");
+  for (const Result& result : results_of({case_of("gpt", memory("SAME", 1))})) results.push_back(result);
+  const std::vector<ClaimOutcome> outcomes = judge_on_each(claim_of("memory", "SMALLER", "gpu"), results);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].machine, "dry-h100");
+  EXPECT_EQ(outcomes[1].verdict, ClaimVerdict::not_measured);
+  EXPECT_EQ(judge_on_each(claim_of("memory", "SMALLER"), results).size(), 1u) << "it decides nothing there";
+}
+
 std::string complaint(const std::string& text) {
   return test::message_of<FileError>([&] { parse_ledger(text, "claims.json"); });
 }

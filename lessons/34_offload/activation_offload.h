@@ -35,7 +35,7 @@ class ActivationOffload {
 
  public:
   /// `parameters` stay on the device whoever saves them, as do storages of fewer than `least_bytes`. `waits = false` is
-  /// a mistake: backward() does not wait for what comes back.
+  /// a mistake: backward() waits for what comes back when it has done with it.
   ActivationOffload(Copies& copies, std::shared_ptr<HostPool> pool, const std::vector<Tensor>& parameters,
                     int64_t least_bytes, bool waits = true)
       : copies_(copies), pool_(std::move(pool)), least_bytes_(least_bytes), waits_(waits) {
@@ -89,7 +89,7 @@ class ActivationOffload {
     bool asked_for = false, is_here = false;
     Copies* copies = nullptr;
     ~Block() {
-      if (!coming.empty()) copies->compute_waits_for(arrived);  // a graph that nobody went through
+      if (!coming.empty()) copies->compute_waits_for(arrived);  // nobody has waited
     }
   };
 
@@ -171,8 +171,10 @@ class ActivationOffload {
   void begin_backward(Block& block) {
     if (std::exchange(block.is_here, true)) return;
     fetch(block);
-    if (waits_) copies_.compute_waits_for(block.arrived);
-    block.coming.clear();
+    if (waits_) {
+      copies_.compute_waits_for(block.arrived);
+      block.coming.clear();
+    }
     if (block.before) fetch(*block.before);
   }
 

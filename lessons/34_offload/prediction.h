@@ -14,9 +14,9 @@ namespace tenfold::inline lesson_34 {
 /// Most bytes of a step of the baseline. AdamW has a second average that SGD with momentum has not.
 inline int64_t most_bytes(const Trial& trial) { return gpt_most_bytes(trial) + parameter_bytes(gpt_options(trial)); }
 
-/// What a block saves for its backward and what of it leaves: the inputs of its two norms, of its four linear layers
-/// and of GELU, and what attention keeps. Attention's output lies there in another order, too, where the batch has more
-/// than one sequence.
+/// What a block saves for its backward and what of it leaves: for each token the inputs of its two norms (2 D), of its
+/// four linear layers (7 D) and of GELU (4 D), and queries, keys and values (3 D). Attention's output is its
+/// projection's input.
 struct BlockActivations {
   BlockActivations(int64_t rows, int64_t width, int64_t heads)
       : small(4 * rows * (4 + heads)), big(64 * rows * width) {}
@@ -68,6 +68,8 @@ inline constexpr const char *kToHost = "cuda_d2h_pinned_bytes_per_s", *kToDevice
 /// A block that computes for as long as its neighbour travels costs nothing; what travels longer shows. Backward
 /// computes twice as long as forward.
 inline Prediction predict_activations(const Counted& kept_here) {
+  const int64_t largest = 4 * 4 * kept_here.get(gpt::kBatch) * kept_here.get(gpt::kLength) * kept_here.get(gpt::kWidth);
+  if (largest < kept_here.get(kLeastBytes)) return {.peak_bytes = kept_here.peak_bytes};  // nothing leaves
   Prediction prediction{.peak_bytes = peak_with_activations_away(kept_here)};
   const double out = seconds_away(kept_here, kToHost), back = seconds_away(kept_here, kToDevice);
   if (out <= 0 || back <= 0) return prediction;
@@ -88,9 +90,6 @@ inline Prediction predict_one_stream(const Counted& kept_here) {
   prediction.speed_ratio = kept_here.step_seconds / (kept_here.step_seconds + leave * both);
   return prediction;
 }
-
-/// Too few bytes to leave: nothing changes.
-inline Prediction predict_none_leave(const Counted& kept_here) { return {.peak_bytes = kept_here.peak_bytes}; }
 
 /// Bytes on the host, by formula: parameters, gradients and two averages, 16 for each parameter.
 inline int64_t host_bytes(const Counted& on_device) { return 4 * on_device.parameter_bytes; }

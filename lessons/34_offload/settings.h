@@ -29,8 +29,13 @@ inline std::vector<Assignment> activations_fill() {
 /// Few tokens: parameters, gradients and averages are nearly all of the memory. Small enough for the host to update
 /// within a second.
 inline std::vector<Assignment> states_fill() {
-  return {gpt::kLayers(6, 12, 12), gpt::kWidth(128, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(16, 64, 64),
-          gpt::kBatch(1),          gpt::kTokens("characters")};
+  return {gpt::kLayers(6, 12, 12),
+          gpt::kWidth(128, 512, 512),
+          gpt::kHeads(4, 8, 8),
+          gpt::kLength(16, 64, 64),
+          gpt::kBatch(1),
+          gpt::kTokens("characters"),
+          kLeastBytes(1 << 20, 1 << 20, 1 << 22)};
 }
 
 }  // namespace tenfold::inline lesson_34

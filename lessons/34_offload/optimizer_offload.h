@@ -65,11 +65,9 @@ class OptimizerOffload {
   /// afterwards on the compute stream finds the new values.
   void step() {
     const torch::NoGradGuard no_grad;
-    Event computed, uploaded;
-    to_device_.mark_compute(computed);
-    to_device_.copies_wait_for(computed);  // backward() reads the old parameters
+    Event uploaded;
     for (const size_t i : order_) {
-      arrived_[i].synchronize();
+      arrived_[i].synchronize();  // so backward() has read the parameter for the last time, too
       update_(i, host_parameters_[i], host_gradients_[i]);
       if (!comes_back_[i]) continue;
       to_device_.copy(parameters_[i].variable_data(), host_parameters_[i]);

@@ -56,7 +56,7 @@ class ActivationOffload {
     }
     send(*block);
     if (last_) let_go(*last_);  // two blocks at a time: one computes, one leaves
-    last_ = block;
+    last_ = std::move(block);
     return y;
   }
 

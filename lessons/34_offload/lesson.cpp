@@ -15,8 +15,10 @@ using torch::Tensor;
 
 /// One training step of the GPT: `blocks` runs its blocks, `update` is the optimizer.
 template <class Blocks, class Update>
-Step train(const std::shared_ptr<GptTraining>& gpt, Blocks blocks, Update update) {
-  return {.items = gpt->tokens_per_step(), .parameters = gpt->parameters(), .update = [gpt, blocks, update]() mutable {
+Step train(const std::shared_ptr<GptTraining>& gpt, const Blocks& blocks, const Update& update) {
+  return {.items = gpt->tokens_per_step(),
+          .parameters = gpt->parameters(),
+          .update = [gpt, blocks, update = update]() mutable {
             const auto [ids, targets] = gpt->next_batch();  // (B, T) each
             for (const auto& parameter : gpt->parameters()) parameter.value().mutable_grad() = Tensor();
             Tensor loss;

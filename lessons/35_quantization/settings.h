@@ -11,7 +11,8 @@
 namespace tenfold::inline lesson_35 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", 100, "updates of a training"};
-inline constexpr Setting<int64_t> kRowsAtATime{"rows_at_a_time", 256, "rows of a weight in 32 bits at a time"};
+inline constexpr Setting<int64_t> kRowsAtATime{
+    "rows_at_a_time", {256, 1024, 2048}, "rows of a weight in 32 bits at a time"};
 
 /// A GPT whose weights are too many for the caches, and which reads one token.
 inline std::vector<Assignment> one_token() {

@@ -3,7 +3,7 @@
 
 #include <torch/torch.h>
 
-#include <utility>
+#include <memory>
 
 #include "common/harness/lesson.h"
 #include "dynamic_int8_linear.h"

@@ -112,12 +112,11 @@ inline Look as_printed_look() {
             if (!has_int8_products()) trial.skip("needs FBGEMM: a CPU of x86 with AVX2");
             const torch::NoGradGuard no_graph;
             const auto packed = pack_int8(int8_rows(torch::ones({8, 8})), {});
-            double ran = 0;
+            double ran = 1;
             try {
               dynamic_int8_product(torch::ones({4, 8}, trial.device), packed);
-              ran = 1;
             } catch (const c10::NotImplementedError&) {
-              // "Could not run 'quantized::linear_dynamic' with arguments from the 'CUDA' backend."
+              ran = 0;  // "Could not run 'quantized::linear_dynamic' with arguments from the 'CUDA' backend."
             }
             trial.note("ran", ran, "of 1 calls");
           }};

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
        .workload = gpt_workload,
        .settings = {kUpdates, kRowsAtATime},
        .baseline = variant("fp32", as_they_are),
+       .most_bytes = inference_most_bytes,
        .techniques = {variant("dynamic int8", dynamic_int8, predict_dynamic_int8),
                       variant("int8 weights", int8_weights, predict_weight_only),
                       variant("fp8 weights", fp8_weights, predict_weight_only), variant("no clamp", no_clamp)},

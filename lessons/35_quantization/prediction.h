@@ -1,5 +1,6 @@
 #pragma once
-// What a forward pass with layers of 8 bits should need, from a counted one in 32 bits.
+// What a forward pass with layers of 8 bits should need, from a counted one in 32 bits; and what that one needs at
+// most.
 
 #include <algorithm>
 #include <cstdint>
@@ -61,10 +62,14 @@ inline std::vector<LinearShape> linears_of(const Counted& counted) {
   return convnet_linears({.channels = counted.get(convnet::kChannels)});
 }
 
+/// Rows of activations that a GPT has at a time, one for each token, and their sizes.
+struct Activations {
+  int64_t rows, width, vocabulary;
+};
+
 /// Most bytes of activations while the GPT runs forward, and what a linear layer needs besides its result.
-inline int64_t most_activations(const Counted& counted, auto besides) {
-  const int64_t rows = counted.get(gpt::kBatch) * counted.get(gpt::kLength), width = counted.get(gpt::kWidth);
-  const int64_t vocabulary = vocabulary_of(counted);
+inline int64_t most_activations(const Activations& sizes, auto besides) {
+  const auto [rows, width, vocabulary] = sizes;
   const int64_t stream = 4 * rows * width, logits = 4 * rows * vocabulary;
   // A block's variables live until it returns: its input, queries, keys and values, what attention gave, the residual
   // sum and the norm's result are 7 streams; the inner layer is 4 before GELU, and 4 after it.
@@ -75,12 +80,15 @@ inline int64_t most_activations(const Counted& counted, auto besides) {
   return std::max({up, down, head, loss});
 }
 
+inline int64_t nothing_besides(const LinearShape& /*linear*/, int64_t /*rows*/) { return 0; }
+
 /// With weights of so many bytes, and layers that need something besides.
 inline Prediction peak_with(const Counted& counted, int64_t weights, auto besides) {
   int64_t peak = counted.peak_bytes - bytes_in_32_bits(linears_of(counted)) + weights;
   if (counted.workload == gpt_workload) {  // the convnet's peak is at its convolutions
-    const auto nothing = [](const LinearShape&, int64_t) { return int64_t{0}; };
-    peak += most_activations(counted, besides) - most_activations(counted, nothing);
+    const Activations sizes{counted.get(gpt::kBatch) * counted.get(gpt::kLength), counted.get(gpt::kWidth),
+                            vocabulary_of(counted)};
+    peak += most_activations(sizes, besides) - most_activations(sizes, nothing_besides);
   }
   return {.peak_bytes = peak};
 }
@@ -105,6 +113,24 @@ inline Prediction predict_dynamic_int8(const Counted& counted) {
   if (counted.workload == gpt_workload && counted.get(gpt::kBatch) * counted.get(gpt::kLength) == 1)
     prediction.speed_ratio = static_cast<double>(bytes_in_32_bits(linears)) / static_cast<double>(packed);
   return prediction;
+}
+
+/// Of the baseline's forward pass, with the outputs that are kept of four.
+inline int64_t inference_most_bytes(const Trial& trial) {
+  constexpr int64_t kKept = 4 * 16;
+  if (trial.workload == gpt_workload) {
+    const GptOptions options = gpt_options(trial);
+    const int64_t rows = options.batch * options.length;
+    const int64_t inputs = 2 * 8 * rows, attention = 4 * rows * options.heads;
+    return parameter_bytes(options) + inputs + attention + 4 * kKept * options.vocabulary() +
+           most_activations({rows, options.width, options.vocabulary()}, nothing_besides);
+  }
+  // At the second convolution: the result of the first ReLU, for oneDNN once more in blocks, and half of that behind.
+  const ConvNetOptions options = convnet_options(trial);
+  const int64_t batch = trial.get(convnet::kBatch), pixels = options.side * options.side;
+  const int64_t convolutions = 4 * 2 * options.channels * (9 * options.channels + 1) + 4 * 10 * options.channels;
+  return bytes_in_32_bits(convnet_linears(options)) + convolutions + batch * (2 * 4 * pixels + 8) + 4 * kKept * 10 +
+         4 * batch * options.channels * pixels * 5 / 2;
 }
 
 }  // namespace tenfold::inline lesson_35

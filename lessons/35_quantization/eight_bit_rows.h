@@ -1,0 +1,66 @@
+// installs as <tenfold/eight_bit_rows.h>
+#pragma once
+// A weight in 8 bits with one scale for each row, which is an output channel of a linear layer, and the product that
+// reads it: weight-only quantization.
+//
+//   const EightBitRows rows = int8_rows(layer->weight);
+//   y = weight_only_linear(x, rows, layer->bias);
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace tenfold {
+
+/// A weight is about codes * scales: a quarter of the bytes of 32 bits, and 4 for each row.
+struct EightBitRows {
+  torch::Tensor codes;   ///< (out, in), int8 or float8_e4m3fn
+  torch::Tensor scales;  ///< (out), float
+};
+
+/// Scales of a weight (out, in) by which the largest magnitude of each row becomes `largest_code`. A row of zeros gets
+/// the smallest scale.
+inline torch::Tensor row_scales(const torch::Tensor& weight, double largest_code) {
+  const torch::Tensor largest = weight.detach().abs().amax(1).to(torch::kFloat);
+  return largest.div_(largest_code).clamp_min_(std::numeric_limits<float>::epsilon());
+}
+
+/// To the nearest of 256 equal steps, zero exactly zero. The same codes as PyTorch's per-channel symmetric observer:
+/// half of 255 steps on each side, so that the largest of a row rounds to 128 half of the time and is clamped to 127.
+inline EightBitRows int8_rows(const torch::Tensor& weight) {
+  const torch::Tensor scales = row_scales(weight, 127.5);
+  torch::Tensor steps = weight.detach().to(torch::kFloat).mul(scales.reciprocal().unsqueeze(1)).round_();
+  return {steps.clamp_(-128, 127).to(torch::kChar), scales};
+}
+
+/// To the nearest float of 8 bits with 4 exponent bits and 3 of the mantissa, which ends at 448: the error of a small
+/// weight is smaller than with equal steps, that of a large one larger.
+inline EightBitRows fp8_rows(const torch::Tensor& weight) {
+  constexpr double kLargest = 448;  // beyond it float8_e4m3fn is not a number
+  const torch::Tensor scales = row_scales(weight, kLargest);
+  torch::Tensor values = weight.detach().to(torch::kFloat).div(scales.unsqueeze(1));
+  return {values.clamp_(-kLargest, kLargest).to(torch::kFloat8_e4m3fn), scales};
+}
+
+/// x (..., in) by the rows, and a bias (out) where there is one: (..., out). The arithmetic is in 32 bits. Only so many
+/// rows of the weight are in 32 bits at a time: with all of them the peak would be that of the weight before.
+inline torch::Tensor weight_only_linear(const torch::Tensor& x, const EightBitRows& rows, const torch::Tensor& bias,
+                                        int64_t rows_at_a_time = 256) {
+  const int64_t outputs = rows.codes.size(0);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = outputs;
+  torch::Tensor y = torch::empty(shape, x.options());
+  for (int64_t begin = 0; begin < outputs; begin += rows_at_a_time) {
+    const int64_t count = std::min(rows_at_a_time, outputs - begin);
+    const torch::Tensor part = rows.codes.narrow(0, begin, count).to(torch::kFloat);  // (count, in)
+    y.narrow(-1, begin, count).copy_(torch::nn::functional::linear(x, part));
+  }
+  y.mul_(rows.scales);  // once for each output, not once for each weight
+  if (bias.defined()) y.add_(bias);
+  return y;
+}
+
+}  // namespace tenfold

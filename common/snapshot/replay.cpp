@@ -12,6 +12,9 @@ using Action = AllocatorAction;
 
 constexpr size_t kMostWindows = 10;
 
+/// The first tenth of the allocations is taken for the first batches, in which each line grows.
+constexpr int64_t kFirstBatches = 10;
+
 /// What roundup_power2_divisions:4 makes of a size (c10/cuda/CUDACachingAllocator.cpp, round_size): up to a quarter of
 /// the power of two below it; small ones, like all sizes, to 512 bytes.
 int64_t rounded_to_quarters(int64_t bytes) {
@@ -205,7 +208,8 @@ class Follower {
     Line& line = lines_[event.place];
     if (event.bytes > kMiB) {
       if (sizes_.insert(event.bytes).second && late()) ++out_.new_sizes_late;
-      if (taken_for_next_ > 0 && line.has_freed && event.bytes > line.largest) out_.grown.add(taken_for_next_);
+      const bool grew = line.has_freed && event.bytes > line.largest && allocated_ * kFirstBatches > allocations_;
+      if (taken_for_next_ > 0 && grew) out_.grown.add(taken_for_next_);
     }
     line.largest = std::max(line.largest, event.bytes);
   }

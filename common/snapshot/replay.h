@@ -75,7 +75,8 @@ struct Replay {
   Amount taken_late;  ///< in the second half of the allocations
   /// Sizes above 1 MiB that came for the first time in the second half of the allocations.
   int64_t new_sizes_late = 0;
-  /// Segments for a line that wanted more than ever before, after it had freed what it had.
+  /// Segments for a line that wanted more than ever before, though it had freed some; after the first tenth of the
+  /// allocations.
   Amount grown;
   /// The peak of requested, had LibTorch rounded each size up to a quarter of a power of two.
   int64_t rounded_peak = 0;

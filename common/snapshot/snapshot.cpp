@@ -110,13 +110,18 @@ class SnapshotReader {
     if (in_all_ > kMostInAll) throw SnapshotError("sizes that add up to more than any program asks for");
   }
 
+  static int64_t checked_address(const std::string& name, int64_t address) {
+    if (address < 0 || address > INT64_MAX - kMostBytes) Fields::fail(name + ".address", "is no address");
+    return address;
+  }
+
   void add_segment(const Value& value, const std::string& name) {
     const Fields fields(document_, value, name);
     SnapshotSegment segment;
     const int64_t device = fields.integer_or("device", 0);
     if (device < 0 || device >= kMostDevices) Fields::fail(name + ".device", "is no index of a device");
     segment.device = static_cast<int>(device);
-    segment.address = fields.integer("address");
+    segment.address = checked_address(name, fields.integer("address"));
     segment.bytes = fields.bytes("total_size");
     count(segment.bytes);
     segment.small = fields.find("segment_type") && fields.text("segment_type") == "small";
@@ -138,13 +143,13 @@ class SnapshotReader {
   SnapshotBlock block_of(const Value& value, const std::string& name, int64_t address) {
     const Fields fields(document_, value, name);
     SnapshotBlock block;
-    block.address = fields.integer_or("address", address);
-    if (block.address < 0 || block.address > INT64_MAX - kMostBytes) Fields::fail(name + ".address", "is no address");
+    block.address = checked_address(name, fields.integer_or("address", address));
     block.bytes = fields.bytes("size");
     const std::string_view state = fields.text("state");
     if (state != "inactive") {
       block.state = state == "active_allocated" ? SnapshotBlock::State::IN_USE : SnapshotBlock::State::AWAITING_FREE;
       block.requested = fields.find("requested_size") ? fields.bytes("requested_size") : block.bytes;
+      count(block.requested);
       block.place = places_.of(fields.find("frames"));
     }
     return block;

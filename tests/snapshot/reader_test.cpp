@@ -138,6 +138,7 @@ TEST(Reader, TreesThatAreNoSnapshot) {
   EXPECT_EQ(refused("/segments/3/blocks", Json::object()), "segments[3].blocks: is no list");
   EXPECT_EQ(refused("/segments/3", 7), "segments[3]: is no dict");
   EXPECT_EQ(refused("/segments/3/device", -1), "segments[3].device: is no index of a device");
+  EXPECT_EQ(refused("/segments/3/address", -1), "segments[3].address: is no address");
   EXPECT_EQ(refused("/segments/3/blocks/0/address", -1), "segments[3].blocks[0].address: is no address");
   EXPECT_EQ(refused("/device_traces", "x"), "device_traces: is no list");
   EXPECT_EQ(refused("/device_traces/0", "x"), "device_traces[0]: is no list");

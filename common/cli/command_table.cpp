@@ -34,6 +34,12 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
        "time is measured, but with --time it is modelled. The program stands behind \"--\" and must be built with CUDA "
        "13. Exit code: the program's.",
        [program](CLI::App& app) { return dry_command(app, program); }},
+      {"snapshot",
+       "what a memory snapshot of PyTorch says: stranded bytes, who held the peak, driver calls, which cure would "
+       "help\n"
+       "Reads what torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") wrote, or the same as JSON; nothing in it is "
+       "run. The words and the rules: lessons/32_caching_allocator/README.md.",
+       snapshot_command},
       {"probe", "measure what this machine can do at most: copy and compute rates, launch cost",
        without_options(probe)},
       {"doctor", "what this machine has and lacks, each with the fix", without_options(doctor)},

@@ -50,6 +50,9 @@ struct DryOptions {
 };
 int dry(const DryOptions& options);
 
+/// A file of torch.cuda.memory._dump_snapshot(), in words and tables or as JSON. Throws FileError.
+int snapshot(const std::string& file, bool json);
+
 int probe();
 int doctor();
 

@@ -1,4 +1,4 @@
-// The commands that need no lesson, a kernel, a dry GPU and the data: their options.
+// The commands that need no lesson, a kernel, a dry GPU, a snapshot and the data: their options.
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -44,6 +44,14 @@ Action dry_command(CLI::App& app, const std::vector<std::string>& program) {
     options->arithmetic = value_of(*given, "--arithmetic", "");
     return dry(*options);
   };
+}
+
+Action snapshot_command(CLI::App& app) {
+  const auto file = std::make_shared<std::string>();
+  const auto json = std::make_shared<bool>(false);
+  app.add_option("file", *file, "e.g. snapshot.pickle")->required()->type_name("");
+  app.add_flag("--json", *json, "as a JSON object, in bytes and seconds");
+  return [file, json] { return snapshot(*file, *json); };
 }
 
 Action data_command(CLI::App& app) {

@@ -34,6 +34,14 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
        "time is measured, but with --time it is modelled. The program stands behind \"--\" and must be built with CUDA "
        "13. Exit code: the program's.",
        [program](CLI::App& app) { return dry_command(app, program); }},
+      {"fit",
+       "what of a GPT's training fits on which GPU, with which techniques, and how fast it would be\n"
+       "Trains it on dry GPUs, with one memory-saving technique after the other, and counts. For example: fit --layers "
+       "32 "
+       "--width 4096 --length 4096. docs/fit.md says what the columns mean. Exit code 77 when no card can do what "
+       "--with asks "
+       "for.",
+       fit_command},
       {"probe", "measure what this machine can do at most: copy and compute rates, launch cost",
        without_options(probe)},
       {"doctor", "what this machine has and lacks, each with the fix", without_options(doctor)},

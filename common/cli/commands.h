@@ -50,6 +50,13 @@ struct DryOptions {
 };
 int dry(const DryOptions& options);
 
+struct FitOptions {
+  std::vector<std::string> gpus;  ///< keys of cards, or "all"; empty: the usual ones
+  bool json = false;
+  GivenFlags flags;  ///< of fit_flags(), handed on
+};
+int fit(const FitOptions& options);
+
 int probe();
 int doctor();
 

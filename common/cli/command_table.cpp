@@ -40,6 +40,14 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
        "Reads what torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") wrote, or the same as JSON; nothing in it is "
        "run. The words and the rules: lessons/32_caching_allocator/README.md.",
        snapshot_command},
+      {"fit",
+       "what of a GPT's training fits on which GPU, with which techniques, and how fast it would be\n"
+       "Trains it on dry GPUs, with one memory-saving technique after the other, and counts. For example: fit --layers "
+       "32 "
+       "--width 4096 --length 4096. docs/fit.md says what the columns mean. Exit code 77 when no card can do what "
+       "--with asks "
+       "for.",
+       fit_command},
       {"probe", "measure what this machine can do at most: copy and compute rates, launch cost",
        without_options(probe)},
       {"doctor", "what this machine has and lacks, each with the fix", without_options(doctor)},

@@ -37,6 +37,7 @@ Action new_lesson_command(CLI::App& app);
 Action kernel_command(CLI::App& app);
 Action dry_command(CLI::App& app, const std::vector<std::string>& program);
 Action snapshot_command(CLI::App& app);
+Action fit_command(CLI::App& app);
 Action data_command(CLI::App& app);
 
 Action report_command(CLI::App& app);

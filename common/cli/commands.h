@@ -53,6 +53,13 @@ int dry(const DryOptions& options);
 /// A file of torch.cuda.memory._dump_snapshot(), in words and tables or as JSON. Throws FileError.
 int snapshot(const std::string& file, bool json);
 
+struct FitOptions {
+  std::vector<std::string> gpus;  ///< keys of cards, or "all"; empty: the usual ones
+  bool json = false;
+  GivenFlags flags;  ///< of fit_flags(), handed on
+};
+int fit(const FitOptions& options);
+
 int probe();
 int doctor();
 

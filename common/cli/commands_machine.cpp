@@ -1,4 +1,4 @@
-// The commands that need no lesson, a kernel, a dry GPU, a snapshot and the data: their options.
+// The commands that need no lesson, a kernel, dry GPUs, a snapshot and the data: their options.
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fit_flags.h"
 #include "common/base/flags.h"
 #include "common/cli/command_line.h"
 #include "common/cli/command_table.h"
@@ -52,6 +53,17 @@ Action snapshot_command(CLI::App& app) {
   app.add_option("file", *file, "e.g. snapshot.pickle")->required()->type_name("");
   app.add_flag("--json", *json, "as a JSON object, in bytes and seconds");
   return [file, json] { return snapshot(*file, *json); };
+}
+
+Action fit_command(CLI::App& app) {
+  const auto options = std::make_shared<FitOptions>();
+  for (const Flag& flag : fit_flags()) add_flag(app, flag, options->flags);
+  app.add_option("--gpu", options->gpus,
+                 "on this card; repeat the flag for more, or: all; default T4, RTX-4090, A100, H100")
+      ->type_name("NAME")
+      ->take_all();
+  app.add_flag("--json", options->json, "as JSON");
+  return [options] { return fit(*options); };
 }
 
 Action data_command(CLI::App& app) {

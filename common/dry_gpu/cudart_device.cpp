@@ -1,5 +1,6 @@
 // CUDA's runtime: devices and what they are.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -178,8 +179,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   const std::lock_guard guard(state().lock);
   const Device& device = state().devices[static_cast<size_t>(current_device())];
-  *total = static_cast<size_t>(device.card->memory_bytes);
-  *free = static_cast<size_t>(device.card->memory_bytes - device.used);
+  *total = static_cast<size_t>(device.memory_bytes);
+  *free = static_cast<size_t>(std::max<int64_t>(device.memory_bytes - device.used, 0));
   return cudaSuccess;
 }
 

@@ -205,7 +205,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   if (!state().kernels.contains(kernel)) return fail(cudaErrorInvalidDeviceFunction);
   std::memset(attributes, 0, sizeof *attributes);
   attributes->maxThreadsPerBlock = kThreads;
-  attributes->binaryVersion = attributes->ptxVersion = 10 * card_here().major + card_here().minor;
+  // LibTorch's wheels have no code of 8.9, and a card of it runs that of 8.6 (torch.cuda.get_arch_list()). CUB finds
+  // its tunings by this number, and refuses one that it was not compiled for.
+  const int version = 10 * card_here().major + card_here().minor;
+  attributes->binaryVersion = attributes->ptxVersion = version == 89 ? 86 : version;
   attributes->numRegs = kRegisters;
   const auto raised = state().most_dynamic_shared.find(kernel);
   attributes->maxDynamicSharedSizeBytes = raised == state().most_dynamic_shared.end() ? kUsualShared : raised->second;

@@ -41,7 +41,7 @@ int64_t bytes_on_card(size_t bytes) {
 bool take(int device, int64_t bytes) {
   const std::lock_guard guard(state().lock);
   Device& of = state().devices[static_cast<size_t>(device)];
-  if (bytes > 0 && of.used + bytes > of.card->memory_bytes) return false;
+  if (bytes > 0 && of.used + bytes > of.memory_bytes) return false;
   of.used += bytes;
   of.peak = std::max(of.peak, of.used);
   return true;

@@ -162,6 +162,7 @@ State::State() {
   for (size_t i = 0; i < count; ++i) {
     Device device;
     device.card = card;
+    device.memory_bytes = card->memory_bytes;
     device.legacy = std::make_unique<Stream>();
     device.legacy->device = static_cast<int>(i);
     device.legacy->legacy = true;
@@ -260,6 +261,11 @@ const char* tenfold_dry_card() { return state().devices.empty() ? "none" : state
 
 const char* tenfold_dry_order() {
   return state().order == Order::late ? "late" : state().order == Order::early ? "early" : "";
+}
+
+void tenfold_dry_limit_memory(int64_t bytes) {
+  const std::lock_guard guard(state().lock);
+  for (Device& device : state().devices) device.memory_bytes = bytes;
 }
 
 void tenfold_dry_counts(DryCounts* counts) {

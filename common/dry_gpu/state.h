@@ -108,6 +108,7 @@ struct Stream {
 
 struct Device {
   const Card* card = nullptr;
+  int64_t memory_bytes = 0;    ///< the card's, unless limit_memory says otherwise
   int64_t used = 0, peak = 0;  ///< bytes of the card
   double copies_end[2] = {};   ///< of the engine to the card, and of the one to the host, by State::time
   std::unique_ptr<Stream> legacy;

@@ -35,6 +35,10 @@ std::string dry_order() { return text_of("tenfold_dry_order").value_or(""); }
 
 bool memory_only() { return dry_card() && dry_order().empty(); }
 
+void limit_dry_memory(int64_t bytes) {
+  if (auto* const limit = stand_in<void(int64_t)>("tenfold_dry_limit_memory")) limit(bytes);
+}
+
 DryCounts dry_counts() {
   DryCounts counts;
   if (auto* const read = stand_in<void(DryCounts*)>("tenfold_dry_counts")) read(&counts);

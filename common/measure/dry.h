@@ -19,6 +19,10 @@ std::string dry_order();
 /// On a dry GPU that computes nothing: memory and launches are what a card would see, numbers mean nothing.
 bool memory_only();
 
+/// From now on a dry GPU's cards hold so many bytes, fewer or more than the card that they are by name. What they hold
+/// already they keep. Does nothing where there is no dry GPU.
+void limit_dry_memory(int64_t bytes);
+
 /// Nothing counted where there is no dry GPU.
 DryCounts dry_counts();
 

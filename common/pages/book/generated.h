@@ -15,6 +15,8 @@
 // dry        -                     what GPUs that are not there counted over all lessons
 // published_steps -                modelled times held against published ones
 // published_peers -                other predictors held against the same ones
+// published_fits -                 peaks of a model held against published ones
+// printed_fit -                    what `./tenfold fit` printed of that model
 // seals      -                     the hash and date of each set of a GPU that is not there
 // compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
 // levers     CASE                  what each lever of a stack brings, as a table

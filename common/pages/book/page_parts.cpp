@@ -23,6 +23,7 @@
 #include "common/pages/book/lever_table.h"
 #include "common/pages/book/line_diff.h"
 #include "common/pages/book/measured.h"
+#include "common/pages/book/published_fits.h"
 #include "common/pages/book/published_peers.h"
 #include "common/pages/book/published_steps.h"
 #include "common/pages/book/results_page.h"
@@ -179,6 +180,8 @@ const std::map<std::string, Part>& parts() {
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
       {"published_steps", [](const Page& page, const Arguments&) { return published_steps_markdown(page.root); }},
       {"published_peers", [](const Page& page, const Arguments&) { return published_peers_markdown(page.root); }},
+      {"published_fits", [](const Page& page, const Arguments&) { return published_fits_markdown(page.root); }},
+      {"printed_fit", [](const Page& page, const Arguments&) { return printed_fit_markdown(page.root); }},
       {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
       {"compared", compared_markdown},
       {"levers", levers_part},

@@ -1,0 +1,37 @@
+"""Counts what others published of a 7B model: python run.py
+
+Runs `./tenfold fit` for each row of published.json and for the example of docs/fit.md, and writes counted.json beside it.
+Bytes are the same on every machine; the seconds that the example took are this one's.
+"""
+
+import datetime
+import json
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+EXAMPLE = ["--layers", "32", "--width", "4096", "--batch", "4", "--length", "4096"]
+
+
+def fit(*flags: str) -> str:
+    return subprocess.run([ROOT / "tenfold", "fit", *flags], check=True, capture_output=True, text=True).stdout
+
+
+def counted(row: dict) -> dict:
+    card = json.loads(fit(*row["flags"], "--gpu", row["card"], "--json"))["cards"][0]
+    way = card["ladder"][0]
+    kept = ("fits", "reserved_bytes", "allocated_bytes", "step_seconds", "tokens_per_s")
+    return {"id": row["id"], **{key: way[key] for key in kept if key in way}}
+
+
+def main() -> None:
+    rows = [counted(row) for row in json.loads((HERE / "published.json").read_text())]
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True).stdout.strip()
+    written = {"date": datetime.date.today().isoformat(), "commit": commit, "rows": rows,
+               "example": {"command": "./tenfold fit " + " ".join(EXAMPLE), "printed": fit(*EXAMPLE)}}
+    (HERE / "counted.json").write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,13 +16,13 @@ inline constexpr Setting<int64_t> kRowsAtATime{
 
 /// A GPT whose weights are too many for the caches, and which reads one token.
 inline std::vector<Assignment> one_token() {
-  return {gpt::kLayers(1, 4, 4), gpt::kWidth(1024, 1024, 2560), gpt::kHeads(16, 16, 20), gpt::kLength(1),
+  return {gpt::kLayers(1, 2, 2), gpt::kWidth(1024, 1024, 2048), gpt::kHeads(16, 16, 16), gpt::kLength(1),
           gpt::kBatch(1)};
 }
 
 /// 200 tokens at a time, of a smaller one on a CPU, where each step takes as many times longer.
 inline std::vector<Assignment> many_tokens() {
-  return {gpt::kLayers(1, 4, 4), gpt::kWidth(512, 1024, 2560), gpt::kHeads(8, 16, 20), gpt::kLength(200),
+  return {gpt::kLayers(1, 2, 2), gpt::kWidth(512, 1024, 2048), gpt::kHeads(8, 16, 16), gpt::kLength(200),
           gpt::kBatch(1)};
 }
 

@@ -22,14 +22,14 @@ inline kernels::AdamWSettings adamw_settings(const Trial& trial) {
 
 /// Wide layers and many tokens: a block computes for as long as its activations travel, or longer.
 inline std::vector<Assignment> activations_fill() {
-  return {gpt::kLayers(8, 6, 6),       gpt::kWidth(128, 1536, 4096), gpt::kHeads(4, 12, 16),
-          gpt::kLength(64, 512, 1024), gpt::kBatch(4, 8, 16),        gpt::kTokens("characters")};
+  return {gpt::kLayers(6),       gpt::kWidth(128, 1536, 4096), gpt::kHeads(4, 12, 16), gpt::kLength(64, 512, 1024),
+          gpt::kBatch(4, 8, 16), gpt::kTokens("characters")};
 }
 
 /// Few tokens: parameters, gradients and averages are nearly all of the memory. Small enough for the host to update
 /// within a second.
 inline std::vector<Assignment> states_fill() {
-  return {gpt::kLayers(6, 12, 12),
+  return {gpt::kLayers(4, 8, 8),
           gpt::kWidth(128, 512, 512),
           gpt::kHeads(4, 8, 8),
           gpt::kLength(16, 64, 64),

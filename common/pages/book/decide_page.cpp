@@ -53,9 +53,13 @@ struct Outcome {
   }
 };
 
+/// Nothing where the row that stands for the lesson was not measured: another row of it would say something else.
 std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now) {
   auto headline = headline_of(result);
   if (!headline || headline->row.variant->status == "skipped") return std::nullopt;
+  const auto& named = result.headline;
+  if (named && (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
+    return std::nullopt;
   const bool dry = result.machine.id.starts_with(kDryMachine);
   return Outcome{std::move(*headline), dry ? dry_card(result) : result.machine.id, dry, result.code_hash != hash_now};
 }

@@ -104,6 +104,11 @@ TEST_F(DecidePage, AMistakeIsCalledOne) {
   EXPECT_THAT(part(), HasSubstr("<br>the mistake *accumulate* against *large batch*"));
 }
 
+TEST_F(DecidePage, NoOtherRowStandsForAHeadlineThatWasNotMeasured) {
+  dry_[0].headline = Headline{.case_name = "R2 batch=64", .technique = "accumulate"};
+  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>memory SMALLER 0.250x"));
+}
+
 TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
   test::write_text(root_ / "docs/claims.json",
                    R"({"sources": [], "claims": [], "published": [{"id": "a", "lesson": "30_gradient_accumulation",

@@ -19,9 +19,11 @@
 // printed_fit -                    what `./tenfold fit` printed of that model
 // seals      -                     the hash and date of each set of a GPU that is not there
 // compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
+// decide     CARD NUMBER...        lessons to choose from: when to use each, what it brings and costs
+// one_gpt    measured | CARD       the techniques that lessons compare on the same GPT, side by side
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figures/figure.h
-// lessons    -                     a lesson of each chapter: what it asks and what was published
+// lessons    -                     a lesson of each chapter and what it asks
 // map        -                     a table of all lessons: what each needs, in what order and for how long
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel

@@ -5,6 +5,7 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/pages/book/links.h"
 #include "common/pages/rows/markdown_table.h"
 
 namespace tenfold {
@@ -26,13 +27,6 @@ std::string found(const std::string& text, const char* pattern, const char* exam
   if (!std::regex_search(text, match, std::regex(pattern)))
     throw std::invalid_argument(std::string("the line 'Before this: ...' does not say '") + example + "'");
   return match[1];
-}
-
-/// "[00](../00_measuring/README.md)" in a lesson's page, as it has to stand in `page`.
-std::string link_from(const fs::path& page, const fs::path& lesson_page, const std::string& link) {
-  const size_t open = link.find("](") + 2;
-  const fs::path target = (lesson_page.parent_path() / link.substr(open, link.size() - open - 1)).lexically_normal();
-  return link.substr(0, open) + target.lexically_relative(page.parent_path()).generic_string() + ")";
 }
 
 }  // namespace
@@ -64,7 +58,7 @@ std::string lesson_map_markdown(const std::vector<LessonEntry>& lessons, const f
       throw FileError(lesson_page.string() + ": " + error.what());
     }
     std::vector<std::string> before;
-    for (const std::string& link : preparation.before) before.push_back(link_from(page, lesson_page, link));
+    for (const std::string& link : preparation.before) before.push_back(relinked(link, lesson_page, page));
     const std::string path = lesson_page.lexically_relative(page.parent_path()).generic_string();
     rows.push_back({number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + path + ")",
                     before.empty() ? "-" : joined(before, ", "), preparation.reading, preparation.running,

@@ -29,27 +29,41 @@ std::string newest_verdict(const std::vector<Result>& published, const std::stri
   return found->technique + ": speed " + speed_text(found->speed) + memory;
 }
 
-}  // namespace
+/// Number, title linked relative to `page`, and question.
+std::vector<std::string> row_of(const LessonEntry& lesson, const std::filesystem::path& page,
+                                const std::filesystem::path& root) {
+  const std::string link =
+      (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
+  return {number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + link + ")",
+          markdown_cell(lesson.question)};
+}
 
-std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
-                             const std::vector<Result>& references, const std::filesystem::path& page,
-                             const std::filesystem::path& root) {
+std::string with_verdicts(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
+                          const std::vector<Result>& references, const std::filesystem::path& page,
+                          const std::filesystem::path& root) {
   const bool any_gpu = std::any_of(published.begin(), published.end(),
                                    [](const Result& result) { return headline_of(result, /*gpu=*/true).has_value(); });
   Rows rows = {{"", "lesson", "question", "on a CPU"}};
   if (any_gpu) rows[0].emplace_back("on a GPU");
   for (const LessonEntry& lesson : lessons) {
-    const std::string link =
-        (root / "lessons" / lesson.name / "README.md").lexically_relative(page.parent_path()).generic_string();
     const auto verdict = [&](bool gpu) {
       if (lesson.survey) return std::string("counts, and times nothing");
       const bool has_reference = !gpu && result_of(references, lesson.name) != nullptr;
       return newest_verdict(has_reference ? references : published, lesson.name, gpu);
     };
-    rows.push_back({number_of_name(lesson.name), "[" + markdown_cell(lesson.title) + "](" + link + ")",
-                    markdown_cell(lesson.question), markdown_cell(verdict(false))});
+    rows.push_back(row_of(lesson, page, root));
+    rows.back().push_back(markdown_cell(verdict(false)));
     if (any_gpu) rows.back().push_back(markdown_cell(verdict(true)));
   }
+  return markdown_table(rows);
+}
+
+}  // namespace
+
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::filesystem::path& page,
+                             const std::filesystem::path& root) {
+  Rows rows = {{"", "lesson", "question"}};
+  for (const LessonEntry& lesson : lessons) rows.push_back(row_of(lesson, page, root));
   return rows.size() > 1 ? markdown_table(rows) : "No lesson is built.\n";
 }
 
@@ -59,7 +73,7 @@ std::string chapters_markdown(const std::vector<LessonEntry>& lessons, const std
   std::string out;
   for (const std::vector<LessonEntry>& chapter : by_chapter(lessons)) {
     out += (out.empty() ? "" : "\n") + ("### " + chapter_of(chapter.front().name) + "\n\n") +
-           lessons_markdown(chapter, published, references, page, root);
+           with_verdicts(chapter, published, references, page, root);
   }
   return out;
 }

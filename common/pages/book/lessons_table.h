@@ -1,5 +1,5 @@
 #pragma once
-// Tables of lessons: what each asks and what was published.
+// Tables of lessons: what each asks, and what was published.
 
 #include <filesystem>
 #include <string>
@@ -9,13 +9,12 @@
 
 namespace tenfold {
 
-/// A row for each lesson: number, title linked relative to `page`, question, and the headline's verdict on a CPU, of
-/// `references` where there is one, and, once one is published, on a GPU.
-std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
-                             const std::vector<Result>& references, const std::filesystem::path& page,
+/// A row for each lesson: number, title linked relative to `page`, and question.
+std::string lessons_markdown(const std::vector<LessonEntry>& lessons, const std::filesystem::path& page,
                              const std::filesystem::path& root);
 
-/// All lessons, a table under a heading for each chapter.
+/// All lessons, a table under a heading for each chapter; with the headline's verdict on a CPU, of `references` where
+/// there is one, and, once one is published, on a GPU.
 std::string chapters_markdown(const std::vector<LessonEntry>& lessons, const std::vector<Result>& published,
                               const std::vector<Result>& references, const std::filesystem::path& page,
                               const std::filesystem::path& root);

@@ -13,6 +13,7 @@
 #include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
 #include "common/pages/book/comparison_page.h"
+#include "common/pages/book/decide_page.h"
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
@@ -23,6 +24,7 @@
 #include "common/pages/book/lever_table.h"
 #include "common/pages/book/line_diff.h"
 #include "common/pages/book/measured.h"
+#include "common/pages/book/one_gpt.h"
 #include "common/pages/book/published_fits.h"
 #include "common/pages/book/published_peers.h"
 #include "common/pages/book/published_steps.h"
@@ -184,6 +186,8 @@ const std::map<std::string, Part>& parts() {
       {"printed_fit", [](const Page& page, const Arguments&) { return printed_fit_markdown(page.root); }},
       {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
       {"compared", compared_markdown},
+      {"decide", decide_markdown},
+      {"one_gpt", one_gpt_part},
       {"levers", levers_part},
       {"figure", figure_part},
       {"printed", [](const Page& page, const Arguments& words) { return printed_block(page, words, page.references); }},
@@ -201,7 +205,7 @@ const std::map<std::string, Part>& parts() {
       {"diff", [](const Page& page, const Arguments& words) { return diff_block(page.path, words); }},
       {"lessons",
        [](const Page& page, const Arguments&) {
-         return lessons_markdown(headline_lessons(page.lessons), page.published, page.references, page.path, page.root);
+         return lessons_markdown(headline_lessons(page.lessons), page.path, page.root);
        }},
       {"map",
        [](const Page& page, const Arguments&) { return lesson_map_markdown(page.lessons, page.path, page.root); }},

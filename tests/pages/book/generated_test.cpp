@@ -133,10 +133,13 @@ TEST(LineDiff, MarksAsLittleAsPossible) {
 TEST_F(Generated, NothingMeasuredIsSaid) {
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "Not yet measured on any machine."));
   const std::string root = page("README.md");
-  EXPECT_TRUE(has(root,
-                  "| 30 | [Gradient \\| accumulation](lessons/30_gradient_accumulation/README.md) | How much? | not "
-                  "yet measured |\n"))
+  EXPECT_TRUE(
+      has(root, "| 30 | [Gradient \\| accumulation](lessons/30_gradient_accumulation/README.md) | How much? |\n"))
       << root;
+  EXPECT_TRUE(has(page("docs/results.md"),
+                  "| 30 | [Gradient \\| accumulation](../lessons/30_gradient_accumulation/README.md) | How much? | not "
+                  "yet measured |\n"))
+      << page("docs/results.md");
   EXPECT_TRUE(has(root, "after\n"));
   EXPECT_FALSE(has(root, "stale text"));
 }
@@ -150,14 +153,14 @@ TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   EXPECT_TRUE(has(text, "On a GPU: not yet measured."));
   EXPECT_FALSE(has(text, "stale"));
   EXPECT_TRUE(has(page("docs/results.md"), "## 2x-sample-cpu"));
-  EXPECT_TRUE(has(page("README.md"), "| question | on a CPU |\n")) << "nobody needs a column that says nothing";
+  EXPECT_TRUE(has(page("docs/results.md"), "| question | on a CPU |\n")) << "nobody needs a column that says nothing";
 }
 
 TEST_F(Generated, TheFirstResultOfAGpuBringsItsColumn) {
   Result result = sample_result();
   for (CaseResult& c : result.cases) c.device = "cuda";
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
-  const std::string root = page("README.md");
+  const std::string root = page("docs/results.md");
   EXPECT_TRUE(has(root, "| question | on a CPU | on a GPU |\n")) << root;
   EXPECT_TRUE(has(root, "| not yet measured | accumulate: speed SLOWER 0.80")) << root;
 }

@@ -1,0 +1,200 @@
+#include "common/pages/book/decide_page.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/book/claims.h"
+#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/first_screen.h"
+#include "common/pages/book/links.h"
+#include "common/pages/rows/headlines.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/references.h"
+#include "common/pages/rows/verdict_words.h"
+#include "common/result/code_hash.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The row that stands for a lesson on one machine, or on a card that is not there.
+struct Outcome {
+  VerdictRow row;
+  std::string place;  ///< "2x-intel-xeon", "H100"
+  bool dry = false, stale = false;
+
+  const Verdict& verdict() const { return *row.row.verdict; }
+  /// "*accumulate* against *full batch*, case *gpt*"; what is compared as a mistake is called one.
+  std::string compared() const {
+    const auto& expected = row.row.variant->expected;
+    return (expected && expected->kind == "mistake" ? "the mistake *" : "*") + markdown_cell(verdict().technique) +
+           "* against *" + markdown_cell(row.c->variants.front().name) + "*, case *" + markdown_cell(row.c->name) + "*";
+  }
+  std::string memory() const {
+    const std::string text = memory_text(verdict().memory);
+    const VariantResult& variant = *row.row.variant;
+    if (text == "-") return text;
+    return text + (variant.judged_peak ? " " + *variant.judged_peak : "") +
+           (variant.environment.contains(kPeakAtLeast) ? " without workspaces" : "");
+  }
+  /// Of a training its quality first. Without the interval where a column has to be narrow.
+  std::string speed(bool interval) const {
+    if (verdict().quality)
+      return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
+    SpeedResult result = verdict().speed;
+    if (!interval) result.low.reset();
+    return speed_text(result);
+  }
+};
+
+/// Nothing where the row that stands for the lesson was not measured: another row of it would say something else.
+std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now) {
+  auto headline = headline_of(result);
+  if (!headline || headline->row.variant->status == "skipped") return std::nullopt;
+  const auto& named = result.headline;
+  if (named && (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
+    return std::nullopt;
+  const bool dry = result.machine.id.starts_with(kDryMachine);
+  return Outcome{std::move(*headline), dry ? dry_card(result) : result.machine.id, dry, result.code_hash != hash_now};
+}
+
+/// Cards with less memory first, then the machines, those of results/REFERENCE first.
+std::vector<Outcome> outcomes_of(const Page& page, const std::string& lesson) {
+  std::vector<const Result*> cards, machines;
+  for (const Result& result : page.dry) {
+    if (result.lesson == lesson && !result.machine.gpus.empty()) cards.push_back(&result);
+  }
+  std::ranges::stable_sort(cards, {}, [](const Result* card) { return card->machine.gpus.front().memory_bytes; });
+  for (const Result& result : page.published) {
+    if (result.lesson == lesson) machines.push_back(&result);
+  }
+  const std::vector<std::string> preferred = reference_machines(page.root);
+  std::ranges::stable_sort(machines, {},
+                           [&](const Result* result) { return std::ranges::find(preferred, result->machine.id); });
+  cards.insert(cards.end(), machines.begin(), machines.end());
+  const std::string hash_now = code_hash(page.root / "lessons" / lesson);
+  std::vector<Outcome> outcomes;
+  for (const Result* const result : cards) {
+    if (auto outcome = outcome_of(*result, hash_now)) outcomes.push_back(std::move(*outcome));
+  }
+  return outcomes;
+}
+
+/// Each text once, with the places that say it: "SMALLER 0.692x on A100, H100; SMALLER 0.722x on T4".
+template <class Text>
+std::string by_text(const std::vector<Outcome>& outcomes, bool dry, const Text& text_of) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const Outcome& outcome : outcomes) {
+    const std::string text = text_of(outcome);
+    if (outcome.dry != dry || text == "-") continue;
+    auto same = std::ranges::find(texts, text, &std::pair<std::string, std::string>::first);
+    if (same == texts.end()) same = texts.insert(texts.end(), {text, ""});
+    same->second += (same->second.empty() ? "" : ", ") + outcome.place + (outcome.stale ? " (earlier code)" : "") +
+                    (outcome.compared() == outcomes.front().compared() ? "" : " (" + outcome.compared() + ")");
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, places] : texts) parts.push_back(markdown_cell(text) + " on " + places);
+  return joined(parts, "; ");
+}
+
+/// "counted: ...; measured: ..." as one item of a list.
+std::string sources_item(const char* what, const char* on_cards, const std::string& dry, const std::string& measured) {
+  if (dry.empty() && measured.empty()) return "";
+  return std::string("- *") + what + "*" + (dry.empty() ? "" : std::string(", ") + on_cards + ": " + dry + ".") +
+         (measured.empty() ? "" : std::string(dry.empty() ? ", measured: " : " Measured: ") + measured + ".") + "\n";
+}
+
+std::string elsewhere_item(const Ledger& ledger, const std::string& lesson) {
+  std::vector<const Elsewhere*> of_lesson;
+  for (const Elsewhere& one : ledger.elsewhere) {
+    if (one.lesson == lesson) of_lesson.push_back(&one);
+  }
+  if (of_lesson.empty()) return "";
+  const Elsewhere& first = *of_lesson.front();
+  const size_t more = of_lesson.size() - 1;
+  return "- *Published elsewhere*, not by us: " + markdown_cell(first.number) + " (" + markdown_cell(first.what) +
+         "; " + markdown_cell(first.hardware) + "; " + markdown_cell(first.model) + "; [" +
+         markdown_cell(first.source) + "](" + first.url + "))" +
+         (more == 0 ? "" : "; " + std::to_string(more) + " more on the lesson's page") + ".\n";
+}
+
+struct Lesson {
+  const LessonEntry* entry;
+  FirstScreen screen;
+  std::vector<Outcome> outcomes;
+  std::string link;
+};
+
+Lesson lesson_of(const Page& page, const std::string& number) {
+  const auto entry =
+      std::ranges::find(page.lessons, number, [](const LessonEntry& of) { return number_of_name(of.name); });
+  if (entry == page.lessons.end()) throw std::invalid_argument("decide: there is no lesson '" + number + "'");
+  const fs::path file = page.root / "lessons" / entry->name / "README.md";
+  FirstScreen screen;
+  try {
+    screen = first_screen_of(read_text(file));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("decide: " + file.string() + ": " + error.what());
+  }
+  for (std::string* const cell : {&screen.use, &screen.skip, &screen.pay, &screen.line})
+    *cell = relinked(*cell, file, page.path);
+  return {&*entry, screen, outcomes_of(page, entry->name),
+          "[" + number + " " + markdown_cell(entry->title) + "](" +
+              file.lexically_relative(page.path.parent_path()).generic_string() + ")"};
+}
+
+/// Of the lesson on the card, else on the machine that comes first, which is then named.
+std::vector<std::string> table_row(const Lesson& lesson, const std::string& card) {
+  const auto on_card = std::ranges::find_if(
+      lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
+  const auto shown =
+      on_card == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : on_card;
+  const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
+  if (shown == lesson.outcomes.end())
+    return {lesson.link, use, lesson.entry->survey ? "counts, and times nothing" : "not yet measured"};
+  const std::string where = shown == on_card ? "" : "measured on " + shown->place + ":<br>";
+  return {lesson.link + "<br>" + shown->compared(), use,
+          where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
+              markdown_cell(shown->speed(/*interval=*/false))};
+}
+
+std::string list_of(const Lesson& lesson, const Ledger& ledger) {
+  const auto memory = [](const Outcome& outcome) { return outcome.memory(); };
+  const auto speed = [](const Outcome& outcome) { return outcome.speed(/*interval=*/true); };
+  return "\n**" + lesson.link + "**: " + markdown_cell(lesson.entry->question) +
+         "\n\n- *You pay*: " + lesson.screen.pay + ".\n- *In PyTorch*: " + lesson.screen.line + ".\n" +
+         sources_item("Memory", "counted", by_text(lesson.outcomes, true, memory),
+                      by_text(lesson.outcomes, false, memory)) +
+         sources_item("Speed", "modelled", by_text(lesson.outcomes, true, speed),
+                      by_text(lesson.outcomes, false, speed)) +
+         elsewhere_item(ledger, lesson.entry->name);
+}
+
+}  // namespace
+
+std::string decide_markdown(const Page& page, const std::vector<std::string>& words) {
+  if (words.size() < 2) throw std::invalid_argument("decide needs a card and at least one lesson's number");
+  const std::string& card = words[0];
+  if (!page.dry.empty() && std::ranges::find(page.dry, card, dry_card) == page.dry.end())
+    throw std::invalid_argument("decide: no result is of a " + card + " that is not there");
+  const fs::path file = page.root / "docs" / "claims.json";
+  const Ledger ledger = fs::exists(file) ? read_ledger(file) : Ledger{};
+  std::vector<std::vector<std::string>> rows = {{"lesson", "use it when", card + ": memory counted, speed modelled"}};
+  std::string lists;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const Lesson lesson = lesson_of(page, words[i]);
+    rows.push_back(table_row(lesson, card));
+    lists += list_of(lesson, ledger);
+  }
+  return markdown_table(rows) +
+         "\n<details><summary>What each costs, its line in PyTorch, and every machine's numbers</summary>\n" + lists +
+         "\n</details>\n";
+}
+
+}  // namespace tenfold

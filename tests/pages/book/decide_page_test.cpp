@@ -1,0 +1,129 @@
+// The page to decide from: cells of the lessons' pages beside what was counted, modelled, measured and cited.
+#include "common/pages/book/decide_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/text.h"
+#include "common/pages/book/first_screen.h"
+#include "common/pages/book/links.h"
+
+#include "tests/support/sample.h"
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kScreen =
+    "# 30\n\n| use it when | skip it when | you pay | in PyTorch |\n|---|---|---|---|\n"
+    "| activations fill it | it fits: [00](../00_measuring/README.md) | launches | `a \\| b(x)` |\n\n## The idea\n";
+
+std::string replaced(std::string text, const std::string& part, const std::string& by) {
+  return text.replace(text.find(part), part.size(), by);
+}
+
+TEST(FirstScreen, ItsFourCellsAreRead) {
+  const FirstScreen screen = first_screen_of(kScreen);
+  EXPECT_EQ(screen.use, "activations fill it");
+  EXPECT_EQ(screen.skip, "it fits: [00](../00_measuring/README.md)");
+  EXPECT_EQ(screen.pay, "launches");
+  EXPECT_EQ(screen.line, "`a \\| b(x)`");
+}
+
+TEST(FirstScreen, ATableThatLacksAPartIsRefused) {
+  const auto complaint = [](const std::string& text) {
+    return test::message_of<std::invalid_argument>([&] { first_screen_of(text); });
+  };
+  EXPECT_EQ(complaint(kScreen), "");
+  EXPECT_THAT(complaint(replaced(kScreen, " you pay |", "")), HasSubstr("has no column 'you pay'"));
+  EXPECT_THAT(complaint(replaced(kScreen, "| launches |", "| |")), HasSubstr("says nothing in column 'you pay'"));
+  EXPECT_THAT(complaint(replaced(kScreen, "# 30\n", "## The idea\n")), HasSubstr("has no table '| use it when"));
+}
+
+TEST(Links, AreThoseOfTheOtherPage) {
+  const fs::path from = "/t/lessons/30_x/README.md", to = "/t/docs/decide.md";
+  EXPECT_EQ(relinked("a [b](../00_y/README.md), [c](../../docs/glossary.md#host) d", from, to),
+            "a [b](../lessons/00_y/README.md), [c](glossary.md#host) d");
+  EXPECT_EQ(relinked("[here](#inside)", from, to), "[here](../lessons/30_x/README.md#inside)");
+  EXPECT_EQ(relinked("[web](https://a.b/c), `f[0](x)`", from, to), "[web](https://a.b/c), `f[0](x)`");
+}
+
+class DecidePage : public testing::Test {
+ protected:
+  DecidePage() { test::write_text(root_ / "lessons/30_gradient_accumulation/README.md", kScreen); }
+  std::string part(const std::string& card = "H100", const std::string& number = "30") {
+    const Page page{page_, text_, root_, lessons_, published_, dry_, references_, figures_};
+    return decide_markdown(page, {card, number});
+  }
+  std::string complaint(const std::string& card, const std::string& number) {
+    return test::message_of<std::invalid_argument>([&] { part(card, number); });
+  }
+  test::Scratch scratch_;
+  fs::path root_ = scratch_.path(), page_ = root_ / "docs" / "decide.md";
+  std::string text_;
+  std::vector<LessonEntry> lessons_ = {{"30_gradient_accumulation", "Gradient accumulation", "How much?", "R2", false}};
+  std::vector<Result> published_ = {sample_result()}, references_;
+  std::vector<Result> dry_ = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
+  std::vector<PageFigure> figures_;
+};
+
+TEST_F(DecidePage, ALessonHasItsCellsAndTheCardsNumbers) {
+  const std::string text = part();
+  EXPECT_THAT(text, HasSubstr("| lesson | use it when | H100: memory counted, speed modelled |\n"));
+  EXPECT_THAT(text, HasSubstr("| [30 Gradient accumulation](../lessons/30_gradient_accumulation/README.md)<br>"
+                              "*accumulate* against *large batch*, case *R2 batch=4* | activations fill it<br>*Not "
+                              "when* it fits: [00](../lessons/00_measuring/README.md) | memory SMALLER 0.250x<br>speed "
+                              "SLOWER 0.80"));
+  EXPECT_THAT(text, HasSubstr("- *You pay*: launches.\n- *In PyTorch*: `a \\| b(x)`.\n"));
+  EXPECT_THAT(text,
+              HasSubstr("- *Memory*, counted: SMALLER 0.250x on T4 (earlier code), H100 (earlier code). Measured: "
+                        "SMALLER 0.250x on 2x-sample-cpu (earlier code).\n"));
+  EXPECT_THAT(text, HasSubstr("- *Speed*, modelled: SLOWER 0.80"));
+  EXPECT_THAT(text, Not(HasSubstr("Published elsewhere")));
+}
+
+TEST_F(DecidePage, ACpusNumberIsNamedWhereTheCardHasNone) {
+  dry_.erase(dry_.begin());
+  EXPECT_THAT(complaint("H100", "30"), HasSubstr("no result is of a H100"));
+  dry_.clear();
+  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>memory SMALLER 0.250x<br>speed SLOWER 0.80"));
+  EXPECT_THAT(part(), Not(HasSubstr("modelled: ")));
+  published_.clear();
+  EXPECT_THAT(part(), HasSubstr("| not yet measured |\n"));
+}
+
+// Who reads "LARGER" must not take what the lesson warns of for what it advises.
+TEST_F(DecidePage, AMistakeIsCalledOne) {
+  EXPECT_THAT(part(), Not(HasSubstr("the mistake")));
+  dry_[0].headline = Headline{.case_name = dry_[0].cases[0].name, .technique = "accumulate"};
+  dry_[0].cases[0].variants[1].expected->kind = "mistake";
+  EXPECT_THAT(part(), HasSubstr("<br>the mistake *accumulate* against *large batch*"));
+}
+
+TEST_F(DecidePage, NoOtherRowStandsForAHeadlineThatWasNotMeasured) {
+  dry_[0].headline = Headline{.case_name = "R2 batch=64", .technique = "accumulate"};
+  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>memory SMALLER 0.250x"));
+}
+
+TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
+  test::write_text(root_ / "docs/claims.json",
+                   R"({"sources": [], "claims": [], "published": [{"id": "a", "lesson": "30_gradient_accumulation",
+  "what": "more steps", "hardware": "A100", "model": "BERT", "number": "20 % more", "source": "a benchmark",
+  "url": "https://a.b/c", "date": "2020", "checked": "2026-11-23"}]})");
+  EXPECT_THAT(part(), HasSubstr("- *Published elsewhere*, not by us: 20 % more (more steps; A100; BERT; [a "
+                                "benchmark](https://a.b/c)).\n"));
+}
+
+TEST_F(DecidePage, MistakesAreOneLine) {
+  EXPECT_EQ(complaint("H100", "99"), "decide: there is no lesson '99'");
+  EXPECT_EQ(complaint("B200", "30"), "decide: no result is of a B200 that is not there");
+  test::write_text(root_ / "lessons/30_gradient_accumulation/README.md", replaced(kScreen, " you pay |", ""));
+  EXPECT_THAT(complaint("H100", "30"), HasSubstr("30_gradient_accumulation/README.md: its table"));
+}
+
+}  // namespace
+}  // namespace tenfold

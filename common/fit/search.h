@@ -24,7 +24,7 @@ struct Counted {
   std::string stopped_in;  ///< where memory ran out, "backward"; empty if it fits
   std::string error;       ///< the allocator's words
   int64_t reserved_bytes = 0, allocated_bytes = 0, requested_bytes = 0;  ///< peaks
-  std::optional<double> step_seconds;                                    ///< modelled, of an update
+  std::optional<double> step_seconds;  ///< that the card is busy with an update, modelled
 };
 
 struct Row {

@@ -4,13 +4,13 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/measure/clock.h"
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "common/models/gpt.h"
@@ -67,6 +67,15 @@ Gpt model_of(const Sizes& sizes, const Levers& levers) {
   return model;
 }
 
+/// Seconds in which the dry GPU's card is busy with this work, by its model. The host's part is left out: it is that of
+/// this machine and of what else runs on it, and a model that may not fit keeps its card busy.
+double busy_seconds(const std::function<void()>& work) {
+  const double before = dry_times().busy;
+  work();
+  synchronize(kCard);
+  return dry_times().busy - before;
+}
+
 class Training {
  public:
   /// `doing` is kept up to date: what is under way.
@@ -100,10 +109,10 @@ class Training {
     for (const Tensor& parameter : model_->parameters()) parameter.mutable_grad() = Tensor();
     const int64_t micro_batches = way_.batch / way_.at_once;
     double first = 0, next = 0;
-    first = next = time_block(kCard, [&] { micro_batch(micro_batches); });
-    if (micro_batches > 1) next = time_block(kCard, [&] { micro_batch(micro_batches); });
+    first = next = busy_seconds([&] { micro_batch(micro_batches); });
+    if (micro_batches > 1) next = busy_seconds([&] { micro_batch(micro_batches); });
     doing_ = "the update";
-    const double last = time_block(kCard, [&] {
+    const double last = busy_seconds([&] {
       if (scaler_) scaler_->unscale_(*scaled_);
       update_();
       if (scaler_) scaler_->update();
@@ -154,6 +163,7 @@ int64_t parameters_of(const Sizes& sizes) {
 int64_t card_bytes() { return device_memory_bytes(kCard); }
 
 Counted train(const Sizes& sizes, const Way& way, int64_t memory_bytes) {
+  limit_dry_memory(std::numeric_limits<int64_t>::max() / 2);
   torch::empty({1}, kCard);  // LibTorch makes its allocator when the first tensor asks for it
   // As if the process were a new one: the workspaces of cuBLAS count, too.
   at::cuda::clearCublasWorkspaces();

@@ -150,7 +150,8 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
           << "tenfold_" << name << " links tenfold_" << (*to)[1] << ", against docs/architecture.md";
     }
   }
-  const std::set<std::string> otherwise = {"common/cli", "common/probe", "common/dry_gpu", "common/fit"};  // programs; many libraries
+  const std::set<std::string> otherwise = {"common/cli", "common/probe", "common/dry_gpu",
+                                           "common/fit"};  // programs; many libraries
   for (const auto& [path, reached] : allowed) {
     if (path.starts_with("common/") && !otherwise.contains(path))
       EXPECT_TRUE(found.contains(path)) << path << " has no library of its own in common/CMakeLists.txt";

@@ -15,8 +15,9 @@ namespace tenfold {
 /// "changed". Of the others a baseline is the plain step when its peak is within 1 % of the median and its losses are
 /// those of the run with the median peak; what is compared with another step stands apart.
 ///
-/// A table of techniques against the plain step, by peak; one of those against another step, by lesson; how far the plain step's
-/// own numbers lie apart from lesson to lesson; and the lessons that are changed, each with what it changed.
+/// A table of techniques against the plain step, by peak; one of those against another step, by lesson; how far the
+/// plain step's own numbers lie apart from lesson to lesson; and the lessons that are changed, each with what it
+/// changed.
 std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& page);
 
 /// The part "one_gpt": `words` are "measured", every machine of results/, or a card that is not there, "H100". Throws

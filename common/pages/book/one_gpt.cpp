@@ -44,7 +44,7 @@ std::vector<Run> runs_of(const std::vector<Result>& of_machine) {
   std::vector<Run> runs;
   for (const Result& result : of_machine) {
     for (const CaseResult& c : result.cases) {
-      if (c.name == kCase && c.kind == "comparison" && !c.variants.empty()) runs.push_back({&result, &c});
+      if (c.name == kCase && !c.metric && !c.verdicts.empty()) runs.push_back({&result, &c});
     }
   }
   return runs;

@@ -111,8 +111,11 @@ TEST_F(DecidePage, NoOtherRowStandsForAHeadlineThatWasNotMeasured) {
 
 TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
   test::write_text(root_ / "docs/claims.json",
-                   R"({"sources": [], "claims": [], "published": [{"id": "a", "lesson": "30_gradient_accumulation",
-  "what": "more steps", "hardware": "A100", "model": "BERT", "number": "20 % more", "source": "a benchmark",
+                   R"({"sources": [{"id": "A", "title": "An article"}], "claims": [{"id": "one", "source": "A",
+  "claim": "It is so.", "lesson": "30_gradient_accumulation", "metric": "speed", "rule": "FASTER", "device": "any",
+  "tests": [{"case": "gpt", "technique": "accumulate"}]}], "published": [{"id": "a",
+  "lesson": "30_gradient_accumulation", "what": "more steps", "hardware": "A100", "model": "BERT",
+  "number": "20 % more", "source": "a benchmark",
   "url": "https://a.b/c", "date": "2020", "checked": "2026-11-23"}]})");
   EXPECT_THAT(part(), HasSubstr("- *Published elsewhere*, not by us: 20 % more (more steps; A100; BERT; [a "
                                 "benchmark](https://a.b/c)).\n"));

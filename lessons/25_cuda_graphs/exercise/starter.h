@@ -29,7 +29,7 @@ class CapturableStep {
     torch::Tensor loss = loss_of_(inputs_, targets_);
     loss.backward();
     const torch::NoGradGuard no_grad;
-    torch::Tensor sum = torch::zeros({});
+    torch::Tensor sum = torch::zeros_like(loss);
     for (const torch::Tensor& parameter : parameters_) sum += parameter.grad().square().sum();
     const double norm = sum.sqrt().item<double>();
     const double scale = norm > max_norm_ ? max_norm_ / norm : 1;

@@ -41,12 +41,15 @@ std::map<std::string, int64_t> peaks_of_lesson(const std::string& lesson, const 
                        only,
                        "--json",
                        json};
-  for (const char* const setting : {"layers=3", "width=256", "heads=4", "length=256", "batch=4", "tokens=gpt2"})
-    command.arguments.insert(command.arguments.end(), {"--set", setting});
+  for (const char* const setting : {"layers=3", "width=256", "heads=4", "length=256", "batch=4", "tokens=gpt2"}) {
+    command.arguments.emplace_back("--set");
+    command.arguments.emplace_back(setting);
+  }
   command.arguments.insert(command.arguments.end(), more_flags.begin(), more_flags.end());
   output_of_run(command);
   std::map<std::string, int64_t> peaks;
-  for (const VariantResult& variant : read_result(json).cases.at(0).variants) {
+  const Result result = read_result(json);
+  for (const VariantResult& variant : result.cases.at(0).variants) {
     if (variant.peak()) peaks[variant.name] = *variant.peak();
   }
   return peaks;

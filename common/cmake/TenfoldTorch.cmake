@@ -47,7 +47,7 @@ set(TENFOLD_TEST_OPTIONS)
 if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT TENFOLD_SANITIZE)
   set(TENFOLD_TEST_OPTIONS -O0)
 endif()
-add_subdirectory(${PROJECT_SOURCE_DIR}/tests/header)
+add_subdirectory(${CMAKE_CURRENT_LIST_DIR}/tests_header ${PROJECT_BINARY_DIR}/tests/header)
 
 # tenfold_uses_torch(TARGET [FOR_TESTS]): links LibTorch and shares the precompiled header. FOR_TESTS: only tests run it.
 function(tenfold_uses_torch target)

@@ -5,19 +5,12 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/base/text.h"
+#include "common/pages/rows/markdown_table.h"
 
 namespace tenfold {
 namespace {
 
 constexpr const char* kHead = "| folder | holds | includes | LibTorch |";
-
-std::vector<std::string> cells_of(const std::string& row) {
-  std::vector<std::string> cells;
-  std::istringstream text(row.substr(1));
-  for (std::string cell; std::getline(text, cell, '|');) cells.push_back(trimmed(cell));
-  return cells;
-}
 
 /// "`a`, `b`" -> a, b.
 std::vector<std::string> names_in(const std::string& cell) {
@@ -43,7 +36,7 @@ std::vector<TreeFolder> tree_folders(const std::string& page) {
   std::vector<TreeFolder> folders;
   std::set<std::string> paths;
   while (std::getline(text, line) && line.starts_with('|')) {
-    const std::vector<std::string> cells = cells_of(line);
+    const std::vector<std::string> cells = markdown_cells(line);
     if (cells.size() != 4 || names_in(cells[0]).size() != 1)
       throw std::invalid_argument("a row is not `folder`, holds, includes, LibTorch: " + line);
     folders.push_back({names_in(cells[0])[0], cells[1], names_in(cells[2]), cells[3]});

@@ -5,38 +5,19 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/base/text.h"
+#include "common/pages/rows/markdown_table.h"
 
 namespace tenfold {
-namespace {
-
-/// "| a | b \| c |" is "a" and "b \| c".
-std::vector<std::string> cells_of(const std::string& row) {
-  std::vector<std::string> cells;
-  std::string cell;
-  for (size_t i = 1; i < row.size(); ++i) {
-    if (row[i] != '|' || row[i - 1] == '\\') {
-      cell += row[i];
-      continue;
-    }
-    cells.push_back(trimmed(cell));
-    cell.clear();
-  }
-  return cells;
-}
-
-}  // namespace
-
 FirstScreen first_screen_of(const std::string& page_text) {
   std::istringstream lines(page_text);
   std::vector<std::string> head, row;
   for (std::string line; std::getline(lines, line) && !line.starts_with("## ");) {
     if (!head.empty() && line.starts_with("|---")) continue;
     if (!head.empty()) {
-      row = cells_of(line);
+      row = markdown_cells(line);
       break;
     }
-    if (line.starts_with("| use it when |")) head = cells_of(line);
+    if (line.starts_with("| use it when |")) head = markdown_cells(line);
   }
   if (head.empty()) throw std::invalid_argument("has no table '| use it when | ...' above its first heading");
   const auto cell = [&](const char* column) {

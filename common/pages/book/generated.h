@@ -7,7 +7,7 @@
 // question   -                     what the lesson asks
 // measured   [LESSON]              every published result of a lesson (default: the folder the page is in)
 // printed    LESSON CASE           what `./tenfold run` printed of one case on its machine of results/REFERENCE
-// printed_dry CARD LESSON CASE     the same on a GPU that is not there: "h100"
+// printed_dry CARD LESSON CASE     the same on a GPU that is not there: "H100"
 // claims     -                     a line: the claims that the lesson tests; on other pages the whole ledger
 // elsewhere  -                     a table of what others measured of the lesson's technique
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page

@@ -195,7 +195,7 @@ const std::map<std::string, Part>& parts() {
        [](const Page& page, const Arguments& words) {
          std::vector<Result> on_card;
          for (const Result& result : page.dry) {
-           if (!words.empty() && result.machine.id == kDryMachine + words[0]) on_card.push_back(result);
+           if (!words.empty() && dry_card(result) == words[0]) on_card.push_back(result);
          }
          return printed_block(page, {words.begin() + (words.empty() ? 0 : 1), words.end()}, on_card);
        }},

@@ -56,4 +56,18 @@ std::string markdown_table_of_texts(Rows rows) {
   return markdown_table(rows);
 }
 
+std::vector<std::string> markdown_cells(const std::string& row) {
+  std::vector<std::string> cells;
+  std::string cell;
+  for (size_t i = 1; i < row.size(); ++i) {
+    if (row[i] != '|' || row[i - 1] == '\\') {
+      cell += row[i];
+      continue;
+    }
+    cells.push_back(trimmed(cell));
+    cell.clear();
+  }
+  return cells;
+}
+
 }  // namespace tenfold

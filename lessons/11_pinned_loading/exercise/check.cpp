@@ -5,28 +5,18 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/gate.h"
+
 namespace {
 
 using tenfold::HostStream;
+using tenfold::test::Gate;
 using namespace std::chrono_literals;
-
-/// Holds up the stream that waits at it until it is opened, or for five seconds, so that a wrong answer fails and does
-/// not hang.
-class Gate {
- public:
-  void open() { promise_.set_value(); }
-  void wait() const { opened_.wait_for(5s); }
-
- private:
-  std::promise<void> promise_;
-  std::shared_future<void> opened_ = promise_.get_future().share();
-};
 
 /// A buffer that was given back while a copy out of it waits at `gate`.
 int taken_and_sent(PinnedPool& pool, HostStream& stream, const std::shared_ptr<Gate>& gate) {

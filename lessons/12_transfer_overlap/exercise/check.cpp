@@ -4,35 +4,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <thread>
+
+#include "tests/support/gate.h"
 
 namespace {
 
 using tenfold::HostStream;
+using tenfold::test::Gate;
+using tenfold::test::soon;
 using namespace std::chrono_literals;
-
-/// Holds up whoever waits at it until it is opened, or for five seconds, so that a wrong answer fails and does not
-/// hang.
-class Gate {
- public:
-  void open() { promise_.set_value(); }
-  void wait() const { opened_.wait_for(5s); }
-
- private:
-  std::promise<void> promise_;
-  std::shared_future<void> opened_ = promise_.get_future().share();
-};
-
-/// Whether `condition` comes true within two seconds.
-template <class Condition>
-bool soon(const Condition& condition) {
-  for (int ms = 0; ms < 2000; ++ms) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(1ms);
-  }
-  return false;
-}
 
 TEST(Exercise12, UsesTheBuffersInTurn) {
   std::vector<int> filled, read;

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds the tests of common/ with AddressSanitizer and UndefinedBehaviorSanitizer and runs them.
-# usage: common/tools/sanitize.sh [CTEST REGULAR EXPRESSION]   (default: all tests labelled common)
+# usage: common/tools/sanitize.sh [--minutes N] [CTEST REGULAR EXPRESSION]   (default: all tests labelled common)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 log_dir=$root/build/log stamps=$root/build/setup
 source "$root/common/tools/setup.sh"
 choose_cache
-build_preset asan common_tests
+configure_preset asan
 # LibTorch keeps global state until the end, so leaks are not reported; LibTorch itself is not instrumented.
 # One test asks for more memory than there is: that must fail as an allocation, not as an error.
 export ASAN_OPTIONS=detect_leaks=0:detect_container_overflow=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-"$root/.venv/bin/ctest" --test-dir "$build" --output-on-failure -j 2 --no-tests=error -L common "${@:+-R}" "$@"
+exec "$root/.venv/bin/python" -B "$root/common/tools/sanitize.py" "$build" "$@"

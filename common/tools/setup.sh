@@ -208,12 +208,17 @@ build_targets() {
   "$root/.venv/bin/ninja" -C "$build" ${TENFOLD_JOBS:+-j "$TENFOLD_JOBS"} "${targets[@]}"
 }
 
-# build_preset PRESET TARGET...: these targets in that preset's own folder, e.g. asan. The environment is set up already.
-build_preset() {
+# configure_preset PRESET: that preset's own folder, e.g. asan. The environment is set up already.
+configure_preset() {
   preset=$1 build=$root/build/$1
-  targets=("${@:2}")
   build_environment
   [ -e "$build/build.ninja" ] || step 1/2 "configure ($preset)" configure
+}
+
+# build_preset PRESET TARGET...: these targets in it.
+build_preset() {
+  configure_preset "$1"
+  targets=("${@:2}")
   step 2/2 "build ($preset)" build_targets
 }
 

@@ -18,20 +18,22 @@ def output_of(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def main():
-    build, ctest, ninja, flags = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3], sys.argv[4:]
+def targets_of_tests(build, ctest, ninja, flags):
+    """{test: its targets}, in CTest's order."""
+    build = build.resolve()
     chosen = json.loads(output_of(ctest, "--test-dir", build, "--show-only=json-v1", *flags))["tests"]
-    names = {test["name"] for test in chosen}
     outputs = {line.rsplit(": ", 1)[0] for line in output_of(ninja, "-C", build, "-t", "targets", "all").splitlines()}
-    needed = {name: set() for name in names}
+    needed = {test["name"]: set() for test in chosen}
     for file in build.rglob("CTestTestfile.cmake"):
         for name, text in re.findall(r'^(?:add_test|set_tests_properties)\((?:"|\[=*\[)?([^"\]\s]+?)(?:"|\]=*\])? (.*)\)$',
                                      file.read_text(), re.MULTILINE):
-            if name in names:
+            if name in needed:
                 needed[name].update(re.findall(rf'{re.escape(str(build))}/([^";]+)', text))
-    targets = set()
-    for files in needed.values():
-        targets |= files & outputs or {"all"}
+    return {name: files & outputs or {"all"} for name, files in needed.items()}
+
+
+def main():
+    targets = set().union(*targets_of_tests(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]).values())
     print("\n".join(["all"] if "all" in targets else sorted(targets)))
 
 

@@ -43,7 +43,7 @@ class ActivationOffload {
   }
 
   /// Runs a block of the model, blocks in their order. What it saves leaves the device, unless it `stays`: the last
-  /// block's backward follows at once. Throws c10::Error when the block changes what it has saved.
+  /// block's backward follows at once. Throws c10::Error when this block or the next one changes what it has saved.
   template <class Run>
   Tensor block(const Run& run, const Tensor& x, bool stays = false) {
     auto block = std::make_shared<Block>();
@@ -60,10 +60,15 @@ class ActivationOffload {
     return y;
   }
 
+  /// Until the end of this forward pass the tensor's storage stays on the device, whoever saves it: a weight's 16-bit
+  /// copy under autocast, which lives through the step anyway.
+  void keep(const Tensor& tensor) { kept_.insert(tensor.storage().unsafeGetStorageImpl()); }
+
   /// Behind the last block.
   void end_of_forward() {
     if (last_) let_go(*last_);
     last_ = nullptr;
+    kept_.clear();
   }
 
   /// Over all blocks so far.
@@ -96,7 +101,8 @@ class ActivationOffload {
   bool leaves(const Tensor& tensor) const {
     return tensor.has_storage() && tensor.device() == copies_.device() &&
            static_cast<int64_t>(tensor.storage().nbytes()) >= least_bytes_ &&
-           !parameters_.contains(tensor.storage().unsafeGetStorageImpl());
+           !parameters_.contains(tensor.storage().unsafeGetStorageImpl()) &&
+           !kept_.contains(tensor.storage().unsafeGetStorageImpl());
   }
 
   Unpack pack(const std::shared_ptr<Block>& block, const Tensor& tensor, bool stays) {
@@ -121,15 +127,22 @@ class ActivationOffload {
     };
   }
 
+  /// What autograd checks when no hooks are there.
+  static void require_unchanged(const Block& block) {
+    for (const auto& [storage, saved] : block.leaving) {
+      TORCH_CHECK(saved->source._version() == saved->version,
+                  "ActivationOffload: what a block had saved for backward() was changed in place");
+    }
+  }
+
   /// Queues the copies to the host, behind the block's own work.
   void send(Block& block) {
     if (block.leaving.empty()) return;
     Event computed;
     copies_.mark_compute(computed);
     copies_.copies_wait_for(computed);
+    require_unchanged(block);
     for (const auto& [storage, saved] : block.leaving) {
-      TORCH_CHECK(saved->source._version() == saved->version,
-                  "ActivationOffload: the block changed in place what it had saved for backward()");
       copies_.copy(saved->host, bytes_of(saved->source.storage()));
       bytes_to_host_ += saved->host.numel();
     }
@@ -139,6 +152,7 @@ class ActivationOffload {
   /// Frees the device's memory: from here on, in the order of the compute stream, others may have it.
   void let_go(Block& block) {
     if (block.leaving.empty()) return;
+    require_unchanged(block);  // the next block ran while the copies were on their way
     copies_.compute_waits_for(block.left);
     for (const auto& [storage, saved] : block.leaving) {
       saved->source = Tensor();
@@ -182,7 +196,7 @@ class ActivationOffload {
   std::shared_ptr<HostPool> pool_;
   int64_t least_bytes_;
   bool waits_;
-  std::unordered_set<c10::StorageImpl*> parameters_;
+  std::unordered_set<c10::StorageImpl*> parameters_, kept_;
   std::shared_ptr<Block> last_;
   int64_t bytes_to_host_ = 0, bytes_to_device_ = 0;
 };

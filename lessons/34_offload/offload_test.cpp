@@ -9,6 +9,8 @@
 #include "common/models/gpt.h"
 #include "host_pool.h"
 #include "lessons/12_transfer_overlap/copy_streams.h"
+#include "lessons/21_mixed_precision/autocast.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "lessons/45_fused_adamw/adamw_steps.h"
 #include "optimizer_offload.h"
 #include "prediction.h"
@@ -150,6 +152,21 @@ TEST(ActivationOffload, GradientsAreTheSame) {
   }
 }
 
+TEST(ActivationOffload, OfARecomputedBlockOnlyTheInputLeaves) {
+  Model model;
+  Offloaded offloaded(model);
+  Tensor h = model.input;
+  h.requires_grad_();  // as an embedding's result
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    const auto run = [&](const Tensor& x) { return checkpoint(model.blocks[static_cast<size_t>(i)], x); };
+    h = offloaded.offload.block(run, h, i == kBlocks - 1);
+  }
+  offloaded.offload.end_of_forward();
+  EXPECT_EQ(offloaded.offload.bytes_to_host(), 4 * (kBlocks - 1) * kRows * kWidth);
+  h.square().mean().backward();
+  expect_equal(model.gradients(), plain_gradients());
+}
+
 TEST(ActivationOffload, BuffersAreUsedAgain) {
   Model model;
   Offloaded offloaded(model);
@@ -209,6 +226,33 @@ TEST(ActivationOffload, ABlockThatChangesWhatItSavedIsRefused) {
   const Tensor x = torch::rand({kRows, kWidth}).requires_grad_();
   EXPECT_NE(message_of<c10::Error>([&] { offloaded.offload.block(changes, x); }).find("changed in place"),
             std::string::npos);
+}
+
+TEST(ActivationOffload, ANextBlockThatChangesWhatIsOnItsWayIsRefused) {
+  Model model;
+  Offloaded offloaded(model);
+  const Tensor x = torch::rand({kRows, kWidth}).requires_grad_();
+  Tensor saved;
+  offloaded.offload.block([&](const Tensor& in) { return (saved = in * 2).exp() + saved.square(); }, x);
+  const auto changes = [&](const Tensor& in) {
+    const torch::NoGradGuard unrecorded;
+    saved.mul_(3);
+    return in.clone();
+  };
+  EXPECT_NE(message_of<c10::Error>([&] { offloaded.offload.block(changes, x); }).find("changed in place"),
+            std::string::npos);
+}
+
+TEST(ActivationOffload, AWeightsCopyInSixteenBitsMayStay) {
+  for (const bool keep : {false, true}) {
+    Model model;
+    Offloaded offloaded(model, /*least=*/1);
+    const Autocast scope(torch::kCPU, torch::kBFloat16);
+    const Tensor x = model.input.clone().requires_grad_(), weight = model.blocks[0]->down->weight;
+    if (keep) offloaded.offload.keep(at::autocast::cached_cast(torch::kBFloat16, weight, torch::kCPU));
+    offloaded.offload.block([&](const Tensor& in) { return torch::linear(in, weight); }, x);
+    EXPECT_EQ(offloaded.offload.bytes_to_host(), 2 * (kRows * kWidth + (keep ? 0 : kWidth * kWidth)));
+  }
 }
 
 /// Trains a few updates with AdamW on one side or the other.

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "common/models/gpt.h"
 #include "host_pool.h"
 #include "lessons/12_transfer_overlap/copy_streams.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "lessons/45_fused_adamw/adamw_steps.h"
 #include "optimizer_offload.h"
 #include "settings.h"
@@ -62,24 +64,54 @@ class NoteMoved {
   int64_t to_host_ = 0, to_device_ = 0;
 };
 
+/// What of a block waits on the host.
+struct Away {
+  bool only_input = false;  ///< the block is computed again from it
+  bool waits = true;        ///< see ActivationOffload
+  bool drop_pool = false;   ///< after each step, and page-lock again
+};
+
+/// AdamW where the parameters are.
+inline auto adamw_of(const Trial& trial, GptTraining& gpt) {
+  auto state = std::make_shared<AdamWState>(gpt.parameters().values());
+  return [state, settings = adamw_settings(trial)] { fused_adamw(*state, settings); };
+}
+
+/// (B, T, D) -> (B, T, D), each block recomputed in backward().
+inline Tensor checkpointed_blocks(GptImpl& model, Tensor h) {
+  for (const GptBlock& block : model.blocks) h = checkpoint(block, h);
+  return h;
+}
+
 /// A GPT whose blocks' activations wait on the host.
 template <class Copies>
 struct ActivationsAway {
-  ActivationsAway(const Trial& trial, GptTraining& gpt, bool waits)
-      : copies(trial.device),
+  ActivationsAway(const Trial& trial, GptTraining& gpt, const Away& how)
+      : away(how),
+        copies(trial.device),
         pool(std::make_shared<HostPool>(/*pinned=*/trial.device.is_cuda())),
         stay(trial.get(kStay)),
-        offload(copies, pool, gpt.model->parameters(), trial.get(kLeastBytes), waits) {}
+        offload(copies, pool, gpt.model->parameters(), trial.get(kLeastBytes), how.waits) {}
 
   /// (B, T, D) -> (B, T, D)
   Tensor blocks_forward(GptImpl& model, Tensor h) {
     const auto layers = static_cast<int64_t>(model.blocks.size());
     for (int64_t i = 0; i < layers; ++i) {
-      const auto run = [&](const Tensor& x) { return model.blocks[static_cast<size_t>(i)]->forward(x); };
+      const GptBlock& block = model.blocks[static_cast<size_t>(i)];
+      if (!away.only_input) keep_copies_of(*block);
+      const auto run = [&](const Tensor& x) { return away.only_input ? checkpoint(block, x) : GptBlock(block)(x); };
       h = offload.block(run, h, /*stays=*/i >= layers - stay);
     }
     offload.end_of_forward();
     return h;
+  }
+
+  /// Under autocast a matmul saves its weight's 16-bit copy.
+  void keep_copies_of(const GptBlockImpl& block) {
+    const auto device = copies.device().type();
+    if (!at::autocast::is_autocast_enabled(device)) return;
+    for (const auto& layer : {block.qkv, block.projection, block.up, block.down})
+      offload.keep(at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), layer->weight, device));
   }
 
   /// All page-locked memory goes back to the driver, LibTorch's cache of it included.
@@ -89,6 +121,7 @@ struct ActivationsAway {
     at::getHostAllocator(copies.device().type())->empty_cache();
   }
 
+  Away away;
   Copies copies;
   std::shared_ptr<HostPool> pool;
   int64_t stay;

@@ -2,11 +2,14 @@
 // Peak, bytes over the link and time with activations, optimizer or parameters on the host, from a counted step
 // without.
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <cstdint>
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
+#include "lessons/31_activation_checkpointing/prediction.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_34 {
@@ -65,9 +68,13 @@ inline double seconds_away(const Counted& kept_here, const char* link) {
 
 inline constexpr const char *kToHost = "cuda_d2h_pinned_bytes_per_s", *kToDevice = "cuda_h2d_pinned_bytes_per_s";
 
+/// Autocast's types are not in the formulas.
+inline bool has_autocast(const Counted& kept_here) { return kept_here.get(kPrecision) == "bfloat16"; }
+
 /// A block that computes for as long as its neighbour travels costs nothing; what travels longer shows. Backward
 /// computes twice as long as forward.
 inline Prediction predict_activations(const Counted& kept_here) {
+  if (has_autocast(kept_here)) return {};
   const int64_t largest = 4 * 4 * kept_here.get(gpt::kBatch) * kept_here.get(gpt::kLength) * kept_here.get(gpt::kWidth);
   if (largest < kept_here.get(kLeastBytes)) return {.peak_bytes = kept_here.peak_bytes};  // nothing leaves
   Prediction prediction{.peak_bytes = peak_with_activations_away(kept_here)};
@@ -79,6 +86,38 @@ inline Prediction predict_activations(const Counted& kept_here) {
   const double leave = blocks - static_cast<double>(kept_here.get(kStay));
   prediction.speed_ratio = kept_here.step_seconds / (kept_here.step_seconds + leave * shows);
   return prediction;
+}
+
+/// As lesson 31 has it: every block's forward once more.
+inline Prediction predict_checkpointing(const Counted& kept_here) {
+  if (has_autocast(kept_here)) return {};
+  return predict_plan(every_block(kept_here.get(gpt::kLayers)), kept_here);
+}
+
+/// Recomputed blocks whose inputs are on the host: the one that backward() is at is there as a whole, with its input
+/// and that of the block before it.
+inline int64_t peak_with_inputs_away(const Counted& kept_here) {
+  const GptBytes bytes(kept_here);
+  const int64_t stay = std::min(kept_here.get(kStay), bytes.blocks), away = bytes.blocks - stay;
+  int64_t base = bytes.states + bytes.stream;
+  // What left is still there, in the pool, and the random states are: a CPU has no second memory.
+  if (kept_here.device.is_cpu())
+    base += away * bytes.stream +
+            bytes.blocks * static_cast<int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
+  int64_t peak = std::max(bytes.resting, base + stay * bytes.stream + bytes.head_most());
+  int64_t gradients = bytes.other_gradients;
+  for (int64_t i = bytes.blocks - 1; i >= 0; --i) {
+    const int64_t inputs = i >= away ? i - away + 1 + (away > 0 ? 1 : 0) : (i > 0 ? 2 : 1);
+    peak = std::max(peak, base + inputs * bytes.stream + bytes.block_kept + bytes.block_working + gradients);
+    gradients += bytes.block_gradients;
+  }
+  return peak;
+}
+
+/// A block's input travels in a sixteenth of the time.
+inline Prediction predict_inputs(const Counted& kept_here) {
+  if (has_autocast(kept_here)) return {};
+  return {.speed_ratio = predict_checkpointing(kept_here).speed_ratio, .peak_bytes = peak_with_inputs_away(kept_here)};
 }
 
 /// On one stream all of it shows.

@@ -2,6 +2,7 @@
 // Settings of lesson 34, and the sizes that its cases train.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -15,6 +16,8 @@ inline constexpr Setting<int64_t> kLeastBytes{
     "least_bytes", {1 << 14, 1 << 20, 1 << 22}, "saved tensors of fewer bytes stay on the device"};
 inline constexpr Setting<int64_t> kStay{
     "stay", 1, "blocks, the last ones, whose activations stay on the device", {}, 0};
+inline constexpr Setting<std::string> kPrecision{
+    "precision", "float32", "of matmuls: float32, or bfloat16 under autocast", {"float32", "bfloat16"}};
 
 inline kernels::AdamWSettings adamw_settings(const Trial& trial) {
   return {.learning_rate = trial.get(kAdamWLearningRate)};
@@ -24,6 +27,13 @@ inline kernels::AdamWSettings adamw_settings(const Trial& trial) {
 inline std::vector<Assignment> activations_fill() {
   return {gpt::kLayers(6),       gpt::kWidth(128, 1536, 4096), gpt::kHeads(4, 12, 16), gpt::kLength(64, 512, 1024),
           gpt::kBatch(4, 8, 16), gpt::kTokens("characters")};
+}
+
+/// The same under autocast: about half the bytes, and on a GPU a fraction of the time to hide them behind. Smaller on a
+/// CPU, which may emulate bfloat16.
+inline std::vector<Assignment> activations_in_16_bits() {
+  return {gpt::kLayers(3, 6, 6), gpt::kWidth(64, 1536, 4096), gpt::kHeads(4, 12, 16), gpt::kLength(64, 512, 1024),
+          gpt::kBatch(2, 8, 16), gpt::kTokens("characters"),  kPrecision("bfloat16")};
 }
 
 /// Few tokens: parameters, gradients and averages are nearly all of the memory. Small enough for the host to update

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -166,11 +167,41 @@ std::string levers_part(const Page& page, const Arguments& words) {
   return levers_markdown(result_of(page.references, lesson), joined(words, " "));
 }
 
-std::string figure_part(const Page& page, const Arguments& arguments) {
-  const auto figure = page_figure(page.path, arguments, page.root, page.published, page.references);
+std::string shown_figure(const Page& page, const std::optional<PageFigure>& figure) {
   if (!figure) return "";
   page.figures.push_back(*figure);
   return figure_markdown(*figure, page.path);
+}
+
+std::string figure_part(const Page& page, const Arguments& arguments) {
+  return shown_figure(page, page_figure(page.path, arguments, page.root, page.published, page.references));
+}
+
+std::vector<Result> results_on_card(const Page& page, const Arguments& words) {
+  std::vector<Result> on_card;
+  for (const Result& result : page.dry) {
+    if (!words.empty() && dry_card(result) == words[0]) on_card.push_back(result);
+  }
+  return on_card;
+}
+
+Arguments after_card(const Arguments& words) { return {words.begin() + (words.empty() ? 0 : 1), words.end()}; }
+
+/// A figure of what a dry GPU, whose name comes first, has counted and modelled: "H100 split mlp".
+std::string dry_figure_part(const Page& page, const Arguments& words) {
+  const Arguments arguments = after_card(words);
+  for (const char* kind : {"sweep", "roofline"}) {
+    if (!arguments.empty() && arguments[0] == kind)
+      throw std::invalid_argument("figure_dry: a dry GPU has no " + std::string(kind));
+  }
+  auto figure = page_figure(page.path, arguments, page.root, {}, results_on_card(page, words));
+  if (figure) {
+    const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
+    figure->file.replace_filename("dry_" + words[0] + "_" + figure->file.filename().string());
+    figure->remark = "*A [dry](" + docs.generic_string() + "/dry_gpu.md) " + markdown_cell(words[0]) +
+                     ": memory is counted, time modelled.*\n";
+  }
+  return shown_figure(page, figure);
 }
 
 using Part = std::function<std::string(const Page&, const Arguments&)>;
@@ -190,14 +221,11 @@ const std::map<std::string, Part>& parts() {
       {"one_gpt", one_gpt_part},
       {"levers", levers_part},
       {"figure", figure_part},
+      {"figure_dry", dry_figure_part},
       {"printed", [](const Page& page, const Arguments& words) { return printed_block(page, words, page.references); }},
       {"printed_dry",
        [](const Page& page, const Arguments& words) {
-         std::vector<Result> on_card;
-         for (const Result& result : page.dry) {
-           if (!words.empty() && dry_card(result) == words[0]) on_card.push_back(result);
-         }
-         return printed_block(page, {words.begin() + (words.empty() ? 0 : 1), words.end()}, on_card);
+         return printed_block(page, after_card(words), results_on_card(page, words));
        }},
       {"claims", [](const Page& page, const Arguments&) { return claims_part("claims", page); }},
       {"elsewhere", [](const Page& page, const Arguments&) { return claims_part("elsewhere", page); }},

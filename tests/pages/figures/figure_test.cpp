@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/pages/book/generated.h"
 #include "common/pages/figures/figure_curves.h"
 #include "common/pages/figures/figure_notes.h"
@@ -334,9 +335,9 @@ class FigureOnPage : public testing::Test {
     marker("split");
   }
   void write(const std::string& name, const std::string& text) const { test::write_text(root_ / name, text); }
-  void marker(const std::string& arguments) const {
+  void marker(const std::string& arguments, const std::string& part = "figure") const {
     write(folder_ + "/README.md",
-          "before\n<!-- tenfold:begin figure " + arguments + " -->\n<!-- tenfold:end -->\nafter\n");
+          "before\n<!-- tenfold:begin " + part + " " + arguments + " -->\n<!-- tenfold:end -->\nafter\n");
   }
   void publish(const Result& result, const std::string& name) const {
     write_result(root_ / "results" / result.machine.id / name, result);
@@ -414,6 +415,24 @@ TEST_F(FigureOnPage, ARooflineHasTheStepsOfAllLessons) {
   publish(results[0], "30_gradient_accumulation.json");
   EXPECT_TRUE(has(page(), "; this lesson's variants: ")) << page();
   EXPECT_TRUE(files().at(folder_ + "/figures/roofline.svg").figure);
+}
+
+TEST_F(FigureOnPage, ADryGpusFigureNamesTheCardAndSaysThatTimeIsModelled) {
+  publish(sample_result(), "30_gradient_accumulation.json");
+  const Result dry = sample_modelled_result("H100");
+  publish(dry, dry.lesson + ".json");
+  marker("H100 ratio", "figure_dry");
+  const auto all = files();
+  EXPECT_TRUE(all.at(folder_ + "/figures/dry_H100_ratio_R2_batch_4.svg").figure);
+  const std::string& page = all.at(folder_ + "/README.md").text;
+  EXPECT_TRUE(has(page, human_ratio(*dry.cases[0].verdicts[0].speed.ratio))) << page;
+  EXPECT_TRUE(has(page, "*A [dry](../../docs/dry_gpu.md) H100: memory is counted, time modelled.*\n")) << page;
+  marker("T4 ratio", "figure_dry");
+  EXPECT_FALSE(has(files().at(folder_ + "/README.md").text, ".svg")) << "nothing was published of it";
+  marker("H100 sweep layers", "figure_dry");
+  EXPECT_TRUE(has(complaint(), "a dry GPU has no sweep")) << complaint();
+  marker("", "figure_dry");
+  EXPECT_TRUE(has(complaint(), "figure needs a kind")) << complaint();
 }
 
 TEST_F(FigureOnPage, AMarkerThatMeansNothingIsRefused) {

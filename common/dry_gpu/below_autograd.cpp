@@ -31,10 +31,6 @@ c10::DispatchKeySet excluded_in_python() {
   return above.remove(c10::DispatchKey::Fake);
 }
 
-void go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
-}
-
 /// Its tensors' key was taken off: FakeTensorMode asks for their shapes, say.
 bool is_without_bytes(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) return false;
@@ -47,8 +43,8 @@ bool is_without_bytes(const c10::OperatorHandle& op, const torch::jit::Stack& st
 /// key: so it is computed once, whatever they make of the first one, and they see nothing of what a fallback calls.
 void below_python(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (!keys.has(c10::DispatchKey::Python))
-    return is_without_bytes(op, *stack) ? go_on(op, keys, stack) : fallback(op, keys, stack);
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::Python)) return go_on(op, keys, stack);
+    return is_without_bytes(op, *stack) ? run_in_others(op, keys, stack) : fallback(op, keys, stack);
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::Python)) return run_in_others(op, keys, stack);
   static const c10::DispatchKeySet excluded = excluded_in_python();
   const c10::impl::ExcludeDispatchKeyGuard guard(excluded);
   (*c10::impl::getGlobalPyInterpreter())->dispatch(op, stack);

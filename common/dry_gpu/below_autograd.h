@@ -18,10 +18,15 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
 
 inline const c10::DispatchKeySet kFallsBack(c10::DispatchKey::Fake);
 
-/// As LibTorch would have run it; what it calls itself does not come by.
+/// As LibTorch would have run it; what it calls itself comes by in its turn.
+inline void run_in_others(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
+}
+
+/// The same; what it calls itself does not.
 inline void run_as_it_is(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard not_again(kFallsBack);
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
+  run_in_others(op, keys, stack);
 }
 
 }  // namespace tenfold::dry

@@ -121,6 +121,32 @@ TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
   expect_lasts(2.0 * 64 * 64 * 56 * 56 * 64 * 9 / rates().half, [&] { at::conv2d(images, kernel, {}, 1, 1); });
 }
 
+// There autograd, which takes these operators apart elsewhere, is left out.
+TEST(Modelled, InferenceModeChangesNoDuration) {
+  const at::Tensor x = at::empty({2048, 1024}, on_card()), weight = at::empty({1024, 1024}, on_card()),
+                   row = at::empty({1024}, on_card()), q = at::empty({2, 8, 256, 64}, on_card(at::kHalf)),
+                   images = at::empty({16, 32, 28, 28}, on_card()), kernel = at::empty({32, 32, 3, 3}, on_card());
+  const std::vector<std::pair<const char*, std::function<void()>>> all = {
+      {"linear", [&] { at::linear(x, weight, row); }},
+      {"matmul", [&] { at::matmul(x, weight); }},
+      {"layer_norm", [&] { at::layer_norm(x, {1024}, row, row); }},
+      {"attention", [&] { at::scaled_dot_product_attention(q, q, q, {}, 0, /*is_causal=*/true); }},
+      {"conv2d", [&] { at::conv2d(images, kernel, {}, 1, 1); }},
+      {"relu", [&] { at::relu(x); }}};
+  for (const auto& [name, work] : all) {
+    double without_gradients = 0, in_inference_mode = 0;
+    {
+      const at::NoGradGuard guard;
+      without_gradients = seconds_of(work);
+    }
+    {
+      const c10::InferenceMode guard;
+      in_inference_mode = seconds_of(work);
+    }
+    EXPECT_NEAR(in_inference_mode, without_gradients, 1e-5 * without_gradients + 2e-7) << name;
+  }
+}
+
 TEST(Modelled, AViewLastsNothingAndTheSmallestKernelSomething) {
   const at::Tensor x = at::empty({1024, 1024}, on_card()), one = at::empty({1}, on_card());
   EXPECT_EQ(seconds_of([&] { x.t().view({1024, 2, 512}).select(1, 0); }), 0);

@@ -9,12 +9,24 @@
 #include "common/dry_gpu/views.h"
 
 namespace tenfold::dry {
+namespace {
+
+/// linear, matmul, layer_norm, ...: written in other operators, which autograd sees in its place. Where autograd is
+/// excluded, in inference mode, it comes by whole.
+bool is_written_in_others(const c10::OperatorHandle& op) {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality) &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
+}  // namespace
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const auto count = static_cast<std::ptrdiff_t>(schema.arguments().size());
   if (state().time == nullptr || std::none_of(stack->end() - count, stack->end(), on_card))
     return run_as_it_is(op, keys, stack);
+  if (is_written_in_others(op)) return run_in_others(op, keys, stack);
   const Values arguments(stack->end() - count, stack->end());
   Pricing pricing;
   run_as_it_is(op, keys, stack);

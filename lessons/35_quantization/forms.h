@@ -23,6 +23,16 @@ inline MakeForm dynamic_int8(const Trial& trial) {
   };
 }
 
+/// What weights of 8 bits must beat on a GPU: weights of 16, multiplied as they are.
+inline MakeForm bf16_weights(const Trial& /*trial*/) {
+  return [](const torch::nn::LinearImpl& layer) {
+    const auto half = [](const torch::Tensor& x) { return x.defined() ? x.detach().to(torch::kBFloat16) : x; };
+    return LinearForm{[half, weight = half(layer.weight), bias = half(layer.bias)](const torch::Tensor& x) {
+      return torch::linear(half(x), weight, bias).to(x.scalar_type());
+    }};
+  };
+}
+
 /// Weights of 8 bits, whatever makes them; the product is one of 32 bits.
 inline MakeForm weight_only(const Trial& trial, EightBitRows (*quantize)(const torch::Tensor&)) {
   return [quantize, at_a_time = trial.get(kRowsAtATime)](const torch::nn::LinearImpl& layer) {

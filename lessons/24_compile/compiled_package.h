@@ -28,8 +28,9 @@ namespace tenfold {
 /// "float32 128 64": as PyTorch names the type, then the sizes.
 inline std::string type_and_sizes(const torch::Tensor& tensor) {
   static const std::unordered_map<torch::ScalarType, std::string> kNames = {
-      {torch::kFloat, "float32"}, {torch::kDouble, "float64"}, {torch::kHalf, "float16"}, {torch::kBFloat16, "bfloat16"},
-      {torch::kInt, "int32"},     {torch::kLong, "int64"},     {torch::kByte, "uint8"},   {torch::kBool, "bool"}};
+      {torch::kFloat, "float32"},     {torch::kDouble, "float64"}, {torch::kHalf, "float16"},
+      {torch::kBFloat16, "bfloat16"}, {torch::kInt, "int32"},      {torch::kLong, "int64"},
+      {torch::kByte, "uint8"},        {torch::kBool, "bool"}};
   const auto name = kNames.find(tensor.scalar_type());
   std::string text = name == kNames.end() ? torch::toString(tensor.scalar_type()) : name->second;
   for (const int64_t size : tensor.sizes()) text += " " + std::to_string(size);
@@ -93,7 +94,8 @@ class CompiledPackage {
   /// The outputs for these inputs. Without a graph: compiled ahead of time there is no backward pass. Throws
   /// c10::ValueError for inputs of other types, sizes or number than the package was made for.
   std::vector<torch::Tensor> operator()(std::vector<torch::Tensor> inputs) {
-    TORCH_CHECK_VALUE(!torch::GradMode::is_enabled(), "CompiledPackage: has no backward pass; call it under NoGradGuard");
+    TORCH_CHECK_VALUE(!torch::GradMode::is_enabled(),
+                      "CompiledPackage: has no backward pass; call it under NoGradGuard");
     if (!inputs_.empty()) {
       TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "CompiledPackage: takes ", inputs_.size(), " inputs, not ",
                         inputs.size());

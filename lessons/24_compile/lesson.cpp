@@ -50,31 +50,30 @@ Step old_weights(const Trial& trial) { return packaged(trial, /*share=*/false); 
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  return run(argc, argv,
-             {.title = "torch.compile and AOTInductor",
-              .question = "What does a compiler of kernels save in each step, and after how many steps is the compiling "
-                          "paid back?",
-              .workload = gpt_workload,
-              .settings = {kForwardOnly},
-              .baseline = {"eager", eager},
-              .most_bytes = compile_most_bytes,
-              .techniques = {{.name = "Python eager", .process = in_python()},
-                             {.name = "torch.compile", .process = in_python()},
-                             {"AOTInductor", aot_inductor},
-                             {"old weights", old_weights}},
-              .cases = {{"gpt", {}, {{"Python eager", {}}, {"torch.compile", {}}}},
-                        {.name = "elementwise",
-                         .expected = {{"torch.compile", FASTER}},
-                         .workload = elementwise_workload},
-                        // Large products, which Inductor leaves to the library that had them before.
-                        {.name = "products",
-                         .settings = {mlp::kLayers(4), mlp::kWidth(1024, 4096, 8192), mlp::kBatch(128, 4096, 8192)},
-                         .expected = {{"torch.compile", SAME_SPEED}},
-                         .workload = mlp_workload},
-                        {.name = "inference",
-                         .settings = {kForwardOnly(true)},
-                         .expected = {{"AOTInductor", FASTER}, {"old weights", TRAP}}}},
-              .surveys = dynamo_surveys(),
-              .headline = Headline{"elementwise", "torch.compile"},
-              .agreement = Agreement::within(1e-4, "sums in another order, products and additions rounded once")});
+  return run(
+      argc, argv,
+      {.title = "torch.compile and AOTInductor",
+       .question = "What does a compiler of kernels save in each step, and after how many steps is the compiling "
+                   "paid back?",
+       .workload = gpt_workload,
+       .settings = {kForwardOnly},
+       .baseline = {"eager", eager},
+       .most_bytes = compile_most_bytes,
+       .techniques = {{.name = "Python eager", .process = in_python()},
+                      {.name = "torch.compile", .process = in_python()},
+                      {"AOTInductor", aot_inductor},
+                      {"old weights", old_weights}},
+       .cases = {{"gpt", {}, {{"Python eager", {}}, {"torch.compile", {}}}},
+                 {.name = "elementwise", .expected = {{"torch.compile", FASTER}}, .workload = elementwise_workload},
+                 // Large products, which Inductor leaves to the library that had them before.
+                 {.name = "products",
+                  .settings = {mlp::kLayers(4), mlp::kWidth(1024, 4096, 8192), mlp::kBatch(128, 4096, 8192)},
+                  .expected = {{"torch.compile", SAME_SPEED}},
+                  .workload = mlp_workload},
+                 {.name = "inference",
+                  .settings = {kForwardOnly(true)},
+                  .expected = {{"AOTInductor", FASTER}, {"old weights", TRAP}}}},
+       .surveys = dynamo_surveys(),
+       .headline = Headline{"elementwise", "torch.compile"},
+       .agreement = Agreement::within(1e-4, "sums in another order, products and additions rounded once")});
 }

@@ -54,7 +54,8 @@ inline Step serve(const Trial& trial, const std::function<Forward(GptTraining&)>
   }
   work->optimizer.reset();  // and its momentum
   // What the agreement check compares: outputs of the last steps.
-  const auto outputs = std::make_shared<OutputLog>(trial.device, work->tokens_per_step(), work->model->options.vocabulary());
+  const auto outputs =
+      std::make_shared<OutputLog>(trial.device, work->tokens_per_step(), work->model->options.vocabulary());
   return {.items = work->tokens_per_step(), .parameters = outputs->parameters(), .update = [work, forward, outputs] {
             const torch::NoGradGuard no_graph;
             const auto [ids, targets] = work->next_batch();
@@ -91,7 +92,8 @@ inline std::filesystem::path package_of(const Trial& trial) {
     }
   }
   double seconds = 0;
-  if (std::ifstream(file.string() + ".seconds") >> seconds) trial.note("export and compile, once", seconds, "s of a core");
+  if (std::ifstream(file.string() + ".seconds") >> seconds)
+    trial.note("export and compile, once", seconds, "s of a core");
   trial.note("package", static_cast<double>(std::filesystem::file_size(file)) / (1 << 20), "MiB");
   return file;
 }

@@ -1,6 +1,7 @@
 """What Python does for lesson 24, asked over the messages of common/measure/other_process.h: training steps, eager and
 compiled; a package for AOTInductor; and what Dynamo counts. `variant` says which."""
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -15,7 +16,7 @@ import twin
 # A cache of the suite's own, which all runs share: only the first one compiles. One thread compiles, so that what it
 # takes is the time of one core.
 CACHE = twin.data_folder().parent / "inductor"
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(CACHE)
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import serving
@@ -107,48 +108,63 @@ def steady_seconds(work, steps=6):
     return (clock(work.device) - before) / steps
 
 
-def compile_and_count(trial, work):
-    """Compiles by a first step and notes what that took, what came out, and when it is paid back."""
-    from torch._dynamo.utils import counters
-    from torch._inductor import compile_fx, metrics
-
-    logger = compile_fx.inductor_metrics_log  # counts bytes only for those who listen
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    before = clock(trial.device)
-    work.differentiate()
-    seconds = clock(trial.device) - before
-    # What an empty cache costs is known by the first that found it empty.
+def cache_of(trial, work):
+    """A folder of the cache for these shapes alone, so that it is empty when it is said to be."""
     shapes = [list(one.shape) for one in [*work.model.parameters(), *work.example]]
     said = json.dumps([trial.workload, shapes, trial.device, torch.__version__, torch.backends.cpu.get_cpu_capability()])
-    record = CACHE / f"compiled_{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
-    if counters["inductor"]["fxgraph_cache_miss"] > 0 and not counters["inductor"]["fxgraph_cache_hit"]:
-        counted = {"seconds": seconds, "loops": metrics.ir_nodes_pre_fusion, "kernels": metrics.generated_kernel_count,
-                   "bytes": metrics.num_bytes_accessed}
-        CACHE.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(counted))
-    else:
-        trial.note("compile, cache filled", seconds, "s of a core")
+    folder = CACHE / f"{trial.workload}_{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def compile_and_count(trial, work):
+    """Compiles by a first step and notes what that took, what came out, and when it is paid back."""
+    folder = cache_of(trial, work)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    record = folder / "compiled.json"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+        if record.exists():
+            counted = json.loads(record.read_text())
+            trial.note("compile, cache filled", first_step(trial, work)["seconds"], "s of a core")
+        else:
+            shutil.rmtree(folder)  # what one left that did not come to its end
+            folder.mkdir()
+            counted = first_step(trial, work)
+            record.write_text(json.dumps(counted))
     compiled = steady_seconds(work)
     with torch.compiler.set_stance("force_eager"):
         eager = steady_seconds(work)
         with CountOperators() as count:
             work.differentiate()
+    parts = len(getattr(work.model, "blocks", [None]))
+    trial.note("compile, cache empty", counted["seconds"], "s of a core")
+    trial.note("graph breaks", counted["breaks"], "")
+    trial.note("loops before fusion", parts * counted["loops"], "a step")
+    trial.note("loops after fusion", parts * counted["kernels"], "a step")
     trial.note("operators, eager", count.operators, "a step")
-    trial.note("bytes, eager", count.bytes / 2**20, "MiB a step")
+    if parts == 1:  # else eager's bytes are of more than what is compiled
+        trial.note("bytes, eager", count.bytes / 2**20, "MiB a step")
+        trial.note("bytes, compiled", counted["bytes"] / 2**20, "MiB a step")
     trial.note("saved by compiling", (eager - compiled) * 1e3, "ms a step")
-    if record.exists():
-        counted = json.loads(record.read_text())
-        parts = len(getattr(work.model, "blocks", [None]))
-        trial.note("compile, empty cache", counted["seconds"], "s of a core")
-        trial.note("loops before fusion", parts * counted["loops"], "a step")
-        trial.note("loops after fusion", parts * counted["kernels"], "a step")
-        if parts == 1:  # else not all of the model is compiled, and eager's bytes are not of the same part
-            trial.note("bytes, compiled", counted["bytes"] / 2**20, "MiB a step")
-        if eager - compiled > 0.01 * eager:  # two such short measurements tell no less, and what saves nothing never pays
-            trial.note("steps until paid back", counted["seconds"] / (eager - compiled), "steps")
-    trial.note("graph breaks", sum(counters["graph_break"].values()), "")
+    if eager - compiled > 0.01 * eager:  # two such short measurements tell no less, and what saves nothing never pays
+        trial.note("steps until paid back", counted["seconds"] / (eager - compiled), "steps")
     work.optimizer.zero_grad()
+
+
+def first_step(trial, work):
+    """What the first step takes, which compiles, and what Inductor counts of it."""
+    before = clock(trial.device)
+    from torch._dynamo.utils import counters  # the first step loads the compiler, too
+    from torch._inductor import compile_fx, metrics
+
+    logger = compile_fx.inductor_metrics_log  # counts bytes only for those who listen
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    work.differentiate()
+    return {"seconds": clock(trial.device) - before, "loops": metrics.ir_nodes_pre_fusion,
+            "kernels": metrics.generated_kernel_count, "bytes": metrics.num_bytes_accessed,
+            "breaks": sum(counters["graph_break"].values())}
 
 
 counted_before = False

@@ -39,7 +39,7 @@ class CompiledFunction {
     return guard.size() == shape.size();
   }
 
-  size_t most_graphs_;
+  [[maybe_unused]] size_t most_graphs_;
   std::vector<Guard> graphs_;
 };
 

@@ -42,21 +42,26 @@ inline Parameters named_as_in_python(const Parameters& weights) {
 /// (B, T) -> (B, T, V), without a graph.
 using Forward = std::function<torch::Tensor(const torch::Tensor& ids)>;
 
-/// A GPT's forward pass, which `make` compiled before its last training steps.
+/// The last training steps, after which a GPT only serves. Without optimizer nothing more is to be done.
+inline void end_training(GptTraining& work) {
+  for (int update = 0; update < 3 && work.optimizer; ++update) {
+    auto [ids, targets] = work.next_batch();
+    torch::cross_entropy_loss(work.model(ids).flatten(0, 1), targets.flatten()).backward();
+    work.optimizer->step();
+    work.optimizer->zero_grad();
+  }
+  work.optimizer.reset();  // and its momentum
+}
+
+/// A GPT's forward pass, which `make` prepares before the last training steps.
 inline Step serve(const Trial& trial, const std::function<Forward(GptTraining&)>& make) {
   const auto work = std::make_shared<GptTraining>(trial);
   const Forward forward = make(*work);
-  for (int update = 0; update < 3; ++update) {
-    auto [ids, targets] = work->next_batch();
-    torch::cross_entropy_loss(work->model(ids).flatten(0, 1), targets.flatten()).backward();
-    work->optimizer->step();
-    work->optimizer->zero_grad();
-  }
-  work->optimizer.reset();  // and its momentum
   // What the agreement check compares: outputs of the last steps.
   const auto outputs =
       std::make_shared<OutputLog>(trial.device, work->tokens_per_step(), work->model->options.vocabulary());
   return {.items = work->tokens_per_step(), .parameters = outputs->parameters(), .update = [work, forward, outputs] {
+            end_training(*work);  // in the first step
             const torch::NoGradGuard no_graph;
             const auto [ids, targets] = work->next_batch();
             const torch::Tensor logits = forward(ids).flatten(0, 1);  // (N, V)

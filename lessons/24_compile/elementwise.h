@@ -16,7 +16,7 @@ namespace tenfold::inline lesson_24 {
 
 namespace elementwise {
 inline constexpr Setting<int64_t> kLayers{"layers", 4, "residual layers of elementwise operators"};
-inline constexpr Setting<int64_t> kRows{"rows", {2048, 32768, 65536}, "rows of the batch"};
+inline constexpr Setting<int64_t> kRows{"rows", {2048, 16384, 32768}, "rows of the batch"};
 inline constexpr Setting<int64_t> kFeatures{"features", {512, 1024, 1024}, "features of a row"};
 }  // namespace elementwise
 

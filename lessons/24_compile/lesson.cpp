@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
                  {.name = "elementwise", .expected = {{"torch.compile", FASTER}}, .workload = elementwise_workload},
                  // Large products, which Inductor leaves to the library that had them before.
                  {.name = "products",
-                  .settings = {mlp::kLayers(4), mlp::kWidth(1024, 4096, 8192), mlp::kBatch(128, 4096, 8192)},
+                  .settings = {mlp::kLayers(4), mlp::kWidth(1024, 4096, 4096), mlp::kBatch(128, 2048, 4096)},
                   .expected = {{"torch.compile", SAME_SPEED}},
                   .workload = mlp_workload},
                  {.name = "inference",

@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <ATen/cpu/Utils.h>
+
 #include <array>
 #include <cstddef>
 #include <string>
@@ -43,13 +45,13 @@ constexpr Levers stack_of(size_t count) {
   return levers;
 }
 
-/// Attention in one kernel takes bfloat16 from compute capability 8.0 on; without it a T4 would need more memory in 16
-/// bits than in 32.
-inline bool has_bfloat16([[maybe_unused]] torch::Device device) {
+/// On a GPU attention in one kernel takes bfloat16 from compute capability 8.0 on; without it a T4 would need more
+/// memory in 16 bits than in 32. A CPU without instructions for it emulates it, ten times as slowly.
+inline bool has_bfloat16(torch::Device device) {
 #ifdef TENFOLD_WITH_CUDA
   if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->major >= 8;
 #endif
-  return true;
+  return !device.is_cpu() || at::cpu::is_avx512_bf16_supported();
 }
 
 /// The levers that this device can pull.

@@ -39,12 +39,12 @@ inline std::vector<Stack> all_stacks() {
   return stacks;
 }
 
-/// A CPU has no second memory, and a GPU without bfloat16 one lever less.
+/// A device without bfloat16 has one lever less.
 inline void skip_where_nothing_changes(const Trial& trial, const Stack& stack) {
   if (stack.count == 0) return;
   const auto pulled = kLevers[stack.count - 1].pulled;
   if (pulled == &Levers::sixteen_bits && !has_bfloat16(trial.device))
-    trial.skip("attention takes bfloat16 from compute capability 8.0 on: there fp16 with a scaler, lesson 21");
+    trial.skip("no instructions for bfloat16 here: on such a GPU fp16 with a scaler, lesson 21");
 }
 
 /// cuBLAS keeps its workspaces once it has them; they are no lever's.
@@ -61,8 +61,14 @@ inline Optimizer optimizer_for_counting(const Levers& levers) {
   return levers.averages_on_host && memory_only() ? Optimizer::nowhere : Optimizer::works;
 }
 
-/// One update, watched; bytes by kind at its highest moment.
-inline MemoryMoment counted_moment(const Trial& trial, const GptOptions& options, const Levers& levers) {
+/// One update, watched.
+struct CountedUpdate {
+  MemoryMoment moment;     ///< the highest, by kind; on CUDA in the caching allocator's blocks
+  int64_t peak_bytes = 0;  ///< that tensors requested
+};
+
+inline CountedUpdate counted_update(const Trial& trial, const GptOptions& options, const Levers& levers) {
+  const int64_t before = trial.device.is_cpu() ? 0 : live_bytes(trial.device);
   MemoryKinds watch(trial.device);
   FitTraining* made = nullptr;
   const auto enter = [&](Pass pass) {
@@ -71,15 +77,19 @@ inline MemoryMoment counted_moment(const Trial& trial, const GptOptions& options
   };
   FitTraining training(trial, options, levers, enter, optimizer_for_counting(levers));
   made = &training;
-  for (int update = 0; update < kUpdatesOfCount; ++update) training.update();
-  return watch.end_step().peak();
+  for (int update = 0; update < kUpdatesOfCount; ++update) {
+    if (!trial.device.is_cpu()) reset_peak(trial.device);
+    training.update();
+  }
+  const MemoryMoment moment = watch.end_step().peak();
+  return {moment, trial.device.is_cpu() ? moment.total() : peak_bytes(trial.device) - before};
 }
 
-inline void note_moment(const Trial& trial, const MemoryMoment& moment) {
+inline void note_moment(const Trial& trial, const MemoryMoment& moment, int64_t peak_bytes) {
   for (const MemoryKind kind : {MemoryKind::parameters, MemoryKind::optimizer_state, MemoryKind::gradients,
                                 MemoryKind::activations, MemoryKind::temporary})
     trial.note(kMemoryKindNames[static_cast<size_t>(kind)], static_cast<double>(moment.of(kind)), "bytes");
-  trial.note("peak", static_cast<double>(moment.total()), "bytes");
+  trial.note("peak", static_cast<double>(peak_bytes), "bytes");
 }
 
 inline Look counted_look(const Stack& stack) {
@@ -88,17 +98,18 @@ inline Look counted_look(const Stack& stack) {
             trial.workload.make(trial);  // what the workload keeps for all, such as its text, is there from now on
             warm_up(trial.device);
             const Levers levers = stack.levers_on(trial.device);
-            const MemoryMoment moment = counted_moment(trial, gpt_options(trial), levers);
-            note_moment(trial, moment);
+            const CountedUpdate counted = counted_update(trial, gpt_options(trial), levers);
+            note_moment(trial, counted.moment, counted.peak_bytes);
             const auto formula = static_cast<double>(StepBytes(step_sizes(trial), levers).peak().total());
-            trial.note("counted over formula", 100 * (static_cast<double>(moment.total()) / formula - 1), "%");
+            trial.note("counted over formula", 100 * (static_cast<double>(counted.peak_bytes) / formula - 1), "%");
           }};
 }
 
 inline Look predicted_look(const Stack& stack) {
   return {stack.name, [stack](const Trial& trial) {
             skip_where_nothing_changes(trial, stack);
-            note_moment(trial, StepBytes(step_sizes(trial), stack.levers_on(trial.device)).peak());
+            const MemoryMoment moment = StepBytes(step_sizes(trial), stack.levers_on(trial.device)).peak();
+            note_moment(trial, moment, moment.total());
           }};
 }
 
@@ -108,6 +119,8 @@ inline std::optional<Pass> pass_that_exceeds(const Trial& trial, const GptOption
   Pass current = Pass::input;
   const auto enter = [&](Pass pass) { current = pass; };
   std::optional<Pass> exceeded;
+  release_cached_memory(trial.device);
+  reset_peak(trial.device);
   {
     const ByteBudget budget(trial.device, bytes);
     try {
@@ -138,6 +151,8 @@ inline Look budget_look(const Stack& stack) {
             trial.note("budget", static_cast<double>(bytes), "bytes");
             trial.note("needs, by formula", static_cast<double>(StepBytes(step_sizes(trial), levers).peak().total()),
                        "bytes");
+            if (!exceeded && !trial.device.is_cpu())
+              trial.note("reserved", static_cast<double>(peaks(trial.device).at("reserved")), "bytes");
             trial.note("fits", exceeded ? 0 : 1, "");
             if (exceeded == Pass::forward) trial.note("out of memory in forward", 1, "");
             if (exceeded == Pass::backward) trial.note("out of memory in backward", 1, "");

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+// Before lesson 33's headers: see there.
+#include "settings.h"
+
 #include "common/models/gpt.h"
 #include "lessons/03_memory_anatomy/by_formula.h"
 #include "lessons/33_optimizer_memory/prediction.h"

@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/cpu/Utils.h>
-
 #include <array>
 #include <cstddef>
 #include <string>
@@ -51,7 +49,11 @@ inline bool has_bfloat16(torch::Device device) {
 #ifdef TENFOLD_WITH_CUDA
   if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->major >= 8;
 #endif
-  return !device.is_cpu() || at::cpu::is_avx512_bf16_supported();
+#ifdef __x86_64__
+  return !device.is_cpu() || __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return !device.is_cpu();
+#endif
 }
 
 /// The levers that this device can pull.

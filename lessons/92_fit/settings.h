@@ -3,6 +3,9 @@
 
 #include <vector>
 
+// Before lesson 33's settings: both lessons have an adamw_settings(), and each header means its own.
+#include "lessons/34_offload/offload_training.h"
+
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "lessons/30_gradient_accumulation/epoch.h"

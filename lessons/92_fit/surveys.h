@@ -47,13 +47,11 @@ inline void skip_where_nothing_changes(const Trial& trial, const Stack& stack) {
     trial.skip("no instructions for bfloat16 here: on such a GPU fp16 with a scaler, lesson 21");
 }
 
-/// cuBLAS keeps its workspaces once it has them; they are no lever's.
+/// cuBLAS keeps its workspaces once it has them, and autograd's thread has its own; they are no lever's.
 inline void warm_up(torch::Device device) {
-  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
-    if (type == torch::kBFloat16 && !has_bfloat16(device)) continue;
-    const Tensor square = torch::zeros({8, 8}, torch::dtype(type).device(device));
-    torch::addmm(square[0], square, square);
-  }
+  const Tensor square = torch::zeros({64, 64}, torch::dtype(torch::kFloat).device(device).requires_grad(true));
+  torch::mm(square, square).sum().backward();
+  synchronize(device);
 }
 
 /// On a card that computes nothing the host's update is left out: it frees and takes nothing there.

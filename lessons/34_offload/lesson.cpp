@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
        .workload = gpt_workload,
        .settings = {kAdamWLearningRate, kLeastBytes, kStay, kPrecision},
        .baseline = {"on the device", on_device},
-       .most_bytes = lesson_34::most_bytes,
+       .most_bytes = most_bytes,
        .techniques = {{"activations", activations<false>, predict_activations},
                       {"checkpointing", checkpointing, predict_checkpointing},
                       {"blocks' inputs", activations<true>, predict_inputs},

@@ -9,7 +9,6 @@
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt_memory.h"
-#include "lessons/31_activation_checkpointing/prediction.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_34 {
@@ -88,17 +87,12 @@ inline Prediction predict_activations(const Counted& kept_here) {
   return prediction;
 }
 
-/// As lesson 31 has it: every block's forward once more.
-inline Prediction predict_checkpointing(const Counted& kept_here) {
-  if (has_autocast(kept_here)) return {};
-  return predict_plan(every_block(kept_here.get(gpt::kLayers)), kept_here);
-}
-
-/// Recomputed blocks whose inputs are on the host: the one that backward() is at is there as a whole, with its input
-/// and that of the block before it.
-inline int64_t peak_with_inputs_away(const Counted& kept_here) {
+/// Recomputed blocks, of which the last `stay` keep their inputs on the device: the one that backward() is at is there
+/// as a whole, with its input and that of the block before it.
+inline int64_t peak_recomputed(const Counted& kept_here, int64_t stay) {
   const GptBytes bytes(kept_here);
-  const int64_t stay = std::min(kept_here.get(kStay), bytes.blocks), away = bytes.blocks - stay;
+  stay = std::min(stay, bytes.blocks);
+  const int64_t away = bytes.blocks - stay;
   int64_t base = bytes.states + bytes.stream;
   // What left is still there, in the pool, and the random states are: a CPU has no second memory.
   if (kept_here.device.is_cpu())
@@ -114,10 +108,16 @@ inline int64_t peak_with_inputs_away(const Counted& kept_here) {
   return peak;
 }
 
-/// A block's input travels in a sixteenth of the time.
-inline Prediction predict_inputs(const Counted& kept_here) {
+/// Every block's forward once more. A block's input travels in a sixteenth of the time, which does not show.
+inline Prediction predict_recomputed(const Counted& kept_here, int64_t stay) {
   if (has_autocast(kept_here)) return {};
-  return {.speed_ratio = predict_checkpointing(kept_here).speed_ratio, .peak_bytes = peak_with_inputs_away(kept_here)};
+  return {.speed_ratio = 1 / (1 + kept_here.share("block.forward")), .peak_bytes = peak_recomputed(kept_here, stay)};
+}
+inline Prediction predict_checkpointing(const Counted& kept_here) {
+  return predict_recomputed(kept_here, kept_here.get(gpt::kLayers));
+}
+inline Prediction predict_inputs(const Counted& kept_here) {
+  return predict_recomputed(kept_here, kept_here.get(kStay));
 }
 
 /// On one stream all of it shows.

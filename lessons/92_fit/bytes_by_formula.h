@@ -11,7 +11,7 @@
 
 #include "common/models/gpt.h"
 #include "lessons/03_memory_anatomy/by_formula.h"
-#include "lessons/33_optimizer_memory/prediction.h"
+#include "lessons/33_optimizer_memory/state_bytes.h"
 #include "lessons/44_cross_entropy/chunked_linear_cross_entropy.h"
 #include "levers.h"
 
@@ -136,19 +136,21 @@ class StepBytes {
   /// the norm's result and of the residual sum.
   MemoryMoment at_the_first_layer() const {
     const int64_t embeddings = head_ + 4 * sizes_.model.length * sizes_.model.width;
-    const auto [gradient, temporary] = fresh(3 * square_);
-    return moment(Pass::backward, parameters_ - embeddings, 0, 7 * stream_ + temporary + 0 * gradient);
+    const int64_t temporary = fresh(3 * square_).second;
+    return moment(Pass::backward, parameters_ - embeddings, 0, 7 * stream_ + temporary);
   }
 
   /// The gradient that arrives at the embeddings, and the one of all tokens, which is added.
   MemoryMoment at_the_embeddings() const {
-    const auto [gradient, temporary] = fresh(head_);
-    return moment(Pass::backward, parameters_ + 0 * gradient, 0, stream_ + temporary);
+    const int64_t temporary = fresh(head_).second;
+    return moment(Pass::backward, parameters_, 0, stream_ + temporary);
   }
 
   /// The denominators of one tensor; of a chunk in 8 bits the two averages besides.
   MemoryMoment in_the_update() const {
-    const int64_t values = most_values(shapes_, levers_.eight_bit_adamw ? sizes_.chunk_values : parameters_);
+    int64_t values = 0;
+    for (const Shape& shape : shapes_) values = std::max(values, values_of(shape));
+    if (levers_.eight_bit_adamw) values = std::min(values, std::max(kBlock, sizes_.chunk_values / kBlock * kBlock));
     const int64_t working = levers_.averages_on_host ? 0 : (levers_.eight_bit_adamw ? 3 : 1) * 4 * values;
     return moment(Pass::update, parameters_, 0, working);
   }

@@ -43,7 +43,7 @@ def lines_of(function):
 
 
 def number(value):
-    return str(value) if isinstance(value, int) or value == int(value) and abs(value) < 1e6 else f"{value:.2g}"
+    return str(int(value)) if value == int(value) else f"{value:.2g}"
 
 
 def what_happens(one, outcome, language):
@@ -54,7 +54,9 @@ def what_happens(one, outcome, language):
     if "error" in outcome:
         error = outcome["error"]
         message = error["message"] if len(error["message"]) < 120 else error["message"][:117] + "..."
-        text += f"{words['colon']}{code(error['type'] + ': ' + message)}{words['comma']}{words['at']} {code(error['line'])}"
+        text += words["colon"] + code(error["type"] + ": " + message)
+        if not error["line"].startswith("raise "):  # by which the snippet hands on what a compiler or a header says
+            text += f"{words['comma']}{words['at']} {code(error['line'].split('  # ')[0])}"
     shown = [f"{one.zh.get(name, name) if language else name} {number(value)}" for name, value in outcome.get("numbers", {}).items()
              if isinstance(value, (int, float))]
     if shown:

@@ -28,7 +28,8 @@ DRY_ORDER = ["cudart", "cuda", "nvrtc", "cublas", "cublas_lt", "cudnn", "cufft",
 def load(letter):
     snippets.current = snippets.Article()
     module = importlib.import_module(f"article_{letter.lower()}")
-    module.article = snippets.current
+    if not hasattr(module, "article"):  # imported before: its snippets are described already
+        module.article = snippets.current
     return module
 
 
@@ -47,29 +48,34 @@ def dry_libraries():
     return ""
 
 
-def run_here(article, gpus):
-    """Of the snippets that run on so many GPUs: {item: outcome}, and complaints."""
+def run_here(article, dry):
+    """Of the snippets for GPUs, or of the others: {item: outcome}, and complaints."""
     outcomes, complaints = {}, []
     for one in article.snippets:
-        if one.gpus == gpus and not one.needs:
+        if bool(one.gpus) == dry and not one.needs:
             outcome, found = snippets.run(one)
             outcomes.setdefault(one.item, {}).update(outcome)
             complaints += [f"{one.item}: {what}" for what in found]
         mended = article.mended.get(one.item)
-        if mended and mended.gpus == gpus:
+        if mended and bool(mended.gpus) == dry:
             numbers, found = snippets.run_mended(mended)
             outcomes.setdefault(one.item, {})["mended"] = numbers
             complaints += [f"{one.item}: {what}" for what in found]
     return outcomes, complaints
 
 
-def run_on_dry(letter, gpus, libraries):
+def start_on_dry(letter, gpus, libraries):
     environment = os.environ | {"LD_PRELOAD": libraries, "TENFOLD_DRY_GPU": "H100", "TENFOLD_DRY_GPUS": str(gpus),
                                 "TENFOLD_DRY_QUIET": "1", "TENFOLD_DRY_ARITHMETIC": "late"}
-    call = subprocess.run([sys.executable, "-W", "ignore", __file__, "--gpus", str(gpus), letter], env=environment, capture_output=True, text=True)
-    last = call.stdout.strip().splitlines()[-1:] or [""]
-    if call.returncode or not last[0].startswith("{"):
-        return {}, [f"on {gpus} dry GPUs: exit {call.returncode}: {call.stdout[-300:]}{call.stderr[-800:]}"]
+    return subprocess.Popen([sys.executable, "-W", "ignore", __file__, "--dry", letter], env=environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def answer_of(dry):
+    output, errors = dry.communicate()
+    last = output.strip().splitlines()[-1:] or [""]
+    if dry.returncode or not last[0].startswith("{"):
+        return {}, [f"on dry GPUs: exit {dry.returncode}: {output[-300:]}{errors[-800:]}"]
     answer = json.loads(last[0])
     return answer["outcomes"], answer["complaints"]
 
@@ -89,16 +95,16 @@ def check(letter, write):
     article = module.article
     complaints = snippets.complaints_of_descriptions(article)
     libraries = dry_libraries()
-    of_gpus = sorted({s.gpus for s in article.snippets} | {m.gpus for m in article.mended.values()})
-    outcomes, not_run = {}, [s.item for s in article.snippets if s.needs]
-    for gpus in of_gpus:
-        if gpus and not libraries:
-            not_run += [s.item for s in article.snippets if s.gpus == gpus]
-            continue
-        found, wrong = run_on_dry(letter, gpus, libraries) if gpus else run_here(article, 0)
+    gpus = max([s.gpus for s in article.snippets] + [m.gpus for m in article.mended.values()], default=0)
+    not_run = [s.item for s in article.snippets if s.needs or s.gpus and not libraries]
+    dry = start_on_dry(letter, gpus, libraries) if gpus and libraries else None  # overlaps with what runs here
+    outcomes, wrong = run_here(article, dry=False)
+    complaints += wrong
+    if dry:
+        found, wrong = answer_of(dry)
+        complaints += wrong
         for item, outcome in found.items():
             outcomes.setdefault(item, {}).update(outcome)
-        complaints += wrong
     for one in article.snippets:
         happened = "needs what this machine has not: not run" if one.item in not_run else one.does
         print(f"{letter} {one.item:9} {happened}")
@@ -118,12 +124,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="keep the numbers and rewrite the tables")
     parser.add_argument("--tables", action="store_true", help="rewrite the tables from the numbers that are kept; run nothing")
-    parser.add_argument("--gpus", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--dry", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("letters", nargs="*", metavar="A")
     options = parser.parse_args()
     letters = [letter.upper() for letter in options.letters] or all_letters()
-    if options.gpus:
-        outcomes, complaints = run_here(load(letters[0]).article, options.gpus)
+    if options.dry:
+        outcomes, complaints = run_here(load(letters[0]).article, dry=True)
         print("\n" + json.dumps({"outcomes": outcomes, "complaints": complaints}))
         return 0
     status = 0
@@ -135,9 +141,10 @@ def main():
         for complaint in complaints:
             print(f"FAIL: {letter}: {complaint}", file=sys.stderr)
         status = 1 if complaints else status
-    if options.write or options.tables:
-        pages.counts(root, {letter: load(letter).article for letter in all_letters()}, write=True)
-    return status
+    complaints = pages.counts(root, {letter: load(letter).article for letter in all_letters()}, write=options.write or options.tables)
+    for complaint in complaints:
+        print(f"FAIL: {complaint}", file=sys.stderr)
+    return 1 if complaints else status
 
 
 if __name__ == "__main__":

@@ -19,6 +19,23 @@ WORDS = {
 VERDICTS_ZH = {"holds": "成立", "does not hold": "不成立", "depends": "视情况而定", "not measured here": "此处未测量"}
 
 
+# Of the articles whose sections have no numbers.
+SECTIONS_ZH = {
+    "introduction": "引言", "parallel loading": "并行数据加载", "several GPUs": "多 GPU 训练", "mixed precision": "混合精度",
+    "early stopping": "提前停止", "sharding": "分片训练", "evaluation": "评估与推理", "the profiler": "profiler", "labels": "标签",
+    "traces": "trace", "loading": "数据加载", "the allocator": "内存分配器", "stream processors": "流处理器", "batches": "批处理",
+    "the batch size": "批大小", "the GPU's pipeline": "GPU 流水线", "overlap of compute and copies": "计算与传输重叠",
+    "the state of the memory": "显存状态", "compression": "模型压缩", "distillation": "知识蒸馏", "model parallel": "模型分割",
+    "pipeline parallel": "流水线并行", "gradient accumulation": "梯度累积", "memory of the optimizer": "优化器显存",
+    "checkpointing": "梯度检查点", "the GPU's cache": "GPU 缓存", "matmuls": "矩阵计算"}
+
+
+def section_of(one, language):
+    numbered = one.section[:1].isdigit()
+    named = SECTIONS_ZH.get(one.section, one.section) if language else one.section
+    return WORDS[language]["section"] + named if numbered else named
+
+
 def cell(text):
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -89,7 +106,7 @@ def row(root, letter, article, one, outcome, claims, language):
     for claim in one.claims:
         found = verdict(claims, claim)
         judged.append(f"[{claim}](../claims.md#{claim}){words['colon']}{VERDICTS_ZH[found] if language else found}")
-    return (f'| <a id="{one.item}"></a>{one.item} | {words["section"]}{one.section}{words["colon"]}{cell(about)} '
+    return (f'| <a id="{one.item}"></a>{one.item} | {section_of(one, language)}{words["colon"]}{cell(about)} '
             f"| {what_happens(one, outcome, language)} | {words['comma'].join(right) or words['none']} | {lesson} "
             f"| {'<br>'.join(judged) or words['none']} |")
 

@@ -12,6 +12,7 @@
 #include "common/models/gpt.h"
 #include "lessons/03_memory_anatomy/by_formula.h"
 #include "lessons/33_optimizer_memory/prediction.h"
+#include "lessons/33_optimizer_memory/state_bytes.h"
 #include "lessons/44_cross_entropy/chunked_linear_cross_entropy.h"
 #include "levers.h"
 

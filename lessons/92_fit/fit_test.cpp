@@ -16,6 +16,7 @@ using torch::Tensor;
 
 /// Wide enough for averages of 8 bits, small enough for a moment.
 Trial tiny(const std::vector<Assignment>& others = {}) {
+  at::set_num_threads(1);  // as in the lesson; threads that wait for each other take long on a busy machine
   auto record = std::make_shared<TrialRecord>();
   for (const auto& setting :
        {gpt::kLayers(2), gpt::kWidth(64), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(4), kMicroBatches(2)})

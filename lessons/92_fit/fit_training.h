@@ -78,10 +78,13 @@ class FitTraining {
               Optimizer optimizer = Optimizer::works)
       : levers_(levers),
         device_(trial.device),
-        micro_batches_(levers.micro_batches ? trial.get(kMicroBatches) : 1),
+        micro_batches_(trial.get(kMicroBatches)),  // read by all: predictions are made from the baseline's settings
+        chunk_rows_(trial.get(kChunkRows)),
+        chunk_values_(trial.get(lesson_33::kChunk)),
         enter_(enter ? std::move(enter) : [](Pass) {}),
-        gpt_(trial, options, {.loss = levers.chunked_loss ? loss_in_chunks(trial.get(kChunkRows)) : nullptr}),
+        gpt_(trial, options, {.loss = levers.chunked_loss ? loss_in_chunks(chunk_rows_) : nullptr}),
         parameters_(gpt_.model->parameters()) {
+    if (!levers.micro_batches) micro_batches_ = 1;
     TORCH_CHECK_VALUE(options.batch % micro_batches_ == 0, "micro_batches=", micro_batches_,
                       " does not divide batch=", options.batch);
     enter_(Pass::update);
@@ -142,9 +145,7 @@ class FitTraining {
     }
     const lesson_33::AdamWSettings settings{.learning_rate = rate, .epsilon = kEpsilon};
     if (levers_.eight_bit_adamw) {
-      return [adamw = std::make_shared<EightBitAdamW>(parameters_, settings, trial.get(lesson_33::kChunk))] {
-        adamw->step();
-      };
+      return [adamw = std::make_shared<EightBitAdamW>(parameters_, settings, chunk_values_)] { adamw->step(); };
     }
     return [adamw = std::make_shared<AdamW>(parameters_, settings)] { adamw->step(); };
   }
@@ -157,7 +158,7 @@ class FitTraining {
 
   Levers levers_;
   torch::Device device_;
-  int64_t micro_batches_;
+  int64_t micro_batches_, chunk_rows_, chunk_values_;
   Enter enter_;
   GptTraining gpt_;
   std::vector<Tensor> parameters_;

@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
        .workload = gpt_workload,
        .settings = {kForwardOnly},
        .baseline = {"eager", eager},
+       .most_bytes = compile_most_bytes,
        .techniques = {{.name = "Python eager", .process = in_python()},
                       {.name = "torch.compile", .process = in_python()},
                       {"AOTInductor", aot_inductor},

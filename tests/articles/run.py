@@ -65,8 +65,9 @@ def run_here(article, dry):
 
 
 def start_on_dry(letter, gpus, libraries):
-    environment = os.environ | {"LD_PRELOAD": libraries, "TENFOLD_DRY_GPU": "H100", "TENFOLD_DRY_GPUS": str(gpus),
-                                "TENFOLD_DRY_QUIET": "1", "TENFOLD_DRY_ARITHMETIC": "late"}
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    environment |= {"LD_PRELOAD": libraries, "TENFOLD_DRY_GPU": "H100", "TENFOLD_DRY_GPUS": str(gpus),
+                    "TENFOLD_DRY_QUIET": "1", "TENFOLD_DRY_ARITHMETIC": "late"}
     return subprocess.Popen([sys.executable, "-W", "ignore", __file__, "--dry", letter], env=environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -132,6 +133,7 @@ def main():
         outcomes, complaints = run_here(load(letters[0]).article, dry=True)
         print("\n" + json.dumps({"outcomes": outcomes, "complaints": complaints}))
         return 0
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what is said of a machine without a GPU holds on one with a GPU, too
     status = 0
     for letter in letters:
         module, complaints = (load(letter), []) if options.tables else check(letter, options.write)

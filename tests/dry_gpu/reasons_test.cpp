@@ -26,6 +26,8 @@ const std::set<std::string>& known_reasons() {
       "a GPU's allocator takes",        // 20: budgets of size cpu are smaller than its segments
       "runs on a CPU's cores",          // 02: a GPU's threads have a survey of their own
       "quantized::linear_dynamic has",  // 35: no kernel for CUDA
+      "another program runs it",        // 24: Python's steps
+      "the package is compiled for",    // 24: AOTInductor's, for a CPU
       "changes how many steps",         // 90: early stopping is a training
       "texts",                          // 90: they lie in memory, and are not augmented
       "as in case convnet",             // 90

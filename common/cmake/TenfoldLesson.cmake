@@ -10,7 +10,7 @@
 # DATA openclipart: it reads these images, which set-up fetches for it.
 # KERNELS: the lesson launches kernels of kernels/, on a GPU and under the microscope; its exercise is a kernel.
 function(tenfold_lesson)
-  cmake_parse_arguments(ARG "KERNELS;STREAMS;THREADS" "DATA" "DRY_CASES" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;STREAMS;THREADS" "DATA" "" ${ARGN})
   get_filename_component(name ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if(TENFOLD_KERNELS_ONLY)
     if(ARG_KERNELS)
@@ -73,7 +73,7 @@ function(tenfold_lesson)
 
   tenfold_thorough(${name} thorough)
   if(thorough)
-    tenfold_dry_tests(${name} ${ARG_DRY_CASES})
+    tenfold_dry_tests(${name})
   endif()
 
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/exercise/check.cpp)
@@ -88,19 +88,13 @@ endfunction()
 # The lesson's CUDA half on a card that is not there: variants agree, traps are caught, in each order in which its streams may
 # do their work. What needs NCCL is skipped. All of it at size cpu, without a time, and on the second of two cards, since the
 # first one's number is what a forgotten device gets.
-# tenfold_dry_tests(NAME [CASE...]): of these cases alone; a survey that fills a card of 80 GB with a model of size cpu has more
-# layers than a host has memory for.
 function(tenfold_dry_tests name)
   if(NOT TARGET tenfold_dry)
     return()
   endif()
   get_property(libraries GLOBAL PROPERTY TENFOLD_DRY_TARGETS)
-  set(cases)
-  foreach(case IN LISTS ARGN)
-    list(APPEND cases --case ${case})
-  endforeach()
   add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu --preset check
-    ${cases} --out ${PROJECT_BINARY_DIR}/dry)
+    --out ${PROJECT_BINARY_DIR}/dry)
   set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
     ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2" ENVIRONMENT_MODIFICATION "CUDA_VISIBLE_DEVICES=unset:")
   tenfold_test_needs(dry.${name} ${name} tenfold_dry_arithmetic ${libraries})

@@ -57,7 +57,7 @@ struct BatchTraining {
 namespace batch_training_detail {
 
 template <class Training>
-BatchTraining parts_of(std::shared_ptr<Training> training, std::function<torch::Tensor(const Batch&)> loss) {
+BatchTraining parts_of(const std::shared_ptr<Training>& training, std::function<torch::Tensor(const Batch&)> loss) {
   return {.parameters = training->parameters(),
           .next_batch =
               [training] {

@@ -63,7 +63,6 @@ void make_workspaces(torch::Device device) {
 }  // namespace
 
 void note_peaks(const Trial& trial, Step (*build)(const Trial&)) {
-  constexpr double kMiB = 1 << 20;
   make_workspaces(trial.device);
   const CountCpuMemory counting;
   const MemoryWatch memory({trial.device});
@@ -73,7 +72,7 @@ void note_peaks(const Trial& trial, Step (*build)(const Trial&)) {
   memory.reset_peaks();
   for (int measured = 0; measured < 2; ++measured) step.update();
   synchronize(trial.device);
-  for (const auto& [kind, bytes] : memory.peaks()) trial.note("most " + kind, static_cast<double>(bytes) / kMiB, "MiB");
+  for (const auto& [kind, bytes] : memory.peaks()) trial.note("most " + kind, static_cast<double>(bytes), "bytes");
 }
 
 }  // namespace tenfold::inline lesson_25

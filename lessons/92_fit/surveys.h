@@ -182,7 +182,7 @@ inline int64_t layers_by_formula(StepSizes sizes, const Levers& levers, int64_t 
 }
 
 /// A line of survey "largest model": the most layers that train in the card's memory, by formula, and by training two
-/// updates from there on.
+/// updates from there on. Of narrow layers a card holds more than the host can build.
 inline Look largest_look(const Stack& stack) {
   return {stack.name, [stack](const Trial& trial) {
             skip_where_nothing_changes(trial, stack);
@@ -193,6 +193,8 @@ inline Look largest_look(const Stack& stack) {
               trial.skip("draws billions of weights: on a CPU, or by ./tenfold run 92 --device dry:H100");
             warm_up(trial.device);
             const int64_t bytes = card_bytes(trial), predicted = layers_by_formula(step_sizes(trial), levers, bytes);
+            if (predicted > 1000)
+              trial.skip("layers this narrow fit by the thousand: widen them with --width");
             GptOptions options = gpt_options(trial);
             const auto fits = [&](int64_t layers) {
               options.layers = layers;

@@ -131,10 +131,10 @@ def keep(root, page, text, old, write):
 def tables(root, letter, module, kept, write):
     """Rewrites or checks the tables of an article's pages; complaints."""
     if letter not in kept:
-        return [f"results/articles.json has no {letter}: run.py --write {letter}"]
+        return [f"docs/articles/results.json has no {letter}: run.py --write {letter}"]
     run, article, complaints = kept[letter], module.article, []
     if (there := [s.item for s in article.snippets]) != list(run["items"]):
-        return [f"results/articles.json has other items than {', '.join(there)}: run.py --write {letter}"]
+        return [f"docs/articles/results.json has other items than {', '.join(there)}: run.py --write {letter}"]
     claims = (root / "docs" / "claims.md").read_text()
     for language, words in WORDS.items():
         page = root / "docs" / "articles" / f"{letter}{language}.md"

@@ -2,8 +2,8 @@
 
 usage: run.py [--write | --tables] [A ...]
 
-Without a flag it checks: every snippet does what is said of it, and the pages' tables are those of results/articles.json. --write
-keeps this run's numbers in results/articles.json and rewrites the tables; --tables rewrites the tables alone. Snippets for a GPU
+Without a flag it checks: every snippet does what is said of it, and the pages' tables are those of docs/articles/results.json. --write
+keeps this run's numbers in docs/articles/results.json and rewrites the tables; --tables rewrites the tables alone. Snippets for a GPU
 run in a process of their own on dry GPUs, where this tree has built what stands in for CUDA (TENFOLD_DRY_LIBRARIES or build/*/).
 """
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import pages
 import snippets
 
-RESULTS = root / "results" / "articles.json"
+RESULTS = root / "docs" / "articles" / "results.json"
 DRY_ORDER = ["cudart", "cuda", "nvrtc", "cublas", "cublas_lt", "cudnn", "cufft", "cusolver", "cusparse", "arithmetic"]
 
 

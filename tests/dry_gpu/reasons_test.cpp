@@ -28,6 +28,7 @@ const std::set<std::string>& known_reasons() {
       "quantized::linear_dynamic has",  // 35: no kernel for CUDA
       "another program runs it",        // 24: Python's steps
       "the package is compiled for",    // 24: AOTInductor's, for a CPU
+      "layers this narrow fit by",      // 92: a survey of what fills a card, at size cpu
       "changes how many steps",         // 90: early stopping is a training
       "texts",                          // 90: they lie in memory, and are not augmented
       "as in case convnet",             // 90

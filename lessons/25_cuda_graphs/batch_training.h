@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "capturable_adamw.h"
@@ -57,14 +56,15 @@ struct BatchTraining {
 namespace batch_training_detail {
 
 template <class Training>
-BatchTraining parts_of(const std::shared_ptr<Training>& training, std::function<torch::Tensor(const Batch&)> loss) {
+BatchTraining parts_of(const std::shared_ptr<Training>& training,
+                       const std::function<torch::Tensor(const Batch&)>& loss) {
   return {.parameters = training->parameters(),
           .next_batch =
               [training] {
                 auto [inputs, targets] = training->next_batch();
                 return Batch{inputs, targets};
               },
-          .loss = std::move(loss),
+          .loss = loss,
           .update = [training] { training->optimizer->step(); },
           .capturable_update = [training] { training->optimizer->step(); }};
 }

@@ -193,8 +193,7 @@ inline Look largest_look(const Stack& stack) {
               trial.skip("draws billions of weights: on a CPU, or by ./tenfold run 92 --device dry:H100");
             warm_up(trial.device);
             const int64_t bytes = card_bytes(trial), predicted = layers_by_formula(step_sizes(trial), levers, bytes);
-            if (predicted > 1000)
-              trial.skip("layers this narrow fit by the thousand: widen them with --width");
+            if (predicted > 1000) trial.skip("layers this narrow fit by the thousand: widen them with --width");
             GptOptions options = gpt_options(trial);
             const auto fits = [&](int64_t layers) {
               options.layers = layers;

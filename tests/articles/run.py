@@ -2,9 +2,10 @@
 
 usage: run.py [--write | --tables] [A ...]
 
-Without a flag it checks: every snippet does what is said of it, and the pages' tables are those of docs/articles/results.json. --write
-keeps this run's numbers in docs/articles/results.json and rewrites the tables; --tables rewrites the tables alone. Snippets for a GPU
-run in a process of their own on dry GPUs, where this tree has built what stands in for CUDA (TENFOLD_DRY_LIBRARIES or build/*/).
+Without a flag it checks: every snippet does what is said of it, and the pages' tables are those of
+docs/articles/results.json. --write keeps this run's numbers there and rewrites the tables; --tables rewrites the
+tables alone. Snippets for a GPU run in a process of their own on dry GPUs, where this tree has built what stands in
+for CUDA (TENFOLD_DRY_LIBRARIES or build/*/).
 """
 
 import argparse

@@ -79,7 +79,8 @@ Preset preset_named(const std::string& name) {
             .rounds = 2,
             .updates = 3,
             .seeds = 1,
-            .training_seconds = 5};
+            .training_seconds = 5,
+            .fewer_updates = 4};
   }
   if (name == "quick") {
     return {.name = name,
@@ -172,6 +173,18 @@ std::optional<Options> parse_options(int argc, char** argv, const Lesson& lesson
 std::map<std::string, SettingValue> Chosen::settings(Size size) const {
   std::map<std::string, SettingValue> values = set;
   for (const Assignment& assignment : part.settings) values.insert({assignment.name, assignment.value.at(size)});
+  return values;
+}
+
+std::map<std::string, SettingValue> Chosen::settings(Size size, const Preset& preset) const {
+  std::map<std::string, SettingValue> values = settings(size);
+  const std::string name = "updates";
+  const auto declared = std::ranges::find(part.declared, name, &DeclaredSetting::name);
+  if (!std::holds_alternative<const Training*>(part.body) || declared == part.declared.end() || set.contains(name))
+    return values;
+  SettingValue& updates = values.insert({name, declared->value.at(size)}).first->second;
+  if (const auto* const whole = std::get_if<int64_t>(&updates))
+    updates = std::max<int64_t>(1, *whole / preset.fewer_updates);
   return values;
 }
 

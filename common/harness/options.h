@@ -27,6 +27,7 @@ struct Preset {
   int updates = 0;              ///< compared by the agreement check; 0: variants are built, and nothing more
   int seeds = 1;                ///< that a training's variants are trained with
   double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
+  int64_t fewer_updates = 1;    ///< a training's setting "updates" is divided by it, unless --set gives one
   bool timed = true;            ///< false: of cases agreement and memory, of surveys those of memory, no trainings
 };
 
@@ -65,6 +66,8 @@ struct Chosen {
 
   /// The values that its variants read where they are not the declared ones.
   std::map<std::string, SettingValue> settings(Size size) const;
+  /// The same for a training that only shows that it runs: with a part of its updates.
+  std::map<std::string, SettingValue> settings(Size size, const Preset& preset) const;
 };
 
 /// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.

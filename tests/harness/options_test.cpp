@@ -170,6 +170,27 @@ TEST(Options, SetOverridesEveryCase) {
     EXPECT_EQ(part.settings(tenfold::Size::cpu).at("repeat"), tenfold::SettingValue{int64_t{2}});
 }
 
+TEST(Options, ASmokeTrainingTakesAPartOfItsUpdatesUnlessSetGivesThem) {
+  constexpr tenfold::Setting<int64_t> kUpdates{"updates", {240, 2000, 5000}, "updates of a training"};
+  const auto smoke = tenfold::preset_named("smoke"), quick = tenfold::preset_named("quick");
+  auto lesson = toy::lesson();
+  lesson.settings.emplace_back(kUpdates);
+  lesson.cases = {{"case"}};
+  lesson.trainings = {{.name = "declared"}, {.name = "own", .settings = {kUpdates(64)}}};
+  const auto parts = tenfold::chosen_parts(lesson, parse({}), 1).here;
+  ASSERT_EQ(parts.size(), 3U);
+  const auto updates_of = [](const tenfold::Chosen& part, const tenfold::Preset& preset) {
+    return part.settings(tenfold::Size::cpu, preset)["updates"];
+  };
+  EXPECT_EQ(updates_of(parts[1], smoke), tenfold::SettingValue{int64_t{60}});
+  EXPECT_EQ(updates_of(parts[2], smoke), tenfold::SettingValue{int64_t{16}});
+  EXPECT_EQ(updates_of(parts[2], quick), tenfold::SettingValue{int64_t{64}});
+  EXPECT_FALSE(parts[0].settings(tenfold::Size::cpu, smoke).contains("updates")) << "a case reads what is declared";
+  tenfold::Chosen given = parts[1];
+  given.set["updates"] = int64_t{7};
+  EXPECT_EQ(updates_of(given, smoke), tenfold::SettingValue{int64_t{7}});
+}
+
 TEST(Options, PartsThatNeedOtherRanksAreLeftToOtherStarts) {
   auto lesson = toy::lesson();
   lesson.cases = {{"alone"},

@@ -89,6 +89,9 @@ def main():
     deps = headers_by_object(build)
     work = {}
     commands = json.loads((build / "compile_commands.json").read_text())
+    if any("output" not in command for command in commands):
+        sys.exit(f"tidy: {build}/compile_commands.json does not name outputs, since another CMake wrote it than this tree's: "
+                 "call .venv/bin/cmake --preset dev")
     database = build / "tidy"
     database.mkdir(exist_ok=True)
     for command in commands:

@@ -5,6 +5,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/figures/figure_style.h"
+#include "common/pages/rows/note_words.h"
 
 namespace tenfold {
 namespace {
@@ -56,7 +57,7 @@ std::optional<Figure> notes_figure(const CaseResult& survey, const std::string& 
   std::vector<Json> boxes, names, numbers;
   for (const Bar& bar : bars) {
     const auto row = static_cast<double>(names.size());
-    const std::string number = human_number(bar.note.value);
+    const std::string number = bar.note.unit == "bytes" ? note_text(bar.note) : human_number(bar.note.value);
     most = std::max(most, bar.note.value);
     names_width = std::max(names_width, text_width(bar.name));
     numbers_width = std::max(numbers_width, text_width(number));

@@ -19,7 +19,7 @@ bool is_device(int device) { return device >= 0 && device < static_cast<int>(sta
 cudaUUID_t uuid_of(int device) {
   cudaUUID_t uuid{};
   std::snprintf(uuid.bytes, sizeof uuid.bytes, "dry-%s", card_of(device).key.c_str());
-  uuid.bytes[15] = static_cast<char>(device);
+  uuid.bytes[15] = static_cast<char>(state().devices[static_cast<size_t>(device)].number);
   return uuid;
 }
 

@@ -40,6 +40,8 @@ std::string machine_id(const std::string& card) {
 std::map<std::string, std::string> environment(const Start& start, const fs::path& build) {
   std::string preloaded;
   for (const char* const name : kLibraries) preloaded += (preloaded.empty() ? "" : ":") + library(build, name);
+  // A build without NCCL's header has none.
+  if (fs::exists(build / "common/dry_gpu/libtenfold_dry_nccl.so")) preloaded += ":" + library(build, "nccl");
   if (!start.arithmetic.empty()) preloaded += ":" + library(build, "arithmetic");
   if (start.timed) preloaded += ":" + library(build, "durations");
   if (const char* const others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')

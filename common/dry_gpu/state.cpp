@@ -158,10 +158,11 @@ State::State() {
   } else if (!when.empty()) {
     give_up("TENFOLD_DRY_ARITHMETIC is '" + when + "', not late or early");
   }
-  const size_t count = visible(number_from("TENFOLD_DRY_GPUS", 1, 64, 1)).size();
-  for (size_t i = 0; i < count; ++i) {
+  const std::vector<int> numbers = visible(number_from("TENFOLD_DRY_GPUS", 1, 64, 1));
+  for (size_t i = 0; i < numbers.size(); ++i) {
     Device device;
     device.card = card;
+    device.number = numbers[i];
     device.memory_bytes = card->memory_bytes;
     device.legacy = std::make_unique<Stream>();
     device.legacy->device = static_cast<int>(i);
@@ -226,10 +227,10 @@ bool computes_nothing(const std::string& kernel) { return kernel == "at::cuda::(
 Answering::Answering() { ++answering; }
 Answering::~Answering() { --answering; }
 
-cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses) {
+cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses, Work work) {
   Stream* const on = stream_of(stream);
   if (on == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  Item item{.kind = "kernel", .name = kernel, .accesses = std::move(accesses)};
+  Item item{.kind = "kernel", .name = kernel, .work = std::move(work), .accesses = std::move(accesses)};
   {
     const std::lock_guard guard(state().lock);
     Counts& counts = state().counts;

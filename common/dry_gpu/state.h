@@ -108,6 +108,7 @@ struct Stream {
 
 struct Device {
   const Card* card = nullptr;
+  int number = 0;              ///< among all of the machine, whatever CUDA_VISIBLE_DEVICES leaves
   int64_t memory_bytes = 0;    ///< the card's, unless limit_memory says otherwise
   int64_t used = 0, peak = 0;  ///< bytes of the card
   double copies_end[2] = {};   ///< of the engine to the card, and of the one to the host, by State::time
@@ -232,7 +233,8 @@ class Answering {
 };
 /// Says once, in one line, that a function is not stood in for, and remembers it.
 void refuse(const char* function);
-/// A library's kernel: counted, and handed over to the stream.
-cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses = {});
+/// A library's kernel: counted, and handed over to the stream, with its work where that is known.
+cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector<Access> accesses = {},
+                     Work work = nullptr);
 
 }  // namespace tenfold::dry

@@ -280,6 +280,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     return put(stack, count, {});
   if (in_python()) name_races();
   const Using as_user(user_of(name));
+  if (name.starts_with("c10d::")) return as_a_gpu_does();  // NCCL's stand-in computes
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || asks_for_library(name) ||
       op.hasTag(at::Tag::inplace_view))
     return as_a_gpu_does();

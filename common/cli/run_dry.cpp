@@ -125,12 +125,7 @@ LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display
   if (start.flags.contains("--trace")) throw UsageError("--trace: a dry GPU has no times to trace");
   if (start.flags.contains("--resume"))
     throw UsageError("--resume: what a dry GPU counts is put together at the end of a run; leave the flag out");
-  std::vector<ProgramStart> starts = starts_of(lesson, start.flags);
-  std::erase_if(starts, [](const ProgramStart& ranks) { return ranks.ranks > 1; });
-  if (starts.empty()) {
-    display.say(lesson.name + ": all of it runs on several ranks, and NCCL is not stood in for on a dry GPU");
-    return {.code = kNothingRan};
-  }
+  const std::vector<ProgramStart> starts = starts_of(lesson, start.flags);
   const std::string json = value_of(start.flags, "--json", "");
   if (!json.empty()) require_writable(json, "--json " + json, "name another file");
   const TemporaryFolder folder;

@@ -9,7 +9,7 @@
 
 namespace tenfold::cli {
 
-/// As run_lesson(); parts of several ranks are left out and named, since NCCL is not stood in for. Throws UsageError.
+/// As run_lesson(). Throws UsageError.
 LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display& display);
 
 /// The folder for results of this card below `out`; `chosen` when there is one.

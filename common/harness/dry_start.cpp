@@ -25,7 +25,7 @@ std::string from_environment(const char* name) {
 
 }  // namespace
 
-void start_on_dry_gpu(const Options& options, int gpus, char** argv) {
+void start_on_dry_gpu(const Options& options, int gpus, int ranks, char** argv) {
   if (options.dry_card.empty()) return;
   const std::string flag = "--device dry:" + options.dry_card + ": ";
   if (const auto card = dry_card()) {
@@ -37,9 +37,9 @@ void start_on_dry_gpu(const Options& options, int gpus, char** argv) {
   try {
     const dry::Start start{
         .gpu = options.dry_card,
-        .gpus = std::max(gpus, static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1))),
+        .gpus = std::max({gpus, ranks, static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1))}),
         .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
-        .timed = options.preset.timed && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
+        .timed = options.preset.timed && ranks == 1 && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
                  dry::rates_of(dry::card_named(options.dry_card)).has_value(),
         .report = from_environment("TENFOLD_DRY_REPORT")};
     for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
@@ -51,14 +51,18 @@ void start_on_dry_gpu(const Options& options, int gpus, char** argv) {
   throw UsageError(flag + "the program cannot be started again: " + std::strerror(errno));
 }
 
-void limit_to_dry_gpu(Options& options, const std::string& lesson, int ranks) {
+void limit_to_dry_gpu(Options& options, const std::string& lesson, const Ranks& started) {
+  const auto [rank, ranks] = std::pair(started.rank, started.world_size);
   if (!dry_card() || options.device == "cpu") return;
-  if (ranks > 1) throw UsageError(lesson + ": a dry GPU has one rank only, since NCCL is not stood in for");
   if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
   if (options.preset.timed && !dry_times().modelled) {
-    if (options.given.contains("--preset"))
-      std::cerr << lesson << ": no time is modelled " << (memory_only() ? "for this card" : "where the CPU computes")
-                << "; --preset check instead of " << options.preset.name << "\n";
+    if (options.given.contains("--preset") && rank == 0) {
+      const char* const where = ranks > 1        ? "of several ranks"
+                                : memory_only() ? "for this card"
+                                                : "where the CPU computes";
+      std::cerr << lesson << ": no time is modelled " << where << "; --preset check instead of " << options.preset.name
+                << "\n";
+    }
     options.preset = preset_named("check");
   }
 }

@@ -104,10 +104,10 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     return 0;
   }
   if (!options.serve.empty()) return serve(lesson, options);
-  start_on_dry_gpu(options, most_devices(lesson), argv);
+  const auto [ranks, timeout] = ranks_or_usage_error();
+  start_on_dry_gpu(options, most_devices(lesson), ranks.world_size, argv);
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
-  const auto [ranks, timeout] = ranks_or_usage_error();
   const ChosenParts chosen = chosen_parts(lesson, options, ranks.world_size);
   if (!options.ranks.empty() && options.ranks != std::vector<int>{ranks.world_size})
     throw UsageError("--ranks " + value_of(options.given, "--ranks", "") + ": " +
@@ -129,7 +129,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
         (elsewhere.empty() ? ", and nothing runs with so many" : "") + "; ./tenfold run " + name +
         ", outside of a launcher, starts what each needs");
   }
-  limit_to_dry_gpu(options, name, ranks.world_size);
+  limit_to_dry_gpu(options, name, ranks);
   World world = connect(ranks, timeout);
   catch_interrupts();  // not before: nothing is lost yet, and ranks that wait for each other look at no flag
   DeviceChoice choice;

@@ -9,7 +9,12 @@
 namespace tenfold::dry {
 namespace {
 
-bool computes() { return state().order != Order::at_once; }
+/// Whether bytes are moved. Without arithmetic only a few are, since programs agree that way: DistributedDataParallel
+/// compares the number of parameters and their shapes, and lengths are sent before texts.
+bool moves(const Call& call) {
+  constexpr size_t kFew = 4096;
+  return state().order != Order::at_once || (call.count * bytes_of(call.type) <= kFew && has_arithmetic(call.type));
+}
 
 const char* call_name(Collective kind) {
   constexpr const char* kNames[] = {"all_reduce", "broadcast", "reduce",  "all_gather", "reduce_scatter",
@@ -52,7 +57,20 @@ GpuId id_of(int device) {
   return id;
 }
 
+std::mutex last_error_lock;
+std::string last_error;
+
 }  // namespace
+
+void set_last_error(const std::string& text) {
+  const std::lock_guard guard(last_error_lock);
+  last_error = text;
+}
+
+std::string get_last_error() {
+  const std::lock_guard guard(last_error_lock);
+  return last_error;
+}
 
 Communicator::Communicator(const std::string& name, int rank, int size, int device)
     : name_(name),
@@ -67,18 +85,13 @@ Communicator::Communicator(const std::string& name, int rank, int size, int devi
                                    [this](int other, const Header& header) { heard(other, header); });
 }
 
-std::string Communicator::last_error() const {
-  const std::lock_guard guard(lock_);
-  return text_;
-}
-
 ncclResult_t Communicator::fail_with(ncclResult_t error, const std::string& text) {
   {
     const std::lock_guard guard(lock_);
     if (error_ != ncclSuccess) return error_;
-    text_ = text;
     error_ = error;
   }
+  set_last_error(text);
   std::fprintf(stderr, "tenfold: dry GPU: NCCL, rank %d of %d: %s\n", rank_, size_, text.c_str());
   const std::lock_guard guard(state().lock);
   state().counts.without_arithmetic.insert("NCCL: " + text);
@@ -267,7 +280,7 @@ Work Communicator::begin_message(const Call& call) {
       const std::lock_guard guard(lock_);
       header.number = ++sent_[peer];
     }
-    header.bytes = computes() ? bytes : 0;
+    header.bytes = moves(call) ? bytes : 0;
     peers_->send(call.root, header, call.send);
     return nullptr;
   }
@@ -276,7 +289,7 @@ Work Communicator::begin_message(const Call& call) {
     header.number = ++received_[peer];
   }
   note_receive(call.root, header);
-  if (!computes() || bytes == 0) return nullptr;
+  if (!moves(call) || bytes == 0) return nullptr;
   return [self = shared_from_this(), call, header, bytes] {
     try {
       const Message message = self->take(call.root, header);
@@ -297,11 +310,11 @@ Work Communicator::begin(const Call& call) {
   note_own(header);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const std::vector<char> part = computes() ? own_part(call, peer) : std::vector<char>();
+    const std::vector<char> part = moves(call) ? own_part(call, peer) : std::vector<char>();
     header.bytes = part.size();
     peers_->send(peer, header, part.data());
   }
-  if (!computes()) return nullptr;
+  if (!moves(call)) return nullptr;
   return [self = shared_from_this(), call, header, own = own_part(call, rank_)] {
     try {
       self->finish(call, header, own);

@@ -42,6 +42,10 @@ struct Call {
   cudaStream_t stream = nullptr;
 };
 
+/// In words, whatever thread and communicator it came from.
+void set_last_error(const std::string& text);
+std::string get_last_error();
+
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   /// Begins to connect. Throws std::runtime_error.
@@ -51,7 +55,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   int size() const { return size_; }
   int device() const { return device_; }
   ncclResult_t error() const { return error_; }
-  std::string last_error() const;
 
   /// ncclInvalidUsage where two ranks have one GPU.
   ncclResult_t wait_for_all();
@@ -98,7 +101,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::map<int, uint64_t> left_;                                    ///< ranks that have, and after how many calls
   std::vector<double> factors_;
   std::atomic<ncclResult_t> error_ = ncclSuccess;
-  std::string text_;
   std::unique_ptr<Peers> peers_;  ///< its thread ends before the rest goes
 };
 

@@ -28,13 +28,8 @@ struct Group {
 };
 thread_local Group group;
 
-std::string& last_error_of_thread() {
-  static thread_local std::string text;
-  return text;
-}
-
 ncclResult_t wrong(ncclResult_t error, const std::string& text) {
-  last_error_of_thread() = text;
+  set_last_error(text);
   std::fprintf(stderr, "tenfold: dry GPU: NCCL: %s\n", text.c_str());
   return error;
 }
@@ -134,7 +129,6 @@ ncclResult_t make(ncclComm_t* handle, const std::string& name, int size, int ran
     if (group.depth > 0) {
       group.made.push_back(communicator);
     } else if (const ncclResult_t error = communicator->wait_for_all(); error != ncclSuccess) {
-      last_error_of_thread() = communicator->last_error();
       return error;
     }
     *handle = new ncclComm{std::move(communicator)};
@@ -169,9 +163,10 @@ const char* ncclGetErrorString(ncclResult_t error) {
   return error >= ncclSuccess && error < ncclNumResults ? kTexts[error] : "unknown result code";
 }
 
-const char* ncclGetLastError(ncclComm_t comm) {
-  if (comm != nullptr) last_error_of_thread() = comm->communicator->last_error();
-  return last_error_of_thread().c_str();
+const char* ncclGetLastError(ncclComm_t) {
+  static thread_local std::string text;  // valid until this thread's next call
+  text = get_last_error();
+  return text.c_str();
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {

@@ -265,7 +265,10 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   const std::string& name = schema.name();
   const size_t count = schema.arguments().size();
   const Values before(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  const auto as_a_gpu_does = [&] { run_as_it_is(op, keys, stack); };
+  // What others have written in LibTorch's operators may write to its arguments without saying so, as FSDP's gathering
+  // does: those operators are computed as they come by. Where it does say so, the CPU's computes it whole.
+  const bool in_others = !name.starts_with("aten::") && !writes(schema);
+  const auto as_a_gpu_does = [&] { in_others ? run_in_others(op, keys, stack) : run_as_it_is(op, keys, stack); };
   if (std::ranges::none_of(before, on_card)) {
     as_a_gpu_does();
     const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
@@ -280,7 +283,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     return put(stack, count, {});
   if (in_python()) name_races();
   const Using as_user(user_of(name));
-  if (name.starts_with("c10d::")) return as_a_gpu_does();  // NCCL's stand-in computes
+  // NCCL's stand-in computes, and what c10d puts together before and after it comes by.
+  if (name.starts_with("c10d::")) return run_in_others(op, keys, stack);
   if (name == "aten::_local_scalar_dense" || computes_nothing().contains(name) || asks_for_library(name) ||
       op.hasTag(at::Tag::inplace_view))
     return as_a_gpu_does();

@@ -27,13 +27,21 @@ std::string counted(int64_t count, const std::string& one, const std::string& ma
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
+bool asked_for_work(const Json& process) {
+  return std::ranges::any_of(std::initializer_list<const char*>{"launches", "copies", "allocations"},
+                             [&](const char* key) { return process.at(key) > 0; });
+}
+
 /// What one process has done, from the line that the stand-ins wrote.
 void print_summary(const Json& process) {
   std::cerr << "\n";
   const auto number = [&process](const char* key) { return process.at(key).get<int64_t>(); };
-  int index = 0;
+  int index = -1;
+  const bool used = std::ranges::any_of(process.at("devices"), [](const Json& of) { return of.at("peak") > 0; });
   for (const Json& device : process.at("devices")) {
-    std::cerr << "dry GPU " << index++ << " (" << device.at("card").get<std::string>() << "): peak "
+    ++index;
+    if (used && device.at("peak") == 0) continue;  // another rank's
+    std::cerr << "dry GPU " << index << " (" << device.at("card").get<std::string>() << "): peak "
               << human_bytes(device.at("peak").get<double>()) << " of "
               << human_bytes(device.at("memory").get<double>())
               << " reserved; not counted: the CUDA context, cuDNN's workspaces, what libraries keep\n";
@@ -46,6 +54,12 @@ void print_summary(const Json& process) {
             << human_bytes(static_cast<double>(number("bytes to the host"))) << " back, "
             << human_bytes(static_cast<double>(number("bytes pageable")))
             << " of both from or to memory that is not pinned\n";
+  std::string collectives;
+  for (const auto& [name, asked] : process.at("collectives").items()) {
+    collectives += (collectives.empty() ? "" : ", ") + std::to_string(asked.at("calls").get<int64_t>()) + " " + name +
+                   " of " + human_bytes(asked.at("bytes").get<double>());
+  }
+  if (!collectives.empty()) std::cerr << "asked of NCCL: " << collectives << "\n";
   std::vector<std::pair<int64_t, std::string>> kernels;
   for (const auto& [name, count] : process.at("kernels").items()) kernels.emplace_back(-count.get<int64_t>(), name);
   std::ranges::sort(kernels);
@@ -153,16 +167,19 @@ int dry(const DryOptions& options) {
   }
   std::cout.flush();
   std::ifstream lines(report);
-  bool any = false;
-  for (std::string line; std::getline(lines, line); any = true) {
+  std::vector<std::string> processes;
+  for (std::string line; std::getline(lines, line);) processes.push_back(line);
+  for (const std::string& line : processes) {
     try {
-      print_summary(Json::parse(line));
+      const Json process = Json::parse(line);
+      // A launcher only asks what cards there are.
+      if (processes.size() == 1 || asked_for_work(process)) print_summary(process);
     } catch (const Json::exception& error) {  // of a process that was killed, or a full disk
       std::cerr << "tenfold: what one process has done cannot be read: " << error.what() << "\n";
     }
   }
   fs::remove(report);
-  if (!any && end.signal == 0)
+  if (processes.empty() && end.signal == 0)
     std::cerr
         << "tenfold: " << options.program.front()
         << " asked for no GPU through CUDA 13's runtime; a LibTorch or PyTorch of another version of CUDA finds none "

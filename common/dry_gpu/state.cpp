@@ -122,7 +122,12 @@ void write_report() {
     out << ", \"modelled\": {\"seconds\": " << all.time->now() << ", \"kernels\": " << times.kernels
         << ", \"busy\": " << times.busy << "}";
   }
-  out << ", \"synchronisations\": [";
+  out << ", \"collectives\": {";
+  for (const char* separator = ""; const auto& [name, asked] : counts.collectives) {
+    out << separator << '"' << name << "\": {\"calls\": " << asked.calls << ", \"bytes\": " << asked.bytes << "}";
+    separator = ", ";
+  }
+  out << "}, \"synchronisations\": [";
   for (size_t i = 0; i < listed.size(); ++i) {
     out << (i > 0 ? ", " : "") << "{\"place\": \"" << escaped(listed[i].place)
         << "\", \"followed\": " << (listed[i].without > 0 ? "true" : "false") << ", \"prevents\": \""

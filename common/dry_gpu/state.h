@@ -122,10 +122,17 @@ struct Block {
   size_t mapped = 0;  ///< of address space
 };
 
+/// Calls of one of NCCL's collectives, and the bytes that they were asked for: as nccl-tests counts them, see
+/// common/ranks/counted_backend.h.
+struct Collectives {
+  int64_t calls = 0, bytes = 0;
+};
+
 /// Counted from the start of the process.
 struct Counts : DryCounts {
   int64_t memsets = 0, allocations = 0, frees = 0;
   std::map<std::string, int64_t> kernels;    ///< launches by name
+  std::map<std::string, Collectives> collectives;
   std::set<std::string> refused;             ///< functions that are not stood in for, and were called
   std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for
   std::set<std::string> without_price;  ///< kernels of which nobody said how long they last, though it was asked for

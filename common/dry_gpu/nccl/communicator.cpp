@@ -60,6 +60,18 @@ GpuId id_of(int device) {
 std::mutex last_error_lock;
 std::string last_error;
 
+/// What this rank asks for, in bytes of the whole collective; receiving is not counted.
+void count(const Call& call, int size) {
+  if (call.kind == Collective::receive) return;
+  const bool parts_of_all = call.kind == Collective::all_gather || call.kind == Collective::reduce_scatter ||
+                            call.kind == Collective::all_to_all;
+  const size_t bytes = call.count * bytes_of(call.type) * static_cast<size_t>(parts_of_all ? size : 1);
+  const std::lock_guard guard(state().lock);
+  Collectives& asked = state().counts.collectives[call_name(call.kind)];
+  ++asked.calls;
+  asked.bytes += static_cast<int64_t>(bytes);
+}
+
 }  // namespace
 
 void set_last_error(const std::string& text) {
@@ -301,6 +313,7 @@ Work Communicator::begin_message(const Call& call) {
 }
 
 Work Communicator::begin(const Call& call) {
+  count(call, size_);
   if (call.kind == Collective::send || call.kind == Collective::receive) return begin_message(call);
   Header header = header_of(call, Channel::collective);
   {

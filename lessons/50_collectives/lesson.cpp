@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
                   .place = any_ranks},
                  // Much to send, little to compute: few tokens through wide layers.
                  {.name = "large message",
-                  .settings = {gpt::kLength(4), gpt::kWidth(256, 1024, 2048), gpt::kHeads(4, 8, 16)},
+                  .settings = {gpt::kLength(4), gpt::kWidth(256, 1024, 1024), gpt::kHeads(4, 8, 8)},
                   .expected =
                       {{"ring", LARGER}, {"tree", {SLOWER, LARGER}}, {"star", {SLOWER, LARGER}}, {"doubling", LARGER}},
                   .place = any_ranks},
@@ -105,5 +105,6 @@ int main(int argc, char** argv) {
                   .place = any_ranks}},
        .surveys = surveys,
        .headline = Headline{"large message", "ring"},
+       // On 2 ranks nothing was seen, on 4 and 8 up to 1.3e-7.
        .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/base/text.h"
 #include "common/harness/lesson.h"
 #include "common/measure/clock.h"
+#include "common/result/judge.h"
 #include "common/result/statistics.h"
 #include "flat_training.h"
 #include "message_costs.h"
@@ -53,8 +55,12 @@ inline double seconds_of_message(const Trial& trial, int64_t bytes) {
 inline constexpr int64_t kSmallest = 4 << 10, kLargest = 16 << 20;
 
 /// Latency and time of a byte from two points: a message of the smallest size and one of the largest. Measured once.
+/// Skips ranks that take turns on too few cores.
 inline const LinkModel& measured_link(const Trial& trial) {
   needs_two_ranks(trial);
+  const int64_t cores = std::thread::hardware_concurrency();
+  if (trial.device.is_cpu() && ranks_share_cores(trial.world_size, cores))
+    trial.skip(std::to_string(trial.world_size) + " ranks take turns on " + std::to_string(cores) + " cores");
   return trial.shared<LinkModel>("link of lesson 50", [&] {
     const double small = seconds_of_message(trial, kSmallest), large = seconds_of_message(trial, kLargest);
     const double seconds_per_byte = (large - small) / static_cast<double>(kLargest - kSmallest);
@@ -88,6 +94,7 @@ inline void note_bandwidth(const Trial& trial, int64_t bytes) {
   trial.note("time by the model", predicted, "s");
   trial.note("error of the model", 100 * (predicted / seconds - 1), "%");
   trial.note("time of our ring", own, "s");
+  trial.note("error of the model for our ring", 100 * (predicted / own - 1), "%");
 }
 
 /// The link first, then every fourth power of two from the smallest size to the largest.

@@ -129,7 +129,7 @@ TEST(Collectives, RefuseATensorWithGaps) {
 /// What two ranks say that do different things: neither hangs, and the process lives on.
 std::vector<std::string> said_by_two(const std::function<void(int, const Group&)>& work) {
   std::vector<std::string> said(2);
-  on_rank_threads(2, std::chrono::seconds(1), [&](int rank, const Group& group) {
+  on_rank_threads(2, std::chrono::seconds(2), [&](int rank, const Group& group) {
     said[static_cast<size_t>(rank)] = message_of([&] { work(rank, group); });
   });
   return said;

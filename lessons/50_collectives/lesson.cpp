@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
                   .place = any_ranks},
                  // Much to send, little to compute: few tokens through wide layers.
                  {.name = "large message",
-                  .settings = {gpt::kLength(4), gpt::kWidth(256, 1024, 1024), gpt::kHeads(4, 8, 8)},
+                  .settings = {gpt::kLength(4), gpt::kWidth(192, 1024, 1024), gpt::kHeads(4, 8, 8)},
                   .expected =
                       {{"ring", LARGER}, {"tree", {SLOWER, LARGER}}, {"star", {SLOWER, LARGER}}, {"doubling", LARGER}},
                   .place = any_ranks},

@@ -35,7 +35,7 @@ Outcome after(int ranks, int64_t size) {
   Outcome outcome{std::vector<Tensor>(static_cast<size_t>(ranks)),
                   std::vector<std::vector<int64_t>>(static_cast<size_t>(ranks))};
   std::vector<std::string> failed(static_cast<size_t>(ranks));
-  tenfold::on_rank_threads(ranks, std::chrono::seconds(3), [&](int rank, const auto& group) {
+  tenfold::on_rank_threads(ranks, std::chrono::seconds(5), [&](int rank, const auto& group) {
     const auto at = static_cast<size_t>(rank);
     outcome.tensors[at] = numbers_of(rank, size);
     sent.clear();

@@ -127,12 +127,12 @@ class FlatUnit {
     return true;
   }
 
-  /// Starts the sum over the ranks, of which each gets its own shard. With `in_place` the sum becomes a part of the whole
-  /// gradient, and that stays; else the whole gradient is freed by finish_reduce().
+  /// Starts the sum over the ranks, of which each gets its own shard. With `in_place` the sum becomes a part of the
+  /// whole gradient, and that stays; else the whole gradient is freed by finish_reduce().
   void start_reduce(bool in_place) {
     in_place_ = in_place;
-    received_ = in_place ? own_part(whole_gradient_)
-                         : torch::empty({shard_size(values_, ranks())}, whole_gradient_.options());
+    received_ =
+        in_place ? own_part(whole_gradient_) : torch::empty({shard_size(values_, ranks())}, whole_gradient_.options());
     reducing_ = reduce_scatter(received_, whole_gradient_);
   }
   /// Leaves the sum in the shard's gradient, added to what earlier micro-batches left there.

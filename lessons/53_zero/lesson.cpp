@@ -1,7 +1,7 @@
 // Lesson 53 - ZeRO
 // How much memory does a rank save by keeping only its shard of the model states, and what does that send?
-// Read flat_unit.h first: parameters in one flat tensor, of which each rank has a shard. zero.h makes the three stages of
-// it, sharded_checkpoint.h saves what training on another number of ranks can go on from.
+// Read flat_unit.h first: parameters in one flat tensor, of which each rank has a shard. zero.h makes the three stages
+// of it, sharded_checkpoint.h saves what training on another number of ranks can go on from.
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -16,8 +16,8 @@ namespace {
 using namespace tenfold;
 using torch::Tensor;
 
-/// Without the technique: every rank has the whole model and all of the optimizer's state. Gradients are averaged bucket
-/// by bucket after backward(), so that no copy of them stays: 16 bytes a parameter.
+/// Without the technique: every rank has the whole model and all of the optimizer's state. Gradients are averaged
+/// bucket by bucket after backward(), so that no copy of them stays: 16 bytes a parameter.
 Step data_parallel(const Trial& trial) {
   auto training = train_part(trial, own_shard(trial));  // (B / ranks, T), in micro-batches
   freeze(*training->model, trial);

@@ -17,14 +17,14 @@ inline constexpr Setting<double> kMaxNorm{"max_norm", 0.0, "norm that gradients 
 inline constexpr Setting<bool> kFrozen{"frozen", false, "whether the blocks are frozen"};
 
 /// AdamW for the parameters, or for shards of them: two averages of 32 bits for each value.
-/// The bias of attention's keys has a gradient of zero but for rounding. Epsilon is above that rounding: with 1e-8 AdamW
-/// would make steps of it, which are other ones on every number of ranks.
+/// The bias of attention's keys has a gradient of zero but for rounding. Epsilon is above that rounding: with 1e-8
+/// AdamW would make steps of it, which are other ones on every number of ranks.
 inline torch::optim::AdamWOptions adamw_options(const Trial& trial) {
   return torch::optim::AdamWOptions(trial.get(kAdamWLearningRate)).eps(1e-6).weight_decay(1e-2);
 }
 
-/// Many layers of some width and few tokens: parameters, gradients and optimizer state are nearly all of the memory, and
-/// a block is a small part of them.
+/// Many layers of some width and few tokens: parameters, gradients and optimizer state are nearly all of the memory,
+/// and a block is a small part of them.
 inline std::vector<Assignment> states_fill() {
   return {gpt::kLayers(8, 12, 12), gpt::kWidth(128, 768, 1536), gpt::kHeads(4, 12, 12), gpt::kLength(8, 64, 64),
           gpt::kBatch(8)};
@@ -32,7 +32,7 @@ inline std::vector<Assignment> states_fill() {
 
 /// A narrow model and many tokens: activations are nearly all.
 inline std::vector<Assignment> activations_fill() {
-  return {gpt::kLayers(2), gpt::kWidth(16, 64, 64), gpt::kHeads(2), gpt::kLength(64, 512, 512),
+  return {gpt::kLayers(2),         gpt::kWidth(16, 64, 64),   gpt::kHeads(2), gpt::kLength(64, 512, 512),
           gpt::kBatch(64, 32, 64), gpt::kTokens("characters")};
 }
 

@@ -63,8 +63,9 @@ inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::
   return saved;
 }
 
-/// Goes on from the checkpoints of all ranks that saved, in their order; there may have been more or fewer of them. Every
-/// rank must call it. Throws std::out_of_range where a unit is missing, c10::ValueError where a rank's checkpoint is.
+/// Goes on from the checkpoints of all ranks that saved, in their order; there may have been more or fewer of them.
+/// Every rank must call it. Throws std::out_of_range where a unit is missing, c10::ValueError where a rank's checkpoint
+/// is.
 inline void load_checkpoint(const std::vector<ShardCheckpoint>& of_ranks, ShardedDataParallel& sharded,
                             torch::optim::AdamW& optimizer) {
   const torch::NoGradGuard no_grad;

@@ -39,10 +39,14 @@ struct Sharded {
 /// Parameters, gradients and averages that are alive between two updates.
 inline int64_t state_bytes(const Sharded& of, int stage) {
   switch (stage) {
-    case 0: return 16 * of.values;
-    case 1: return 8 * of.whole() + 8 * of.shards;
-    case 2: return 4 * of.whole() + 12 * of.shards;
-    default: return 16 * of.shards;
+    case 0:
+      return 16 * of.values;
+    case 1:
+      return 8 * of.whole() + 8 * of.shards;
+    case 2:
+      return 4 * of.whole() + 12 * of.shards;
+    default:
+      return 16 * of.shards;
   }
 }
 

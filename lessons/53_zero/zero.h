@@ -1,10 +1,10 @@
 // installs as <tenfold/zero.h>
 #pragma once
 // ZeRO, stages 1, 2 and 3, on c10d's collectives: data parallel training in which each rank keeps a shard of the
-// optimizer state (1), of the gradients, too (2), and of the parameters, too (3). Stage 3 is also known as fully sharded
-// data parallel (FSDP). One source for CPU (Gloo) and GPU (NCCL); the process group decides.
-// Source: S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020;
-// Y. Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023.
+// optimizer state (1), of the gradients, too (2), and of the parameters, too (3). Stage 3 is also known as fully
+// sharded data parallel (FSDP). One source for CPU (Gloo) and GPU (NCCL); the process group decides. Source: S.
+// Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; Y. Zhao et al.,
+// PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023.
 
 #include <torch/torch.h>
 
@@ -35,8 +35,8 @@ struct ZeroOptions {
 /// gathered, reduced and freed at once. The optimizer gets the shards instead of the parameters, and must treat each
 /// value for itself and all values of a unit alike: SGD, Adam and AdamW do.
 ///
-///   tenfold::ShardedDataParallel sharded(*model, {{"embedding"}, {"block0"}, {"block1"}, {"head"}}, group, {.stage = 3});
-///   torch::optim::AdamW optimizer(sharded.shards(), 1e-3);
+///   tenfold::ShardedDataParallel sharded(*model, {{"embedding"}, {"block0"}, {"block1"}, {"head"}}, group, {.stage =
+///   3}); torch::optim::AdamW optimizer(sharded.shards(), 1e-3);
 ///   ...
 ///   sharded.zero_grad();
 ///   h = sharded.forward(0, x, [&](const auto& x) { return model->embedding(x); });  // unit by unit

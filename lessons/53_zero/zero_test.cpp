@@ -142,7 +142,8 @@ constexpr double kTolerance = 3e-5;
 
 void expect_as_alone(const Training& how) {
   const std::vector<Tensor> alone = trained_alone(how);
-  EXPECT_GT(largest_difference(alone, net_with(1)->parameters()), 1e-2) << "nothing was trained, so nothing was compared";
+  EXPECT_GT(largest_difference(alone, net_with(1)->parameters()), 1e-2)
+      << "nothing was trained, so nothing was compared";
   for (const int ranks : {2, 3}) {
     for (const ZeroOptions& options : kAllOptions) {
       const auto together = trained_together(ranks, options, how);
@@ -211,7 +212,8 @@ TEST(Zero, BytesAliveAndBytesAskedAreTheFormulas) {
     const tenfold::Sharded sizes(tenfold::unit_values(options), ranks);
     for (int stage = 0; stage <= 3; ++stage) {
       const auto counts = tenfold::count_update(options, ranks, stage);
-      EXPECT_EQ(counts.alive_bytes, tenfold::state_bytes(sizes, stage)) << "stage " << stage << ", " << ranks << " ranks";
+      EXPECT_EQ(counts.alive_bytes, tenfold::state_bytes(sizes, stage))
+          << "stage " << stage << ", " << ranks << " ranks";
       // A ring's parts need not be whole bytes where nothing is filled up.
       EXPECT_NEAR(static_cast<double>(tenfold::ring_bytes_of(counts.asked, ranks)),
                   static_cast<double>(tenfold::ring_bytes_of(sizes, stage)), ranks);
@@ -334,8 +336,7 @@ TEST(ShardedCheckpoint, ShardsOfAnyNumberOfRanksMakeThoseOfAnyOther) {
   for (const int from : {1, 2, 3, 4, 8}) {
     for (const int to : {1, 2, 3, 5, 8}) {
       std::vector<Tensor> shards;
-      for (int rank = 0; rank < to; ++rank)
-        shards.push_back(tenfold::resharded(shards_of(from), values, rank, to));
+      for (int rank = 0; rank < to; ++rank) shards.push_back(tenfold::resharded(shards_of(from), values, rank, to));
       const Tensor joined = torch::cat(shards);
       EXPECT_TRUE(torch::equal(joined.narrow(0, 0, values), all)) << from << " to " << to;
       EXPECT_EQ(joined.narrow(0, values, joined.numel() - values).abs().sum().item<float>(), 0);

@@ -86,9 +86,11 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
     const int64_t done = before > 0 ? before : (of.head + (of.blocks - left) * of.block_gradient()) / divided;
     const int64_t begin = rest + done + of.inputs + left * of.block_kept + of.block_working + waiting(left - 1) +
                           at_work(of.block) + of.block_gradient();
+    const int64_t gather = rest + done + of.inputs + left * of.block_kept + of.stream + waiting(left - 1) +
+                           (kept ? 1 : 1 + of.copies) * at_work(of.block);
     const int64_t end = rest + done + of.inputs + (left - 1) * of.block_kept + 2 * of.stream + waiting(left - 1) +
                         of.block_gradient() * (options.stage > 1 ? 1 + of.copies : 1) + of.block_gradient() / ranks;
-    most = std::max({most, begin + (left > 1 ? ahead : 0) + sending, end + (left > 1 ? ahead : 0)});
+    most = std::max({most, gather, begin + (left > 1 ? ahead : 0) + sending, end + (left > 1 ? ahead : 0)});
   }
   const int64_t all_gradients = of.trainable() / divided;
   // At the end of backward(): the embeddings' gradient on its way to the flat one.

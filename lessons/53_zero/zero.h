@@ -99,11 +99,7 @@ class ShardedDataParallel {
     torch::Tensor output = function(input);
     if (options_.reshard_after_forward || !output.requires_grad()) release(unit);
     in_backward_[index] = output.requires_grad();
-    if (output.requires_grad()) {
-      output.register_hook([this, index](const torch::Tensor&) { before_backward(index); });
-      // A trainable unit is done when its gradients are there; a frozen one when that of its input is.
-      if (!unit.trainable()) input.register_hook([this, index](const torch::Tensor&) { release(*units_[index]); });
-    }
+    if (output.requires_grad()) output.register_hook([this, index](const torch::Tensor&) { before_backward(index); });
     return output;
   }
 
@@ -121,6 +117,7 @@ class ShardedDataParallel {
     }
     if (pending_ != nullptr) std::exchange(pending_, nullptr)->finish_reduce();
     for (const auto& unit : units_) {
+      release(*unit);  // a frozen one that nothing came before
       if (options_.stage > 1 || !unit->trainable()) continue;
       unit->start_reduce(/*in_place=*/true);
       unit->finish_reduce();
@@ -204,6 +201,8 @@ class ShardedDataParallel {
   }
 
   void before_backward(size_t index) {
+    // The next unit has done its backward. A trainable one was released with its last gradient.
+    if (index + 1 < units_.size() && !units_[index + 1]->trainable()) release(*units_[index + 1]);
     units_[index]->gather();
     if (options_.prefetch && index > 0 && in_backward_[index - 1]) units_[index - 1]->start_gather();
   }

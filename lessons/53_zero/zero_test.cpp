@@ -205,15 +205,19 @@ TEST(Zero, NothingWholeStaysAliveBesideTheShards) {
   });
 }
 
-// What the survey "states" publishes, to the byte, on more ranks than two.
+// What the surveys publish, on more ranks than two. Counted bytes are more than the formula's by what the allocator
+// rounds up, which is less than 32 bytes for each tensor, and by what the store of the ranks' addresses keeps.
 TEST(Zero, BytesAliveAndBytesAskedAreTheFormulas) {
-  const tenfold::GptOptions options{.layers = 2, .width = 22, .heads = 2, .length = 17};
+  const tenfold::GptOptions options{.layers = 2, .width = 70, .heads = 2, .length = 17};
+  constexpr int64_t kTensors = 4 * 29;  // of data parallel training
+  tenfold::fix_malloc_thresholds();     // or large blocks would be rounded up to pages
   for (const int ranks : {1, 2, 3, 4, 8}) {
     const tenfold::Sharded sizes(tenfold::unit_values(options), ranks);
     for (int stage = 0; stage <= 3; ++stage) {
       const auto counts = tenfold::count_update(options, ranks, stage);
-      EXPECT_EQ(counts.alive_bytes, tenfold::state_bytes(sizes, stage))
-          << "stage " << stage << ", " << ranks << " ranks";
+      const int64_t formula = tenfold::state_bytes(sizes, stage);
+      EXPECT_GE(counts.alive_bytes, formula) << "stage " << stage << ", " << ranks << " ranks";
+      EXPECT_LT(counts.alive_bytes, formula + 32 * kTensors) << "stage " << stage << ", " << ranks << " ranks";
       // A ring's parts need not be whole bytes where nothing is filled up.
       EXPECT_NEAR(static_cast<double>(tenfold::ring_bytes_of(counts.asked, ranks)),
                   static_cast<double>(tenfold::ring_bytes_of(sizes, stage)), ranks);

@@ -59,14 +59,10 @@ Step zero(const Trial& trial, const ZeroOptions& options, Mistake mistake = Mist
     sharded.gather_updated();  // stages 1 and 2
     return total;
   };
-  const auto gather = [training] {
-    auto whole = training->sharded->whole();
-    return Gathered{std::move(whole.parameters), std::move(whole.gradients)};
-  };
   return {.items = tokens_of_update(trial),
           .parameters = training->parts_of_rank(options.stage),
           .update = update,
-          .gather = gather};
+          .gather = [training] { return training->whole(); }};
 }
 
 Step stage_1(const Trial& trial) { return zero(trial, {.stage = 1}); }

@@ -26,10 +26,6 @@ def update(model, optimizer, ids, targets, micro_batches, max_norm):  # in a pro
         torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # of DTensors: the norm over all ranks
     optimizer.step()
     return total  # this rank's
-
-
-# Stage 1: DistributedDataParallel as in lesson 52, and instead of the optimizer
-# torch.distributed.optim.ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3)
 # endregion
 
 

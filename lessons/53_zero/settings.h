@@ -41,11 +41,18 @@ inline std::vector<Assignment> tiny_model() {
   return {gpt::kBatch(8), gpt::kLength(8), gpt::kLayers(1), gpt::kWidth(16), gpt::kHeads(2)};
 }
 
-/// AdamW's two averages, where the workload's formula has one momentum; and the two temporaries of its largest update.
+/// Of one rank that has the whole batch. To the workload's formula, which has one momentum, come AdamW's second
+/// average, gradients that are alive while later micro-batches run, the two temporaries of the largest update, and a
+/// bucket.
 inline int64_t zero_most_bytes(const Trial& trial) {
-  const GptOptions options = gpt_options(trial);
+  GptOptions options = gpt_options(trial);
+  const int64_t micro_batches = trial.get(kMicroBatches);
+  options.batch = std::max<int64_t>(1, options.batch / micro_batches);
+  const int64_t frozen = trial.get(kFrozen) ? options.layers * block_parameter_bytes(options.width) : 0;
+  const int64_t trainable = parameter_bytes(options) - frozen;
   const int64_t largest = 4 * options.width * std::max(options.vocabulary(), 4 * options.width);
-  return gpt_most_bytes(trial) + parameter_bytes(options) + 2 * largest + (trial.get(kBucketKib) << 10);
+  return step_peak_bytes(options) - frozen + (micro_batches > 1 ? 2 : 1) * trainable + 2 * largest +
+         (trial.get(kBucketKib) << 10);
 }
 
 }  // namespace tenfold::inline lesson_53

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -114,6 +115,12 @@ struct ShardedTraining : RankTraining {
     Parameters parts;
     for (const auto& unit : sharded->units()) parts.insert(unit->name(), unit->shard());
     return parts;
+  }
+
+  /// On every rank, for the agreement check.
+  Gathered whole() const {
+    auto of_all = sharded->whole();
+    return {std::move(of_all.parameters), std::move(of_all.gradients)};
   }
 
   std::unique_ptr<ShardedDataParallel> sharded;

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -52,6 +53,7 @@ inline RankCounts count_update(const GptOptions& options, int ranks, int stage) 
   const CountCpuMemory counting;
   const int64_t before = live_bytes(torch::kCPU);
   RankCounts counts;
+  std::atomic<bool> counted = false;
   on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const GroupPointer& plain) {
     const auto counter = std::make_shared<RequestCounter>();
     const GroupPointer group = counted_group(plain, counter);
@@ -73,8 +75,12 @@ inline RankCounts count_update(const GptOptions& options, int ranks, int stage) 
     optimizer.step();
     if (stage > 0) sharded->gather_updated();
     plain->barrier()->wait();  // nobody computes
-    if (rank == 0) counts = {(settled_bytes() - before) / ranks, counter->take()};
-    plain->barrier()->wait();
+    if (rank == 0) {
+      counts = {(settled_bytes() - before) / ranks, counter->take()};
+      counted = true;
+    }
+    // Not in a barrier: Gloo's keeps the work before it, with its tensors, for as long as it lasts.
+    while (!counted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
   return counts;
 }

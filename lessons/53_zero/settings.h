@@ -52,7 +52,7 @@ inline int64_t zero_most_bytes(const Trial& trial) {
   const int64_t trainable = parameter_bytes(options) - frozen;
   const int64_t largest = 4 * options.width * std::max(options.vocabulary(), 4 * options.width);
   return step_peak_bytes(options) - frozen + (micro_batches > 1 ? 2 : 1) * trainable + 2 * largest +
-         (trial.get(kBucketKib) << 10);
+         std::min(trainable, trial.get(kBucketKib) << 10);
 }
 
 }  // namespace tenfold::inline lesson_53

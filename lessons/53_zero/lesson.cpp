@@ -85,7 +85,7 @@ Step norm_of_shards(const Trial& trial) {
   needs_two_ranks(trial);
   return zero(trial, {.stage = 2}, Mistake::norm_of_shards);
 }
-Step whole_beside_shards(const Trial& trial) { return zero(trial, {.stage = 1}, Mistake::whole_beside_shards); }
+Step copied_shards(const Trial& trial) { return zero(trial, {.stage = 1}, Mistake::copied_shards); }
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
                       {"stage 3, kept", kept, predict_kept},
                       {"stage 3, prefetch", prefetched, predict_prefetched},
                       {"stage 3, frozen stay", frozen_kept, predict_frozen_kept},
-                      {"whole beside shards", whole_beside_shards, predict_whole_beside_shards},
+                      {"copied shards", copied_shards, predict_copied_shards},
                       {"averaged twice", averaged_twice},
                       {"norm of shards", norm_of_shards}},
        .cases = {{.name = "gpt",
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
                   .place = any_ranks},
                  {.name = "whole copies",
                   .settings = states_fill(),
-                  .expected = {{"whole beside shards", mistake(LARGER)}},
+                  .expected = {{"copied shards", mistake(LARGER)}},
                   .place = two_ranks},
                  {.name = "accumulate",
                   .settings = {gpt::kBatch(16, 8, 16), kMicroBatches(4), kMaxNorm(0.1)},

@@ -132,7 +132,7 @@ inline Prediction predict_frozen_kept(const Counted& ddp) {
 }
 
 /// The optimizer's copies of the shards and of their gradients come to what stage 1 has.
-inline Prediction predict_whole_beside_shards(const Counted& ddp) {
+inline Prediction predict_copied_shards(const Counted& ddp) {
   Prediction prediction = predict_stage_1(ddp);
   *prediction.peak_bytes += 2 * RankBytes(ddp).trainable() / ddp.ranks;
   return prediction;

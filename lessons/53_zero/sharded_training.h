@@ -48,9 +48,9 @@ inline std::vector<torch::Tensor> trainable(const GptImpl& model) {
 /// What goes wrong in other people's programs.
 enum class Mistake {
   none,
-  averaged_twice,      ///< the loss is divided by the number of ranks, and the gradients' mean is taken, too
-  norm_of_shards,      ///< gradients are clipped by the norm of a rank's own shards
-  whole_beside_shards  ///< whole parameters and gradients stay beside the optimizer's copies of the shards
+  averaged_twice,  ///< the loss is divided by the number of ranks, and the gradients' mean is taken, too
+  norm_of_shards,  ///< gradients are clipped by the norm of a rank's own shards
+  copied_shards    ///< whole parameters and gradients stay next to the optimizer's copies of the shards
 };
 
 /// A mistake: AdamW that copies the shards, and their gradients, instead of changing them.
@@ -85,7 +85,7 @@ struct ShardedTraining : RankTraining {
         max_norm_(trial.get(kMaxNorm)) {
     freeze(*model, trial);
     sharded = std::make_unique<ShardedDataParallel>(*model, units_of(*model), trial.group, options);
-    if (wrong == Mistake::whole_beside_shards) {
+    if (wrong == Mistake::copied_shards) {
       optimizer = std::make_unique<AdamWOfCopies>(sharded->shards(), adamw_options(trial));
     } else {
       optimizer = std::make_unique<torch::optim::AdamW>(sharded->shards(), adamw_options(trial));

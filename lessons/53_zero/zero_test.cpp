@@ -188,7 +188,7 @@ TEST(Zero, WholeGradientsAreTheMeanAndUndefinedBefore) {
   }
 }
 
-TEST(Zero, NothingWholeStaysAliveBesideTheShards) {
+TEST(Zero, NothingWholeStaysAliveNextToTheShards) {
   on_ranks(2, [](int rank, const GroupPointer& group) {
     Net net = net_with(1);
     ShardedDataParallel sharded(*net, kUnits, group, {.stage = 3});

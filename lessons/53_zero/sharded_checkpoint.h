@@ -1,0 +1,103 @@
+// installs as <tenfold/sharded_checkpoint.h>
+#pragma once
+// A checkpoint of sharded training: each rank saves its shards, and any other number of ranks can go on from them.
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "flat_unit.h"
+#include "zero.h"
+
+namespace tenfold {
+
+/// Rank `rank`'s shard of `ranks`, out of the shards that another number of ranks had of the same `values`.
+inline torch::Tensor resharded(const std::vector<torch::Tensor>& shards, int64_t values, int rank, int ranks) {
+  const int64_t before = shards.at(0).numel(), size = shard_size(values, ranks);
+  TORCH_CHECK_VALUE(before == shard_size(values, static_cast<int>(shards.size())), shards.size(), " shards of ", before,
+                    " values are not those of ", values, " values: is a rank's file missing?");
+  const torch::Tensor shard = torch::zeros({size}, shards[0].options());
+  const int64_t begin = rank * size, end = std::min(values, begin + size);
+  for (int64_t at = begin; at < end;) {
+    const int64_t offset = at % before, count = std::min(end - at, before - offset);
+    shard.narrow(0, at - begin, count).copy_(shards[static_cast<size_t>(at / before)].narrow(0, offset, count));
+    at += count;
+  }
+  return shard;
+}
+
+/// What one rank saves: by unit its shards of the parameters and of AdamW's two averages, and the updates made so far.
+using ShardCheckpoint = std::map<std::string, torch::Tensor>;
+
+namespace sharded_checkpoint {
+/// AdamW's state of a shard, made if there is none yet.
+inline torch::optim::AdamWParamState& state_of(torch::optim::AdamW& optimizer, const torch::Tensor& shard) {
+  auto& state = optimizer.state()[shard.unsafeGetTensorImpl()];
+  if (!state) {
+    auto fresh = std::make_unique<torch::optim::AdamWParamState>();
+    fresh->step(0);
+    fresh->exp_avg(torch::zeros_like(shard));
+    fresh->exp_avg_sq(torch::zeros_like(shard));
+    state = std::move(fresh);
+  }
+  return static_cast<torch::optim::AdamWParamState&>(*state);
+}
+}  // namespace sharded_checkpoint
+
+/// Copies, on the CPU. Frozen units are in it, without averages.
+inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::optim::AdamW& optimizer) {
+  ShardCheckpoint saved;
+  const auto copy = [](const torch::Tensor& tensor) { return tensor.detach().cpu().clone(); };
+  for (const auto& unit : sharded.units()) {
+    saved[unit->name() + "/parameters"] = copy(unit->shard());
+    if (!unit->trainable()) continue;
+    const auto& state = sharded_checkpoint::state_of(optimizer, unit->shard());
+    saved[unit->name() + "/average"] = copy(state.exp_avg());
+    saved[unit->name() + "/square"] = copy(state.exp_avg_sq());
+    saved[unit->name() + "/step"] = torch::full({1}, state.step(), torch::kLong);
+  }
+  return saved;
+}
+
+/// Goes on from the checkpoints of all ranks that saved, in their order; there may have been more or fewer of them.
+/// Every rank must call it. Throws std::out_of_range where a unit is missing, c10::ValueError where a rank's checkpoint
+/// is.
+inline void load_checkpoint(const std::vector<ShardCheckpoint>& of_ranks, ShardedDataParallel& sharded,
+                            torch::optim::AdamW& optimizer) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& unit : sharded.units()) {
+    const auto own = [&](const std::string& what) {
+      std::vector<torch::Tensor> shards;
+      for (const ShardCheckpoint& saved : of_ranks) shards.push_back(saved.at(unit->name() + "/" + what));
+      return resharded(shards, unit->values(), unit->rank(), unit->ranks());
+    };
+    const torch::Tensor shard = unit->shard();
+    shard.copy_(own("parameters"));
+    if (unit->is_whole()) unit->gather_again();
+    if (!unit->trainable()) continue;
+    auto& state = sharded_checkpoint::state_of(optimizer, shard);
+    state.exp_avg().copy_(own("average"));
+    state.exp_avg_sq().copy_(own("square"));
+    state.step(of_ranks.at(0).at(unit->name() + "/step").item<int64_t>());
+  }
+}
+
+/// One file for each rank.
+inline void save_checkpoint(const ShardCheckpoint& checkpoint, const std::string& path) {
+  torch::serialize::OutputArchive archive;
+  for (const auto& [name, tensor] : checkpoint) archive.write(name, tensor);
+  archive.save_to(path);
+}
+inline ShardCheckpoint read_checkpoint(const std::string& path) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(path);
+  ShardCheckpoint checkpoint;
+  for (const std::string& name : archive.keys()) archive.read(name, checkpoint[name]);
+  return checkpoint;
+}
+
+}  // namespace tenfold

@@ -1,0 +1,139 @@
+#pragma once
+// What lesson 53 counts on more ranks than a machine has cores for: bytes that are alive between two updates, and bytes
+// that are sent. The ranks are threads, and the model's sizes cannot be divided by most of their numbers.
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/harness/lesson.h"
+#include "common/measure/memory.h"
+#include "common/models/gpt.h"
+#include "common/ranks/counted_backend.h"
+#include "common/ranks/rank_threads.h"
+#include "lessons/52_ddp/gradient_buckets.h"
+#include "sharded_training.h"
+#include "state_bytes.h"
+
+namespace tenfold::inline lesson_53 {
+
+inline std::vector<Assignment> odd_sizes() {
+  return {gpt::kLayers(3), gpt::kWidth(70), gpt::kHeads(2), gpt::kLength(17), gpt::kTokens("characters")};
+}
+
+/// Of one rank, after an update or in it.
+struct RankCounts {
+  int64_t alive_bytes = 0;
+  std::map<std::string, Requests> asked;
+};
+
+/// Bytes that are alive, when they have not become fewer for a while: Gloo's thread frees its copies a moment after the
+/// collective that needed them.
+inline int64_t settled_bytes() {
+  int64_t least = live_bytes(torch::kCPU);
+  for (int unchanged = 0; unchanged < 20; ++unchanged) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const int64_t now = live_bytes(torch::kCPU);
+    if (now < least) unchanged = 0;
+    least = std::min(least, now);
+  }
+  return least;
+}
+
+/// One update of a GPT on some ranks; stage 0 is data parallel training.
+inline RankCounts count_update(const GptOptions& options, int ranks, int stage) {
+  const CountCpuMemory counting;
+  const int64_t before = live_bytes(torch::kCPU);
+  RankCounts counts;
+  std::atomic<bool> counted = false;
+  on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const GroupPointer& plain) {
+    const auto counter = std::make_shared<RequestCounter>();
+    const GroupPointer group = counted_group(plain, counter);
+    Gpt model(options);
+    std::unique_ptr<ShardedDataParallel> sharded;
+    if (stage > 0) sharded = std::make_unique<ShardedDataParallel>(*model, units_of(*model), group, ZeroOptions{stage});
+    torch::optim::AdamW optimizer(stage > 0 ? sharded->shards() : model->parameters());
+    counter->take();
+    {
+      const torch::Tensor ids = torch::zeros({1, options.length}, torch::kLong);
+      if (stage > 0) {
+        loss_by_units(*model, *sharded, {ids, ids}).backward();
+        sharded->finish();
+      } else {
+        model->loss(model->hidden(ids), ids).backward();
+        average_in_buckets(model->parameters(), assign_buckets(model->parameters(), {}), *group);
+      }
+    }
+    optimizer.step();
+    if (stage > 0) sharded->gather_updated();
+    plain->barrier()->wait();  // nobody computes
+    if (rank == 0) {
+      counts = {(settled_bytes() - before) / ranks, counter->take()};
+      counted = true;
+    }
+    // Not in a barrier: Gloo's keeps the work before it, with its tensors, for as long as it lasts.
+    while (!counted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  return counts;
+}
+
+/// What a rank sends, if every collective goes around a ring.
+inline int64_t ring_bytes_of(const std::map<std::string, Requests>& asked, int ranks) {
+  int64_t sent = 0;
+  for (const auto& [collective, requests] : asked)
+    sent += (collective == "all_reduce" ? 2 : 1) * (ranks - 1) * requests.bytes / ranks;
+  return sent;
+}
+
+/// Calls `note` with a text for each number of ranks, that number, and the model's sizes.
+inline void for_rank_numbers(const Trial& trial,
+                             const std::function<void(const std::string&, int, const Sharded&)>& note) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    note(std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"), ranks,
+         Sharded(unit_values(gpt_options(trial)), ranks));
+  }
+}
+
+inline std::vector<Look> looks_of_stages(const std::function<void(const Trial&, int)>& look) {
+  std::vector<Look> looks;
+  for (const auto& [name, stage] : {std::pair{"DDP", 0}, {"stage 1", 1}, {"stage 2", 2}, {"stage 3", 3}})
+    looks.push_back({name, [look, stage = stage](const Trial& trial) { look(trial, stage); }});
+  return looks;
+}
+
+/// Bytes for each parameter that a rank keeps between two updates, by the allocator and by formula.
+inline std::vector<Look> state_looks() {
+  return looks_of_stages([](const Trial& trial, int stage) {
+    for_rank_numbers(trial, [&](const std::string& on, int ranks, const Sharded& sizes) {
+      const auto of_each = [&](int64_t bytes) {
+        return static_cast<double>(bytes) / static_cast<double>(sizes.values);
+      };
+      trial.note(on, of_each(count_update(gpt_options(trial), ranks, stage).alive_bytes), "bytes/parameter");
+      trial.note(on + ", formula", of_each(state_bytes(sizes, stage)), "bytes/parameter");
+    });
+  });
+}
+
+/// Bytes that a rank sends in an update, over those of the parameters; by what was asked of c10d and by formula.
+inline std::vector<Look> sent_looks() {
+  return looks_of_stages([](const Trial& trial, int stage) {
+    for_rank_numbers(trial, [&](const std::string& on, int ranks, const Sharded& sizes) {
+      const auto over_parameters = [&](int64_t bytes) {
+        return static_cast<double>(bytes) / (4 * static_cast<double>(sizes.values));
+      };
+      const auto asked = count_update(gpt_options(trial), ranks, stage).asked;
+      trial.note(on, over_parameters(ring_bytes_of(asked, ranks)), "times the parameters");
+      trial.note(on + ", formula", over_parameters(ring_bytes_of(sizes, stage)), "times the parameters");
+    });
+  });
+}
+
+}  // namespace tenfold::inline lesson_53

@@ -1,0 +1,376 @@
+#include <gtest/gtest.h>
+
+#include "common/ranks/counted_backend.h"
+#include "common/ranks/rank_threads.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
+#include "sharded_checkpoint.h"
+#include "state_bytes.h"
+#include "surveys.h"
+#include "zero.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/support.h"
+
+namespace {
+
+using tenfold::GroupPointer;
+using tenfold::ShardedDataParallel;
+using tenfold::ZeroOptions;
+using torch::Tensor;
+
+void on_ranks(int ranks, const std::function<void(int, const GroupPointer&)>& work) {
+  tenfold::on_rank_threads(ranks, std::chrono::seconds(20), work);
+}
+
+/// Three layers that are a unit each; no number of values in them can be divided by 2 and by 3.
+struct NetImpl : torch::nn::Module {
+  NetImpl() : first(5, 19), wide(19, 16), last(16, 3) {
+    register_module("first", first);
+    register_module("wide", wide);
+    register_module("last", last);
+  }
+  Tensor forward(const Tensor& x) { return last(torch::tanh(wide(torch::tanh(first(x))))); }
+  torch::nn::Linear first, wide, last;
+};
+TORCH_MODULE(Net);
+
+const std::vector<ShardedDataParallel::UnitNames> kUnits = {{"first"}, {"wide"}, {"last"}};
+
+Net net_with(uint64_t seed) {
+  Net net;
+  const torch::NoGradGuard no_grad;
+  const auto generator = at::detail::createCPUGenerator(seed);
+  for (const Tensor& parameter : net->parameters()) parameter.normal_(0, 0.3, generator);
+  return net;
+}
+
+Tensor forward(NetImpl& net, ShardedDataParallel& sharded, const Tensor& x) {
+  Tensor h = sharded.forward(0, x, [&](const Tensor& y) { return torch::tanh(net.first(y)); });
+  h = sharded.forward(1, h, [&](const Tensor& y) { return torch::tanh(net.wide(y)); });
+  return sharded.forward(2, h, [&](const Tensor& y) { return net.last(y); });
+}
+
+torch::optim::AdamWOptions adamw() { return torch::optim::AdamWOptions(1e-2).eps(1e-4).weight_decay(1e-2); }
+
+constexpr int64_t kRows = 12;
+
+std::pair<Tensor, Tensor> global_batch(int step) {
+  const auto generator = at::detail::createCPUGenerator(100 + static_cast<uint64_t>(step));
+  return {torch::randn({kRows, 5}, generator), torch::randn({kRows, 3}, generator)};
+}
+
+struct Training {
+  int steps = 4, first_step = 0, micro_batches = 1;
+  double max_norm = 0;
+  bool frozen = false;  // the layer between
+};
+
+void freeze(Net& net, const Training& how) {
+  for (Tensor& parameter : net->wide->parameters()) parameter.requires_grad_(!how.frozen);
+}
+
+/// What one process makes of the global batches.
+std::vector<Tensor> trained_alone(const Training& how) {
+  Net net = net_with(1);
+  freeze(net, how);
+  std::vector<Tensor> parameters = net->parameters();
+  std::erase_if(parameters, [](const Tensor& parameter) { return !parameter.requires_grad(); });
+  torch::optim::AdamW optimizer(parameters, adamw());
+  for (int step = 0; step < how.steps; ++step) {
+    const auto [x, y] = global_batch(how.first_step + step);
+    optimizer.zero_grad();
+    torch::mse_loss(net(x), y).backward();
+    if (how.max_norm > 0) torch::nn::utils::clip_grad_norm_(parameters, how.max_norm);
+    optimizer.step();
+  }
+  return net->parameters();
+}
+
+void train(NetImpl& net, ShardedDataParallel& sharded, torch::optim::AdamW& optimizer, const Training& how, int rank,
+           int ranks) {
+  for (int step = 0; step < how.steps; ++step) {
+    const auto [x, y] = global_batch(how.first_step + step);
+    const auto xs = x.chunk(ranks)[rank].chunk(how.micro_batches), ys = y.chunk(ranks)[rank].chunk(how.micro_batches);
+    sharded.zero_grad();
+    for (int i = 0; i < how.micro_batches; ++i)
+      (torch::mse_loss(forward(net, sharded, xs[i]), ys[i]) / how.micro_batches).backward();
+    sharded.finish();
+    if (how.max_norm > 0) sharded.clip_gradients(how.max_norm);
+    optimizer.step();
+    sharded.gather_updated();
+  }
+}
+
+/// The whole parameters of each rank. Each starts elsewhere: rank 0's values must have come to all.
+std::vector<std::vector<Tensor>> trained_together(int ranks, const ZeroOptions& options, const Training& how) {
+  std::vector<std::vector<Tensor>> of_ranks(static_cast<size_t>(ranks));
+  on_ranks(ranks, [&](int rank, const GroupPointer& group) {
+    Net net = net_with(static_cast<uint64_t>(rank) + 1);
+    freeze(net, how);
+    ShardedDataParallel sharded(*net, kUnits, group, options);
+    torch::optim::AdamW optimizer(sharded.shards(), adamw());
+    train(*net, sharded, optimizer, how, rank, ranks);
+    of_ranks[static_cast<size_t>(rank)] = sharded.whole().parameters.values();
+  });
+  return of_ranks;
+}
+
+double largest_difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
+  return largest;
+}
+
+const ZeroOptions kAllOptions[] = {{.stage = 1},
+                                   {.stage = 2},
+                                   {.stage = 3},
+                                   {.stage = 3, .reshard_after_forward = false},
+                                   {.stage = 3, .prefetch = true},
+                                   {.stage = 3, .prefetch = true, .keep_frozen = true}};
+
+// Sums of floats in another order differ by some 1e-7; AdamW divides them by at least 1e-4 and moves by 1e-2 of that.
+constexpr double kTolerance = 3e-5;
+
+void expect_as_alone(const Training& how) {
+  const std::vector<Tensor> alone = trained_alone(how);
+  EXPECT_GT(largest_difference(alone, net_with(1)->parameters()), 1e-2)
+      << "nothing was trained, so nothing was compared";
+  for (const int ranks : {2, 3}) {
+    for (const ZeroOptions& options : kAllOptions) {
+      const auto together = trained_together(ranks, options, how);
+      EXPECT_LT(largest_difference(together[0], alone), kTolerance) << ranks << " ranks, stage " << options.stage;
+      for (const auto& rank : together) EXPECT_EQ(largest_difference(rank, together[0]), 0);
+    }
+  }
+}
+
+TEST(Zero, EveryStageEqualsOneProcessOnTheGlobalBatch) { expect_as_alone({}); }
+TEST(Zero, SoDoMicroBatchesWithClippedGradients) { expect_as_alone({.micro_batches = 2, .max_norm = 0.05}); }
+TEST(Zero, SoDoesAFrozenUnitBetweenOthers) {
+  expect_as_alone({.frozen = true});
+  EXPECT_EQ(largest_difference({trained_alone({.frozen = true})[2]}, {net_with(1)->parameters()[2]}), 0);
+}
+
+TEST(Zero, OneRankNeedsNoGroup) {
+  for (const ZeroOptions& options : kAllOptions) {
+    Net net = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, nullptr, options);
+    torch::optim::AdamW optimizer(sharded.shards(), adamw());
+    train(*net, sharded, optimizer, {}, 0, 1);
+    EXPECT_LT(largest_difference(sharded.whole().parameters.values(), trained_alone({})), kTolerance);
+  }
+}
+
+TEST(Zero, WholeGradientsAreTheMeanAndUndefinedBefore) {
+  const auto [x, y] = global_batch(0);
+  Net alone = net_with(1);
+  torch::mse_loss(alone(x), y).backward();
+  for (const ZeroOptions& options : kAllOptions) {
+    on_ranks(2, [&, x = x, y = y](int rank, const GroupPointer& group) {
+      Net net = net_with(1);
+      ShardedDataParallel sharded(*net, kUnits, group, options);
+      EXPECT_FALSE(sharded.whole().gradients["wide.bias"].defined());
+      torch::mse_loss(forward(*net, sharded, x.chunk(2)[rank]), y.chunk(2)[rank]).backward();
+      sharded.finish();
+      const auto gradients = sharded.whole().gradients;
+      for (const auto& item : alone->named_parameters())
+        EXPECT_TRUE(torch::allclose(gradients[item.key()], item.value().grad(), 1e-5, 1e-7)) << item.key();
+    });
+  }
+}
+
+TEST(Zero, NothingWholeStaysAliveNextToTheShards) {
+  on_ranks(2, [](int rank, const GroupPointer& group) {
+    Net net = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, group, {.stage = 3});
+    const auto [x, y] = global_batch(0);
+    const Tensor loss = torch::mse_loss(forward(*net, sharded, x.chunk(2)[rank]), y.chunk(2)[rank]);
+    for (const Tensor& parameter : net->parameters()) EXPECT_EQ(parameter.storage().nbytes(), 0u);
+    loss.backward();
+    sharded.finish();
+    for (const Tensor& parameter : net->parameters()) {
+      EXPECT_EQ(parameter.storage().nbytes(), 0u);
+      EXPECT_FALSE(parameter.grad().defined());
+    }
+    for (const Tensor& shard : sharded.shards()) EXPECT_EQ(shard.sizes(), shard.grad().sizes());
+  });
+}
+
+// What the surveys publish, on more ranks than two. Counted bytes are more than the formula's by what the allocator
+// rounds up, which is less than 32 bytes for each tensor, and by what the store of the ranks' addresses keeps.
+TEST(Zero, BytesAliveAndBytesAskedAreTheFormulas) {
+  const tenfold::GptOptions options{.layers = 2, .width = 70, .heads = 2, .length = 17};
+  constexpr int64_t kTensors = 4 * 29;  // of data parallel training
+  tenfold::fix_malloc_thresholds();     // or large blocks would be rounded up to pages
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    const tenfold::Sharded sizes(tenfold::unit_values(options), ranks);
+    for (int stage = 0; stage <= 3; ++stage) {
+      const auto counts = tenfold::count_update(options, ranks, stage);
+      const int64_t formula = tenfold::state_bytes(sizes, stage);
+      EXPECT_GE(counts.alive_bytes, formula) << "stage " << stage << ", " << ranks << " ranks";
+      EXPECT_LT(counts.alive_bytes, formula + 32 * kTensors) << "stage " << stage << ", " << ranks << " ranks";
+      // A ring's parts need not be whole bytes where nothing is filled up.
+      EXPECT_NEAR(static_cast<double>(tenfold::ring_bytes_of(counts.asked, ranks)),
+                  static_cast<double>(tenfold::ring_bytes_of(sizes, stage)), ranks);
+    }
+  }
+}
+
+TEST(Zero, FormulasAreThoseOfThePaperWhereEverythingDivides) {
+  const tenfold::Sharded on_4({8, 4000}, 4);
+  const int64_t values = 4008;
+  EXPECT_EQ(tenfold::state_bytes(on_4, 0), 16 * values);
+  EXPECT_EQ(tenfold::state_bytes(on_4, 1), 10 * values);
+  EXPECT_EQ(tenfold::state_bytes(on_4, 2), 7 * values);
+  EXPECT_EQ(tenfold::state_bytes(on_4, 3), 4 * values);
+  EXPECT_EQ(tenfold::ring_bytes_of(on_4, 2), tenfold::ring_bytes_of(on_4, 0));
+  EXPECT_EQ(2 * tenfold::ring_bytes_of(on_4, 3), 3 * tenfold::ring_bytes_of(on_4, 0));
+}
+
+TEST(Zero, TheNormIsThatOfAllRanks) {
+  const auto [x, y] = global_batch(0);
+  Net alone = net_with(1);
+  torch::mse_loss(alone(x), y).backward();
+  const double norm = torch::nn::utils::clip_grad_norm_(alone->parameters(), 1e9);
+  on_ranks(3, [&, x = x, y = y](int rank, const GroupPointer& group) {
+    Net net = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, group, {.stage = 2});
+    torch::mse_loss(forward(*net, sharded, x.chunk(3)[rank]), y.chunk(3)[rank]).backward();
+    sharded.finish();
+    EXPECT_NEAR(sharded.clip_gradients(norm / 2).item<double>(), norm, 1e-5 * norm);
+    EXPECT_NEAR(sharded.clip_gradients(1e9).item<double>(), norm / 2, 1e-5 * norm);
+  });
+}
+
+TEST(Zero, AFrozenUnitThatStaysIsGatheredOnce) {
+  for (const bool stays : {false, true}) {
+    on_ranks(2, [&](int rank, const GroupPointer& plain) {
+      const auto counter = std::make_shared<tenfold::RequestCounter>();
+      Net net = net_with(1);
+      freeze(net, {.frozen = true});
+      ShardedDataParallel sharded(*net, kUnits, tenfold::counted_group(plain, counter),
+                                  {.stage = 3, .keep_frozen = stays});
+      torch::optim::AdamW optimizer(sharded.shards(), adamw());
+      counter->take();
+      train(*net, sharded, optimizer, {.steps = 3, .micro_batches = 2}, rank, 2);
+      // Two units that are trained twice in each pass, and the frozen one: so, too, or once for ever.
+      EXPECT_EQ(counter->take()["all_gather"].calls, 3 * 2 * 2 * 2 + (stays ? 1 : 3 * 2 * 2));
+    });
+  }
+}
+
+TEST(Zero, RecomputedUnitsHaveTheirParametersAgain) {
+  const auto [x, y] = global_batch(0);
+  Net alone = net_with(1);
+  torch::mse_loss(alone(x), y).backward();
+  on_ranks(2, [&, x = x, y = y](int rank, const GroupPointer& group) {
+    Net net = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, group, {.stage = 3});
+    Tensor h = sharded.forward(0, x.chunk(2)[rank], [&](const Tensor& in) { return torch::tanh(net->first(in)); });
+    h = sharded.forward(1, h, [&](const Tensor& in) { return torch::tanh(tenfold::checkpoint(net->wide, in)); });
+    h = sharded.forward(2, h, [&](const Tensor& in) { return net->last(in); });
+    torch::mse_loss(h, y.chunk(2)[rank]).backward();
+    sharded.finish();
+    EXPECT_TRUE(torch::allclose(sharded.whole().gradients["wide.weight"], alone->wide->weight.grad(), 1e-5, 1e-7));
+  });
+}
+
+TEST(Zero, WithoutAGraphNothingIsKept) {
+  on_ranks(2, [](int, const GroupPointer& group) {
+    Net net = net_with(1), same = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, group, {.stage = 3, .reshard_after_forward = false, .prefetch = true});
+    const torch::NoGradGuard no_grad;
+    const Tensor x = global_batch(0).first;
+    EXPECT_TRUE(torch::allclose(forward(*net, sharded, x), same(x)));
+    for (const Tensor& parameter : net->parameters()) EXPECT_EQ(parameter.storage().nbytes(), 0u);
+  });
+}
+
+TEST(Zero, SaysWhatIsWrongWithTheUnits) {
+  const auto message = [](const std::vector<ShardedDataParallel::UnitNames>& units, bool frozen_bias) {
+    Net net = net_with(1);
+    if (frozen_bias) net->last->bias.requires_grad_(false);
+    try {
+      const ShardedDataParallel sharded(*net, units, nullptr, {});
+    } catch (const c10::ValueError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message({{"first"}, {"wide"}}, false).find("parameter last.weight is in no unit"), std::string::npos);
+  EXPECT_NE(message({{"first", "wide"}, {"wide", "last"}}, false).find("parameter wide.weight is in two units"),
+            std::string::npos);
+  EXPECT_NE(message(kUnits, true).find("make two units of them"), std::string::npos);
+  EXPECT_NE(message({{"first", "wide", "last"}, {"head"}}, false).find("unit 'head' has no parameters"),
+            std::string::npos);
+  EXPECT_EQ(message(kUnits, false), "");
+}
+
+TEST(Zero, NamesAParameterThatGotNoGradient) {
+  Net net = net_with(1);
+  ShardedDataParallel sharded(*net, kUnits, nullptr, {.stage = 2});
+  const Tensor x = torch::ones({2, 5});
+  const Tensor h = sharded.forward(0, x, [&](const Tensor& y) { return y.matmul(net->first->weight.t()); });
+  h.sum().backward();
+  try {
+    sharded.finish();
+    FAIL() << "the bias has no gradient";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no gradient in this backward() for: first.bias"), std::string::npos);
+  }
+}
+
+TEST(ShardedCheckpoint, ShardsOfAnyNumberOfRanksMakeThoseOfAnyOther) {
+  const int64_t values = 11;
+  const Tensor all = torch::arange(1, values + 1, torch::kFloat);
+  const auto shards_of = [&](int ranks) {
+    std::vector<Tensor> shards;
+    for (int rank = 0; rank < ranks; ++rank) shards.push_back(tenfold::resharded({all}, values, rank, ranks));
+    return shards;
+  };
+  for (const int from : {1, 2, 3, 4, 8}) {
+    for (const int to : {1, 2, 3, 5, 8}) {
+      std::vector<Tensor> shards;
+      for (int rank = 0; rank < to; ++rank) shards.push_back(tenfold::resharded(shards_of(from), values, rank, to));
+      const Tensor joined = torch::cat(shards);
+      EXPECT_TRUE(torch::equal(joined.narrow(0, 0, values), all)) << from << " to " << to;
+      EXPECT_EQ(joined.narrow(0, values, joined.numel() - values).abs().sum().item<float>(), 0);
+    }
+  }
+  EXPECT_THROW(tenfold::resharded({shards_of(3)[0], shards_of(3)[1]}, values, 0, 2), c10::ValueError);
+}
+
+TEST(ShardedCheckpoint, ThreeRanksGoOnWhereTwoHaveStopped) {
+  const std::vector<Tensor> alone = trained_alone({.steps = 6});
+  const tenfold::test::Scratch folder;
+  const auto file = [&](int rank) { return (folder.path() / ("rank" + std::to_string(rank) + ".pt")).string(); };
+  for (const int stage : {1, 3}) {
+    on_ranks(2, [&](int rank, const GroupPointer& group) {
+      Net net = net_with(1);
+      ShardedDataParallel sharded(*net, kUnits, group, {.stage = stage});
+      torch::optim::AdamW optimizer(sharded.shards(), adamw());
+      train(*net, sharded, optimizer, {.steps = 3}, rank, 2);
+      tenfold::save_checkpoint(tenfold::checkpoint_of(sharded, optimizer), file(rank));
+    });
+    on_ranks(3, [&](int rank, const GroupPointer& group) {
+      Net net = net_with(2);
+      ShardedDataParallel sharded(*net, kUnits, group, {.stage = stage});
+      torch::optim::AdamW optimizer(sharded.shards(), adamw());
+      tenfold::load_checkpoint({tenfold::read_checkpoint(file(0)), tenfold::read_checkpoint(file(1))}, sharded,
+                               optimizer);
+      train(*net, sharded, optimizer, {.steps = 3, .first_step = 3}, rank, 3);
+      EXPECT_LT(largest_difference(sharded.whole().parameters.values(), alone), kTolerance);
+    });
+  }
+}
+
+}  // namespace

@@ -127,7 +127,8 @@ int main(int argc, char** argv) {
                   .place = any_ranks},
                  {.name = "whole copies",
                   .settings = states_fill(),
-                  .expected = {{"copied shards", mistake(LARGER)}},
+                  // Gloo copies what it reduces, and the mistake comes on top. NCCL does not.
+                  .expected = {{"copied shards", mistake(LARGER), on_cuda(SMALLER)}},
                   .place = two_ranks},
                  {.name = "accumulate",
                   .settings = {gpt::kBatch(16, 8, 16), kMicroBatches(4), kMaxNorm(0.1)},

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
+#include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
@@ -26,34 +26,41 @@ struct MicroBatchBytes {
 };
 
 /// A rank's peak: its own part of parameters, momentum and gradients, and of each micro-batch that it holds its blocks'
-/// activations with their input. Where the schedule starts with all forwards there are no gradients yet. On top comes
-/// the larger of two moments: in a block's backward gradients of the inner layer twice, a linear layer's new gradient,
-/// and the result and its gradient, which the pipeline holds; or the loss with its logits and their gradient.
+/// activations with their input, of the last stage also what the loss keeps. Where the schedule starts with all
+/// forwards there are no gradients yet. On top comes the larger of two moments: in a block's backward gradients of the
+/// inner layer twice, a linear layer's new gradient, and the result and its gradient, which the pipeline holds; or the
+/// loss with its logits and their gradient.
 inline int64_t peak_bytes_of(const Counted& one_process, const PipelineSchedule& schedule, int rank) {
   const MicroBatchBytes bytes(one_process);
   const int64_t width = one_process.get(gpt::kWidth), layers = one_process.get(gpt::kLayers);
   const int64_t vocabulary = MicroBatchBytes::vocabulary_of(one_process), length = one_process.get(gpt::kLength);
-  const bool is_first = rank == 0, is_last = rank + 1 == schedule.ranks;
-  int64_t blocks = 0;
+  const int64_t kept = one_process.region("block.forward").largest_retained_bytes;
+  const int64_t kept_loss = bytes.stream + 8 * bytes.rows + bytes.logits;  // the norm's result, and the logarithms
+  const int64_t in_block = 6 * bytes.stream + 16 * width * width;
+  const auto is_loss = [&](int chunk) { return schedule.stage_of(rank, chunk) + 1 == schedule.stages(); };
+
+  int64_t parameters = rank == 0 ? 4 * (vocabulary + length) * width : 0;
+  if (is_loss(schedule.chunks - 1)) parameters += 4 * (vocabulary + 2) * width;
+  std::vector<int64_t> of_chunk;  // what one micro-batch holds
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
     const BlockRange own = blocks_of(layers, schedule.stage_of(rank, chunk), schedule.stages());
-    blocks += own.end - own.begin;
+    parameters += (own.end - own.begin) * block_parameter_bytes(width);
+    of_chunk.push_back((own.end - own.begin) * kept + bytes.stream + (is_loss(chunk) ? kept_loss : 0));
   }
-  int64_t parameters = blocks * block_parameter_bytes(width);
-  if (is_first) parameters += 4 * (vocabulary + length) * width;
-  if (is_last) parameters += 4 * (vocabulary + 2) * width;
-
-  const int64_t held = check_schedule(schedule).held.at(static_cast<size_t>(rank));
-  const bool gradients_too = held < schedule.micro_batches * schedule.chunks;
-  const int64_t kept = one_process.region("block.forward").largest_retained_bytes;
-  const int64_t states = (gradients_too ? 3 : 2) * parameters;
+  int64_t held = 0, most = 0;
+  for (const PipelineAction& action : schedule.of_rank.at(static_cast<size_t>(rank))) {
+    const bool is_forward = action.pass == PipelinePass::forward;
+    const int64_t own = of_chunk[static_cast<size_t>(action.chunk)];
+    if (is_forward) held += own;
+    // The loss's backward frees the logarithms before it comes to the blocks.
+    const bool in_loss = is_loss(action.chunk);
+    most = std::max(most, held + std::max(in_block - (in_loss ? kept_loss : 0), in_loss ? 2 * bytes.logits : 0));
+    if (!is_forward) held -= own;
+  }
+  const int most_passes = check_schedule(schedule).held.at(static_cast<size_t>(rank));
+  const bool gradients_too = most_passes < schedule.micro_batches * schedule.chunks;
   const int64_t ids = 2 * 8 * one_process.get(gpt::kBatch) * length;
-  const int64_t activations = held * blocks * kept / schedule.chunks + held * bytes.stream;
-  const int64_t in_block = 6 * bytes.stream + 16 * width * width;
-  // Of each loss that waits for its backward: the norm's result with mean and deviation, and the logarithms.
-  const int64_t kept_loss = bytes.stream + 8 * bytes.rows + bytes.logits;
-  const int64_t at_loss = is_last ? held / schedule.chunks * kept_loss + 2 * bytes.logits : 0;
-  return states + ids + activations + std::max(in_block, at_loss);
+  return (gradients_too ? 3 : 2) * parameters + ids + most;
 }
 
 /// Seconds of a rank's step: the schedule's timeline with each stage's share of what one process computes, a message at

@@ -40,7 +40,7 @@ struct SleepingStage : torch::autograd::Function<SleepingStage> {
 };
 
 /// Seconds that a run of the schedule takes, on ranks that are threads; the least of a few.
-inline double slept_seconds(const PipelineSchedule& schedule, const SleptMs& whole_model, int runs = 2) {
+inline double slept_seconds(const PipelineSchedule& schedule, const SleptMs& whole_model, int runs = 3) {
   double least = 0;
   on_rank_threads(schedule.ranks, std::chrono::seconds(30), [&](int rank, const auto& group) {
     SleptMs each;  // of a stage; none in the first run, which connects the ranks
@@ -70,7 +70,7 @@ inline double slept_seconds(const PipelineSchedule& schedule, const SleptMs& who
 
 /// Notes what the schedule loses by formula, by its timeline and with sleeping stages, and what a rank holds.
 inline void note_bubble(const Trial& trial, const PipelineSchedule& schedule, double formula) {
-  constexpr SleptMs kModel{16, 32};  // of four ranks 4 and 8 each: messages take a tenth of a ms
+  constexpr SleptMs kModel{24, 48};  // of four ranks 6 and 12 each: messages take tenths of a ms
   const ScheduleCheck check = check_schedule(schedule);
   const double seconds = slept_seconds(schedule, kModel);
   const double busy = 1e-3 * (kModel.forward + kModel.backward) * schedule.micro_batches / schedule.ranks;

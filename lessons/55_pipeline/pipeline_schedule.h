@@ -190,9 +190,6 @@ inline PipelineTimeline run_all(const PipelineSchedule& schedule, const PassTime
           if (input == ended.end()) break;
           begin = std::max(begin, input->second + (from->rank == rank ? 0 : times.message));
         }
-        if (action.pass == PipelinePass::backward &&
-            !ended.contains(key_of(schedule, rank, {PipelinePass::forward, action.micro_batch, action.chunk})))
-          break;
         const auto stage = static_cast<size_t>(schedule.stage_of(rank, action.chunk));
         const double takes = (action.pass == PipelinePass::forward ? times.forward : times.backward).at(stage);
         done.push_back({action, begin, begin + takes});
@@ -211,20 +208,23 @@ inline std::string text_of(int rank, const PipelineAction& action) {
          std::to_string(rank);
 }
 
-/// Each pass of each micro-batch once in each stage: else what is wrong.
+/// Each pass of each micro-batch once in each stage, and forward first: else what is wrong.
 inline std::string wrong_set_of_actions(const PipelineSchedule& schedule) {
   if (schedule.ranks < 1 || schedule.micro_batches < 1 || schedule.chunks < 1)
     return "ranks, micro-batches and chunks must be at least 1";
   if (schedule.of_rank.size() != static_cast<size_t>(schedule.ranks)) return "there must be one order for each rank";
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const auto& order = schedule.of_rank[static_cast<size_t>(rank)];
-    for (const PipelinePass pass : {PipelinePass::forward, PipelinePass::backward}) {
-      for (int micro_batch = 0; micro_batch < schedule.micro_batches; ++micro_batch) {
-        for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
-          const PipelineAction action{pass, micro_batch, chunk};
+    for (int micro_batch = 0; micro_batch < schedule.micro_batches; ++micro_batch) {
+      for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
+        const PipelineAction forward{PipelinePass::forward, micro_batch, chunk};
+        const PipelineAction backward{PipelinePass::backward, micro_batch, chunk};
+        for (const PipelineAction& action : {forward, backward}) {
           if (const auto times = std::ranges::count(order, action); times != 1)
             return text_of(rank, action) + ", is there " + std::to_string(times) + " times instead of once";
         }
+        if (std::ranges::find(order, backward) < std::ranges::find(order, forward))
+          return text_of(rank, backward) + ", comes before its forward";
       }
     }
     if (order.size() != static_cast<size_t>(2 * schedule.micro_batches * schedule.chunks))

@@ -102,7 +102,7 @@ TEST(PipelineSchedule, FaultsAreNamed) {
          [](PipelineSchedule& s) { s.of_rank[2].push_back({PipelinePass::forward, 0}); });
   expect("do not exist", [](PipelineSchedule& s) { s.of_rank[0].push_back({PipelinePass::forward, 4}); });
   expect("one order for each rank", [](PipelineSchedule& s) { s.of_rank.pop_back(); });
-  expect("backward of micro-batch 0, chunk 0, on rank 2, waits for ever",
+  expect("backward of micro-batch 0, chunk 0, on rank 2, comes before its forward",
          [](PipelineSchedule& s) { std::swap(s.of_rank[2][0], s.of_rank[2][1]); });
   // Rank 0 wants the first gradient before it has sent the micro-batch that rank 1 takes first.
   expect("waits for ever", [](PipelineSchedule& s) {

@@ -3,9 +3,9 @@
 // Pipeline parallel training, written out on c10d's send and receive. Each rank holds some layers of the model (a
 // stage), or several such parts (virtual stages, "chunks"). Activations go forward from stage to stage, gradients
 // backward; a schedule says in which order a rank runs its passes. One source for CPU (Gloo) and GPU (NCCL).
-// NCCL has no tags and takes a pair's messages in order: a schedule whose check says so (in_order) is needed there. No
-// GPU has run this.
-// Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019.
+// NCCL has no tags, takes a pair's messages in order and runs them one after another, so there a rank's send and its
+// next receive go out as one. No GPU has run this. Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural
+// Networks using Pipeline Parallelism, NeurIPS 2019.
 
 #include <torch/torch.h>
 
@@ -16,9 +16,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "pipeline_check.h"
 #include "pipeline_schedule.h"
 
 namespace tenfold {
@@ -41,8 +44,8 @@ class Pipeline {
   using Stage = std::function<torch::Tensor(const torch::Tensor& input, int micro_batch)>;
 
   /// `stages` are this rank's, one for each chunk; the group may be null where there is one rank. Throws
-  /// std::invalid_argument (c10::ValueError) for a schedule that its check finds at fault, or that has not as many
-  /// ranks as the group or as many chunks as there are stages.
+  /// std::invalid_argument (c10::ValueError) for a schedule that its check finds at fault, that would hang on its
+  /// device, or that has not as many ranks as the group or as many chunks as there are stages.
   Pipeline(PipelineSchedule schedule, c10::intrusive_ptr<c10d::ProcessGroup> group, std::vector<Stage> stages,
            std::vector<int64_t> boundary, torch::TensorOptions options)
       : schedule_(std::move(schedule)),
@@ -51,8 +54,10 @@ class Pipeline {
         boundary_(std::move(boundary)),
         options_(options),
         rank_(group_ ? group_->getRank() : 0) {
-    const std::string fault = check_schedule(schedule_).fault;
-    TORCH_CHECK_VALUE(fault.empty(), "this schedule cannot train: ", fault);
+    const ScheduleCheck check = check_schedule(schedule_);
+    TORCH_CHECK_VALUE(check.fault.empty(), "this schedule cannot train: ", check.fault);
+    TORCH_CHECK_VALUE(options_.device().is_cpu() || (check.in_order && check.exchanges_may_wait),
+                      "this schedule would hang over NCCL, which has no tags and runs a pair's messages in order");
     TORCH_CHECK_VALUE(schedule_.ranks == (group_ ? group_->getSize() : 1), "a schedule of ", schedule_.ranks,
                       " ranks on a group of ", group_ ? group_->getSize() : 1);
     TORCH_CHECK_VALUE(stages_.size() == static_cast<size_t>(schedule_.chunks), "a schedule of ", schedule_.chunks,
@@ -63,11 +68,13 @@ class Pipeline {
   /// rank of the last stage, detached; undefined on the others. Every rank must call it.
   torch::Tensor run() {
     loss_ = torch::Tensor();
-    for (const PipelineAction& action : schedule_.of_rank[static_cast<size_t>(rank_)]) {
-      if (action.pass == PipelinePass::forward)
-        forward(action);
-      else
-        backward(action);
+    const std::vector<PipelineAction>& order = schedule_.of_rank[static_cast<size_t>(rank_)];
+    torch::Tensor input = exchange(nullptr, {}, &order[0]);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const bool is_forward = order[i].pass == PipelinePass::forward;
+      input =
+          exchange(&order[i], is_forward ? forward(order[i], std::move(input)) : backward(order[i], std::move(input)),
+                   i + 1 < order.size() ? &order[i + 1] : nullptr);
     }
     RECORD_USER_SCOPE("communication");
     for (const Sent& sent : sent_) sent.work->wait();
@@ -85,53 +92,65 @@ class Pipeline {
     c10::intrusive_ptr<c10d::Work> work;
   };
 
-  void forward(const PipelineAction& action) {
-    torch::Tensor input = receive(action);
+  /// What the next stage takes; in the last one nobody.
+  torch::Tensor forward(const PipelineAction& action, torch::Tensor input) {
     if (input.defined())
       input.requires_grad_();  // a leaf: backward() stops here and leaves what the stage before needs
     torch::Tensor output = stages_[static_cast<size_t>(action.chunk)](input, action.micro_batch);
-    if (!consumer_of(schedule_, rank_, action)) {
+    if (consumer_of(schedule_, rank_, action)) {
+      TORCH_CHECK(output.sizes().equals(boundary_), "a stage's result is of shape ", output.sizes(),
+                  ", the boundary of ", torch::IntArrayRef(boundary_));
+    } else {
       output = output / schedule_.micro_batches;
       loss_ = loss_.defined() ? loss_ + output.detach() : output.detach();
     }
     held_[{action.chunk, action.micro_batch}] = {input, output};
-    send(action, output.detach());
+    return output.detach();
   }
 
-  void backward(const PipelineAction& action) {
+  /// What the stage before takes. The last stage has no gradient: its output is the loss.
+  torch::Tensor backward(const PipelineAction& action, const torch::Tensor& gradient) {
     const auto held = held_.extract({action.chunk, action.micro_batch}).mapped();
-    const torch::Tensor gradient = receive(action);  // undefined in the last stage: the loss has none
-    held.output.backward(gradient);                  // frees this micro-batch's activations
-    if (held.input.defined()) send(action, held.input.grad());
+    held.output.backward(gradient);  // frees this micro-batch's activations
+    return held.input.defined() ? held.input.grad() : torch::Tensor();
   }
 
-  /// What the action takes; undefined where nobody produces it.
-  torch::Tensor receive(const PipelineAction& action) {
-    const auto from = producer_of(schedule_, rank_, action);
-    if (!from) return {};
-    if (from->rank == rank_) return handed_over_.extract(tag_of(*from)).mapped();
-    RECORD_USER_SCOPE("communication");
-    std::vector<torch::Tensor> message{torch::empty(boundary_, options_)};
-    group_->recv(message, from->rank, tag_of(*from))->wait();
-    forget_received(*from);
-    return message[0];
-  }
-
-  /// Starts sending and goes on: ranks that wait with each send hang in most schedules, each at a send to the other.
-  void send(const PipelineAction& action, const torch::Tensor& result) {
-    const auto to = consumer_of(schedule_, rank_, action);
-    if (!to) return;
-    const PlacedAction own{rank_, action};
-    if (to->rank == rank_) {
-      handed_over_[tag_of(own)] = result;
-      return;
+  /// Sends what an action made, and receives what the next one takes. The send is started and not waited for: ranks
+  /// that wait with each send hang in most schedules, each at a send to the other. NCCL would run the two one after the
+  /// other and hang as well; as one call it runs them together.
+  torch::Tensor exchange(const PipelineAction* done, const torch::Tensor& result, const PipelineAction* next) {
+    const auto to = done != nullptr ? consumer_of(schedule_, rank_, *done) : std::nullopt;
+    const auto from = next != nullptr ? producer_of(schedule_, rank_, *next) : std::nullopt;
+    if (to && to->rank == rank_) handed_over_[tag_of({rank_, *done})] = result;
+    const bool sends = to && to->rank != rank_, receives = from && from->rank != rank_;
+    const bool as_one = options_.device().is_cuda() && (sends || receives);
+    std::vector<torch::Tensor> message;
+    c10::intrusive_ptr<c10d::Work> receiving;
+    {
+      RECORD_USER_SCOPE("communication");
+      if (as_one) group_->startCoalescing(torch::kCUDA);
+      if (sends) {
+        sent_.push_back({*to, {result.contiguous()}, nullptr});
+        sent_.back().work = group_->send(sent_.back().message, to->rank, tag_of({rank_, *done}));
+      }
+      if (receives) {
+        message = {torch::empty(boundary_, options_)};
+        receiving = group_->recv(message, from->rank, tag_of(*from));
+      }
+      if (as_one) {
+        group_->endCoalescing(torch::kCUDA)->wait();
+        sent_.clear();
+      } else if (receives) {
+        receiving->wait();
+        forget_received(*from);
+      }
     }
-    TORCH_CHECK(result.sizes().equals(boundary_), "a stage's result is of shape ", result.sizes(), ", the boundary of ",
-                torch::IntArrayRef(boundary_));
-    RECORD_USER_SCOPE("communication");
-    sent_.push_back({*to, {result.contiguous()}, nullptr});
-    sent_.back().work = group_->send(sent_.back().message, to->rank, tag_of(own));
+    if (receives) return message[0];
+    return from ? take_over(*from) : torch::Tensor();
   }
+
+  /// What another stage of this rank has made.
+  torch::Tensor take_over(const PlacedAction& from) { return handed_over_.extract(tag_of(from)).mapped(); }
 
   /// A rank that has sent a result has received all that its earlier actions took: those messages need not be kept.
   void forget_received(const PlacedAction& from) {

@@ -37,6 +37,7 @@ TEST(PipelineSchedule, EveryGeneratedOneCanTrainAndHoldsWhatItsFormulaSays) {
       for (int rank = 0; rank < ranks; ++rank)
         EXPECT_EQ(one_f_one_b.held[static_cast<size_t>(rank)], std::min(micro_batches, ranks - rank));
       EXPECT_TRUE(naive.in_order && gpipe.in_order && one_f_one_b.in_order);
+      EXPECT_TRUE(naive.exchanges_may_wait && gpipe.exchanges_may_wait && one_f_one_b.exchanges_may_wait);
     }
     for (int chunks = 1; chunks <= 3; ++chunks) {
       for (int groups = 1; groups <= 3; ++groups) {
@@ -116,6 +117,9 @@ TEST(PipelineSchedule, OneFOneBHangsIfEachSendIsWaitedFor) {
   EXPECT_TRUE(tenfold::check_schedule(tenfold::gpipe_schedule(3, 4)).sends_may_wait);
   EXPECT_FALSE(tenfold::check_schedule(tenfold::one_f_one_b_schedule(3, 4)).sends_may_wait);
   EXPECT_TRUE(tenfold::check_schedule(tenfold::one_f_one_b_schedule(3, 1)).sends_may_wait);
+  // What mends 1F1B is not enough for interleaved: a rank waits for a receive that the other posts one exchange later.
+  EXPECT_TRUE(tenfold::check_schedule(tenfold::one_f_one_b_schedule(3, 4)).exchanges_may_wait);
+  EXPECT_FALSE(tenfold::check_schedule(tenfold::interleaved_schedule(2, 4, 2)).exchanges_may_wait);
 }
 
 TEST(Pipeline, GlooWaitsForTheReceiver) {

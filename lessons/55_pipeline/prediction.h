@@ -7,6 +7,7 @@
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
+#include "pipeline_check.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_55 {

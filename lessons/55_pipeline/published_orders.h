@@ -4,7 +4,7 @@
 // of virtual stages, and the number that would explain what was published. Nothing is fitted: messages take no time.
 
 #include "common/measure/trial.h"
-#include "pipeline_schedule.h"
+#include "pipeline_check.h"
 
 namespace tenfold::inline lesson_55 {
 

@@ -13,6 +13,7 @@
 #include "common/measure/trial.h"
 #include "common/ranks/rank_threads.h"
 #include "pipeline.h"
+#include "pipeline_check.h"
 
 namespace tenfold::inline lesson_55 {
 
@@ -84,6 +85,7 @@ inline void note_bubble(const Trial& trial, const PipelineSchedule& schedule, do
   for (int rank = 0; rank < schedule.ranks; ++rank) messages += messages_of(schedule, rank);
   trial.note("messages of all ranks", messages, "");
   trial.note("hangs if each send is waited for", check.sends_may_wait ? 0 : 1, "");
+  trial.note("hangs if each send is waited for with the next receive", check.exchanges_may_wait ? 0 : 1, "");
 }
 
 inline constexpr int kBubbleRanks = 4, kBubbleMicroBatches = 8, kBubbleChunks = 2;

@@ -2,6 +2,8 @@
 
 #include EXERCISE
 
+#include "lessons/55_pipeline/pipeline_check.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -26,11 +27,10 @@ struct MicroBatchBytes {
   }
 };
 
-/// A rank's peak: its own part of parameters, momentum and gradients, and of each micro-batch that it holds its blocks'
-/// activations with their input, of the last stage also what the loss keeps. Where the schedule starts with all
-/// forwards there are no gradients yet. On top comes the larger of two moments: in a block's backward gradients of the
-/// inner layer twice, a linear layer's new gradient, and the result and its gradient, which the pipeline holds; or the
-/// loss with its logits and their gradient.
+/// A rank's peak: its own part of parameters and momentum, a chunk's gradients once it has run a backward, and of each
+/// micro-batch that it holds its blocks' activations with their input, of the last stage also what the loss keeps. On
+/// top comes the larger of two moments: in a block's backward gradients of the inner layer twice, a linear layer's new
+/// gradient, and the result and its gradient, which the pipeline holds; or the loss with its logits and their gradient.
 inline int64_t peak_bytes_of(const Counted& one_process, const PipelineSchedule& schedule, int rank) {
   const MicroBatchBytes bytes(one_process);
   const int64_t width = one_process.get(gpt::kWidth), layers = one_process.get(gpt::kLayers);
@@ -38,30 +38,37 @@ inline int64_t peak_bytes_of(const Counted& one_process, const PipelineSchedule&
   const int64_t kept = one_process.region("block.forward").largest_retained_bytes;
   const int64_t kept_loss = bytes.stream + 8 * bytes.rows + bytes.logits;  // the norm's result, and the logarithms
   const int64_t in_block = 6 * bytes.stream + 16 * width * width;
-  const auto is_loss = [&](int chunk) { return schedule.stage_of(rank, chunk) + 1 == schedule.stages(); };
 
-  int64_t parameters = rank == 0 ? 4 * (vocabulary + length) * width : 0;
-  if (is_loss(schedule.chunks - 1)) parameters += 4 * (vocabulary + 2) * width;
-  std::vector<int64_t> of_chunk;  // what one micro-batch holds
+  struct Chunk {
+    int64_t parameters = 0, held = 0;  // held: by one micro-batch
+    bool has_loss = false, has_gradients = false;
+  };
+  std::vector<Chunk> chunks;
+  int64_t parameters = 0;
   for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const BlockRange own = blocks_of(layers, schedule.stage_of(rank, chunk), schedule.stages());
-    parameters += (own.end - own.begin) * block_parameter_bytes(width);
-    of_chunk.push_back((own.end - own.begin) * kept + bytes.stream + (is_loss(chunk) ? kept_loss : 0));
+    const int stage = schedule.stage_of(rank, chunk);
+    const BlockRange own = blocks_of(layers, stage, schedule.stages());
+    Chunk& next = chunks.emplace_back();
+    next.has_loss = stage + 1 == schedule.stages();
+    next.parameters = (own.end - own.begin) * block_parameter_bytes(width);
+    if (stage == 0) next.parameters += 4 * (vocabulary + length) * width;
+    if (next.has_loss) next.parameters += 4 * (vocabulary + 2) * width;
+    next.held = (own.end - own.begin) * kept + bytes.stream + (next.has_loss ? kept_loss : 0);
+    parameters += next.parameters;
   }
-  int64_t held = 0, most = 0;
+  int64_t now = 2 * parameters + 2 * 8 * one_process.get(gpt::kBatch) * length, most = 0;  // with ids and targets
   for (const PipelineAction& action : schedule.of_rank.at(static_cast<size_t>(rank))) {
-    const bool is_forward = action.pass == PipelinePass::forward;
-    const int64_t own = of_chunk[static_cast<size_t>(action.chunk)];
-    if (is_forward) held += own;
+    Chunk& own = chunks[static_cast<size_t>(action.chunk)];
+    if (action.pass == PipelinePass::forward) now += own.held;
     // The loss's backward frees the logarithms before it comes to the blocks.
-    const bool in_loss = is_loss(action.chunk);
-    most = std::max(most, held + std::max(in_block - (in_loss ? kept_loss : 0), in_loss ? 2 * bytes.logits : 0));
-    if (!is_forward) held -= own;
+    most =
+        std::max(most, now + std::max(in_block - (own.has_loss ? kept_loss : 0), own.has_loss ? 2 * bytes.logits : 0));
+    if (action.pass == PipelinePass::forward) continue;
+    now -= own.held;
+    if (!std::exchange(own.has_gradients, true)) now += own.parameters;
+    most = std::max(most, now);
   }
-  const int most_passes = check_schedule(schedule).held.at(static_cast<size_t>(rank));
-  const bool gradients_too = most_passes < schedule.micro_batches * schedule.chunks;
-  const int64_t ids = 2 * 8 * one_process.get(gpt::kBatch) * length;
-  return (gradients_too ? 3 : 2) * parameters + ids + most;
+  return most;
 }
 
 /// Seconds of a rank's step: the schedule's timeline with each stage's share of what one process computes, a message at

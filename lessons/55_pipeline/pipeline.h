@@ -72,9 +72,9 @@ class Pipeline {
     torch::Tensor input = exchange(nullptr, {}, &order[0]);
     for (size_t i = 0; i < order.size(); ++i) {
       const bool is_forward = order[i].pass == PipelinePass::forward;
-      input =
-          exchange(&order[i], is_forward ? forward(order[i], std::move(input)) : backward(order[i], std::move(input)),
-                   i + 1 < order.size() ? &order[i + 1] : nullptr);
+      const torch::Tensor result = is_forward ? forward(order[i], input) : backward(order[i], input);
+      input = torch::Tensor();  // nobody needs it while the next one comes
+      input = exchange(&order[i], result, i + 1 < order.size() ? &order[i + 1] : nullptr);
     }
     RECORD_USER_SCOPE("communication");
     for (const Sent& sent : sent_) sent.work->wait();
@@ -93,7 +93,7 @@ class Pipeline {
   };
 
   /// What the next stage takes; in the last one nobody.
-  torch::Tensor forward(const PipelineAction& action, torch::Tensor input) {
+  torch::Tensor forward(const PipelineAction& action, const torch::Tensor& input) {
     if (input.defined())
       input.requires_grad_();  // a leaf: backward() stops here and leaves what the stage before needs
     torch::Tensor output = stages_[static_cast<size_t>(action.chunk)](input, action.micro_batch);

@@ -103,7 +103,7 @@ inline std::string wrong_set_of_actions(const PipelineSchedule& schedule) {
           return text_of(rank, backward) + ", comes before its forward";
       }
     }
-    if (order.size() != static_cast<size_t>(2 * schedule.micro_batches * schedule.chunks))
+    if (order.size() != size_t{2} * static_cast<size_t>(schedule.micro_batches) * static_cast<size_t>(schedule.chunks))
       return "rank " + std::to_string(rank) + " has actions of micro-batches or chunks that do not exist";
   }
   return "";

@@ -32,7 +32,7 @@ TEST(Exercise55, EveryPassIsThereOnceAndNobodyWaitsForEver) {
   for (const Size& size : kSizes) {
     EXPECT_EQ(tenfold::check_schedule(schedule_of(size)).fault, "")
         << "hint: " << text_of(size)
-        << "the check of pipeline_schedule.h says what is missing, there twice, or waits for ever";
+        << "the check of pipeline_check.h says what is missing, there twice, or waits for ever";
   }
 }
 

@@ -15,7 +15,7 @@ struct PublishedOrder {
 
 /// Tokens/s of a GPU, Llama 3.1 405B, 512 H100 as FSDP 8 x TP 8 x PP 8.
 /// Source: pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, table 5; issue 773 has the same two and
-/// "Interleaved Zero Bubble" with 13, a fault of its implementation that no schedule explains.
+/// "Interleaved Zero Bubble" with 13, labelled a bug: no timeline puts it below 1F1B.
 inline constexpr PublishedOrder kTorchtitan{8, 100, 128};
 
 /// Samples/s, 6.2 G parameters on 8 H800. Source: sail-sg/zero-bubble-pipeline-parallelism, issue 21, which also has

@@ -189,9 +189,11 @@ inline void add_gradient_of(int peer, const torch::Tensor& gradient, c10d::Proce
   constexpr int kTag = 1 << 30;  // of no action
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> own{gradient.contiguous().clone()}, other{torch::empty_like(own[0])};
-  const auto sending = group.send(own, peer, kTag);
+  // One sends first and the other receives first: two that both send first may wait for each other.
+  const bool sends_first = group.getRank() < peer;
+  if (sends_first) group.send(own, peer, kTag)->wait();
   group.recv(other, peer, kTag)->wait();
-  sending->wait();
+  if (!sends_first) group.send(own, peer, kTag)->wait();
   gradient.add_(other[0]);
 }
 

@@ -203,10 +203,11 @@ Trained together(const PipelineSchedule& schedule, int runs = 1) {
 
 void expect_equals_one_process(const PipelineSchedule& schedule, int runs = 1) {
   const Trained one = alone(schedule.stages(), schedule.micro_batches), many = together(schedule, runs);
-  EXPECT_NEAR(many.loss, one.loss, 1e-6 * one.loss);
+  EXPECT_NEAR(many.loss, one.loss, 1e-5 * one.loss);
   for (size_t i = 0; i < one.gradients.size(); ++i) {
-    // The same sums in the same order, but a matmul next to other threads may round otherwise now and then.
-    EXPECT_TRUE(torch::allclose(many.gradients[i], one.gradients[i], 1e-5, 1e-7)) << "stage " << i;
+    // The same sums, but once in a while a matmul next to other threads rounds otherwise, by some 1e-7. A micro-batch
+    // too few, or a division, moves them by 1e-2 and more.
+    EXPECT_TRUE(torch::allclose(many.gradients[i], one.gradients[i], 1e-5, 1e-6)) << "stage " << i;
   }
 }
 

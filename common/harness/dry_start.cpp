@@ -57,7 +57,7 @@ void limit_to_dry_gpu(Options& options, const std::string& lesson, const Ranks& 
   if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
   if (options.preset.timed && !dry_times().modelled) {
     if (options.given.contains("--preset") && rank == 0) {
-      const char* const where = ranks > 1        ? "of several ranks"
+      const char* const where = ranks > 1       ? "of several ranks"
                                 : memory_only() ? "for this card"
                                                 : "where the CPU computes";
       std::cerr << lesson << ": no time is modelled " << where << "; --preset check instead of " << options.preset.name

@@ -417,7 +417,7 @@ def halves_on_what_there_is():
 
 
 @snippet("D21", "model parallel", "Half of the layers on each of two GPUs: the result is that of one device.", "runs", gpus=2,
-         at_most={"deviation from one device": 1e-5},
+         lesson="55", cpp="lessons/55_pipeline/lesson.cpp", claims=("D-split-equal",), at_most={"deviation from one device": 1e-5},
          zh={"about": "两张 GPU 各放一半的层:结果与单个设备相同。", "deviation from one device": "与单个设备的偏差"})
 def layers_on_two_cards():
     model, (x, _) = OnTwoCards(), batches(1)[0]
@@ -440,6 +440,7 @@ def waiting_share(micro_batches, stages=2):
 
 @snippet("D20", "pipeline parallel", "The heading above that model says pipeline. With the whole batch given at once one GPU waits while the"
          " other one works (modelled with stages of equal length).", "trains something else",
+         lesson="55", cpp="lessons/55_pipeline/pipeline_schedule.h", claims=("D-split-pipeline", "D-pipeline-parameters"),
          at_least={"share of the time that each GPU waits": 0.5},
          zh={"about": "该模型的标题写着“流水线并行”。但整批一次送入时,一张 GPU 工作,另一张只能等待(按各段用时相等的模型计算)。",
              "share of the time that each GPU waits": "每张 GPU 等待的时间比例"})

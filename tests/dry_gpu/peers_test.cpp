@@ -94,7 +94,8 @@ TEST(DryPeers, WhoHasGoneSendsNoMoreButWhatHeSentIsThere) {
   } catch (const Lost& lost) {
     EXPECT_STREQ(lost.what(), "rank 0 has ended");
   }
-  second->send(0, {.channel = Channel::collective, .number = 2, .bytes = 1}, &letter);  // to nobody: no signal, no error
+  second->send(0, {.channel = Channel::collective, .number = 2, .bytes = 1},
+               &letter);  // to nobody: no signal, no error
 }
 
 TEST(DryPeers, WhoGivesUpWakesWhoWaits) {

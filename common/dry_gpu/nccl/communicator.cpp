@@ -39,7 +39,8 @@ std::string words_for(const Header& header) {
 
 Header header_of(const Call& call, Channel channel) {
   // Ranks number the operations that they have made each for itself.
-  const auto operation = reduces(call.kind) ? std::min(static_cast<int>(call.operation), static_cast<int>(ncclNumOps)) : 0;
+  const auto operation =
+      reduces(call.kind) ? std::min(static_cast<int>(call.operation), static_cast<int>(ncclNumOps)) : 0;
   const bool rooted = call.kind == Collective::broadcast || call.kind == Collective::reduce;
   return {.channel = channel,
           .call = static_cast<int32_t>(call.kind),
@@ -93,8 +94,8 @@ Communicator::Communicator(const std::string& name, int rank, int size, int devi
       received_(static_cast<size_t>(size)) {
   const GpuId id = id_of(device);
   // The thread may hear something before peers_ is set: it uses all but that.
-  peers_ = std::make_unique<Peers>(name, rank, size, id,
-                                   [this](int other, const Header& header) { heard(other, header); });
+  peers_ =
+      std::make_unique<Peers>(name, rank, size, id, [this](int other, const Header& header) { heard(other, header); });
 }
 
 ncclResult_t Communicator::fail_with(ncclResult_t error, const std::string& text) {
@@ -222,10 +223,11 @@ void Communicator::note_receive(int from, const Header& header) {
 
 Message Communicator::take(int peer, const Header& own) {
   return peers_->take(peer, own.channel, own.number, [&] {
-    std::fprintf(stderr,
-                 "tenfold: dry GPU: NCCL, rank %d of %d: still waits for rank %d in %s, number %llu; all ranks must call the "
-                 "same collectives in the same order\n",
-                 rank_, size_, peer, words_for(own).c_str(), static_cast<unsigned long long>(own.number));
+    std::fprintf(
+        stderr,
+        "tenfold: dry GPU: NCCL, rank %d of %d: still waits for rank %d in %s, number %llu; all ranks must call the "
+        "same collectives in the same order\n",
+        rank_, size_, peer, words_for(own).c_str(), static_cast<unsigned long long>(own.number));
   });
 }
 

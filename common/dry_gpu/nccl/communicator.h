@@ -1,6 +1,6 @@
 #pragma once
-// A communicator of NCCL among dry GPUs: what its ranks call is compared, what they send is moved where the CPU does the
-// card's arithmetic, and each call is work of its stream.
+// A communicator of NCCL among dry GPUs: what its ranks call is compared, what they send is moved where the CPU does
+// the card's arithmetic, and each call is work of its stream.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -95,10 +95,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     Header own;
     int others = 0;  ///< that have been compared
   };
-  std::map<uint64_t, Compared> own_calls_;                          ///< until all others have called them, too
-  std::map<uint64_t, std::vector<std::pair<int, Header>>> early_;   ///< of others, that this rank has not called yet
-  std::map<Key, Header> own_receives_, early_sends_;                ///< that have not met
-  std::map<int, uint64_t> left_;                                    ///< ranks that have, and after how many calls
+  std::map<uint64_t, Compared> own_calls_;                         ///< until all others have called them, too
+  std::map<uint64_t, std::vector<std::pair<int, Header>>> early_;  ///< of others, that this rank has not called yet
+  std::map<Key, Header> own_receives_, early_sends_;               ///< that have not met
+  std::map<int, uint64_t> left_;                                   ///< ranks that have, and after how many calls
   std::vector<double> factors_;
   std::atomic<ncclResult_t> error_ = ncclSuccess;
   std::unique_ptr<Peers> peers_;  ///< its thread ends before the rest goes

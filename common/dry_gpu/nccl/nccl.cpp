@@ -36,13 +36,20 @@ ncclResult_t wrong(ncclResult_t error, const std::string& text) {
 
 const char* kernel_of(Collective kind) {
   switch (kind) {
-    case Collective::all_reduce: return "ncclDevKernel_AllReduce";
-    case Collective::broadcast: return "ncclDevKernel_Broadcast";
-    case Collective::reduce: return "ncclDevKernel_Reduce";
-    case Collective::all_gather: return "ncclDevKernel_AllGather";
-    case Collective::reduce_scatter: return "ncclDevKernel_ReduceScatter";
-    case Collective::all_to_all: return "ncclDevKernel_AlltoAll";
-    default: return "ncclDevKernel_SendRecv";
+    case Collective::all_reduce:
+      return "ncclDevKernel_AllReduce";
+    case Collective::broadcast:
+      return "ncclDevKernel_Broadcast";
+    case Collective::reduce:
+      return "ncclDevKernel_Reduce";
+    case Collective::all_gather:
+      return "ncclDevKernel_AllGather";
+    case Collective::reduce_scatter:
+      return "ncclDevKernel_ReduceScatter";
+    case Collective::all_to_all:
+      return "ncclDevKernel_AlltoAll";
+    default:
+      return "ncclDevKernel_SendRecv";
   }
 }
 
@@ -74,7 +81,8 @@ ncclResult_t checked(const Shared& communicator, const Call& call) {
   return ncclSuccess;
 }
 
-/// All calls of a group: first each tells and sends, so that no rank waits for itself, then each stream gets one kernel.
+/// All calls of a group: first each tells and sends, so that no rank waits for itself, then each stream gets one
+/// kernel.
 ncclResult_t run(const std::vector<std::pair<Shared, Call>>& calls) {
   struct Launch {
     Stream* stream;
@@ -350,8 +358,7 @@ ncclResult_t ncclAlltoAll(const void* send, void* receive, size_t count, ncclDat
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   return call_of(
-      comm,
-      {.kind = Collective::send, .send = send, .count = count, .type = type, .root = peer, .stream = stream});
+      comm, {.kind = Collective::send, .send = send, .count = count, .type = type, .root = peer, .stream = stream});
 }
 
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

@@ -52,8 +52,8 @@ class Peers {
   /// Called by the communicator's thread for each header that arrives, before its bytes can be taken.
   using Heard = std::function<void(int rank, const Header& header)>;
 
-  /// Begins to connect with the other ranks of this name. `name` has at most 64 letters. Throws std::runtime_error where
-  /// there is such a rank already.
+  /// Begins to connect with the other ranks of this name. `name` has at most 64 letters. Throws std::runtime_error
+  /// where there is such a rank already.
   Peers(const std::string& name, int rank, int size, const GpuId& gpu, Heard heard);
   /// The others see that it has gone.
   ~Peers();

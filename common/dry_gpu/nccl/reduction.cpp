@@ -15,17 +15,28 @@ namespace {
 template <class Function>
 void with_type(ncclDataType_t type, Function function) {
   switch (type) {
-    case ncclInt8: return function(int8_t{});
-    case ncclUint8: return function(uint8_t{});
-    case ncclInt32: return function(int32_t{});
-    case ncclUint32: return function(uint32_t{});
-    case ncclInt64: return function(int64_t{});
-    case ncclUint64: return function(uint64_t{});
-    case ncclFloat16: return function(__half{});
-    case ncclFloat32: return function(float{});
-    case ncclFloat64: return function(double{});
-    case ncclBfloat16: return function(__nv_bfloat16{});
-    default: return;
+    case ncclInt8:
+      return function(int8_t{});
+    case ncclUint8:
+      return function(uint8_t{});
+    case ncclInt32:
+      return function(int32_t{});
+    case ncclUint32:
+      return function(uint32_t{});
+    case ncclInt64:
+      return function(int64_t{});
+    case ncclUint64:
+      return function(uint64_t{});
+    case ncclFloat16:
+      return function(__half{});
+    case ncclFloat32:
+      return function(float{});
+    case ncclFloat64:
+      return function(double{});
+    case ncclBfloat16:
+      return function(__nv_bfloat16{});
+    default:
+      return;
   }
 }
 
@@ -55,10 +66,14 @@ Value narrow(Wide value) {
 template <class Wide>
 Wide combined(Wide a, Wide b, ncclRedOp_t operation) {
   switch (operation) {
-    case ncclProd: return a * b;
-    case ncclMax: return std::max(a, b);
-    case ncclMin: return std::min(a, b);
-    default: return a + b;
+    case ncclProd:
+      return a * b;
+    case ncclMax:
+      return std::max(a, b);
+    case ncclMin:
+      return std::min(a, b);
+    default:
+      return a + b;
   }
 }
 
@@ -69,16 +84,21 @@ size_t bytes_of(ncclDataType_t type) {
     case ncclInt8:
     case ncclUint8:
     case ncclFloat8e4m3:
-    case ncclFloat8e5m2: return 1;
+    case ncclFloat8e5m2:
+      return 1;
     case ncclFloat16:
-    case ncclBfloat16: return 2;
+    case ncclBfloat16:
+      return 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32: return 4;
+    case ncclFloat32:
+      return 4;
     case ncclInt64:
     case ncclUint64:
-    case ncclFloat64: return 8;
-    default: return 0;
+    case ncclFloat64:
+      return 8;
+    default:
+      return 0;
   }
 }
 

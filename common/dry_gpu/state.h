@@ -131,7 +131,7 @@ struct Collectives {
 /// Counted from the start of the process.
 struct Counts : DryCounts {
   int64_t memsets = 0, allocations = 0, frees = 0;
-  std::map<std::string, int64_t> kernels;    ///< launches by name
+  std::map<std::string, int64_t> kernels;  ///< launches by name
   std::map<std::string, Collectives> collectives;
   std::set<std::string> refused;             ///< functions that are not stood in for, and were called
   std::set<std::string> without_arithmetic;  ///< operators and kernels that nobody computed, though it was asked for

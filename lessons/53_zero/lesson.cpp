@@ -127,8 +127,8 @@ int main(int argc, char** argv) {
                   .place = any_ranks},
                  {.name = "whole copies",
                   .settings = states_fill(),
-                  // On two ranks the copies are as large as what is saved; Gloo has copies of its own besides.
-                  .expected = {{"copied shards", SAME_MEMORY, on_cuda(SMALLER)}},
+                  // On two ranks the copies are as large as what is saved. Gloo's own copies go when it has time.
+                  .expected = {{"copied shards", {}, on_cuda(SMALLER)}},
                   .place = two_ranks},
                  {.name = "accumulate",
                   .settings = {gpt::kBatch(16, 8, 16), kMicroBatches(4), kMaxNorm(0.1)},

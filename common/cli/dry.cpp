@@ -32,15 +32,15 @@ bool asked_for_work(const Json& process) {
                              [&](const char* key) { return process.at(key) > 0; });
 }
 
-/// What one process has done, from the line that the stand-ins wrote.
-void print_summary(const Json& process) {
+/// What one process has done, from the line that the stand-ins wrote. One of several ranks has a card of its own, and
+/// says nothing of the others'.
+void print_summary(const Json& process, bool one_of_several) {
   std::cerr << "\n";
   const auto number = [&process](const char* key) { return process.at(key).get<int64_t>(); };
   int index = -1;
-  const bool used = std::ranges::any_of(process.at("devices"), [](const Json& of) { return of.at("peak") > 0; });
   for (const Json& device : process.at("devices")) {
     ++index;
-    if (used && device.at("peak") == 0) continue;  // another rank's
+    if (one_of_several && device.at("peak") == 0) continue;
     std::cerr << "dry GPU " << index << " (" << device.at("card").get<std::string>() << "): peak "
               << human_bytes(device.at("peak").get<double>()) << " of "
               << human_bytes(device.at("memory").get<double>())
@@ -173,7 +173,7 @@ int dry(const DryOptions& options) {
     try {
       const Json process = Json::parse(line);
       // A launcher only asks what cards there are.
-      if (processes.size() == 1 || asked_for_work(process)) print_summary(process);
+      if (processes.size() == 1 || asked_for_work(process)) print_summary(process, processes.size() > 1);
     } catch (const Json::exception& error) {  // of a process that was killed, or a full disk
       std::cerr << "tenfold: what one process has done cannot be read: " << error.what() << "\n";
     }

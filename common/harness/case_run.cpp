@@ -38,7 +38,7 @@ Step ending_on_all(Step step, const std::vector<torch::Device>& devices) {
 
 void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
   candidate.record->declared = chosen.part.declared;
-  candidate.record->given = chosen.settings(size, options.preset);
+  candidate.record->given = chosen.settings(size);
   candidate.result.name = candidate.name;
   // What a point of a sweep should show is not stated point by point, and what is stated of as many ranks as there are
   // speaks of several: one of them is what they are compared with.

@@ -176,12 +176,11 @@ std::map<std::string, SettingValue> Chosen::settings(Size size) const {
   return values;
 }
 
-std::map<std::string, SettingValue> Chosen::settings(Size size, const Preset& preset) const {
+std::map<std::string, SettingValue> Chosen::settings_of_training(Size size, const Preset& preset) const {
   std::map<std::string, SettingValue> values = settings(size);
   const std::string name = "updates";
   const auto declared = std::ranges::find(part.declared, name, &DeclaredSetting::name);
-  if (!std::holds_alternative<const Training*>(part.body) || declared == part.declared.end() || set.contains(name))
-    return values;
+  if (declared == part.declared.end() || set.contains(name)) return values;
   SettingValue& updates = values.insert({name, declared->value.at(size)}).first->second;
   if (const auto* const whole = std::get_if<int64_t>(&updates))
     updates = std::max<int64_t>(1, *whole / preset.fewer_updates);

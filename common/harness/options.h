@@ -66,8 +66,8 @@ struct Chosen {
 
   /// The values that its variants read where they are not the declared ones.
   std::map<std::string, SettingValue> settings(Size size) const;
-  /// The same for a training that only shows that it runs: with a part of its updates.
-  std::map<std::string, SettingValue> settings(Size size, const Preset& preset) const;
+  /// The same for a training: with as few of its updates as the preset takes.
+  std::map<std::string, SettingValue> settings_of_training(Size size, const Preset& preset) const;
 };
 
 /// Parses argv. Returns nothing after --help (which it has printed). Throws UsageError.

@@ -41,8 +41,9 @@ TrainingPass::TrainingPass(CaseRun run)
     : PartPass(std::move(run)), training_(*std::get<const Training*>(run_.chosen.part.body)) {
   for (const Run& way : training_.runs) {
     const bool baseline = &way == &training_.runs.front();
-    if (baseline || run_.options.choice.wants(way.name))
-      run_.add({.name = way.name, .body = &way}, expected_of(training_, way, run_.device));
+    if (!baseline && !run_.options.choice.wants(way.name)) continue;
+    run_.add({.name = way.name, .body = &way}, expected_of(training_, way, run_.device));
+    run_.candidates.back().record->given = run_.chosen.settings_of_training(run_.size, run_.options.preset);
   }
 }
 

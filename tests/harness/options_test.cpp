@@ -180,12 +180,12 @@ TEST(Options, ASmokeTrainingTakesAPartOfItsUpdatesUnlessSetGivesThem) {
   const auto parts = tenfold::chosen_parts(lesson, parse({}), 1).here;
   ASSERT_EQ(parts.size(), 3U);
   const auto updates_of = [](const tenfold::Chosen& part, const tenfold::Preset& preset) {
-    return part.settings(tenfold::Size::cpu, preset)["updates"];
+    return part.settings_of_training(tenfold::Size::cpu, preset)["updates"];
   };
   EXPECT_EQ(updates_of(parts[1], smoke), tenfold::SettingValue{int64_t{60}});
   EXPECT_EQ(updates_of(parts[2], smoke), tenfold::SettingValue{int64_t{16}});
   EXPECT_EQ(updates_of(parts[2], quick), tenfold::SettingValue{int64_t{64}});
-  EXPECT_FALSE(parts[0].settings(tenfold::Size::cpu, smoke).contains("updates")) << "a case reads what is declared";
+  EXPECT_FALSE(parts[0].settings(tenfold::Size::cpu).contains("updates")) << "a case reads what is declared";
   tenfold::Chosen given = parts[1];
   given.set["updates"] = int64_t{7};
   EXPECT_EQ(updates_of(given, smoke), tenfold::SettingValue{int64_t{7}});

@@ -4,11 +4,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <numeric>
 #include <random>
-#include <thread>
 
 #include "common/base/text.h"
 #include "common/harness/lost_device.h"
@@ -183,12 +181,6 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
 bool CaseRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
 
 bool CaseRun::only_memory() const { return device.is_cuda() && memory_only(); }
-
-void CaseRun::wait_for_watchdog() const {
-  if (!device.is_cuda() || world.ranks.world_size == 1) return;
-  // Each 0.1 s the watchdog of NCCL's group looks which collectives are over, and holds their tensors until then.
-  std::this_thread::sleep_for(std::chrono::milliseconds(250));
-}
 
 void CaseRun::stop_if_interrupted() const {
   if (world.max(interrupted() ? 1 : 0) > 0) throw Interrupted{};

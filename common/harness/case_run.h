@@ -73,8 +73,6 @@ struct CaseRun {
   bool only_memory() const;
   /// True on every rank when any was asked to stop.
   void stop_if_interrupted() const;
-  /// Before bytes are counted: until LibTorch has let go what earlier collectives used on a GPU.
-  void wait_for_watchdog() const;
 };
 
 /// A loss that is NaN or infinite.

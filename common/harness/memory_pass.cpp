@@ -128,7 +128,6 @@ void memory_pass(CaseRun& run) {
     run.stop_if_interrupted();
     run.progress.at(0.2 + 0.1 * static_cast<double>(i) / static_cast<double>(run.candidates.size()),
                     "memory: " + candidate.name);
-    run.wait_for_watchdog();
     if (!run.guarded(candidate, [&] { candidate.result.peak_bytes = measured_peak(run, candidate); })) continue;
     for (auto& [kind, bytes] : candidate.result.peak_bytes)
       bytes = static_cast<int64_t>(run.world.max(static_cast<double>(bytes)));

@@ -15,10 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How the reasons begin. The first four are a dry GPU's own; the others hold on any GPU.
+/// How the reasons begin. Two of them, of 28 and 32, are a dry GPU's own; the others hold on any GPU.
 const std::set<std::string>& known_reasons() {
   static const std::set<std::string> all = {
-      "needs two ranks",                // until NCCL is stood in for
+      "needs two ranks",                // in a place of one
+      "this order hangs over NCCL",     // 55: interleaved, on two ranks
       "waits for lesson 53",            // LibTorch has no sharded optimizer
       "not on a dry GPU: what the",     // 32: the driver's own pool, which nobody has described
       "its memory depends on values",   // lesson 28's boolean mask, at a size at which nothing is computed

@@ -367,7 +367,7 @@ ncclResult_t Communicator::split(int color, int key, std::shared_ptr<Communicato
     return fail_with(ncclRemoteError, lost.what());
   }
   if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  std::ranges::stable_sort(members, {}, &Choice::key);
+  std::ranges::sort(members, {}, [](const Choice& choice) { return std::pair(choice.key, choice.rank); });
   const auto place = std::ranges::find(members, rank_, &Choice::rank) - members.begin();
   made = std::make_shared<Communicator>(name_ + "." + std::to_string(header.number) + "." + std::to_string(color),
                                         static_cast<int>(place), static_cast<int>(members.size()), device_);

@@ -52,14 +52,13 @@ void start_on_dry_gpu(const Options& options, int gpus, int ranks, char** argv) 
 }
 
 void limit_to_dry_gpu(Options& options, const std::string& lesson, const Ranks& started) {
-  const auto [rank, ranks] = std::pair(started.rank, started.world_size);
   if (!dry_card() || options.device == "cpu") return;
   if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
   if (options.preset.timed && !dry_times().modelled) {
-    if (options.given.contains("--preset") && rank == 0) {
-      const char* const where = ranks > 1       ? "of several ranks"
-                                : memory_only() ? "for this card"
-                                                : "where the CPU computes";
+    if (options.given.contains("--preset") && started.rank == 0) {
+      const char* const where = started.world_size > 1 ? "of several ranks"
+                                : memory_only()        ? "for this card"
+                                                       : "where the CPU computes";
       std::cerr << lesson << ": no time is modelled " << where << "; --preset check instead of " << options.preset.name
                 << "\n";
     }

@@ -178,8 +178,6 @@ void counting_pass(CaseRun& run) {
   run.progress.at(0.17, "counting the baseline's work");
   Candidate& baseline = run.candidates.front();
   Counted counted;
-  // What earlier collectives used on another stream is freed when the allocator is next asked, and not before.
-  release_cached_memory(run.device);
   const bool ok = run.guarded(baseline, [&] { counted = count_step(run.device, [&] { return run.build(baseline); }); });
   if (!ok) return;
   // Only the device's own: what bounds the host says nothing about a GPU's step.

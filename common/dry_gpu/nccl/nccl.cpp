@@ -58,9 +58,8 @@ std::vector<Access> accesses_of(const Call& call, int size, int rank) {
   const size_t bytes = call.count * bytes_of(call.type), all = bytes * static_cast<size_t>(size);
   const bool gives_all = call.kind == Collective::reduce_scatter || call.kind == Collective::all_to_all;
   const bool gets_all = call.kind == Collective::all_gather || call.kind == Collective::all_to_all;
-  const bool rooted = call.kind == Collective::broadcast || call.kind == Collective::reduce;
   const bool gives = call.kind == Collective::broadcast ? rank == call.root : call.kind != Collective::receive;
-  const bool gets = rooted && call.kind == Collective::reduce ? rank == call.root : call.kind != Collective::send;
+  const bool gets = call.kind == Collective::reduce ? rank == call.root : call.kind != Collective::send;
   std::vector<Access> accesses;
   const auto add = [&](const void* address, size_t count, bool writes) {
     const auto begin = reinterpret_cast<uintptr_t>(address);
@@ -98,7 +97,6 @@ ncclResult_t run(const std::vector<std::pair<Shared, Call>>& calls) {
     Stream* const stream = stream_of(call.stream);
     if (state().order != Order::at_once) run_all(*stream);
     Work work = communicator->begin(call);
-    if (communicator->size() == 1 && call.send == call.receive) work = nullptr;
     auto launch = std::ranges::find(launches, stream, &Launch::stream);
     if (launch == launches.end()) {
       launches.push_back({stream, kernel_of(call.kind), call.stream, {}, {}});
@@ -119,13 +117,14 @@ ncclResult_t run(const std::vector<std::pair<Shared, Call>>& calls) {
   return ncclSuccess;
 }
 
-ncclResult_t call_of(ncclComm_t handle, const Call& call) {
-  if (handle == nullptr) return ncclInvalidArgument;
-  if (group.depth > 0) {
-    group.calls.emplace_back(handle->communicator, call);
-    return ncclSuccess;
-  }
-  return run({{handle->communicator, call}});
+/// A call now, or with its group.
+ncclResult_t call(ncclComm_t comm, Collective kind, const void* send, void* receive, size_t count, ncclDataType_t type,
+                  cudaStream_t stream, int root = 0, ncclRedOp_t operation = ncclSum) {
+  if (comm == nullptr) return ncclInvalidArgument;
+  std::vector<std::pair<Shared, Call>> alone;
+  auto& calls = group.depth > 0 ? group.calls : alone;
+  calls.emplace_back(comm->communicator, Call{kind, send, receive, count, type, operation, root, stream});
+  return group.depth > 0 ? ncclSuccess : run(calls);
 }
 
 ncclResult_t make(ncclComm_t* handle, const std::string& name, int size, int rank, int device) {
@@ -287,24 +286,12 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t, ncclComm_t comm) {
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t comm, cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::all_reduce,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .operation = operation,
-                        .stream = stream});
+  return call(comm, Collective::all_reduce, send, receive, count, type, stream, /*root=*/0, operation);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::broadcast,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .root = root,
-                        .stream = stream});
+  return call(comm, Collective::broadcast, send, receive, count, type, stream, root);
 }
 
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
@@ -314,58 +301,32 @@ ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root
 
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t operation,
                         int root, ncclComm_t comm, cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::reduce,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .operation = operation,
-                        .root = root,
-                        .stream = stream});
+  return call(comm, Collective::reduce, send, receive, count, type, stream, root, operation);
 }
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::all_gather,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .stream = stream});
+  return call(comm, Collective::all_gather, send, receive, count, type, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                                ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::reduce_scatter,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .operation = operation,
-                        .stream = stream});
+  return call(comm, Collective::reduce_scatter, send, receive, count, type, stream, /*root=*/0, operation);
 }
 
 ncclResult_t ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream) {
-  return call_of(comm, {.kind = Collective::all_to_all,
-                        .send = send,
-                        .receive = receive,
-                        .count = count,
-                        .type = type,
-                        .stream = stream});
+  return call(comm, Collective::all_to_all, send, receive, count, type, stream);
 }
 
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return call_of(
-      comm, {.kind = Collective::send, .send = send, .count = count, .type = type, .root = peer, .stream = stream});
+  return call(comm, Collective::send, send, /*receive=*/nullptr, count, type, stream, peer);
 }
 
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return call_of(
-      comm,
-      {.kind = Collective::receive, .receive = receive, .count = count, .type = type, .root = peer, .stream = stream});
+  return call(comm, Collective::receive, /*send=*/nullptr, receive, count, type, stream, peer);
 }
 
 ncclResult_t ncclGroupStart() {

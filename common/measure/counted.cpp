@@ -253,7 +253,8 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   Counted counted{.device = device};
   CountCpuMemory counting;
   // What earlier collectives used on another stream is freed when the allocator is next asked, and not before.
-  release_cached_memory(device);
+  synchronize(device);
+  torch::empty({1}, device);
   const int64_t before = live_bytes(device);
   const Step step = build();
   for (int i = 0; i < 2; ++i) step.update();

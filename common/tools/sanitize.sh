@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the tests of common/ with AddressSanitizer and UndefinedBehaviorSanitizer and runs them.
-# usage: common/tools/sanitize.sh [--minutes N] [CTEST REGULAR EXPRESSION]   (default: all tests labelled common)
+# usage: common/tools/sanitize.sh [--minutes N] [--third] [CTEST REGULAR EXPRESSION]   (default: all tests labelled common)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 log_dir=$root/build/log stamps=$root/build/setup

@@ -47,8 +47,13 @@ function(tenfold_lesson)
   if(NOT GTest_FOUND)
     return()
   endif()
+  # The chapter on many devices, for `./tenfold test -L dist`.
+  set(dist)
+  if(name MATCHES "^5")
+    set(dist dist)
+  endif()
   if(tests)
-    tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} LABELS unit gpu)
+    tenfold_test(${name}_test SOURCES ${tests} ${sources} LIBRARIES ${libraries} LABELS unit gpu ${dist})
   endif()
   if(tests AND ARG_THREADS AND NOT TENFOLD_SANITIZE)
     # Only these sources are instrumented, which is where the technique is: it lives in headers.
@@ -69,7 +74,7 @@ function(tenfold_lesson)
   endif()
   add_test(NAME ${preset}.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset ${preset}
     --out ${PROJECT_BINARY_DIR}/smoke)
-  set_tests_properties(${preset}.${name} PROPERTIES LABELS "lesson;gpu" SKIP_RETURN_CODE 77 TIMEOUT 900)
+  set_tests_properties(${preset}.${name} PROPERTIES LABELS "lesson;gpu;${dist}" SKIP_RETURN_CODE 77 TIMEOUT 900)
   # What a GPU of 80 GB would build, built in the host's memory: settings that do not go together show without a GPU.
   add_test(NAME build_gpu80.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset build --size gpu80 --device cpu
     --out ${PROJECT_BINARY_DIR}/built)
@@ -101,7 +106,7 @@ function(tenfold_dry_tests name)
   get_property(libraries GLOBAL PROPERTY TENFOLD_DRY_TARGETS)
   add_test(NAME dry.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --device dry:H100 --size cpu --preset check
     --out ${PROJECT_BINARY_DIR}/dry)
-  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
+  set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry;${dist}" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
     ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2" ENVIRONMENT_MODIFICATION "CUDA_VISIBLE_DEVICES=unset:")
   tenfold_test_needs(dry.${name} ${name} tenfold_dry_arithmetic ${libraries})
 endfunction()

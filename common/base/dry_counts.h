@@ -19,7 +19,8 @@ struct DryCounts {
 /// Seconds since the process began, where a card's time is modelled.
 struct DryTimes {
   bool modelled = false;
-  double jumped = 0;   ///< that the host would have waited for the card, and did not
+  double now = 0;      ///< by the card's clock
+  double jumped = 0;   ///< that this clock is ahead of the wall's: the host would have waited for the card
   double kernels = 0;  ///< in which a kernel was under way
   double busy = 0;     ///< in which a kernel or a copy was
 };

@@ -1,6 +1,7 @@
 #include "common/dry_gpu/card_time.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "common/dry_gpu/state.h"
 
@@ -11,8 +12,21 @@ thread_local Pricing* pricing = nullptr;
 
 }  // namespace
 
-double CardTime::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() + jumped_;
+double CardTime::HostClock::wall() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_begin_).count();
+}
+
+double CardTime::HostClock::processor() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double CardTime::now() const { return clock_.now() + jumped_; }
+
+DryTimes CardTime::times() const {
+  const double time = now();
+  return {.now = time, .jumped = time - clock_.wall(), .kernels = kernels_.seconds, .busy = busy_.seconds};
 }
 
 void CardTime::wait_until(double time) { jumped_ += std::max(0.0, time - now()); }
@@ -57,6 +71,12 @@ void CardTime::add_work(Stream& stream, double seconds) {
   stream.ends = begin + seconds;
   busy_.add(begin, stream.ends);
   kernels_.add(begin, stream.ends);
+}
+
+void CardTime::end_at(Stream& stream, double time, double seconds) {
+  stream.ends = std::max(stream.ends, time);
+  busy_.add(stream.ends - seconds, stream.ends);
+  kernels_.add(stream.ends - seconds, stream.ends);
 }
 
 double CardTime::end_of(const Stream& stream) const {

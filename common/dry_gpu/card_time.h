@@ -1,6 +1,7 @@
 #pragma once
 // Time on a card that is not there. The host's part passes as it is, on this machine; a kernel lasts what its rates
 // say. Where the host would wait for the card it does not: the clock jumps to the moment at which it would go on.
+// Of several ranks, which may be more than this machine has cores, each has its own processor's time for the host's.
 
 #include <chrono>
 #include <map>
@@ -20,7 +21,8 @@ enum class Engine { kernels, to_device, to_host };
 /// Guarded by State::lock, as all of State is. Seconds since it was made.
 class CardTime {
  public:
-  explicit CardTime(const Rates& rates) : rates_(rates) {}
+  /// `of_processor`: the host's part passes with the process's processor time, and not with the wall's.
+  CardTime(const Rates& rates, bool of_processor) : rates_(rates), clock_(of_processor) {}
 
   const Rates& rates() const { return rates_; }
   double now() const;
@@ -31,14 +33,30 @@ class CardTime {
   void run(Stream& stream, const Item& item);
   /// Its last item has this work besides, in seconds.
   void add_work(Stream& stream, double seconds);
+  /// Its last item ends at this time, or later, and does something in the last of these seconds.
+  void end_at(Stream& stream, double time, double seconds);
   /// When the stream has done all that it has now.
   double end_of(const Stream& stream) const;
   /// Of every stream of a device, or of all (-1).
   double end_of_device(int device) const;
 
-  DryTimes times() const { return {.jumped = jumped_, .kernels = kernels_.seconds, .busy = busy_.seconds}; }
+  DryTimes times() const;
 
  private:
+  /// The host's part, in seconds.
+  class HostClock {
+   public:
+    explicit HostClock(bool of_processor) : of_processor_(of_processor), begin_(processor()) {}
+    double wall() const;
+    double now() const { return of_processor_ ? processor() - begin_ : wall(); }
+
+   private:
+    static double processor();
+    const bool of_processor_;
+    const double begin_;
+    const std::chrono::steady_clock::time_point wall_begin_ = std::chrono::steady_clock::now();
+  };
+
   /// Seconds in which something was under way; works are added in about the order in which they begin.
   struct Busy {
     double seconds = 0, until = 0;
@@ -50,7 +68,7 @@ class CardTime {
   double free_from(int device, double time, double seconds);
 
   const Rates rates_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const HostClock clock_;
   double jumped_ = 0;
   std::vector<std::map<double, double>> working_;  ///< of each device: beginnings and ends of what still lies ahead
   Busy kernels_, busy_;

@@ -14,6 +14,7 @@ struct Extra {
   double dram;             ///< bytes/s where they are not those of the ceilings; else 0
   double link;             ///< bytes/s each way: PCIe x16 of the card's generation
   double of_tensor_cores;  ///< share of their ceiling that cuBLAS reached
+  double peers;            ///< bytes/s each way that NCCL reached between cards of a host
 };
 
 // Products in tensor cores, bfloat16: 271.2 TFLOP/s of 312 on an A100 SXM, 794.5 of 989 on an H100 SXM, the best of
@@ -28,11 +29,19 @@ constexpr double kOfT4 = 24.0 / 65, kOfA100 = 271.2 / 312, kOfH100 = 794.5 / 989
 // CUDA's largest payload, 24 bytes of header, sequence number, checksums and frame.
 constexpr double kPackets = 256.0 / (256 + 24);
 constexpr double pcie(double giga_transfers) { return 16 * giga_transfers * 1e9 / 8 * 128 / 130 * kPackets; }
-constexpr std::array<Extra, 5> kExtras = {{{"T4", "T4", 0, 0, pcie(8), kOfT4},
-                                           {"A100-40", "A100", 156e12, 1555e9, pcie(16), kOfA100},
-                                           {"A100", "A100", 156e12, 0, pcie(16), kOfA100},
-                                           {"H100", "H100", 494.7e12, 0, pcie(32), kOfH100},
-                                           {"H200", "H200", 494.7e12, 0, pcie(32), kOfH100}}};
+
+// Between cards: 370 GB/s of NVLink 4's 450 on H100s by rings (an author of NCCL,
+// github.com/NVIDIA/nccl-tests/issues/212, 2024; all-reduces of eight that the switches sum reach more, which is left
+// out), 208 GB/s of NVLink 3's 300 on A100s (github.com/NVIDIA/nccl-tests/issues/178, 2023). T4s have PCIe. The
+// smallest all-reduce took 10.14 us on two A100s (github.com/NVIDIA/nccl/issues/583, 2021); others are taken to take as
+// long.
+constexpr double kNvlink3 = 208e9, kNvlink4 = 370e9, kPeerLatency = 10.14e-6;
+
+constexpr std::array<Extra, 5> kExtras = {{{"T4", "T4", 0, 0, pcie(8), kOfT4, pcie(8)},
+                                           {"A100-40", "A100", 156e12, 1555e9, pcie(16), kOfA100, kNvlink3},
+                                           {"A100", "A100", 156e12, 0, pcie(16), kOfA100, kNvlink3},
+                                           {"H100", "H100", 494.7e12, 0, pcie(32), kOfH100, kNvlink4},
+                                           {"H200", "H200", 494.7e12, 0, pcie(32), kOfH100, kNvlink4}}};
 
 // Shares of the other ceilings. Products in fp32: as cuBLAS's in bf16 on an H100, 797.8 TFLOP/s of 989.4 (8192 x 8192 x
 // 8192, github.com/pranjalssh/fast.cu, README at a1bb7b2). Memory: 3.01 TB/s of 3.35 on an H100 (softmax,
@@ -79,6 +88,8 @@ std::optional<Rates> rates_of(const Card& card) {
   rates.bfloat16 = ceilings->bfloat16 > 0 ? extra.of_tensor_cores * ceilings->bfloat16 : rates.fp32;
   rates.link_bytes_per_s = extra.link;
   rates.link_latency = kLinkLatency;
+  rates.peer_bytes_per_s = extra.peers;
+  rates.peer_latency = kPeerLatency;
   rates.gap = kGap;
   rates.graph_gap = kGraphGap;
   // It reads something, and somebody waits for it.

@@ -26,6 +26,8 @@ struct Rates {
   double fp32 = 0, tf32 = 0, half = 0, bfloat16 = 0;  ///< FLOP/s of matrix products
   double link_bytes_per_s = 0;                        ///< to and from the host, each way
   double link_latency = 0;                            ///< of a copy over it
+  double peer_bytes_per_s = 0;                        ///< from each card to others of its host, each way
+  double peer_latency = 0;                            ///< of a collective
   double gap = 0;                                     ///< between two kernels of a stream
   double graph_gap = 0;                               ///< the same within a CUDA graph
   double least = 0;                                   ///< that a kernel lasts

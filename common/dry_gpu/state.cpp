@@ -178,7 +178,7 @@ State::State() {
   if (from_environment("TENFOLD_DRY_TIME", "").empty() || order != Order::at_once) return;
   const std::optional<Rates> rates = rates_of(*card);
   if (!rates) give_up("no time is modelled for " + key + ": nobody has entered its ceilings");
-  time = std::make_unique<CardTime>(*rates);
+  time = std::make_unique<CardTime>(*rates, /*of_processor=*/number_from("WORLD_SIZE", 1, 1 << 20, 1) > 1);
 }
 
 State::~State() = default;
@@ -284,6 +284,11 @@ void tenfold_dry_times(DryTimes* times) {
   if (state().time == nullptr) return;
   *times = state().time->times();
   times->modelled = true;
+}
+
+void tenfold_dry_wait_until(double time) {
+  const std::lock_guard guard(state().lock);
+  if (state().time != nullptr) state().time->wait_until(time);
 }
 
 const char* tenfold_dry_take_without_price() {

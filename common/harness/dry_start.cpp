@@ -39,7 +39,7 @@ void start_on_dry_gpu(const Options& options, int gpus, int ranks, char** argv) 
         .gpu = options.dry_card,
         .gpus = std::max({gpus, ranks, static_cast<int>(number_of_environment("TENFOLD_DRY_GPUS", {1, 64}, 1))}),
         .arithmetic = from_environment("TENFOLD_DRY_ARITHMETIC"),
-        .timed = options.preset.timed && ranks == 1 && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
+        .timed = options.preset.timed && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
                  dry::rates_of(dry::card_named(options.dry_card)).has_value(),
         .report = from_environment("TENFOLD_DRY_REPORT")};
     for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
@@ -56,9 +56,7 @@ void limit_to_dry_gpu(Options& options, const std::string& lesson, const Ranks& 
   if (!options.trace.empty()) throw UsageError("--trace: a dry GPU has no times to trace");
   if (options.preset.timed && !dry_times().modelled) {
     if (options.given.contains("--preset") && started.rank == 0) {
-      const char* const where = started.world_size > 1 ? "of several ranks"
-                                : memory_only()        ? "for this card"
-                                                       : "where the CPU computes";
+      const char* const where = memory_only() ? "for this card" : "where the CPU computes";
       std::cerr << lesson << ": no time is modelled " << where << "; --preset check instead of " << options.preset.name
                 << "\n";
     }

@@ -15,7 +15,7 @@ namespace tenfold {
 void start_on_dry_gpu(const Options& options, int gpus, int ranks, char** argv);
 
 /// What a dry GPU cannot do is refused, or left out with a remark on standard error: no time is modelled where the CPU
-/// computes, and none of several ranks. Throws UsageError.
+/// computes. Throws UsageError.
 void limit_to_dry_gpu(Options& options, const std::string& lesson, const Ranks& started);
 
 /// Where nothing is computed: draws no weights of a megabyte and more on the host, which would be most of a lesson's

@@ -16,13 +16,19 @@ constexpr double kDeviceBlock = 0.05;   // seconds
 constexpr int64_t kDeviceSteps = 3;     // of those that are shorter than such a block
 constexpr double kAlike = 1.25;  // as far apart may the measured costs of steps be that are taken for equally long
 
+/// Ranks meet at the wall's clock; each dry GPU has one of its own, which goes to the latest.
+void meet(const World& world) {
+  world.barrier();
+  if (const DryTimes times = dry_times(); times.modelled && world.group) dry_wait_until(world.max(times.now));
+}
+
 }  // namespace
 
 TimedSteps run_steps(const World& world, torch::Device device, const Step& step, int64_t steps) {
   if (step.run_remotely) return step.run_remotely(steps);
   std::vector<torch::Tensor> losses;
   losses.reserve(static_cast<size_t>(steps));
-  world.barrier();
+  meet(world);
   TimedSteps timed;
   timed.times = take_times(device, [&] {
     if (step.park) step.park(false);

@@ -52,6 +52,10 @@ DryTimes dry_times() {
   return times;
 }
 
+void dry_wait_until(double time) {
+  if (auto* const wait = stand_in<void(double)>("tenfold_dry_wait_until")) wait(time);
+}
+
 std::vector<std::string> taken_without_price() { return lines_of("tenfold_dry_take_without_price"); }
 
 std::vector<std::string> refused_functions() { return lines_of("tenfold_dry_refused"); }

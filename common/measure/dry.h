@@ -28,6 +28,8 @@ DryCounts dry_counts();
 
 /// What the clock of a dry GPU says, where its time is modelled.
 DryTimes dry_times();
+/// Its clock goes on to this time, unless it is there already.
+void dry_wait_until(double time);
 
 /// Kernels that were launched since the last call, and of which nobody says how long they last. Empty where no time is
 /// modelled.

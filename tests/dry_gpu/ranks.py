@@ -1,5 +1,5 @@
 """LibTorch's own NCCL process group on three cards that are not there: collectives, DistributedDataParallel and FSDP2 against
-one process on the CPU, and what is said of ranks that do not call the same.
+one process on the CPU, how long collectives last by the model, and what is said of ranks that do not call the same.
 
 usage: ranks.py DRIVER [CASE]; without CASE it runs each under DRIVER.
 """
@@ -146,14 +146,73 @@ def one_more():
 
 
 # A case, the order of streams, and what is said of it; where nothing is, it must end well.
-CASES = {collectives: ("late", ""), ddp: ("late", ""), fsdp: ("early", ""),
-         another_collective: ("late", "ranks call different collectives: number 1 is all_reduce of 4 float32 (sum) on rank 0, and "
+def times():
+    """As a ring takes them, on H100s: the rates stand in common/dry_gpu/rates.cpp. 16 GiB last so long that what this host needs
+    for the calls, which is real and may be some milliseconds on a busy machine, is a small part of it."""
+    import time
+    torch, dist, rank, device = start("times")
+    values, count = torch.empty(4 << 30, device=device), RANKS
+    part = values[:len(values) // count]
+    whole = values[:len(part) * count]
+
+    def seconds(work):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        dist.barrier()
+        torch.cuda.synchronize()
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+
+    def ring():
+        received = torch.empty_like(values)
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, values, (rank + 1) % count),
+                                            dist.P2POp(dist.irecv, received, (rank - 1) % count)]):
+            work.wait()
+
+    def late():
+        until = time.process_time() + (0.2 if rank == 1 else 0)
+        while time.process_time() < until:
+            pass
+        dist.all_reduce(values)
+
+    def overlapped():
+        work = dist.all_reduce(values, async_op=True)
+        multiply()
+        work.wait()
+
+    def multiply():
+        for _ in range(4):
+            torch.mm(square, square)
+
+    once = values.nbytes / 370e9
+    whole_once = whole.nbytes / 370e9
+    square = torch.empty(8192, 8192, device=device)
+    multiplied = seconds(multiply)
+    summed = 2 * (count - 1) / count * once
+    for name, work, expected in (("all_reduce", lambda: dist.all_reduce(values), summed),
+                              ("broadcast", lambda: dist.broadcast(values, 0), once),
+                              ("reduce", lambda: dist.reduce(values, 1), once),
+                              ("all_gather", lambda: dist.all_gather_into_tensor(whole, part), (count - 1) / count * whole_once),
+                              ("reduce_scatter", lambda: dist.reduce_scatter_tensor(part, whole), (count - 1) / count * whole_once),
+                              ("ring", ring, once),
+                              ("late", late, 0.2 + summed),
+                              ("overlapped", overlapped, max(multiplied, summed))):
+        work()  # a communicator is made by its first use
+        lasted = seconds(work)
+        assert 0.99 * expected < lasted < expected + 0.02, (rank, name, lasted, expected)
+    dist.destroy_process_group()
+
+
+CASES = {collectives: ("--arithmetic=late", ""), ddp: ("--arithmetic=late", ""), fsdp: ("--arithmetic=early", ""), times: ("--time", ""),
+         another_collective: ("--arithmetic=late", "ranks call different collectives: number 1 is all_reduce of 4 float32 (sum) on rank 0, and "
                              "broadcast of 4 float32 with root 0 on rank 2"),
-         same_gpu: ("late", "ranks 0 and 1 have the same GPU"),
-         one_more: ("late", "rank 0 has left after 0 collectives, and this rank calls ")}
+         same_gpu: ("--arithmetic=late", "ranks 0 and 1 have the same GPU"),
+         one_more: ("--arithmetic=late", "rank 0 has left after 0 collectives, and this rank calls ")}
 
 
-def run(driver, case, order):
+def run(driver, case, mode):
     """All ranks of a case. A watchdog of LibTorch's may end a rank with a signal, and its backtrace takes long: none is wanted."""
     # No launcher between: ranks find each other by an address, and end when they end.
     import socket
@@ -165,7 +224,7 @@ def run(driver, case, order):
         environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
                            MASTER_PORT=str(port), TORCH_CPP_LOG_LEVEL="FATAL", TORCH_NCCL_ASYNC_ERROR_HANDLING="2",
                            OMP_NUM_THREADS="1")
-        command = [driver, "dry", "--gpus", str(RANKS), f"--arithmetic={order}", "--", sys.executable, "-W", "ignore", __file__, driver, case]
+        command = [driver, "dry", "--gpus", str(RANKS), mode, "--", sys.executable, "-W", "ignore", __file__, driver, case]
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                           start_new_session=True))
     try:
@@ -182,10 +241,10 @@ def main():
         next(case for case in CASES if case.__name__ == sys.argv[2])()
         return
     failed = 0
-    for case, (order, named) in CASES.items():
-        codes, text = run(sys.argv[1], case.__name__, order)
+    for case, (mode, named) in CASES.items():
+        codes, text = run(sys.argv[1], case.__name__, mode)
         well = named in text if named else codes == [0] * RANKS
-        print(f"{case.__name__}, {order}: {'as it should be' if well else 'WRONG'}, ends with {codes}", flush=True)
+        print(f"{case.__name__}, {mode}: {'as it should be' if well else 'WRONG'}, ends with {codes}", flush=True)
         if not well:
             failed += 1
             print(text, flush=True)

@@ -9,47 +9,6 @@
 namespace tenfold::dry {
 namespace {
 
-/// Whether bytes are moved. Without arithmetic only a few are, since programs agree that way: DistributedDataParallel
-/// compares the number of parameters and their shapes, and lengths are sent before texts.
-bool moves(const Call& call) {
-  constexpr size_t kFew = 4096;
-  return state().order != Order::at_once || (call.count * bytes_of(call.type) <= kFew && has_arithmetic(call.type));
-}
-
-const char* call_name(Collective kind) {
-  constexpr const char* kNames[] = {"all_reduce", "broadcast", "reduce",  "all_gather", "reduce_scatter",
-                                    "all_to_all", "send",      "receive", "split"};
-  return kNames[static_cast<int32_t>(kind)];
-}
-
-bool reduces(Collective kind) {
-  return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::reduce_scatter;
-}
-
-/// "all_reduce of 1024 float32 (sum)"
-std::string words_for(const Header& header) {
-  const auto kind = static_cast<Collective>(header.call);
-  std::string text = call_name(kind);
-  if (kind == Collective::split) return text;
-  text += " of " + std::to_string(header.count) + " " + name_of(static_cast<ncclDataType_t>(header.type));
-  if (reduces(kind)) text += " (" + std::string(name_of(static_cast<ncclRedOp_t>(header.operation))) + ")";
-  if (kind == Collective::broadcast || kind == Collective::reduce) text += " with root " + std::to_string(header.root);
-  return text;
-}
-
-Header header_of(const Call& call, Channel channel) {
-  // Ranks number the operations that they have made each for itself.
-  const auto operation =
-      reduces(call.kind) ? std::min(static_cast<int>(call.operation), static_cast<int>(ncclNumOps)) : 0;
-  const bool rooted = call.kind == Collective::broadcast || call.kind == Collective::reduce;
-  return {.channel = channel,
-          .call = static_cast<int32_t>(call.kind),
-          .type = static_cast<int32_t>(call.type),
-          .operation = operation,
-          .root = rooted ? call.root : 0,
-          .count = call.count};
-}
-
 GpuId id_of(int device) {
   cudaDeviceProp properties;
   GpuId id = {};
@@ -61,16 +20,21 @@ GpuId id_of(int device) {
 std::mutex last_error_lock;
 std::string last_error;
 
-/// What this rank asks for, in bytes of the whole collective; receiving is not counted.
+/// What this rank asks for; receiving is not counted.
 void count(const Call& call, int size) {
   if (call.kind == Collective::receive) return;
-  const bool parts_of_all = call.kind == Collective::all_gather || call.kind == Collective::reduce_scatter ||
-                            call.kind == Collective::all_to_all;
-  const size_t bytes = call.count * bytes_of(call.type) * static_cast<size_t>(parts_of_all ? size : 1);
   const std::lock_guard guard(state().lock);
   Collectives& asked = state().counts.collectives[call_name(call.kind)];
   ++asked.calls;
-  asked.bytes += static_cast<int64_t>(bytes);
+  asked.bytes += bytes_of_all(call, size);
+}
+
+/// When the stream comes to what it is handed now; -1 where no time is modelled.
+double ready_time(cudaStream_t handle) {
+  const std::lock_guard guard(state().lock);
+  const Stream* const stream = stream_of(handle);
+  if (state().time == nullptr || stream == nullptr) return -1;
+  return std::max(state().time->now(), state().time->end_of(*stream));
 }
 
 }  // namespace
@@ -249,12 +213,35 @@ std::vector<char> Communicator::own_part(const Call& call, int peer) const {
   return part;
 }
 
-/// `own`: what this rank hands to itself.
-void Communicator::finish(const Call& call, const Header& header, const std::vector<char>& own) {
+/// From when on the call is done, which lasts so long once this rank and these are there. What they sent is kept.
+std::function<double()> Communicator::end_behind(std::vector<int> peers, const Header& header, double seconds,
+                                                 std::shared_ptr<Arrived> arrived) {
+  if (header.ready < 0) return nullptr;
+  return [self = shared_from_this(), peers = std::move(peers), header, seconds, arrived = std::move(arrived)] {
+    double begin = header.ready;
+    try {
+      for (const int peer : peers) {
+        Message message = self->take(peer, header);
+        begin = std::max(begin, message.header.ready);
+        arrived->insert_or_assign(peer, std::move(message));
+      }
+    } catch (const Lost& lost) {
+      self->fail_with(ncclRemoteError, lost.what());
+    }
+    return begin + seconds;
+  };
+}
+
+/// `own`: what this rank hands to itself. `arrived`: what was taken before.
+void Communicator::finish(const Call& call, const Header& header, const std::vector<char>& own, Arrived& arrived) {
   const size_t bytes = call.count * bytes_of(call.type);
   auto* const to = static_cast<char*>(call.receive);
   if (bytes == 0) return;
-  const auto part_of = [&](int rank) { return rank == rank_ ? own : take(rank, header).bytes; };
+  const auto part_of = [&](int rank) {
+    if (rank == rank_) return own;
+    const auto taken = arrived.find(rank);
+    return taken != arrived.end() ? taken->second.bytes : take(rank, header).bytes;
+  };
   switch (call.kind) {
     case Collective::broadcast: {
       const std::vector<char> part = part_of(call.root);
@@ -284,11 +271,13 @@ void Communicator::finish(const Call& call, const Header& header, const std::vec
   }
 }
 
-Work Communicator::begin_message(const Call& call) {
+Begun Communicator::begin_message(const Call& call) {
   const auto peer = static_cast<size_t>(call.root);
   const size_t bytes = call.count * bytes_of(call.type);
   Header header = header_of(call, Channel::message);
   header.call = static_cast<int32_t>(Collective::send);  // of both sides
+  header.ready = ready_time(call.stream);
+  const double seconds = state().time == nullptr ? 0 : ring_seconds(call, size_, state().time->rates());
   if (call.kind == Collective::send) {
     {
       const std::lock_guard guard(lock_);
@@ -296,47 +285,59 @@ Work Communicator::begin_message(const Call& call) {
     }
     header.bytes = moves(call) ? bytes : 0;
     peers_->send(call.root, header, call.send);
-    return nullptr;
+    // NCCL has buffers on the way: whoever sends goes on.
+    return {.work = nullptr, .end = end_behind({}, header, seconds, nullptr), .seconds = seconds};
   }
   {
     const std::lock_guard guard(lock_);
     header.number = ++received_[peer];
   }
   note_receive(call.root, header);
-  if (!moves(call) || bytes == 0) return nullptr;
-  return [self = shared_from_this(), call, header, bytes] {
+  const auto arrived = std::make_shared<Arrived>();
+  Begun begun{.work = nullptr, .end = end_behind({call.root}, header, seconds, arrived), .seconds = seconds};
+  if (!moves(call) || bytes == 0) return begun;
+  begun.work = [self = shared_from_this(), call, header, bytes, arrived] {
     try {
-      const Message message = self->take(call.root, header);
+      const auto taken = arrived->find(call.root);
+      const Message message = taken != arrived->end() ? std::move(taken->second) : self->take(call.root, header);
       if (message.bytes.size() == bytes) std::memcpy(call.receive, message.bytes.data(), bytes);
     } catch (const Lost& lost) {
       self->fail_with(ncclRemoteError, lost.what());
     }
   };
+  return begun;
 }
 
-Work Communicator::begin(const Call& call) {
+Begun Communicator::begin(const Call& call) {
   count(call, size_);
   if (call.kind == Collective::send || call.kind == Collective::receive) return begin_message(call);
   Header header = header_of(call, Channel::collective);
+  header.ready = ready_time(call.stream);
   {
     const std::lock_guard guard(lock_);
     header.number = ++calls_;
   }
   note_own(header);
+  std::vector<int> others;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
+    others.push_back(peer);
     const std::vector<char> part = moves(call) ? own_part(call, peer) : std::vector<char>();
     header.bytes = part.size();
     peers_->send(peer, header, part.data());
   }
-  if (!moves(call)) return nullptr;
-  return [self = shared_from_this(), call, header, own = own_part(call, rank_)] {
+  const auto arrived = std::make_shared<Arrived>();
+  const double seconds = state().time == nullptr ? 0 : ring_seconds(call, size_, state().time->rates());
+  Begun begun{.work = nullptr, .end = end_behind(std::move(others), header, seconds, arrived), .seconds = seconds};
+  if (!moves(call)) return begun;
+  begun.work = [self = shared_from_this(), call, header, own = own_part(call, rank_), arrived] {
     try {
-      self->finish(call, header, own);
+      self->finish(call, header, own, *arrived);
     } catch (const Lost& lost) {
       self->fail_with(ncclRemoteError, lost.what());
     }
   };
+  return begun;
 }
 
 ncclResult_t Communicator::split(int color, int key, std::shared_ptr<Communicator>& made) {

@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,33 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "common/dry_gpu/nccl/calls.h"
 #include "common/dry_gpu/nccl/peers.h"
 #include "common/dry_gpu/state.h"
 
 namespace tenfold::dry {
 
-enum class Collective : int32_t {
-  all_reduce,
-  broadcast,
-  reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  send,
-  receive,
-  split
-};
-
-/// A call as NCCL's interface has it.
-struct Call {
-  Collective kind = Collective::all_reduce;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  size_t count = 0;  ///< elements, as this call counts them
-  ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t operation = ncclSum;
-  int root = 0;  ///< or the other rank of a send or receive
-  cudaStream_t stream = nullptr;
+/// What a stream does next, and when it is done with that.
+struct Begun {
+  Work work;                    ///< empty where nothing is computed
+  std::function<double()> end;  ///< where a time is modelled: waits until the others have called it, too
+  double seconds = 0;           ///< that it lasts once all are there
 };
 
 /// In words, whatever thread and communicator it came from.
@@ -61,8 +46,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// What is wrong with a call by itself, or with the communicator.
   ncclResult_t check(const Call& call);
   /// Tells the other ranks of the call, and where there is arithmetic sends them what its stream has computed by now.
-  /// The result is what the stream does next: empty where nothing is computed.
-  Work begin(const Call& call);
+  Begun begin(const Call& call);
   /// The communicator that the ranks of this colour get, in the order of their keys; empty: this rank has none.
   ncclResult_t split(int color, int key, std::shared_ptr<Communicator>& made);
   /// An operation that first multiplies what this rank gives.
@@ -80,11 +64,15 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void note_own(const Header& header);
   void note_receive(int from, const Header& header);
   ncclResult_t fail_with(ncclResult_t error, const std::string& text);
+  using Arrived = std::map<int, Message>;  ///< by the rank that sent it
+
   Message take(int peer, const Header& own);
-  Work begin_message(const Call& call);
+  Begun begin_message(const Call& call);
+  std::function<double()> end_behind(std::vector<int> peers, const Header& header, double seconds,
+                                     std::shared_ptr<Arrived> arrived);
   /// The bytes of a rank's share in a collective, as this rank has them, and those that it hands to `peer`.
   std::vector<char> own_part(const Call& call, int peer) const;
-  void finish(const Call& call, const Header& header, const std::vector<char>& own);
+  void finish(const Call& call, const Header& header, const std::vector<char>& own, Arrived& arrived);
 
   const std::string name_;
   const int rank_, size_, device_;

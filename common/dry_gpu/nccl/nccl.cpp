@@ -81,13 +81,13 @@ ncclResult_t checked(const Shared& communicator, const Call& call) {
 }
 
 /// All calls of a group: first each tells and sends, so that no rank waits for itself, then each stream gets one
-/// kernel.
+/// kernel, which ends with the last of its calls.
 ncclResult_t run(const std::vector<std::pair<Shared, Call>>& calls) {
   struct Launch {
     Stream* stream;
     const char* kernel;
     cudaStream_t handle;
-    std::vector<Work> works;
+    std::vector<Begun> begun;
     std::vector<Access> accesses;
   };
   std::vector<Launch> launches;
@@ -96,23 +96,33 @@ ncclResult_t run(const std::vector<std::pair<Shared, Call>>& calls) {
     if (const ncclResult_t error = checked(communicator, call); error != ncclSuccess) return error;
     Stream* const stream = stream_of(call.stream);
     if (state().order != Order::at_once) run_all(*stream);
-    Work work = communicator->begin(call);
+    Begun begun = communicator->begin(call);
     auto launch = std::ranges::find(launches, stream, &Launch::stream);
     if (launch == launches.end()) {
       launches.push_back({stream, kernel_of(call.kind), call.stream, {}, {}});
       launch = launches.end() - 1;
     }
-    if (work) launch->works.push_back(std::move(work));
+    launch->begun.push_back(std::move(begun));
     if (!follows_order()) continue;
     for (const Access& access : accesses_of(call, communicator->size(), communicator->rank()))
       launch->accesses.push_back(access);
   }
   for (Launch& launch : launches) {
-    Work all = [works = std::move(launch.works)] {
+    double end = 0, seconds = 0;
+    std::vector<Work> works;
+    for (Begun& begun : launch.begun) {
+      if (begun.end) end = std::max(end, begun.end());
+      seconds = std::max(seconds, begun.seconds);
+      if (begun.work) works.push_back(std::move(begun.work));
+    }
+    Work all = [works = std::move(works)] {
       for (const Work& work : works) work();
     };
+    const Pricing its_own;
     if (launched(launch.kernel, launch.handle, std::move(launch.accesses), std::move(all)) != cudaSuccess)
       return ncclUnhandledCudaError;
+    const std::lock_guard guard(state().lock);
+    if (state().time != nullptr) state().time->end_at(*launch.stream, end, seconds);
   }
   return ncclSuccess;
 }

@@ -139,7 +139,7 @@ bool Peers::receive(int rank) {
   message.bytes.resize(message.header.bytes);
   if (!receive_all(socket, message.bytes.data(), message.bytes.size())) return false;
   heard_(rank, message.header);
-  if (message.bytes.empty()) return true;  // heard, and nothing to take
+  if (message.bytes.empty() && message.header.ready < 0) return true;  // heard, and nothing to take
   const std::lock_guard guard(lock_);
   const auto key = std::make_tuple(rank, message.header.channel, message.header.number);
   arrived_.insert_or_assign(key, std::move(message));

@@ -32,6 +32,7 @@ struct Header {
   uint64_t number = 0;  ///< within its channel, from 1
   uint64_t count = 0;   ///< elements
   uint64_t bytes = 0;   ///< that follow
+  double ready = -1;    ///< when the rank's stream comes to the call, by its clock; -1: no time is modelled
 };
 
 struct Message {

@@ -40,12 +40,14 @@ inline torch::Tensor copied_to(torch::Device device, const torch::Tensor& tensor
   return torch::empty(tensor.sizes(), tensor.options().device(device).requires_grad(false)).copy_(tensor);
 }
 
-/// The copies of a parameter in backward(): a copy's gradient goes to the first device, where autograd adds those of all
-/// replicas.
+/// The copies of a parameter in backward(): a copy's gradient goes to the first device, where autograd adds those of
+/// all replicas.
 class SumOnFirst : public torch::autograd::Node {
  public:
   SumOnFirst(const torch::Tensor& parameter, std::shared_ptr<ReplicaTraffic> traffic)
-      : Node(torch::autograd::collect_next_edges(parameter)), first_(parameter.device()), traffic_(std::move(traffic)) {}
+      : Node(torch::autograd::collect_next_edges(parameter)),
+        first_(parameter.device()),
+        traffic_(std::move(traffic)) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     if (!gradients[0].defined()) return {torch::Tensor()};
@@ -87,11 +89,12 @@ class ScatterGradient : public torch::autograd::Node {
 /// batch, with rows in dimension 0. Parts of a batch that N does not divide differ in size, and the mean of their means
 /// is not the batch's.
 inline torch::Tensor mean_over_rows(const torch::Tensor& losses, const std::vector<torch::Tensor>& parts) {
-  std::vector<double> shares;
   double rows = 0;
   for (const torch::Tensor& part : parts) rows += static_cast<double>(part.size(0));
-  for (const torch::Tensor& part : parts) shares.push_back(static_cast<double>(part.size(0)) / rows);
-  return (losses * torch::tensor(shares, losses.options())).sum();
+  torch::Tensor mean = torch::zeros({}, losses.options().requires_grad(false));
+  for (size_t i = 0; i < parts.size(); ++i)
+    mean = mean + losses[static_cast<int64_t>(i)] * (static_cast<double>(parts[i].size(0)) / rows);
+  return mean;
 }
 
 /// One step:
@@ -156,7 +159,8 @@ class DataParallel {
     }
   }
 
-  /// Runs `function(replica, i)` for each of `count` replicas, on a thread each. Throws what the first that failed threw.
+  /// Runs `function(replica, i)` for each of `count` replicas, on a thread each. Throws what the first that failed
+  /// threw.
   template <class Function>
   std::vector<torch::Tensor> apply(size_t count, const Function& function) {
     TORCH_CHECK_VALUE(count <= devices_.size(), count, " parts for ", devices_.size(), " devices");

@@ -99,9 +99,8 @@ Trained together(const Batch& batch, const std::vector<torch::Device>& devices, 
     loss = torch::mse_loss(
         parallel.gather(parallel.apply(x.size(), [&](Net& each, size_t i) { return each.forward(x[i]); })), targets);
   } else {
-    const Tensor losses = parallel.gather(parallel.apply(x.size(), [&](Net& each, size_t i) {
-      return torch::mse_loss(each.forward(x[i]), y[i]).unsqueeze(0);
-    }));
+    const Tensor losses = parallel.gather(parallel.apply(
+        x.size(), [&](Net& each, size_t i) { return torch::mse_loss(each.forward(x[i]), y[i]).unsqueeze(0); }));
     loss = how == Loss::mean_over_rows ? tenfold::mean_over_rows(losses, x) : losses.mean();
   }
   loss.backward();
@@ -202,8 +201,8 @@ TEST(DataParallel, ReplicasFollowTheModule) {
   const Tensors x = parallel.scatter(torch::ones({4, kInputs}));
   {
     const torch::NoGradGuard no_grad;  // also on the replicas' threads
-    EXPECT_FALSE(parallel.gather(parallel.apply(2, [&](Net& each, size_t i) { return each.forward(x[i]); }))
-                     .requires_grad());
+    EXPECT_FALSE(
+        parallel.gather(parallel.apply(2, [&](Net& each, size_t i) { return each.forward(x[i]); })).requires_grad());
   }
   parallel.gather(parallel.apply(2, [&](Net& each, size_t i) { return each.forward(x[i]); })).sum().backward();
   EXPECT_TRUE(net->first->weight.grad().defined());
@@ -215,8 +214,9 @@ TEST(DataParallel, WhatCannotTrainIsRefused) {
   const auto net = net_on(torch::kCPU);
   const auto make = [] { return std::make_shared<Net>(); };
   EXPECT_NE(message_of([&] { DataParallel<Net>(net, {}, make); }), "");
-  EXPECT_NE(message_of([&] { DataParallel<Net>(net, {torch::kMeta, torch::kMeta}, make); }).find("is on cpu; all belong"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { DataParallel<Net>(net, {torch::kMeta, torch::kMeta}, make); }).find("is on cpu; all belong"),
+      std::string::npos);
   EXPECT_NE(message_of([&] {
               DataParallel<Net>(net, {torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(kHidden + 1); });
             }).find("where the module has one of"),

@@ -13,9 +13,9 @@ namespace tenfold::inline lesson_51 {
 /// What N devices train.
 struct LinkJob {
   int devices = 2;
-  double parameter_bytes = 0;  ///< as many as those of the gradients
-  double output_bytes = 0;     ///< of the whole batch
-  double compute_seconds = 0;  ///< forward, backward and update of a device's part of the batch
+  double parameter_bytes = 0;     ///< as many as those of the gradients
+  double output_bytes = 0;        ///< of the whole batch
+  double compute_seconds = 0;     ///< forward, backward and update of a device's part of the batch
   bool output_gradients = false;  ///< whether the loss is computed on the first device
 };
 
@@ -66,26 +66,27 @@ inline void note_step(const Trial& trial, double seconds, double published = NAN
   }
 }
 
-/// The three published rows, and the one that is missing: DataParallel over the slow link. Its rate is not published; it
-/// is what DDP's row comes to if backward() hides nothing, 3.4 GB/s.
+/// The three published rows, and the one that is missing: DataParallel over the slow link. Its rate is not published;
+/// it is what DDP's row comes to if backward() hides nothing, 3.4 GB/s.
 inline std::vector<Look> published_looks() {
   using Table = PublishedTable;
   const auto slow = [] { return ddp_link(Table::job(), Table::kDdpWithout / Table::kSteps, 0); };
-  return {{"DDP, NVLink",
-           [](const Trial& trial) { note_step(trial, ddp_seconds(Table::job(), Table::kNvlink, 1), Table::kDdpNvlink); }},
-          {"DataParallel, NVLink",
-           [](const Trial& trial) {
-             note_step(trial, data_parallel_seconds(Table::job(), Table::kNvlink), Table::kDataParallel);
-           }},
-          {"DDP, slow link",
-           [slow](const Trial& trial) {
-             note_step(trial, ddp_seconds(Table::job(), slow(), 0), Table::kDdpWithout);
-             trial.note("link, nothing hidden", slow() / 1e9, "GB/s");
-             trial.note("link, all of backward() used",
-                        ddp_link(Table::job(), Table::kDdpWithout / Table::kSteps, 1) / 1e9, "GB/s");
-           }},
-          {"DataParallel, slow link",
-           [slow](const Trial& trial) { note_step(trial, data_parallel_seconds(Table::job(), slow())); }}};
+  return {
+      {"DDP, NVLink",
+       [](const Trial& trial) { note_step(trial, ddp_seconds(Table::job(), Table::kNvlink, 1), Table::kDdpNvlink); }},
+      {"DataParallel, NVLink",
+       [](const Trial& trial) {
+         note_step(trial, data_parallel_seconds(Table::job(), Table::kNvlink), Table::kDataParallel);
+       }},
+      {"DDP, slow link",
+       [slow](const Trial& trial) {
+         note_step(trial, ddp_seconds(Table::job(), slow(), 0), Table::kDdpWithout);
+         trial.note("link, nothing hidden", slow() / 1e9, "GB/s");
+         trial.note("link, all of backward() used", ddp_link(Table::job(), Table::kDdpWithout / Table::kSteps, 1) / 1e9,
+                    "GB/s");
+       }},
+      {"DataParallel, slow link",
+       [slow](const Trial& trial) { note_step(trial, data_parallel_seconds(Table::job(), slow())); }}};
 }
 
 /// DataParallel's step over DDP's, for that model and both over the same link. DDP hides nothing, which is its worst.

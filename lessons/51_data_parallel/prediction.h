@@ -20,6 +20,8 @@ struct StepBytes {
     const GptOptions options{.tokens = encoding_named(one_device.get(gpt::kTokens))};
     const int64_t tokens = one_device.get(gpt::kBatch) * one_device.get(gpt::kLength);
     ids = 8 * tokens;
+    first_rows = (one_device.get(gpt::kBatch) + kDevices - 1) / kDevices;
+    batch = one_device.get(gpt::kBatch);
     logits = 4 * tokens * options.vocabulary();
     largest = 4 * one_device.get(gpt::kWidth) * std::max(options.vocabulary(), 4 * one_device.get(gpt::kWidth));
   }
@@ -29,6 +31,10 @@ struct StepBytes {
   int64_t activations;  ///< with the logits' gradients: all that a peak at the loss has besides
   int64_t ids, logits;  ///< of the whole batch
   int64_t largest;      ///< parameter
+  int64_t first_rows;   ///< of the batch's, that the first of the devices has: the larger half
+  int64_t batch;
+
+  int64_t of_first(int64_t bytes) const { return bytes * first_rows / batch; }
 };
 
 /// The logits' own part of a peak at the loss: the logarithms, and two gradients.
@@ -46,12 +52,13 @@ inline Prediction predict_replicas(const Counted& one_device, LossOn loss) {
   const int64_t at_loss = kLogitsAtLoss * of.logits;
   if (one_device.device.is_cpu()) {
     const int64_t copies = (kDevices - 1) * of.parameters;
-    const int64_t by_each = of.activations - at_loss + of.logits + (kLogitsAtLoss - 1) * of.logits / kDevices;
+    const int64_t by_each = of.activations - at_loss + of.logits + of.of_first((kLogitsAtLoss - 1) * of.logits);
     const int64_t first = loss == LossOn::first ? of.activations : by_each;
-    return {.peak_bytes = of.state + copies + std::max(first, of.parameters + of.activations / kDevices)};
+    return {.peak_bytes =
+                of.state + copies + std::max(first, of.parameters + of.activations - of.of_first(of.activations))};
   }
   const int64_t whole = loss == LossOn::first ? at_loss : 0;
-  const int64_t own = (of.activations - whole) / kDevices + whole;
+  const int64_t own = of.of_first(of.activations - whole) + whole;
   return {.peak_bytes = of.state + std::max(own, of.parameters + 2 * of.largest)};
 }
 
@@ -70,13 +77,15 @@ inline Prediction predict_ddp(const Counted& one_device) {
           .sent_bytes = of.parameters};
 }
 
-/// Rank 0 as DataParallel's first device, and the other ranks' gradients in a bucket. Parameters out and gradients in,
-/// ids out, logits in and their gradients out.
+/// Rank 0 as DataParallel's first device, and a bucket next to all gradients. Gloo gathers into memory of its own,
+/// which is freed a moment later, and so are the rows that it sent. Parameters out and gradients in, ids out, logits in
+/// and their gradients out.
 inline Prediction predict_rank_exchange(const Counted& one_device) {
   if (one_device.ranks == 1) return {};
   const StepBytes of(one_device);
   const int64_t at_loss = kLogitsAtLoss * of.logits;
-  const int64_t own = (of.activations - at_loss) / one_device.ranks + at_loss;
+  const int64_t gloo = one_device.device.is_cpu() ? of.logits + of.logits / one_device.ranks : 0;
+  const int64_t own = (of.activations - at_loss) / one_device.ranks + at_loss + gloo;
   const int64_t bucket = std::min(of.parameters, bucket_sizes(one_device).bucket_bytes);
   return {.peak_bytes = of.state + std::max(own, of.parameters + bucket),
           .sent_bytes = 2 * of.parameters + of.ids + 2 * of.logits};

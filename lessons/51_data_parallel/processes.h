@@ -53,7 +53,7 @@ inline Step ddp(const Trial& trial) {
     const auto [ids, targets] = training->next_batch();  // all ranks draw the same; lesson 52 draws a rank's part alone
     training->optimizer->zero_grad();
     torch::Tensor loss = training->model->loss(training->model->hidden(local_batch(ids, rank, ranks)),
-                                        local_batch(targets, rank, ranks));
+                                               local_batch(targets, rank, ranks));
     loss.backward();
     parallel->finish();
     optimizer_step(*training->optimizer);
@@ -66,8 +66,7 @@ inline Step ddp(const Trial& trial) {
 inline Step from_rank_0(const Trial& trial) {
   needs_ranks_that_divide(trial);
   auto training = std::make_shared<GptTraining>(trial);
-  auto exchange =
-      std::make_shared<RankExchange>(training->model->parameters(), trial.group, bucket_sizes(trial));
+  auto exchange = std::make_shared<RankExchange>(training->model->parameters(), trial.group, bucket_sizes(trial));
   const std::vector<int64_t> own_rows = {trial.get(gpt::kBatch) / trial.world_size, training->model->options.length};
   const auto ids_options = torch::dtype(torch::kLong).device(trial.device);
   auto updated = std::make_shared<bool>(false);

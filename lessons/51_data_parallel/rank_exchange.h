@@ -1,6 +1,6 @@
 #pragma once
-// What DataParallel sends in a step, between ranks: each device is a process here, so that DDP can stand next to it with
-// the same processes and the same transport. Rank 0 alone has data, the loss, the optimizer and its state.
+// What DataParallel sends in a step, between ranks: each device is a process here, so that DDP can stand next to it
+// with the same processes and the same transport. Rank 0 alone has data, the loss, the optimizer and its state.
 
 #include <torch/torch.h>
 
@@ -48,8 +48,8 @@ class RankExchange {
     return own[0];
   }
 
-  /// All ranks' rows on rank 0, and undefined on the others. Rank 0's backward() scatters their gradient, and the others
-  /// must call scatter() meanwhile.
+  /// All ranks' rows on rank 0, and undefined on the others. Rank 0's backward() scatters their gradient, and the
+  /// others must call scatter() meanwhile.
   torch::Tensor gather(const torch::Tensor& own) const {
     RECORD_USER_SCOPE("communication");
     std::vector<torch::Tensor> rows{own.detach()};

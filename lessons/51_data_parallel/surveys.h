@@ -72,29 +72,30 @@ inline std::vector<Look> passed_looks() {
     return [note](const Trial& trial) {
       for (const int devices : {2, 4, 8}) {
         const GptOptions options = gpt_options(trial);
-        note(trial, options, devices, std::to_string(devices) + " devices: ",
-             static_cast<double>(parameter_bytes(options)));
+        note(trial, options, devices,
+             std::to_string(devices) + " devices: ", static_cast<double>(parameter_bytes(options)));
       }
     };
   };
   const char* const unit = "times the parameters";
-  return {{"DataParallel", look([unit](const Trial& trial, const GptOptions& options, int devices,
-                                       const std::string& on, double whole) {
-             const PassedBytes counted = passed_by_count(options, devices);
-             const PassedBytes formula = passed_by_formula(options, devices);
-             trial.note(on + "out of the first", counted.out / whole, unit);
-             trial.note(on + "out, formula", formula.out / whole, unit);
-             trial.note(on + "into the first", counted.in / whole, unit);
-             trial.note(on + "in, formula", formula.in / whole, unit);
-           })},
-          {"DDP", look([unit](const Trial& trial, const GptOptions& options, int devices, const std::string& on,
-                              double whole) {
-             const double sent = sent_by_ddp(options, devices), formula = 2.0 * (devices - 1) / devices;
-             trial.note(on + "out of the first", sent / whole, unit);
-             trial.note(on + "out, formula", formula, unit);
-             trial.note(on + "into the first", sent / whole, unit);
-             trial.note(on + "in, formula", formula, unit);
-           })}};
+  return {
+      {"DataParallel",
+       look([unit](const Trial& trial, const GptOptions& options, int devices, const std::string& on, double whole) {
+         const PassedBytes counted = passed_by_count(options, devices);
+         const PassedBytes formula = passed_by_formula(options, devices);
+         trial.note(on + "out of the first", counted.out / whole, unit);
+         trial.note(on + "out, formula", formula.out / whole, unit);
+         trial.note(on + "into the first", counted.in / whole, unit);
+         trial.note(on + "in, formula", formula.in / whole, unit);
+       })},
+      {"DDP",
+       look([unit](const Trial& trial, const GptOptions& options, int devices, const std::string& on, double whole) {
+         const double sent = sent_by_ddp(options, devices), formula = 2.0 * (devices - 1) / devices;
+         trial.note(on + "out of the first", sent / whole, unit);
+         trial.note(on + "out, formula", formula, unit);
+         trial.note(on + "into the first", sent / whole, unit);
+         trial.note(on + "in, formula", formula, unit);
+       })}};
 }
 
 }  // namespace tenfold::inline lesson_51

@@ -41,7 +41,7 @@ std::vector<std::vector<torch::Device>> device_lists() {
   std::vector<std::vector<torch::Device>> lists;
   for (size_t count = 1; count <= 4; ++count) lists.emplace_back(count, torch::kCPU);
   std::vector<torch::Device> gpus;
-  for (size_t i = 0; i < torch::cuda::device_count(); ++i) gpus.emplace_back(torch::kCUDA, static_cast<int8_t>(i));
+  for (c10::DeviceIndex i = 0; i < torch::cuda::device_count(); ++i) gpus.emplace_back(torch::kCUDA, i);
   if (gpus.size() > 1) lists.push_back(gpus);
   return lists;
 }

@@ -172,7 +172,8 @@ TEST(Modelled, ACopyToAnotherCardGoesOverTheLink) {
   ASSERT_EQ(at::getNumGPUs(), 2);
   const at::Tensor source = at::empty({kBytes}, on_card(at::kByte));
   at::Tensor target = at::empty({kBytes}, on_card(at::kByte).device(at::Device(at::kCUDA, 1)));
-  EXPECT_NEAR(seconds_of([&] { target.copy_(source); }), rates().link_latency + kBytes / rates().link_bytes_per_s, 1e-5);
+  EXPECT_NEAR(seconds_of([&] { target.copy_(source); }), rates().link_latency + kBytes / rates().link_bytes_per_s,
+              1e-5);
 }
 
 TEST(Modelled, TwoStreamsShareTheCardButNotTheTimeUntilAKernelHasBegun) {

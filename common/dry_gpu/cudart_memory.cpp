@@ -52,16 +52,20 @@ std::vector<Access> uses(const void* to, const void* from, size_t bytes) {
   return all;
 }
 
-/// By the clock: over the link, or as a kernel that reads and writes.
+/// By the clock: over a link, or within a card as a kernel that reads and writes.
 void take_time(Item& item, const void* to, const void* from, size_t bytes) {
   const Rates& rates = state().time->rates();
   const auto size = static_cast<double>(bytes);
-  if (on_device(to) && on_device(from)) {
+  const auto* const target = block_of(to);
+  const auto* const source = block_of(from);
+  if (target != nullptr && source != nullptr && target->second.device == source->second.device) {
     item.seconds = rates.gap + rates.least;
     item.exclusive = std::max(0.0, 2 * size / rates.bytes_per_s - rates.least);
   } else {
-    item.engine = on_device(to) ? Engine::to_device : Engine::to_host;
-    item.seconds = rates.link_latency + size / rates.link_bytes_per_s;
+    // Out of the card that has it.
+    item.engine = target != nullptr && source == nullptr ? Engine::to_device : Engine::to_host;
+    const bool between_cards = target != nullptr && source != nullptr;
+    item.seconds = rates.link_latency + size / (between_cards ? rates.peer_bytes_per_s : rates.link_bytes_per_s);
   }
 }
 

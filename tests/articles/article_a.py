@@ -227,9 +227,9 @@ def wrapped_training(device=None):
     return model
 
 
-@snippet(item="A16", section="2.1", does="changes nothing", lesson="52", cpp="lessons/52_ddp/ddp.h",
+@snippet(item="A16", section="2.1", does="changes nothing", lesson="51", cpp="lessons/51_data_parallel/data_parallel.h",
          about="A small model is wrapped in DataParallel and trained; it is never moved to a GPU (here: no GPU in the machine).",
-         at_most={"distance from training without it": 0, "parameters on a GPU": 0}, claims=("A-data-parallel",),
+         at_most={"distance from training without it": 0, "parameters on a GPU": 0}, claims=("A-data-parallel", "A-replicas-equal"),
          zh={"about": "把一个小模型包进 DataParallel 训练,但从未移到 GPU 上(这里:机器没有 GPU)。",
              "distance from training without it": "与不用它时的相对距离", "parameters on a GPU": "GPU 上的参数个数"})
 def data_parallel_without_a_gpu():
@@ -238,7 +238,7 @@ def data_parallel_without_a_gpu():
             "parameters on a GPU": sum(p.is_cuda for p in model.parameters())}
 
 
-@snippet(item="A17", section="2.1", does="raises", gpus=2, lesson="52", cpp="lessons/52_ddp/ddp.h",
+@snippet(item="A17", section="2.1", does="raises", gpus=2, lesson="51", cpp="lessons/51_data_parallel/data_parallel.h",
          about="The same lines on a machine with two GPUs: still nothing moves the model.", line="outputs = model(inputs)",
          error=("RuntimeError", "module must have its parameters and buffers on device cuda:0"),
          zh={"about": "同样的代码,在有两块 GPU 的机器上:模型仍然没有被移动。"})

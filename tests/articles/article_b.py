@@ -278,9 +278,9 @@ class Watched(nn.Linear):
         return super().forward(x)
 
 
-@snippet(item="B10", section="several GPUs", does="changes nothing", lesson="52",
+@snippet(item="B10", section="several GPUs", does="changes nothing", lesson="51", claims=("B-ddp-scalable",),
          about="DataParallel, the less scalable of the two: without a GPU it silently calls the model once, with the whole batch.",
-         at_most={"calls of the model beyond the first": 0}, cpp="lessons/52_ddp/ddp.h",
+         at_most={"calls of the model beyond the first": 0}, cpp="lessons/51_data_parallel/data_parallel.h",
          zh={"about": "DataParallel(两种方式中扩展性较差的一种):没有 GPU 时,它不声不响地把整批交给模型调用一次。",
              "calls of the model beyond the first": "第一次之外的模型调用", "rows in a call": "一次调用的行数"})
 def data_parallel_on_a_cpu():

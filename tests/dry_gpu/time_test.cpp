@@ -167,6 +167,15 @@ TEST(Modelled, PinnedCopiesOverlapAndPageableOnesAreWaitedFor) {
   EXPECT_GE(waited.wall, 0.999 * (copy + product)) << "the host's clock jumps to where it would go on";
 }
 
+TEST(Modelled, ACopyToAnotherCardGoesOverTheLink) {
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  ASSERT_EQ(at::getNumGPUs(), 2);
+  const at::Tensor source = at::empty({kBytes}, on_card(at::kByte));
+  at::Tensor target = at::empty({kBytes}, on_card(at::kByte).device(at::Device(at::kCUDA, 1)));
+  EXPECT_NEAR(seconds_of([&] { target.copy_(source); }), rates().link_latency + kBytes / rates().peer_bytes_per_s,
+              1e-5);
+}
+
 TEST(Modelled, TwoStreamsShareTheCardButNotTheTimeUntilAKernelHasBegun) {
   const double product = seconds_of([] { at::mm(large(), large()); });
   EXPECT_NEAR(seconds_of([] { beside([] { at::mm(large(), large()); }); }), 2 * product, 1e-5);

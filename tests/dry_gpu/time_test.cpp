@@ -167,7 +167,7 @@ TEST(Modelled, PinnedCopiesOverlapAndPageableOnesAreWaitedFor) {
   EXPECT_GE(waited.wall, 0.999 * (copy + product)) << "the host's clock jumps to where it would go on";
 }
 
-TEST(Modelled, ACopyToAnotherCardGoesOverTheLink) {
+TEST(Modelled, ACopyToAnotherCardGoesOverTheLinkBetweenThem) {
   constexpr int64_t kBytes = int64_t{256} << 20;
   ASSERT_EQ(at::getNumGPUs(), 2);
   const at::Tensor source = at::empty({kBytes}, on_card(at::kByte));

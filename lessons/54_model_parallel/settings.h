@@ -28,8 +28,8 @@ inline std::vector<Assignment> wide_model() {
 
 /// Narrow layers, so that each byte that is sent is for little arithmetic; and a number of classes that is odd.
 inline std::vector<Assignment> narrow_model() {
-  return {gpt::kLayers(2),  gpt::kWidth(32),  gpt::kHeads(4),
-          gpt::kLength(16), kVocabulary(125), gpt::kTokens("characters")};
+  return {gpt::kLayers(2),           gpt::kWidth(32),  gpt::kHeads(4),
+          gpt::kLength(16, 64, 128), kVocabulary(125), gpt::kTokens("characters")};
 }
 
 /// The same, and the batch is shared by two pairs of ranks that share the layers.

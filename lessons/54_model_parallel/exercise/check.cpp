@@ -67,39 +67,39 @@ std::vector<Results> divided() {
 }
 
 // Sums of 6 products in another order: rounding stays below 1e-5.
-bool equal(const Tensor& a, const Tensor& b) { return a.defined() && torch::allclose(a, b, 1e-4, 1e-5); }
+bool is_close(const Tensor& a, const Tensor& b) { return a.defined() && torch::allclose(a, b, 1e-4, 1e-5); }
 Tensor part_of(const Tensor& whole, int64_t dimension, int rank) {
   return whole.narrow(dimension, rank * kInner / kRanks, kInner / kRanks);
 }
 
 TEST(Exercise54, EveryRankHasTheWholeLayersResult) {
   for (const Results& rank : divided())
-    EXPECT_TRUE(equal(rank.result, alone().result))
+    EXPECT_TRUE(is_close(rank.result, alone().result))
         << "hint: a rank's matmul is a part of each sum: add the parts of all ranks, and then the bias, once";
 }
 
 TEST(Exercise54, TheSumsGradientIsEachPartsGradient) {
   const auto ranks = divided();
   for (int rank = 0; rank < kRanks; ++rank)
-    EXPECT_TRUE(equal(ranks[static_cast<size_t>(rank)].of_down, part_of(alone().of_down, 1, rank)))
+    EXPECT_TRUE(is_close(ranks[static_cast<size_t>(rank)].of_down, part_of(alone().of_down, 1, rank)))
         << "hint: every rank has the whole gradient of the sum already; reduced again it is as many times too large";
 }
 
 TEST(Exercise54, TheBiasHasItsGradientOnEveryRank) {
   for (const Results& rank : divided())
-    EXPECT_TRUE(equal(rank.of_bias, alone().of_bias)) << "hint: the bias is added to the sum, after the all-reduce";
+    EXPECT_TRUE(is_close(rank.of_bias, alone().of_bias)) << "hint: the bias is added to the sum, after the all-reduce";
 }
 
 TEST(Exercise54, AColumnsGradientIsThatOfTheWhole) {
   const auto ranks = divided();
   for (int rank = 0; rank < kRanks; ++rank)
-    EXPECT_TRUE(equal(ranks[static_cast<size_t>(rank)].of_up, part_of(alone().of_up, 0, rank)))
+    EXPECT_TRUE(is_close(ranks[static_cast<size_t>(rank)].of_up, part_of(alone().of_up, 0, rank)))
         << "hint: a rank's own rows of the first weight need nothing from others";
 }
 
 TEST(Exercise54, TheInputsGradientIsSummed) {
   for (const Results& rank : divided())
-    EXPECT_TRUE(equal(rank.of_x, alone().of_x))
+    EXPECT_TRUE(is_close(rank.of_x, alone().of_x))
         << "hint: each rank has the gradient through its own outputs; the input's gradient is their sum";
 }
 

@@ -49,7 +49,7 @@ class AliveBytes {
     if (rank == 0) {
       while (arrived_ < (turn + 1) * (ranks_ - 1)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       int64_t least = live_bytes(torch::kCPU);
-      for (int unchanged = 0; unchanged < 5; ++unchanged) {
+      for (int unchanged = 0; ranks_ > 1 && unchanged < 20; ++unchanged) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         const int64_t now = live_bytes(torch::kCPU);
         if (now < least) unchanged = 0;
@@ -102,7 +102,6 @@ inline RankCounts count_update(const GptOptions& options, int64_t vocabulary, in
     optimizer->step();
     const int64_t state = alive.of_each(rank) - before;
     if (rank == 0) counts = {state, kept, counter->take()};
-    alive.of_each(rank);  // nobody lets go before rank 0 has read
   };
   if (ranks == 1)
     on_rank(0, {});

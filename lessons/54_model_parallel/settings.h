@@ -23,7 +23,7 @@ inline int64_t vocabulary_of(const GptOptions& options, int64_t setting) {
 
 /// Wide layers and few tokens: much arithmetic for each byte that is sent.
 inline std::vector<Assignment> wide_model() {
-  return {gpt::kLayers(2, 6, 12), gpt::kWidth(256, 1024, 2048), gpt::kHeads(8, 16, 16), gpt::kLength(16, 256, 512)};
+  return {gpt::kLayers(2, 4, 6), gpt::kWidth(256, 1024, 1536), gpt::kHeads(8, 16, 16), gpt::kLength(16, 256, 512)};
 }
 
 /// Narrow layers, so that each byte that is sent is for little arithmetic; and a number of classes that is odd.

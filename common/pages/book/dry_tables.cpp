@@ -280,7 +280,8 @@ std::string headline_text(const Cards& cards) {
     const CaseResult* const c = case_of(*card, headline->case_name);
     if (c == nullptr || !has_peak(variant_of(*c, headline->technique))) continue;
     const std::string cell = card_cell(rows_of(*c), headline->technique);
-    add(peaks, cell + " (" + c->size + ")", card);
+    const std::string of_ranks = c->ranks > 1 ? ", " + std::to_string(c->ranks) + " ranks" : "";
+    add(peaks, cell + " (" + c->size + of_ranks + ")", card);
   }
   std::vector<std::string> parts;
   for (const auto& [text, of] : peaks) {

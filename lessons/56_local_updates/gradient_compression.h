@@ -91,8 +91,8 @@ class TopK {
   torch::Tensor kept_;
 };
 
-/// Makes the columns of a matrix (n, r) orthogonal and of length 1, in place; a column that the ones before span becomes
-/// zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits.
+/// Makes the columns of a matrix (n, r) orthogonal and of length 1, in place; a column that the ones before span
+/// becomes zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits.
 inline void orthogonalise(const torch::Tensor& matrix) {
   constexpr double kNothing = 1e-10;  // of a column: twice what rounding leaves, 1e-7
   for (int64_t i = 0; i < matrix.size(1); ++i) {

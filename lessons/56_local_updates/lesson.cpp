@@ -88,10 +88,14 @@ int main(int argc, char** argv) {
                              {"bf16", bf16, predict_bf16, compressed},
                              {"outer sign", outer_sign, nullptr, local},
                              {"averaged every update", local_sgd, predict_local_sgd},
-                             {"PowerSGD, full rank", power_sgd_full_rank, predict_full_rank},
+                             {"PowerSGD, full rank", power_sgd_full_rank, predict_full_rank,
+                              Agreement::within(1e-3, "the gradient is put together again from rounded factors")},
                              {"top-k, all values", top_k_all_values, predict_all_values},
                              {"same data", same_data}},
-              .cases = {{.name = "gpt", .expected = {{"local SGD", SAME_MEMORY}, {"PowerSGD", {}}}, .place = any_ranks},
+              .cases = {{.name = "gpt",
+                         .settings = {kInnerUpdates(2)},
+                         .expected = {{"local SGD", SAME_MEMORY}, {"PowerSGD", {}}},
+                         .place = any_ranks},
                         {.name = "large gradient",
                          .settings = large_gradient(),
                          .expected = {{"local SGD", {FASTER, SAME_MEMORY}},
@@ -135,5 +139,5 @@ int main(int argc, char** argv) {
                              .place = any_ranks}},
               .surveys = {{"sent", sent_looks(), sent_settings()}, {"links", link_looks(), wide_layers()}},
               .headline = Headline{"large gradient", "local SGD"},
-              .agreement = Agreement::within(1e-4, "sums are taken in another order, and of rounded factors")});
+              .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

@@ -302,8 +302,8 @@ TEST(PowerSgd, ColumnsAreOrthogonalEvenIfTheMatrixIsNot) {
   EXPECT_LT(difference(products, expected), kTolerance);
 }
 
-// As the gradient of an embedding of which few rows were used: 5 columns in 3 dimensions. Rounding must not be taken for
-// two more.
+// As the gradient of an embedding of which few rows were used: 5 columns in 3 dimensions. Rounding must not be taken
+// for two more.
 TEST(PowerSgd, NoMoreColumnsThanThereAreDimensions) {
   Tensor matrix = torch::zeros({20, 5});
   matrix.narrow(0, 4, 3).copy_(torch::randn({3, 5}, generator_of(3)));

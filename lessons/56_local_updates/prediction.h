@@ -49,7 +49,8 @@ inline Prediction predict_bf16(const Counted& counted) {
 }
 
 /// What was not sent, 4 P. At a time there are: the sizes of all values, 4 P, with the largest, 4 k, and their places,
-/// 8 k; the message as its parts are put together, 24 k; the places, the message, and all ranks' messages, 16 k + 8 N k.
+/// 8 k; the message as its parts are put together, 24 k; the places, the message, and all ranks' messages, 16 k + 8 N
+/// k.
 inline Prediction predict_top_k_of(const Counted& counted, double share) {
   const Shapes shapes = shapes_of(counted);
   const int64_t parameters = data_parallel_bytes(shapes).all(), k = TopK::sent_values(values_of(shapes), share);

@@ -58,7 +58,8 @@ Ended after(int rounds, double rate, double momentum) {
     ended.collectives[at] = started;
   });
   for (const auto& failure : failed)
-    EXPECT_EQ(failure.substr(0, failure.find('\n')), "") << "hint: every rank starts the same collectives, of its n values";
+    EXPECT_EQ(failure.substr(0, failure.find('\n')), "")
+        << "hint: every rank starts the same collectives, of its n values";
   return ended;
 }
 
@@ -99,7 +100,8 @@ TEST(Exercise56, MomentumIsNesterovs) {
 
 TEST(Exercise56, TheNextRoundBeginsWhereThisOneEnded) {
   const Ended ended = after(2, kRate, kMomentum);
-  EXPECT_TRUE(torch::equal(ended.start[0], ended.parameters[0])) << "hint: start is the parameters that all ranks go on from";
+  EXPECT_TRUE(torch::equal(ended.start[0], ended.parameters[0]))
+      << "hint: start is the parameters that all ranks go on from";
 }
 
 TEST(Exercise56, OneCollectiveIsEnough) {

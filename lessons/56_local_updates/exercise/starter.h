@@ -10,7 +10,7 @@
 inline void outer_step(const torch::Tensor& parameters, const torch::Tensor& start, const torch::Tensor& velocity,
                        double rate, double momentum, c10d::ProcessGroup& group) {
   const torch::NoGradGuard no_grad;
-  // Hint: std::vector<torch::Tensor> tensors{parameters}; group.allreduce(tensors)->wait() sums over the ranks in place.
-  // Hint: a step of SGD goes against the gradient. Which sign makes it go where the ranks went?
+  // Hint: std::vector<torch::Tensor> tensors{parameters}; group.allreduce(tensors)->wait() sums over the ranks in
+  // place. Hint: a step of SGD goes against the gradient. Which sign makes it go where the ranks went?
   (void)start, (void)velocity, (void)rate, (void)momentum, (void)group;
 }

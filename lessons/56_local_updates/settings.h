@@ -63,7 +63,7 @@ inline int64_t rows_of_rank(const Trial& trial) {
 
 /// Wide layers and few tokens: much to send, little to compute.
 inline std::vector<Assignment> wide_layers() {
-  return {gpt::kLayers(2, 12, 12), gpt::kWidth(128, 768, 1536), gpt::kHeads(4, 12, 12), gpt::kLength(8, 64, 64)};
+  return {gpt::kLayers(2, 12, 12), gpt::kWidth(128, 768, 1024), gpt::kHeads(4, 12, 16), gpt::kLength(8, 64, 64)};
 }
 inline std::vector<Assignment> large_gradient() {
   std::vector<Assignment> all = wide_layers();
@@ -87,7 +87,7 @@ inline std::vector<Assignment> many_updates(const char* optimizer) {
 /// The same, where a rank sends so few values that quality suffers.
 inline std::vector<Assignment> few_values() {
   std::vector<Assignment> all = many_updates("sgd");
-  all.push_back(kShare(0.005));
+  all.push_back(kShare(0.002));
   return all;
 }
 

@@ -16,7 +16,7 @@ def local_sgd(optimizer, inner_updates):  # in a process of its own for each ran
 
 
 # Compressed instead, once: DDP with a hook that has PowerSGD's error feedback and warm start by default.
-def powersgd(ddp, rank):
+def powersgd(ddp, rank):  # not run here: its first Q is drawn by other random numbers
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
     state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=1000)  # exact before
     ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)

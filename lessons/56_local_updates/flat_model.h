@@ -32,7 +32,7 @@ inline FlatModel flat_model(const std::vector<torch::Tensor>& parameters) {
   }
   FlatModel flat{torch::empty({numbers}, options), torch::zeros({numbers}, options)};
   int64_t begin = 0;
-  for (torch::Tensor parameter : parameters) {
+  for (const torch::Tensor& parameter : parameters) {
     const torch::Tensor part = flat.values.narrow(0, begin, parameter.numel()).view(parameter.sizes());
     part.copy_(parameter);
     parameter.set_data(part);

@@ -1,0 +1,227 @@
+// installs as <tenfold/gradient_compression.h>
+#pragma once
+// Fewer bytes than the gradients have: of fewer bits, the largest values alone, or two thin matrices instead of a wide
+// one. Each leaves the same mean on all ranks. What a rank could not send is not lost: error feedback adds it to the
+// next gradient.
+
+#include <torch/torch.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "flat_model.h"
+
+namespace tenfold {
+
+/// Replaces gradients (P) of 32 bits by their mean over the ranks, sent and summed in bf16: half the bytes.
+inline void mean_in_bf16(const torch::Tensor& gradients, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor rounded = gradients.to(torch::kBFloat16);
+  mean_over_ranks(rounded, group);
+  gradients.copy_(rounded);
+}
+
+struct TopKOptions {
+  double share = 0.01;  ///< of the values that a rank sends
+  bool error_feedback = true;
+};
+
+/// Sends the values that are largest in size, and where they stand. Ranks choose different places, so that nothing can
+/// be summed on the way: each rank gets all ranks' messages, 8 N k bytes.
+/// Source: A. F. Aji and K. Heafield, Sparse Communication for Distributed Gradient Descent, 2017 (arXiv:1704.05021).
+class TopK {
+ public:
+  /// Throws std::invalid_argument (c10::ValueError) unless 0 < share <= 1.
+  TopK(c10::intrusive_ptr<c10d::ProcessGroup> group, const TopKOptions& options)
+      : group_(std::move(group)), options_(options) {
+    TORCH_CHECK_VALUE(options.share > 0 && options.share <= 1, "top-k sends a share of more than 0 and at most 1, not ",
+                      options.share);
+  }
+
+  /// How many of so many values a rank sends.
+  static int64_t sent_values(int64_t values, double share) {
+    return std::max<int64_t>(1, std::llround(share * static_cast<double>(values)));
+  }
+
+  /// Replaces gradients (P) of 32 bits by the mean over the ranks of what they sent.
+  void mean(const torch::Tensor& gradients) {
+    const torch::NoGradGuard no_grad;
+    const int64_t values = gradients.numel(), sent = sent_values(values, options_.share);
+    TORCH_CHECK_VALUE(gradients.scalar_type() == torch::kFloat && values <= INT32_MAX,
+                      "top-k takes at most 2^31 - 1 gradients, of 32 bits");
+    if (!kept_.defined()) kept_ = torch::zeros_like(gradients);
+    kept_.add_(gradients);
+    const torch::Tensor places = std::get<1>(kept_.abs().topk(sent, 0, /*largest=*/true, /*sorted=*/false));  // (k)
+    const torch::Tensor message = torch::cat({kept_.index_select(0, places).view(torch::kInt), places.to(torch::kInt)});
+    const torch::Tensor messages = all_messages(message);  // (N, 2, k): values' bits, then places
+    if (options_.error_feedback) {
+      kept_.index_fill_(0, places, 0);
+    } else {
+      kept_.zero_();
+    }
+    gradients.zero_();
+    const int64_t ranks = messages.size(0);
+    for (int64_t rank = 0; rank < ranks; ++rank) {  // in this order on every rank: the sums are the same bit for bit
+      const torch::Tensor theirs = messages[rank][0].view(torch::kFloat);
+      gradients.index_add_(0, messages[rank][1], theirs, 1.0 / static_cast<double>(ranks));
+    }
+  }
+
+  /// What this rank has not sent yet, (P); undefined before the first call.
+  const torch::Tensor& kept() const { return kept_; }
+
+ private:
+  torch::Tensor all_messages(torch::Tensor message) const {
+    if (!group_) return message.view({1, 2, -1});
+    RECORD_USER_SCOPE("communication");
+    torch::Tensor all = torch::empty({group_->getSize() * message.numel()}, message.options());
+    group_->_allgather_base(all, message)->wait();
+    return all.view({group_->getSize(), 2, -1});
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  TopKOptions options_;
+  torch::Tensor kept_;
+};
+
+/// Makes the columns of a matrix (n, r) orthogonal and of length 1, in place; a column that the ones before span
+/// becomes zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits.
+inline void orthogonalise(const torch::Tensor& matrix) {
+  constexpr double kNothing = 1e-10;  // of a column: twice what rounding leaves, 1e-7
+  for (int64_t i = 0; i < matrix.size(1); ++i) {
+    const torch::Tensor column = matrix.narrow(1, i, 1), before = matrix.narrow(1, 0, i), length = column.norm();
+    for (int pass = 0; pass < 2 && i > 0; ++pass) column.sub_(before.mm(before.t().mm(column)));
+    const torch::Tensor left = column.norm();
+    column.mul_((left > kNothing * length) / left.clamp_min(1e-30));
+  }
+}
+
+struct PowerSgdOptions {
+  int64_t rank = 4;  ///< columns of the two matrices that are sent instead of one
+  bool error_feedback = true;
+  /// The second matrix begins where the last update's ended, so that steps of the power iteration add up.
+  bool warm_start = true;
+  /// A matrix is compressed if it then has fewer bytes by more than this factor; 0: every matrix is.
+  double least_saving = 1;
+  uint64_t seed = 0;  ///< of the first second matrix: the same on all ranks
+};
+
+/// PowerSGD: a gradient (n, m) is sent as P (n, r) and Q (m, r), of which P Q^T is the nearest that one step of a power
+/// iteration finds. Both are linear in the gradient, so that all-reduces can sum them; they are two, since Q needs P.
+/// Vectors, and matrices that would save nothing, are sent as they are.
+/// Source: T. Vogels, S. P. Karimireddy, M. Jaggi, PowerSGD, NeurIPS 2019 (arXiv:1905.13727).
+class PowerSgd {
+ public:
+  /// Of the parameters of a flat model, in its order. Every rank must make it alike.
+  PowerSgd(const std::vector<torch::Tensor>& parameters, c10::intrusive_ptr<c10d::ProcessGroup> group,
+           const PowerSgdOptions& options)
+      : group_(std::move(group)), options_(options), generator_(at::detail::createCPUGenerator(options.seed)) {
+    TORCH_CHECK_VALUE(options.rank >= 1, "PowerSGD needs a rank of at least 1, not ", options.rank);
+    int64_t begin = 0;
+    for (const torch::Tensor& parameter : parameters) {
+      const int64_t rank = rank_of(parameter.sizes(), options);
+      if (rank > 0) {
+        const int64_t rows = parameter.size(0), columns = parameter.numel() / rows;
+        matrices_.push_back({begin, rows, columns, rank, kept_values_, p_values_, q_values_});
+        kept_values_ += rows * columns;
+        p_values_ += rows * rank;
+        q_values_ += columns * rank;
+      } else {
+        whole_.push_back({begin, parameter.numel()});
+      }
+      begin += parameter.numel();
+    }
+    if (options.error_feedback) kept_ = torch::zeros({kept_values_}, parameters.at(0).options().requires_grad(false));
+    q_ = torch::empty({q_values_}, parameters.at(0).options().requires_grad(false));
+    draw_q();
+  }
+
+  /// Columns that a parameter's gradient is sent with; 0: it is sent as it is.
+  static int64_t rank_of(torch::IntArrayRef sizes, const PowerSgdOptions& options) {
+    if (sizes.size() < 2) return 0;
+    const int64_t rows = sizes[0], columns = c10::multiply_integers(sizes) / rows;
+    const int64_t rank = std::min({options.rank, rows, columns});
+    const auto sent = static_cast<double>((rows + columns) * rank);
+    return sent * options.least_saving < static_cast<double>(rows * columns) ? rank : 0;
+  }
+
+  /// Replaces gradients (P) by what can be made of the ranks' P and Q: the same on all ranks.
+  void mean(const torch::Tensor& gradients) {
+    const torch::NoGradGuard no_grad;
+    mean_of_whole(gradients);
+    if (matrices_.empty()) return;
+    if (!options_.warm_start) draw_q();
+    const torch::Tensor p = torch::empty({p_values_}, q_.options());
+    for (const Matrix& matrix : matrices_) {
+      if (options_.error_feedback) kept_of(matrix).add_(matrix.of(gradients));
+      torch::Tensor product = matrix.p_of(p);
+      torch::mm_out(product, to_send(matrix, gradients), matrix.q_of(q_));
+    }
+    mean_over_ranks(p, group_);
+    for (const Matrix& matrix : matrices_) {
+      orthogonalise(matrix.p_of(p));
+      torch::Tensor product = matrix.q_of(q_);
+      torch::mm_out(product, to_send(matrix, gradients).t(), matrix.p_of(p));
+    }
+    mean_over_ranks(q_, group_);
+    for (const Matrix& matrix : matrices_) {
+      torch::Tensor product = matrix.of(gradients);
+      torch::mm_out(product, matrix.p_of(p), matrix.q_of(q_).t());
+      if (options_.error_feedback) kept_of(matrix).sub_(product);
+    }
+  }
+
+  /// What the ranks have not sent yet of the compressed matrices, one after the other; undefined without feedback.
+  const torch::Tensor& kept() const { return kept_; }
+
+ private:
+  struct Matrix {
+    int64_t begin, rows, columns, rank;  // in the flat gradients
+    int64_t kept_begin, p_begin, q_begin;
+
+    torch::Tensor of(const torch::Tensor& flat) const { return view(flat, begin, rows, columns); }
+    torch::Tensor p_of(const torch::Tensor& p) const { return view(p, p_begin, rows, rank); }
+    torch::Tensor q_of(const torch::Tensor& q) const { return view(q, q_begin, columns, rank); }
+    static torch::Tensor view(const torch::Tensor& flat, int64_t begin, int64_t rows, int64_t columns) {
+      return flat.narrow(0, begin, rows * columns).view({rows, columns});
+    }
+  };
+  struct Whole {
+    int64_t begin, values;
+  };
+
+  void draw_q() { q_.copy_(torch::randn({q_values_}, generator_, torch::kFloat)); }
+  torch::Tensor kept_of(const Matrix& matrix) const {
+    return Matrix::view(kept_, matrix.kept_begin, matrix.rows, matrix.columns);
+  }
+  torch::Tensor to_send(const Matrix& matrix, const torch::Tensor& gradients) const {
+    return options_.error_feedback ? kept_of(matrix) : matrix.of(gradients);
+  }
+  void mean_of_whole(const torch::Tensor& gradients) const {
+    if (whole_.empty()) return;
+    std::vector<torch::Tensor> parts;
+    for (const Whole& part : whole_) parts.push_back(gradients.narrow(0, part.begin, part.values));
+    const torch::Tensor message = torch::cat(parts);
+    mean_over_ranks(message, group_);
+    int64_t at = 0;
+    for (const torch::Tensor& part : parts)
+      part.copy_(message.narrow(0, std::exchange(at, at + part.numel()), part.numel()));
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  PowerSgdOptions options_;
+  at::Generator generator_;
+  std::vector<Matrix> matrices_;
+  std::vector<Whole> whole_;
+  int64_t kept_values_ = 0, p_values_ = 0, q_values_ = 0;
+  torch::Tensor kept_, q_;
+};
+
+}  // namespace tenfold

@@ -24,10 +24,9 @@ inline Prediction predict_checkpoint(const Counted& plain) {
   return with_sent({.peak_bytes = plain.peak_bytes}, plain);
 }
 
-/// On a CPU the copy stays next to the parameters and the optimizer's state; of a GPU's tensors it is in the host's
-/// memory.
+/// On a CPU the copy of parameters and momentum stays next to them; of a GPU's tensors it is in the host's memory.
 inline Prediction predict_background(const Counted& plain) {
-  const int64_t copies = plain.device.is_cpu() ? plain.state_bytes() : 0;
+  const int64_t copies = plain.device.is_cpu() ? 2 * plain.parameter_bytes : 0;
   return with_sent({.peak_bytes = plain.peak_bytes + copies}, plain);
 }
 

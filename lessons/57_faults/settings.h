@@ -11,7 +11,7 @@
 
 namespace tenfold::inline lesson_57 {
 
-inline constexpr Setting<int64_t> kEvery{"every", 8, "updates between two checkpoints, and of one step"};
+inline constexpr Setting<int64_t> kEvery{"every", {2, 8, 8}, "updates between two checkpoints, and of one step"};
 
 /// Sequences of a rank in an update. Skips a batch that the ranks cannot share.
 inline int64_t rows_of_each(const Trial& trial) {

@@ -87,7 +87,9 @@ void train(const World& world, const std::string& folder, int64_t updates, int64
     optimizer.zero_grad();
     torch::mse_loss(model->forward(inputs.index_select(0, rows)), targets.index_select(0, rows)).backward();
     if (update == fault.update && fault.kind == "die") {
-      const auto work = start_all_reduce(parameters[0].grad(), group);
+      std::vector<torch::Tensor> rows;
+      for (const size_t i : buckets[0]) rows.push_back(parameters[i].grad().flatten());
+      const auto work = start_all_reduce(torch::cat(rows), group);  // the one that the others are in
       kill(getpid(), SIGKILL);
     }
     average_in_buckets(parameters, buckets, group);

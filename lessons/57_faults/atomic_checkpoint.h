@@ -47,6 +47,14 @@ inline uint64_t checksum_of(std::string_view bytes) {
   return hash;
 }
 
+/// The last line of a file, which is as long for every `content`.
+inline std::string end_line(std::string_view content) {
+  char line[64];
+  const auto checksum = static_cast<unsigned long long>(checksum_of(content));
+  std::snprintf(line, sizeof line, "end %020zu %016llx\n", content.size(), checksum);
+  return line;
+}
+
 /// A file's bytes: a line and the values of each tensor, then a last line with size and checksum of all before it.
 /// Tensors on a GPU are copied to the host, one after the other. The same tensors make the same bytes.
 inline std::string checkpoint_bytes(const NamedTensors& tensors) {
@@ -60,25 +68,17 @@ inline std::string checkpoint_bytes(const NamedTensors& tensors) {
     bytes += line.str();
     bytes.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   }
-  char end[64];
-  std::snprintf(end, sizeof end, "end %020zu %016llx\n", bytes.size(),
-                static_cast<unsigned long long>(checksum_of(bytes)));
-  return bytes + end;
+  return bytes + end_line(bytes);
 }
 
 /// What is wrong with a file's bytes, in a few words; empty: nothing.
 inline std::string damage_of(std::string_view bytes) {
-  constexpr size_t kEnd = sizeof("end 12345678901234567890 1234567890123456\n") - 1;
-  if (bytes.size() < kEnd || !bytes.substr(bytes.size() - kEnd).starts_with("end "))
+  const size_t end_size = end_line("").size();
+  if (bytes.size() < end_size || !bytes.substr(bytes.size() - end_size).starts_with("end "))
     return "half-written: " + std::to_string(bytes.size()) + " bytes without the last line";
-  const std::string_view content = bytes.substr(0, bytes.size() - kEnd), end = bytes.substr(content.size());
-  size_t size = 0;
-  uint64_t checksum = 0;
-  std::from_chars(end.data() + 4, end.data() + 24, size);
-  std::from_chars(end.data() + 25, end.data() + 41, checksum, 16);
-  if (size != content.size())
-    return "damaged: " + std::to_string(content.size()) + " bytes instead of " + std::to_string(size);
-  return checksum == checksum_of(content) ? "" : "damaged: its checksum is another";
+  const std::string_view content = bytes.substr(0, bytes.size() - end_size);
+  if (bytes.substr(content.size()) == end_line(content)) return "";
+  return "damaged: size or checksum of its " + std::to_string(content.size()) + " bytes are not those of its last line";
 }
 
 /// The tensors of a file's bytes, on the CPU, whether or not the checksum is right. Throws std::runtime_error where no

@@ -212,6 +212,11 @@ TEST(SameOnRanks, OneBitOfOneValueIsFound) {
       EXPECT_NE(hash_of({values}), hash_of({other})) << type << ' ' << at;
     }
   }
+  torch::Tensor large = torch::zeros({kHashedAtATime + 5}), other = large.clone();  // in two parts
+  other[kHashedAtATime + 4] = 1;
+  EXPECT_NE(hash_of({large}), hash_of({other}));
+  other[0] = 1, large[kHashedAtATime + 4] = 1, large[1] = 1;
+  EXPECT_NE(hash_of({large}), hash_of({other}));
   const torch::Tensor a = torch::randn({3}), b = torch::randn({3});
   EXPECT_NE(hash_of({a, b}), hash_of({b, a}));
   EXPECT_EQ(hash_of({a.view({3, 1}).expand({3, 2}).t()}), hash_of({torch::stack({a, a})}));

@@ -1,9 +1,12 @@
 #pragma once
 // Peak and bytes sent of training that is saved, from a step of training that is not.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "common/models/gpt.h"
+#include "same_on_ranks.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_57 {
@@ -30,10 +33,14 @@ inline Prediction predict_background(const Counted& plain) {
   return with_sent({.peak_bytes = plain.peak_bytes + copies}, plain);
 }
 
-/// One number of 8 bytes from each rank. Hashing a parameter takes three whole numbers of 64 bits for each of its
-/// values, after the step, when its activations are gone.
+/// One number of 8 bytes from each rank. Hashing comes after the step, when its activations are gone, and takes three
+/// whole numbers of 64 bits for each value of a parameter, or of a part of it.
 inline Prediction predict_same(const Counted& plain) {
-  return with_sent({.peak_bytes = plain.peak_bytes}, plain, /*besides=*/8 * plain.ranks);
+  const int64_t width = plain.get(gpt::kWidth);
+  const int64_t vocabulary = GptOptions{.tokens = encoding_named(plain.get(gpt::kTokens))}.vocabulary();
+  const int64_t largest = std::min(kHashedAtATime, width * std::max(vocabulary, 4 * width));
+  return with_sent({.peak_bytes = std::max(plain.peak_bytes, plain.resting_bytes + 3 * 8 * largest)}, plain,
+                   /*besides=*/8 * plain.ranks);
 }
 
 }  // namespace tenfold::inline lesson_57

@@ -16,16 +16,23 @@
 
 namespace tenfold {
 
+/// Elements that are hashed at a time: with 24 bytes for each, 24 MiB are all that it needs besides.
+inline constexpr int64_t kHashedAtATime = 1 << 20;
+
 /// A sum over the tensor's bits, each element's weighted by its place, (1) int64 on the tensor's device. Additions of
 /// whole numbers give the same in any order, so that a GPU may add as it likes. NaNs of equal bits are equal.
 inline torch::Tensor hash_on_device(const torch::Tensor& tensor) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor flat = tensor.detach().contiguous().view({-1});
-  const bool words = flat.element_size() == 4;
-  const torch::Tensor bits = (words ? flat.view(torch::kInt) : flat.view(torch::kByte)).to(torch::kLong);
-  // Odd weights: a change of one element never vanishes.
-  const torch::Tensor weights = torch::arange(bits.size(0), bits.options()).mul_(0x9E3779B97F4A7C2LL).bitwise_or_(1);
-  return (bits * weights).sum().reshape({1});
+  const torch::Tensor bits = flat.view(flat.element_size() == 4 ? torch::kInt : torch::kByte);
+  torch::Tensor sum = torch::zeros({1}, bits.options().dtype(torch::kLong));
+  for (int64_t begin = 0; begin < bits.size(0); begin += kHashedAtATime) {
+    const int64_t end = std::min(bits.size(0), begin + kHashedAtATime);
+    // Odd weights: a change of one element never vanishes.
+    const torch::Tensor weights = torch::arange(begin, end, sum.options()).mul_(0x9E3779B97F4A7C2LL).bitwise_or_(1);
+    sum += (bits.slice(0, begin, end).to(torch::kLong) * weights).sum();
+  }
+  return sum;
 }
 
 /// Of all tensors in their order. On a GPU it waits for them.

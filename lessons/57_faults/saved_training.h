@@ -17,11 +17,13 @@
 #include "atomic_checkpoint.h"
 #include "background_checkpoint.h"
 #include "common/harness/lesson.h"
+#include "common/measure/dry.h"
 #include "common/models/gpt.h"
 #include "common/models/host_batch.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "lessons/52_ddp/rank_training.h"
 #include "resume.h"
+#include "same_on_ranks.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_57 {
@@ -87,6 +89,18 @@ inline void wait_for_ranks(const Trial& trial) {
   const torch::Tensor one = torch::zeros({1}, trial.device);
   start_all_reduce(one, *trial.group)->wait();
   one.cpu();  // NCCL's wait() lets the host go on
+}
+
+/// Throws, on every rank, naming the ranks whose parameters differ. Not on a dry GPU that computes nothing: its numbers
+/// are none.
+inline void require_same_parameters(const SavedTraining& training, torch::Device device, c10d::ProcessGroup& group) {
+  RECORD_USER_SCOPE("check");
+  const std::string what = "the parameters after update " + std::to_string(training.updates);
+  try {
+    require_same_on_ranks(what, hash_of(training.model->parameters()), device, group);
+  } catch (const c10::ValueError&) {
+    if (!memory_only()) throw;
+  }
 }
 
 /// A temporary folder that all ranks of this machine know. It goes with rank 0's object. Every rank must make it.

@@ -23,9 +23,15 @@ inline int64_t rows_of_each(const Trial& trial) {
 }
 
 /// A small model: what it forgets shows as in a large one.
-inline std::vector<Assignment> small_model(int64_t every) {
-  return {kEvery(every),   gpt::kBatch(4), gpt::kLength(16),          gpt::kLayers(1),
+inline std::vector<Assignment> small_model() {
+  return {kEvery(2),       gpt::kBatch(4), gpt::kLength(16),          gpt::kLayers(1),
           gpt::kWidth(32), gpt::kHeads(2), gpt::kTokens("characters")};
+}
+
+/// Many parameters and few tokens, saved after every update: a checkpoint takes about as long as what it saves.
+inline std::vector<Assignment> states_every_update() {
+  return {kEvery(1),       gpt::kBatch(4, 8, 8),        gpt::kLength(8),
+          gpt::kLayers(4), gpt::kWidth(128, 512, 1024), gpt::kHeads(4, 8, 16)};
 }
 
 }  // namespace tenfold::inline lesson_57

@@ -1,0 +1,51 @@
+// installs as <tenfold/background_checkpoint.h>
+#pragma once
+// Checkpoints that training waits for only while they are copied: a thread writes the copy.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "atomic_checkpoint.h"
+
+namespace tenfold {
+
+/// The copies lie in the host's memory, page-locked where they come from a GPU, and stay there for the next checkpoint.
+class BackgroundCheckpoints {
+ public:
+  explicit BackgroundCheckpoints(CheckpointFolder folder) : folder_(std::move(folder)) {}
+  ~BackgroundCheckpoints() {
+    if (writing_.valid()) writing_.wait();
+  }
+  BackgroundCheckpoints(const BackgroundCheckpoints&) = delete;
+  BackgroundCheckpoints& operator=(const BackgroundCheckpoints&) = delete;
+
+  /// Returns when the tensors may change again. Waits for the checkpoint before this one, and throws what writing it
+  /// has thrown.
+  void save(int64_t step, const NamedTensors& tensors) {
+    finish();
+    const torch::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : tensors) {
+      torch::Tensor& copy = copies_[name];
+      if (!copy.defined() || copy.sizes() != tensor.sizes() || copy.scalar_type() != tensor.scalar_type())
+        copy = torch::empty(tensor.sizes(), torch::dtype(tensor.scalar_type()).pinned_memory(tensor.is_cuda()));
+      copy.copy_(tensor);  // waits: the thread must not read what a GPU has not copied yet
+    }
+    writing_ = std::async(std::launch::async, [this, step] { folder_.save(step, copies_); });
+  }
+
+  /// Waits until the last checkpoint is safe. Throws what writing it has thrown. Call it at the end of training.
+  void finish() {
+    if (writing_.valid()) writing_.get();
+  }
+
+ private:
+  CheckpointFolder folder_;
+  NamedTensors copies_;
+  std::future<void> writing_;
+};
+
+}  // namespace tenfold

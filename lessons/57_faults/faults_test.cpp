@@ -1,0 +1,267 @@
+#include <gtest/gtest.h>
+
+#include <torch/torch.h>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "background_checkpoint.h"
+#include "checkpoint_interval.h"
+#include "common/ranks/rank_threads.h"
+#include "monitored_barrier.h"
+#include "resume.h"
+#include "same_on_ranks.h"
+#include "tests/support/support.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace tenfold;
+using tenfold::test::message_of;
+using tenfold::test::read_text;
+using tenfold::test::write_text;
+
+NamedTensors some_tensors(int64_t value) {
+  return {{"a name with spaces", torch::full({2, 3}, value)},
+          {"empty", torch::empty({0})},
+          {"half", torch::randn({5}).to(torch::kBFloat16)},
+          {"scalar", torch::tensor(2.5)},
+          {"transposed", torch::arange(6.0).view({2, 3}).t()}};
+}
+
+void expect_equal(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) EXPECT_TRUE(torch::equal(tensor, b.at(name))) << name;
+}
+
+TEST(AtomicCheckpoint, WhatIsLoadedIsWhatWasSaved) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  const NamedTensors saved = some_tensors(7);
+  folder.save(12, saved);
+  expect_equal(folder.load(12), saved);
+  EXPECT_EQ(folder.load(12).at("half").scalar_type(), torch::kBFloat16);
+}
+
+TEST(AtomicCheckpoint, TheLastTwoAreKept) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  for (const int64_t step : {8, 9, 10, 11}) folder.save(step, some_tensors(step));  // 10 is behind 9 by number
+  EXPECT_EQ(folder.good_steps(), (std::vector<int64_t>{10, 11}));
+}
+
+TEST(AtomicCheckpoint, EveryLengthOfAHalfWrittenFileIsRefused) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  const std::string whole = checkpoint_bytes(some_tensors(1));
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(damage_of(whole.substr(0, length)), "") << length;
+  }
+  EXPECT_EQ(damage_of(whole), "");
+  write_text(folder.file_of(3), whole.substr(0, whole.size() / 2));
+  const std::string message = message_of<std::runtime_error>([&] { folder.load(3); });
+  EXPECT_NE(message.find("step_3 is half-written: "), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+TEST(AtomicCheckpoint, EveryBitThatFlipsIsFound) {
+  const std::string whole = checkpoint_bytes(some_tensors(1));
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    EXPECT_NE(damage_of(damaged), "") << bit;
+  }
+}
+
+// What a crash leaves of the newest: the one before it counts, and what is under way is nobody's.
+TEST(AtomicCheckpoint, TheLastGoodOneIsFound) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  folder.save(5, some_tensors(5));
+  write_text(folder.file_of(10), checkpoint_bytes(some_tensors(10)).substr(0, 100));
+  write_text(folder.file_of(15).string() + ".part", "a");
+  std::vector<std::string> refused;
+  EXPECT_EQ(folder.good_steps(&refused), std::vector<int64_t>{5});
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].find("step_10 is half-written: 100 bytes"), std::string::npos) << refused[0];
+}
+
+TEST(AtomicCheckpoint, WhatCannotBeWrittenLeavesTheOldFile) {
+  const test::Scratch scratch;
+  write_text(scratch.path() / "file", "old");
+  fs::create_directory(scratch.path() / "file.part");  // in the way of the new one
+  const std::string message = message_of<std::runtime_error>([&] { write_atomically(scratch.path() / "file", "new"); });
+  EXPECT_NE(message.find("file.part: cannot be made: "), std::string::npos) << message;
+  EXPECT_EQ(read_text(scratch.path() / "file"), "old");
+}
+
+TEST(BackgroundCheckpoints, SavesWhatTheTensorsWere) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  const torch::Tensor values = torch::zeros({1000});
+  {
+    BackgroundCheckpoints background(folder);
+    for (const int64_t step : {1, 2, 3}) {
+      values.fill_(step);
+      background.save(step, {{"values", values}});
+      values.fill_(-1);  // training goes on
+    }
+  }
+  EXPECT_EQ(folder.good_steps(), (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(torch::equal(folder.load(3).at("values"), torch::full({1000}, 3.0)));
+}
+
+TEST(BackgroundCheckpoints, FailuresAreNotLost) {
+  BackgroundCheckpoints background(CheckpointFolder("/nowhere"));
+  background.save(1, {{"values", torch::zeros({1})}});
+  EXPECT_NE(message_of<std::runtime_error>([&] { background.finish(); }).find("cannot be made"), std::string::npos);
+}
+
+/// Some training in one process.
+struct SmallTraining {
+  explicit SmallTraining(const std::string& name) : sampler(37, 0, 1, /*seed=*/4) {
+    if (name == "SGD")
+      optimizer = std::make_unique<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    if (name == "Adam")
+      optimizer = std::make_unique<torch::optim::Adam>(model->parameters(), torch::optim::AdamOptions(0.1));
+    if (name == "AdamW")
+      optimizer =
+          std::make_unique<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(0.1).amsgrad(true));
+  }
+  void update() {
+    const torch::Tensor inputs = torch::arange(37.0 * 4).view({37, 4}).sin().index_select(0, sampler.next(5));
+    optimizer->zero_grad();
+    model->forward(inputs).square().mean().backward();
+    optimizer->step();
+  }
+  NamedTensors state() { return training_state(*model, *optimizer, sampler); }
+
+  torch::nn::Sequential model{torch::nn::Linear(4, 6), torch::nn::BatchNorm1d(6), torch::nn::Linear(6, 1)};
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  ResumableSampler sampler;
+};
+
+// At each of the first steps, into the second epoch: seven batches of five in 37 samples.
+TEST(Resume, TrainingGoesOnBitForBit) {
+  for (const std::string name : {"SGD", "Adam", "AdamW"}) {
+    torch::manual_seed(1);
+    SmallTraining undisturbed(name);
+    for (int update = 0; update <= 9; ++update) {
+      SCOPED_TRACE(name + " after update " + std::to_string(update));
+      SmallTraining resumed(name);  // with other weights
+      const NamedTensors saved = tensors_of(checkpoint_bytes(undisturbed.state()));
+      load_training_state(saved, *resumed.model, *resumed.optimizer, resumed.sampler);
+      expect_equal(resumed.state(), saved);
+      resumed.update();
+      undisturbed.update();
+      expect_equal(resumed.state(), undisturbed.state());
+    }
+  }
+}
+
+TEST(Resume, ACheckpointOfSomethingElseIsRefused) {
+  SmallTraining training("SGD"), other("SGD");
+  training.update();
+  const auto message = [&](NamedTensors saved) {
+    return message_of<c10::ValueError>(
+        [&] { load_training_state(saved, *other.model, *other.optimizer, other.sampler); });
+  };
+  NamedTensors wider = training.state(), fewer = training.state(), more = training.state();
+  wider["model/0.weight"] = torch::zeros({7, 4});
+  EXPECT_NE(message(wider).find("it has no '0.weight' [6, 4]"), std::string::npos) << message(wider);
+  fewer.erase("model/1.running_mean");
+  EXPECT_NE(message(fewer).find("it has no '1.running_mean'"), std::string::npos) << message(fewer);
+  more["model/3.weight"] = torch::zeros({1});
+  EXPECT_NE(message(more).find("parameters and buffers, and here are"), std::string::npos) << message(more);
+  NamedTensors two_ranks = training.state();
+  two_ranks["sampler"] = ResumableSampler(37, 0, 2, 4).state();
+  EXPECT_NE(message(two_ranks).find("place in the data"), std::string::npos) << message(two_ranks);
+}
+
+// Rank by rank the steps with a good file, and what all of them have.
+TEST(Resume, RanksAgreeOnTheNewestStepThatAllHave) {
+  const std::vector<std::pair<std::vector<std::vector<int64_t>>, int64_t>> cases = {
+      {{{5, 10}, {5, 10}, {5, 10}}, 10},
+      {{{5, 10}, {5}, {5, 10}}, 5},
+      {{{10, 15}, {5, 15}, {5, 10}}, -1},
+      {{{5, 10}, {10, 15}, {10}}, 10},
+      {{{5, 10}, {}, {5, 10}}, -1},
+      {{{1, 3, 9}, {1, 2, 9}, {1, 2, 3}}, 1},
+      {{{}, {}, {}}, -1},
+      {{{0, 8}, {0}, {0, 4, 8}}, 0}};
+  on_rank_threads(3, std::chrono::seconds(60), [&](int rank, const auto& group) {
+    for (const auto& [good, agreed] : cases)
+      EXPECT_EQ(agree_on_step(good[static_cast<size_t>(rank)], torch::kCPU, *group), agreed);
+  });
+}
+
+TEST(SameOnRanks, OneBitOfOneValueIsFound) {
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16, torch::kLong, torch::kBool}) {
+    const torch::Tensor values = torch::arange(50).to(type);
+    for (int64_t at = 0; at < 50; ++at) {
+      torch::Tensor other = values.clone();
+      static_cast<uint8_t*>(other.mutable_data_ptr())[at * static_cast<int64_t>(values.element_size())] ^= 1;
+      EXPECT_NE(hash_of({values}), hash_of({other})) << type << ' ' << at;
+    }
+  }
+  torch::Tensor large = torch::zeros({kHashedAtATime + 5}), other = large.clone();  // in two parts
+  other[kHashedAtATime + 4] = 1;
+  EXPECT_NE(hash_of({large}), hash_of({other}));
+  other[0] = 1, large[kHashedAtATime + 4] = 1, large[1] = 1;
+  EXPECT_NE(hash_of({large}), hash_of({other}));
+  const torch::Tensor a = torch::randn({3}), b = torch::randn({3});
+  EXPECT_NE(hash_of({a, b}), hash_of({b, a}));
+  EXPECT_EQ(hash_of({a.view({3, 1}).expand({3, 2}).t()}), hash_of({torch::stack({a, a})}));
+}
+
+TEST(SameOnRanks, TheMinorityDiffers) {
+  EXPECT_EQ(ranks_that_differ({7, 7, 7}), std::vector<int>{});
+  EXPECT_EQ(ranks_that_differ({7, 7, 8}), std::vector<int>{2});
+  EXPECT_EQ(ranks_that_differ({8, 7, 7}), std::vector<int>{0});
+  EXPECT_EQ(ranks_that_differ({7, 8}), std::vector<int>{1});
+  EXPECT_EQ(ranks_that_differ({9, 7, 7, 8}), (std::vector<int>{0, 3}));
+}
+
+TEST(SameOnRanks, EveryRankNamesTheOneThatDiffers) {
+  on_rank_threads(3, std::chrono::seconds(60), [](int rank, const auto& group) {
+    torch::nn::Linear model(3, rank == 0 ? 4 : 2);
+    require_same_on_ranks("the seed", 5, torch::kCPU, *group);
+    const auto message = message_of<c10::ValueError>(
+        [&] { require_same_on_ranks("the model", hash_of_structure(*model), torch::kCPU, *group); });
+    EXPECT_EQ(message, "rank 0 differs from the others in the model");
+  });
+}
+
+TEST(MonitoredBarrier, NamesWhoDidNotCome) {
+  c10d::HashStore store;
+  const auto come = [&](int rank) {
+    return message_of<std::runtime_error>(
+        [&] { monitored_barrier(store, "start", rank, 4, std::chrono::milliseconds(50)); });
+  };
+  EXPECT_EQ(come(0), "rank 1, rank 2, rank 3 did not come to 'start' within 50 ms");
+  EXPECT_EQ(come(2), "rank 1, rank 3 did not come to 'start' within 50 ms");
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    monitored_barrier(store, "start", 3, 4, std::chrono::seconds(60));
+  });
+  monitored_barrier(store, "start", 1, 4, std::chrono::seconds(60));
+  late.join();
+  EXPECT_EQ(missing_ranks(store, "another round", 3, 4, std::chrono::milliseconds(0)), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(CheckpointInterval, NoOtherLosesLess) {
+  const double best = best_interval(2, 3600);
+  EXPECT_DOUBLE_EQ(best, 120);
+  for (const double factor : {0.5, 0.9, 1.1, 2.0})
+    EXPECT_GT(lost_part(factor * best, 2, 3600), lost_part(best, 2, 3600));
+}
+
+}  // namespace

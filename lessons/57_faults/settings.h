@@ -1,0 +1,37 @@
+#pragma once
+// The settings that lesson 57 has besides those of the GPT and the buckets' size of lesson 52.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/measure/trial.h"
+#include "common/models/gpt.h"
+#include "lessons/52_ddp/settings.h"
+
+namespace tenfold::inline lesson_57 {
+
+inline constexpr Setting<int64_t> kEvery{"every", {2, 8, 8}, "updates between two checkpoints, and of one step"};
+
+/// Sequences of a rank in an update. Skips a batch that the ranks cannot share.
+inline int64_t rows_of_each(const Trial& trial) {
+  const int64_t batch = trial.get(gpt::kBatch);
+  if (batch % trial.world_size != 0)
+    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
+               " ranks");
+  return batch / trial.world_size;
+}
+
+/// A small model: what it forgets shows as in a large one.
+inline std::vector<Assignment> small_model() {
+  return {kEvery(2),       gpt::kBatch(4), gpt::kLength(16),          gpt::kLayers(1),
+          gpt::kWidth(32), gpt::kHeads(2), gpt::kTokens("characters")};
+}
+
+/// Many parameters and few tokens, saved after every update: a checkpoint takes about as long as what it saves.
+inline std::vector<Assignment> states_every_update() {
+  return {kEvery(1),       gpt::kBatch(4, 8, 8),        gpt::kLength(8),
+          gpt::kLayers(4), gpt::kWidth(128, 512, 1024), gpt::kHeads(4, 8, 16)};
+}
+
+}  // namespace tenfold::inline lesson_57

@@ -15,8 +15,15 @@ for component in "${components[@]}"; do
 done
 if grep -rn '#include "' "$work/prefix/include"; then echo "FAIL: an installed header includes a file of the tree"; exit 1; fi
 if grep -rn "$source\|$build" "$work/prefix" --include='*.h' --include='*.cmake'; then echo "FAIL: an installed file names a folder of the tree"; exit 1; fi
+# Each header by itself takes seconds; where lessons have their long tests in turn, their headers do, too.
+thorough=$(cached TENFOLD_THOROUGH) alone=""
+for header in "$work"/prefix/include/tenfold/*.h; do
+  of=("$source"/lessons/*/"${header##*/}")
+  number=${of[0]#"$source/lessons/"}
+  if [ -z "$thorough" ] || [ ! -e "${of[0]}" ] || [[ ";$thorough;" == *";${number:0:2};"* ]]; then alone+=";$(basename "$header" .h)"; fi
+done
 "$cmake" -S "$source/tests/install/$kind" -B "$work/build" -G Ninja -DCMAKE_MAKE_PROGRAM="$source/.venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$(cached CCACHE)" \
-  -DCMAKE_PREFIX_PATH="$work/prefix" "${torch_settings[@]}" >"$work/configure.log" 2>&1 || { tail -n 20 "$work/configure.log"; exit 1; }
+  -DCMAKE_PREFIX_PATH="$work/prefix" -DALONE="$alone" "${torch_settings[@]}" >"$work/configure.log" 2>&1 || { tail -n 20 "$work/configure.log"; exit 1; }
 "$source/.venv/bin/ninja" -C "$work/build" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }
 OMP_NUM_THREADS=1 "$work/build/user"

@@ -62,7 +62,7 @@ def main():
         if not build_until(deadline, options.build, needed[name]):
             break
         built.append(name)
-        print(f"sanitize: {len(built)} of {len(needed)} built, {name}", flush=True)
+        print(f"sanitize: {len(built)} of {len(chosen)} built, {name}", flush=True)
     if not built:
         sys.exit("sanitize: no test was built in this time; to fix: give more --minutes")
     left = len(chosen) - len(built)

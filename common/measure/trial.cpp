@@ -51,10 +51,12 @@ SettingValue Trial::read(const DeclaredSetting& setting) const {
     value = declared->value.at(size);  // workloads share names, and each has a default of its own
   }
   const auto given = record_->given.find(setting.name);
+  const std::lock_guard guard(record_->lock);
   return record_->read[setting.name] = given == record_->given.end() ? value : given->second;
 }
 
 void Trial::note(const std::string& name, double value, const std::string& unit) const {
+  const std::lock_guard guard(record_->lock);
   record_->notes[name] = {value, unit};
 }
 

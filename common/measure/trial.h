@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -35,11 +36,13 @@ struct TrialRecord {
       declared;                              ///< what may be read; none outside a lesson, in tests: anything
   std::map<std::string, SettingValue> read;  ///< every setting asked for, with the value given
   std::map<std::string, Note> notes;
+  std::mutex lock;  ///< of `read` and `notes` while a trial is used: ranks that are threads share one
 };
 
 /// Lets go of all that Trial::shared() has made.
 void drop_shared();
 
+/// May be used by several threads at once.
 class Trial {
  public:
   torch::Device device{torch::kCPU};

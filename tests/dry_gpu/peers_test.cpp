@@ -98,6 +98,28 @@ TEST(DryPeers, WhoHasGoneSendsNoMoreButWhatHeSentIsThere) {
                &letter);  // to nobody: no signal, no error
 }
 
+// A send that fails must not keep what the other said before from being read: here the goodbye, which names the reason.
+TEST(DryPeers, AFailedSendLeavesTheGoodbyeToBeRead) {
+  const std::string name = fresh_name();
+  std::promise<void> reads_on;
+  std::promise<uint64_t> left_after;
+  auto first = peers_of(name, 0, 2);
+  const auto second = peers_of(name, 1, 2, [&](int, const Header& header) {
+    if (header.channel == Channel::bye) return left_after.set_value(header.number);
+    reads_on.get_future().wait();
+  });
+  first->wait_for_all();
+  second->wait_for_all();
+  first->send(1, {.channel = Channel::collective, .number = 1}, nullptr);
+  first->send(1, {.channel = Channel::bye, .number = 1}, nullptr);
+  first.reset();
+  second->send(0, {.channel = Channel::collective, .number = 2}, nullptr);
+  reads_on.set_value();
+  auto heard = left_after.get_future();
+  ASSERT_EQ(heard.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(heard.get(), 1U);
+}
+
 TEST(DryPeers, WhoGivesUpWakesWhoWaits) {
   const std::string name = fresh_name();
   const auto first = peers_of(name, 0, 2), second = peers_of(name, 1, 2);

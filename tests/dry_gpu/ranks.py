@@ -145,7 +145,6 @@ def one_more():
     torch.cuda.synchronize()
 
 
-# A case, the order of streams, and what is said of it; where nothing is, it must end well.
 def times():
     """As a ring takes them, on H100s: the rates stand in common/dry_gpu/rates.cpp. 16 GiB last so long that what this host needs
     for the calls, which is real and may be some milliseconds on a busy machine, is a small part of it."""
@@ -205,6 +204,7 @@ def times():
     dist.destroy_process_group()
 
 
+# A case, the order of streams, and what is said of it; where nothing is, it must end well.
 CASES = {collectives: ("--arithmetic=late", ""), ddp: ("--arithmetic=late", ""), fsdp: ("--arithmetic=early", ""), times: ("--time", ""),
          another_collective: ("--arithmetic=late", "ranks call different collectives: number 1 is all_reduce of 4 float32 (sum) on rank 0, and "
                              "broadcast of 4 float32 with root 0 on rank 2"),

@@ -206,7 +206,9 @@ void Peers::send(int peer, const Header& header, const void* bytes) {
     if (to.socket < 0 || to.gone) return;
   }
   const std::lock_guard sending(to.sending);
-  if (!send_all(to.socket, &header, sizeof header) || !send_all(to.socket, bytes, header.bytes)) went(peer);
+  // Where it fails, the peer has closed: but what it sent before, its goodbye too, may still be to be read. Only who
+  // reads knows that nothing is left.
+  if (send_all(to.socket, &header, sizeof header)) send_all(to.socket, bytes, header.bytes);
 }
 
 Message Peers::take(int peer, Channel channel, uint64_t number, const std::function<void()>& waiting) {

@@ -26,6 +26,9 @@ def main():
         advice = "./tenfold setup tests installs it; then call .venv/bin/python common/tools/format.py" if missing == tool else "name files of this tree"
         print(f"format: there is no {missing}; to fix: {advice}", file=sys.stderr)
         return 2
+    files = [f for f in files if pathlib.Path(f).suffix in suffixes]  # a list of changed files names pages and scripts, too
+    if not files:
+        return 0
     if not options.check:
         subprocess.run([tool, "-i", *files], check=True)
         return 0

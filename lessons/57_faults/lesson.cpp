@@ -103,6 +103,7 @@ int main(int argc, char** argv) {
        .workload = gpt_workload,
        .settings = {kEvery, kBucketKib},
        .baseline = {"no checkpoints", no_checkpoints},
+       .most_bytes = saved_most_bytes,
        .techniques = {{"checkpoint", checkpoint, predict_checkpoint},
                       {"in the background", background, predict_background},
                       {"same on ranks", same_on_ranks, predict_same},

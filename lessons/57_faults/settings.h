@@ -1,6 +1,7 @@
 #pragma once
 // The settings that lesson 57 has besides those of the GPT and the buckets' size of lesson 52.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +21,17 @@ inline int64_t rows_of_each(const Trial& trial) {
     trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
                " ranks");
   return batch / trial.world_size;
+}
+
+/// To the GPT's own come the gradients in buckets, and the sampler's order, 8 bytes for each of the rank's sequences:
+/// of a long text in short sequences it is larger than a small model.
+inline int64_t saved_most_bytes(const Trial& trial) {
+  const GptOptions options = gpt_options(trial);
+  const int64_t tokens = options.tokens == Encoding::gpt2 ? 1'565'959 : 5'057'198;  // of all works; some are held out
+  const int64_t sequences = tokens / options.length / trial.world_size;
+  const int64_t largest = 4 * options.width * std::max(options.vocabulary(), 4 * options.width);
+  const int64_t bucket = std::max(largest, trial.get(kBucketKib) << 10);
+  return gpt_most_bytes(trial) + std::min(parameter_bytes(options), bucket) + 8 * sequences;
 }
 
 /// A small model: what it forgets shows as in a large one.

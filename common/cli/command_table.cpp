@@ -48,6 +48,12 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
        "--with asks "
        "for.",
        fit_command},
+      {"scale",
+       "how long a step of data parallel training, measured on some GPUs, would take on more of them, by model\n"
+       "From the bytes that are exchanged and the links' rates, between two bounds: all that can be hidden is, nothing "
+       "is. For example: scale --parameters 8.03e9 --step-ms 2843 --sharded. docs/scaling.md has the formulas, and "
+       "published runs beside them.",
+       scale_command},
       {"probe", "measure what this machine can do at most: copy and compute rates, launch cost",
        without_options(probe)},
       {"doctor", "what this machine has and lacks, each with the fix", without_options(doctor)},

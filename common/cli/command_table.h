@@ -38,6 +38,7 @@ Action kernel_command(CLI::App& app);
 Action dry_command(CLI::App& app, const std::vector<std::string>& program);
 Action snapshot_command(CLI::App& app);
 Action fit_command(CLI::App& app);
+Action scale_command(CLI::App& app);
 Action data_command(CLI::App& app);
 
 Action report_command(CLI::App& app);

@@ -60,6 +60,19 @@ struct FitOptions {
 };
 int fit(const FitOptions& options);
 
+struct ScaleOptions {
+  double parameters = 0, step_ms = 0;  ///< 0: not given
+  int measured_gpus = 8, per_node = 8;
+  std::vector<int> gpus;                        ///< empty: 8, 64 and 512
+  bool sharded = false;                         ///< FSDP, ZeRO 3
+  double gradient_bytes = 4, weight_bytes = 2;  ///< of a parameter
+  int collectives = 0;                          ///< 0: DDP's buckets, or FSDP's of 32 layers
+  double inside_gbyte = 370, node_gbit = 3200;
+  bool json = false;
+};
+/// How long a measured step of data parallel training would take on more GPUs.
+int scale(const ScaleOptions& options);
+
 int probe();
 int doctor();
 

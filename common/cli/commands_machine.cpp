@@ -66,6 +66,43 @@ Action fit_command(CLI::App& app) {
   return [options] { return fit(*options); };
 }
 
+Action scale_command(CLI::App& app) {
+  const auto options = std::make_shared<ScaleOptions>();
+  const CLI::Range gpus(1, 1 << 20), bytes(0.125, 16.0), rate(1e-3, 1e6);
+  app.add_option("--parameters", options->parameters, "of the model, e.g. 8.03e9")
+      ->type_name("N")
+      ->check(CLI::Range(1.0, 1e15));
+  app.add_option("--step-ms", options->step_ms, "a step as it was measured")
+      ->type_name("MS")
+      ->check(CLI::Range(1e-3, 1e9));
+  app.add_option("--measured-gpus", options->measured_gpus, "on so many; default 8")->type_name("N")->check(gpus);
+  app.add_option("--gpus", options->gpus, "on so many, each with as much to compute; default 8,64,512")
+      ->type_name("N,N")
+      ->delimiter(',')
+      ->check(gpus);
+  app.add_flag("--sharded", options->sharded, "parameters are gathered twice in a step, as FSDP and ZeRO 3 do");
+  app.add_option("--gradient-bytes", options->gradient_bytes, "of a parameter's gradient, as it is sent; default 4")
+      ->type_name("N")
+      ->check(bytes);
+  app.add_option("--weight-bytes", options->weight_bytes, "of a gathered parameter; default 2")
+      ->type_name("N")
+      ->check(bytes);
+  app.add_option("--collectives", options->collectives,
+                 "pieces in which a step's bytes are exchanged; default buckets of 25 MiB; sharded, those of "
+                 "32 layers")
+      ->type_name("N")
+      ->check(gpus);
+  app.add_option("--per-node", options->per_node, "GPUs in a node; default 8")->type_name("N")->check(gpus);
+  app.add_option("--inside", options->inside_gbyte, "GB/s each way that rings reach in a node; default 370, an H100's")
+      ->type_name("GB/S")
+      ->check(rate);
+  app.add_option("--network", options->node_gbit, "Gbit/s each way of all adapters of a node; default 3200")
+      ->type_name("GBIT/S")
+      ->check(rate);
+  app.add_flag("--json", options->json, "as JSON");
+  return [options] { return scale(*options); };
+}
+
 Action data_command(CLI::App& app) {
   const auto given = std::make_shared<GivenFlags>();
   CLI::App* const pack =

@@ -24,10 +24,12 @@
 #include "common/pages/book/lessons_table.h"
 #include "common/pages/book/lever_table.h"
 #include "common/pages/book/line_diff.h"
+#include "common/pages/book/link_rates.h"
 #include "common/pages/book/measured.h"
 #include "common/pages/book/one_gpt.h"
 #include "common/pages/book/published_fits.h"
 #include "common/pages/book/published_peers.h"
+#include "common/pages/book/published_scaling.h"
 #include "common/pages/book/published_steps.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/book/seals.h"
@@ -214,6 +216,13 @@ const std::map<std::string, Part>& parts() {
       {"published_steps", [](const Page& page, const Arguments&) { return published_steps_markdown(page.root); }},
       {"published_peers", [](const Page& page, const Arguments&) { return published_peers_markdown(page.root); }},
       {"published_fits", [](const Page& page, const Arguments&) { return published_fits_markdown(page.root); }},
+      {"links",
+       [](const Page& page, const Arguments& words) {
+         if (words.size() != 1) throw std::invalid_argument("links: of one lesson, a folder of docs/links");
+         return link_rates_markdown(page.root, words[0]);
+       }},
+      {"published_scaling", [](const Page& page, const Arguments&) { return published_scaling_markdown(page.root); }},
+      {"scaling_forecast", [](const Page& page, const Arguments&) { return scaling_forecast_markdown(page.root); }},
       {"printed_fit", [](const Page& page, const Arguments&) { return printed_fit_markdown(page.root); }},
       {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
       {"compared", compared_markdown},

@@ -1,0 +1,83 @@
+#include "common/pages/book/link_rates.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/rows.h"
+#include "common/result/result.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A rate as `tc` writes it: "50mbit".
+struct Rate {
+  int number = 0;
+  std::string unit;
+
+  double bits() const { return number * (unit == "gbit" ? 1e9 : unit == "mbit" ? 1e6 : 1e3); }
+  std::string words() const {
+    return std::to_string(number) + (unit == "gbit" ? " Gbit/s" : unit == "mbit" ? " Mbit/s" : " kbit/s");
+  }
+};
+
+struct Measured {
+  Rate rate;
+  Result result;
+};
+
+Rate rate_of(const fs::path& file) {
+  const std::string stem = file.stem().string();
+  Rate rate;
+  const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), rate.number);
+  rate.unit = end;
+  if (error != std::errc() || (rate.unit != "gbit" && rate.unit != "mbit" && rate.unit != "kbit"))
+    throw FileError(file.string() + ": its name is no rate, e.g. 50mbit.json");
+  return rate;
+}
+
+std::vector<Measured> measured_in(const fs::path& folder) {
+  std::vector<Measured> all;
+  if (!fs::exists(folder)) return all;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    all.push_back({rate_of(entry.path()), read_result(entry.path())});
+    const Result& result = all.back().result;
+    if (result.cases.size() != 1 || result.cases[0].name != all[0].result.cases[0].name)
+      throw FileError(entry.path().string() + ": expected the one case that the others are of");
+  }
+  std::ranges::sort(all, {}, [](const Measured& measured) { return measured.rate.bits(); });
+  return all;
+}
+
+}  // namespace
+
+std::string link_rates_markdown(const fs::path& root, const std::string& lesson) {
+  const std::vector<Measured> all = measured_in(root / "docs" / "links" / lesson);
+  if (all.empty()) return "Not measured yet.\n";
+  const CaseResult& first = all[0].result.cases[0];
+  std::vector<std::vector<std::string>> rows = {
+      {"link", first.variants[0].name + ", " + first.items.value_or("items") + "/s"}};
+  for (const Verdict& verdict : first.verdicts) {
+    if (verdict.speed.ratio) rows[0].push_back(verdict.technique);
+  }
+  for (const auto& [rate, result] : all) {
+    const CaseRows lines = rows_of(result.cases[0]);
+    rows.push_back({rate.words(), lines.rows[0].at(Column::rate).text});
+    for (size_t i = 2; i < rows[0].size(); ++i) {
+      const auto line = std::ranges::find(lines.rows, rows[0][i], &VariantRow::name);
+      rows.back().push_back(line == lines.rows.end() ? "-" : line->speed().text);
+    }
+  }
+  const Machine& machine = all[0].result.machine;
+  return markdown_table_of_texts(rows) + "\nCase `" + first.name + "`, one rank on each of two hosts that share " +
+         markdown_cell(machine.cpu) + "; " + all[0].result.started_at.substr(0, 10) + ", commit " +
+         all[0].result.commit.substr(0, 10) + (all[0].result.dirty ? " with uncommitted changes" : "") + ", preset " +
+         first.preset + ".\n";
+}
+
+}  // namespace tenfold

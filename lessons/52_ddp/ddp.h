@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -22,6 +23,7 @@
 #include "backward_watch.h"
 #include "gradient_buckets.h"
 #include "same_model.h"
+#include "used_parameters.h"
 
 namespace tenfold {
 
@@ -34,9 +36,10 @@ namespace tenfold {
 ///   ddp.finish();     // waits; .grad() is now the mean over the ranks
 ///   optimizer.step();
 ///
-/// Every rank must use every parameter in every synchronised backward(), and what is trainable stays so: after
-/// freezing, thawing or adding parameters make a new one. Buffers are broadcast once, not at each step. On CUDA, run
-/// backward() and finish() on one stream. Dense gradients only. The module must outlive this object.
+/// Every rank must use every parameter in every synchronised backward(), unless expect() says before it what the loss
+/// uses. What is trainable stays so: after freezing, thawing or adding parameters make a new one. Buffers are broadcast
+/// once, not at each step. On CUDA, run backward() and finish() on one stream. Dense gradients only. The module must
+/// outlive this object.
 ///
 /// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient
 /// from each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync
@@ -47,9 +50,10 @@ class DistributedDataParallel {
   /// buffer, or when on any rank nothing is trainable or the trainable parameters lie on several devices.
   DistributedDataParallel(const torch::nn::Module& module, c10::intrusive_ptr<c10d::ProcessGroup> group,
                           DdpOptions options = {})
-      : module_(module),
-        group_(std::move(group)),
-        scale_(torch::scalar_tensor(1.0 / group_->getSize(), torch::kDouble)) {
+      : module_(module), group_(std::move(group)), options_(options) {
+    mean_over(group_->getSize());
+    TORCH_CHECK_VALUE(!options.gradients_are_views || !options.sent_as,
+                      "gradients that are views of what is sent have its type: choose one of the two options");
     std::vector<torch::Tensor> states;
     for (const torch::Tensor& buffer : module.buffers()) {
       if (buffer.defined()) states.push_back(buffer);
@@ -72,7 +76,7 @@ class DistributedDataParallel {
     const std::vector<torch::Tensor>& any = parameters_.empty() ? states : parameters_;
     require_same_model(module, objection, any.empty() ? torch::Device(torch::kCPU) : any[0].device(), *group_);
     broadcast_from_rank_0(states, *group_);
-    assignment_ = assign_buckets(parameters_, options);
+    assignment_ = assign_buckets(parameters_, options_);
     allocate_buckets();
     add_hooks();
   }
@@ -81,6 +85,35 @@ class DistributedDataParallel {
   }
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
+
+  /// Before a backward() in which this rank's `loss` does not use every parameter: those count as having no gradient
+  /// here, whatever other ranks use. A parameter that no rank has used, and that had no .grad, then has none after
+  /// finish(), so that the optimizer leaves it alone. Every rank must call it or none; it costs an all-reduce of a
+  /// number for each parameter.
+  void expect(const torch::Tensor& loss) {
+    if (!synchronise_) return;
+    torch::NoGradGuard no_grad;
+    const auto reached = parameters_in_graph(loss);
+    used_ = torch::zeros({static_cast<int64_t>(parameters_.size())}, torch::kInt);
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const torch::Tensor& gradient = parameters_[i].grad();  // of micro-batches before, under NoSync
+      const bool in_graph = reached.contains(parameters_[i].unsafeGetTensorImpl());
+      used_[static_cast<int64_t>(i)] = in_graph || gradient.defined();
+      if (!in_graph) put_ready(i, gradient.defined() ? gradient : torch::zeros_like(parameters_[i]));
+    }
+    used_ = used_.to(parameters_[0].device());
+  }
+
+  /// Instead of backward(), on a rank that has no batch left while others have: its gradients are zero.
+  void without_batch() {
+    if (!synchronise_) return;
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < parameters_.size(); ++i) put_ready(i, torch::zeros_like(parameters_[i]));
+  }
+
+  /// From the next backward() on .grad() becomes the ranks' sum over this number: the ranks, at first; those that have
+  /// a batch, where some have none left.
+  void mean_over(int64_t ranks) { scale_ = torch::scalar_tensor(1.0 / static_cast<double>(ranks), torch::kDouble); }
 
   /// Waits for the all-reduces that backward() has started and leaves the averaged gradients in .grad(). Call it after
   /// every synchronised backward(); under NoSync it does nothing. Throws c10::Error naming the parameters that got no
@@ -91,11 +124,23 @@ class DistributedDataParallel {
     RECORD_USER_SCOPE("communication");
     torch::NoGradGuard no_grad;
     if (started_ < buckets_.size()) refuse_incomplete();
+    if (used_.defined()) start_all_reduce(used_, *group_)->wait();
+    const torch::Tensor used = used_.defined() ? std::exchange(used_, {}).cpu() : torch::Tensor();
     for (Bucket& bucket : buckets_) {
       bucket.work->wait();
       bucket.work.reset();
-      for (size_t slot = 0; slot < bucket.members.size(); ++slot)
-        parameters_[bucket.members[slot]].mutable_grad().copy_(bucket.views[slot]);
+      for (size_t slot = 0; slot < bucket.members.size(); ++slot) {
+        const size_t i = bucket.members[slot];
+        if (used.defined() && used[static_cast<int64_t>(i)].item<int>() == 0) {
+          parameters_[i].mutable_grad().reset();
+        } else if (options_.gradients_are_views) {
+          parameters_[i].mutable_grad() = bucket.views[slot];
+        } else if (parameters_[i].grad().defined()) {
+          parameters_[i].mutable_grad().copy_(bucket.views[slot]);
+        } else {
+          parameters_[i].mutable_grad() = bucket.views[slot].to(parameters_[i].scalar_type(), false, /*copy=*/true);
+        }
+      }
     }
     reset_counts();
     refuse_thawed();
@@ -132,13 +177,17 @@ class DistributedDataParallel {
   };
 
   void allocate_buckets() {
+    // Below autograd, to which they are then no views: Optimizer::zero_grad() detaches gradients in place, which is
+    // refused to views.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     buckets_.clear();
     places_.assign(parameters_.size(), {});
     for (const auto& members : assignment_) {
       Bucket bucket{.members = members};
       int64_t size = 0;
       for (const size_t i : members) size += parameters_[i].numel();
-      bucket.flat = torch::empty({size}, parameters_[members[0]].options().requires_grad(false));
+      const torch::TensorOptions like = parameters_[members[0]].options().requires_grad(false);
+      bucket.flat = torch::empty({size}, options_.sent_as ? like.dtype(*options_.sent_as) : like);
       int64_t at = 0;
       for (const size_t i : members) {
         places_[i] = {buckets_.size(), bucket.views.size()};
@@ -155,6 +204,7 @@ class DistributedDataParallel {
     ready_.assign(parameters_.size(), false);
     started_ = 0;
     backward_.reset();
+    used_.reset();
   }
 
   // Tensor::register_hook would run before .grad() is written. The graph's node that writes it takes hooks that run
@@ -179,6 +229,14 @@ class DistributedDataParallel {
     const torch::Tensor gradient = parameters_[index].grad();
     TORCH_CHECK(gradient.layout() == torch::kStrided, "parameter ", names_[index],
                 " has a sparse gradient: only dense ones can be averaged here");
+    put_ready(index, gradient);
+    const auto [which, slot] = places_[index];
+    // Here already, so that the gradient's own memory is free while backward() goes on.
+    if (options_.gradients_are_views) parameters_[index].mutable_grad() = buckets_[which].views[slot];
+  }
+
+  /// Into its bucket, which is sent when all of it is there.
+  void put_ready(size_t index, const torch::Tensor& gradient) {
     ready_[index] = true;
     const auto [which, slot] = places_[index];
     Bucket& bucket = buckets_[which];
@@ -218,8 +276,10 @@ class DistributedDataParallel {
     }
     allocate_buckets();  // all-reduces may still write into the old ones
     TORCH_CHECK(frozen.empty(), "frozen since DistributedDataParallel was made: ", frozen, "; make a new one");
-    TORCH_CHECK(false, "no gradient in this backward() for: ", unused,
-                "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false)");
+    TORCH_CHECK(
+        false, "no gradient in this backward() for: ", unused,
+        "; every parameter must take part in the loss on every rank, or be frozen with requires_grad_(false); or "
+        "call expect(loss) before backward()");
   }
 
   // Each rank would train such a parameter alone.
@@ -235,6 +295,7 @@ class DistributedDataParallel {
 
   const torch::nn::Module& module_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  DdpOptions options_;
   torch::Tensor scale_;
   std::vector<torch::Tensor> parameters_;
   std::vector<std::string> names_;
@@ -243,6 +304,7 @@ class DistributedDataParallel {
   std::vector<Bucket> buckets_;
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket and slot
   std::vector<bool> ready_;
+  torch::Tensor used_;                               // by how many ranks each parameter is; where expect() was called
   size_t started_ = 0;                               // buckets whose all-reduce has begun
   std::shared_ptr<std::atomic<Backward>> backward_;  // the one that made what is ready
   bool synchronise_ = true;

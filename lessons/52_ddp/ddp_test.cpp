@@ -6,6 +6,7 @@
 #include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "metrics.h"
 #include "pytorch_reducer.h"
+#include "used_parameters.h"
 
 #include <algorithm>
 #include <chrono>
@@ -162,6 +163,151 @@ TEST(Ddp, SendsEveryGradientOnceAStep) {
   EXPECT_EQ(tenfold::ring_bytes(1200, 2), 1200);
   EXPECT_EQ(tenfold::ring_bytes(1200, 3), 1600);
   EXPECT_EQ(tenfold::ring_bytes(1200, 1), 0);
+}
+
+// With gradients that are views nothing is copied back, and the numbers are the same.
+TEST(Ddp, GradientsThatAreViewsOfTheirBuckets) {
+  const Tensors alone = trained_alone();
+  tenfold::DdpOptions views{512, 4096};
+  views.gradients_are_views = true;
+  for (const bool quiet : {false, true}) {
+    const Trained together = trained_together(2, views, /*micro_batches=*/3, quiet);
+    for (const Tensors& rank : together.ranks) EXPECT_LT(largest_difference(rank, alone), 1e-6);
+  }
+  on_ranks(2, [&](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group, {.gradients_are_views = true});
+    for (const bool to_none : {true, false}) {
+      net->zero_grad(to_none);
+      net(torch::full({2, 5}, rank + 1.0)).sum().backward();
+      ddp.finish();
+      EXPECT_EQ(net->last->bias.grad()[0].item<float>(), 2);
+      EXPECT_TRUE(net->last->bias.grad().is_alias_of(net->first->weight.grad())) << "one bucket";
+    }
+  });
+}
+
+// 16 bits on the way: half the bytes, and gradients that are off by the bits that were lost, 2^-8 of a value in each of
+// the products, the sum and the mean.
+TEST(Ddp, GradientsSentAsBfloat16) {
+  on_ranks(2, [](int rank, const Group& group) {
+    Net net = net_with(1), global = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group, {.sent_as = torch::kBFloat16});
+    const auto [x, y] = global_batch(0);
+    loss_of(global, x, y).backward();
+    loss_of(net, tenfold::local_batch(x, rank, 2), tenfold::local_batch(y, rank, 2)).backward();
+    ddp.finish();
+    EXPECT_EQ(ddp.traffic().payload_bytes, parameter_bytes() / 2);
+    const Tensor exact = global->wide->weight.grad(), sent = net->wide->weight.grad();
+    EXPECT_EQ(sent.scalar_type(), torch::kFloat);
+    const double largest = exact.abs().max().item<double>();
+    EXPECT_LT((sent - exact).abs().max().item<double>(), 3 * largest / 256);
+    EXPECT_GT((sent - exact).abs().max().item<double>(), 1e-6 * largest) << "nothing was rounded";
+    const tenfold::DdpOptions both{.gradients_are_views = true, .sent_as = torch::kBFloat16};
+    EXPECT_THROW((tenfold::DistributedDataParallel(*net, group, both)), c10::ValueError);
+  });
+}
+
+/// Two branches, of which a loss may use one.
+struct BranchesImpl : torch::nn::Module {
+  BranchesImpl() : left(5, 3), right(5, 3), neither(5, 3) {
+    register_module("left", left);
+    register_module("right", right);
+    register_module("neither", neither);
+    const torch::NoGradGuard no_grad;
+    auto generator = at::detail::createCPUGenerator(1);
+    for (const Tensor& parameter : parameters()) parameter.normal_(0, 0.3, generator);
+  }
+  torch::nn::Linear left, right, neither;
+};
+TORCH_MODULE(Branches);
+
+// Rank 0's loss uses the left branch, rank 1's the right: the mean of both, as one process computes it.
+TEST(Ddp, ALossThatDoesNotUseEveryParameter) {
+  for (const bool views : {false, true}) {
+    on_ranks(2, [&](int rank, const Group& group) {
+      Branches net, alone;
+      tenfold::DdpOptions options{1, 1};
+      options.gradients_are_views = views;
+      tenfold::DistributedDataParallel ddp(*net, group, options);
+      for (int step = 0; step < 2; ++step) {
+        const auto [x, y] = global_batch(step);
+        alone->zero_grad();
+        ((alone->left(x).square().mean() + alone->right(x).square().mean()) / 2).backward();
+        net->zero_grad();
+        const Tensor loss = (rank == 0 ? net->left : net->right)(x).square().mean();
+        ddp.expect(loss);
+        loss.backward();
+        ddp.finish();
+        EXPECT_TRUE(torch::allclose(net->left->weight.grad(), alone->left->weight.grad(), 1e-5, 1e-7));
+        EXPECT_TRUE(torch::allclose(net->right->weight.grad(), alone->right->weight.grad(), 1e-5, 1e-7));
+        EXPECT_FALSE(net->neither->weight.grad().defined()) << "weight decay must not shrink it";
+      }
+      {
+        const tenfold::NoSync no_sync(ddp);  // the right branch now, and the left one in the last micro-batch
+        net->zero_grad();
+        net->right(global_batch(0).first).square().mean().backward();
+      }
+      const Tensor last = net->left(global_batch(1).first).square().mean();
+      ddp.expect(last);
+      last.backward();
+      ddp.finish();
+      alone->zero_grad();
+      (alone->right(global_batch(0).first).square().mean() + alone->left(global_batch(1).first).square().mean())
+          .backward();
+      EXPECT_TRUE(torch::allclose(net->left->weight.grad(), alone->left->weight.grad(), 1e-5, 1e-7));
+      EXPECT_TRUE(torch::allclose(net->right->weight.grad(), alone->right->weight.grad(), 1e-5, 1e-7));
+    });
+  }
+}
+
+TEST(Ddp, ParametersOfAGraph) {
+  Branches net;
+  const Tensor x = torch::ones({2, 5});
+  const auto leaves = tenfold::parameters_in_graph(net->left(x).sum() + net->left(x).sum());
+  EXPECT_EQ(leaves.size(), 2U);
+  EXPECT_TRUE(leaves.contains(net->left->weight.unsafeGetTensorImpl()));
+  EXPECT_TRUE(tenfold::parameters_in_graph(torch::ones({})).empty());
+  Tensor deep = net->right->bias;  // recursion would not come this far
+  for (int i = 0; i < 200000; ++i) deep = deep + 1;
+  EXPECT_EQ(tenfold::parameters_in_graph(deep.sum()).size(), 1U);
+}
+
+// Rank r has 3 - r batches: updates with three, two and one of them.
+TEST(Ddp, RanksWithFewerBatchesSendZerosUntilAllHaveNone) {
+  constexpr int kRanks = 3;
+  const auto batch_of = [](int rank, int update) { return global_batch(10 * rank + update); };
+  Net alone = net_with(1);
+  auto optimizer = sgd(alone);
+  for (int update = 0; update < kRanks; ++update) {
+    optimizer.zero_grad();
+    for (int rank = 0; rank < kRanks - update; ++rank) {
+      const auto [x, y] = batch_of(rank, update);
+      (loss_of(alone, x, y) / (kRanks - update)).backward();
+    }
+    optimizer.step();
+  }
+  on_ranks(kRanks, [&](int rank, const Group& group) {
+    Net net = net_with(1);
+    auto own = sgd(net);
+    tenfold::DistributedDataParallel ddp(*net, group, {512, 4096});
+    int update = 0;
+    while (const int64_t ranks = tenfold::ranks_with_batch(update < kRanks - rank, torch::kCPU, *group)) {
+      own.zero_grad();
+      ddp.mean_over(ranks);
+      if (update < kRanks - rank) {
+        const auto [x, y] = batch_of(rank, update);
+        loss_of(net, x, y).backward();
+      } else {
+        ddp.without_batch();
+      }
+      ddp.finish();
+      own.step();
+      ++update;
+    }
+    EXPECT_EQ(update, kRanks);
+    EXPECT_LT(largest_difference(net->parameters(), alone->parameters()), 1e-6);
+  });
 }
 
 TEST(Ddp, AccumulationWithAndWithoutNoSync) {

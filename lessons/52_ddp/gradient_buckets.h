@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,10 @@ namespace tenfold {
 struct DdpOptions {
   int64_t first_bucket_bytes = 1 << 20;  ///< small, so that communication begins soon after backward() does
   int64_t bucket_bytes = 25 << 20;       ///< PyTorch's own default
+  /// .grad is the gradient's place in its bucket: nothing is copied back, and no second copy of all gradients lives.
+  bool gradients_are_views = false;
+  /// In another type than the gradients': kBFloat16 sends half the bytes of 32 bits, and adds up in 16.
+  std::optional<torch::ScalarType> sent_as = std::nullopt;
 };
 
 /// What was handed to all-reduce.

@@ -11,9 +11,15 @@
 namespace tenfold::inline lesson_52 {
 
 /// How the ranks exchange their gradients after a backward pass: by all-reduces of each gradient, of buckets that are
-/// made for it, or of buckets that are always there and are sent while backward() fills the next. One rank has nobody
-/// to exchange them with.
-enum class Exchange { nothing, each_gradient, in_buckets, overlapped };
+/// made for it, or of buckets that are always there and are sent while backward() fills the next; these may be where
+/// the gradients live, or have 16 bits. One rank has nobody to exchange them with.
+enum class Exchange { nothing, each_gradient, in_buckets, overlapped, views, bf16 };
+
+inline bool is_overlapped(Exchange exchange) { return exchange >= Exchange::overlapped; }
+
+inline int64_t sent_bytes_of(const Counted& one_process, Exchange exchange) {
+  return exchange == Exchange::bf16 ? one_process.gradient_bytes / 2 : one_process.gradient_bytes;
+}
 
 /// All-reduces of one exchange.
 inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
@@ -38,10 +44,11 @@ inline int64_t peak_bytes_of(const Counted& one_process, Exchange exchange, int6
       (several_batches(one_process) ? one_process.peak_bytes - one_process.resting_bytes
                                     : (one_process.peak_bytes - one_process.state_bytes()) / one_process.ranks) /
       micro_batches;
-  const int64_t at_forward = activations + (micro_batches > 1 ? gradients : 0);
-  int64_t at_exchange = gradients;
+  const int64_t besides = exchange == Exchange::views ? 0 : gradients;  // where the buckets are not the gradients
+  const int64_t at_forward = activations + (micro_batches > 1 ? besides : 0);
+  int64_t at_exchange = besides;
   if (exchange == Exchange::in_buckets) at_exchange += std::min(gradients, bucket_sizes(one_process).bucket_bytes);
-  const int64_t buckets = exchange == Exchange::overlapped ? gradients : 0;
+  const int64_t buckets = is_overlapped(exchange) ? sent_bytes_of(one_process, exchange) : 0;
   return one_process.state_bytes() + buckets + std::max(at_forward, at_exchange);
 }
 
@@ -61,11 +68,12 @@ inline double step_seconds_of(const Counted& one_process, Exchange exchange, int
   if (exchange == Exchange::nothing) return whole + compute;
   const auto least_waits = static_cast<double>(exchanges);
   double waits = least_waits * static_cast<double>(all_reduces_of(one_process, exchange));
-  if (exchange == Exchange::overlapped) waits = std::max(least_waits, waits - compute * 2 / 3 / latency);
+  if (is_overlapped(exchange)) waits = std::max(least_waits, waits - compute * 2 / 3 / latency);
 
   double seconds_per_byte = 2 * (ranks - 1) / ranks / one_process.ceiling("cpu_all_reduce_bytes_per_s");
-  if (exchange != Exchange::each_gradient) seconds_per_byte += 2 / one_process.ceiling("cpu_copy_bytes_per_s");
-  const auto bytes = static_cast<double>(exchanges * one_process.gradient_bytes);
+  const double copies = exchange == Exchange::each_gradient ? 0 : exchange == Exchange::views ? 1 : 2;
+  seconds_per_byte += copies / one_process.ceiling("cpu_copy_bytes_per_s");
+  const auto bytes = static_cast<double>(exchanges * sent_bytes_of(one_process, exchange));
   return whole + compute + waits * latency + bytes * seconds_per_byte;
 }
 
@@ -73,7 +81,7 @@ inline Prediction predict_exchange(const Counted& one_process, Exchange exchange
                                    int64_t exchanges = 1) {
   if (one_process.ranks == 1) exchange = Exchange::nothing;
   Prediction prediction{.peak_bytes = peak_bytes_of(one_process, exchange, micro_batches)};
-  if (exchange != Exchange::nothing) prediction.sent_bytes = exchanges * one_process.gradient_bytes;
+  if (exchange != Exchange::nothing) prediction.sent_bytes = exchanges * sent_bytes_of(one_process, exchange);
   for (const char* name :
        {"cpu_op_seconds", "cpu_copy_bytes_per_s", "cpu_all_reduce_seconds", "cpu_all_reduce_bytes_per_s"}) {
     if (!one_process.ceilings.contains(name)) return prediction;
@@ -95,10 +103,18 @@ inline Prediction predict_reducer(const Counted& one_process) {
 }
 
 /// Gradients are exchanged after every micro-batch.
-inline Prediction predict_overlapped(const Counted& one_process) {
+inline Prediction predict_each_time(const Counted& one_process, Exchange exchange) {
   const int64_t micro_batches = one_process.get(kMicroBatches);
-  return predict_exchange(one_process, Exchange::overlapped, micro_batches, /*exchanges=*/micro_batches);
+  return predict_exchange(one_process, exchange, micro_batches, /*exchanges=*/micro_batches);
 }
+
+inline Prediction predict_overlapped(const Counted& one_process) {
+  return predict_each_time(one_process, Exchange::overlapped);
+}
+
+inline Prediction predict_views(const Counted& one_process) { return predict_each_time(one_process, Exchange::views); }
+
+inline Prediction predict_bf16(const Counted& one_process) { return predict_each_time(one_process, Exchange::bf16); }
 
 inline Prediction predict_no_sync(const Counted& one_process) {
   return predict_exchange(one_process, Exchange::overlapped, one_process.get(kMicroBatches), /*exchanges=*/1);

@@ -31,6 +31,7 @@
 #include "common/pages/book/published_peers.h"
 #include "common/pages/book/published_scaling.h"
 #include "common/pages/book/published_steps.h"
+#include "common/pages/book/rank_tables.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/book/seals.h"
 #include "common/pages/rows/markdown_table.h"
@@ -221,6 +222,7 @@ const std::map<std::string, Part>& parts() {
          if (words.size() != 1) throw std::invalid_argument("links: of one lesson, a folder of docs/links");
          return link_rates_markdown(page.root, words[0]);
        }},
+      {"rank_tables", [](const Page& page, const Arguments&) { return rank_tables_markdown(page.root); }},
       {"published_scaling", [](const Page& page, const Arguments&) { return published_scaling_markdown(page.root); }},
       {"scaling_forecast", [](const Page& page, const Arguments&) { return scaling_forecast_markdown(page.root); }},
       {"printed_fit", [](const Page& page, const Arguments&) { return printed_fit_markdown(page.root); }},

@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = pictures_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kWorkers, kOneGpu, kUpdates, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),

@@ -54,7 +54,6 @@ std::optional<double> error_of(const Verdict* verdict, const char* kind) {
 
 void add(Lesson& lesson, const Result& result) {
   for (const CaseResult& c : result.cases) {
-    if (c.kind != "comparison") continue;
     const Ranks ranks = {c.ranks, is_dry(result.machine)};
     for (const VariantResult& variant : c.variants) {
       if (variant.status != "ok" || !variant.peak()) continue;

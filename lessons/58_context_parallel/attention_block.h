@@ -22,8 +22,9 @@ inline std::pair<torch::Tensor, torch::Tensor> attention_block(const torch::Tens
     auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, /*dropout_p=*/0, causal);
     return {out, lse};
   }
-  const auto results = at::_scaled_dot_product_efficient_attention(q, k, v, /*attn_bias=*/{}, /*compute_log_sumexp=*/true,
-                                                                   /*dropout_p=*/0, causal);
+  const auto results =
+      at::_scaled_dot_product_efficient_attention(q, k, v, /*attn_bias=*/{}, /*compute_log_sumexp=*/true,
+                                                  /*dropout_p=*/0, causal);
   return {std::get<0>(results), std::get<1>(results).narrow(2, 0, q.size(2))};  // its rows are padded
 }
 

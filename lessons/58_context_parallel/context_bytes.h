@@ -3,9 +3,9 @@
 //
 // S is one activation of the residual stream of all tokens, 4 B T D bytes; N the ranks that share a sequence. Of all
 // activations a rank has 1 / N. In a layer's forward the ring sends keys and values N - 1 times, 2 S / N each; in its
-// backward these again and as much of their gradients: 6 (N - 1) / N S, the more, the more ranks there are. Ulysses asks
-// for four all-to-alls: 3 S / N (queries, keys, values) and S / N (the result) in forward, and as much in backward. Of
-// each (N - 1) / N leaves the rank: 8 (N - 1) / N^2 S, the less, the more ranks there are.
+// backward these again and as much of their gradients: 6 (N - 1) / N S, the more, the more ranks there are. Ulysses
+// asks for four all-to-alls: 3 S / N (queries, keys, values) and S / N (the result) in forward, and as much in
+// backward. Of each (N - 1) / N leaves the rank: 8 (N - 1) / N^2 S, the less, the more ranks there are.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,9 +21,9 @@ struct ContextBytes {
   int64_t ranks = 1;
   int64_t layers = 1, width = 64, heads = 4, length = 64, batch = 8, vocabulary = 128;
 
-  int64_t tokens() const { return batch * length / ranks; }           ///< of a rank
-  int64_t own_stream() const { return 4 * tokens() * width; }         ///< one activation of a rank's tokens
-  int64_t stream() const { return 4 * batch * length * width; }       ///< and of all
+  int64_t tokens() const { return batch * length / ranks; }      ///< of a rank
+  int64_t own_stream() const { return 4 * tokens() * width; }    ///< one activation of a rank's tokens
+  int64_t stream() const { return 4 * batch * length * width; }  ///< and of all
   bool in_ring() const { return scheme == Scheme::ring || scheme == Scheme::zigzag; }
 
   int64_t block_values() const { return (12 * width + 13) * width; }
@@ -54,9 +54,7 @@ struct ContextBytes {
   /// What leaves the rank for a layer.
   int64_t layer_sent_bytes() const { return layer_sends().bytes + layer_all_to_alls().bytes / ranks * (ranks - 1); }
   int64_t gradient_bytes() const { return ranks > 1 ? 4 * parameter_values() : 0; }  ///< all-reduced
-  int64_t asked_bytes() const {
-    return layers * (layer_sends().bytes + layer_all_to_alls().bytes) + gradient_bytes();
-  }
+  int64_t asked_bytes() const { return layers * (layer_sends().bytes + layer_all_to_alls().bytes) + gradient_bytes(); }
 
   /// Scores, of one head and one sequence, that a rank computes: half of a triangle of T (T + 1) for all ranks.
   int64_t scores_of(int64_t rank) const {

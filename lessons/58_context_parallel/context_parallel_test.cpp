@@ -74,8 +74,9 @@ TEST(SequenceParts, VisibleBlocksAreTheCausalMask) {
 }
 
 TEST(SequenceParts, WhatCannotBeCutIsRefused) {
-  EXPECT_NE(refusal_of([] { tenfold::places_of_rank(SequenceOrder::zigzag, 20, 0, 4); })
-                .find("a sequence of 20 tokens cannot be cut into 8 equal chunks: pad it"),
+  EXPECT_NE(refusal_of([] {
+              tenfold::places_of_rank(SequenceOrder::zigzag, 20, 0, 4);
+            }).find("a sequence of 20 tokens cannot be cut into 8 equal chunks: pad it"),
             std::string::npos);
   EXPECT_EQ(tenfold::tokens_of_rank(SequenceOrder::contiguous, 20, 4), 5);
   EXPECT_NE(refusal_of([] {

@@ -39,8 +39,8 @@ Step over_ranks(const Trial& trial, Scheme scheme, Mistake mistake = Mistake::no
     return attention_over_ranks(qkv, scheme, group, mistake);
   };
   const Tensor places = places_of_rank(order_of(scheme), gpt_options(trial).length, along.index, along.size);
-  auto training = std::make_shared<ContextTraining>(
-      trial, GptParts{.attention = attention, .loss = sum_of_losses}, places);
+  auto training =
+      std::make_shared<ContextTraining>(trial, GptParts{.attention = attention, .loss = sum_of_losses}, places);
   if (mistake == Mistake::positions_from_zero) training->places = training->places - training->places[0];  // wrong
   auto update = [=, group = along.group, ranks = along.size] {
     const auto [ids, targets] = training->next_batch();  // (B, T / N) each
@@ -76,41 +76,38 @@ Step not_rescaled(const Trial& trial) { return on_two_ranks(trial, Mistake::not_
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   const Place any_ranks = {.mesh = {{kContextParallel, kAllRanks}}};
-  return run(argc, argv,
-             {.title = "Context parallelism",
-              .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
-                          "and wait for?",
-              .workload = gpt_workload,
-              .settings = {kPrompt},
-              .baseline = {"one process", one_process},
-              .techniques = {{"ring", ring_step, predict_ring},
-                             {"zigzag ring", zigzag_step, predict_zigzag},
-                             {"Ulysses", ulysses_step, predict_ulysses},
-                             {"positions from zero", positions_from_zero},
-                             {"mean of each rank", mean_of_each_rank},
-                             {"not rescaled", not_rescaled}},
-              .cases = {{.name = "gpt",
-                         .expected = {{"ring", SMALLER}, {"zigzag ring", SMALLER}, {"Ulysses", SMALLER}},
-                         .place = any_ranks},
-                        {.name = "long",
-                         .settings = long_sequence(),
-                         .expected = {{"ring", SMALLER},
-                                      {"zigzag ring", {FASTER, SMALLER}},
-                                      {"Ulysses", {FASTER, SMALLER}}},
-                         .place = any_ranks},
-                        {.name = "short",
-                         .settings = short_sequences(),
-                         .expected = {{"zigzag ring", SLOWER},
-                                      {"Ulysses", SLOWER},
-                                      {"positions from zero", TRAP},
-                                      {"mean of each rank", TRAP},
-                                      {"not rescaled", TRAP}},
-                         .place = any_ranks},
-                        {.name = "few heads",
-                         .settings = few_heads(),
-                         .expected = {{"ring", {}}, {"zigzag ring", {}}, {"Ulysses", {}}},
-                         .place = {.mesh = {{kContextParallel, 4}}}}},
-              .surveys = {{"sent", sent_looks(), survey_sizes()}, {"work", work_looks(), survey_sizes()}},
-              .headline = Headline{"long", "zigzag ring"},
-              .agreement = Agreement::within(1e-4, "sums are taken in another order")});
+  return run(
+      argc, argv,
+      {.title = "Context parallelism",
+       .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
+                   "and wait for?",
+       .workload = gpt_workload,
+       .settings = {kPrompt},
+       .baseline = {"one process", one_process},
+       .techniques = {{"ring", ring_step, predict_ring},
+                      {"zigzag ring", zigzag_step, predict_zigzag},
+                      {"Ulysses", ulysses_step, predict_ulysses},
+                      {"positions from zero", positions_from_zero},
+                      {"mean of each rank", mean_of_each_rank},
+                      {"not rescaled", not_rescaled}},
+       .cases = {{.name = "gpt", .expected = {{"zigzag ring", SMALLER}, {"Ulysses", SMALLER}}, .place = any_ranks},
+                 {.name = "long",
+                  .settings = long_sequence(),
+                  .expected = {{"ring", SMALLER}, {"zigzag ring", {FASTER, SMALLER}}, {"Ulysses", {FASTER, SMALLER}}},
+                  .place = any_ranks},
+                 {.name = "short",
+                  .settings = short_sequences(),
+                  .expected = {{"zigzag ring", SLOWER},
+                               {"Ulysses", SLOWER},
+                               {"positions from zero", TRAP},
+                               {"mean of each rank", TRAP},
+                               {"not rescaled", TRAP}},
+                  .place = any_ranks},
+                 {.name = "few heads",
+                  .settings = few_heads(),
+                  .expected = {{"zigzag ring", {}}, {"Ulysses", {}}},
+                  .place = {.mesh = {{kContextParallel, 4}}}}},
+       .surveys = {{"sent", sent_looks(), survey_sizes()}, {"work", work_looks(), survey_sizes()}},
+       .headline = Headline{"long", "zigzag ring"},
+       .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

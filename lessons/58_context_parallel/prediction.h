@@ -22,8 +22,8 @@ inline ContextBytes context_bytes(const Counted& one_process, Scheme scheme) {
 }
 
 /// Most bytes of attention's backward besides what forward kept, and the gradients of its result and of the residual
-/// sum. In the ring, in activations of a rank's tokens: the block and the next one, the sums of gradients that stay, come
-/// and go, and a part's gradients (2 each), the queries' gradient (1).
+/// sum. In the ring, in activations of a rank's tokens: the block and the next one, the sums of gradients that stay,
+/// come and go, and a part's gradients (2 each), the queries' gradient (1).
 inline int64_t attention_working_bytes(const ContextBytes& of) {
   const int64_t own = of.own_stream();
   if (of.ranks == 1) return 9 * own;
@@ -40,7 +40,8 @@ inline int64_t peak_bytes_of(const ContextBytes& of) {
   const int64_t after_blocks = 2 * parameters + inputs + own + of.layers * of.block_kept_bytes();
   const int64_t at_loss = after_blocks + own + 8 * tokens + 3 * logits;
   const int64_t in_mlp = 4 * own + 4 * 4 * of.width * of.width;
-  // The MLP's activations are gone, with the residual sum and the result; gradients of 9 of the block's 12 D^2 are there.
+  // The MLP's activations are gone, with the residual sum and the result; gradients of 9 of the block's 12 D^2 are
+  // there.
   const int64_t in_attention = attention_working_bytes(of) + (2 - 11) * own + 4 * 9 * of.width * of.width;
   const int64_t in_block = std::max(in_mlp, in_attention);
   const int64_t at_last_block = after_blocks + head + in_block;
@@ -58,8 +59,7 @@ inline double step_seconds_of(const Counted& one_process, const ContextBytes& of
   const double attention = one_process.share("attention") * step;
   const double forward = (one_process.share("block.forward") + one_process.share("head.forward")) * step;
   const double scale = (step - data - optimizer) / forward;  // with the backward
-  const double compute =
-      scale * ((forward - attention) / static_cast<double>(of.ranks) + attention * of.most_scores());
+  const double compute = scale * ((forward - attention) / static_cast<double>(of.ranks) + attention * of.most_scores());
   const auto layers = static_cast<double>(of.layers);
   const double calls = layers * static_cast<double>(of.layer_sends().calls + of.layer_all_to_alls().calls) + 1;
   const double bytes = layers * static_cast<double>(of.layer_sent_bytes()) + static_cast<double>(of.gradient_bytes());

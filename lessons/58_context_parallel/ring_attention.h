@@ -2,8 +2,8 @@
 #pragma once
 // Ring attention: each rank has a part of a sequence's queries, keys and values. Its queries stay; keys and values go
 // around the ranks, and while the next block comes a rank computes with the one that it has. One source for CPU (Gloo)
-// and GPU (NCCL). Source: H. Liu, M. Zaharia and P. Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite
-// Context, 2023.
+// and GPU (NCCL). Source: H. Liu, M. Zaharia and P. Abbeel, Ring Attention with Blockwise Transformers for
+// Near-Infinite Context, 2023.
 
 #include <torch/torch.h>
 

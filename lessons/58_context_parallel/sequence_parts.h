@@ -40,7 +40,8 @@ struct VisibleBlock {
 /// of a rank lie in the sequence's order, so its own tokens are causal as they are.
 inline VisibleBlock visible_block(SequenceOrder order, int64_t rank, int64_t source, int64_t tokens) {
   if (source == rank) return {0, tokens, tokens, true};
-  if (order == SequenceOrder::contiguous) return source < rank ? VisibleBlock{0, tokens, tokens, false} : VisibleBlock();
+  if (order == SequenceOrder::contiguous)
+    return source < rank ? VisibleBlock{0, tokens, tokens, false} : VisibleBlock();
   const int64_t chunk = tokens / 2;
   // Of an earlier rank the first chunk is before both of ours, and the last one after both.
   if (source < rank) return {0, tokens, chunk, false};

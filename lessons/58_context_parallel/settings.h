@@ -23,13 +23,13 @@ inline int64_t targets_of(const GptOptions& options, int64_t prompt) {
 
 /// One long sequence, so that most of the arithmetic is attention's. Characters keep the logits small.
 inline std::vector<Assignment> long_sequence() {
-  return {gpt::kLayers(2, 6, 12), gpt::kLength(2048, 8192, 32768), gpt::kBatch(1), gpt::kTokens("characters")};
+  return {gpt::kLayers(2, 6, 12), gpt::kLength(1024, 8192, 32768), gpt::kBatch(1), gpt::kTokens("characters")};
 }
 
 /// Short sequences, so that a message is for little arithmetic; and a prompt, of which not all ranks have equally much.
 inline std::vector<Assignment> short_sequences() {
-  return {gpt::kLayers(2),         gpt::kWidth(32),  gpt::kHeads(2), gpt::kLength(16, 64, 128),
-          gpt::kBatch(4), kPrompt(5, 20, 40), gpt::kTokens("characters")};
+  return {gpt::kLayers(2),    gpt::kWidth(32),           gpt::kHeads(2), gpt::kLength(16, 64, 128), gpt::kBatch(4),
+          kPrompt(5, 20, 40), gpt::kTokens("characters")};
 }
 
 /// The same on more ranks than it has heads.

@@ -110,32 +110,32 @@ std::vector<Look> looks_of_schemes(const Note& note) {
 
 /// Bytes that a rank sends for a layer in an update, over those of one (B, T, D).
 inline std::vector<Look> sent_looks() {
-  return looks_of_schemes([](const Trial& trial, const std::string& on, const std::vector<RankCounts>& counts,
-                             const ContextBytes& of) {
-    const auto stream = static_cast<double>(of.stream());
-    double most = 0;
-    for (const RankCounts& rank : counts)
-      most = std::max(most, sent_bytes_of(rank.asked, static_cast<int>(of.ranks)) / stream);
-    trial.note(on, most, "activations");
-    trial.note(on + ", formula", static_cast<double>(of.layer_sent_bytes()) / stream, "activations");
-  });
+  return looks_of_schemes(
+      [](const Trial& trial, const std::string& on, const std::vector<RankCounts>& counts, const ContextBytes& of) {
+        const auto stream = static_cast<double>(of.stream());
+        double most = 0;
+        for (const RankCounts& rank : counts)
+          most = std::max(most, sent_bytes_of(rank.asked, static_cast<int>(of.ranks)) / stream);
+        trial.note(on, most, "activations");
+        trial.note(on + ", formula", static_cast<double>(of.layer_sent_bytes()) / stream, "activations");
+      });
 }
 
 /// Scores that the ranks with the most and the fewest compute, over the ranks' mean.
 inline std::vector<Look> work_looks() {
-  return looks_of_schemes([](const Trial& trial, const std::string& on, const std::vector<RankCounts>& counts,
-                             const ContextBytes& of) {
-    int64_t most = 0, least = counts.at(0).scores, sum = 0;
-    for (const RankCounts& rank : counts) {
-      most = std::max(most, rank.scores);
-      least = std::min(least, rank.scores);
-      sum += rank.scores;
-    }
-    const double mean = static_cast<double>(sum) / static_cast<double>(of.ranks);
-    trial.note(on + ", most", static_cast<double>(most) / mean, "of the mean");
-    trial.note(on + ", least", static_cast<double>(least) / mean, "of the mean");
-    trial.note(on + ", most by formula", of.most_scores() * static_cast<double>(of.ranks), "of the mean");
-  });
+  return looks_of_schemes(
+      [](const Trial& trial, const std::string& on, const std::vector<RankCounts>& counts, const ContextBytes& of) {
+        int64_t most = 0, least = counts.at(0).scores, sum = 0;
+        for (const RankCounts& rank : counts) {
+          most = std::max(most, rank.scores);
+          least = std::min(least, rank.scores);
+          sum += rank.scores;
+        }
+        const double mean = static_cast<double>(sum) / static_cast<double>(of.ranks);
+        trial.note(on + ", most", static_cast<double>(most) / mean, "of the mean");
+        trial.note(on + ", least", static_cast<double>(least) / mean, "of the mean");
+        trial.note(on + ", most by formula", of.most_scores() * static_cast<double>(of.ranks), "of the mean");
+      });
 }
 
 }  // namespace tenfold::inline lesson_58

@@ -53,8 +53,7 @@ struct Exchange : torch::autograd::Function<Exchange<kToHeads>> {
     return kToHeads ? to_heads(x, group) : to_tokens(x, group);
   }
   static Gradients backward(Context* context, Gradients gradients) {
-    const auto group =
-        c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(context->saved_data["group"].toCapsule());
+    const auto group = c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(context->saved_data["group"].toCapsule());
     return {kToHeads ? to_tokens(gradients[0], group) : to_heads(gradients[0], group), {}};
   }
 };
@@ -65,8 +64,8 @@ struct Exchange : torch::autograd::Function<Exchange<kToHeads>> {
 /// then go in one message. Without a group there is one rank. Throws c10::ValueError unless the ranks divide the heads.
 inline torch::Tensor tokens_to_heads(const torch::Tensor& x, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   if (!group) return x;
-  TORCH_CHECK_VALUE(x.size(3) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ", x.size(3),
-                    " heads; ring attention has no such limit");
+  TORCH_CHECK_VALUE(x.size(3) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ",
+                    x.size(3), " heads; ring attention has no such limit");
   return ulysses::Exchange<true>::apply(x, group);
 }
 
@@ -74,8 +73,8 @@ inline torch::Tensor tokens_to_heads(const torch::Tensor& x, const c10::intrusiv
 /// divide the tokens.
 inline torch::Tensor heads_to_tokens(const torch::Tensor& x, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   if (!group) return x;
-  TORCH_CHECK_VALUE(x.size(1) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ", x.size(1),
-                    " tokens");
+  TORCH_CHECK_VALUE(x.size(1) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ",
+                    x.size(1), " tokens");
   return ulysses::Exchange<false>::apply(x, group);
 }
 

@@ -543,8 +543,10 @@ TEST(Attention, ItsBackwardUsesTheSumsThatItIsGiven) {
   };
   const auto whole = of_keys(0, 32), first = of_keys(0, 12), second = of_keys(12, 20);
   EXPECT_TRUE(torch::allclose(std::get<0>(first) + std::get<0>(second), std::get<0>(whole), 1e-4, 1e-5));
-  EXPECT_TRUE(torch::allclose(torch::cat({std::get<1>(first), std::get<1>(second)}, 2), std::get<1>(whole), 1e-4, 1e-5));
-  EXPECT_TRUE(torch::allclose(torch::cat({std::get<2>(first), std::get<2>(second)}, 2), std::get<2>(whole), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(torch::cat({std::get<1>(first), std::get<1>(second)}, 2), std::get<1>(whole), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(torch::cat({std::get<2>(first), std::get<2>(second)}, 2), std::get<2>(whole), 1e-4, 1e-5));
   EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
 }
 

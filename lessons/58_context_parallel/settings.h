@@ -23,7 +23,8 @@ inline int64_t targets_of(const GptOptions& options, int64_t prompt) {
 
 /// One long sequence, so that most of the arithmetic is attention's. Characters keep the logits small.
 inline std::vector<Assignment> long_sequence() {
-  return {gpt::kLayers(2, 6, 12), gpt::kLength(1024, 8192, 32768), gpt::kBatch(1), gpt::kTokens("characters")};
+  return {gpt::kLayers(2, 6, 12), gpt::kHeads(2, 8, 12), gpt::kLength(1024, 8192, 32768), gpt::kBatch(1),
+          gpt::kTokens("characters")};
 }
 
 /// Short sequences, so that a message is for little arithmetic; and a prompt, of which not all ranks have equally much.

@@ -96,7 +96,7 @@ struct ContextTraining : GptTraining {
   }
 
   /// Ids and next ids of this rank's tokens, (B, places) each. Next ids of the prompt are kIgnored.
-  std::pair<torch::Tensor, torch::Tensor> next_batch() {
+  std::pair<torch::Tensor, torch::Tensor> own_batch() {
     RECORD_USER_SCOPE("data");
     TextBatch batch = sample_batch(text_, model->options.batch, model->options.length, generator_);
     batch.targets.narrow(1, 0, prompt_).fill_(kIgnored);

@@ -134,9 +134,10 @@ struct Shape {
 };
 
 /// The largest difference of a rank's results from those of one process at the rank's places.
-double deviation(Scheme scheme, const Shape& shape, int ranks, tenfold::Mistake mistake = tenfold::Mistake::none) {
-  const Tensor qkv = 2 * random({shape.batch, shape.length, 3, shape.heads, shape.size}, 1);
-  const Tensor scale = random({shape.batch, shape.length, shape.heads * shape.size}, 2);
+double deviation(Scheme scheme, const Shape& shape, int ranks, tenfold::Mistake mistake = tenfold::Mistake::none,
+                 torch::ScalarType type = torch::kFloat) {
+  const Tensor qkv = 2 * random({shape.batch, shape.length, 3, shape.heads, shape.size}, 1).to(type);
+  const Tensor scale = random({shape.batch, shape.length, shape.heads * shape.size}, 2).to(type);
   const Attended alone =
       after_backward(qkv, scale, [](const Tensor& leaf) { return tenfold::aten_attention(leaf, 0); });
   std::vector<double> worst(static_cast<size_t>(ranks));
@@ -164,6 +165,11 @@ TEST(RingAttention, EqualsOneProcess) {
     }
   }
   EXPECT_LT(deviation(Scheme::ring, {2, 15, 3, 5}, 3), kRounding) << "an odd number of tokens";
+}
+
+TEST(RingAttention, EqualsOneProcessIn64Bits) {
+  for (const Scheme scheme : {Scheme::ring, Scheme::zigzag})
+    EXPECT_LT(deviation(scheme, {2, 24, 3, 5}, 4, tenfold::Mistake::none, torch::kDouble), 1e-10);
 }
 
 TEST(Ulysses, EqualsOneProcess) {

@@ -20,7 +20,7 @@ Step one_process(const Trial& trial) {
   auto training = std::make_shared<ContextTraining>(trial, GptParts{.loss = sum_of_losses}, all);
   auto update = [training, idle = trial.rank != 0] {
     if (idle) return Tensor();
-    const auto [ids, targets] = training->next_batch();  // (B, T) each
+    const auto [ids, targets] = training->own_batch();  // (B, T) each
     training->optimizer->zero_grad();
     Tensor loss = training->model->loss(training->model->hidden(ids), targets) / training->targets;
     loss.backward();
@@ -43,7 +43,7 @@ Step over_ranks(const Trial& trial, Scheme scheme, Mistake mistake = Mistake::no
       std::make_shared<ContextTraining>(trial, GptParts{.attention = attention, .loss = sum_of_losses}, places);
   if (mistake == Mistake::positions_from_zero) training->places = training->places - training->places[0];  // wrong
   auto update = [=, group = along.group, ranks = along.size] {
-    const auto [ids, targets] = training->next_batch();  // (B, T / N) each
+    const auto [ids, targets] = training->own_batch();  // (B, T / N) each
     training->optimizer->zero_grad();
     const Tensor h = training->model->blocks_forward(training->model->embed(ids, training->places));
     // Of all ranks' targets, not of this one's: parts of a sequence may have different numbers of them. The ranks'

@@ -89,7 +89,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
         const Tensor keys = block[0].narrow(2, 0, seen.keys), values = block[1].narrow(2, 0, seen.keys);
         const auto [part, part_lse] = attention_block(queries(q), keys, values, seen.causal);
         if (hops == 0) {
-          out = part.to(torch::kFloat);  // sums of 16 bits would round with every block
+          out = part.to(part_lse.scalar_type());  // sums of 16 bits would round with every block
           lse = part_lse;
         } else {
           Merge::merge(queries(out), queries(lse), part, part_lse);
@@ -118,6 +118,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
       std::optional<Hop> next;
       if (hops + 1 < ranks) next.emplace(block, group, Hop::kBlock);
       const VisibleBlock seen = visible_block(order, rank, source_of(rank, hops, ranks), q.size(2));
+      // What a rank adds to its own block's sum stays; what goes around begins with the first rank after it.
       Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, H, T / N, d)
       if (seen.queries > 0) {
         const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
@@ -125,7 +126,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
         const QkvGradients of = attention_block_backward(queries(gradients[0]), queries(q), keys, values, queries(out),
                                                          queries(lse), seen.causal);
         if (hops == 0)
-          of_q = of.q.to(torch::kFloat);
+          of_q = of.q.to(lse.scalar_type());
         else
           queries(of_q).add_(of.q);
         of_block[0].narrow(2, 0, seen.keys).add_(of.k);

@@ -85,8 +85,8 @@ inline std::vector<RankCounts> count_attention(const GptOptions& options, int ra
 }
 
 /// What leaves the rank: of an all-to-all a part stays.
-inline double sent_bytes_of(std::map<std::string, Requests> asked, int ranks) {
-  return static_cast<double>(asked["send"].bytes + asked["all_to_all"].bytes / ranks * (ranks - 1));
+inline int64_t sent_bytes_of(std::map<std::string, Requests> asked, int64_t ranks) {
+  return asked["send"].bytes + asked["all_to_all"].bytes / ranks * (ranks - 1);
 }
 
 /// A look for each scheme, at 2, 4 and 8 ranks.
@@ -113,10 +113,9 @@ inline std::vector<Look> sent_looks() {
   return looks_of_schemes(
       [](const Trial& trial, const std::string& on, const std::vector<RankCounts>& counts, const ContextBytes& of) {
         const auto stream = static_cast<double>(of.stream());
-        double most = 0;
-        for (const RankCounts& rank : counts)
-          most = std::max(most, sent_bytes_of(rank.asked, static_cast<int>(of.ranks)) / stream);
-        trial.note(on, most, "activations");
+        int64_t most = 0;
+        for (const RankCounts& rank : counts) most = std::max(most, sent_bytes_of(rank.asked, of.ranks));
+        trial.note(on, static_cast<double>(most) / stream, "activations");
         trial.note(on + ", formula", static_cast<double>(of.layer_sent_bytes()) / stream, "activations");
       });
 }

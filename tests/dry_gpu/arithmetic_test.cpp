@@ -530,6 +530,26 @@ TEST(Attention, ItsDropoutIsDrawnAgainInBackward) {
   EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
 }
 
+// Ring attention: with the result and the log-sum-exp of all keys a part of them gives its share of the gradients.
+TEST(Attention, ItsBackwardUsesTheSumsThatItIsGiven) {
+  taken_without_arithmetic();
+  const Tensor q = torch::randn({1, 2, 8, 8}, kCard), k = torch::randn({1, 2, 32, 8}, kCard), v = k.roll(1, 2);
+  const Tensor gradient = torch::ones_like(q), no_bias, seed = at::empty({}, at::kLong);
+  const auto [out, lse, s, o] = at::_scaled_dot_product_efficient_attention(q, k, v, {}, true);
+  const auto of_keys = [&, &out = out, &lse = lse](int64_t begin, int64_t count) {
+    return at::_scaled_dot_product_efficient_attention_backward(gradient, q, k.narrow(2, begin, count),
+                                                                v.narrow(2, begin, count), no_bias, out, lse, seed,
+                                                                seed, 0, {true, true, true, false});
+  };
+  const auto whole = of_keys(0, 32), first = of_keys(0, 12), second = of_keys(12, 20);
+  EXPECT_TRUE(torch::allclose(std::get<0>(first) + std::get<0>(second), std::get<0>(whole), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(torch::cat({std::get<1>(first), std::get<1>(second)}, 2), std::get<1>(whole), 1e-4, 1e-5));
+  EXPECT_TRUE(
+      torch::allclose(torch::cat({std::get<2>(first), std::get<2>(second)}, 2), std::get<2>(whole), 1e-4, 1e-5));
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+}
+
 // Two sequences of 3 and 5 rows, launched for sequences of at most 4.
 TEST(Attention, RowsBehindTheLongestThatIsStatedAreNoNumbers) {
   const Tensor x = torch::ones({1, 8, 2, 8}, torch::TensorOptions().device(kCard).requires_grad(true));

@@ -57,14 +57,24 @@ struct Attention {
     return {at::matmul(kept.defined() ? shares * kept : shares, v), at::logsumexp(all, -1)};
   }
 
-  /// Gradients of query, key, value and the scores, before these are scaled.
-  std::array<Tensor, 4> backward(const Tensor& gradient) const {
-    const Tensor shares = at::softmax(scores(), -1);
+  /// Gradients of query, key, value and the scores, before these are scaled. As in the kernels, from the result and the
+  /// logarithm of the sum of exponentials that the program hands back: in ring attention those of more keys than these.
+  std::array<Tensor, 4> backward(const Tensor& gradient, const Tensor& out, const Tensor& lse) const {
+    const Tensor shares = at::exp(scores() - lse.unsqueeze(-1));
     Tensor of_shares = at::matmul(gradient, v.transpose(-2, -1));
     if (kept.defined()) of_shares = of_shares * kept;
-    const Tensor of_scores = shares * (of_shares - (of_shares * shares).sum(-1, true));
+    const Tensor of_scores = shares * (of_shares - (gradient * out).sum(-1, true));
     return {at::matmul(of_scores, k) * scale, at::matmul(of_scores.transpose(-2, -1), q) * scale,
             at::matmul((kept.defined() ? shares * kept : shares).transpose(-2, -1), gradient), of_scores};
+  }
+  /// From these keys alone.
+  std::array<Tensor, 4> backward(const Tensor& gradient) const {
+    const auto [out, lse] = forward();
+    return backward(gradient, out, lse);
+  }
+  /// Of rows that a kernel may have padded: (B, H, rows) or (B, H, rows, 1) to (B, H, T).
+  Tensor of_queries(const c10::IValue& lse) const {
+    return wide(lse).reshape({q.size(0), q.size(1), -1}).narrow(2, 0, q.size(2));
   }
 
   /// Dropout of the shares. Its mask is not kept: backward draws it again from two numbers that forward hands on.
@@ -108,7 +118,7 @@ Values flash(const Values& in, const Values&) {
 Values flash_backward(const Values& in, const Values&) {
   Attention attention(in[1], in[2], in[3], Tensor(), in[11].toBool(), in[14]);
   attention.drop(in[10].toDouble(), number_in(in[12]), number_in(in[12], 1));
-  const auto of = attention.backward(wide(in[0]));
+  const auto of = attention.backward(wide(in[0]), wide(in[4]), attention.of_queries(in[5]));
   return {of[0], of[1], of[2]};
 }
 
@@ -126,7 +136,7 @@ Values efficient(const Values& in, const Values& made) {
 Values efficient_backward(const Values& in, const Values&) {
   Attention attention(in[1], in[2], in[3], tensor_of(in[4]), in[11].toBool(), in[12]);
   attention.drop(in[9].toDouble(), number_in(in[7]), number_in(in[8]));
-  const auto of = attention.backward(wide(in[0]));
+  const auto of = attention.backward(wide(in[0]), wide(in[5]), attention.of_queries(in[6]));
   Values results = {of[0], of[1], of[2], c10::IValue()};
   if (const Tensor bias = tensor_of(in[4]); bias.defined()) results[3] = of[3].sum_to_size(bias.sizes());
   return results;
@@ -148,7 +158,7 @@ Values cudnn_attention(const Values& in, const Values&) {
 Values cudnn_attention_backward(const Values& in, const Values&) {
   Attention attention(in[1], in[2], in[3], tensor_of(in[8]), in[14].toBool(), in[15]);
   attention.drop(in[13].toDouble(), number_in(in[6]), number_in(in[7]));
-  const auto of = attention.backward(wide(in[0]));
+  const auto of = attention.backward(wide(in[0]), wide(in[4]), attention.of_queries(in[5]));
   return {of[0], of[1], of[2]};
 }
 

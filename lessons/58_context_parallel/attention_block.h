@@ -1,0 +1,66 @@
+// installs as <tenfold/attention_block.h>
+#pragma once
+// Attention of some queries to a part of their keys, by ATen's fused operators, and how such parts become one result.
+//
+// Each part comes with the log-sum-exp of its scores. With that of all parts the fused backward gives a part's share of
+// the gradients: it computes probabilities as exp(score - log-sum-exp). On CUDA in 32 and 16 bits, on the CPU as well.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace tenfold {
+
+/// Queries (B, H, n, d) and keys and values (B, H, m, d) to the result (B, H, n, d), laid out as (B, n, H, d), and the
+/// log-sum-exp of each query's scores, (B, H, n), in 32 bits. Causal: n is m.
+inline std::pair<torch::Tensor, torch::Tensor> attention_block(const torch::Tensor& q, const torch::Tensor& k,
+                                                               const torch::Tensor& v, bool causal) {
+  if (q.is_cpu()) {
+    auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, /*dropout_p=*/0, causal);
+    return {out, lse};
+  }
+  const auto results =
+      at::_scaled_dot_product_efficient_attention(q, k, v, /*attn_bias=*/{}, /*compute_log_sumexp=*/true,
+                                                  /*dropout_p=*/0, causal);
+  return {std::get<0>(results), std::get<1>(results).narrow(2, 0, q.size(2))};  // its rows are padded
+}
+
+struct QkvGradients {
+  torch::Tensor q, k, v;
+};
+
+/// Shares of these keys in the gradients, from the result and the log-sum-exp of ALL keys.
+inline QkvGradients attention_block_backward(const torch::Tensor& gradient, const torch::Tensor& q,
+                                             const torch::Tensor& k, const torch::Tensor& v, const torch::Tensor& out,
+                                             const torch::Tensor& lse, bool causal) {
+  if (q.is_cpu()) {
+    auto [of_q, of_k, of_v] =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(gradient, q, k, v, out, lse, /*dropout_p=*/0, causal);
+    return {of_q, of_k, of_v};
+  }
+  constexpr int64_t kAlignment = 32;  // that the kernel wants its rows of log-sum-exps padded to
+  const int64_t padding = (kAlignment - lse.size(2) % kAlignment) % kAlignment;
+  const torch::Tensor padded = at::constant_pad_nd(lse, {0, padding}, std::numeric_limits<float>::infinity());
+  const torch::Tensor no_seed = at::empty({}, at::kLong), no_bias;
+  const auto gradients = at::_scaled_dot_product_efficient_attention_backward(
+      gradient, q, k, v, no_bias, out, padded.contiguous(), no_seed, no_seed, /*dropout_p=*/0,
+      {true, true, true, false}, causal);
+  return {std::get<0>(gradients), std::get<1>(gradients), std::get<2>(gradients)};
+}
+
+/// Takes another part's result into `out` (B, H, n, d) and `lse` (B, H, n), in place: both are weighted by their shares
+/// of the sum of exponentials, e^part_lse / (e^lse + e^part_lse) and the rest. That is a sigmoid, which cannot
+/// overflow. Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018; as a sigmoid
+/// zhuzilin/ring-flash-attention, pull request 34.
+struct RescaleParts {
+  static void merge(const torch::Tensor& out, const torch::Tensor& lse, const torch::Tensor& part,
+                    const torch::Tensor& part_lse) {
+    out.lerp_(part.to(out.scalar_type()), torch::sigmoid(part_lse - lse).unsqueeze(-1));
+    lse.copy_(torch::logaddexp(lse, part_lse));
+  }
+};
+
+}  // namespace tenfold

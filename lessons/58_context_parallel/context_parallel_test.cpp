@@ -1,0 +1,234 @@
+#include <gtest/gtest.h>
+
+#include "attention_block.h"
+#include "common/ranks/rank_threads.h"
+#include "context_bytes.h"
+#include "context_gpt.h"
+#include "ring_attention.h"
+#include "sequence_parts.h"
+#include "surveys.h"
+#include "ulysses.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/support.h"
+
+namespace {
+
+using tenfold::Group;
+using tenfold::Scheme;
+using tenfold::SequenceOrder;
+using torch::Tensor;
+
+Tensor random(at::IntArrayRef sizes, uint64_t seed) {
+  return torch::randn(sizes, at::detail::createCPUGenerator(seed));
+}
+
+void on_ranks(int ranks, const std::function<void(int, const Group&)>& work) {
+  if (ranks == 1) return work(0, {});
+  tenfold::on_rank_threads(ranks, std::chrono::seconds(20), work);
+}
+
+std::string refusal_of(const std::function<void()>& work) { return tenfold::test::message_of<c10::ValueError>(work); }
+
+TEST(SequenceParts, EveryTokenIsOnOneRank) {
+  for (const auto order : {SequenceOrder::contiguous, SequenceOrder::zigzag}) {
+    for (const int64_t ranks : {1, 2, 3, 5}) {
+      std::vector<Tensor> parts;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        parts.push_back(tenfold::places_of_rank(order, 60, rank, ranks));
+        EXPECT_TRUE(torch::equal(parts.back(), std::get<0>(parts.back().sort()))) << "ascending";
+        EXPECT_EQ(parts.back().numel(), 60 / ranks);
+      }
+      EXPECT_TRUE(torch::equal(std::get<0>(torch::cat(parts).sort()), torch::arange(60))) << ranks;
+    }
+  }
+  EXPECT_TRUE(torch::equal(tenfold::places_of_rank(SequenceOrder::zigzag, 8, 0, 2), torch::tensor({0, 1, 6, 7})));
+}
+
+TEST(SequenceParts, VisibleBlocksAreTheCausalMask) {
+  for (const auto order : {SequenceOrder::contiguous, SequenceOrder::zigzag}) {
+    for (const int64_t ranks : {1, 2, 3, 4}) {
+      const int64_t length = 24, own = length / ranks;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        for (int64_t source = 0; source < ranks; ++source) {
+          const Tensor of_queries = tenfold::places_of_rank(order, length, rank, ranks);
+          const Tensor of_keys = tenfold::places_of_rank(order, length, source, ranks);
+          Tensor seen = torch::zeros({own, own}, torch::kBool);
+          const auto block = tenfold::visible_block(order, rank, source, own);
+          Tensor rectangle = seen.narrow(0, block.first_query, block.queries).narrow(1, 0, block.keys);
+          rectangle.copy_(block.causal ? torch::ones_like(rectangle).tril() : torch::ones_like(rectangle));
+          EXPECT_TRUE(torch::equal(seen, of_queries.unsqueeze(1).ge(of_keys)))
+              << rank << " sees " << source << " of " << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(SequenceParts, WhatCannotBeCutIsRefused) {
+  EXPECT_NE(refusal_of([] {
+              tenfold::places_of_rank(SequenceOrder::zigzag, 20, 0, 4);
+            }).find("a sequence of 20 tokens cannot be cut into 8 equal chunks: pad it"),
+            std::string::npos);
+  EXPECT_EQ(tenfold::tokens_of_rank(SequenceOrder::contiguous, 20, 4), 5);
+  EXPECT_NE(refusal_of([] {
+              const Tensor x = torch::zeros({1, 2, 5, 4});
+              tenfold::ring_attention(x, x, x, SequenceOrder::zigzag, {});
+            }).find("a rank has two chunks of equal size, not 5 tokens"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([] {
+              const Tensor x = torch::zeros({1, 2, 4, 4});
+              tenfold::ring_attention(x, x.narrow(1, 0, 1), x, SequenceOrder::contiguous, {});
+            }).find("(B, H, T / N, d) each"),
+            std::string::npos);
+  on_ranks(3, [](int, const Group& group) {
+    EXPECT_NE(refusal_of([&] {
+                tenfold::tokens_to_heads(torch::zeros({1, 2, 3, 4, 5}), group);
+              }).find("Ulysses: 3 ranks do not divide 4 heads; ring attention has no such limit"),
+              std::string::npos);
+    EXPECT_NE(refusal_of([&] {
+                tenfold::heads_to_tokens(torch::zeros({1, 4, 1, 1, 5}), group);
+              }).find("3 ranks do not divide 4 tokens"),
+              std::string::npos);
+  });
+}
+
+TEST(RescaleParts, TwoPartsAreTheWholeAlsoWhereExponentialsOverflow) {
+  for (const double size : {1.0, 60.0}) {  // scores of some 60^2: e to that is no number of 32 bits
+    const Tensor q = size * random({2, 3, 5, 4}, 1), k = size * random({2, 3, 7, 4}, 2), v = random({2, 3, 7, 4}, 3);
+    const auto [whole, whole_lse] = tenfold::attention_block(q, k, v, false);
+    for (const int64_t first : {1, 4}) {
+      const auto [out, lse] = tenfold::attention_block(q, k.narrow(2, 0, first), v.narrow(2, 0, first), false);
+      const auto [part, part_lse] =
+          tenfold::attention_block(q, k.narrow(2, first, 7 - first), v.narrow(2, first, 7 - first), false);
+      tenfold::RescaleParts::merge(out, lse, part, part_lse);
+      // Scores of 3600 have an error of 2e-4 in 32 bits, and so has a weight.
+      EXPECT_TRUE(torch::allclose(out, whole, 1e-4, 2e-3)) << size;
+      EXPECT_TRUE(torch::allclose(lse, whole_lse, 1e-5, 1e-4)) << size;
+    }
+  }
+}
+
+/// Attention's result and the gradient of (B, T, 3, H, d).
+struct Attended {
+  Tensor result, of_qkv;
+};
+
+Attended after_backward(const Tensor& qkv, const Tensor& scale, const std::function<Tensor(const Tensor&)>& attention) {
+  const Tensor leaf = qkv.clone().requires_grad_();
+  const Tensor result = attention(leaf);
+  (result * scale).sum().backward();
+  return {result.detach(), leaf.grad()};
+}
+
+struct Shape {
+  int64_t batch, length, heads, size;
+};
+
+/// The largest difference of a rank's results from those of one process at the rank's places.
+double deviation(Scheme scheme, const Shape& shape, int ranks, tenfold::Mistake mistake = tenfold::Mistake::none,
+                 torch::ScalarType type = torch::kFloat) {
+  const Tensor qkv = 2 * random({shape.batch, shape.length, 3, shape.heads, shape.size}, 1).to(type);
+  const Tensor scale = random({shape.batch, shape.length, shape.heads * shape.size}, 2).to(type);
+  const Attended alone =
+      after_backward(qkv, scale, [](const Tensor& leaf) { return tenfold::aten_attention(leaf, 0); });
+  std::vector<double> worst(static_cast<size_t>(ranks));
+  on_ranks(ranks, [&](int rank, const Group& group) {
+    const Tensor places = tenfold::places_of_rank(tenfold::order_of(scheme), shape.length, rank, ranks);
+    const auto own = [&](const Tensor& t) { return t.index_select(1, places); };
+    const Attended part = after_backward(own(qkv), own(scale), [&](const Tensor& leaf) {
+      return tenfold::attention_over_ranks(leaf, scheme, group, mistake);
+    });
+    worst[static_cast<size_t>(rank)] = std::max((part.result - own(alone.result)).abs().max().item<double>(),
+                                                (part.of_qkv - own(alone.of_qkv)).abs().max().item<double>());
+  });
+  return *std::ranges::max_element(worst);
+}
+
+// Values and gradients of some units, sums of up to 48 products in another order: some 1e-6. What is forgotten moves
+// them by 1e-2 and more, as the mistake below does.
+constexpr double kRounding = 1e-4;
+
+TEST(RingAttention, EqualsOneProcess) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const Shape& shape : {Shape{2, 24, 3, 5}, Shape{1, 48, 1, 8}}) {
+      EXPECT_LT(deviation(Scheme::ring, shape, ranks), kRounding) << ranks;
+      EXPECT_LT(deviation(Scheme::zigzag, shape, ranks), kRounding) << ranks;
+    }
+  }
+  EXPECT_LT(deviation(Scheme::ring, {2, 15, 3, 5}, 3), kRounding) << "an odd number of tokens";
+}
+
+TEST(RingAttention, EqualsOneProcessIn64Bits) {
+  for (const Scheme scheme : {Scheme::ring, Scheme::zigzag})
+    EXPECT_LT(deviation(scheme, {2, 24, 3, 5}, 4, tenfold::Mistake::none, torch::kDouble), 1e-10);
+}
+
+TEST(Ulysses, EqualsOneProcess) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    EXPECT_LT(deviation(Scheme::ulysses, {2, 24, 12, 5}, ranks), kRounding) << ranks;
+    EXPECT_LT(deviation(Scheme::ulysses, {1, 5L * ranks, ranks, 4}, ranks), kRounding) << ranks;
+  }
+}
+
+TEST(RingAttention, AMergeThatForgetsTheWeightsIsFound) {
+  EXPECT_GT(deviation(Scheme::zigzag, {2, 24, 3, 5}, 2, tenfold::Mistake::not_rescaled), 1e-2);
+}
+
+TEST(RingAttention, SixteenBitsAreSummedInThirtyTwo) {
+  const Tensor qkv = random({1, 32, 3, 2, 8}, 1).to(torch::kBFloat16);
+  const Tensor alone = tenfold::aten_attention(qkv, 0).to(torch::kFloat);
+  on_ranks(4, [&](int rank, const Group& group) {
+    const Tensor places = tenfold::places_of_rank(SequenceOrder::zigzag, 32, rank, 4);
+    const Tensor own = tenfold::attention_over_ranks(qkv.index_select(1, places), Scheme::zigzag, group);
+    EXPECT_EQ(own.scalar_type(), torch::kBFloat16);
+    // Values of some units have 8 bits: an error of 2^-8 each from the parts, and one from the result.
+    EXPECT_TRUE(torch::allclose(own.to(torch::kFloat), alone.index_select(1, places), 2e-2, 3e-2));
+  });
+}
+
+TEST(ContextBytes, WhatIsAskedAndComputedIsThatOfTheFormula) {
+  const tenfold::GptOptions options{.layers = 1, .width = 16, .heads = 4, .length = 24, .batch = 2};
+  for (const int ranks : {2, 3, 4}) {
+    for (const Scheme scheme : {Scheme::ring, Scheme::zigzag, Scheme::ulysses}) {
+      if (scheme == Scheme::ulysses && ranks == 3) continue;  // 4 heads
+      const tenfold::ContextBytes of = tenfold::context_bytes(options, scheme, ranks);
+      const auto counts = tenfold::count_attention(options, ranks, scheme);
+      int64_t all = 0;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        auto own = counts[static_cast<size_t>(rank)];
+        EXPECT_EQ(own.asked["send"].bytes, of.layer_sends().bytes) << ranks;
+        EXPECT_EQ(own.asked["send"].calls, of.layer_sends().calls) << ranks;
+        EXPECT_EQ(own.asked["all_to_all"].bytes, of.layer_all_to_alls().bytes) << ranks;
+        EXPECT_EQ(own.asked["all_to_all"].calls, of.layer_all_to_alls().calls) << ranks;
+        EXPECT_EQ(own.scores, options.batch * options.heads * of.scores_of(rank)) << ranks;
+        all += of.scores_of(rank);
+      }
+      EXPECT_EQ(all, options.length * (options.length + 1) / 2) << "each score on one rank";
+    }
+  }
+}
+
+TEST(ContextBytes, FormulasAreThoseOfThePapers) {
+  const tenfold::GptOptions options{.width = 64, .heads = 8, .length = 1024};
+  const auto of = [&](Scheme scheme, int64_t ranks) { return tenfold::context_bytes(options, scheme, ranks); };
+  for (const int64_t ranks : {2, 4, 8}) {
+    const int64_t stream = of(Scheme::ring, ranks).stream();
+    EXPECT_EQ(of(Scheme::ring, ranks).layer_sent_bytes(), 6 * (ranks - 1) * stream / ranks);
+    EXPECT_EQ(of(Scheme::ulysses, ranks).layer_sent_bytes(), 8 * (ranks - 1) * stream / ranks / ranks);
+    // In a causal ring the last rank sees everything: nearly twice the mean. In zigzag all have the mean.
+    const auto mean = 1 / static_cast<double>(ranks);
+    EXPECT_NEAR(of(Scheme::ring, ranks).most_scores(), (2 * static_cast<double>(ranks) - 1) * mean * mean, 1e-3);
+    EXPECT_DOUBLE_EQ(of(Scheme::zigzag, ranks).most_scores(), mean);
+  }
+}
+
+}  // namespace

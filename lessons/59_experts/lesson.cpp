@@ -23,12 +23,10 @@ using torch::Tensor;
 
 /// Rows sorted by expert, and one grouped matmul for all.
 Tensor sorted(const Tensor& x, const Routing& routing, const MixtureImpl& of) {
-  const ExpertOrder order = sort_by_expert(routing.experts, of.options.experts);
-  const Tensor rows = permute_tokens(x, order, of.options.active);  // (n k, D)
-  const Tensor results = grouped_mlp(rows, of.up, of.down, group_ends(order.counts));
-  return weighted_sum(unpermute_rows(results, order.order, order.inverse), routing.weights);
+  return sorted_mlp(x, routing, of.up, of.down);
 }
 
+/// The same on ranks: rows go to their experts, and results back.
 Tensor on_ranks(const Tensor& x, const Routing& routing, const MixtureImpl& of) {
   return expert_parallel_mlp(x, routing, of.up, of.down, of.options.group);
 }

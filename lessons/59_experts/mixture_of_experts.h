@@ -111,6 +111,16 @@ inline torch::Tensor grouped_mlp(const torch::Tensor& rows, const torch::Tensor&
   return at::_grouped_mm(torch::gelu(at::_grouped_mm(rows, up, ends), "tanh"), down, ends);
 }
 
+/// The mixture of tokens `x` (n, D) where all experts are on this device: `up` (E, D, F), `down` (E, F, D). Drops
+/// nothing.
+inline torch::Tensor sorted_mlp(const torch::Tensor& x, const Routing& routing, const torch::Tensor& up,
+                                const torch::Tensor& down) {
+  const ExpertOrder sorted = sort_by_expert(routing.experts, up.size(0));
+  const torch::Tensor rows = permute_tokens(x, sorted, routing.experts.size(1));  // (n k, D)
+  const torch::Tensor results = grouped_mlp(rows, up, down, group_ends(sorted.counts));
+  return weighted_sum(unpermute_rows(results, sorted.order, sorted.inverse), routing.weights);
+}
+
 // --- balance ---
 
 /// Switch Transformer's auxiliary loss: E times the sum over the experts of the share of pairs an expert gets and its

@@ -9,12 +9,12 @@
 
 namespace tenfold::inline lesson_59 {
 
-inline constexpr Setting<int64_t> kExperts{"experts", {8, 4, 8}, "experts of each block"};
+inline constexpr Setting<int64_t> kExperts{"experts", {4, 4, 8}, "experts of each block"};
 inline constexpr Setting<int64_t> kActive{"active", 2, "experts that a token uses"};
 inline constexpr Setting<double> kCapacityFactor{
     "capacity_factor", 0, "rows of an expert's buffer over the mean; 0: as many as nothing can be dropped with"};
 inline constexpr Setting<int64_t> kDataRanks{"data_ranks", 1, "ranks along \"dp\", which have the same experts"};
-inline constexpr Setting<int64_t> kUpdates{"updates", 150, "updates before loads are counted"};
+inline constexpr Setting<int64_t> kUpdates{"updates", 100, "updates before loads are counted"};
 inline constexpr Setting<double> kLossWeight{"loss_weight", 0.01, "of the auxiliary loss"};
 inline constexpr Setting<double> kBiasRate{"bias_rate", 0.001, "by which an expert's bias changes in an update"};
 
@@ -22,13 +22,13 @@ inline constexpr const char* kExpertParallel = "ep";
 
 /// Of every expert over every token only 1 / 16 is needed.
 inline std::vector<Assignment> many_experts() {
-  return {gpt::kLayers(2), kExperts(32), gpt::kLength(32, 256, 256), gpt::kTokens("characters")};
+  return {gpt::kLayers(1, 2, 2), kExperts(32), gpt::kLength(32, 256, 256), gpt::kTokens("characters")};
 }
 
 /// A rank sends a row of D numbers for 16 D^2 FLOPs: wide layers are worth it.
 inline std::vector<Assignment> wide_experts() {
-  return {gpt::kLayers(2), gpt::kWidth(128, 1024, 1024), gpt::kHeads(4, 16, 16),
-          kExperts(8),     gpt::kLength(32, 128, 256),   gpt::kTokens("characters")};
+  return {gpt::kLayers(1, 2, 2), gpt::kWidth(128, 1024, 1024), gpt::kHeads(4, 16, 16),
+          kExperts(8),           gpt::kLength(32, 128, 256),   gpt::kTokens("characters")};
 }
 
 /// Few tokens, so that an expert has few rows.

@@ -106,10 +106,7 @@ inline void train_and_count(const Trial& trial, Balance balance) {
   const GptOptions options = gpt_options(trial);
   const MixtureOptions chosen = mixture_options(trial);
   const auto compute = [](const torch::Tensor& x, const Routing& routing, const MixtureImpl& of) {
-    const ExpertOrder order = sort_by_expert(routing.experts, of.options.experts);
-    const torch::Tensor rows = permute_tokens(x, order, of.options.active);
-    const torch::Tensor results = grouped_mlp(rows, of.up, of.down, group_ends(order.counts));
-    return weighted_sum(unpermute_rows(results, order.order, order.inverse), routing.weights);
+    return sorted_mlp(x, routing, of.up, of.down);
   };
   torch::manual_seed(trial.seed);
   MoeGpt moe(options, chosen, compute);

@@ -95,10 +95,10 @@ Step one_sorted(const Trial& trial) { return one_process(with_numbers(trial), so
 Step one_in_buffers(const Trial& trial) { return one_process(trial, in_buffers(trial.get(kCapacityFactor))); }
 Step spread_rows(const Trial& trial) { return spread(with_numbers(trial), on_ranks); }
 Step spread_buffers(const Trial& trial) { return spread(trial, in_buffers(trial.get(kCapacityFactor))); }
-Step not_divided(const Trial& trial) { return spread(trial, on_ranks, Mistake::not_divided); }
-Step averaged(const Trial& trial) { return spread(trial, on_ranks, Mistake::averaged); }
-Step weighted_first(const Trial& trial) { return one_process(trial, weights_first); }
-Step not_inverted(const Trial& trial) { return one_process(trial, order_for_inverse); }
+Step not_divided(const Trial& trial) { return spread(with_numbers(trial), on_ranks, Mistake::not_divided); }
+Step averaged(const Trial& trial) { return spread(with_numbers(trial), on_ranks, Mistake::averaged); }
+Step weighted_first(const Trial& trial) { return one_process(with_numbers(trial), weights_first); }
+Step not_inverted(const Trial& trial) { return one_process(with_numbers(trial), order_for_inverse); }
 }  // namespace
 
 int main(int argc, char** argv) {

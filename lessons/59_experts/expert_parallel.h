@@ -106,9 +106,9 @@ inline torch::Tensor expert_parallel_mlp(const torch::Tensor& x, const Routing& 
   torch::Tensor rows = permute_tokens(x, sorted, routing.experts.size(1));  // (n k, D), by expert
   rows = all_to_all(rows, exchange.splits, group);                          // (received, D), by source
   rows = unpermute_rows(rows, exchange.inverse, exchange.order);            // by expert
-  rows = grouped_mlp(rows, up, down, exchange.ends);                        //
-  rows = unpermute_rows(rows, exchange.order, exchange.inverse);            // by source
-  rows = all_to_all(rows, exchange.splits.reversed(), group);               // (n k, D), by expert
+  rows = grouped_mlp(rows, up, down, exchange.ends);
+  rows = unpermute_rows(rows, exchange.order, exchange.inverse);  // by source
+  rows = all_to_all(rows, exchange.splits.reversed(), group);     // (n k, D), by expert
   return weighted_sum(unpermute_rows(rows, sorted.order, sorted.inverse), routing.weights);
 }
 

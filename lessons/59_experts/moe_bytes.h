@@ -7,6 +7,7 @@
 
 #include "common/models/gpt.h"
 #include "expert_capacity.h"
+#include "settings.h"
 
 namespace tenfold::inline lesson_59 {
 
@@ -120,5 +121,21 @@ struct MoeSizes {
   }
   int64_t sent_bytes() const { return gpt.layers * all_to_all_bytes() + all_reduce_bytes(); }
 };
+
+/// By the settings that a trial or a counted step has.
+MoeSizes moe_sizes(const auto& from, Way way, int64_t ranks = 1, int64_t expert_ranks = 1) {
+  return {.gpt = {.layers = from.get(gpt::kLayers),
+                  .width = from.get(gpt::kWidth),
+                  .heads = from.get(gpt::kHeads),
+                  .length = from.get(gpt::kLength),
+                  .batch = from.get(gpt::kBatch),
+                  .tokens = encoding_named(from.get(gpt::kTokens))},
+          .experts = from.get(kExperts),
+          .active = from.get(kActive),
+          .way = way,
+          .capacity_factor = way == Way::buffers ? from.get(kCapacityFactor) : 0,
+          .ranks = ranks,
+          .expert_ranks = expert_ranks};
+}
 
 }  // namespace tenfold::inline lesson_59

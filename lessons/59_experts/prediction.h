@@ -10,22 +10,6 @@
 
 namespace tenfold::inline lesson_59 {
 
-/// By the settings that a trial or a counted step has.
-MoeSizes moe_sizes(const auto& from, Way way, int64_t ranks = 1, int64_t expert_ranks = 1) {
-  return {.gpt = {.layers = from.get(gpt::kLayers),
-                  .width = from.get(gpt::kWidth),
-                  .heads = from.get(gpt::kHeads),
-                  .length = from.get(gpt::kLength),
-                  .batch = from.get(gpt::kBatch),
-                  .tokens = encoding_named(from.get(gpt::kTokens))},
-          .experts = from.get(kExperts),
-          .active = from.get(kActive),
-          .way = way,
-          .capacity_factor = way == Way::buffers ? from.get(kCapacityFactor) : 0,
-          .ranks = ranks,
-          .expert_ranks = expert_ranks};
-}
-
 /// Of a step of the baseline.
 inline int64_t most_bytes(const Trial& trial) { return moe_sizes(trial, Way::every_expert).peak_bytes(); }
 

@@ -22,7 +22,6 @@
 #include "expert_parallel.h"
 #include "moe_bytes.h"
 #include "moe_gpt.h"
-#include "prediction.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_59 {

@@ -90,15 +90,15 @@ Step spread(const Trial& trial, const Experts& compute, Mistake mistake = Mistak
 }
 
 Step one_with_all(const Trial& trial) { return one_process(trial, every_expert); }
-Step one_loop(const Trial& trial) { return one_process(with_numbers(trial), loop_over_experts); }
-Step one_sorted(const Trial& trial) { return one_process(with_numbers(trial), sorted); }
+Step one_loop(const Trial& trial) { return one_process(trial, loop_over_experts); }
+Step one_sorted(const Trial& trial) { return one_process(trial, sorted); }
 Step one_in_buffers(const Trial& trial) { return one_process(trial, in_buffers(trial.get(kCapacityFactor))); }
-Step spread_rows(const Trial& trial) { return spread(with_numbers(trial), on_ranks); }
+Step spread_rows(const Trial& trial) { return spread(trial, on_ranks); }
 Step spread_buffers(const Trial& trial) { return spread(trial, in_buffers(trial.get(kCapacityFactor))); }
-Step not_divided(const Trial& trial) { return spread(with_numbers(trial), on_ranks, Mistake::not_divided); }
-Step averaged(const Trial& trial) { return spread(with_numbers(trial), on_ranks, Mistake::averaged); }
-Step weighted_first(const Trial& trial) { return one_process(with_numbers(trial), weights_first); }
-Step not_inverted(const Trial& trial) { return one_process(with_numbers(trial), order_for_inverse); }
+Step not_divided(const Trial& trial) { return spread(trial, on_ranks, Mistake::not_divided); }
+Step averaged(const Trial& trial) { return spread(trial, on_ranks, Mistake::averaged); }
+Step weighted_first(const Trial& trial) { return one_process(trial, weights_first); }
+Step not_inverted(const Trial& trial) { return one_process(trial, order_for_inverse); }
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,15 +113,15 @@ int main(int argc, char** argv) {
        .settings = {kExperts, kActive, kCapacityFactor, kDataRanks, kUpdates, kLossWeight, kBiasRate},
        .baseline = {"every expert", one_with_all},
        .most_bytes = most_bytes,
-       .techniques = {{"loop over experts", one_loop, predict_loop},
-                      {"sorted", one_sorted, predict_sorted},
+       .techniques = {{"loop over experts", with_numbers(one_loop), predict_loop},
+                      {"sorted", with_numbers(one_sorted), predict_sorted},
                       {"buffers", one_in_buffers, predict_buffers},
-                      {"expert parallel", spread_rows, predict_expert_parallel},
+                      {"expert parallel", with_numbers(spread_rows), predict_expert_parallel},
                       {"expert parallel, buffers", spread_buffers, predict_spread_buffers},
-                      {"weights before the expert", weighted_first},
-                      {"permutation not inverted", not_inverted},
-                      {"expert gradients not divided", not_divided},
-                      {"expert gradients averaged", averaged}},
+                      {"weights before the expert", with_numbers(weighted_first)},
+                      {"permutation not inverted", with_numbers(not_inverted)},
+                      {"expert gradients not divided", with_numbers(not_divided)},
+                      {"expert gradients averaged", with_numbers(averaged)}},
        .cases = {{.name = "gpt", .expected = {{"loop over experts", {FASTER, SMALLER}}, {"sorted", {FASTER, SMALLER}}}},
                  {.name = "many experts",
                   .settings = many_experts(),

@@ -127,10 +127,12 @@ inline MixtureOptions mixture_options(const Trial& trial, const TensorGroup& gro
   return {trial.get(kExperts), trial.get(kActive), group};
 }
 
-/// Skips what takes sizes from the router's choices where nothing is computed.
-inline const Trial& with_numbers(const Trial& trial) {
-  if (memory_only()) trial.skip("the host reads how many rows an expert has, and none are computed");
-  return trial;
+/// A variant that takes sizes from the router's choices: skipped where nothing is computed.
+inline std::function<Step(const Trial&)> with_numbers(const std::function<Step(const Trial&)>& build) {
+  return [build](const Trial& trial) {
+    if (memory_only()) trial.skip("the host reads how many rows an expert has, and none are computed");
+    return build(trial);
+  };
 }
 
 /// Where a rank stands: the ranks along "ep" divide the experts; along "dp", if the mesh has it, ranks have the same.

@@ -10,8 +10,7 @@ from torch.distributed.nn.functional import all_to_all_single
 
 def exchange(x, cut, join):  # in a process of its own for each rank: to each its part along `cut`
     parts = torch.stack(x.chunk(dist.get_world_size(), cut))
-    received = all_to_all_single(torch.empty_like(parts), parts)  # its backward is an all-to-all, too
-    return torch.cat(received.unbind(0), join)
+    return torch.cat(all_to_all_single(torch.empty_like(parts), parts).unbind(0), join)  # its backward is one, too
 
 
 def attention(q, k, v):  # in a process of its own for each rank: (B, H, T / N, d) each, and back
@@ -20,8 +19,7 @@ def attention(q, k, v):  # in a process of its own for each rank: (B, H, T / N, 
 
 
 def update(model, optimizer, ids, targets):  # in a process of its own for each rank: the same batch on all
-    rank, ranks, tokens = dist.get_rank(), dist.get_world_size(), ids.shape[1] // dist.get_world_size()
-    places = torch.arange(rank * tokens, (rank + 1) * tokens)  # this rank's: also its positions
+    places = torch.arange(ids.shape[1]).chunk(dist.get_world_size())[dist.get_rank()]  # this rank's positions, too
     optimizer.zero_grad()
     h = model.embed(ids[:, places], places)
     for block in model.blocks:  # with attention() above for block.attention
@@ -32,7 +30,7 @@ def update(model, optimizer, ids, targets):  # in a process of its own for each 
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)  # a sum: the loss is divided by all targets already
     optimizer.step()
-    return loss.detach() * ranks  # the mean over the ranks is the loss
+    return loss.detach() * dist.get_world_size()  # the mean over the ranks is the loss
 # endregion
 
 

@@ -98,6 +98,16 @@ TEST(DryPeers, WhoHasGoneSendsNoMoreButWhatHeSentIsThere) {
                &letter);  // to nobody: no signal, no error
 }
 
+TEST(DryPeers, ARankMaySendToItself) {
+  const std::string name = fresh_name();
+  int heard = 0;
+  const auto first = peers_of(name, 0, 2, [&](int rank, const Header&) { heard += rank == 0 ? 1 : 100; });
+  const char letter = 'x';
+  first->send(0, {.channel = Channel::message, .number = 1, .bytes = 1}, &letter);
+  EXPECT_EQ(first->take(0, Channel::message, 1, kNobodyWaits).bytes.at(0), 'x');
+  EXPECT_EQ(heard, 1);
+}
+
 // A send that fails must not keep what the other said before from being read: here the goodbye, which names the reason.
 TEST(DryPeers, AFailedSendLeavesTheGoodbyeToBeRead) {
   const std::string name = fresh_name();

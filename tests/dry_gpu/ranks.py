@@ -60,6 +60,12 @@ def collectives():
     swapped = torch.empty(RANKS, device=device)
     dist.all_to_all_single(swapped, torch.arange(float(RANKS), device=device) + 10 * rank)
     check(swapped, [10. * each + rank for each in ranks])
+    # Parts of unequal sizes, one's own among them: rank r sends r + 1 numbers to each, and to rank 0 none but its own.
+    counts = [rank + 1 if peer > 0 or rank == 0 else 0 for peer in ranks]
+    arriving = [peer + 1 if rank > 0 or peer == 0 else 0 for peer in ranks]
+    parts = torch.empty(sum(arriving), device=device)
+    dist.all_to_all_single(parts, torch.full((sum(counts),), float(rank), device=device), arriving, counts)
+    check(parts, [float(peer) for peer, count in enumerate(arriving) for _ in range(count)])
     # A ring: everybody sends before anybody has received.
     received = torch.empty(1, device=device)
     sent = torch.tensor([float(rank)], device=device)

@@ -63,7 +63,7 @@ class Peers {
 
   /// Until all are connected. Throws Lost after give_up(), and where two ranks have the same GPU, as NCCL does.
   void wait_for_all();
-  /// Sends; does not wait until it is taken. To a rank that has gone it sends nothing.
+  /// Sends; does not wait until it is taken. To a rank that has gone it sends nothing. A rank may send to itself.
   void send(int peer, const Header& header, const void* bytes);
   /// Waits for the bytes that a rank sends, and takes them away. Throws Lost where they will not come.
   /// `waiting` is called after each `kPatience` seconds in vain.
@@ -85,6 +85,7 @@ class Peers {
   void connect_to_lower();
   void welcome();
   bool receive(int rank);
+  void arrive(int rank, Message message);
   void went(int rank);
   void add(int rank, int socket, const GpuId& gpu);
   void wake();

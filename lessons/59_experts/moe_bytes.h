@@ -98,7 +98,9 @@ struct MoeSizes {
     const int64_t at_first_experts = 3 * parameters - embedding_bytes() - dense_block_bytes() + inputs + 10 * stream() +
                                      4 * tokens() * (4 + gpt.heads) + 5 * row_bytes() + input;
     const int64_t at_first_layer = 3 * parameters - embedding_bytes() + inputs + 7 * stream();
-    const int64_t bucket = std::min(dense_bytes(), (int64_t{25} << 20) + 4 * gpt.vocabulary() * gpt.width);
+    const int64_t averaged = std::max(dense_bytes(), ranks > expert_ranks ? gpt.layers * 2 * weight_bytes() : 0);
+    const int64_t largest = std::max(4 * gpt.vocabulary() * gpt.width, ranks > expert_ranks ? weight_bytes() : 0);
+    const int64_t bucket = std::min(averaged, (int64_t{25} << 20) + largest);
     const int64_t at_end = 3 * parameters + inputs + std::max(stream(), ranks > 1 ? bucket : 0);
     return std::max(
         {at_loss, at_last_block, at_first_block, way == Way::loop ? 0 : at_first_experts, at_first_layer, at_end});

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
-#include "common/pages/rows/rows.h"
 #include "common/result/result.h"
 
 namespace tenfold {
@@ -60,21 +61,27 @@ std::string link_rates_markdown(const fs::path& root, const std::string& lesson)
   const std::vector<Measured> all = measured_in(root / "docs" / "links" / lesson);
   if (all.empty()) return "Not measured yet.\n";
   const CaseResult& first = all[0].result.cases[0];
-  std::vector<std::vector<std::string>> rows = {
-      {"link", first.variants[0].name + ", " + first.items.value_or("items") + "/s"}};
-  for (const Verdict& verdict : first.verdicts) {
-    if (verdict.speed.ratio) rows[0].push_back(verdict.technique);
+  std::vector<std::vector<std::string>> rows = {{"link"}};
+  for (const VariantResult& variant : first.variants) {
+    if (!variant.blocks.empty()) rows[0].push_back(variant.name);
   }
   for (const auto& [rate, result] : all) {
-    const CaseRows lines = rows_of(result.cases[0]);
-    rows.push_back({rate.words(), lines.rows[0].at(Column::rate).text});
-    for (size_t i = 2; i < rows[0].size(); ++i) {
-      const auto line = std::ranges::find(lines.rows, rows[0][i], &VariantRow::name);
-      rows.back().push_back(line == lines.rows.end() ? "-" : line->speed().text);
+    const std::vector<VariantResult>& variants = result.cases[0].variants;
+    const double baseline = items_per_second(variants[0]);
+    rows.push_back({rate.words()});
+    for (size_t i = 1; i < rows[0].size(); ++i) {
+      const auto variant = std::ranges::find(variants, rows[0][i], &VariantResult::name);
+      if (variant == variants.end() || variant->blocks.empty()) {
+        rows.back().push_back("-");
+        continue;
+      }
+      const double speed = items_per_second(*variant);
+      rows.back().push_back(human_number(speed) + (i == 1 ? "" : ", " + human_ratio(speed / baseline)));
     }
   }
   const Machine& machine = all[0].result.machine;
-  return markdown_table_of_texts(rows) + "\nCase `" + first.name + "`, one rank on each of two hosts that share " +
+  return markdown_table_of_texts(rows) + "\n" + first.items.value_or("items") + "/s, and over those of " +
+         first.variants[0].name + "; case `" + first.name + "`, one rank on each of two hosts that share " +
          markdown_cell(machine.cpu) + "; " + all[0].result.started_at.substr(0, 10) + ", commit " +
          all[0].result.commit.substr(0, 10) + (all[0].result.dirty ? " with uncommitted changes" : "") + ", preset " +
          first.preset + ".\n";

@@ -6,8 +6,8 @@
 
 namespace tenfold {
 
-/// From docs/links/LESSON/RATE.json, results of one case each: a row for each rate, slowest first, with the baseline's
-/// items per second and each technique's speed. "Not measured yet." without them. Throws FileError on a damaged one,
+/// From docs/links/LESSON/RATE.json, results of one case each: a row for each rate, slowest first, with each variant's
+/// items per second, and over the baseline's. "Not measured yet." without them. Throws FileError on a damaged one,
 /// and where they are not all of one case.
 std::string link_rates_markdown(const std::filesystem::path& root, const std::string& lesson);
 

@@ -46,6 +46,9 @@ def main():
 
     # An upper bound alone: a busy machine may be slower than the link. The bucket lets 64 KiB of the 12 MiB through at once.
     sent = call(tool, "--rate", "100mbit", "--", sys.executable, "-c", SENDS)
+    if sent.returncode == SKIPPED:  # a kernel with namespaces and without `tbf`
+        print(sent.stderr.strip())
+        sys.exit(SKIPPED)
     assert sent.returncode == 0, sent
     rate = float(re.search(r"mbit ([0-9.]+)", sent.stdout)[1])
     assert 0 < rate < 105, rate

@@ -1,7 +1,5 @@
 // scale: a step that was measured, on more GPUs.
 
-#include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,33 +8,34 @@
 #include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/machine/scaling.h"
+#include "common/pages/rows/forecast_words.h"
 
 namespace tenfold::cli {
 namespace {
 
-constexpr double kBucketBytes = 25 << 20;  // DDP's
-constexpr int kOfLayers = 3 * (32 + 1);    // FSDP's: two gathers and a scatter of each of 32 layers, and of the rest
+constexpr int kOfLayers = 3 * (32 + 1);  // FSDP's: two gathers and a scatter of each of 32 layers, and of the rest
 
 struct Row {
   int gpus = 0;
   double exchange = 0;  ///< seconds
   StepBounds step;
-  double least_efficiency = 0, most_efficiency = 0;
+  double seconds = 0;  ///< of the measured step
 };
 
 std::vector<Row> rows_of(const ScaleOptions& options) {
   const double seconds = options.step_ms / 1e3;
   StepExchange exchange{.reduced_bytes = options.gradient_bytes * options.parameters, .sharded = options.sharded};
   if (options.sharded) exchange.gathered_bytes = 2 * options.weight_bytes * options.parameters;
-  const int buckets = std::max(1, static_cast<int>(std::ceil(exchange.reduced_bytes / kBucketBytes)));
-  exchange.collectives = options.collectives > 0 ? options.collectives : options.sharded ? kOfLayers : buckets;
+  exchange.collectives = options.collectives > 0 ? options.collectives
+                         : options.sharded       ? kOfLayers
+                                                 : ddp_buckets(exchange.reduced_bytes);
   const Cluster cluster{.per_node = options.per_node,
                         .inside_bytes_per_s = options.inside_gbyte * 1e9,
                         .node_bytes_per_s = options.node_gbit * 1e9 / 8};
   std::vector<Row> rows;
   for (const int gpus : options.gpus.empty() ? std::vector<int>{8, 64, 512} : options.gpus) {
-    const StepBounds step = step_bounds(seconds, options.measured_gpus, gpus, exchange, cluster);
-    rows.push_back({gpus, exchange_seconds(exchange, gpus, cluster), step, seconds / step.most, seconds / step.least});
+    rows.push_back({gpus, exchange_seconds(exchange, gpus, cluster),
+                    step_bounds(seconds, options.measured_gpus, gpus, exchange, cluster), seconds});
   }
   return rows;
 }
@@ -56,19 +55,14 @@ int scale(const ScaleOptions& options) {
                      {"exchange_seconds", row.exchange},
                      {"least_step_seconds", row.step.least},
                      {"most_step_seconds", row.step.most},
-                     {"least_efficiency", row.least_efficiency},
-                     {"most_efficiency", row.most_efficiency}});
+                     {"least_efficiency", row.seconds / row.step.most},
+                     {"most_efficiency", row.seconds / row.step.least}});
     }
     std::cout << all.dump(1) << "\n";
     return 0;
   }
-  std::vector<std::vector<std::string>> cells = {
-      {"GPUs", "exchange alone", "step, all hidden", "step, nothing hidden", "efficiency"}};
-  for (const Row& row : rows) {
-    const std::string least = human_percent(row.least_efficiency), most = human_percent(row.most_efficiency);
-    cells.push_back({std::to_string(row.gpus), human_seconds(row.exchange), human_seconds(row.step.least),
-                     human_seconds(row.step.most), least == most ? least : least + " to " + most});
-  }
+  std::vector<std::vector<std::string>> cells = {forecast_heads()};
+  for (const Row& row : rows) cells.push_back(forecast_cells(row.gpus, row.exchange, row.step, row.seconds));
   std::cout
       << human_number(options.parameters) << " parameters, " << (options.sharded ? "sharded" : "all-reduced") << "; "
       << human_seconds(options.step_ms / 1e3) << " a step on " << options.measured_gpus << "\n"

@@ -22,6 +22,8 @@ double tree_latency(int gpus, int nodes) {
 
 }  // namespace
 
+int ddp_buckets(double bytes) { return std::max(1, static_cast<int>(std::ceil(bytes / (25 << 20)))); }
+
 double exchange_seconds(const StepExchange& exchange, int gpus, const Cluster& cluster) {
   if (gpus <= 1) return 0;
   const int nodes = (gpus + cluster.per_node - 1) / cluster.per_node;

@@ -19,6 +19,9 @@ struct StepExchange {
   int collectives = 1;        ///< in how many pieces; each has a latency
 };
 
+/// In how many buckets of 25 MiB DDP sends so many bytes of gradients; at least one.
+int ddp_buckets(double bytes);
+
 /// Seconds that the exchange takes among so many GPUs if nothing else is done. 0 on one.
 double exchange_seconds(const StepExchange& exchange, int gpus, const Cluster& cluster);
 

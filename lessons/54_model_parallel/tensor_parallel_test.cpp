@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/rank_threads.h"
 #include "tests/support/support.h"
 
 namespace {
@@ -27,16 +28,11 @@ using tenfold::Mistake;
 using tenfold::Scheme;
 using tenfold::TensorGroup;
 using tenfold::VocabularyPart;
+using tenfold::test::random;
 using torch::Tensor;
 
 void on_ranks(int ranks, const std::function<void(int, const TensorGroup&)>& work) {
-  if (ranks == 1) return work(0, {});
-  tenfold::on_rank_threads(ranks, std::chrono::seconds(20),
-                           [&](int rank, const TensorGroup::Pointer& group) { work(rank, TensorGroup(group)); });
-}
-
-Tensor random(at::IntArrayRef sizes, uint64_t seed) {
-  return torch::randn(sizes, at::detail::createCPUGenerator(seed));
+  tenfold::test::on_ranks<TensorGroup>(ranks, work);
 }
 
 TEST(Cut, PartsMakeTheWhole) {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/rank_threads.h"
 #include "tests/support/support.h"
 
 namespace {
@@ -32,8 +33,7 @@ Tensor random(at::IntArrayRef sizes, uint64_t seed) {
 }
 
 void on_ranks(int ranks, const std::function<void(int, const Group&)>& work) {
-  if (ranks == 1) return work(0, {});
-  tenfold::on_rank_threads(ranks, std::chrono::seconds(20), work);
+  tenfold::test::on_ranks<Group>(ranks, work);
 }
 
 std::string refusal_of(const std::function<void()>& work) { return tenfold::test::message_of<c10::ValueError>(work); }

@@ -31,6 +31,12 @@ TEST(Scaling, BytesOfARingOverTheSlowestLink) {
   EXPECT_NEAR(exchange_seconds({.reduced_bytes = 100e9}, 16, fast), 1.875, kLatencies);
 }
 
+TEST(Scaling, BucketsOfDdp) {
+  EXPECT_EQ(ddp_buckets(1), 1);
+  EXPECT_EQ(ddp_buckets(25 << 20), 1);
+  EXPECT_EQ(ddp_buckets((25 << 20) + 1.0), 2);
+}
+
 TEST(Scaling, LatencyCountsForEachCollective) {
   const auto latency = [](int collectives, bool sharded, int gpus) {
     return exchange_seconds({.reduced_bytes = 0, .sharded = sharded, .collectives = collectives}, gpus, kCluster);

@@ -205,8 +205,7 @@ void Peers::wait_for_all() {
 void Peers::send(int peer, const Header& header, const void* bytes) {
   if (peer == rank_) {  // as all-to-alls of parts of unequal sizes do
     const auto* const from = static_cast<const char*>(bytes);
-    return arrive(peer,
-                  {header, header.bytes > 0 ? std::vector<char>(from, from + header.bytes) : std::vector<char>()});
+    return arrive(peer, {header, {from, from + header.bytes}});
   }
   Peer& to = *peers_[static_cast<size_t>(peer)];
   {

@@ -8,6 +8,7 @@
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
+#include "common/result/code_hash.h"
 #include "common/result/result.h"
 
 namespace tenfold {
@@ -80,11 +81,12 @@ std::string link_rates_markdown(const fs::path& root, const std::string& lesson)
     }
   }
   const Machine& machine = all[0].result.machine;
+  const bool stale = all[0].result.code_hash != code_hash(root / "lessons" / lesson);
   return markdown_table_of_texts(rows) + "\n" + first.items.value_or("items") + "/s, and over those of " +
          first.variants[0].name + "; case `" + first.name + "`, one rank on each of two hosts that share " +
          markdown_cell(machine.cpu) + "; " + all[0].result.started_at.substr(0, 10) + ", commit " +
          all[0].result.commit.substr(0, 10) + (all[0].result.dirty ? " with uncommitted changes" : "") + ", preset " +
-         first.preset + ".\n";
+         first.preset + (stale ? "; *stale: the lesson's code has changed since*" : "") + ".\n";
 }
 
 }  // namespace tenfold

@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/machine/scaling.h"
+#include "common/pages/rows/forecast_words.h"
 #include "common/pages/rows/markdown_table.h"
 
 namespace tenfold {
@@ -47,8 +48,7 @@ StepExchange exchange_of(const Json& row) {
   return {.reduced_bytes = 4 * parameters,
           .gathered_bytes = row.value("gathered_bytes_per_parameter", 0.0) * parameters,
           .sharded = row.value("sharded", false),
-          // DDP's buckets, of 25 MiB
-          .collectives = row.value("collectives", static_cast<int>(std::ceil(4 * parameters / (25 << 20))))};
+          .collectives = row.value("collectives", ddp_buckets(4 * parameters))};
 }
 
 /// Of the step that was measured.
@@ -161,21 +161,19 @@ std::string scaling_forecast_markdown(const fs::path& root) {
   return with_file(root, [](const Json& tables) {
     const Json& table = tables.back();
     const Json& row = table.at("rows").front();
+    const StepExchange exchange = exchange_of(row);
     const double seconds = seconds_of(row);
     const int measured = row.at("measured_gpus");
-    std::vector<std::vector<std::string>> rows = {
-        {"network of a node", "GPUs", "exchange alone", "step, all hidden", "step, nothing hidden", "efficiency"}};
+    std::vector<std::vector<std::string>> rows = {forecast_heads()};
+    rows[0].insert(rows[0].begin(), "network of a node");
     for (const double gbit : {3200., 400., 100., 25.}) {
       Cluster cluster = cluster_of(table.at("cluster"));
       cluster.node_bytes_per_s = gbit * 1e9 / 8;
       for (const int gpus : {8, 64, 512}) {
         if (gpus == measured && gbit < 3200) continue;  // one node has no network
-        const StepExchange exchange = exchange_of(row);
-        const StepBounds bounds = step_bounds(seconds, measured, gpus, exchange, cluster);
-        const std::string least = percent(seconds / bounds.most), most = percent(seconds / bounds.least);
-        rows.push_back({gpus == measured ? "-" : human_number(gbit) + " Gbit/s", std::to_string(gpus),
-                        human_seconds(exchange_seconds(exchange, gpus, cluster)), human_seconds(bounds.least),
-                        human_seconds(bounds.most), least == most ? least : least + " to " + most});
+        rows.push_back(forecast_cells(gpus, exchange_seconds(exchange, gpus, cluster),
+                                      step_bounds(seconds, measured, gpus, exchange, cluster), seconds));
+        rows.back().insert(rows.back().begin(), gpus == measured ? "-" : human_number(gbit) + " Gbit/s");
       }
     }
     return row.at("model").get<std::string>() + ", " + human_seconds(seconds) + " a step on " +

@@ -11,6 +11,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/rows/markdown_table.h"
+#include "common/result/code_hash.h"
 #include "common/result/result.h"
 
 namespace tenfold {
@@ -39,10 +40,11 @@ struct Line {
 struct Lesson {
   std::vector<std::pair<std::string, Line>> lines;  ///< by "CASE: TECHNIQUE", in the order of the results
   std::set<Ranks> ranks;
+  bool stale = false;  ///< some of it was counted with other code
 
   Line& line(const std::string& name) {
-    const auto there = std::ranges::find(lines, name, &std::pair<std::string, Line>::first);
-    if (there != lines.end()) return there->second;
+    const auto known = std::ranges::find(lines, name, &std::pair<std::string, Line>::first);
+    if (known != lines.end()) return known->second;
     return lines.emplace_back(name, Line()).second;
   }
 };
@@ -69,7 +71,8 @@ void add(Lesson& lesson, const Result& result) {
   }
 }
 
-std::map<std::string, Lesson> lessons_of(const fs::path& folder) {
+std::map<std::string, Lesson> lessons_of(const fs::path& root) {
+  const fs::path folder = root / "docs" / "ranks";
   std::vector<fs::path> files;
   if (fs::exists(folder)) {
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -78,7 +81,12 @@ std::map<std::string, Lesson> lessons_of(const fs::path& folder) {
   }
   std::ranges::sort(files);
   std::map<std::string, Lesson> lessons;
-  for (const fs::path& file : files) add(lessons[file.stem().string()], read_result(file));
+  for (const fs::path& file : files) {
+    const Result result = read_result(file);
+    Lesson& lesson = lessons[file.stem().string()];
+    add(lesson, result);
+    if (result.code_hash != code_hash(root / "lessons" / result.lesson)) lesson.stale = true;
+  }
   return lessons;
 }
 
@@ -126,16 +134,17 @@ std::string table_of(const Lesson& lesson, std::map<Ranks, Count> Line::* kind) 
 }  // namespace
 
 std::string rank_tables_markdown(const fs::path& root) {
-  const std::map<std::string, Lesson> lessons = lessons_of(root / "docs" / "ranks");
+  const std::map<std::string, Lesson> lessons = lessons_of(root);
   if (lessons.empty()) return "Not counted yet.\n";
   std::vector<std::vector<std::string>> rows = {
       {"lesson", "ranks", "sent: with a formula, largest error", "peak: with a formula, largest error"}};
   std::string folded;
   for (const auto& [name, lesson] : lessons) {
     std::vector<std::string> ranks;
-    for (const Ranks& each : lesson.ranks) ranks.push_back(words_for(each));
-    rows.push_back({"[" + name.substr(0, 2) + "](../lessons/" + name + "/README.md)", joined(ranks, "; "),
-                    summary(errors_of(lesson, &Line::sent)), summary(errors_of(lesson, &Line::peak))});
+    for (const Ranks& counted : lesson.ranks) ranks.push_back(words_for(counted));
+    rows.push_back({"[" + name.substr(0, 2) + "](../lessons/" + name + "/README.md)" + (lesson.stale ? " (stale)" : ""),
+                    joined(ranks, "; "), summary(errors_of(lesson, &Line::sent)),
+                    summary(errors_of(lesson, &Line::peak))});
     folded += "\n<details><summary>" + name.substr(0, 2) +
               ": bytes that a rank asks collectives to send in a step, and its peak" + "</summary>\n\n" +
               table_of(lesson, &Line::sent) + "\nPeak:\n\n" + table_of(lesson, &Line::peak) + "\n</details>\n";

@@ -35,6 +35,7 @@ TEST_F(LinkRates, SlowestFirstWithEachTechniquesSpeed) {
   EXPECT_THAT(text,
               HasSubstr("| link | " + result.cases[0].variants[0].name + " | " + result.cases[0].variants[1].name));
   EXPECT_THAT(text, HasSubstr(", 0.8"));
+  EXPECT_THAT(text, HasSubstr("stale")) << "no lesson of this name has the code that was measured";
   EXPECT_THAT(text, HasSubstr("; case `" + result.cases[0].name + "`, one rank on each of two hosts"));
 }
 

@@ -41,8 +41,9 @@ TEST_F(RankTables, AColumnForEachNumberOfRanksAndTheLargestError) {
   dry.cases[0].ranks = 8;
   write("dry-h100", dry);
   const std::string text = rank_tables_markdown(root_);
-  EXPECT_THAT(text,
-              HasSubstr("| [52](../lessons/52_ddp/README.md) | 2; 4; 8, dry | 2 of 6, +2.0 % | 3 of 6, -3.8 % |"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("| [52](../lessons/52_ddp/README.md) (stale) | 2; 4; 8, dry | 2 of 6, +2.0 % | 3 of 6, -3.8 % |"));
   EXPECT_THAT(text, HasSubstr("| 2.00 MiB, 0.0 % | 2.00 MiB, +2.0 % | 4.00 KiB |"));
   EXPECT_THAT(text, HasSubstr("| 95.4 MiB, -3.0 % | 95.4 MiB, +1.0 % | 95.4 MiB, -3.8 % |")) << text;
 }

@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/record_function.h>
 
 #include <map>
@@ -15,7 +14,7 @@
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
-#include "common/models/host_batch.h"
+#include "common/models/gpt_batches.h"
 #include "settings.h"
 #include "tensor_parallel.h"
 #include "vocabulary_parallel.h"
@@ -60,33 +59,6 @@ inline void skip_unless_divisible(const Trial& trial, const GptOptions& options,
   divides(data_ranks, options.batch, "the batch");
   divides(ranks, options.batch / data_ranks * options.length, "the tokens");
 }
-
-/// The batches that one process draws; of several ranks along "dp" each takes its own rows.
-struct Batches {
-  Batches(const Trial& trial, const GptOptions& options, int place, int places)
-      : options_(options),
-        device_(trial.device),
-        place_(place),
-        places_(places),
-        text_(shakespeare_tokens(options.tokens, /*train=*/true)),
-        generator_(at::detail::createCPUGenerator(trial.seed)) {}
-
-  /// Ids and next ids, (B / places, T) each.
-  std::pair<torch::Tensor, torch::Tensor> next() {
-    RECORD_USER_SCOPE("data");
-    const TextBatch batch = sample_batch(text_, options_.batch, options_.length, generator_);
-    const int64_t rows = options_.batch / places_;
-    const auto own = [&](const torch::Tensor& t) { return tensor_on(device_, t.narrow(0, place_ * rows, rows)); };
-    return {own(batch.ids), own(batch.targets)};
-  }
-
- private:
-  GptOptions options_;
-  torch::Device device_;
-  int place_, places_;
-  torch::Tensor text_;
-  at::Generator generator_;
-};
 
 /// What goes wrong in other people's programs.
 enum class Mistake {

@@ -27,8 +27,8 @@ class TensorGroup {
   const Pointer& pointer() const { return group_; }
 
   /// All-reduce, in place: `x` is contiguous, and nobody else may need what it was.
-  const torch::Tensor& sum(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::SUM); }
-  const torch::Tensor& max(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::MAX); }
+  torch::Tensor sum(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::SUM); }
+  torch::Tensor max(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::MAX); }
 
   /// All-gather: (n, ...) of each rank to (ranks n, ...), in the ranks' order.
   torch::Tensor gather(const torch::Tensor& part) const {
@@ -62,7 +62,7 @@ class TensorGroup {
   }
 
  private:
-  const torch::Tensor& all_reduce(const torch::Tensor& x, c10d::ReduceOp operation) const {
+  torch::Tensor all_reduce(const torch::Tensor& x, c10d::ReduceOp operation) const {
     if (!group_) return x;
     RECORD_USER_SCOPE("communication");
     std::vector<torch::Tensor> tensors{x};

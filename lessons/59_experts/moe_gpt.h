@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/record_function.h>
 
 #include <cmath>
@@ -18,7 +17,7 @@
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
-#include "common/models/host_batch.h"
+#include "common/models/gpt_batches.h"
 #include "lessons/54_model_parallel/tensor_group.h"
 #include "mixture_of_experts.h"
 #include "settings.h"
@@ -130,7 +129,7 @@ inline MixtureOptions mixture_options(const Trial& trial, const TensorGroup& gro
 /// A variant that takes sizes from the router's choices: skipped where nothing is computed.
 inline std::function<Step(const Trial&)> with_numbers(const std::function<Step(const Trial&)>& build) {
   return [build](const Trial& trial) {
-    if (memory_only()) trial.skip("the host reads how many rows an expert has, and none are computed");
+    if (memory_only()) trial.skip("its memory depends on values (how many rows an expert has), and none are computed");
     return build(trial);
   };
 }
@@ -156,35 +155,6 @@ inline RankPlace place_of(const Trial& trial) {
                     place.places / along.size, " ranks along dp");
   return place;
 }
-
-/// The batches that one process draws; of several places each takes its own rows.
-struct Batches {
-  Batches(const Trial& trial, const GptOptions& options, int64_t place = 0, int64_t places = 1)
-      : options_(options),
-        device_(trial.device),
-        place_(place),
-        places_(places),
-        text_(shakespeare_tokens(options.tokens, /*train=*/true)),
-        generator_(at::detail::createCPUGenerator(trial.seed)) {
-    if (options.batch % places != 0) trial.skip(std::to_string(places) + " ranks do not divide the batch");
-  }
-
-  /// Ids and next ids, (B / places, T) each.
-  std::pair<torch::Tensor, torch::Tensor> next() {
-    RECORD_USER_SCOPE("data");
-    const TextBatch batch = sample_batch(text_, options_.batch, options_.length, generator_);
-    const int64_t rows = options_.batch / places_;
-    const auto own = [&](const torch::Tensor& t) { return tensor_on(device_, t.narrow(0, place_ * rows, rows)); };
-    return {own(batch.ids), own(batch.targets)};
-  }
-
- private:
-  GptOptions options_;
-  torch::Device device_;
-  int64_t place_, places_;
-  torch::Tensor text_;
-  at::Generator generator_;
-};
 
 inline std::shared_ptr<torch::optim::Optimizer> sgd(const std::vector<torch::Tensor>& parameters, double rate) {
   return std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9));

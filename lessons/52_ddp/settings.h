@@ -24,16 +24,19 @@ bool weak_scaling(const Source& source) {
   return source.get(kScaling) == "weak";
 }
 
-/// Sequences that a rank computes in an update. Skips a batch that the ranks cannot share; throws c10::ValueError
-/// unless a rank's can be divided into its micro-batches.
+/// Sequences that a rank computes in an update. Skips a batch that the ranks cannot share, or of which a rank has too
+/// few for its micro-batches; throws c10::ValueError where the micro-batches do not fit a single process either.
 inline int64_t rows_of_rank(const Trial& trial) {
   const int64_t batch = trial.get(gpt::kBatch), micro_batches = trial.get(kMicroBatches);
   const int64_t ranks = weak_scaling(trial) ? 1 : trial.world_size;
   if (batch % ranks != 0)
     trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(ranks) + " ranks");
   const int64_t rows = batch / ranks;
-  TORCH_CHECK_VALUE(micro_batches > 0 && rows % micro_batches == 0, rows,
-                    " sequences of a rank are not divisible by micro_batches=", micro_batches);
+  TORCH_CHECK_VALUE(micro_batches > 0 && batch % micro_batches == 0, "batch=", batch,
+                    " is not divisible by micro_batches=", micro_batches);
+  if (rows % micro_batches != 0)
+    trial.skip(std::to_string(rows) + " sequences of a rank cannot be divided by micro_batches=" +
+               std::to_string(micro_batches));
   return rows;
 }
 

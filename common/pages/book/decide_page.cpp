@@ -28,6 +28,7 @@ struct Outcome {
   VerdictRow row;
   std::string place;  ///< "2x-intel-xeon", "H100"
   bool dry = false, stale = false;
+  bool speed_modelled = true;  ///< false where the lesson's page says that the model cannot tell
 
   const Verdict& verdict() const { return *row.row.verdict; }
   /// "*accumulate* against *full batch*, case *gpt*"; what is compared as a mistake is called one.
@@ -43,12 +44,14 @@ struct Outcome {
     return text + (variant.judged_peak ? " " + *variant.judged_peak : "") +
            (variant.environment.contains(kPeakAtLeast) ? " without workspaces" : "");
   }
-  /// Of a training its quality first. Without the interval where a column has to be narrow.
+  /// Of a training its quality first. Without the interval where a column has to be narrow, and of a modelled ratio,
+  /// whose interval would be the host's noise alone.
   std::string speed(bool interval) const {
     if (verdict().quality)
       return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
     SpeedResult result = verdict().speed;
-    if (!interval) result.low.reset();
+    if (dry && (!speed_modelled || !result.ratio)) return "not modelled";
+    if (!interval || dry) result.low.reset();
     return speed_text(result);
   }
 };
@@ -110,11 +113,16 @@ std::string sources_item(const char* what, const char* on_cards, const std::stri
          (measured.empty() ? "" : std::string(dry.empty() ? ", measured: " : " Measured: ") + measured + ".") + "\n";
 }
 
-std::string elsewhere_item(const Ledger& ledger, const std::string& lesson) {
+std::vector<const Elsewhere*> elsewhere_of(const Ledger& ledger, const std::string& lesson) {
   std::vector<const Elsewhere*> of_lesson;
-  for (const Elsewhere& one : ledger.elsewhere) {
-    if (one.lesson == lesson) of_lesson.push_back(&one);
+  for (const Elsewhere& entry : ledger.elsewhere) {
+    if (entry.lesson == lesson) of_lesson.push_back(&entry);
   }
+  return of_lesson;
+}
+
+std::string elsewhere_item(const Ledger& ledger, const std::string& lesson) {
+  const std::vector<const Elsewhere*> of_lesson = elsewhere_of(ledger, lesson);
   if (of_lesson.empty()) return "";
   const Elsewhere& first = *of_lesson.front();
   const size_t more = of_lesson.size() - 1;
@@ -131,7 +139,13 @@ struct Lesson {
   std::string link;
 };
 
-Lesson lesson_of(const Page& page, const std::string& number) {
+/// `word` is a lesson's number; "11=memory" where the lesson's page says that the model cannot tell its speed.
+Lesson lesson_of(const Page& page, const std::string& word) {
+  const size_t equals = word.find('=');
+  const std::string number = word.substr(0, equals);
+  const std::string modelled = equals == std::string::npos ? "" : word.substr(equals + 1);
+  if (equals != std::string::npos && modelled != "memory")
+    throw std::invalid_argument("decide: '" + word + "' is neither a lesson's number nor one with '=memory'");
   const auto entry =
       std::ranges::find(page.lessons, number, [](const LessonEntry& of) { return number_of_name(of.name); });
   if (entry == page.lessons.end()) throw std::invalid_argument("decide: there is no lesson '" + number + "'");
@@ -144,24 +158,34 @@ Lesson lesson_of(const Page& page, const std::string& number) {
   }
   for (std::string* const cell : {&screen.use, &screen.skip, &screen.pay, &screen.line})
     *cell = relinked(*cell, file, page.path);
-  return {&*entry, screen, outcomes_of(page, entry->name),
+  std::vector<Outcome> outcomes = outcomes_of(page, entry->name);
+  for (Outcome& outcome : outcomes) outcome.speed_modelled = modelled.empty();
+  return {&*entry, screen, std::move(outcomes),
           "[" + number + " " + markdown_cell(entry->title) + "](" +
               file.lexically_relative(page.path.parent_path()).generic_string() + ")"};
 }
 
-/// Of the lesson on the card, else on the machine that comes first, which is then named.
-std::vector<std::string> table_row(const Lesson& lesson, const std::string& card) {
+/// "<br>others: [1.41x](address)": what a reader without such a card can hold beside our number.
+std::string others_text(const Ledger& ledger, const std::string& lesson) {
+  const std::vector<const Elsewhere*> of_lesson = elsewhere_of(ledger, lesson);
+  if (of_lesson.empty()) return "";
+  return "<br>others: [" + markdown_cell(of_lesson.front()->number) + "](" + of_lesson.front()->url + ")";
+}
+
+/// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.
+std::vector<std::string> table_row(const Lesson& lesson, const std::string& card, const Ledger& ledger) {
   const auto on_card = std::ranges::find_if(
       lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
   const auto shown =
       on_card == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : on_card;
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
+  const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())
-    return {lesson.link, use, lesson.entry->survey ? "counts, and times nothing" : "not yet measured"};
+    return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
   const std::string where = shown == on_card ? "" : "measured on " + shown->place + ":<br>";
   return {lesson.link + "<br>" + shown->compared(), use,
           where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
-              markdown_cell(shown->speed(/*interval=*/false))};
+              markdown_cell(shown->speed(/*interval=*/false)) + others};
 }
 
 std::string list_of(const Lesson& lesson, const Ledger& ledger) {
@@ -185,11 +209,12 @@ std::string decide_markdown(const Page& page, const std::vector<std::string>& wo
     throw std::invalid_argument("decide: no result is of a " + card + " that is not there");
   const fs::path file = page.root / "docs" / "claims.json";
   const Ledger ledger = fs::exists(file) ? read_ledger(file) : Ledger{};
-  std::vector<std::vector<std::string>> rows = {{"lesson", "use it when", card + ": memory counted, speed modelled"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"lesson", "use it when", card + ": memory counted, speed modelled; what others published"}};
   std::string lists;
   for (size_t i = 1; i < words.size(); ++i) {
     const Lesson lesson = lesson_of(page, words[i]);
-    rows.push_back(table_row(lesson, card));
+    rows.push_back(table_row(lesson, card, ledger));
     lists += list_of(lesson, ledger);
   }
   return markdown_table(rows) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/rows.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/code_hash.h"
 
 namespace tenfold {
@@ -132,6 +134,8 @@ void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const
     const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
     const std::string mistake = variant.expected && variant.expected->kind == "mistake" ? " (a mistake)" : "";
     const std::string memory = row.at(Column::memory).text;
+    SpeedResult speed = row.verdict->speed;
+    if (run.c->device == "dry") speed.low.reset();  // the host's noise, not how far the model may be off
     const std::string agreement = row.at(variant.status == "invalid" ? Column::expected : Column::agreement).text;
     rows.push_back({.lesson = run.result->lesson,
                     .peak = static_cast<double>(variant.peak().value_or(0)),
@@ -140,13 +144,13 @@ void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const
                                   (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) +
                                   "<br>" + markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
                               markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
-                              markdown_cell(row.speed().text)}});
+                              markdown_cell(row.verdict->quality ? row.speed().text : speed_text(speed))}});
   }
 }
 
 std::string table_of(std::vector<TechniqueRow> rows, bool plain, bool dry) {
   std::erase_if(rows, [&](const TechniqueRow& row) { return row.plain != plain; });
-  if (rows.empty()) return "Nothing was compared.\n";
+  if (rows.empty()) return "";
   // Of other steps only those of one lesson can be compared.
   std::ranges::stable_sort(rows, {},
                            [](const TechniqueRow& row) { return std::pair(row.plain ? "" : row.lesson, row.peak); });
@@ -154,7 +158,8 @@ std::string table_of(std::vector<TechniqueRow> rows, bool plain, bool dry) {
                                                   dry ? "peak and memory, counted" : "peak and memory",
                                                   dry ? "speed, modelled" : "speed"}};
   for (TechniqueRow& row : rows) cells.push_back(std::move(row.cells));
-  return markdown_table(cells);
+  return std::string("\n**Against ") + (plain ? "the plain step" : "another step of the same GPT") + ":**\n\n" +
+         markdown_table(cells);
 }
 
 /// "16.3 k to 21.5 k"; one text where they are the same.
@@ -173,10 +178,27 @@ std::string spread_text(const std::vector<Run>& plain, bool dry) {
                      (plain.size() == 1 ? " lesson" : " lessons") + ": peak " +
                      from_to(human_bytes(low), human_bytes(high));
   if (rates.empty()) return text + ".\n";
+  if (plain.size() == 1) return text + ", " + human_number(rates[0]) + " tokens/s" + (dry ? " modelled" : "") + ".\n";
   const auto [slow, fast] = std::ranges::minmax(rates);
   return text + ", " + from_to(human_number(slow), human_number(fast)) + " tokens/s" + (dry ? " modelled" : "") +
          ", so that the same step came out up to " + human_ratio(fast / slow) +
          " as fast in one lesson as in another.\n";
+}
+
+/// The step that most lessons have as their baseline, in one process. A lesson may begin with another one, such as
+/// padded texts, and still have equal settings.
+bool is_step_of(const Run& run, const Run& plain) {
+  return run.c->ranks == 1 && std::abs(run.peak() / plain.peak() - 1) <= kSamePeak &&
+         same_losses(run.baseline(), plain.baseline());
+}
+std::vector<Run> plain_of(const std::vector<Run>& runs) {
+  std::vector<Run> most;
+  for (const Run& plain : runs) {
+    std::vector<Run> same;
+    std::ranges::copy_if(runs, std::back_inserter(same), [&](const Run& run) { return is_step_of(run, plain); });
+    if (same.size() > most.size()) most = std::move(same);
+  }
+  return most;
 }
 
 std::string stated_text(const Stated& common) {
@@ -198,21 +220,12 @@ std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& 
     if (!text.empty()) changed.push_back(link_to(run, page) + " (" + markdown_cell(text) + ")");
     return !text.empty();
   });
-  std::vector<Run> by_peak = runs, plain;
-  std::ranges::stable_sort(by_peak, {}, &Run::peak);
+  const std::vector<Run> plain = plain_of(runs);
   std::vector<TechniqueRow> rows;
-  for (const Run& run : runs) {
-    const Run& median = by_peak[by_peak.size() / 2];
-    const bool is_plain = run.c->ranks == 1 && std::abs(run.peak() / median.peak() - 1) <= kSamePeak &&
-                          same_losses(run.baseline(), median.baseline());
-    if (is_plain) plain.push_back(run);
-    add_rows(rows, run, is_plain, page);
-  }
+  for (const Run& run : runs) add_rows(rows, run, !plain.empty() && is_step_of(run, plain.front()), page);
   std::string out = "The GPT: " + stated_text(common) + ".\n";
-  if (!runs.empty())
-    out += "\n" + (plain.empty() ? "No baseline is the plain step.\n" : spread_text(plain, dry)) +
-           "\n**Against the plain step:**\n\n" + table_of(rows, true, dry) +
-           "\n**Against another step of the same GPT:**\n\n" + table_of(rows, false, dry);
+  if (!plain.empty()) out += "\n" + spread_text(plain, dry);
+  out += table_of(rows, true, dry) + table_of(rows, false, dry);
   return out +
          (changed.empty() ? "" : "\nNot in the tables, since the lesson changes the case: " + joined(changed) + ".\n");
 }

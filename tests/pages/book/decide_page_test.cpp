@@ -73,7 +73,8 @@ class DecidePage : public testing::Test {
 
 TEST_F(DecidePage, ALessonHasItsCellsAndTheCardsNumbers) {
   const std::string text = part();
-  EXPECT_THAT(text, HasSubstr("| lesson | use it when | H100: memory counted, speed modelled |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| lesson | use it when | H100: memory counted, speed modelled; what others published |\n"));
   EXPECT_THAT(text, HasSubstr("| [30 Gradient accumulation](../lessons/30_gradient_accumulation/README.md)<br>"
                               "*accumulate* against *large batch*, case *R2 batch=4* | activations fill it<br>*Not "
                               "when* it fits: [00](../lessons/00_measuring/README.md) | memory SMALLER 0.250x<br>speed "
@@ -119,6 +120,23 @@ TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
   "url": "https://a.b/c", "date": "2020", "checked": "2026-11-23"}]})");
   EXPECT_THAT(part(), HasSubstr("- *Published elsewhere*, not by us: 20 % more (more steps; A100; BERT; [a "
                                 "benchmark](https://a.b/c)).\n"));
+  EXPECT_THAT(part(), HasSubstr("<br>others: [20 % more](https://a.b/c) |\n"));
+}
+
+// A number that the lesson's page disowns must not stand without that page's words.
+TEST_F(DecidePage, ASpeedThatTheModelCannotTellIsNotPrinted) {
+  const std::string text = part("H100", "30=memory");
+  EXPECT_THAT(text, HasSubstr("memory SMALLER 0.250x<br>speed not modelled |\n"));
+  EXPECT_THAT(
+      text, HasSubstr("- *Speed*, modelled: not modelled on T4 (earlier code), H100 (earlier code). Measured: SLOWER"));
+  EXPECT_EQ(complaint("H100", "30=speed"), "decide: '30=speed' is neither a lesson's number nor one with '=memory'");
+}
+
+// The interval of a modelled ratio is the host's noise: it says nothing of how far the model may be off.
+TEST_F(DecidePage, AModelledRatioHasNoInterval) {
+  const std::string text = part(), speed = text.substr(text.find("- *Speed*, modelled: "));
+  EXPECT_THAT(speed.substr(0, speed.find("Measured")), Not(HasSubstr("[")));
+  EXPECT_THAT(speed.substr(speed.find("Measured")), HasSubstr("["));
 }
 
 TEST_F(DecidePage, MistakesAreOneLine) {

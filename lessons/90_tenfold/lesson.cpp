@@ -20,7 +20,8 @@ Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
     trial.skip("needs a CUDA device: without one two ranks are two cores");
   if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
   if (last != nullptr && last->why_no_texts != nullptr && !pictures) trial.skip(last->why_no_texts);
-  if (last != nullptr && last->pulled == &Levers::ranks && !trial.group) trial.skip("needs two ranks");
+  if (last != nullptr && (last->pulled == &Levers::ranks || last->pulled == &Levers::sharded) && !trial.group)
+    trial.skip("needs two ranks");
   if (!pictures && levers.packed && levers.sixteen_bits && trial.device.is_cuda() && !packs_bfloat16(trial.device))
     trial.skip("packed attention takes bfloat16 from compute capability 8.0 on");
   return pictures ? picture_step(trial, levers) : text_step(trial, levers);
@@ -70,7 +71,7 @@ std::vector<Expectation> expected_of_pictures() {
 /// What a single process can pull.
 Levers all_alone() {
   Levers levers = stack_of(kLevers.size());
-  levers.ranks = false;
+  levers.ranks = levers.sharded = false;
   return levers;
 }
 
@@ -93,8 +94,8 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = pictures_workload,
-       .version = 6,
-       .settings = {kWorkers, kOneGpu, kUpdates, kPatience},
+       .version = 7,
+       .settings = {kWorkers, kOneGpu, kUpdates, kEvery, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),
        .cases = {{.name = "convnet", .expected = expected_of_pictures(), .place = any_ranks},
@@ -106,7 +107,7 @@ int main(int argc, char** argv) {
                      {.name = "gpt to the end",
                       .metric = unseen,
                       .runs = runs_of(train_texts),
-                      .settings = {kUpdates(64, 2000, 5000)},
+                      .settings = {kUpdates(64, 2000, 5000), kEvery(3, 100, 250)},
                       .workload = texts_workload}},
        .headline = Headline{"convnet", "+ no waiting"},
        .agreement = Agreement::within(1e-4, "sums in another order")});

@@ -15,6 +15,7 @@ struct Levers {
   bool workers = false;          ///< threads load the next batches meanwhile: lesson 10
   bool ranks = false;            ///< several processes, each with its part of the batch: lesson 52
   bool sixteen_bits = false;     ///< matmuls and convolutions in bf16: lesson 21
+  bool sharded = false;          ///< of gradients and momentum each rank keeps its part: lesson 53; needs ranks
   bool without_graph = false;    ///< validation keeps nothing for a backward pass: lesson 29
   bool packed = false;           ///< images decoded once, into one file (14); texts without padding (15)
   bool fused = false;            ///< the optimizer as one operator: lesson 45
@@ -34,7 +35,7 @@ inline constexpr std::array<Lever, 10> kLevers = {
     {{"workers", &Levers::workers, nullptr, "texts lie in memory: there is nothing to load"},
      {"ranks", &Levers::ranks},
      {"16 bits", &Levers::sixteen_bits},
-     {"sharding", nullptr, "waits for lesson 53: LibTorch has no sharded optimizer"},
+     {"sharding", &Levers::sharded},
      {"early stopping", nullptr, "changes how many steps there are, not how long one takes: see the trainings"},
      {"validation without a graph", &Levers::without_graph},
      {"packed", &Levers::packed},

@@ -34,7 +34,7 @@ Levers only(const Lever& lever) {
 TEST(Levers, AreStackedInTheirOrder) {
   const Levers three = stack_of(3);
   EXPECT_TRUE(three.workers && three.ranks && three.sixteen_bits);
-  EXPECT_FALSE(three.without_graph || three.packed);
+  EXPECT_FALSE(three.sharded || three.without_graph || three.packed);
   const Levers all = stack_of(kLevers.size());
   for (const Lever& lever : kLevers) {
     EXPECT_EQ(lever.pulled == nullptr, lever.why_no_step != nullptr) << lever.name;
@@ -94,6 +94,7 @@ TEST(ToTheEnd, StopsWhenValidationSaysSoAndKeepsTheBest) {
                                   {"workers", int64_t{1}},
                                   {"validated", int64_t{4}},
                                   {"updates", int64_t{40}},
+                                  {"every", int64_t{2}},
                                   {"patience", int64_t{1}}});
   try {
     torch::manual_seed(5);

@@ -1,7 +1,6 @@
 #pragma once
 // Trainings to an end, with some levers pulled: does the model become as good, and after how long?
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 namespace tenfold::inline lesson_90 {
 
 inline constexpr Setting<int64_t> kUpdates{"updates", {240, 2000, 5000}, "updates that a training is planned for"};
+inline constexpr Setting<int64_t> kEvery{"every", {12, 100, 250}, "updates from one validation to the next"};
 inline constexpr Setting<int64_t> kPatience{"patience", 4, "validations without an improvement before training stops"};
 
 /// Ways to train: the levers that a single process can pull, and whether it stops when validation says so.
@@ -25,8 +25,7 @@ struct Way {
 /// compared is the loss on the second half, which nothing was chosen on, and the clock stands still for it.
 template <class Training>
 Learned train(const Trial& trial, Training& work, const Way& way) {
-  constexpr int64_t kValidations = 20;
-  const int64_t updates = trial.get(kUpdates), every = std::max<int64_t>(1, updates / kValidations);
+  const int64_t updates = trial.get(kUpdates), every = trial.get(kEvery);
   const int64_t half = work.trainer.held_out() / 2;
   std::optional<EarlyStopping> stopping;
   if (way.stops)

@@ -14,6 +14,7 @@
 #include "fused_sgd.h"
 #include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/52_ddp/ddp.h"
+#include "lessons/53_zero/zero.h"
 #include "levers.h"
 #include "settings.h"
 
@@ -41,17 +42,25 @@ class Trainer {
         held_out_(std::move(held_out)) {
     TORCH_CHECK_VALUE(stride_ <= held_out_.inputs.size(0), kValidated.name, "=", stride_, ": only ",
                       held_out_.inputs.size(0), " are held out");
-    if (levers.ranks && trial.group) ddp_.emplace(*model_, trial.group);
+    if (levers.ranks && trial.group) {
+      if (levers.sharded) {
+        sharded_.emplace(*model_, layers_of(*model_), trial.group, ZeroOptions{.stage = 2, .prefetch = true});
+      } else {
+        ddp_.emplace(*model_, trial.group);
+      }
+    }
+    const std::vector<torch::Tensor> updated = sharded_ ? sharded_->shards() : model_->parameters();
     if (levers.fused) {
-      fused_.emplace(model_->parameters(), learning_rate, kMomentum);
+      fused_.emplace(updated, learning_rate, kMomentum);
     } else {
-      loop_.emplace(model_->parameters(), torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
+      loop_.emplace(updated, torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
     }
   }
 
   /// One update; `loss_of_batch` runs the model forward. Returns the loss.
   torch::Tensor update(const std::function<torch::Tensor()>& loss_of_batch) {
     for (torch::Tensor& parameter : model_->parameters()) parameter.mutable_grad() = torch::Tensor();
+    if (sharded_) sharded_->zero_grad();
     torch::Tensor loss;
     {
       const Autocast scope(device_.type(), torch::kBFloat16, levers_.sixteen_bits);
@@ -59,6 +68,7 @@ class Trainer {
     }
     loss.backward();
     if (ddp_) ddp_->finish();
+    if (sharded_) sharded_->finish();
     {
       RECORD_USER_SCOPE("optimizer");
       if (fused_) {
@@ -67,6 +77,7 @@ class Trainer {
         loop_->step();
       }
     }
+    if (sharded_) sharded_->gather_updated();
     log(training_, loss.detach());
     return loss.detach();
   }
@@ -90,8 +101,21 @@ class Trainer {
 
   int64_t held_out() const { return held_out_.inputs.size(0); }
   Parameters parameters() const { return model_->named_parameters(); }
+  bool sharded() const { return sharded_.has_value(); }
+  /// On every rank, for the agreement check: of sharded gradients each has a part.
+  Gathered whole() const {
+    auto of_all = sharded_->whole();
+    return {std::move(of_all.parameters), std::move(of_all.gradients)};
+  }
 
  private:
+  /// Each layer of the model, to reduce its gradients while the layers before it compute theirs.
+  static std::vector<ShardedDataParallel::UnitNames> layers_of(const torch::nn::Module& model) {
+    std::vector<ShardedDataParallel::UnitNames> layers;
+    for (const auto& layer : model.named_children()) layers.push_back({layer.key()});
+    return layers;
+  }
+
   static constexpr double kMomentum = 0.9;
 
   /// A sum of losses, to show now and then. Read at once, or left where it is.
@@ -113,6 +137,7 @@ class Trainer {
   std::shared_ptr<torch::nn::Module> model_;
   HeldOut held_out_;
   std::optional<DistributedDataParallel> ddp_;
+  std::optional<ShardedDataParallel> sharded_;
   std::optional<torch::optim::SGD> loop_;
   std::optional<FusedSgd> fused_;
   Logged training_, validation_;
@@ -151,6 +176,7 @@ Step training_step(const Trial& trial, const std::shared_ptr<Training>& work, in
   Step step{.items = items, .parameters = work->trainer.parameters(), .update = update};
   if (!work->levers.ranks && trial.group)
     step.gather = [parameters = step.parameters, group = trial.group] { return of_rank_0(parameters, *group); };
+  if (work->trainer.sharded()) step.gather = [work] { return work->trainer.whole(); };
   return step;
 }
 

@@ -1,10 +1,10 @@
 // installs as <tenfold/capturable_adamw.h>
 #pragma once
-// AdamW with its step number on the device.
+// AdamW with its step number and its learning rate on the device.
 //
-// torch::optim::AdamW computes the bias corrections on the host, from a step number that the host counts. A graph keeps
-// them as they were at the capture. Here they are computed by the device, from a number in its memory, as PyTorch's
-// AdamW(capturable=True) does.
+// torch::optim::AdamW computes the bias corrections on the host, from a step number that the host counts, and passes the
+// learning rate as a number. A graph keeps both as they were at the capture. Here the device reads them from its memory,
+// as with PyTorch's AdamW(capturable=True) and a learning rate that is a tensor.
 // Source: I. Loshchilov, F. Hutter, Decoupled Weight Decay Regularization, 2019 (arXiv:1711.05101), algorithm 2.
 
 #include <torch/torch.h>
@@ -16,7 +16,8 @@
 
 namespace tenfold {
 
-/// Updates parameters that have gradients, on one device. Ten operators for each tensor.
+/// Updates parameters of one device, ten operators for each tensor. Those without a gradient stay as they are; the
+/// others share one step number, so they should be the same in each step, as they are in a graph.
 class CapturableAdamW {
  public:
   CapturableAdamW(std::vector<torch::Tensor> parameters, const torch::optim::AdamWOptions& options)
@@ -27,18 +28,24 @@ class CapturableAdamW {
     }
     // In double: 1 - 0.999 is a small difference, and one number costs nothing.
     steps_ = torch::zeros({}, parameters_.at(0).options().dtype(torch::kDouble).requires_grad(false));
+    rate_ = torch::full_like(steps_, options.lr());
   }
+
+  /// For the steps from now on, replayed ones too: a schedule calls it outside of the graph. Queued on the current
+  /// stream.
+  void set_rate(double rate) { rate_.fill_(rate); }
 
   void step() {
     const torch::NoGradGuard no_grad;
     const auto [beta1, beta2] = options_.betas();
-    const double rate = options_.lr();
     steps_ += 1;
     const torch::Tensor root_correction = (1 - torch::pow(beta2, steps_)).sqrt();
-    const torch::Tensor per_rate = (1 - torch::pow(beta1, steps_)) / rate;
+    const torch::Tensor per_rate = (1 - torch::pow(beta1, steps_)) / rate_;
+    const torch::Tensor decay = 1 - rate_ * options_.weight_decay();
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const torch::Tensor& gradient = parameters_[i].grad();
-      parameters_[i].mul_(1 - rate * options_.weight_decay());
+      if (!gradient.defined()) continue;
+      parameters_[i].mul_(decay);
       averages_[i].mul_(beta1).add_(gradient, 1 - beta1);
       square_averages_[i].mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
       const torch::Tensor denominator =
@@ -49,7 +56,7 @@ class CapturableAdamW {
 
  private:
   std::vector<torch::Tensor> parameters_, averages_, square_averages_;
-  torch::Tensor steps_;  // one number
+  torch::Tensor steps_, rate_;  // one number each
   torch::optim::AdamWOptions options_;
 };
 

@@ -34,15 +34,18 @@
 
 namespace tenfold {
 
-/// Tensors that keep their addresses from batch to batch.
+/// Tensors of one device that keep their addresses from batch to batch.
 class StaticInputs {
  public:
-  /// Copies a batch into the buffers, which the first batch makes; returns the buffers. The copy is queued on the
-  /// current stream. Throws c10::ValueError for a batch of other shapes, types or length than the first: the sizes are
-  /// in the graph.
+  explicit StaticInputs(torch::Device device) : device_(device) {}
+
+  /// Copies a batch into the buffers, which the first batch makes on the device; returns the buffers. The copy is queued
+  /// on the current stream. Give it the batch in pinned memory: a batch that is on the device already is copied twice.
+  /// Throws c10::ValueError for a batch of other shapes, types or length than the first: the sizes are in the graph.
   const std::vector<torch::Tensor>& fill(const std::vector<torch::Tensor>& batch) {
     if (buffers_.empty()) {
-      for (const torch::Tensor& tensor : batch) buffers_.push_back(torch::empty_like(tensor));
+      for (const torch::Tensor& tensor : batch)
+        buffers_.push_back(torch::empty_like(tensor, tensor.options().device(device_)));
     }
     TORCH_CHECK_VALUE(batch.size() == buffers_.size(), "StaticInputs: a batch of ", batch.size(),
                       " tensors, the first one had ", buffers_.size());
@@ -58,6 +61,7 @@ class StaticInputs {
   const std::vector<torch::Tensor>& tensors() const { return buffers_; }
 
  private:
+  torch::Device device_;
   std::vector<torch::Tensor> buffers_;
 };
 
@@ -83,6 +87,14 @@ inline void wait_for(const c10::cuda::CUDAStream& first, const c10::cuda::CUDASt
   given.block(second);
 }
 
+/// Ends a capture whose graph is not wanted.
+inline void abandon(at::cuda::CUDAGraph& graph) {
+  try {
+    graph.capture_end();
+  } catch (const c10::Error&) {  // says again that the capture is no longer valid
+  }
+}
+
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace captured_step_detail
@@ -104,8 +116,9 @@ class CapturedWork {
   CapturedWork(const CapturedWork&) = delete;
   CapturedWork& operator=(const CapturedWork&) = delete;
 
-  /// Queued on the device's current stream. Throws std::runtime_error when the work cannot be captured; LibTorch's
-  /// generator and allocator are then still in the middle of the capture, and the process should end.
+  /// Queued on the device's current stream. What the work throws ends the capture and is passed on; the next call tries
+  /// again. Throws std::runtime_error when the work cannot be captured; LibTorch's generator and allocator are then
+  /// still in the middle of the capture, and the process should end.
   void run() {
     if (!device_.is_cuda()) return work_();
 #ifdef TENFOLD_WITH_CUDA
@@ -141,22 +154,24 @@ class CapturedWork {
     wait_for(side, current);
   }
 
+  /// Other threads may meanwhile allocate and query events, as loaders and NCCL's watchdog do: in the default mode,
+  /// which is global, any of them would end the capture.
   void capture() {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();  // what the warm-up freed: the graph has a pool of its own
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     on_capture_stream([&] {
-      graph->capture_begin();
+      graph->capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeThreadLocal);
       try {
         work_();
       } catch (const c10::Error& error) {
-        try {
-          graph->capture_end();
-        } catch (const c10::Error&) {  // says again that the capture is no longer valid
-        }
+        captured_step_detail::abandon(*graph);
         throw std::runtime_error(
             "this work cannot be captured: " + captured_step_detail::first_line(error.what_without_backtrace()) +
             "; nothing in a graph may read a value, or ask for a size that depends on values");
+      } catch (...) {
+        captured_step_detail::abandon(*graph);
+        throw;
       }
       graph->capture_end();
     });
@@ -179,7 +194,9 @@ class CapturedStep {
   using Train = std::function<torch::Tensor(const std::vector<torch::Tensor>& batch)>;
 
   CapturedStep(torch::Device device, Train train, int warm_up = 1)
-      : train_(std::move(train)), work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up) {}
+      : inputs_(device),
+        train_(std::move(train)),
+        work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up) {}
 
   /// Trains on the next batch. The loss is the same tensor in each replay: clone it to keep it.
   const torch::Tensor& operator()(const std::vector<torch::Tensor>& batch) {

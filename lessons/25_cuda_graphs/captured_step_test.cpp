@@ -19,7 +19,7 @@ using torch::Tensor;
 const torch::Device kHost(torch::kCPU);
 
 TEST(StaticInputs, KeepTheirAddressesAndHaveTheNewValues) {
-  StaticInputs inputs;
+  StaticInputs inputs(kHost);
   const std::vector<Tensor> first = {torch::ones({4, 3}), torch::zeros({4}, torch::kLong)};
   inputs.fill(first);
   const void* const images = inputs.tensors()[0].data_ptr();
@@ -34,8 +34,15 @@ TEST(StaticInputs, KeepTheirAddressesAndHaveTheNewValues) {
   }
 }
 
+// A loader's batch is on the host. Device meta stands for a GPU, which not every machine has.
+TEST(StaticInputs, LieOnTheirDeviceWhereverTheBatchIs) {
+  StaticInputs inputs(torch::kMeta);
+  for (const Tensor& buffer : inputs.fill({torch::ones({4, 3}), torch::zeros({4}, torch::kLong)}))
+    EXPECT_TRUE(buffer.is_meta());
+}
+
 TEST(StaticInputs, RefuseAnotherBatch) {
-  StaticInputs inputs;
+  StaticInputs inputs(kHost);
   inputs.fill({torch::ones({4, 3}), torch::zeros({4}, torch::kLong)});
   EXPECT_THROW(inputs.fill({torch::ones({4, 3})}), c10::ValueError) << "a tensor less";
   EXPECT_THROW(inputs.fill({torch::ones({3, 3}), torch::zeros({3}, torch::kLong)}), c10::ValueError)
@@ -59,26 +66,72 @@ TEST(CapturedStep, OnACpuTrainsOnEachBatchOnce) {
   EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4}));
 }
 
-// The last digit of a parameter may differ in each of ten updates: 10 x 2^-22 for values up to 4, and as much again.
-TEST(CapturableAdamW, IsLibTorchsButForRounding) {
-  const auto options = torch::optim::AdamWOptions(1e-3).weight_decay(0.1);
+/// Parameters of several sizes for two optimizers, which get the same gradients.
+struct TwoTrainings {
   std::vector<Tensor> ours, theirs;
-  torch::manual_seed(25);
-  for (const int64_t size : {1, 7, 64, 1000}) {
-    theirs.push_back(torch::randn({size, 3}).requires_grad_());
-    ours.push_back(theirs.back().detach().clone().requires_grad_());
+
+  TwoTrainings() {
+    torch::manual_seed(25);
+    for (const int64_t size : {1, 7, 64, 1000}) {
+      theirs.push_back(torch::randn({size, 3}).requires_grad_());
+      ours.push_back(theirs.back().detach().clone().requires_grad_());
+    }
   }
-  CapturableAdamW optimizer(ours, options);
-  torch::optim::AdamW reference(theirs, options);
-  for (int step = 0; step < 10; ++step) {
-    for (size_t i = 0; i < ours.size(); ++i) {
+  /// Gradients for all tensors but the first `without`.
+  void differentiate(size_t without = 0) const {
+    for (size_t i = without; i < ours.size(); ++i) {
       theirs[i].mutable_grad() = torch::randn_like(theirs[i]);
       ours[i].mutable_grad() = theirs[i].grad().clone();
     }
+  }
+  /// The last digit of a parameter may differ in each of ten updates: 10 x 2^-22 for values up to 4, and as much again.
+  void expect_equal() const {
+    for (size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(torch::allclose(ours[i], theirs[i], /*rtol=*/0, /*atol=*/5e-6)) << "tensor " << i;
+  }
+};
+
+const auto kOptions = torch::optim::AdamWOptions(1e-3).weight_decay(0.1);
+
+TEST(CapturableAdamW, IsLibTorchsButForRounding) {
+  const TwoTrainings both;
+  CapturableAdamW optimizer(both.ours, kOptions);
+  torch::optim::AdamW reference(both.theirs, kOptions);
+  for (int step = 0; step < 10; ++step) {
+    both.differentiate();
     optimizer.step();
     reference.step();
   }
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], theirs[i], /*rtol=*/0, /*atol=*/5e-6));
+  both.expect_equal();
+}
+
+TEST(CapturableAdamW, FollowsASchedule) {
+  const TwoTrainings both;
+  CapturableAdamW optimizer(both.ours, kOptions);
+  torch::optim::AdamW reference(both.theirs, kOptions);
+  for (int step = 0; step < 10; ++step) {
+    const double rate = 1e-3 * (step + 1);
+    optimizer.set_rate(rate);
+    static_cast<torch::optim::AdamWOptions&>(reference.param_groups()[0].options()).lr(rate);
+    both.differentiate();
+    optimizer.step();
+    reference.step();
+  }
+  both.expect_equal();
+}
+
+TEST(CapturableAdamW, LeavesWhatHasNoGradient) {
+  const TwoTrainings both;
+  const Tensor before = both.ours[0].detach().clone();
+  CapturableAdamW optimizer(both.ours, kOptions);
+  torch::optim::AdamW reference(both.theirs, kOptions);
+  for (int step = 0; step < 10; ++step) {
+    both.differentiate(/*without=*/1);
+    optimizer.step();
+    reference.step();
+  }
+  EXPECT_TRUE(both.ours[0].equal(before)) << "not even decayed";
+  both.expect_equal();
 }
 
 /// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.

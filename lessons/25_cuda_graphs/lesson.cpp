@@ -37,8 +37,8 @@ Step one_by_one(const Trial& trial) {
 }
 
 /// The form that can be captured, still launched one by one: the step reads the batch at the same addresses each time.
-Step copied(const BatchTraining& work, const Update& update) {
-  return step_of(work, [work, update, inputs = std::make_shared<StaticInputs>()] {
+Step copied(const BatchTraining& work, torch::Device device, const Update& update) {
+  return step_of(work, [work, update, inputs = std::make_shared<StaticInputs>(device)] {
     const Batch& batch = inputs->fill(work.next_batch());  // what was copied is freed here
     return train(work, update, batch);
   });
@@ -46,13 +46,13 @@ Step copied(const BatchTraining& work, const Update& update) {
 
 Step static_buffers(const Trial& trial) {
   const BatchTraining work = batch_training(trial);
-  return copied(work, work.update);
+  return copied(work, trial.device, work.update);
 }
 
-/// With a step number on the device.
+/// With a step number and a learning rate on the device.
 Step capturable_adamw(const Trial& trial) {
   const BatchTraining work = batch_training(trial);
-  return copied(work, work.capturable_update);
+  return copied(work, trial.device, work.capturable_update);
 }
 
 /// With it: forward, backward and update are one launch. The batch is made and copied outside.
@@ -122,6 +122,7 @@ int main(int argc, char** argv) {
       {.title = "CUDA graphs",
        .question = "What does a training step gain when the host launches it as one graph instead of kernel by kernel?",
        .workload = mlp_workload,
+       .version = 2,
        .settings = {kOptimizer},
        .baseline = {"launched one by one", one_by_one},
        .most_bytes = graphs_most_bytes,

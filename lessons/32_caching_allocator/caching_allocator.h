@@ -8,13 +8,15 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 namespace tenfold {
 
 /// While it lives, the caching allocator has these settings, written as PYTORCH_ALLOC_CONF has them. What was allocated
-/// before stays as it is. At the end those are back that the process was started with, and LibTorch's defaults. Not for
-/// `backend`, which is read once, when the process begins.
+/// before stays as it is. At the end those are back that the process was started with, and for the others nearly
+/// LibTorch's defaults: garbage collection is off by default, but once on it can only be put off, to 0.999 of a limit.
+/// Not for `backend`, which is read once, when the process begins.
 class AllocatorSettings {
  public:
   explicit AllocatorSettings(const std::string& settings) : before_(c10::CachingAllocator::getAllocatorSettings()) {
@@ -28,7 +30,11 @@ class AllocatorSettings {
         "expandable_segments:False,roundup_power2_divisions:1,garbage_collection_threshold:0.999,max_split_size_mb:"
         "17592186044415";
     if (!before_.empty()) settings += "," + before_;
-    c10::CachingAllocator::setAllocatorSettings(settings);
+    try {
+      c10::CachingAllocator::setAllocatorSettings(settings);
+    } catch (const std::exception& error) {  // a destructor that throws ends the process
+      TORCH_WARN("AllocatorSettings: the settings from before are not back: ", error.what());
+    }
   }
   AllocatorSettings(const AllocatorSettings&) = delete;
   AllocatorSettings& operator=(const AllocatorSettings&) = delete;

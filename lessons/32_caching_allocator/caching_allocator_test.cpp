@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include "batch_lengths.h"
 
@@ -42,6 +43,18 @@ TEST(AllocatorSettings, NoneChangeNothing) {
   }
   EXPECT_EQ(Config::roundup_power2_divisions(100 << 20), 8U);
   c10::CachingAllocator::setAllocatorSettings("roundup_power2_divisions:1");
+}
+
+// A device's own settings are read by a hook, which may refuse them.
+TEST(AllocatorSettings, ThatCannotBePutBackDoNotEndTheProcess) {
+  std::function<void(const std::string&)>& hook = Config::getConfigParserHook();
+  const auto before = hook;
+  {
+    const AllocatorSettings settings("roundup_power2_divisions:2");
+    hook = [](const std::string&) { throw std::invalid_argument("refused"); };
+  }
+  hook = before;
+  EXPECT_LE(Config::roundup_power2_divisions(100 << 20), 1U) << "those that every device has are back";
 }
 
 TEST(BatchLengths, AreQuantilesOfTheLongest) {

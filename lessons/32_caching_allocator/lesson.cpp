@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
        .question = "What do batches of different lengths do to the memory of a GPU, and what keeps it from breaking "
                    "into pieces?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kOrder, kBatches, kMultiple, kRoom},
        .baseline = {"as they come", as_they_come},
        .most_bytes = most_bytes,

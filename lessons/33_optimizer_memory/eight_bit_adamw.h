@@ -56,9 +56,10 @@ class EightBitAdamW {
     ++step_;
     small_.step();
     for (size_t i = 0; i < large_.size(); ++i) {
+      const torch::Tensor gradient = gradient_in_order(large_[i]);
       for_each_chunk(large_[i].numel(), chunk_, [&](const Chunk& chunk) {
         const auto [average, square] = averages_[i].decoded(chunk);
-        adamw_update(chunk.of(large_[i]), chunk.of(large_[i].grad()), average, square, step_, settings_);
+        adamw_update(chunk.of(large_[i]), chunk.of(gradient), average, square, step_, settings_);
         averages_[i].encode(chunk, average, square);
       });
     }

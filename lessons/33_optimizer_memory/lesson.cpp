@@ -104,6 +104,7 @@ int main(int argc, char** argv) {
        .question = "How many bytes of state does an optimizer need for each parameter, and what do fewer cost in "
                    "quality and time?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kAdamWLearningRate, kWeightDecay, kAdafactorRate, kChunk, kUpdates},
        .baseline = {"AdamW", adamw},
        .most_bytes = adamw_most_bytes,

@@ -180,6 +180,40 @@ TEST(EightBitAdamW, AWholeCopyIsTheSameToTheBit) {
   expect_equal(copies, eight_bits(1 << 16));
 }
 
+/// A convolution's weights after ten updates, as (out, height, width, in): either as channels_last, which lies in memory
+/// in this order, or as a plain tensor of this shape.
+template <class Optimizer>
+Tensor convolution_weights(const std::function<Optimizer(std::vector<Tensor>)>& make, bool channels_last,
+                           torch::MemoryFormat of_gradients) {
+  torch::manual_seed(33);
+  const Tensor start = torch::randn({64, 16, 3, 3}).contiguous(torch::MemoryFormat::ChannelsLast);
+  const Tensor weights =
+      (channels_last ? start.clone() : start.permute({0, 2, 3, 1}).contiguous()).requires_grad_();
+  Optimizer optimizer = make({weights});
+  for (int update = 0; update < 10; ++update) {
+    const Tensor gradient = torch::randn({64, 16, 3, 3}).contiguous(of_gradients);
+    weights.mutable_grad() = channels_last ? gradient : gradient.permute({0, 2, 3, 1}).contiguous();
+    optimizer.step();
+  }
+  return (channels_last ? weights.permute({0, 2, 3, 1}) : weights).detach();
+}
+
+TEST(Chunks, OfChannelsLastAreInTheOrderOfMemory) {
+  const auto eight = [](auto parameters) { return EightBitAdamW(parameters, kSettings, 1 << 16); };
+  const auto sixteen = [](auto parameters) { return SixteenBitAdamW(parameters, kSettings, 1 << 16, /*seed=*/1); };
+  // LibTorch keeps a gradient in its parameter's order; one that somebody assigns may be in the other.
+  for (const auto format : {torch::MemoryFormat::ChannelsLast, torch::MemoryFormat::Contiguous}) {
+    EXPECT_TRUE(torch::equal(convolution_weights<EightBitAdamW>(eight, true, format),
+                             convolution_weights<EightBitAdamW>(eight, false, format)));
+    EXPECT_TRUE(torch::equal(convolution_weights<SixteenBitAdamW>(sixteen, true, format),
+                             convolution_weights<SixteenBitAdamW>(sixteen, false, format)));
+  }
+}
+
+TEST(Chunks, OfATensorWithGapsAreRefused) {
+  EXPECT_THROW((void)Chunk({0, 8}).of(torch::zeros({8, 2}).select(1, 0)), c10::Error);
+}
+
 TEST(SixteenBitAdamW, GoesNearlyTheSameWayAndTheSeedDecides) {
   const auto ours = [](uint64_t seed) {
     return trained<SixteenBitAdamW>(

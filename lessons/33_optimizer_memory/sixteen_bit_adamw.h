@@ -46,10 +46,11 @@ class SixteenBitAdamW {
     const torch::NoGradGuard no_grad;
     ++step_;
     for (size_t i = 0; i < parameters_.size(); ++i) {
+      const torch::Tensor gradient = gradient_in_order(parameters_[i]);
       for_each_chunk(parameters_[i].numel(), chunk_, [&](const Chunk& chunk) {
         const torch::Tensor average = chunk.of(averages_[i]).to(torch::kFloat);
         const torch::Tensor square = chunk.of(squares_[i]).to(torch::kFloat);
-        adamw_update(chunk.of(parameters_[i]), chunk.of(parameters_[i].grad()), average, square, step_, settings_);
+        adamw_update(chunk.of(parameters_[i]), chunk.of(gradient), average, square, step_, settings_);
         round_by_chance(average, generator_);
         round_by_chance(square, generator_);
         chunk.of(averages_[i]).copy_(average);

@@ -32,9 +32,10 @@ class WholeCopyAdamW {
       chunks(i, [&](const Chunk& chunk) { decoded[i].push_back(averages_[i].decoded(chunk)); });  // wrong: kept
     for (size_t i = 0; i < large_.size(); ++i) {
       auto next = decoded[i].begin();
+      const torch::Tensor gradient = gradient_in_order(large_[i]);
       chunks(i, [&](const Chunk& chunk) {
         const auto& [average, square] = *next++;
-        adamw_update(chunk.of(large_[i]), chunk.of(large_[i].grad()), average, square, step_, settings_);
+        adamw_update(chunk.of(large_[i]), chunk.of(gradient), average, square, step_, settings_);
         averages_[i].encode(chunk, average, square);
       });
     }

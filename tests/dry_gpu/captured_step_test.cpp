@@ -6,10 +6,12 @@
 #include <torch/torch.h>
 
 #include <stdexcept>
+#include <thread>
 
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
 #include "lessons/25_cuda_graphs/captured_step.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "tests/support/support.h"
 
 namespace tenfold {
@@ -54,6 +56,42 @@ TEST(CapturedWork, BypassesTheStatisticsOfWhatIsAllocatedButNotOfWhatIsReserved)
   EXPECT_GE(replayed["reserved"], plain["reserved"]);
 }
 
+TEST(StaticInputs, OfABatchOnTheHostLieOnTheCard) {
+  StaticInputs inputs(kCard);
+  EXPECT_EQ(inputs.fill({torch::ones({4, 3})})[0].device(), kCard);
+}
+
+// A loader that pins a batch, or makes a tensor on the card, in the middle of a capture.
+TEST(CapturedWork, OtherThreadsMayAllocateWhileItIsCaptured) {
+  const Tensor x = torch::zeros({64}, kCard);
+  CapturedWork work(kCard, [&] {
+    x.add_(1);
+    // Beyond what the allocators keep, so that both ask the driver.
+    std::thread([] {
+      (void)torch::empty({kNumbers}, torch::TensorOptions().pinned_memory(true));
+      void* memory = nullptr;
+      (void)cudaMalloc(&memory, 4 * kNumbers);
+    }).join();
+  });
+  for (int i = 0; i < 2; ++i) ASSERT_NO_THROW(work.run());
+  EXPECT_TRUE(work.captured());
+}
+
+// An exception that is no error of LibTorch's: a loader's, say.
+TEST(CapturedWork, IsCapturedByTheNextCallWhenTheWorkThrew) {
+  Tensor x = torch::zeros({64}, kCard);
+  int calls = 0;
+  CapturedWork work(kCard, [&] {
+    x.add_(1);
+    if (++calls == 2) throw std::out_of_range("the second call");
+  });
+  work.run();
+  EXPECT_THROW(work.run(), std::out_of_range);
+  EXPECT_FALSE(work.captured());
+  ASSERT_NO_THROW(work.run());
+  EXPECT_TRUE(work.captured());
+}
+
 // Last: LibTorch is in the middle of a capture afterwards.
 TEST(CapturedWorkRefused, AStepThatReadsAValue) {
   const Tensor x = torch::zeros({64}, kCard);
@@ -61,6 +99,18 @@ TEST(CapturedWorkRefused, AStepThatReadsAValue) {
   EXPECT_NO_THROW(work.run()) << "launched one by one";
   EXPECT_THAT(test::message_of<std::runtime_error>([&] { work.run(); }),
               testing::HasSubstr("this work cannot be captured"));
+}
+
+TEST(Probe, Checkpoint) {
+  for (const bool keep : {false, true}) {
+    const Tensor x = torch::ones({64, 64}, kCard).requires_grad_();
+    CapturedWork work(kCard, [&] {
+      x.mutable_grad() = Tensor();
+      checkpoint_with({.keep_random_state = keep}, [](const Tensor& t) { return t.mm(t).relu(); }, x).sum().backward();
+    });
+    work.run();
+    try { work.run(); std::cerr << keep << " fine " << work.captured() << "\n"; } catch (const std::exception& e) { std::cerr << keep << " " << e.what() << "\n"; }
+  }
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
        .question = "What does it bring to lay a model's layers on several ranks, and how much of their time is "
                    "lost to waiting?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kMicroBatches, kVirtualStages, kTied},
        .baseline = {"one process", one_process},
        .most_bytes = most_bytes,

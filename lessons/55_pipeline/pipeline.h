@@ -4,7 +4,8 @@
 // stage), or several such parts (virtual stages, "chunks"). Activations go forward from stage to stage, gradients
 // backward; a schedule says in which order a rank runs its passes. One source for CPU (Gloo) and GPU (NCCL).
 // NCCL has no tags, takes a pair's messages in order and runs them one after another, so there a rank's send and its
-// next receive go out as one. No GPU has run this. Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural
+// next receive go out as one, and in interleaved 1F1B, which would still hang, the messages of a forward and a backward.
+// No GPU has run this. Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural
 // Networks using Pipeline Parallelism, NeurIPS 2019.
 
 #include <torch/torch.h>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "coalesced.h"
 #include "pipeline_check.h"
 #include "pipeline_schedule.h"
 
@@ -56,25 +58,28 @@ class Pipeline {
         rank_(group_ ? group_->getRank() : 0) {
     const ScheduleCheck check = check_schedule(schedule_);
     TORCH_CHECK_VALUE(check.fault.empty(), "this schedule cannot train: ", check.fault);
-    TORCH_CHECK_VALUE(options_.device().is_cpu() || (check.in_order && check.exchanges_may_wait),
+    const bool in_pairs = !check.exchanges_may_wait && check.pairs_may_wait;
+    TORCH_CHECK_VALUE(options_.device().is_cpu() || (check.in_order && (check.exchanges_may_wait || in_pairs)),
                       "this schedule would hang over NCCL, which has no tags and runs a pair's messages in order");
     TORCH_CHECK_VALUE(schedule_.ranks == (group_ ? group_->getSize() : 1), "a schedule of ", schedule_.ranks,
                       " ranks on a group of ", group_ ? group_->getSize() : 1);
     TORCH_CHECK_VALUE(stages_.size() == static_cast<size_t>(schedule_.chunks), "a schedule of ", schedule_.chunks,
                       " chunks, and ", stages_.size(), " stages on this rank");
+    actions_ = actions_between_exchanges(schedule_, rank_,
+                                         in_pairs ? PipelineExchange::in_pairs : PipelineExchange::with_next);
   }
 
   /// Forward and backward of all micro-batches: adds their mean's gradients to .grad(). Returns the mean loss on the
   /// rank of the last stage, detached; undefined on the others. Every rank must call it.
   torch::Tensor run() {
     loss_ = torch::Tensor();
-    const std::vector<PipelineAction>& order = schedule_.of_rank[static_cast<size_t>(rank_)];
-    torch::Tensor input = exchange(nullptr, {}, &order[0]);
-    for (size_t i = 0; i < order.size(); ++i) {
-      const bool is_forward = order[i].pass == PipelinePass::forward;
-      const torch::Tensor result = is_forward ? forward(order[i], input) : backward(order[i], input);
-      input = torch::Tensor();  // nobody needs it while the next one comes
-      input = exchange(&order[i], result, i + 1 < order.size() ? &order[i + 1] : nullptr);
+    exchange(actions_[0]);
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      for (const PipelineAction& action : actions_[i]) {
+        const bool is_forward = action.pass == PipelinePass::forward;
+        hand_on(action, is_forward ? forward(action, input_of(action)) : backward(action, input_of(action)));
+      }
+      exchange(i + 1 < actions_.size() ? actions_[i + 1] : std::vector<PipelineAction>());
     }
     RECORD_USER_SCOPE("communication");
     for (const Sent& sent : sent_) sent.work->wait();
@@ -88,8 +93,9 @@ class Pipeline {
   };
   struct Sent {
     PlacedAction to;
-    std::vector<torch::Tensor> message;  // nobody may write to it before it has gone
-    c10::intrusive_ptr<c10d::Work> work;
+    int tag;
+    std::vector<torch::Tensor> message;    // nobody may write to it before it has gone
+    c10::intrusive_ptr<c10d::Work> work;  // none: not yet under way
   };
 
   /// What the next stage takes; in the last one nobody.
@@ -115,42 +121,59 @@ class Pipeline {
     return held.input.defined() ? held.input.grad() : torch::Tensor();
   }
 
-  /// Sends what an action made, and receives what the next one takes. The send is started and not waited for: ranks
-  /// that wait with each send hang in most schedules, each at a send to the other. NCCL would run the two one after the
-  /// other and hang as well; as one call it runs them together.
-  torch::Tensor exchange(const PipelineAction* done, const torch::Tensor& result, const PipelineAction* next) {
-    const auto to = done != nullptr ? consumer_of(schedule_, rank_, *done) : std::nullopt;
-    const auto from = next != nullptr ? producer_of(schedule_, rank_, *next) : std::nullopt;
-    if (to && to->rank == rank_) handed_over_[tag_of({rank_, *done})] = result;
-    const bool sends = to && to->rank != rank_, receives = from && from->rank != rank_;
-    const bool as_one = options_.device().is_cuda() && (sends || receives);
-    std::vector<torch::Tensor> message;
-    c10::intrusive_ptr<c10d::Work> receiving;
-    {
-      RECORD_USER_SCOPE("communication");
-      if (as_one) group_->startCoalescing(torch::kCUDA);
-      if (sends) {
-        sent_.push_back({*to, {result.contiguous()}, nullptr});
-        sent_.back().work = group_->send(sent_.back().message, to->rank, tag_of({rank_, *done}));
-      }
-      if (receives) {
-        message = {torch::empty(boundary_, options_)};
-        receiving = group_->recv(message, from->rank, tag_of(*from));
-      }
-      if (as_one) {
-        group_->endCoalescing(torch::kCUDA)->wait();
-        sent_.clear();
-      } else if (receives) {
-        receiving->wait();
-        forget_received(*from);
-      }
-    }
-    if (receives) return message[0];
-    return from ? take_over(*from) : torch::Tensor();
+  /// Keeps an action's result for a stage of this rank, or for the next exchange with another.
+  void hand_on(const PipelineAction& action, const torch::Tensor& result) {
+    const auto to = consumer_of(schedule_, rank_, action);
+    if (!to) return;
+    const int tag = tag_of({rank_, action});
+    if (to->rank == rank_)
+      at_hand_[tag] = result;
+    else
+      sent_.push_back({*to, tag, {result.contiguous()}, nullptr});
   }
 
-  /// What another stage of this rank has made.
-  torch::Tensor take_over(const PlacedAction& from) { return handed_over_.extract(tag_of(from)).mapped(); }
+  /// Sends what was made since the last exchange, and receives what the next actions take. Over Gloo the sends are
+  /// started and not waited for: ranks that wait with each send hang in most schedules, each at a send to the other.
+  /// NCCL would run the messages one after the other and hang as well, so there they go out as one call, and what is
+  /// computed next waits for all of them: a send to a rank that is late holds up this one.
+  void exchange(const std::vector<PipelineAction>& next) {
+    struct Received {
+      PlacedAction from;
+      std::vector<torch::Tensor> message;
+      c10::intrusive_ptr<c10d::Work> work;
+    };
+    std::vector<Received> received;
+    for (const PipelineAction& action : next) {
+      const auto from = producer_of(schedule_, rank_, action);
+      if (from && from->rank != rank_) received.push_back({*from, {torch::empty(boundary_, options_)}, nullptr});
+    }
+    const auto is_new = [](const Sent& sent) { return !sent.work; };
+    if (received.empty() && std::ranges::none_of(sent_, is_new)) return;
+    RECORD_USER_SCOPE("communication");
+    std::optional<CoalescedMessages> as_one;
+    if (options_.device().is_cuda()) as_one.emplace(group_, c10::DeviceType::CUDA);
+    for (Sent& sent : sent_)
+      if (is_new(sent)) sent.work = group_->send(sent.message, sent.to.rank, sent.tag);
+    for (Received& receive : received)
+      receive.work = group_->recv(receive.message, receive.from.rank, tag_of(receive.from));
+    if (as_one) {
+      as_one->end()->wait();
+      sent_.clear();
+    }
+    for (const Received& receive : received) {
+      if (!as_one) {
+        receive.work->wait();
+        forget_received(receive.from);
+      }
+      at_hand_[tag_of(receive.from)] = receive.message[0];
+    }
+  }
+
+  /// What another stage has made, of this rank or another; undefined where an action takes none.
+  torch::Tensor input_of(const PipelineAction& action) {
+    const auto from = producer_of(schedule_, rank_, action);
+    return from ? at_hand_.extract(tag_of(*from)).mapped() : torch::Tensor();
+  }
 
   /// A rank that has sent a result has received all that its earlier actions took: those messages need not be kept.
   void forget_received(const PlacedAction& from) {
@@ -176,8 +199,9 @@ class Pipeline {
   std::vector<int64_t> boundary_;
   torch::TensorOptions options_;
   int rank_;
+  std::vector<std::vector<PipelineAction>> actions_;  // of this rank, between two exchanges
   std::map<std::pair<int, int>, Held> held_;  // by chunk and micro-batch
-  std::map<int, torch::Tensor> handed_over_;  // between stages of this rank, by tag
+  std::map<int, torch::Tensor> at_hand_;      // what actions to come take, by tag
   std::vector<Sent> sent_;
   torch::Tensor loss_;
 };

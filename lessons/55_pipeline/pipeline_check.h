@@ -41,6 +41,32 @@ struct PipelineTimeline {
   double idle_share() const { return 1 - busy / (length * static_cast<double>(of_rank.size())); }
 };
 
+/// Which of a rank's messages go out and are waited for together.
+enum class PipelineExchange {
+  each,       ///< each by itself
+  with_next,  ///< what an action made, and what the next one takes
+  in_pairs    ///< what a forward and the backward after it made, and what the next two take: Megatron-LM's way
+};
+
+/// A rank's actions in order; between those that stand together it exchanges nothing.
+inline std::vector<std::vector<PipelineAction>> actions_between_exchanges(const PipelineSchedule& schedule, int rank,
+                                                                          PipelineExchange exchange) {
+  const auto& order = schedule.of_rank[static_cast<size_t>(rank)];
+  // Where all forwards come first, the first backward's gradient may be made of the last forward's result.
+  const bool in_pairs = exchange == PipelineExchange::in_pairs &&
+                        !std::ranges::is_partitioned(order, [](const PipelineAction& action) {
+                          return action.pass == PipelinePass::forward;
+                        });
+  std::vector<std::vector<PipelineAction>> together;
+  for (const PipelineAction& action : order) {
+    const bool joins = in_pairs && action.pass == PipelinePass::backward && !together.empty() &&
+                       together.back().back().pass == PipelinePass::forward;
+    if (!joins) together.emplace_back();
+    together.back().push_back(action);
+  }
+  return together;
+}
+
 namespace pipeline_detail {
 
 using PassKey = std::tuple<PipelinePass, int, int>;  // pass, stage, micro-batch
@@ -120,16 +146,20 @@ struct PipelineMessage {
 /// Messages that a rank waits for together.
 using MessageGroups = std::vector<std::vector<PipelineMessage>>;
 
-/// A rank's messages in order, each alone; or what an action made and what the next one takes together.
-inline MessageGroups messages_in_order(const PipelineSchedule& schedule, int rank, bool exchanged) {
+/// A rank's messages in order, those that are waited for together in one group.
+inline MessageGroups messages_in_order(const PipelineSchedule& schedule, int rank, PipelineExchange exchange) {
   MessageGroups groups{{}};
-  for (const PipelineAction& action : schedule.of_rank[static_cast<size_t>(rank)]) {
-    const auto from = producer_of(schedule, rank, action), to = consumer_of(schedule, rank, action);
-    if (!exchanged) groups.emplace_back();
-    if (from && from->rank != rank)
-      groups.back().push_back({false, from->rank, key_of(schedule, from->rank, from->action)});
+  for (const auto& actions : actions_between_exchanges(schedule, rank, exchange)) {
+    if (exchange == PipelineExchange::each) groups.emplace_back();
+    for (const PipelineAction& action : actions) {
+      if (const auto from = producer_of(schedule, rank, action); from && from->rank != rank)
+        groups.back().push_back({false, from->rank, key_of(schedule, from->rank, from->action)});
+    }
     groups.emplace_back();
-    if (to && to->rank != rank) groups.back().push_back({true, to->rank, key_of(schedule, rank, action)});
+    for (const PipelineAction& action : actions) {
+      if (const auto to = consumer_of(schedule, rank, action); to && to->rank != rank)
+        groups.back().push_back({true, to->rank, key_of(schedule, rank, action)});
+    }
   }
   return groups;
 }
@@ -180,8 +210,10 @@ struct ScheduleCheck {
   /// Nobody hangs if a rank waits with each send until the receiver takes it. If not, sends must be started and waited
   /// for later.
   bool sends_may_wait = false;
-  /// Nobody hangs if a rank waits for each send together with the receive of its next action: NCCL's way.
+  /// Nobody hangs if a rank waits for each send together with the receive of its next action.
   bool exchanges_may_wait = false;
+  /// Nobody hangs if a rank waits for the messages of a forward and a backward together, one pair ahead.
+  bool pairs_may_wait = false;
   /// Each pair of ranks takes its messages in the order in which they are sent: for a transport that has no tags.
   bool in_order = true;
 };
@@ -207,17 +239,19 @@ inline ScheduleCheck check_schedule(const PipelineSchedule& schedule) {
     check.held.push_back(most);
   }
 
-  std::vector<MessageGroups> one_by_one, exchanged;
-  for (int rank = 0; rank < schedule.ranks; ++rank) {
-    one_by_one.push_back(messages_in_order(schedule, rank, false));
-    exchanged.push_back(messages_in_order(schedule, rank, true));
-  }
+  const auto of_all_ranks = [&](PipelineExchange exchange) {
+    std::vector<MessageGroups> groups;
+    for (int rank = 0; rank < schedule.ranks; ++rank) groups.push_back(messages_in_order(schedule, rank, exchange));
+    return groups;
+  };
+  std::vector<MessageGroups> one_by_one = of_all_ranks(PipelineExchange::each);
   for (int sender = 0; sender < schedule.ranks; ++sender) {
     for (int receiver = 0; receiver < schedule.ranks; ++receiver)
       check.in_order = check.in_order && received_as_sent(one_by_one, sender, receiver);
   }
   check.sends_may_wait = all_are_taken(std::move(one_by_one));
-  check.exchanges_may_wait = all_are_taken(std::move(exchanged));
+  check.exchanges_may_wait = all_are_taken(of_all_ranks(PipelineExchange::with_next));
+  check.pairs_may_wait = all_are_taken(of_all_ranks(PipelineExchange::in_pairs));
   return check;
 }
 

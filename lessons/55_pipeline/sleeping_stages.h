@@ -86,6 +86,7 @@ inline void note_bubble(const Trial& trial, const PipelineSchedule& schedule, do
   trial.note("messages of all ranks", messages, "");
   trial.note("hangs if each send is waited for", check.sends_may_wait ? 0 : 1, "");
   trial.note("hangs if each send is waited for with the next receive", check.exchanges_may_wait ? 0 : 1, "");
+  trial.note("hangs if a forward and a backward exchange together", check.pairs_may_wait ? 0 : 1, "");
 }
 
 inline constexpr int kBubbleRanks = 4, kBubbleMicroBatches = 8, kBubbleChunks = 2;

@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 const std::set<std::string>& known_reasons() {
   static const std::set<std::string> all = {
       "needs two ranks",                // in a place of one
-      "this order hangs over NCCL",     // 55: interleaved, on two ranks
       "not on a dry GPU: what the",     // 32: the driver's own pool, which nobody has described
       "its memory depends on values",   // 28's mask, 59's rows of an expert: at this size nothing is computed
       "4 ranks do not divide 2 heads",  // 58: what Ulysses needs

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,35 @@ inline const char* name_of(Collective collective) {
                                  "doubling_all_reduce"};
   return kNames.at(static_cast<size_t>(collective));
 }
+
+/// Messages of a backend that starts what is grouped together (NCCL): from construction to end(). An exception between
+/// the two ends the group as well, or what this rank sends afterwards would be added to it and never start. Other ranks
+/// may wait for the messages that are missing: the process group is of no use then, and is to be made again.
+class MessageGroup {
+ public:
+  MessageGroup(c10d::ProcessGroup& group, c10::DeviceType device) : group_(group), device_(device) {
+    group_.startCoalescing(device_);
+  }
+  ~MessageGroup() {
+    if (ended_) return;
+    try {
+      group_.endCoalescing(device_);
+    } catch (const std::exception&) {  // the first error is the one to report
+    }
+  }
+  MessageGroup(const MessageGroup&) = delete;
+  MessageGroup& operator=(const MessageGroup&) = delete;
+
+  c10::intrusive_ptr<c10d::Work> end() {
+    ended_ = true;
+    return group_.endCoalescing(device_);
+  }
+
+ private:
+  c10d::ProcessGroup& group_;
+  c10::DeviceType device_;
+  bool ended_ = false;
+};
 
 /// The messages of one call of a collective. Each waits until it has gone, or come. Its tag says which collective on
 /// how many bytes it belongs to: where another rank is in another call, Gloo finds no message to receive, the call ends
@@ -58,7 +88,7 @@ class RankMessages {
 
   /// Both at once: ranks that all sent first would wait for each other. The two must not share memory. An empty or
   /// undefined tensor makes no message. Throws c10::Error when the other rank does not answer within the group's
-  /// timeout.
+  /// timeout; the process group is then to be made again.
   void exchange(const torch::Tensor& sent, int to, const torch::Tensor& received, int from) const {
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     std::vector<torch::Tensor> out{sent}, in{received};
@@ -66,10 +96,11 @@ class RankMessages {
     if (!sends && !receives) return;
     try {
       // NCCL starts what is grouped together; by themselves a send would wait for a receive that is queued behind it.
-      if (grouped_) group_.startCoalescing(device_);
+      std::optional<MessageGroup> grouped;
+      if (grouped_) grouped.emplace(group_, device_);
       if (receives) works.push_back(group_.recv(in, from, tag_));
       if (sends) works.push_back(group_.send(out, to, tag_));
-      if (grouped_) works = {group_.endCoalescing(device_)};
+      if (grouped) works = {grouped->end()};
       for (const auto& work : works) work->wait();
     } catch (const std::exception& error) {
       const std::string text = error.what();

@@ -10,7 +10,8 @@
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/record_function.h>
-#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <atomic>
@@ -159,16 +160,20 @@ class DataParallel {
     }
   }
 
-  /// Runs `function(replica, i)` for each of `count` replicas, on a thread each. Throws what the first that failed
-  /// threw.
+  /// Runs `function(replica, i)` for each of `count` replicas, on a thread each and on the stream that is the caller's
+  /// current one of that device, where scatter() and replicate() have put their copies. Throws what the first that
+  /// failed threw.
   template <class Function>
   std::vector<torch::Tensor> apply(size_t count, const Function& function) {
     TORCH_CHECK_VALUE(count <= devices_.size(), count, " parts for ", devices_.size(), " devices");
     std::vector<torch::Tensor> outputs(count);
     std::vector<std::exception_ptr> failures(count);
+    std::vector<c10::Stream> streams;  // a thread has current streams of its own, which ThreadLocalState leaves out
+    for (const torch::Device& device : devices_)
+      streams.push_back(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
     const auto run = [&](size_t i) {
       try {
-        const c10::DeviceGuard guard(devices_[i]);
+        const c10::StreamGuard guard(streams[i]);  // and its device
         outputs[i] = function(i == 0 ? *module_ : *replicas_[i - 1].module, i);
       } catch (...) {
         failures[i] = std::current_exception();

@@ -99,7 +99,7 @@ class DistributedDataParallel {
       const torch::Tensor& gradient = parameters_[i].grad();  // of micro-batches before, under NoSync
       const bool in_graph = reached.contains(parameters_[i].unsafeGetTensorImpl());
       used_[static_cast<int64_t>(i)] = in_graph || gradient.defined();
-      if (!in_graph) put_ready(i, gradient.defined() ? gradient : torch::zeros_like(parameters_[i]));
+      if (!in_graph) put_ready(i, gradient);
     }
     used_ = used_.to(parameters_[0].device());
   }
@@ -108,7 +108,7 @@ class DistributedDataParallel {
   void without_batch() {
     if (!synchronise_) return;
     torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters_.size(); ++i) put_ready(i, torch::zeros_like(parameters_[i]));
+    for (size_t i = 0; i < parameters_.size(); ++i) put_ready(i, {});
   }
 
   /// From the next backward() on .grad() becomes the ranks' sum over this number: the ranks, at first; those that have
@@ -227,7 +227,7 @@ class DistributedDataParallel {
     if (!backward_) backward_ = watch_backward();
     if (ready_[index] || *backward_ != Backward::running) refuse_second_gradient(index);
     const torch::Tensor gradient = parameters_[index].grad();
-    TORCH_CHECK(gradient.layout() == torch::kStrided, "parameter ", names_[index],
+    TORCH_CHECK(!gradient.defined() || gradient.layout() == torch::kStrided, "parameter ", names_[index],
                 " has a sparse gradient: only dense ones can be averaged here");
     put_ready(index, gradient);
     const auto [which, slot] = places_[index];
@@ -235,14 +235,19 @@ class DistributedDataParallel {
     if (options_.gradients_are_views) parameters_[index].mutable_grad() = buckets_[which].views[slot];
   }
 
-  /// Into its bucket, which is sent when all of it is there.
+  /// Into its bucket, which is sent when all of it is there. Undefined, as a Function may leave it, is zero, as it is
+  /// to PyTorch's Reducer.
   void put_ready(size_t index, const torch::Tensor& gradient) {
     ready_[index] = true;
     const auto [which, slot] = places_[index];
     Bucket& bucket = buckets_[which];
     torch::NoGradGuard no_grad;
-    // Divided on the way in: one pass, and a sum of sixteen-bit numbers cannot overflow.
-    at::mul_out(bucket.views[slot], gradient, scale_);
+    if (gradient.defined()) {
+      // Divided on the way in: one pass, and a sum of sixteen-bit numbers cannot overflow.
+      at::mul_out(bucket.views[slot], gradient, scale_);
+    } else {
+      bucket.views[slot].zero_();
+    }
     --bucket.missing;
     // Every rank must start the same collectives in the same order, but gradients may come in another: a bucket waits
     // for those before it.

@@ -5,8 +5,10 @@
 
 #include <torch/torch.h>
 
+#include <ATen/OpMathType.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -31,6 +33,9 @@ inline torch::Tensor along_channels(const torch::Tensor& values, int64_t dimensi
   return values.view(shape);
 }
 
+/// 16-bit numbers in 32 bits, for sums of many.
+inline torch::Tensor widened(const torch::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
+
 struct Statistics {
   torch::Tensor mean, variance;  ///< (C), variance over `count`, not count - 1
   torch::Tensor count;           ///< (1), of values in a channel, on all ranks
@@ -38,14 +43,16 @@ struct Statistics {
 
 /// Each rank's count, mean and sum of squared distances from it are gathered and merged: sums of squares alone would
 /// cancel. Source: T. Chan, G. Golub, R. LeVeque, Updating formulae and a pairwise algorithm for computing sample
-/// variances, 1979. Ranks may have different numbers of samples.
+/// variances, 1979. Ranks may have different numbers of samples, also none.
 inline Statistics of_all_ranks(const torch::Tensor& x, c10d::ProcessGroup& group) {
   const std::vector<int64_t> dimensions = all_but_channels(x);
   const int64_t channels = x.size(1), ranks = group.getSize();
-  const torch::Tensor values = x.to(torch::kFloat);
-  const torch::Tensor mean = values.mean(dimensions);
+  const int64_t own_count = x.numel() / channels;
+  const torch::Tensor values = widened(x);
+  // Of no samples it is 0: NaN, times a count of 0, would be NaN on every rank.
+  const torch::Tensor mean = values.sum(dimensions) / std::max<int64_t>(own_count, 1);
   const torch::Tensor squares = (values - along_channels(mean, x.dim())).square().sum(dimensions);
-  const torch::Tensor count = torch::full({1}, static_cast<double>(x.numel() / channels), mean.options());
+  const torch::Tensor count = torch::full({1}, static_cast<double>(own_count), mean.options());
   torch::Tensor own = torch::cat({count, mean, squares}).unsqueeze(0);  // (1, 1 + 2 C)
   torch::Tensor all = torch::empty({ranks, own.size(1)}, own.options());
   group._allgather_base(all, own)->wait();
@@ -59,16 +66,17 @@ inline Statistics of_all_ranks(const torch::Tensor& x, c10d::ProcessGroup& group
 }
 
 /// (x - mean) / sqrt(variance + eps) with the mean and variance of all ranks. Its backward pass sums over the ranks
-/// again, since every sample has a part in every rank's statistics.
+/// again, since every sample has a part in every rank's statistics. The result is widened; so is the gradient, which
+/// autograd then casts to the type of `x`.
 struct Normalise : torch::autograd::Function<Normalise> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& mean, const torch::Tensor& inverse_deviation,
                                const torch::Tensor& count, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
     const torch::Tensor normal =
-        (x.to(torch::kFloat) - along_channels(mean, x.dim())) * along_channels(inverse_deviation, x.dim());
+        (widened(x) - along_channels(mean, x.dim())) * along_channels(inverse_deviation, x.dim());
     context->save_for_backward({normal, inverse_deviation, count});
     context->saved_data["group"] = c10::IValue::make_capsule(group);
-    return normal.to(x.scalar_type());
+    return normal;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -76,7 +84,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const auto saved = context->get_saved_variables();
     const torch::Tensor &normal = saved[0], &inverse_deviation = saved[1], &count = saved[2];
     const auto group = c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(context->saved_data["group"].toCapsule());
-    const torch::Tensor gradient = gradients[0].to(torch::kFloat);
+    const torch::Tensor& gradient = gradients[0];
     const std::vector<int64_t> dimensions = all_but_channels(normal);
     std::vector<torch::Tensor> sums{torch::stack({gradient.sum(dimensions), (gradient * normal).sum(dimensions)})};
     group->allreduce(sums)->wait();  // (2, C)
@@ -84,17 +92,18 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const int64_t dim = normal.dim();
     const torch::Tensor of_x = (gradient - along_channels(mean, dim) - normal * along_channels(along_normal, dim)) *
                                along_channels(inverse_deviation, dim);
-    return {of_x.to(gradients[0].scalar_type()), {}, {}, {}, {}};
+    return {of_x, {}, {}, {}, {}};
   }
 };
 
 }  // namespace sync_batch_norm
 
 /// torch::nn::BatchNorm over (N, C) or (N, C, ...) whose training statistics are those of all ranks' samples; ranks may
-/// have different N. Parameters and buffers are named and shaped as BatchNorm's, so that a checkpoint of one is one of
-/// the other. In evaluation it is BatchNorm. Every rank must call it, forward and backward, in the same order: it has
-/// one all-gather and one all-reduce. Its weight's and bias's gradients are this rank's own, as any layer's:
-/// DistributedDataParallel averages them. Without a group it is BatchNorm.
+/// have different N, also 0. The result has the input's type, under autocast, too. Parameters and buffers are named and
+/// shaped as BatchNorm's, so that a checkpoint of one is one of the other. In evaluation it is BatchNorm. Every rank
+/// must call it, forward and backward, in the same order: it has one all-gather and one all-reduce. Its weight's and
+/// bias's gradients are this rank's own, as any layer's: DistributedDataParallel averages them. Without a group it is
+/// BatchNorm.
 class SyncBatchNormImpl : public torch::nn::Module {
  public:
   SyncBatchNormImpl(int64_t features, c10::intrusive_ptr<c10d::ProcessGroup> group, double eps = 1e-5,
@@ -120,12 +129,14 @@ class SyncBatchNormImpl : public torch::nn::Module {
     {
       const torch::NoGradGuard no_grad;
       all = sync_batch_norm::of_all_ranks(x, *group_);
-      running_mean.lerp_(all.mean, momentum_);
-      running_var.lerp_(all.variance * all.count / (all.count - 1), momentum_);  // without bias, as BatchNorm keeps it
+      running_mean.lerp_(all.mean.to(running_mean.scalar_type()), momentum_);
+      const torch::Tensor unbiased = all.variance * all.count / (all.count - 1);  // as BatchNorm keeps it
+      running_var.lerp_(unbiased.to(running_var.scalar_type()), momentum_);
     }
     const torch::Tensor normal =
         sync_batch_norm::Normalise::apply(x, all.mean, (all.variance + eps_).rsqrt(), all.count, group_);
-    return normal * sync_batch_norm::along_channels(weight, x.dim()) + sync_batch_norm::along_channels(bias, x.dim());
+    const torch::Tensor scaled = normal * sync_batch_norm::along_channels(weight, x.dim());
+    return (scaled + sync_batch_norm::along_channels(bias, x.dim())).to(x.scalar_type());
   }
 
   torch::Tensor weight, bias, running_mean, running_var, num_batches_tracked;

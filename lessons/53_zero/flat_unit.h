@@ -8,6 +8,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -17,6 +18,20 @@ namespace tenfold {
 
 /// Values of a rank's shard. All ranks' shards are of one size, so the last ones may end in zeros that mean nothing.
 inline int64_t shard_size(int64_t values, int ranks) { return (values + ranks - 1) / ranks; }
+
+/// Where a parameter may begin in a flat tensor that is filled up to `values`: at the next multiple of 16 bytes, since
+/// vectorised kernels, fused attention and grouped matmuls want such addresses, and cuBLAS is faster with them.
+inline int64_t aligned_begin(int64_t values, int64_t value_bytes) {
+  const int64_t step = std::max<int64_t>(1, 16 / value_bytes);
+  return (values + step - 1) / step * step;
+}
+
+/// Values of a flat tensor of parameters of these sizes, with the gaps between them.
+inline int64_t flat_values(const std::vector<int64_t>& sizes, int64_t value_bytes) {
+  int64_t end = 0;
+  for (const int64_t size : sizes) end = aligned_begin(end, value_bytes) + size;
+  return end;
+}
 
 /// Gives a tensor's memory back; the tensor keeps its shape, and every view of it (autograd saves some) sees the same
 /// storage. Nobody may read it before fill_storage(): LibTorch would read from a null pointer.
@@ -52,8 +67,8 @@ class FlatUnit {
 
   /// Moves the parameters into one flat tensor, with rank 0's values on every rank. `group` is null for one rank.
   /// With `sharded` the rank keeps its shard and the whole is there between gather() and release(); else the shard is a
-  /// part of the whole, which stays. Throws c10::ValueError unless the parameters have one type and one device and are
-  /// all trainable, or all frozen.
+  /// part of the whole, which stays. Parameters become contiguous: a layout such as channels_last is lost. Throws
+  /// c10::ValueError unless the parameters have one type and one device and are all trainable, or all frozen.
   FlatUnit(std::string name, const std::vector<Named>& parameters, GroupPointer group, bool sharded)
       : name_(std::move(name)), group_(std::move(group)), sharded_(sharded) {
     TORCH_CHECK_VALUE(!parameters.empty(), "unit '", name_, "' has no parameters");
@@ -63,8 +78,9 @@ class FlatUnit {
                             parameter.requires_grad() == first.requires_grad(),
                         "parameters ", parameters[0].first, " and ", of_parameter, " of unit '", name_,
                         "' differ in type, device or being frozen: make two units of them");
-      members_.push_back({of_parameter, parameter, values_});
-      values_ += parameter.numel();
+      const int64_t begin = aligned_begin(values_, static_cast<int64_t>(parameter.element_size()));
+      members_.push_back({of_parameter, parameter, begin});
+      values_ = begin + parameter.numel();
     }
     trainable_ = first.requires_grad();
     const torch::NoGradGuard no_grad;
@@ -110,20 +126,20 @@ class FlatUnit {
 
   // --- gradients ---
 
-  /// Adds a parameter's gradient to the unit's whole gradient, divided by the number of ranks, and frees it. True: it
-  /// was the last that was missing.
+  /// Adds a parameter's gradient to the unit's whole gradient, divided by the number of ranks, and frees it. Undefined,
+  /// as a Function may leave it, is zero. True: it was the last that was missing.
   bool take_gradient(size_t member) {
     const torch::NoGradGuard no_grad;
     TORCH_CHECK(!taken(member), "parameter ", members_[member].name,
                 " got a second gradient in one backward(): each parameter may be used by one recomputed block");
     torch::Tensor& gradient = members_[member].parameter.mutable_grad();
     if (!whole_gradient_.defined()) whole_gradient_ = torch::zeros({whole_.numel()}, shard_.options());
-    part_of(whole_gradient_, members_[member]).add_(gradient, 1.0 / ranks());
+    if (gradient.defined()) part_of(whole_gradient_, members_[member]).add_(gradient, 1.0 / ranks());
     gradient = torch::Tensor();
     members_[member].taken = true;
     if (++number_taken_ < members_.size()) return false;
-    for (Member& each : members_) each.taken = false;
-    number_taken_ = 0;
+    forget_taken();
+    ++complete_;
     return true;
   }
 
@@ -150,12 +166,14 @@ class FlatUnit {
   void zero_grad() {
     shard_.mutable_grad() = torch::Tensor();
     whole_gradient_ = torch::Tensor();
+    forget_taken();
+    complete_ = 0;
   }
 
   // --- what is in it ---
 
   const std::string& name() const { return name_; }
-  int64_t values() const { return values_; }
+  int64_t values() const { return values_; }  ///< with the gaps between parameters
   bool trainable() const { return trainable_; }
   bool is_whole() const { return is_whole_; }
   int rank() const { return group_ ? group_->getRank() : 0; }
@@ -163,11 +181,13 @@ class FlatUnit {
   const torch::Tensor& shard() const { return shard_; }  ///< (shard_size), for an optimizer; its .grad() too
   const torch::Tensor& parameter(size_t member) const { return members_[member].parameter; }
   size_t size() const { return members_.size(); }
-  /// Names of parameters whose gradients are missing, of a backward() that brought some.
-  std::string missing() const {
+  /// How many backward() since zero_grad() have brought a gradient.
+  int64_t backwards() const { return complete_ + (number_taken_ > 0 ? 1 : 0); }
+  /// Names of parameters whose gradients are missing after so many: all, where one of them brought none.
+  std::string missing(int64_t backwards) const {
     std::string names;
     for (const Member& member : members_) {
-      if (number_taken_ > 0 && !member.taken) names += (names.empty() ? "" : ", ") + member.name;
+      if (complete_ < backwards && !member.taken) names += (names.empty() ? "" : ", ") + member.name;
     }
     return names;
   }
@@ -191,6 +211,10 @@ class FlatUnit {
   };
 
   bool taken(size_t member) const { return members_[member].taken; }
+  void forget_taken() {
+    for (Member& member : members_) member.taken = false;
+    number_taken_ = 0;
+  }
   static torch::Tensor part_of(const torch::Tensor& flat, const Member& member) {
     return flat.narrow(0, member.begin, member.parameter.numel()).view(member.parameter.sizes());
   }
@@ -218,7 +242,7 @@ class FlatUnit {
   GroupPointer group_;
   bool sharded_ = false, trainable_ = false;
   std::vector<Member> members_;
-  int64_t values_ = 0;
+  int64_t values_ = 0, complete_ = 0;
   torch::Tensor whole_, shard_;  // parameters
   bool is_whole_ = true;
   torch::Tensor whole_gradient_, received_;

@@ -20,8 +20,10 @@ struct RankBytes {
                              .width = ddp.get(gpt::kWidth),
                              .length = ddp.get(gpt::kLength),
                              .tokens = encoding_named(ddp.get(gpt::kTokens))};
-    const std::vector<int64_t> units = unit_values(options);
-    const auto whole = [&](int64_t values) { return 4 * ranks * shard_size(values, static_cast<int>(ranks)); };
+    const UnitSizes units = unit_sizes(options);
+    const auto whole = [&](const std::vector<int64_t>& unit) {
+      return 4 * ranks * shard_size(flat_values(unit, 4), static_cast<int>(ranks));
+    };
     embedding = whole(units.front());
     block = whole(units[1]);
     head = whole(units.back());
@@ -103,14 +105,15 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
 }
 
 /// What a rank asks of all collectives in an update: each of the whole's bytes. Stage 1 reduces once and gathers once;
-/// stage 2 reduces each micro-batch; stage 3 gathers twice and reduces each micro-batch, and once if parameters stay.
+/// stage 2 reduces each micro-batch; stage 3 reduces each micro-batch and gathers twice in it, but the head, which is
+/// the last unit, and parameters that stay, once.
 inline int64_t sent_bytes_of(const RankBytes& of, const ZeroOptions& options, bool clips) {
   const int64_t trainable = of.trainable(), frozen = options.keep_frozen ? 0 : of.whole() - trainable;
-  const int64_t gathers = options.reshard_after_forward ? 2 : 1;
+  const int64_t again = options.reshard_after_forward ? trainable + frozen - of.head : 0;
   int64_t sent = clips ? 4 : 0;  // the squares of the norms
   if (options.stage == 1) return sent + 2 * trainable;
   if (options.stage == 2) return sent + (of.micro_batches + 1) * trainable;
-  return sent + of.micro_batches * (gathers * (trainable + frozen) + trainable);
+  return sent + of.micro_batches * (trainable + frozen + again + trainable);
 }
 
 inline Prediction predict_zero(const Counted& ddp, const ZeroOptions& options) {

@@ -98,7 +98,7 @@ inline void for_rank_numbers(const Trial& trial,
                              const std::function<void(const std::string&, int, const Sharded&)>& note) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     note(std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"), ranks,
-         Sharded(unit_values(gpt_options(trial)), ranks));
+         Sharded(unit_sizes(gpt_options(trial)), ranks));
   }
 }
 

@@ -26,9 +26,11 @@ namespace tenfold {
 struct ZeroOptions {
   int stage = 3;
   // Of stage 3:
-  bool reshard_after_forward = true;  ///< free a unit's parameters after its forward, and gather them for its backward
-  bool prefetch = false;              ///< gather the next unit while this one computes
-  bool keep_frozen = false;           ///< gather a frozen unit once: nobody changes it
+  /// Free a unit's parameters after its forward, and gather them for its backward. The last unit's stay: its backward
+  /// is what comes next.
+  bool reshard_after_forward = true;
+  bool prefetch = false;     ///< gather the next unit while this one computes
+  bool keep_frozen = false;  ///< gather a frozen unit once: nobody changes it
 };
 
 /// Data parallel training with sharded model states. The model is divided into units, such as its blocks; each is
@@ -97,7 +99,8 @@ class ShardedDataParallel {
     unit.gather();
     if (options_.prefetch && index + 1 < units_.size()) units_[index + 1]->start_gather();
     torch::Tensor output = function(input);
-    if (options_.reshard_after_forward || !output.requires_grad()) release(unit);
+    const bool is_last = index + 1 == units_.size();
+    if ((options_.reshard_after_forward && !is_last) || !output.requires_grad()) release(unit);
     in_backward_[index] = output.requires_grad();
     if (output.requires_grad()) output.register_hook([this, index](const torch::Tensor&) { before_backward(index); });
     return output;
@@ -109,10 +112,13 @@ class ShardedDataParallel {
   }
 
   /// After an update's last backward(): leaves in the shards' .grad() the mean over the ranks of the summed gradients.
-  /// Throws c10::Error naming a parameter that got none.
+  /// Throws c10::Error naming the parameters that got none, or in fewer backward() than others.
   void finish() {
+    int64_t backwards = 1;
+    for (const auto& unit : units_) backwards = std::max(backwards, unit->backwards());
     for (const auto& unit : units_) {
-      TORCH_CHECK(unit->missing().empty(), "no gradient in this backward() for: ", unit->missing(),
+      const std::string missing = unit->trainable() ? unit->missing(backwards) : "";
+      TORCH_CHECK(missing.empty(), "no gradient in this backward() for: ", missing,
                   "; every parameter must take part in the loss on every rank, or be frozen with all of its unit");
     }
     if (pending_ != nullptr) std::exchange(pending_, nullptr)->finish_reduce();

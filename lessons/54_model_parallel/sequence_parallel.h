@@ -6,6 +6,8 @@
 
 #include <torch/torch.h>
 
+#include <ATen/autocast_mode.h>
+
 #include <optional>
 #include <vector>
 
@@ -50,6 +52,7 @@ struct ReduceScatter : torch::autograd::Function<ReduceScatter> {
 };
 
 /// A linear layer of all tokens that keeps this rank's alone, and gathers the others again for the weight's gradient.
+/// All of one type. What needs no gradient costs none: every rank must freeze the same.
 struct GatherLinear : torch::autograd::Function<GatherLinear> {
   static torch::Tensor forward(Context* context, const torch::Tensor& own, const torch::Tensor& weight,
                                const std::optional<torch::Tensor>& bias, const TensorGroup& group) {
@@ -62,13 +65,24 @@ struct GatherLinear : torch::autograd::Function<GatherLinear> {
     const TensorGroup group = kept_group(context);
     const auto saved = context->get_saved_variables();
     const torch::Tensor gradient = gradients[0].flatten(0, -2);  // (all tokens, out)
-    torch::Tensor of_input = torch::matmul(gradients[0], saved[1]);
-    of_input = group.reduce_scatter(of_input);
-    const torch::Tensor of_weight = gradient.t().mm(group.gather(saved[0]).flatten(0, -2));
-    const bool has_bias = context->saved_data["bias"].toBool();
-    return {of_input, of_weight, has_bias ? gradient.sum(0) : torch::Tensor(), {}};
+    torch::Tensor of_input, of_weight, of_bias;
+    if (context->needs_input_grad(0)) {
+      of_input = torch::matmul(gradients[0], saved[1]);
+      of_input = group.reduce_scatter(of_input);
+    }
+    if (context->needs_input_grad(1)) of_weight = gradient.t().mm(group.gather(saved[0]).flatten(0, -2));
+    if (context->saved_data["bias"].toBool() && context->needs_input_grad(2)) of_bias = gradient.sum(0);
+    return {of_input, of_weight, of_bias, {}};
   }
 };
+
+/// What autocast makes of an input of torch::linear, where it is on. backward() runs without autocast and cannot
+/// multiply two types, so the cast is made before a Function of our own, with its history.
+inline torch::Tensor autocast_input(const torch::Tensor& x) {
+  const c10::DeviceType device = x.device().type();
+  if (!at::autocast::is_autocast_enabled(device)) return x;
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
+}
 
 }  // namespace sequence_parallel
 
@@ -86,23 +100,27 @@ inline torch::Tensor reduce_scatter_tokens(const torch::Tensor& partial, const T
 inline torch::Tensor gather_linear(const torch::Tensor& own, const torch::Tensor& weight, const torch::Tensor& bias,
                                    const TensorGroup& group) {
   if (!group.pointer()) return torch::linear(own, weight, bias);
-  const auto optional = bias.defined() ? std::optional<torch::Tensor>(bias) : std::nullopt;
-  return sequence_parallel::GatherLinear::apply(own, weight, optional, group);
+  using sequence_parallel::autocast_input;
+  const auto optional = bias.defined() ? std::optional<torch::Tensor>(autocast_input(bias)) : std::nullopt;
+  return sequence_parallel::GatherLinear::apply(autocast_input(own), autocast_input(weight), optional, group);
 }
 
 /// After backward(): sums the gradients of parameters that every rank has whole and uses for its own tokens only, such
-/// as LayerNorm's weights. One all-reduce. Without it each rank updates them by its own tokens, and they drift apart.
+/// as LayerNorm's weights; frozen ones are left out. One all-reduce. Without it each rank updates them by its own
+/// tokens, and they drift apart.
 inline void sum_gradients(const std::vector<torch::Tensor>& parameters, const TensorGroup& group) {
-  if (!group.pointer() || parameters.empty()) return;
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> flat;
+  std::vector<torch::Tensor> trainable, flat;
   for (const torch::Tensor& parameter : parameters) {
+    if (!parameter.requires_grad()) continue;
+    trainable.push_back(parameter);
     TORCH_CHECK(parameter.grad().defined(), "sum_gradients() comes after backward(), and a parameter has no gradient");
     flat.push_back(parameter.grad().flatten());
   }
+  if (!group.pointer() || flat.empty()) return;
   const torch::Tensor all = group.sum(torch::cat(flat));
   int64_t begin = 0;
-  for (const torch::Tensor& parameter : parameters) {
+  for (const torch::Tensor& parameter : trainable) {
     parameter.mutable_grad().copy_(all.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
     begin += parameter.numel();
   }

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "coalesced_messages.h"
+
 namespace tenfold {
 
 /// Part `index` of `parts` of a flat tensor, counted around: -1 is the last one. Their sizes differ by one number at
@@ -35,35 +37,6 @@ inline const char* name_of(Collective collective) {
                                  "doubling_all_reduce"};
   return kNames.at(static_cast<size_t>(collective));
 }
-
-/// Messages of a backend that starts what is grouped together (NCCL): from construction to end(). An exception between
-/// the two ends the group as well, or what this rank sends afterwards would be added to it and never start. Other ranks
-/// may wait for the messages that are missing: the process group is of no use then, and is to be made again.
-class MessageGroup {
- public:
-  MessageGroup(c10d::ProcessGroup& group, c10::DeviceType device) : group_(group), device_(device) {
-    group_.startCoalescing(device_);
-  }
-  ~MessageGroup() {
-    if (ended_) return;
-    try {
-      group_.endCoalescing(device_);
-    } catch (const std::exception&) {  // the first error is the one to report
-    }
-  }
-  MessageGroup(const MessageGroup&) = delete;
-  MessageGroup& operator=(const MessageGroup&) = delete;
-
-  c10::intrusive_ptr<c10d::Work> end() {
-    ended_ = true;
-    return group_.endCoalescing(device_);
-  }
-
- private:
-  c10d::ProcessGroup& group_;
-  c10::DeviceType device_;
-  bool ended_ = false;
-};
 
 /// The messages of one call of a collective. Each waits until it has gone, or come. Its tag says which collective on
 /// how many bytes it belongs to: where another rank is in another call, Gloo finds no message to receive, the call ends
@@ -96,7 +69,7 @@ class RankMessages {
     if (!sends && !receives) return;
     try {
       // NCCL starts what is grouped together; by themselves a send would wait for a receive that is queued behind it.
-      std::optional<MessageGroup> grouped;
+      std::optional<CoalescedMessages> grouped;
       if (grouped_) grouped.emplace(group_, device_);
       if (receives) works.push_back(group_.recv(in, from, tag_));
       if (sends) works.push_back(group_.send(out, to, tag_));

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
       {.title = "Collectives",
        .question = "What does an all-reduce send, and when does a ring, a tree or a star take less time for it?",
        .workload = gpt_workload,
-       .version = 2,
+       .version = 3,
        .baseline = {"c10d all-reduce", averaged_by_c10d},
        .most_bytes = flat_most_bytes,
        .techniques = {variant_of(Algorithm::ring),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/ranks/rank_threads.h"
+#include "lessons/21_mixed_precision/autocast.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -91,6 +92,48 @@ TEST(SyncBatchNorm, IsBatchNormOverTheSamplesOfAllRanks) {
 
 TEST(SyncBatchNorm, RanksMayHaveDifferentNumbersOfSamples) {
   expect_as_whole<torch::nn::BatchNorm2d>({9, kChannels, 3, 3}, {1, 6, 2});
+}
+
+// The mean of nothing is NaN, which would spread to all ranks.
+TEST(SyncBatchNorm, ARankMayHaveNoSamples) {
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    torch::nn::BatchNorm1d alone(kChannels);
+    SyncBatchNorm norm(kChannels, group);
+    const Tensor x = samples({6, kChannels}, 7).narrow(0, 0, rank == 0 ? 6 : 0).clone().requires_grad_();
+    const Tensor y = norm->forward(x);
+    y.square().sum().backward();
+    EXPECT_TRUE(torch::isfinite(norm->running_var).all().item<bool>());
+    EXPECT_TRUE(torch::isfinite(norm->weight.grad()).all().item<bool>());
+    if (rank == 0) EXPECT_LT(difference(y, alone->forward(x)), kTolerance);
+  });
+}
+
+TEST(SyncBatchNorm, HasTheInputsTypeAlsoUnderAutocast) {
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    SyncBatchNorm norm(kChannels, group);
+    const Tensor x = samples({6, kChannels}, static_cast<uint64_t>(rank)).to(torch::kBFloat16).requires_grad_();
+    Tensor y;
+    {
+      const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16);
+      y = norm->forward(x);
+    }
+    EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+    y.sum().backward();
+    EXPECT_EQ(x.grad().scalar_type(), torch::kBFloat16);
+  });
+}
+
+// In 32 bits the difference would be some 1e-6.
+TEST(SyncBatchNorm, ComputesIn64BitsWhatComesIn64) {
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    torch::nn::BatchNorm1d alone(kChannels);
+    SyncBatchNorm norm(kChannels, group);
+    alone->to(torch::kDouble);
+    norm->to(torch::kDouble);
+    const Tensor all = samples({8, kChannels}, 3).to(torch::kDouble);
+    const Tensor y = norm->forward(all.narrow(0, 4 * rank, 4));
+    EXPECT_LT(difference(y, alone->forward(all).narrow(0, 4 * rank, 4)), 1e-12);
+  });
 }
 
 // The bug that it is for: each rank normalises by its own samples.

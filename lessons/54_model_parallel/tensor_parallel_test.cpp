@@ -2,6 +2,7 @@
 
 #include "common/ranks/counted_backend.h"
 #include "common/ranks/rank_threads.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "parallel_gpt.h"
 #include "surveys.h"
 #include "tensor_parallel.h"
@@ -107,6 +108,32 @@ TEST(TensorParallel, TwoLayersEqualOneProcess) {
   }
 }
 
+// backward() runs without autocast: what forward() multiplied in bf16 must be kept in bf16.
+TEST(TensorParallel, TrainsUnderAutocastAndWithFrozenWeights) {
+  const Tensor weight = random({12, 6}, 3), bias = random({12}, 4), all = random({8, 6}, 7);
+  const auto trained = [&](const TensorGroup& group, bool frozen) {
+    Tensor own = group.own_rows(all).clone().requires_grad_(), of_layer = weight.clone().requires_grad_(!frozen);
+    Tensor result;
+    {
+      const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16);
+      result = tenfold::gather_linear(own, of_layer, bias, group);
+    }
+    result.to(torch::kFloat).sum().backward();
+    return std::vector<Tensor>{result.detach().to(torch::kFloat), group.gather(own.grad()), of_layer.grad()};
+  };
+  for (const bool frozen : {false, true}) {
+    const std::vector<Tensor> alone = trained({}, frozen);
+    on_ranks(2, [&](int /*rank*/, const TensorGroup& group) {
+      const std::vector<Tensor> divided = trained(group, frozen);
+      EXPECT_TRUE(torch::equal(divided[0], alone[0])) << "the same products";
+      // The gradient of the input is a sum over two ranks of equal parts here: twice one process's, rounded to bf16.
+      EXPECT_TRUE(torch::allclose(divided[1], 2 * alone[1], 2e-2, 2e-2));
+      EXPECT_EQ(divided[2].defined(), !frozen);
+      if (!frozen) EXPECT_TRUE(torch::allclose(divided[2], alone[2], 2e-2, 2e-2)) << "bf16 has 8 significant bits";
+    });
+  }
+}
+
 TEST(VocabularyParallel, EveryClassIsOnOneRank) {
   for (const int64_t vocabulary : {1, 5, 7, 8, 125}) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
@@ -147,6 +174,38 @@ TEST(VocabularyParallel, LossAndGradientsEqualOneProcess) {
         EXPECT_EQ(own.grad().narrow(0, part.classes, part.rows - part.classes).abs().sum().item<float>(), 0);
       });
     }
+  }
+}
+
+// Padding in a batch has the target -100, as PyTorch's ignore_index.
+TEST(VocabularyParallel, AnIgnoredTargetCountsNowhere) {
+  const Tensor targets = torch::tensor({0, -100, 2, 4, -100, 3});
+  const Tensor logits = random({6, 5}, 1), alone = logits.clone().requires_grad_();
+  const Tensor expected = torch::cross_entropy_loss(alone, targets);  // ignores -100 by default
+  expected.backward();
+  for (const int ranks : {1, 2, 4}) {
+    on_ranks(ranks, [&](int rank, const TensorGroup& group) {
+      const VocabularyPart part(5, rank, ranks);
+      const int64_t first = part.classes > 0 ? part.begin : 0;
+      Tensor own = torch::zeros({6, part.rows});
+      own.narrow(1, 0, part.classes).copy_(logits.narrow(1, first, part.classes));
+      own.requires_grad_();
+      const Tensor loss = tenfold::vocabulary_parallel_cross_entropy(own, targets, part, group);
+      loss.backward();
+      EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-5);  // of size 1, sums of six
+      EXPECT_TRUE(torch::allclose(own.grad().narrow(1, 0, part.classes), alone.grad().narrow(1, first, part.classes),
+                                  1e-4, 1e-6));
+    });
+  }
+}
+
+// It is on no rank: nobody would notice, and the loss would be that of a class with the logit 0.
+TEST(VocabularyParallel, WhatIsNoClassIsRefused) {
+  const VocabularyPart part(5, 0, 1);
+  for (const int64_t wrong : {int64_t{5}, int64_t{-1}}) {
+    const Tensor ids = torch::tensor({int64_t{0}, wrong});
+    EXPECT_THROW(tenfold::vocabulary_parallel_cross_entropy(random({2, 5}, 1), ids, part, {}), c10::Error);
+    EXPECT_THROW(tenfold::vocabulary_parallel_embedding(ids, random({5, 3}, 1), part, {}), c10::Error);
   }
 }
 

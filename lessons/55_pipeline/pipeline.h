@@ -4,9 +4,9 @@
 // stage), or several such parts (virtual stages, "chunks"). Activations go forward from stage to stage, gradients
 // backward; a schedule says in which order a rank runs its passes. One source for CPU (Gloo) and GPU (NCCL).
 // NCCL has no tags, takes a pair's messages in order and runs them one after another, so there a rank's send and its
-// next receive go out as one, and in interleaved 1F1B, which would still hang, the messages of a forward and a backward.
-// No GPU has run this. Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural
-// Networks using Pipeline Parallelism, NeurIPS 2019.
+// next receive go out as one, and in interleaved 1F1B, which would still hang, the messages of a forward and a
+// backward. No GPU has run this. Source: Y. Huang et al., GPipe: Efficient Training of Giant Neural Networks using
+// Pipeline Parallelism, NeurIPS 2019.
 
 #include <torch/torch.h>
 
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "coalesced.h"
+#include "lessons/50_collectives/coalesced_messages.h"
 #include "pipeline_check.h"
 #include "pipeline_schedule.h"
 
@@ -94,7 +94,7 @@ class Pipeline {
   struct Sent {
     PlacedAction to;
     int tag;
-    std::vector<torch::Tensor> message;    // nobody may write to it before it has gone
+    std::vector<torch::Tensor> message;   // nobody may write to it before it has gone
     c10::intrusive_ptr<c10d::Work> work;  // none: not yet under way
   };
 
@@ -151,7 +151,7 @@ class Pipeline {
     if (received.empty() && std::ranges::none_of(sent_, is_new)) return;
     RECORD_USER_SCOPE("communication");
     std::optional<CoalescedMessages> as_one;
-    if (options_.device().is_cuda()) as_one.emplace(group_, c10::DeviceType::CUDA);
+    if (options_.device().is_cuda()) as_one.emplace(*group_, c10::DeviceType::CUDA);
     for (Sent& sent : sent_)
       if (is_new(sent)) sent.work = group_->send(sent.message, sent.to.rank, sent.tag);
     for (Received& receive : received)
@@ -200,8 +200,8 @@ class Pipeline {
   torch::TensorOptions options_;
   int rank_;
   std::vector<std::vector<PipelineAction>> actions_;  // of this rank, between two exchanges
-  std::map<std::pair<int, int>, Held> held_;  // by chunk and micro-batch
-  std::map<int, torch::Tensor> at_hand_;      // what actions to come take, by tag
+  std::map<std::pair<int, int>, Held> held_;          // by chunk and micro-batch
+  std::map<int, torch::Tensor> at_hand_;              // what actions to come take, by tag
   std::vector<Sent> sent_;
   torch::Tensor loss_;
 };

@@ -141,6 +141,7 @@ class PowerSgd {
     if (options.error_feedback) kept_ = torch::zeros({kept_values_}, parameters.at(0).options().requires_grad(false));
     q_ = torch::empty({q_values_}, parameters.at(0).options().requires_grad(false));
     draw_q();
+    if (options.warm_start) first_q_ = q_.clone();
   }
 
   /// Columns that a parameter's gradient is sent with; 0: it is sent as it is.
@@ -157,7 +158,10 @@ class PowerSgd {
     const torch::NoGradGuard no_grad;
     mean_of_whole(gradients);
     if (matrices_.empty()) return;
-    if (!options_.warm_start) draw_q();
+    if (options_.warm_start)
+      revive_q();
+    else
+      draw_q();
     const torch::Tensor p = torch::empty({p_values_}, q_.options());
     for (const Matrix& matrix : matrices_) {
       if (options_.error_feedback) kept_of(matrix).add_(matrix.of(gradients));
@@ -198,6 +202,15 @@ class PowerSgd {
   };
 
   void draw_q() { q_.copy_(torch::randn({q_values_}, generator_, torch::kFloat)); }
+  /// A column is zero after a gradient of a lower rank, or of zeros, and would stay so: the next P would have a zero
+  /// there, and the next Q again. It begins anew where it first did, on all ranks alike, and the host waits for
+  /// nothing.
+  void revive_q() const {
+    for (const Matrix& matrix : matrices_) {
+      const torch::Tensor q = matrix.q_of(q_), is_dead = q.eq(0).all(0, /*keepdim=*/true);
+      q.copy_(torch::where(is_dead, matrix.q_of(first_q_), q));
+    }
+  }
   torch::Tensor kept_of(const Matrix& matrix) const {
     return Matrix::view(kept_, matrix.kept_begin, matrix.rows, matrix.columns);
   }
@@ -221,7 +234,7 @@ class PowerSgd {
   std::vector<Matrix> matrices_;
   std::vector<Whole> whole_;
   int64_t kept_values_ = 0, p_values_ = 0, q_values_ = 0;
-  torch::Tensor kept_, q_;
+  torch::Tensor kept_, q_, first_q_;
 };
 
 }  // namespace tenfold

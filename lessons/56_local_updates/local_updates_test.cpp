@@ -291,6 +291,23 @@ TEST(PowerSgd, AWarmStartFindsTheNearestMatrix) {
   EXPECT_GT(error_with(false), 1.02 * least);
 }
 
+// A gradient of zeros, or of a lower rank, leaves columns of zeros; they must not stay so.
+TEST(PowerSgd, ComesBackAfterAGradientOfLowerRank) {
+  const Tensor matrix = torch::randn({12, 2}, generator_of(5)).mm(torch::randn({2, 10}, generator_of(6)));  // rank 2
+  const Tensor of_rank_one = matrix.select(1, 0).unsqueeze(1).mm(torch::ones({1, 10}));
+  for (const Tensor& first : {torch::zeros({12, 10}), of_rank_one}) {
+    PowerSgd power({torch::zeros({12, 10})}, nullptr, {.rank = 2, .error_feedback = false});
+    Tensor gradients = first.flatten().clone();
+    power.mean(gradients);
+    for (int update = 0; update < 2; ++update) {  // in the first the columns that were zero begin anew
+      gradients = matrix.flatten().clone();
+      power.mean(gradients);
+    }
+    // A matrix of rank 2 is sent whole by two columns, but for rounding.
+    EXPECT_LT(difference(gradients.view({12, 10}), matrix), 1e-4 * matrix.abs().max().item<double>());
+  }
+}
+
 TEST(PowerSgd, ColumnsAreOrthogonalEvenIfTheMatrixIsNot) {
   Tensor matrix = torch::randn({20, 4}, generator_of(3));
   matrix.select(1, 2).copy_(2 * matrix.select(1, 0) + 1e-4 * matrix.select(1, 2));  // nearly the first

@@ -23,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenfold {
@@ -68,7 +69,7 @@ inline std::string checkpoint_bytes(const NamedTensors& tensors) {
     bytes += line.str();
     bytes.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   }
-  return bytes + end_line(bytes);
+  return bytes += end_line(bytes);  // no second copy: these may be most of the host's memory
 }
 
 /// What is wrong with a file's bytes, in a few words; empty: nothing.
@@ -83,9 +84,9 @@ inline std::string damage_of(std::string_view bytes) {
 
 /// The tensors of a file's bytes, on the CPU, whether or not the checksum is right. Throws std::runtime_error where no
 /// tensors can be read.
-inline NamedTensors tensors_of(const std::string& bytes) {
+inline NamedTensors tensors_of(std::string bytes) {
   NamedTensors tensors;
-  std::istringstream in(bytes);
+  std::istringstream in(std::move(bytes));
   std::string word;
   std::getline(in, word);
   while (in >> word && word == "tensor") {
@@ -106,11 +107,14 @@ inline NamedTensors tensors_of(const std::string& bytes) {
 }
 
 /// After a crash the file at `path` has its old bytes or all of the new ones. Throws std::runtime_error, in one line,
-/// when the disk is full or the folder is missing; the old file is then as it was.
+/// when the disk is full or the folder is missing; the old file is then as it was, and nothing else is left.
 inline void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
   const std::string part = path.string() + ".part";  // in the same folder, or rename() would have to copy
   const auto require = [&](bool done, const char* what) {
-    if (!done) throw std::runtime_error(part + ": " + what + ": " + std::strerror(errno));
+    if (done) return;
+    const std::string reason = std::strerror(errno);
+    unlink(part.c_str());
+    throw std::runtime_error(part + ": " + what + ": " + reason);
   };
   struct Descriptor {
     int number;
@@ -128,7 +132,8 @@ inline void write_atomically(const std::filesystem::path& path, std::string_view
     require(fsync(file.number) == 0, "cannot be forced to the disk");
   }
   require(std::rename(part.c_str(), path.c_str()) == 0, "cannot be renamed");
-  const Descriptor folder{open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const Descriptor folder{
+      open(path.has_parent_path() ? path.parent_path().c_str() : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   require(folder.number >= 0 && fsync(folder.number) == 0, "its folder cannot be forced to the disk");
 }
 
@@ -136,15 +141,20 @@ inline void write_atomically(const std::filesystem::path& path, std::string_view
 /// read.
 class CheckpointFolder {
  public:
-  /// `keep`: how many files stay. With one there is none to go back to if the disk damages it.
-  explicit CheckpointFolder(std::filesystem::path folder, size_t keep = 2) : folder_(std::move(folder)), keep_(keep) {}
+  /// `keep`: how many files stay, at least one. With one there is none to go back to if the disk damages it.
+  explicit CheckpointFolder(std::filesystem::path folder, size_t keep = 2) : folder_(std::move(folder)), keep_(keep) {
+    TORCH_CHECK_VALUE(keep > 0, "CheckpointFolder: keep=0 would remove what save() has just written");
+  }
 
   std::filesystem::path file_of(int64_t step) const { return folder_ / ("step_" + std::to_string(step)); }
 
-  /// Older files go only when the new one is safe. Throws as write_atomically() does.
+  /// Other files go only when the new one is safe: the older ones, and those of later steps, which are of a training
+  /// that was taken back to an earlier step and would be found first after a restart. Throws as write_atomically()
+  /// does.
   void save(int64_t step, const NamedTensors& tensors) const {
     write_atomically(file_of(step), checkpoint_bytes(tensors));
-    const std::vector<int64_t> steps = all_steps();
+    std::vector<int64_t> steps = all_steps();
+    for (; steps.back() > step; steps.pop_back()) std::filesystem::remove(file_of(steps.back()));
     for (size_t i = 0; i + keep_ < steps.size(); ++i) std::filesystem::remove(file_of(steps[i]));
   }
 
@@ -162,9 +172,10 @@ class CheckpointFolder {
 
   /// On the CPU. Throws std::runtime_error, in one line, for a file that is not whole.
   NamedTensors load(int64_t step) const {
-    const std::string bytes = read(step), damage = damage_of(bytes);
+    std::string bytes = read(step);
+    const std::string damage = damage_of(bytes);
     if (!damage.empty()) throw std::runtime_error(file_of(step).string() + " is " + damage);
-    return tensors_of(bytes);
+    return tensors_of(std::move(bytes));
   }
 
  private:
@@ -172,7 +183,7 @@ class CheckpointFolder {
     std::ifstream in(file_of(step), std::ios::binary);
     std::ostringstream bytes;
     bytes << in.rdbuf();
-    return bytes.str();
+    return std::move(bytes).str();
   }
 
   std::vector<int64_t> all_steps() const {

@@ -28,6 +28,7 @@ class BackgroundCheckpoints {
   void save(int64_t step, const NamedTensors& tensors) {
     finish();
     const torch::NoGradGuard no_grad;
+    std::erase_if(copies_, [&](const auto& copy) { return !tensors.contains(copy.first); });
     for (const auto& [name, tensor] : tensors) {
       torch::Tensor& copy = copies_[name];
       if (!copy.defined() || copy.sizes() != tensor.sizes() || copy.scalar_type() != tensor.scalar_type())

@@ -58,6 +58,27 @@ TEST(AtomicCheckpoint, TheLastTwoAreKept) {
   EXPECT_EQ(folder.good_steps(), (std::vector<int64_t>{10, 11}));
 }
 
+// Who goes back to step 9 must not lose what he saves then, nor find step 11 of the training that he left.
+TEST(AtomicCheckpoint, ATrainingThatGoesBackLeavesTheLaterSteps) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  for (const int64_t step : {9, 10, 11}) folder.save(step, some_tensors(step));
+  folder.save(9, some_tensors(-9));
+  EXPECT_EQ(folder.good_steps(), (std::vector<int64_t>{9}));
+  EXPECT_EQ(folder.load(9).at("a name with spaces")[0][0].item<int64_t>(), -9);
+  EXPECT_THROW(CheckpointFolder(scratch.path(), 0), c10::ValueError);
+}
+
+TEST(AtomicCheckpoint, APathWithoutAFolderIsHere) {
+  const test::Scratch scratch;
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path());
+  const std::string message = message_of<std::runtime_error>([] { write_atomically("file", "new"); });
+  fs::current_path(before);
+  EXPECT_EQ(message, "");
+  EXPECT_EQ(read_text(scratch.path() / "file"), "new");
+}
+
 TEST(AtomicCheckpoint, EveryLengthOfAHalfWrittenFileIsRefused) {
   const test::Scratch scratch;
   const CheckpointFolder folder(scratch.path());
@@ -117,6 +138,17 @@ TEST(BackgroundCheckpoints, SavesWhatTheTensorsWere) {
   }
   EXPECT_EQ(folder.good_steps(), (std::vector<int64_t>{2, 3}));
   EXPECT_TRUE(torch::equal(folder.load(3).at("values"), torch::full({1000}, 3.0)));
+}
+
+TEST(BackgroundCheckpoints, WhatIsNoLongerSavedIsNotInTheFile) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  {
+    BackgroundCheckpoints background(folder);
+    background.save(1, {{"left out later", torch::zeros({1})}, {"values", torch::zeros({1})}});
+    background.save(2, {{"values", torch::ones({1})}});
+  }
+  EXPECT_FALSE(folder.load(2).contains("left out later"));
 }
 
 TEST(BackgroundCheckpoints, FailuresAreNotLost) {

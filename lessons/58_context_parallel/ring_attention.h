@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attention_block.h"
+#include "lessons/50_collectives/coalesced_messages.h"
 #include "sequence_parts.h"
 
 namespace tenfold {
@@ -36,11 +37,11 @@ class Hop {
     RECORD_USER_SCOPE("communication");
     const int rank = group->getRank(), ranks = group->getSize();
     // As one call: NCCL would run the receive after the send, and all ranks would wait with their sends.
-    const bool as_one = sent.is_cuda();
-    if (as_one) group->startCoalescing(torch::kCUDA);
+    std::optional<CoalescedMessages> as_one;
+    if (sent.is_cuda()) as_one.emplace(*group, c10::DeviceType::CUDA);
     works_.push_back(group->send(sent_, (rank + 1) % ranks, kind));
     works_.push_back(group->recv(received_, (rank + ranks - 1) % ranks, kind));
-    if (as_one) works_ = {group->endCoalescing(torch::kCUDA)};
+    if (as_one) works_ = {as_one->end()};
   }
 
   Tensor wait() {
@@ -118,19 +119,23 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
       std::optional<Hop> next;
       if (hops + 1 < ranks) next.emplace(block, group, Hop::kBlock);
       const VisibleBlock seen = visible_block(order, rank, source_of(rank, hops, ranks), q.size(2));
-      // What a rank adds to its own block's sum stays; what goes around begins with the first rank after it.
-      Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, H, T / N, d)
+      const auto keys_of = [&](const Tensor& t) { return t.narrow(2, 0, seen.keys); };
+      std::optional<QkvGradients> of;
       if (seen.queries > 0) {
         const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
-        const Tensor keys = block[0].narrow(2, 0, seen.keys), values = block[1].narrow(2, 0, seen.keys);
-        const QkvGradients of = attention_block_backward(queries(gradients[0]), queries(q), keys, values, queries(out),
-                                                         queries(lse), seen.causal);
+        of = attention_block_backward(queries(gradients[0]), queries(q), keys_of(block[0]), keys_of(block[1]),
+                                      queries(out), queries(lse), seen.causal);
         if (hops == 0)
-          of_q = of.q.to(lse.scalar_type());
+          of_q = of->q.to(lse.scalar_type());
         else
-          queries(of_q).add_(of.q);
-        of_block[0].narrow(2, 0, seen.keys).add_(of.k);
-        of_block[1].narrow(2, 0, seen.keys).add_(of.v);
+          queries(of_q).add_(of->q);
+      }
+      // What a rank adds to its own block's sum stays; what goes around begins with the first rank after it, and is
+      // waited for only here: it travels while the block's gradients are computed.
+      Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, H, T / N, d)
+      if (of) {
+        keys_of(of_block[0]).add_(of->k);
+        keys_of(of_block[1]).add_(of->v);
       }
       if (hops == 0)
         of_own = of_block;

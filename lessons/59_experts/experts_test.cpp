@@ -119,6 +119,17 @@ TEST(Routing, TakesTheMostProbableExpertsAndTheirWeights) {
             std::string::npos);
 }
 
+TEST(Routing, IsThatOf32BitsUnderAutocast) {
+  const Tensor x = random({64, 8}, 1), router = random({16, 8}, 2);
+  const Routing expected = tenfold::route(x, router, 2);
+  const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16);
+  const Routing routing = tenfold::route(x, router, 2);
+  EXPECT_TRUE(torch::equal(routing.probabilities, expected.probabilities));
+  EXPECT_TRUE(torch::equal(routing.experts, expected.experts));
+  const Tensor rows = random({128, 4}, 3).to(torch::kBFloat16);
+  EXPECT_EQ(tenfold::weighted_sum(rows, routing.weights).scalar_type(), torch::kBFloat16) << "that of the rows";
+}
+
 TEST(ExpertOrder, SortsByExpertAndBack) {
   const ExpertOrder order = tenfold::sort_by_expert(torch::tensor({{3, 0}, {0, 2}, {3, 2}}), 5);
   EXPECT_TRUE(torch::equal(order.order, torch::tensor({1, 2, 3, 5, 0, 4})));  // stable

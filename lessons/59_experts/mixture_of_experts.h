@@ -7,7 +7,11 @@
 
 #include <torch/torch.h>
 
+#include <ATen/OpMathType.h>
+
 #include <cstdint>
+
+#include "lessons/21_mixed_precision/autocast.h"
 
 namespace tenfold {
 
@@ -29,7 +33,12 @@ inline Routing route(const torch::Tensor& x, const torch::Tensor& router, int64_
   TORCH_CHECK_VALUE(active >= 1 && active <= router.size(0), "each token uses ", active, " of ", router.size(0),
                     " experts");
   Routing routing;
-  routing.probabilities = torch::linear(x, router).softmax(-1, torch::kFloat);
+  {
+    // Under autocast, too, not in 16 bits: many scores would be equal, and ties go to other experts than in 32.
+    const Autocast off(x.device().type(), torch::kBFloat16, /*enabled=*/false);
+    const torch::ScalarType wide = at::toOpMathType(x.scalar_type());
+    routing.probabilities = torch::linear(x.to(wide), router.to(wide)).softmax(-1);
+  }
   const torch::Tensor scores = routing.probabilities.detach();
   routing.experts = std::get<1>((bias.defined() ? scores + bias : scores).topk(active, -1));
   routing.weights = routing.probabilities.gather(1, routing.experts);
@@ -94,9 +103,9 @@ inline torch::Tensor unpermute_rows(const torch::Tensor& rows, const torch::Tens
   return mixture_of_experts::TakeRows::apply(rows, inverse, order, int64_t{1});
 }
 
-/// Rows of pairs (n k, D), in the tokens' order, to each token's weighted sum (n, D).
+/// Rows of pairs (n k, D), in the tokens' order, to each token's weighted sum (n, D), of their type.
 inline torch::Tensor weighted_sum(const torch::Tensor& pairs, const torch::Tensor& weights) {
-  return (pairs.view({weights.size(0), weights.size(1), -1}) * weights.unsqueeze(-1)).sum(1);
+  return (pairs.view({weights.size(0), weights.size(1), -1}) * weights.unsqueeze(-1)).sum(1).to(pairs.scalar_type());
 }
 
 /// Where the rows of each expert end, (E), int32: what a grouped matmul reads on the device.

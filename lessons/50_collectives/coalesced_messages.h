@@ -1,11 +1,9 @@
-// installs as <tenfold/coalesced.h>
+// installs as <tenfold/coalesced_messages.h>
 #pragma once
 // Messages of a rank that go out as one call. NCCL runs one call after another: a send would wait for a receive that is
 // queued behind it, on both sides.
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
-#include <utility>
 
 namespace tenfold {
 
@@ -14,13 +12,12 @@ namespace tenfold {
 /// and never start. What was collected goes out, so the group must not be used again.
 class CoalescedMessages {
  public:
-  CoalescedMessages(c10::intrusive_ptr<c10d::ProcessGroup> group, c10::DeviceType device)
-      : group_(std::move(group)), device_(device) {
-    group_->startCoalescing(device_);
+  CoalescedMessages(c10d::ProcessGroup& group, c10::DeviceType device) : group_(group), device_(device) {
+    group_.startCoalescing(device_);
   }
   ~CoalescedMessages() {
     try {
-      if (!ended_) group_->endCoalescing(device_);
+      if (!ended_) group_.endCoalescing(device_);
     } catch (...) {  // the first exception says more
     }
   }
@@ -30,11 +27,11 @@ class CoalescedMessages {
   /// The work of all of them.
   c10::intrusive_ptr<c10d::Work> end() {
     ended_ = true;
-    return group_->endCoalescing(device_);
+    return group_.endCoalescing(device_);
   }
 
  private:
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10d::ProcessGroup& group_;
   c10::DeviceType device_;
   bool ended_ = false;
 };

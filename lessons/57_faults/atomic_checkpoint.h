@@ -69,7 +69,8 @@ inline std::string checkpoint_bytes(const NamedTensors& tensors) {
     bytes += line.str();
     bytes.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   }
-  return bytes += end_line(bytes);  // no second copy: these may be most of the host's memory
+  bytes += end_line(bytes);  // in place: these bytes may be most of the host's memory
+  return bytes;
 }
 
 /// What is wrong with a file's bytes, in a few words; empty: nothing.

@@ -124,6 +124,15 @@ class ImagesTraining : public Resumable {
   int64_t items() const override { return options_.batch; }
   void park(bool parked) override { loader_->park(parked); }
 
+  /// Gradients that overflowed are left out: the scaler skipped them, and nothing can be compared with infinity.
+  Gathered whole() const override {
+    Gathered whole = Resumable::whole();
+    for (auto& item : whole.gradients) {
+      if (item.value().defined() && !item.value().isfinite().all().item<bool>()) item.value() = torch::Tensor();
+    }
+    return whole;
+  }
+
   /// Parameters, and the buffers that training changes: what is forgotten of those does not show in a training loss.
   Parameters parameters() const override {
     Parameters all = model_->named_parameters();

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
        .surveys = {{"pause", {{"saving", pause_of_saving}, {"asynchronous", pause_of_asynchronous}}},
                    {.name = "pause of a large model",
                     .looks = {{"saving", pause_of_saving}, {"asynchronous", pause_of_asynchronous}},
-                    .settings = convnet_every_update()},
+                    .settings = large_convnet()},
                    {.name = "kills",
                     .looks = {{"saving", kills_of_saving}, {"asynchronous", kills_of_asynchronous}},
                     .settings = everything_matters()}},

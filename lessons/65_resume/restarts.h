@@ -83,7 +83,13 @@ class Restarts {
 
   /// As if it had not been saved: what the new process has made for itself stays.
   void forget(NamedTensors& saved) {
-    if (forgotten_ == Forgotten::delivered) saved.at("loader")[1] += kPrefetch;
+    if (forgotten_ == Forgotten::delivered) {
+      const torch::Tensor place = saved.at("loader");  // epoch, batch in it, ...
+      const int64_t batches = trial_.get(kImages) / trial_.get(convnet::kBatch);
+      const int64_t read = place[0].item<int64_t>() * batches + place[1].item<int64_t>() + kPrefetch;
+      place[0] = read / batches;
+      place[1] = read % batches;
+    }
     const std::string begin = entries_of(forgotten_);
     if (begin.empty()) return;
     std::erase_if(saved, [&](const auto& item) { return is_forgotten(item.first, begin); });

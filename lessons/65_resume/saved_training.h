@@ -48,7 +48,7 @@ Step step_of(const Trial& trial, const std::shared_ptr<SavedRun>& run, const Aft
             .update = updates,
             .park = park,
             .batches_ahead = kPrefetch};
-  if (run->training->is_sharded()) step.gather = [run] { return run->training->whole(); };
+  step.gather = [run] { return run->training->whole(); };
   return step;
 }
 

@@ -57,7 +57,7 @@ TEST(Exercise65, TheLoaderGoesOnWithTheNextBatch) {
 TEST(Exercise65, MomentumIsBack) {
   const Pair pair;
   for (const auto& parameter : pair.resumed.model->parameters()) {
-    ASSERT_TRUE(pair.resumed.optimizer->state().contains(parameter.unsafeGetTensorImpl()))
+    ASSERT_EQ(pair.resumed.optimizer->state().count(parameter.unsafeGetTensorImpl()), 1u)
         << "hint: the optimizer's state has each parameter's momentum, and a new optimizer has none";
   }
 }

@@ -164,7 +164,8 @@ TEST(TrainingCheckpoint, WhatIsOfAnotherTrainingIsRefusedAndNothingChanged) {
   refused([](auto& saved) { saved["model/0.bias"] = torch::zeros({6}, torch::kDouble); },
           "its 'model/0.bias' is Double [6], here it is Float [6]");
   refused([](auto& saved) { saved.erase("model/1.running_var"); }, "it has no 'model/1.running_var'");
-  refused([](auto& saved) { saved["model/3.weight"] = torch::zeros({1}); }, "it has 10 parameters and buffers, here are 9");
+  refused([](auto& saved) { saved["model/3.weight"] = torch::zeros({1}); },
+          "it has 10 parameters and buffers, here are 9");
   refused([](auto& saved) { saved["version"] = torch::tensor({int64_t{2}}); },
           "was saved by version 2 of the training, this is version 3");
   refused([](auto& saved) { saved.erase("scaler"); }, "it has 0 loss scalers, here are 1");

@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   return run(
       argc, argv,
       {.title = "Pipeline parallelism",
-       .question = "What does it bring to lay a model's layers on several ranks, and how much of their time is "
+       .question = "What is gained by splitting a model's layers over several ranks, and how much of their time is "
                    "lost to waiting?",
        .workload = gpt_workload,
        .version = 2,

@@ -33,8 +33,8 @@ def mixture(x, router, up, down, active):  # in a process of its own for each ra
     rows = AllToAll.apply(x[order // active], to, source)  # by rank, and then by expert
     by_expert = torch.arange(own).repeat(ranks).repeat_interleave(received).argsort(stable=True)
     ends = received.view(ranks, own).sum(0).cumsum(0).int()
-    inner = F.gelu(torch._grouped_mm(rows[by_expert], up, offs=ends), approximate="tanh")
-    results = torch._grouped_mm(inner, down, offs=ends)[by_expert.argsort()]
+    inner = F.gelu(F.grouped_mm(rows[by_expert], up, offs=ends), approximate="tanh")
+    results = F.grouped_mm(inner, down, offs=ends)[by_expert.argsort()]
     pairs = AllToAll.apply(results, source, to)[order.argsort()]
     return (pairs.view(*experts.shape, -1) * weights.unsqueeze(-1)).sum(1)
 

@@ -25,8 +25,18 @@ inline std::vector<Assignment> everything_matters() {
   return {kEvery(4), kImages(160), kScale(1024.0), kGrowth(1), convnet::kBatch(16), convnet::kChannels(4)};
 }
 
-/// Many parameters and few images: a checkpoint takes about as long as an update.
-inline std::vector<Assignment> large_convnet() { return {convnet::kBatch(4, 8, 8), convnet::kChannels(64, 256, 512)}; }
+/// Saved so often that some kills come in the middle of it.
+inline std::vector<Assignment> everything_matters_often_saved() {
+  std::vector<Assignment> settings = everything_matters();
+  settings.front() = kEvery(2);
+  return settings;
+}
+
+/// Many parameters and few images: a checkpoint takes about as long as an update. The first one is not skipped: the
+/// optimizer would have no state after it.
+inline std::vector<Assignment> large_convnet() {
+  return {kScale(1024.0), convnet::kBatch(4, 8, 8), convnet::kChannels(64, 256, 512)};
+}
 
 inline std::vector<Assignment> convnet_every_update() {
   std::vector<Assignment> settings = large_convnet();

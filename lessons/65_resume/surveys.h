@@ -43,7 +43,9 @@ inline void pause_of_asynchronous(const Trial& trial) { note_pause(trial, /*asyn
 inline void note_kills(const Trial& trial, bool asynchronous) {
   if (trial.device.is_cuda()) trial.skip("a process that has used CUDA cannot be forked");
   constexpr int64_t kUpdates = 24;
-  trial.get(kEvery);  // by children alone, of which this process would not know
+  // The training's, which children alone read: this process would not know of it.
+  trial.get(kEvery), trial.get(kScale), trial.get(kGrowth);
+  trial.get(convnet::kBatch), trial.get(convnet::kChannels), trial.get(convnet::kLearningRate);
   const Kills kills = kill_and_resume(trial, trial.get(kKills), kUpdates, asynchronous);
   trial.note("killed", static_cast<double>(kills.killed), "processes");
   trial.note("killed while a file was written", static_cast<double>(kills.while_writing), "processes");

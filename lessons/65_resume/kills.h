@@ -163,7 +163,7 @@ inline bool is_half_written(const std::filesystem::path& folder) {
   const std::filesystem::path of_rank = folder / "rank_0_of_1";
   if (!std::filesystem::exists(of_rank)) return false;
   for (const auto& item : std::filesystem::directory_iterator(of_rank)) {
-    if (item.path().extension() == ".part") return true;
+    if (item.path().filename().string().find(".part") != std::string::npos) return true;
   }
   return false;
 }

@@ -46,7 +46,7 @@ inline std::vector<Assignment> convnet_every_update() {
 
 /// Two ranks or more, with shards of the model states. AdamW's are three quarters of it.
 inline std::vector<Assignment> sharded_gpt() {
-  return {kEvery(2), gpt::kTokens("characters"), gpt::kLayers(2, 6, 12), gpt::kLength(32, 256, 256)};
+  return {kEvery(2), gpt::kTokens("characters"), gpt::kLayers(2, 2, 2), gpt::kLength(32, 256, 256)};
 }
 
 }  // namespace tenfold::inline lesson_65

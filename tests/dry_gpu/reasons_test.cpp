@@ -22,6 +22,7 @@ const std::set<std::string>& known_reasons() {
       "this order hangs over NCCL",     // 55: interleaved, on two ranks
       "waits for lesson 53",            // LibTorch has no sharded optimizer
       "not on a dry GPU: what the",     // 32: the driver's own pool, which nobody has described
+      "what is loaded are values",      // 65: a process that goes on from a checkpoint
       "its memory depends on values",   // lesson 28's boolean mask, at a size at which nothing is computed
       "has heads of width",             // 46: our kernel, at size cpu
       "a GPU's allocator takes",        // 20: budgets of size cpu are smaller than its segments

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "common/base/seconds_since.h"
+#include "images_training.h"
 #include "saved_training.h"
 
 namespace tenfold::inline lesson_65 {
@@ -139,25 +140,36 @@ class TrainingChild {
   pid_t pid_;
 };
 
+/// From then on a kill can cost something.
+inline void wait_for_first_update(const Traces& traces) {
+  for (int64_t waits = 0; std::isnan(traces.losses[0].load()); ++waits) {
+    TORCH_CHECK(traces.failure[0] == '\0' && waits < 60000,
+                "no update by the process that trains: ", traces.failure.data());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 struct Kills {
   int64_t killed = 0;         ///< at work; one that had ended by then does not count, and is tried again
   int64_t while_writing = 0;  ///< of these, with a file half written
   int64_t bit_equal = 0;      ///< of these, resumed to the same losses and the same bytes at the end
   int64_t lost = 0;           ///< of these, without a checkpoint that save() had called safe
   int64_t repeated = 0;       ///< updates made twice, of all of them
-  double seconds = 0;         ///< of an undisturbed run
+  double seconds = 0;         ///< of an undisturbed run, from its first update on
 };
 
 /// Whether a file is left under the name that it is written under.
 inline bool is_half_written(const std::filesystem::path& folder) {
-  for (const auto& item : std::filesystem::recursive_directory_iterator(folder)) {
-    if (item.path().extension() == ".part") return true;
+  const std::filesystem::path of_rank = folder / "rank_0_of_1";
+  if (!std::filesystem::exists(of_rank)) return false;
+  for (const auto& item : std::filesystem::directory_iterator(of_rank)) {
+    if (item.path().filename().string().find(".part") != std::string::npos) return true;
   }
   return false;
 }
 
-/// Trains undisturbed; then kills that many runs, each at a moment that `trial.seed` draws, and lets each go on to its
-/// end in another process.
+/// Trains undisturbed; then kills that many runs, each at a moment that `trial.seed` draws, or at the next file after
+/// it, and lets each go on to its end in another process.
 inline Kills kill_and_resume(const Trial& trial, int64_t kills, int64_t end, bool asynchronous) {
   const SharedFolder root(trial);
   const SharedTraces traces;
@@ -171,8 +183,11 @@ inline Kills kill_and_resume(const Trial& trial, int64_t kills, int64_t end, boo
   };
   Kills result;
   const std::filesystem::path undisturbed = root.path() / "undisturbed";
+  augmented_images(trial.get(kImages));  // what this process has unpacked its children need not unpack
+  const auto first = run(undisturbed);
+  wait_for_first_update(*traces);
   const auto begin = std::chrono::steady_clock::now();
-  run(undisturbed)->join(*traces);
+  first->join(*traces);
   result.seconds = seconds_since(begin);
   const std::string expected = bytes_of(undisturbed);
   std::vector<double> losses(static_cast<size_t>(end));
@@ -184,10 +199,14 @@ inline Kills kill_and_resume(const Trial& trial, int64_t kills, int64_t end, boo
     const std::filesystem::path folder = root.path() / ("run_" + std::to_string(attempt));
     traces->clear();
     const auto process = run(folder);
+    wait_for_first_update(*traces);
     std::this_thread::sleep_for(std::chrono::duration<double>(random.uniform(0, result.seconds)));
+    // A random moment rarely comes while a small file is written: every second kill waits for the next file.
+    const auto late = std::chrono::steady_clock::now() + std::chrono::duration<double>(result.seconds);
+    while (attempt % 2 == 1 && !is_half_written(folder) && std::chrono::steady_clock::now() < late) continue;
     if (!process->kill()) continue;
     ++result.killed;
-    result.while_writing += std::filesystem::exists(folder) && is_half_written(folder) ? 1 : 0;
+    result.while_writing += is_half_written(folder) ? 1 : 0;
     const auto done = std::count_if(traces->losses.begin(), traces->losses.end(),
                                     [](const auto& loss) { return !std::isnan(loss.load()); });
     std::filesystem::create_directories(folder);

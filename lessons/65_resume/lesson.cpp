@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
                     .settings = large_convnet()},
                    {.name = "kills",
                     .looks = {{"saving", kills_of_saving}, {"asynchronous", kills_of_asynchronous}},
-                    .settings = everything_matters()}},
+                    .settings = everything_matters_often_saved()}},
        .headline = Headline{"every update", "saving"},
        .agreement = Agreement::exact_on_cpu()});
 }

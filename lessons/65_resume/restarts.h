@@ -111,8 +111,7 @@ class Restarts {
 
 /// Restarts before each step but the first.
 inline Step restarted(const Trial& trial, Forgotten forgotten) {
-  if (memory_only() && trial.workload == convnet_workload)
-    trial.skip("its memory depends on values (a loss scale that is read), and none are computed");
+  if (memory_only()) trial.skip("what is loaded are values: not on a dry GPU that computes nothing");
   auto process = std::make_shared<Restarts>(trial, forgotten);
   auto updates = [process, every = trial.get(kEvery)] {
     if (process->training().updates() > 0) process->save_and_restart();

@@ -35,7 +35,7 @@ template <class After>
 Step step_of(const Trial& trial, const std::shared_ptr<SavedRun>& run, const After& after) {
   const int64_t every = trial.get(kEvery);
   auto updates = [run, every, after] {
-    const torch::Tensor loss = run->training->update(every);
+    torch::Tensor loss = run->training->update(every);
     after(*run);
     return loss;
   };

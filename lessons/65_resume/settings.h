@@ -15,7 +15,7 @@ namespace tenfold::inline lesson_65 {
 inline constexpr Setting<int64_t> kImages{"images", 60000, "images of an epoch, of 60000"};
 inline constexpr Setting<double> kScale{"scale", 65536.0, "of the loss in fp16, until an update changes it"};
 inline constexpr Setting<int64_t> kGrowth{"growth_interval", 2000, "updates without infinity until the scale doubles"};
-inline constexpr Setting<int64_t> kKills{"kills", 3, "processes that are killed at random moments"};
+inline constexpr Setting<int64_t> kKills{"kills", 50, "processes that are killed at random moments"};
 
 inline constexpr int kWorkers = 2, kPrefetch = 2;  // of the loader
 
@@ -25,8 +25,18 @@ inline std::vector<Assignment> everything_matters() {
   return {kEvery(4), kImages(160), kScale(1024.0), kGrowth(1), convnet::kBatch(16), convnet::kChannels(4)};
 }
 
-/// Many parameters and few images: a checkpoint takes about as long as an update.
-inline std::vector<Assignment> large_convnet() { return {convnet::kBatch(4, 8, 8), convnet::kChannels(64, 256, 512)}; }
+/// Saved so often that some kills come in the middle of it.
+inline std::vector<Assignment> everything_matters_often_saved() {
+  std::vector<Assignment> settings = everything_matters();
+  settings.front() = kEvery(2);
+  return settings;
+}
+
+/// Many parameters and few images: a checkpoint takes about as long as an update. The first one is not skipped: the
+/// optimizer would have no state after it.
+inline std::vector<Assignment> large_convnet() {
+  return {kScale(1024.0), convnet::kBatch(4, 8, 8), convnet::kChannels(64, 256, 512)};
+}
 
 inline std::vector<Assignment> convnet_every_update() {
   std::vector<Assignment> settings = large_convnet();
@@ -36,7 +46,7 @@ inline std::vector<Assignment> convnet_every_update() {
 
 /// Two ranks or more, with shards of the model states. AdamW's are three quarters of it.
 inline std::vector<Assignment> sharded_gpt() {
-  return {kEvery(2), gpt::kTokens("characters"), gpt::kLayers(2, 6, 12), gpt::kLength(32, 256, 256)};
+  return {kEvery(2), gpt::kTokens("characters"), gpt::kLayers(2, 2, 2), gpt::kLength(32, 256, 256)};
 }
 
 }  // namespace tenfold::inline lesson_65

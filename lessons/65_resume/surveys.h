@@ -43,8 +43,8 @@ inline void pause_of_asynchronous(const Trial& trial) { note_pause(trial, /*asyn
 inline void note_kills(const Trial& trial, bool asynchronous) {
   if (trial.device.is_cuda()) trial.skip("a process that has used CUDA cannot be forked");
   constexpr int64_t kUpdates = 24;
-  // The processes that train read these, and tell nobody here.
-  trial.get(kEvery), trial.get(kImages), trial.get(kScale), trial.get(kGrowth);
+  // The training's, which children alone read: this process would not know of it.
+  trial.get(kEvery), trial.get(kScale), trial.get(kGrowth);
   trial.get(convnet::kBatch), trial.get(convnet::kChannels), trial.get(convnet::kLearningRate);
   const Kills kills = kill_and_resume(trial, trial.get(kKills), kUpdates, asynchronous);
   trial.note("killed", static_cast<double>(kills.killed), "processes");

@@ -42,7 +42,7 @@ struct TrainingParts {
 
 namespace training_checkpoint {
 
-inline torch::Tensor numbers(std::vector<int64_t> values) { return torch::tensor(values, torch::kLong); }
+inline torch::Tensor numbers(const std::vector<int64_t>& values) { return torch::tensor(values, torch::kLong); }
 
 /// The entry of this name. Throws c10::ValueError where there is none.
 inline const torch::Tensor& entry(const NamedTensors& saved, const std::string& name) {

@@ -22,6 +22,7 @@ const std::set<std::string>& known_reasons() {
       "not on a dry GPU: what the",     // 32: the driver's own pool, which nobody has described
       "its memory depends on values",   // 28's mask, 59's rows of an expert: at this size nothing is computed
       "4 ranks do not divide 2 heads",  // 58: what Ulysses needs
+      "what is loaded are values",      // 65: a process that goes on from a checkpoint
       "has heads of width",             // 46: our kernel, at size cpu
       "a GPU's allocator takes",        // 20: budgets of size cpu are smaller than its segments
       "runs on a CPU's cores",          // 02: a GPU's threads have a survey of their own

@@ -109,7 +109,7 @@ inline NamedTensors tensors_of(std::string bytes) {
 
 /// After a crash the file at `path` has its old bytes or all of the new ones. Throws std::runtime_error, in one line,
 /// when the disk is full or the folder is missing; the old file is then as it was, and nothing else is left.
-inline void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
+inline void write_durably(const std::filesystem::path& path, std::string_view bytes) {
   const std::string part = path.string() + ".part";  // in the same folder, or rename() would have to copy
   const auto require = [&](bool done, const char* what) {
     if (done) return;
@@ -150,10 +150,10 @@ class CheckpointFolder {
   std::filesystem::path file_of(int64_t step) const { return folder_ / ("step_" + std::to_string(step)); }
 
   /// Other files go only when the new one is safe: the older ones, and those of later steps, which are of a training
-  /// that was taken back to an earlier step and would be found first after a restart. Throws as write_atomically()
+  /// that was taken back to an earlier step and would be found first after a restart. Throws as write_durably()
   /// does.
   void save(int64_t step, const NamedTensors& tensors) const {
-    write_atomically(file_of(step), checkpoint_bytes(tensors));
+    write_durably(file_of(step), checkpoint_bytes(tensors));
     std::vector<int64_t> steps = all_steps();
     for (; steps.back() > step; steps.pop_back()) std::filesystem::remove(file_of(steps.back()));
     for (size_t i = 0; i + keep_ < steps.size(); ++i) std::filesystem::remove(file_of(steps[i]));

@@ -69,11 +69,20 @@ TEST(AtomicCheckpoint, ATrainingThatGoesBackLeavesTheLaterSteps) {
   EXPECT_THROW(CheckpointFolder(scratch.path(), 0), c10::ValueError);
 }
 
+// By the function that forces the file to the disk, whatever other function of a program writes files.
+TEST(AtomicCheckpoint, AFolderSavesDurably) {
+  const test::Scratch scratch;
+  fs::create_directory(scratch.path() / "step_1.part");  // in the way
+  const std::string message =
+      message_of<std::runtime_error>([&] { CheckpointFolder(scratch.path()).save(1, some_tensors(1)); });
+  EXPECT_NE(message.find("step_1.part: cannot be made"), std::string::npos) << message;
+}
+
 TEST(AtomicCheckpoint, APathWithoutAFolderIsHere) {
   const test::Scratch scratch;
   const fs::path before = fs::current_path();
   fs::current_path(scratch.path());
-  const std::string message = message_of<std::runtime_error>([] { write_atomically("file", "new"); });
+  const std::string message = message_of<std::runtime_error>([] { write_durably("file", "new"); });
   fs::current_path(before);
   EXPECT_EQ(message, "");
   EXPECT_EQ(read_text(scratch.path() / "file"), "new");
@@ -119,7 +128,7 @@ TEST(AtomicCheckpoint, WhatCannotBeWrittenLeavesTheOldFile) {
   const test::Scratch scratch;
   write_text(scratch.path() / "file", "old");
   fs::create_directory(scratch.path() / "file.part");  // in the way of the new one
-  const std::string message = message_of<std::runtime_error>([&] { write_atomically(scratch.path() / "file", "new"); });
+  const std::string message = message_of<std::runtime_error>([&] { write_durably(scratch.path() / "file", "new"); });
   EXPECT_NE(message.find("file.part: cannot be made: "), std::string::npos) << message;
   EXPECT_EQ(read_text(scratch.path() / "file"), "old");
 }

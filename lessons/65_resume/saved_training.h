@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,12 +23,26 @@ struct SavedRun {
       : folder(trial),
         checkpoints(folder.path(), trial.rank, trial.world_size),
         training(training_of(trial)),
-        background(checkpoints.own()) {}
+        background(checkpoints.own()),
+        trial_(trial) {}
+  /// Rank 0 removes the folder: not while another rank still writes.
+  ~SavedRun() {
+    try {
+      background.finish();
+      wait_for_ranks(trial_);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the rank that failed has said why
+    }
+  }
+  SavedRun(const SavedRun&) = delete;
+  SavedRun& operator=(const SavedRun&) = delete;
 
   SharedFolder folder;  ///< temporary; all ranks of this machine know it
   RankCheckpoints checkpoints;
   std::unique_ptr<Resumable> training;
   BackgroundCheckpoints background;
+
+ private:
+  Trial trial_;
 };
 
 /// A step of the harness from `every` updates and what is done after them.

@@ -107,8 +107,7 @@ inline NamedTensors tensors_of(std::string bytes) {
   return tensors;
 }
 
-/// After a crash the file at `path` has its old bytes or all of the new ones. Throws std::runtime_error, in one line,
-/// when the disk is full or the folder is missing; the old file is then as it was, and nothing else is left.
+/// The file has its old bytes or all of the new ones. Throws std::runtime_error, in one line, and is then as it was.
 inline void write_durably(const std::filesystem::path& path, std::string_view bytes) {
   const std::string part = path.string() + ".part";  // in the same folder, or rename() would have to copy
   const auto require = [&](bool done, const char* what) {
@@ -129,8 +128,7 @@ inline void write_durably(const std::filesystem::path& path, std::string_view by
       require(written >= 0 || errno == EINTR, "cannot be written");
       bytes.remove_prefix(static_cast<size_t>(std::max<ssize_t>(0, written)));
     }
-    // Without it the new name may reach the disk before the bytes do: a power cut then leaves a file of zeros.
-    require(fsync(file.number) == 0, "cannot be forced to the disk");
+    require(fsync(file.number) == 0, "cannot be forced to the disk");  // or a power cut may leave a file of zeros
   }
   require(std::rename(part.c_str(), path.c_str()) == 0, "cannot be renamed");
   const Descriptor folder{

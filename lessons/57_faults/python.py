@@ -1,19 +1,16 @@
 """Lesson 57 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
+import os
 import itertools
 
 import torch
 
 # region resume
-import os
-
-
 def save(path, model, optimizer, epoch, batches):  # in a process of its own: rank 0's
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch, "batches": batches}
     with open(path + ".part", "wb") as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())  # else the new name may be on the disk before the bytes are
+        file.flush(), os.fsync(file.fileno())  # else the new name may be on the disk before the bytes are
     os.replace(path + ".part", path)  # whoever opens it has the old checkpoint or the new one
 
 

@@ -2,10 +2,10 @@
 #pragma once
 // AdamW with its step number and its learning rate on the device.
 //
-// torch::optim::AdamW computes the bias corrections on the host, from a step number that the host counts, and passes the
-// learning rate as a number. A graph keeps both as they were at the capture. Here the device reads them from its memory,
-// as with PyTorch's AdamW(capturable=True) and a learning rate that is a tensor.
-// Source: I. Loshchilov, F. Hutter, Decoupled Weight Decay Regularization, 2019 (arXiv:1711.05101), algorithm 2.
+// torch::optim::AdamW computes the bias corrections on the host, from a step number that the host counts, and passes
+// the learning rate as a number. A graph keeps both as they were at the capture. Here the device reads them from its
+// memory, as with PyTorch's AdamW(capturable=True) and a learning rate that is a tensor. Source: I. Loshchilov, F.
+// Hutter, Decoupled Weight Decay Regularization, 2019 (arXiv:1711.05101), algorithm 2.
 
 #include <torch/torch.h>
 

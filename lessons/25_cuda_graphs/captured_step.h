@@ -39,9 +39,10 @@ class StaticInputs {
  public:
   explicit StaticInputs(torch::Device device) : device_(device) {}
 
-  /// Copies a batch into the buffers, which the first batch makes on the device; returns the buffers. The copy is queued
-  /// on the current stream. Give it the batch in pinned memory: a batch that is on the device already is copied twice.
-  /// Throws c10::ValueError for a batch of other shapes, types or length than the first: the sizes are in the graph.
+  /// Copies a batch into the buffers, which the first batch makes on the device; returns the buffers. The copy is
+  /// queued on the current stream. Give it the batch in pinned memory: a batch that is on the device already is copied
+  /// twice. Throws c10::ValueError for a batch of other shapes, types or length than the first: the sizes are in the
+  /// graph.
   const std::vector<torch::Tensor>& fill(const std::vector<torch::Tensor>& batch) {
     if (buffers_.empty()) {
       for (const torch::Tensor& tensor : batch)

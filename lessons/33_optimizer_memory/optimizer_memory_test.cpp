@@ -180,15 +180,14 @@ TEST(EightBitAdamW, AWholeCopyIsTheSameToTheBit) {
   expect_equal(copies, eight_bits(1 << 16));
 }
 
-/// A convolution's weights after ten updates, as (out, height, width, in): either as channels_last, which lies in memory
-/// in this order, or as a plain tensor of this shape.
+/// A convolution's weights after ten updates, as (out, height, width, in): either as channels_last, which lies in
+/// memory in this order, or as a plain tensor of this shape.
 template <class Optimizer>
 Tensor convolution_weights(const std::function<Optimizer(std::vector<Tensor>)>& make, bool channels_last,
                            torch::MemoryFormat of_gradients) {
   torch::manual_seed(33);
   const Tensor start = torch::randn({64, 16, 3, 3}).contiguous(torch::MemoryFormat::ChannelsLast);
-  const Tensor weights =
-      (channels_last ? start.clone() : start.permute({0, 2, 3, 1}).contiguous()).requires_grad_();
+  const Tensor weights = (channels_last ? start.clone() : start.permute({0, 2, 3, 1}).contiguous()).requires_grad_();
   Optimizer optimizer = make({weights});
   for (int update = 0; update < 10; ++update) {
     const Tensor gradient = torch::randn({64, 16, 3, 3}).contiguous(of_gradients);

@@ -35,8 +35,8 @@ inline int64_t rows_of_rank(const Trial& trial) {
   TORCH_CHECK_VALUE(micro_batches > 0 && batch % micro_batches == 0, "batch=", batch,
                     " is not divisible by micro_batches=", micro_batches);
   if (rows % micro_batches != 0)
-    trial.skip(std::to_string(rows) + " sequences of a rank cannot be divided by micro_batches=" +
-               std::to_string(micro_batches));
+    trial.skip(std::to_string(rows) +
+               " sequences of a rank cannot be divided by micro_batches=" + std::to_string(micro_batches));
   return rows;
 }
 

@@ -54,9 +54,8 @@ inline std::vector<std::vector<PipelineAction>> actions_between_exchanges(const 
   const auto& order = schedule.of_rank[static_cast<size_t>(rank)];
   // Where all forwards come first, the first backward's gradient may be made of the last forward's result.
   const bool in_pairs = exchange == PipelineExchange::in_pairs &&
-                        !std::ranges::is_partitioned(order, [](const PipelineAction& action) {
-                          return action.pass == PipelinePass::forward;
-                        });
+                        !std::ranges::is_partitioned(
+                            order, [](const PipelineAction& action) { return action.pass == PipelinePass::forward; });
   std::vector<std::vector<PipelineAction>> together;
   for (const PipelineAction& action : order) {
     const bool joins = in_pairs && action.pass == PipelinePass::backward && !together.empty() &&

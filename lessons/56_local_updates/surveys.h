@@ -145,9 +145,7 @@ struct Link {
   double bytes_per_second;
 };
 /// Ethernet's nominal rates. Not NVLink: beside it the exchange's own time on a core of a CPU would be nearly all.
-inline std::vector<Link> links() {
-  return {{"1 Gbit/s", 0.125e9}, {"10 Gbit/s", 1.25e9}, {"100 Gbit/s", 12.5e9}};
-}
+inline std::vector<Link> links() { return {{"1 Gbit/s", 0.125e9}, {"10 Gbit/s", 1.25e9}, {"100 Gbit/s", 12.5e9}}; }
 
 /// Seconds that an update's exchange takes without a link, on one rank of a Gloo group: dividing, compressing, copying.
 /// The least of a few rounds.

@@ -109,7 +109,12 @@ TEST(Probe, Checkpoint) {
       checkpoint_with({.keep_random_state = keep}, [](const Tensor& t) { return t.mm(t).relu(); }, x).sum().backward();
     });
     work.run();
-    try { work.run(); std::cerr << keep << " fine " << work.captured() << "\n"; } catch (const std::exception& e) { std::cerr << keep << " " << e.what() << "\n"; }
+    try {
+      work.run();
+      std::cerr << keep << " fine " << work.captured() << "\n";
+    } catch (const std::exception& e) {
+      std::cerr << keep << " " << e.what() << "\n";
+    }
   }
 }
 

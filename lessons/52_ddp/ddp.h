@@ -187,6 +187,7 @@ class DistributedDataParallel {
       int64_t size = 0;
       for (const size_t i : members) size += parameters_[i].numel();
       const torch::TensorOptions like = parameters_[members[0]].options().requires_grad(false);
+      // NOLINTNEXTLINE(bugprone-optional-value-conversion): one type is in the bucket, if any is asked for
       bucket.flat = torch::empty({size}, options_.sent_as ? like.dtype(*options_.sent_as) : like);
       int64_t at = 0;
       for (const size_t i : members) {

@@ -121,11 +121,11 @@ std::vector<Tensor> trained(const std::function<std::shared_ptr<Optimizer>(std::
 }
 
 std::vector<Tensor> plain() {
-  return trained<AdamW>([](auto parameters) { return std::make_shared<AdamW>(parameters, kSettings); });
+  return trained<AdamW>([](const auto& parameters) { return std::make_shared<AdamW>(parameters, kSettings); });
 }
 std::vector<Tensor> eight_bits(int64_t chunk) {
   return trained<EightBitAdamW>(
-      [&](auto parameters) { return std::make_shared<EightBitAdamW>(parameters, kSettings, chunk); });
+      [&](const auto& parameters) { return std::make_shared<EightBitAdamW>(parameters, kSettings, chunk); });
 }
 
 void expect_equal(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
@@ -143,15 +143,16 @@ double distance(const std::vector<Tensor>& ours, const std::vector<Tensor>& thei
 }
 
 TEST(AdamW, IsLibTorchsButForRounding) {
-  const auto theirs = trained<torch::optim::AdamW>([](auto parameters) {
+  const auto theirs = trained<torch::optim::AdamW>([](const auto& parameters) {
     return std::make_shared<torch::optim::AdamW>(
         parameters, torch::optim::AdamWOptions(kSettings.learning_rate).weight_decay(kSettings.weight_decay));
   });
   EXPECT_LE(distance(plain(), theirs), 1e-5);  // ten updates, each rounded to 6e-8 of weights of about 1
   AdamWSettings no_decay = kSettings;
   no_decay.weight_decay = 0;
-  const auto adam = trained<AdamW>([&](auto parameters) { return std::make_shared<AdamW>(parameters, no_decay); });
-  const auto their_adam = trained<torch::optim::Adam>([](auto parameters) {
+  const auto adam =
+      trained<AdamW>([&](const auto& parameters) { return std::make_shared<AdamW>(parameters, no_decay); });
+  const auto their_adam = trained<torch::optim::Adam>([](const auto& parameters) {
     return std::make_shared<torch::optim::Adam>(parameters, torch::optim::AdamOptions(kSettings.learning_rate));
   });
   EXPECT_LE(distance(adam, their_adam), 1e-5);
@@ -175,8 +176,8 @@ TEST(EightBitAdamW, ChunksChangeNothing) {
 }
 
 TEST(EightBitAdamW, AWholeCopyIsTheSameToTheBit) {
-  const auto copies =
-      trained<WholeCopyAdamW>([](auto parameters) { return std::make_shared<WholeCopyAdamW>(parameters, kSettings); });
+  const auto copies = trained<WholeCopyAdamW>(
+      [](const auto& parameters) { return std::make_shared<WholeCopyAdamW>(parameters, kSettings); });
   expect_equal(copies, eight_bits(1 << 16));
 }
 
@@ -198,8 +199,10 @@ Tensor convolution_weights(const std::function<Optimizer(std::vector<Tensor>)>& 
 }
 
 TEST(Chunks, OfChannelsLastAreInTheOrderOfMemory) {
-  const auto eight = [](auto parameters) { return EightBitAdamW(parameters, kSettings, 1 << 16); };
-  const auto sixteen = [](auto parameters) { return SixteenBitAdamW(parameters, kSettings, 1 << 16, /*seed=*/1); };
+  const auto eight = [](const auto& parameters) { return EightBitAdamW(parameters, kSettings, 1 << 16); };
+  const auto sixteen = [](const auto& parameters) {
+    return SixteenBitAdamW(parameters, kSettings, 1 << 16, /*seed=*/1);
+  };
   // LibTorch keeps a gradient in its parameter's order; one that somebody assigns may be in the other.
   for (const auto format : {torch::MemoryFormat::ChannelsLast, torch::MemoryFormat::Contiguous}) {
     EXPECT_TRUE(torch::equal(convolution_weights<EightBitAdamW>(eight, true, format),
@@ -215,8 +218,9 @@ TEST(Chunks, OfATensorWithGapsAreRefused) {
 
 TEST(SixteenBitAdamW, GoesNearlyTheSameWayAndTheSeedDecides) {
   const auto ours = [](uint64_t seed) {
-    return trained<SixteenBitAdamW>(
-        [&](auto parameters) { return std::make_shared<SixteenBitAdamW>(parameters, kSettings, 1 << 16, seed); });
+    return trained<SixteenBitAdamW>([&](const auto& parameters) {
+      return std::make_shared<SixteenBitAdamW>(parameters, kSettings, 1 << 16, seed);
+    });
   };
   const auto first = ours(1);
   // A stored average is off by up to 0.8 %, and the next updates keep nine tenths of that.
@@ -251,8 +255,8 @@ TEST(OverwrittenRate, OnlyTheFirstTensorMovesAsItShould) {
     return std::pair(0.5 - all[0][0].template item<double>(), 0.5 - all[1][0].template item<double>());
   };
   const AdafactorSettings settings{.rate = 0.1};
-  const auto right = run([&](auto all) { return std::make_shared<Adafactor>(all, settings); });
-  const auto wrong = run([&](auto all) { return std::make_shared<OverwrittenRateAdafactor>(all, settings); });
+  const auto right = run([&](const auto& all) { return std::make_shared<Adafactor>(all, settings); });
+  const auto wrong = run([&](const auto& all) { return std::make_shared<OverwrittenRateAdafactor>(all, settings); });
   EXPECT_NEAR(right.first, 0.05, 1e-6);
   EXPECT_NEAR(right.second, 0.05, 1e-6);
   EXPECT_NEAR(wrong.first, 0.05, 1e-6);
@@ -279,16 +283,19 @@ void expect_bytes(int64_t counted, int64_t by_formula, size_t parameters) {
 
 void expect_bytes(const std::vector<Tensor>& parameters, const Shapes& shapes) {
   const size_t count = parameters.size();
-  expect_bytes(counted_bytes<AdamW>([](auto all) { return std::make_shared<AdamW>(all, kSettings); }, parameters),
-               adamw_bytes(shapes), count);
-  expect_bytes(counted_bytes<SixteenBitAdamW>(
-                   [](auto all) { return std::make_shared<SixteenBitAdamW>(all, kSettings, 1 << 16, 1); }, parameters),
-               sixteen_bit_bytes(shapes), count);
-  expect_bytes(counted_bytes<EightBitAdamW>(
-                   [](auto all) { return std::make_shared<EightBitAdamW>(all, kSettings, 1 << 16); }, parameters),
-               eight_bit_bytes(shapes), count);
-  expect_bytes(counted_bytes<Adafactor>([](auto all) { return std::make_shared<Adafactor>(all, AdafactorSettings{}); },
-                                        parameters),
+  expect_bytes(
+      counted_bytes<AdamW>([](const auto& all) { return std::make_shared<AdamW>(all, kSettings); }, parameters),
+      adamw_bytes(shapes), count);
+  expect_bytes(
+      counted_bytes<SixteenBitAdamW>(
+          [](const auto& all) { return std::make_shared<SixteenBitAdamW>(all, kSettings, 1 << 16, 1); }, parameters),
+      sixteen_bit_bytes(shapes), count);
+  expect_bytes(
+      counted_bytes<EightBitAdamW>(
+          [](const auto& all) { return std::make_shared<EightBitAdamW>(all, kSettings, 1 << 16); }, parameters),
+      eight_bit_bytes(shapes), count);
+  expect_bytes(counted_bytes<Adafactor>(
+                   [](const auto& all) { return std::make_shared<Adafactor>(all, AdafactorSettings{}); }, parameters),
                adafactor_bytes(shapes), count);
 }
 

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "collectives.h"
 #include "common/ranks/rank_threads.h"
@@ -10,8 +12,11 @@
 
 #include <chrono>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tests/support/support.h"
 
 namespace tenfold {
 namespace {
@@ -154,6 +159,37 @@ TEST(Collectives, AnotherSizeOnTheOtherRankIsNamed) {
   });
   EXPECT_THAT(said[0], HasSubstr("tree_all_reduce of 400 bytes: rank 0 of 2 waited in vain for rank 1"));
   EXPECT_THAT(said[1], HasSubstr("tree_all_reduce of 40 bytes: rank 1 of 2 waited in vain for rank 0"));
+}
+
+/// Counts how often messages are collected, and refuses to send.
+struct NoSends : c10d::Backend {
+  NoSends() : Backend(0, 2) {}
+  const std::string getBackendName() const override { return "no sends"; }
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override { ++open; }
+  c10::intrusive_ptr<c10d::Work> endCoalescing() override {
+    --open;
+    return {};
+  }
+  c10::intrusive_ptr<c10d::Work> send(std::vector<Tensor>&, int, int) override {
+    throw std::runtime_error("nothing is sent");
+  }
+  int open = 0;
+};
+
+TEST(CoalescedMessages, AnExceptionInBetweenClosesTheCall) {
+  const auto backend = c10::make_intrusive<NoSends>();
+  const auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
+  const std::string message = tenfold::test::message_of<std::exception>([&] {
+    tenfold::CoalescedMessages as_one(*group, c10::DeviceType::CPU);
+    EXPECT_EQ(backend->open, 1);
+    std::vector<Tensor> sent{torch::ones({1})};
+    group->send(sent, 1, 0);
+    as_one.end();
+  });
+  EXPECT_NE(message.find("nothing is sent"), std::string::npos) << message;
+  EXPECT_EQ(backend->open, 0);
 }
 
 TEST(MessageCosts, AreWhatIsCountedOnEveryRank) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/forgetful.h"
 #include "tests/support/support.h"
 
 namespace {
@@ -222,22 +223,11 @@ struct BranchesImpl : torch::nn::Module {
 };
 TORCH_MODULE(Branches);
 
-/// Gives its weight no gradient, as a Function may.
-struct Forgetful : torch::autograd::Function<Forgetful> {
-  static Tensor forward(torch::autograd::AutogradContext* /*context*/, const Tensor& x, const Tensor& /*weight*/) {
-    return x.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
-                                                 torch::autograd::variable_list gradients) {
-    return {gradients[0], Tensor()};
-  }
-};
-
 TEST(Ddp, AGradientThatAFunctionLeavesOutIsZero) {
   on_ranks(2, [&](int /*rank*/, const Group& group) {
     torch::nn::Linear net(3, 3);
     tenfold::DistributedDataParallel ddp(*net, group, {});
-    (Forgetful::apply(torch::ones({2, 3}), net->weight) * net->bias).sum().backward();
+    (tenfold::test::Forgetful::apply(torch::ones({2, 3}), net->weight) * net->bias).sum().backward();
     ddp.finish();
     EXPECT_EQ(net->weight.grad().abs().sum().item<float>(), 0);
     EXPECT_NE(net->bias.grad().abs().sum().item<float>(), 0);

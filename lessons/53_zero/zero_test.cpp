@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/forgetful.h"
 #include "tests/support/support.h"
 
 namespace {
@@ -349,23 +350,13 @@ TEST(Zero, NamesAUnitThatGotNoGradientAtAll) {
   }
 }
 
-/// Gives its weight no gradient, as a Function may.
-struct Forgetful : torch::autograd::Function<Forgetful> {
-  static Tensor forward(torch::autograd::AutogradContext* /*context*/, const Tensor& x, const Tensor& /*weight*/) {
-    return x.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
-                                                 torch::autograd::variable_list gradients) {
-    return {gradients[0], Tensor()};
-  }
-};
-
 TEST(Zero, AGradientThatAFunctionLeavesOutIsZero) {
   Net net = net_with(1);
   ShardedDataParallel sharded(*net, {{"first"}, {"wide"}, {"last"}}, nullptr, {.stage = 2});
   Tensor h = sharded.forward(0, torch::ones({2, 5}), [&](const Tensor& x) { return net->first(x); });
-  h = sharded.forward(1, h,
-                      [&](const Tensor& x) { return Forgetful::apply(x, net->wide->weight) + net->wide->bias.sum(); });
+  h = sharded.forward(1, h, [&](const Tensor& x) {
+    return tenfold::test::Forgetful::apply(x, net->wide->weight) + net->wide->bias.sum();
+  });
   sharded.forward(2, h.narrow(1, 0, 16), [&](const Tensor& x) { return net->last(x); }).sum().backward();
   sharded.finish();
   const auto whole = sharded.whole();

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-
 #include "common/ranks/rank_threads.h"
 #include "published_orders.h"
 #include "settings.h"
@@ -142,35 +139,6 @@ TEST(PipelineSchedule, AForwardAndTheBackwardAfterItExchangeTogether) {
   EXPECT_EQ(sizes(schedule, 1, with_next), std::vector<size_t>(16, 1));
   // Rank 0 of two micro-batches has all forwards first: there are no pairs.
   EXPECT_EQ(sizes(tenfold::interleaved_schedule(2, 2, 2), 0, in_pairs), std::vector<size_t>(8, 1));
-}
-
-/// Counts how often messages are collected, and refuses to send.
-struct NoSends : c10d::Backend {
-  NoSends() : Backend(0, 2) {}
-  const std::string getBackendName() const override { return "no sends"; }
-  bool supportsCoalescing() const override { return true; }
-  void startCoalescing() override { ++open; }
-  c10::intrusive_ptr<c10d::Work> endCoalescing() override {
-    --open;
-    return {};
-  }
-  c10::intrusive_ptr<c10d::Work> send(Tensors&, int, int) override { throw std::runtime_error("nothing is sent"); }
-  int open = 0;
-};
-
-TEST(CoalescedMessages, AnExceptionInBetweenClosesTheCall) {
-  const auto backend = c10::make_intrusive<NoSends>();
-  const auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
-  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, backend);
-  const std::string message = tenfold::test::message_of<std::exception>([&] {
-    tenfold::CoalescedMessages as_one(*group, c10::DeviceType::CPU);
-    EXPECT_EQ(backend->open, 1);
-    Tensors sent{torch::ones({1})};
-    group->send(sent, 1, 0);
-    as_one.end();
-  });
-  EXPECT_NE(message.find("nothing is sent"), std::string::npos) << message;
-  EXPECT_EQ(backend->open, 0);
 }
 
 TEST(Pipeline, GlooWaitsForTheReceiver) {

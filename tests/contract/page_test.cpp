@@ -130,11 +130,12 @@ std::vector<std::string> outdated(const std::string& prose, const std::set<std::
 }
 
 TEST(Pages, SpeakOfNoLessonThatExistsAsOfOneToCome) {
-  const std::set<std::string> one = {"53"};
-  EXPECT_EQ(outdated("on several, sharding, which are lessons to come.", one).size(), 1U);
-  EXPECT_EQ(outdated("no sharded optimizer, and lesson 53 is not written yet.", one).size(), 1U);
-  EXPECT_EQ(outdated("it waits for lesson 53: ...", one).size(), 1U);
-  EXPECT_TRUE(outdated("it waits for lesson 77; outputs are not written yet. Lesson 53 divides them.", one).empty());
+  const std::set<std::string> existing = {"53"};
+  EXPECT_EQ(outdated("on several, sharding, which are lessons to come.", existing).size(), 1U);
+  EXPECT_EQ(outdated("no sharded optimizer, and lesson 53 is not written yet.", existing).size(), 1U);
+  EXPECT_EQ(outdated("it waits for lesson 53: ...", existing).size(), 1U);
+  EXPECT_TRUE(
+      outdated("it waits for lesson 77; outputs are not written yet. Lesson 53 divides them.", existing).empty());
 
   std::vector<fs::path> all = pages();
   std::set<std::string> numbers;

@@ -253,4 +253,12 @@ void check_names(const Ledger& ledger, const std::string& file, const std::map<s
   }
 }
 
+std::vector<const Elsewhere*> elsewhere_of(const Ledger& ledger, const std::string& lesson) {
+  std::vector<const Elsewhere*> of_lesson;
+  for (const Elsewhere& entry : ledger.elsewhere) {
+    if (entry.lesson == lesson) of_lesson.push_back(&entry);
+  }
+  return of_lesson;
+}
+
 }  // namespace tenfold

@@ -52,6 +52,9 @@ struct Ledger {
   std::vector<Elsewhere> elsewhere;
 };
 
+/// Of one lesson, in the ledger's order.
+std::vector<const Elsewhere*> elsewhere_of(const Ledger& ledger, const std::string& lesson);
+
 /// Reads strictly. Throws FileError, one line naming the row, on a missing or unknown field, a metric, rule or source
 /// that does not exist, or an id that is there twice.
 Ledger read_ledger(const std::filesystem::path& file);

@@ -84,9 +84,7 @@ std::string claims_line(const Ledger& ledger, const std::string& lesson, const s
 
 std::string elsewhere_table(const Ledger& ledger, const std::string& lesson) {
   std::vector<std::vector<std::string>> rows = {kElsewhereHead};
-  for (const Elsewhere& one : ledger.elsewhere) {
-    if (one.lesson == lesson) rows.push_back(elsewhere_cells(one));
-  }
+  for (const Elsewhere* const entry : elsewhere_of(ledger, lesson)) rows.push_back(elsewhere_cells(*entry));
   return rows.size() == 1 ? "" : "**Measured elsewhere, not by us:**\n\n" + markdown_table(rows);
 }
 

@@ -49,10 +49,9 @@ struct Outcome {
   std::string speed(bool interval) const {
     if (verdict().quality)
       return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
-    SpeedResult result = verdict().speed;
+    const SpeedResult& result = verdict().speed;
     if (dry && (!speed_modelled || !result.ratio)) return "not modelled";
-    if (!interval || dry) result.low.reset();
-    return speed_text(result);
+    return interval && !dry ? speed_text(result) : ratio_text(result);
   }
 };
 
@@ -111,14 +110,6 @@ std::string sources_item(const char* what, const char* on_cards, const std::stri
   if (dry.empty() && measured.empty()) return "";
   return std::string("- *") + what + "*" + (dry.empty() ? "" : std::string(", ") + on_cards + ": " + dry + ".") +
          (measured.empty() ? "" : std::string(dry.empty() ? ", measured: " : " Measured: ") + measured + ".") + "\n";
-}
-
-std::vector<const Elsewhere*> elsewhere_of(const Ledger& ledger, const std::string& lesson) {
-  std::vector<const Elsewhere*> of_lesson;
-  for (const Elsewhere& entry : ledger.elsewhere) {
-    if (entry.lesson == lesson) of_lesson.push_back(&entry);
-  }
-  return of_lesson;
 }
 
 std::string elsewhere_item(const Ledger& ledger, const std::string& lesson) {

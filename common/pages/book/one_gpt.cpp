@@ -134,17 +134,16 @@ void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const
     const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
     const std::string mistake = variant.expected && variant.expected->kind == "mistake" ? " (a mistake)" : "";
     const std::string memory = row.at(Column::memory).text;
-    SpeedResult speed = row.verdict->speed;
-    if (run.c->device == "dry") speed.low.reset();  // the host's noise, not how far the model may be off
     const std::string agreement = row.at(variant.status == "invalid" ? Column::expected : Column::agreement).text;
-    rows.push_back({.lesson = run.result->lesson,
-                    .peak = static_cast<double>(variant.peak().value_or(0)),
-                    .plain = plain,
-                    .cells = {link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) +
-                                  (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) +
-                                  "<br>" + markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
-                              markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
-                              markdown_cell(row.verdict->quality ? row.speed().text : speed_text(speed))}});
+    rows.push_back(
+        {.lesson = run.result->lesson,
+         .peak = static_cast<double>(variant.peak().value_or(0)),
+         .plain = plain,
+         .cells = {link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) +
+                       (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) + "<br>" +
+                       markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
+                   markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
+                   markdown_cell(run.c->device == "dry" ? ratio_text(row.verdict->speed) : row.speed().text)}});
   }
 }
 

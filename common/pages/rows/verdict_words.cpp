@@ -27,9 +27,12 @@ std::string off_text(const Verdict& verdict, const char* of) {
 }  // namespace
 
 std::string speed_text(const SpeedResult& speed) {
-  if (!speed.ratio) return speed.label;
-  if (!speed.low || !speed.high) return speed.label + " " + human_ratio(*speed.ratio);
+  if (!speed.ratio || !speed.low || !speed.high) return ratio_text(speed);
   return speed.label + " " + human_ratio(*speed.ratio, *speed.low, *speed.high);
+}
+
+std::string ratio_text(const SpeedResult& speed) {
+  return speed.ratio ? speed.label + " " + human_ratio(*speed.ratio) : speed.label;
 }
 
 std::string memory_text(const MemoryResult& memory) {

@@ -9,6 +9,8 @@ namespace tenfold {
 
 /// "FASTER 1.42x [1.38, 1.47]"; the label alone where there is no ratio.
 std::string speed_text(const SpeedResult& speed);
+/// "FASTER 1.42x": of a modelled ratio, whose interval would be the host's noise alone, or where a column is narrow.
+std::string ratio_text(const SpeedResult& speed);
 /// "SMALLER 0.331x"; "-" where memory was not measured.
 std::string memory_text(const MemoryResult& memory);
 /// "exact", "agrees 2e-07", "DIFFERS 0.03"; of a training quality_verdict_text; "-" where nothing was compared.

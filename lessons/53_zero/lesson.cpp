@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
        .question =
            "How much memory does a rank save by keeping only its shard of the model states, and what does that send?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen},
        .baseline = {"DDP", data_parallel},
        .most_bytes = zero_most_bytes,

@@ -48,18 +48,24 @@ inline torch::optim::AdamWParamState& state_of(torch::optim::AdamW& optimizer, c
 }
 }  // namespace sharded_checkpoint
 
-/// Copies, on the CPU. Frozen units are in it, without averages.
-inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::optim::AdamW& optimizer) {
+/// The tensors themselves, which the next update changes. Frozen units are in it, without averages.
+inline ShardCheckpoint shard_states(const ShardedDataParallel& sharded, torch::optim::AdamW& optimizer) {
   ShardCheckpoint saved;
-  const auto copy = [](const torch::Tensor& tensor) { return tensor.detach().cpu().clone(); };
   for (const auto& unit : sharded.units()) {
-    saved[unit->name() + "/parameters"] = copy(unit->shard());
+    saved[unit->name() + "/parameters"] = unit->shard();
     if (!unit->trainable()) continue;
     const auto& state = sharded_checkpoint::state_of(optimizer, unit->shard());
-    saved[unit->name() + "/average"] = copy(state.exp_avg());
-    saved[unit->name() + "/square"] = copy(state.exp_avg_sq());
+    saved[unit->name() + "/average"] = state.exp_avg();
+    saved[unit->name() + "/square"] = state.exp_avg_sq();
     saved[unit->name() + "/step"] = torch::full({1}, state.step(), torch::kLong);
   }
+  return saved;
+}
+
+/// Copies of them, on the CPU.
+inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::optim::AdamW& optimizer) {
+  ShardCheckpoint saved = shard_states(sharded, optimizer);
+  for (auto& [name, tensor] : saved) tensor = tensor.detach().cpu().clone();
   return saved;
 }
 

@@ -16,6 +16,7 @@
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
+#include "common/models/gpt_batches.h"
 #include "common/models/host_batch.h"
 #include "pipeline.h"
 #include "settings.h"
@@ -47,28 +48,19 @@ inline std::shared_ptr<GptTraining> whole_model(const Trial& trial) {
 
 /// The batches that one process draws, in micro-batches: the same on every rank.
 struct MicroBatches {
-  explicit MicroBatches(const Trial& trial)
-      : parts_(micro_batches_of(trial)),
-        options_(gpt_options(trial)),
-        device_(trial.device),
-        text_(shakespeare_tokens(options_.tokens, /*train=*/true)),
-        generator_(at::detail::createCPUGenerator(trial.seed)) {}
+  explicit MicroBatches(const Trial& trial) : parts_(micro_batches_of(trial)), batches_(trial, gpt_options(trial)) {}
 
   void next() {
-    RECORD_USER_SCOPE("data");
-    const TextBatch sampled = sample_batch(text_, options_.batch, options_.length, generator_);
-    ids = tensor_on(device_, sampled.ids).chunk(parts_);
-    targets = tensor_on(device_, sampled.targets).chunk(parts_);
+    const auto [all_ids, all_targets] = batches_.next();  // (B, T) each
+    ids = all_ids.chunk(parts_);
+    targets = all_targets.chunk(parts_);
   }
 
   std::vector<torch::Tensor> ids, targets;  // (B / micro-batches, T) each
 
  private:
   int parts_;
-  GptOptions options_;
-  torch::Device device_;
-  torch::Tensor text_;
-  at::Generator generator_;
+  Batches batches_;
 };
 
 /// Part of a GPT. Its parameters have the names that they have in the whole.

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
        .question = "A rank dies, hangs or differs: who notices, after how long, and is the resumed training the same "
                    "training?",
        .workload = gpt_workload,
-       .version = 2,
+       .version = 3,
        .settings = {kEvery, kBucketKib},
        .baseline = {"no checkpoints", no_checkpoints},
        .most_bytes = saved_most_bytes,

@@ -112,11 +112,24 @@ std::unique_ptr<torch::optim::OptimizerParamState> state_from(const NamedTensors
 }
 }  // namespace resume
 
-/// Parameters and buffers, the state of SGD, Adam or AdamW, and the sampler's place: the tensors themselves, not
-/// copies. Not in it: an optimizer's options (a schedule follows from the step), a loss scale, generators of dropout,
-/// batches that a loader has ready. Throws c10::ValueError for another optimizer.
-inline NamedTensors training_state(const torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-                                   const ResumableSampler& sampler) {
+namespace resume {
+/// One parameter's state, of the kind that the optimizer keeps; null where none was saved.
+inline std::unique_ptr<torch::optim::OptimizerParamState> state_for(const torch::optim::Optimizer& optimizer,
+                                                                    const NamedTensors& saved, const std::string& name,
+                                                                    const torch::Tensor& parameter) {
+  if (dynamic_cast<const torch::optim::SGD*>(&optimizer) != nullptr)
+    return state_from<torch::optim::SGDParamState>(saved, name, parameter);
+  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr)
+    return state_from<torch::optim::AdamWParamState>(saved, name, parameter);
+  if (dynamic_cast<const torch::optim::Adam*>(&optimizer) != nullptr)
+    return state_from<torch::optim::AdamParamState>(saved, name, parameter);
+  return nullptr;
+}
+}  // namespace resume
+
+/// Parameters and buffers, and the state of SGD, Adam or AdamW: the tensors themselves, not copies. Throws
+/// c10::ValueError for another optimizer.
+inline NamedTensors model_and_optimizer_state(const torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
   NamedTensors saved;
   for (const auto& item : model.named_parameters()) {
     saved["model/" + item.key()] = item.value();
@@ -129,6 +142,15 @@ inline NamedTensors training_state(const torch::nn::Module& model, torch::optim:
                       "the state of this optimizer cannot be saved: expected SGD, Adam or AdamW");
   }
   for (const auto& item : model.named_buffers()) saved["model/" + item.key()] = item.value();
+  return saved;
+}
+
+/// Parameters and buffers, the state of SGD, Adam or AdamW, and the sampler's place: the tensors themselves, not
+/// copies. Not in it: an optimizer's options (a schedule follows from the step), a loss scale, generators of dropout,
+/// batches that a loader has ready. Throws c10::ValueError for another optimizer.
+inline NamedTensors training_state(const torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                                   const ResumableSampler& sampler) {
+  NamedTensors saved = model_and_optimizer_state(model, optimizer);
   saved["sampler"] = sampler.state();
   return saved;
 }
@@ -152,13 +174,7 @@ inline void load_training_state(const NamedTensors& saved, const torch::nn::Modu
   for (const auto& item : model.named_parameters()) {
     load(item.key(), item.value());
     const std::string name = "optimizer/" + item.key();
-    std::unique_ptr<torch::optim::OptimizerParamState> state;
-    if (dynamic_cast<torch::optim::SGD*>(&optimizer) != nullptr)
-      state = resume::state_from<torch::optim::SGDParamState>(saved, name, item.value());
-    else if (dynamic_cast<torch::optim::AdamW*>(&optimizer) != nullptr)
-      state = resume::state_from<torch::optim::AdamWParamState>(saved, name, item.value());
-    else if (dynamic_cast<torch::optim::Adam*>(&optimizer) != nullptr)
-      state = resume::state_from<torch::optim::AdamParamState>(saved, name, item.value());
+    auto state = resume::state_for(optimizer, saved, name, item.value());
     if (state) optimizer.state()[item.value().unsafeGetTensorImpl()] = std::move(state);
   }
   const auto of_model =

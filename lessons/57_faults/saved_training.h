@@ -5,6 +5,9 @@
 #include <torch/torch.h>
 
 #include <ATen/record_function.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -103,12 +106,12 @@ inline void require_same_parameters(const SavedTraining& training, torch::Device
   }
 }
 
-/// A temporary folder that all ranks of this machine know. It goes with rank 0's object. Every rank must make it.
+/// A temporary folder that all ranks of this machine know. It goes with the last rank's object. Every rank must make it.
 class SharedFolder {
  public:
-  explicit SharedFolder(const Trial& trial) : owner_(trial.rank == 0) {
+  explicit SharedFolder(const Trial& trial) {
     torch::Tensor name = torch::zeros({512}, torch::kByte);
-    if (owner_) {
+    if (trial.rank == 0) {
       std::string path = (std::filesystem::temp_directory_path() / "tenfold-checkpoints-XXXXXX").string();
       TORCH_CHECK(path.size() < 512 && mkdtemp(path.data()) != nullptr, path, ": cannot be made (",
                   std::strerror(errno), "); to fix: set TMPDIR");
@@ -120,10 +123,15 @@ class SharedFolder {
       name = on_device[0].cpu();
     }
     folder_ = static_cast<const char*>(name.const_data_ptr());
+    in_use_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    TORCH_CHECK(in_use_ >= 0 && flock(in_use_, LOCK_SH) == 0, folder_.string(), ": ", std::strerror(errno));
+    wait_for_ranks(trial);  // or one could be the last before another has come
   }
+  /// The last rank removes the folder: another may still read or write in it. A rank that is killed holds no lock.
   ~SharedFolder() {
     std::error_code ignored;
-    if (owner_) std::filesystem::remove_all(folder_, ignored);
+    if (flock(in_use_, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(folder_, ignored);
+    close(in_use_);
   }
   SharedFolder(const SharedFolder&) = delete;
   SharedFolder& operator=(const SharedFolder&) = delete;
@@ -132,8 +140,8 @@ class SharedFolder {
   CheckpointFolder checkpoints() const { return CheckpointFolder(folder_); }
 
  private:
-  bool owner_;
   std::filesystem::path folder_;
+  int in_use_ = -1;
 };
 
 /// One whose files a thread writes. The thread ends before the folder goes.

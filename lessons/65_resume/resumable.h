@@ -34,7 +34,6 @@ class Resumable {
     for (const auto& item : whole.parameters) whole.gradients.insert(item.key(), item.value().grad());
     return whole;
   }
-  virtual bool is_sharded() const { return false; }
 
   /// That many updates; their mean loss.
   torch::Tensor update(int64_t count) {

@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,26 +22,12 @@ struct SavedRun {
       : folder(trial),
         checkpoints(folder.path(), trial.rank, trial.world_size),
         training(training_of(trial)),
-        background(checkpoints.own()),
-        trial_(trial) {}
-  /// Rank 0 removes the folder: not while another rank still writes.
-  ~SavedRun() {
-    try {
-      background.finish();
-      wait_for_ranks(trial_);
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the rank that failed has said why
-    }
-  }
-  SavedRun(const SavedRun&) = delete;
-  SavedRun& operator=(const SavedRun&) = delete;
+        background(checkpoints.own()) {}
 
   SharedFolder folder;  ///< temporary; all ranks of this machine know it
   RankCheckpoints checkpoints;
   std::unique_ptr<Resumable> training;
   BackgroundCheckpoints background;
-
- private:
-  Trial trial_;
 };
 
 /// A step of the harness from `every` updates and what is done after them.
@@ -58,13 +43,12 @@ Step step_of(const Trial& trial, const std::shared_ptr<SavedRun>& run, const Aft
     run->training->park(parked);
     if (parked) run->background.finish();  // what is still to be written belongs to these steps
   };
-  Step step{.items = every * run->training->items(),
-            .parameters = run->training->parameters(),
-            .update = updates,
-            .park = park,
-            .batches_ahead = kPrefetch};
-  step.gather = [run] { return run->training->whole(); };
-  return step;
+  return {.items = every * run->training->items(),
+          .parameters = run->training->parameters(),
+          .update = updates,
+          .park = park,
+          .batches_ahead = kPrefetch,
+          .gather = [run] { return run->training->whole(); }};
 }
 
 }  // namespace tenfold::inline lesson_65

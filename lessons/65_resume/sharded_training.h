@@ -65,20 +65,10 @@ class ShardedGptTraining : public Resumable {
     return loss.detach();
   }
 
-  /// As lesson 53's checkpoint_of(), without its copies.
   NamedTensors state() override {
-    NamedTensors saved;
-    for (const auto& unit : sharded_.units()) {
-      const auto& state = sharded_checkpoint::state_of(optimizer_, unit->shard());
-      saved[unit->name() + "/parameters"] = unit->shard();
-      saved[unit->name() + "/average"] = state.exp_avg();
-      saved[unit->name() + "/square"] = state.exp_avg_sq();
-      saved[unit->name() + "/step"] = torch::tensor({state.step()});
-    }
+    NamedTensors saved = shard_states(sharded_, optimizer_);
     add_place(saved, loader_->state());
-    const auto generators = generators_of(device_);
-    for (size_t i = 0; i < generators.size(); ++i)
-      saved["generator/" + std::to_string(i)] = training_checkpoint::state_of(generators[i]);
+    add_generators(saved, generators_of(device_));
     saved["counter/updates"] = torch::tensor({updates_});
     return saved;
   }
@@ -88,17 +78,13 @@ class ShardedGptTraining : public Resumable {
     load_checkpoint(of_ranks, sharded_, optimizer_);
     updates_ = of_ranks.at(0).at("counter/updates").item<int64_t>();
     loader_ = std::make_unique<Loader>(dataset_, options_, place_of_rank(loader_place(of_ranks.at(0)), rank_, ranks_));
-    if (static_cast<int>(of_ranks.size()) != ranks_) return;
-    const auto generators = generators_of(device_);
-    const NamedTensors& own = of_ranks.at(static_cast<size_t>(rank_));
-    for (size_t i = 0; i < generators.size(); ++i)
-      training_checkpoint::set_state(generators[i], own.at("generator/" + std::to_string(i)));
+    if (static_cast<int>(of_ranks.size()) == ranks_)
+      load_generators(of_ranks.at(static_cast<size_t>(rank_)), generators_of(device_));
   }
 
   int64_t updates() const override { return updates_; }
   int64_t items() const override { return options_.batch * ranks_ * gpt_.model->options.length; }
   void park(bool parked) override { loader_->park(parked); }
-  bool is_sharded() const override { return true; }
 
   /// Of this rank.
   Parameters parameters() const override {

@@ -58,31 +58,11 @@ inline void require_like(const NamedTensors& saved, const std::string& name, con
                     tensor.sizes(), ", here it is ", own.scalar_type(), ' ', own.sizes());
 }
 
-inline torch::Tensor state_of(at::Generator generator) {
-  const std::scoped_lock lock(generator.mutex());  // no operator draws from it meanwhile
-  return generator.get_state();
-}
-inline void set_state(at::Generator generator, const torch::Tensor& state) {
-  const std::scoped_lock lock(generator.mutex());
-  generator.set_state(state);
-}
-
 /// Entries whose names begin so.
 inline int64_t count_of(const NamedTensors& saved, const std::string& begin) {
   int64_t count = 0;
   for (auto at = saved.lower_bound(begin); at != saved.end() && at->first.starts_with(begin); ++at) ++count;
   return count;
-}
-
-inline std::unique_ptr<torch::optim::OptimizerParamState> optimizer_state(const NamedTensors& saved,
-                                                                          const torch::optim::Optimizer& optimizer,
-                                                                          const std::string& name,
-                                                                          const torch::Tensor& parameter) {
-  if (dynamic_cast<const torch::optim::SGD*>(&optimizer) != nullptr)
-    return resume::state_from<torch::optim::SGDParamState>(saved, name, parameter);
-  if (dynamic_cast<const torch::optim::AdamW*>(&optimizer) != nullptr)
-    return resume::state_from<torch::optim::AdamWParamState>(saved, name, parameter);
-  return resume::state_from<torch::optim::AdamParamState>(saved, name, parameter);
 }
 
 /// All that can be wrong, before anything is changed.
@@ -139,22 +119,28 @@ inline LoaderState loader_place(const NamedTensors& saved) {
           .tail = static_cast<Tail>(value[8])};
 }
 
+/// Entries "generator/0" and so on.
+inline void add_generators(NamedTensors& into, const std::vector<at::Generator>& generators) {
+  for (size_t i = 0; i < generators.size(); ++i) {
+    at::Generator generator = generators[i];
+    const std::scoped_lock lock(generator.mutex());  // no operator draws from it meanwhile
+    into["generator/" + std::to_string(i)] = generator.get_state();
+  }
+}
+/// Throws c10::ValueError where one is missing.
+inline void load_generators(const NamedTensors& saved, const std::vector<at::Generator>& generators) {
+  for (size_t i = 0; i < generators.size(); ++i) {
+    at::Generator generator = generators[i];
+    const std::scoped_lock lock(generator.mutex());
+    generator.set_state(training_checkpoint::entry(saved, "generator/" + std::to_string(i)));
+  }
+}
+
 /// Parameters and optimizer state are the tensors themselves, which go on changing; the rest are copies. To be called
 /// between two updates. Throws c10::ValueError for an optimizer that is none of the three.
 inline NamedTensors whole_state(const TrainingParts& parts, const LoaderState& place) {
   using training_checkpoint::numbers;
-  NamedTensors saved;
-  for (const auto& item : parts.model.named_buffers()) saved["model/" + item.key()] = item.value();
-  for (const auto& item : parts.model.named_parameters()) {
-    saved["model/" + item.key()] = item.value();
-    const auto found = parts.optimizer.state().find(item.value().unsafeGetTensorImpl());
-    if (found == parts.optimizer.state().end()) continue;  // not updated yet
-    const std::string name = "optimizer/" + item.key();
-    TORCH_CHECK_VALUE(resume::add_state<torch::optim::SGDParamState>(saved, name, *found->second) ||
-                          resume::add_state<torch::optim::AdamParamState>(saved, name, *found->second) ||
-                          resume::add_state<torch::optim::AdamWParamState>(saved, name, *found->second),
-                      "the state of this optimizer cannot be saved: expected SGD, Adam or AdamW");
-  }
+  NamedTensors saved = model_and_optimizer_state(parts.model, parts.optimizer);
   const auto& groups = parts.optimizer.param_groups();
   for (size_t i = 0; i < groups.size(); ++i)
     saved["rate/" + std::to_string(i)] = torch::tensor({groups[i].options().get_lr()}, torch::kDouble);
@@ -165,8 +151,7 @@ inline NamedTensors whole_state(const TrainingParts& parts, const LoaderState& p
          static_cast<double>(state.growth_tracker), static_cast<double>(state.skipped_steps)},
         torch::kDouble);
   }
-  for (size_t i = 0; i < parts.generators.size(); ++i)
-    saved["generator/" + std::to_string(i)] = training_checkpoint::state_of(parts.generators[i]);
+  add_generators(saved, parts.generators);
   for (const auto& [name, counter] : parts.counters) saved["counter/" + name] = numbers({*counter});
   saved["version"] = numbers({parts.version});
   add_place(saved, place);
@@ -182,7 +167,7 @@ inline void load_whole_state(const NamedTensors& saved, const TrainingParts& par
   for (const auto& item : parts.model.named_buffers()) item.value().copy_(entry(saved, "model/" + item.key()));
   for (const auto& item : parts.model.named_parameters()) {
     item.value().copy_(entry(saved, "model/" + item.key()));
-    auto state = training_checkpoint::optimizer_state(saved, parts.optimizer, "optimizer/" + item.key(), item.value());
+    auto state = resume::state_for(parts.optimizer, saved, "optimizer/" + item.key(), item.value());
     if (state) parts.optimizer.state()[item.value().unsafeGetTensorImpl()] = std::move(state);
   }
   auto& groups = parts.optimizer.param_groups();
@@ -194,8 +179,7 @@ inline void load_whole_state(const NamedTensors& saved, const TrainingParts& par
     parts.scaler->load({number(0), number(1), number(2), static_cast<int64_t>(number(3)),
                         static_cast<int64_t>(number(4)), static_cast<int64_t>(number(5))});
   }
-  for (size_t i = 0; i < parts.generators.size(); ++i)
-    training_checkpoint::set_state(parts.generators[i], entry(saved, "generator/" + std::to_string(i)));
+  load_generators(saved, parts.generators);
   for (const auto& [name, counter] : parts.counters) *counter = entry(saved, "counter/" + name).item<int64_t>();
 }
 

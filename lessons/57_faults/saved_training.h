@@ -106,7 +106,8 @@ inline void require_same_parameters(const SavedTraining& training, torch::Device
   }
 }
 
-/// A temporary folder that all ranks of this machine know. It goes with the last rank's object. Every rank must make it.
+/// A temporary folder that all ranks of this machine know. It goes with the last rank's object. Every rank must make
+/// it.
 class SharedFolder {
  public:
   explicit SharedFolder(const Trial& trial) {

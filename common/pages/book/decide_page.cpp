@@ -38,7 +38,7 @@ struct Outcome {
            "* against *" + markdown_cell(row.c->variants.front().name) + "*, case *" + markdown_cell(row.c->name) + "*";
   }
   std::string memory() const {
-    const std::string text = memory_text(verdict().memory);
+    std::string text = memory_text(verdict().memory);
     const VariantResult& variant = *row.row.variant;
     if (text == "-") return text;
     return text + (variant.judged_peak ? " " + *variant.judged_peak : "") +

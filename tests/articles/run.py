@@ -132,8 +132,8 @@ def main():
     letters = [letter.upper() for letter in options.letters] or all_letters()
     if options.dry:
         outcomes, complaints = run_here(load(letters[0]).article, dry=True)
-        print("\n" + json.dumps({"outcomes": outcomes, "complaints": complaints}))
-        return 0
+        print("\n" + json.dumps({"outcomes": outcomes, "complaints": complaints}), flush=True)
+        os._exit(0)  # without the interpreter's end, as tests/dry_gpu/python_modes.py has it, and why
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what is said of a machine without a GPU holds on one with a GPU, too
     status = 0
     for letter in letters:

@@ -122,12 +122,13 @@ TEST(Exercise25, GradientsAndLossStayWhereTheyAre) {
   for (const auto& [inputs, targets] : all) {
     step.load(inputs, targets);
     step.run();
-    kept.push_back(model.weight.grad());
-    kept.push_back(step.loss());
+    for (const Tensor& kept_alive : {model.weight.grad(), model.bias.grad(), step.loss()}) kept.push_back(kept_alive);
     gradients.insert(model.weight.grad().data_ptr());
+    gradients.insert(model.bias.grad().data_ptr());
     losses.insert(step.loss().data_ptr());
   }
-  EXPECT_EQ(gradients.size(), 1U) << "hint: the gradient has moved: zero it in place, and backward() adds to it there";
+  EXPECT_EQ(gradients.size(), 2U) << "hint: the gradients of the two parameters were at " << gradients.size()
+                                  << " addresses: zero them in place, and backward() adds to them there";
   EXPECT_EQ(losses.size(), 1U) << "hint: the loss has moved: copy it into a tensor that is made once";
 }
 

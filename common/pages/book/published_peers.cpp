@@ -87,7 +87,7 @@ std::vector<std::pair<std::string, std::string>> all_predictors() {
 }
 
 std::string score_table(const std::vector<Step>& steps) {
-  std::vector<Row> rows = {{"predictor", "products in", "steps", "factor off, median", "within 1.25x", "within 2x"}};
+  std::vector<Row> rows = {{"predictor", "matmuls in", "steps", "factor off, median", "within 1.25x", "within 2x"}};
   for (const auto& [key, name] : all_predictors()) {
     for (const std::string arithmetic : {kArithmetics[0], kArithmetics[1], kArithmetics[2], ""}) {
       Row row = score_row(name, ratios_of(steps, key, arithmetic));

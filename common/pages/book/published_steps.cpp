@@ -49,7 +49,7 @@ Row summary_row(const std::string& name, const std::vector<double>& ratios) {
 
 std::string summary_table(const std::vector<Step>& steps) {
   std::vector<Row> rows = {
-      {"products in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
+      {"matmuls in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
   std::vector<double> all;
   for (const char* const arithmetic : kArithmetics) {
     std::vector<double> ratios;

@@ -81,7 +81,8 @@ std::optional<Figure> notes_figure(const CaseResult& survey, const std::string& 
                    column(names, y, {{"value", 0}}, true),
                    column(numbers, y, x, false)};
   spec["layer"][2]["mark"]["dx"] = kGap / 2;
-  return Figure{rounded(spec), what + " (" + unit + ") in survey " + survey.name + ": " + alt};
+  const std::string measure = unit.empty() ? what : what + " (" + unit + ")";
+  return Figure{rounded(spec), measure + " in survey " + survey.name + ": " + alt};
 }
 
 }  // namespace tenfold

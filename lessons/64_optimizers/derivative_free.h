@@ -209,7 +209,7 @@ inline Found simulated_annealing(const Objective& objective, const torch::Tensor
     const double size = options.sigma * std::sqrt(temperature / kHot);
     const torch::Tensor next = place + size * normal_values(place.sizes(), generator);
     const double next_loss = evaluate(next);
-    const double chance = at::rand({}, generator, place.options()).item<double>();
+    const double chance = at::rand({1}, generator, place.options()).item<double>();
     if (next_loss > loss && chance >= std::exp((loss - next_loss) / temperature)) continue;
     place = next;
     loss = next_loss;

@@ -48,7 +48,7 @@ TEST(CmaEs, OfManyParametersKeepsVariancesAlone) {
 TEST(CmaRates, AreThoseOfThePaper) {
   const CmaRates rates(10);
   EXPECT_EQ(rates.population, 10);
-  EXPECT_EQ(rates.weights.size(), 5);
+  EXPECT_EQ(rates.weights.size(), 5U);
   EXPECT_NEAR(rates.selected, 3.167, 0.01);
   EXPECT_LE(rates.rank_one + rates.rank_mu, 1);
   EXPECT_NEAR(rates.length, 3.084, 0.01);

@@ -65,7 +65,6 @@ int main(int argc, char** argv) {
        .techniques = {{"Muon", step(muon), predict_muon, trained},
                       {"Lion", step(lion), predict_lion, trained},
                       {"schedule-free", step(schedule_free), predict_schedule_free, trained},
-                      {"momentum", step(sgd<90>), predict_momentum, trained},
                       {"AdamW at another's rate", step(adamw_at_other_rate), nullptr, trained}},
        .cases = {{"gpt",
                   {},

@@ -1,6 +1,7 @@
 // Muon, Lion and schedule-free AdamW against their formulas in 64 bits; what they keep, save and refuse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -165,7 +166,7 @@ TEST(Muon, AParameterWithoutGradientStays) {
   optimizer.step();
   EXPECT_FALSE(torch::equal(parameters[0], some_parameters()[0]));
   EXPECT_TRUE(torch::equal(parameters[1], some_parameters()[1]));
-  EXPECT_EQ(optimizer.state().size(), 1);
+  EXPECT_EQ(optimizer.state().size(), 1U);
 }
 
 TEST(Muon, RefusesWhatIsNoMatrixInOneLine) {
@@ -204,13 +205,13 @@ TEST(Split, ConvolutionsAreLeftToAdamW) {
   const ConvNet model(ConvNetOptions{.channels = 8});
   const MuonSplit split = split_for_muon(*model, {"head"});
   EXPECT_TRUE(split.hidden.empty());
-  EXPECT_EQ(split.rest.size(), 6);
+  EXPECT_EQ(split.rest.size(), 6U);
   EXPECT_NO_THROW(Muon(split.hidden).step()) << "nothing to do";
 }
 
 TEST(Split, AnUnknownLayerIsRefused) {
   const Mlp model(MlpOptions{.layers = 4, .width = 8});
-  EXPECT_EQ(split_for_muon(*model, {"layers.0", "layers.6"}).hidden.size(), 2);
+  EXPECT_EQ(split_for_muon(*model, {"layers.0", "layers.6"}).hidden.size(), 2U);
   EXPECT_THROW(split_for_muon(*model, {"layer"}), c10::ValueError);  // no part of a name
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "settings.h"
 #include "state_bytes.h"
 
 namespace tenfold::inline lesson_64 {
@@ -46,11 +47,6 @@ inline Prediction predict_lion(const Counted& adamw) {
 inline Prediction predict_schedule_free(const Counted& adamw) {
   const ModelShapes shapes = shapes_of(adamw);
   return peak_with(adamw, schedule_free_state(shapes), 8 * largest_values(shapes.all));
-}
-
-/// None: an update in place.
-inline Prediction predict_momentum(const Counted& adamw) {
-  return peak_with(adamw, momentum_state(shapes_of(adamw)), 0);
 }
 
 /// Most temporaries of one matrix's update. On a CPU the momentum's look ahead, X before and after, in 32 bits, 16 bits

@@ -4,9 +4,11 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -179,7 +181,7 @@ inline std::vector<Survey> with_search(std::vector<Survey> surveys) {
         error_look("particle swarm", particle_swarm), error_look("annealing", simulated_annealing)}},
       {"optimum in the middle",
        {middle_look("CMA-ES", cma_es), middle_look("particle swarm", particle_swarm),
-        middle_look("annealing", simulated_annealing)}};
+        middle_look("annealing", simulated_annealing)}}};
   surveys.insert(surveys.end(), search.begin(), search.end());
   return surveys;
 }

@@ -37,12 +37,6 @@ inline Prediction peak_with(const Counted& adamw, int64_t state, int64_t working
   return {.peak_bytes = std::max(in_loss, adamw.resting_bytes - saved + working)};
 }
 
-/// One temporary of a tensor's size: the sign.
-inline Prediction predict_lion(const Counted& adamw) {
-  const ModelShapes shapes = shapes_of(adamw);
-  return peak_with(adamw, lion_state(shapes), 4 * largest_values(shapes.all));
-}
-
 /// Two: the denominators, and what they divide. AdamW of LibTorch has two as well.
 inline Prediction predict_schedule_free(const Counted& adamw) {
   const ModelShapes shapes = shapes_of(adamw);
@@ -77,14 +71,15 @@ inline Prediction predict_muon(const Counted& adamw) {
     return prediction;
   }
   const double flop = newton_schulz_flop(shapes.hidden);
-  double more = 0;
-  if (adamw.device.is_cpu()) {
-    more = flop / adamw.ceiling("cpu_flops_per_s") + rounding / adamw.ceiling("cpu_copy_bytes_per_s") +
-           operators * adamw.ceiling("cpu_new_tensor_op_seconds");
-  } else {
-    more = std::max(flop / adamw.ceiling("cuda_flops_bf16"), operators * adamw.ceiling("cuda_launch_seconds"));
+  try {
+    const double more =
+        adamw.device.is_cpu()
+            ? flop / adamw.ceiling("cpu_flops_per_s") + rounding / adamw.ceiling("cpu_copy_bytes_per_s") +
+                  operators * adamw.ceiling("cpu_new_tensor_op_seconds")
+            : std::max(flop / adamw.ceiling("cuda_flops_bf16"), operators * adamw.ceiling("cuda_launch_seconds"));
+    prediction.speed_ratio = adamw.step_seconds / (adamw.step_seconds + more);
+  } catch (const NotProbed&) {  // bytes need no ceiling
   }
-  prediction.speed_ratio = adamw.step_seconds / (adamw.step_seconds + more);
   return prediction;
 }
 

@@ -22,9 +22,9 @@
 namespace tenfold::inline lesson_64 {
 
 inline constexpr Setting<int64_t> kEvaluations{
-    "evaluations", 900, "evaluations of a loss that a search may make", {}, 3};
+    "evaluations", 600, "evaluations of a loss that a search may make", {}, 3};
 inline constexpr Setting<double> kSeconds{"seconds", 0.15, "of processor time that a search may take"};
-inline constexpr Setting<int64_t> kRuns{"runs", 4, "trainings of a statement about a target", {}, 2};
+inline constexpr Setting<int64_t> kRuns{"runs", 3, "trainings of a statement about a target", {}, 2};
 inline constexpr Setting<double> kTarget{"target", 2.55, "held-out loss to reach"};
 /// Of the last loss between seeds, as it was in the trainings that the rates were chosen by.
 inline constexpr double kLossDeviation = 0.02;

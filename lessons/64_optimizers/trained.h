@@ -33,8 +33,9 @@ struct Trained {
 /// LibTorch's, with the lesson's weight decay.
 inline std::shared_ptr<torch::optim::Optimizer> adamw_of(const Trial& trial,
                                                          const std::vector<torch::Tensor>& parameters, double rate) {
-  return std::make_shared<torch::optim::AdamW>(parameters,
-                                               torch::optim::AdamWOptions(rate).weight_decay(trial.get(kWeightDecay)));
+  return std::make_shared<torch::optim::AdamW>(
+      parameters,
+      torch::optim::AdamWOptions(rate).betas({0.9, trial.get(kBeta2)}).weight_decay(trial.get(kWeightDecay)));
 }
 
 /// As the trial's settings have them.

@@ -68,9 +68,7 @@ int main(int argc, char** argv) {
                       {"AdamW at another's rate", step(adamw_at_other_rate), nullptr, trained}},
        .cases = {{"gpt",
                   {},
-                  {{"Muon", {SLOWER, SMALLER}},
-                   {"schedule-free", SAME_MEMORY},
-                   {"AdamW at another's rate", TRAP}}},
+                  {{"Muon", {SLOWER, SMALLER}}, {"schedule-free", SAME_MEMORY}, {"AdamW at another's rate", TRAP}}},
                  {"few tokens", few_tokens(), {{"Muon", {SLOWER, SMALLER}}}},
                  {"convnet", {}, {{"Muon", {SAME_SPEED, SAME_MEMORY}}}, convnet_workload}},
        .trainings = {{.name = "quality",
@@ -107,8 +105,6 @@ int main(int argc, char** argv) {
              {update_look("SGD", sgd<0>), update_look("momentum", sgd<90>), update_look("AdamW", adamw),
               update_look("Muon", muon), update_look("Lion", lion), update_look("schedule-free", schedule_free)},
              many_updates()},
-            {"to a target",
-             {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.6)},
-             few_updates()}}),
+            {"to a target", {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.6)}, few_updates()}}),
        .headline = Headline{"quality", "Muon"}});
 }

@@ -12,7 +12,8 @@ def make_optimizers(model, not_hidden=("head",)):
         is_hidden = parameter.ndim == 2 and id(parameter) not in tables and name.split(".")[0] not in not_hidden
         (hidden if is_hidden else rest).append(parameter)
     # lr=1e-3 and weight_decay=0.1 unless said; adjust_lr_fn="match_rms_adamw" lets it share AdamW's rate
-    return [torch.optim.Muon(hidden, lr=0.02, weight_decay=0.01), torch.optim.AdamW(rest, lr=4e-3, betas=(0.9, 0.95), weight_decay=0.01)]
+    return [torch.optim.Muon(hidden, lr=0.02, weight_decay=0.01),
+            torch.optim.AdamW(rest, lr=4e-3, betas=(0.9, 0.95), weight_decay=0.01)]
 # endregion
 
 

@@ -52,7 +52,7 @@ inline std::vector<Assignment> few_updates() {
 
 /// Images: a deep and narrow MLP. Rates of its own, found in the same way.
 inline std::vector<Assignment> images() {
-  return {kAdamWRate(4e-3), kMuonRate(0.02), kLionRate(5e-4), kScheduleFreeRate(8e-3), kMomentumRate(0.05)};
+  return {kAdamWRate(1.6e-2), kMuonRate(0.04), kLionRate(4e-3), kScheduleFreeRate(1.6e-2), kMomentumRate(0.2)};
 }
 
 }  // namespace tenfold::inline lesson_64

@@ -105,6 +105,6 @@ int main(int argc, char** argv) {
              {update_look("SGD", sgd<0>), update_look("momentum", sgd<90>), update_look("AdamW", adamw),
               update_look("Muon", muon), update_look("Lion", lion), update_look("schedule-free", schedule_free)},
              many_updates()},
-            {"to a target", {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.6)}, few_updates()}}),
+            {"to a target", {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.4)}, few_updates()}}),
        .headline = Headline{"quality", "Muon"}});
 }

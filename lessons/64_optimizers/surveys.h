@@ -25,9 +25,9 @@ inline constexpr Setting<int64_t> kEvaluations{
     "evaluations", 600, "evaluations of a loss that a search may make", {}, 3};
 inline constexpr Setting<double> kSeconds{"seconds", 0.15, "of processor time that a search may take"};
 inline constexpr Setting<int64_t> kRuns{"runs", 3, "trainings of a statement about a target", {}, 2};
-inline constexpr Setting<double> kTarget{"target", 2.55, "held-out loss to reach"};
-/// Of the last loss between seeds, as it was in the trainings that the rates were chosen by.
-inline constexpr double kLossDeviation = 0.02;
+inline constexpr Setting<double> kTarget{"target", 3.05, "held-out loss to reach"};
+/// Of the last loss between seeds: AdamW's, the larger of the two, in 100 updates with seeds that no table has.
+inline constexpr double kLossDeviation = 0.057;
 /// Beyond which one of a thousand normal values lies.
 inline constexpr double kOneInAThousand = 3.09;
 
@@ -47,7 +47,8 @@ inline Look state_look(const std::string& name, Make make, Make stateless, int64
           }};
 }
 
-/// A line of survey "update": the optimizer alone, the fastest of some updates, and what it is of the whole step.
+/// A line of survey "update": the optimizer alone, the fastest of some updates by the
+/// processor's time or the GPU's, and what it is of the whole step.
 inline Look update_look(const std::string& name, Make make) {
   return {name, [=](const Trial& trial) {
             constexpr int kRepeats = 5;
@@ -55,7 +56,10 @@ inline Look update_look(const std::string& name, Make make) {
             const Step step = step_of(trained);
             const auto fastest = [&](const std::function<void()>& work) {
               double least = std::numeric_limits<double>::infinity();
-              for (int i = 0; i < kRepeats; ++i) least = std::min(least, time_block(trial.device, work));
+              for (int i = 0; i < kRepeats; ++i) {
+                const Times times = take_times(trial.device, work);
+                least = std::min(least, times.device > 0 ? times.device : times.processor);
+              }
               return least;
             };
             for (int i = 0; i < 2; ++i) step.update();

@@ -96,14 +96,10 @@ inline std::vector<Survey> surveys() {
            {{"at the start", after(note_noise_scale, 0)}, {"after training", after(note_noise_scale, kTrained)}},
            sgd_settings()},
           {"updates to a loss", {{"best rate of each batch", note_critical_batch}}, sgd_settings()},
-          {"best rate by width",
-           {{"standard", in(note_best_rates, Parametrisation::standard)},
-            {"muP", in(note_best_rates, Parametrisation::mup)}},
-           width_settings()},
           {"coordinate check",
            {{"standard", in(note_coordinates, Parametrisation::standard)},
             {"muP", in(note_coordinates, Parametrisation::mup)}},
-           width_settings()}};
+           {mlp::kBatch(64), mlp::kLayers(6), kOptimizer("adam"), kBaseWidth(64)}}};
 }
 
 }  // namespace tenfold::inline lesson_61

@@ -101,13 +101,13 @@ inline double best_rate_at(const Trial& trial, int64_t width, Parametrisation pa
   });
 }
 
-/// The wide model, with a rate that was looked for at the width `tuned_at`.
+/// The wide model, with the best rate of the narrow one, or with its own.
 inline std::function<Learned(const Trial&)> wide_by(Parametrisation parametrisation, bool tuned_at_base) {
   return [=](const Trial& trial) {
     constexpr int64_t kEvaluations = 8;
     const int64_t width = trial.get(mlp::kWidth), updates = trial.get(kUpdates);
-    const double rate = best_rate_at(trial, tuned_at_base ? trial.get(kBaseWidth) : width,
-                                     tuned_at_base ? Parametrisation::standard : parametrisation);
+    const double narrow = best_rate_at(trial, trial.get(kBaseWidth), Parametrisation::standard);
+    const double rate = tuned_at_base ? narrow : best_rate_at(trial, width, parametrisation);
     Wide work(trial, width, parametrisation, rate, trial.seed);
     TrainingClock clock(trial.device);
     const int64_t every = std::max<int64_t>(1, updates / kEvaluations);
@@ -117,20 +117,9 @@ inline std::function<Learned(const Trial&)> wide_by(Parametrisation parametrisat
       if (update == updates || update % every == 0) clock.evaluate([&] { return work.quality(); });
     }
     trial.note("learning rate", rate, "");
+    trial.note("over the best of the narrow model", rate / narrow, "x");
     return clock.learned();
   };
-}
-
-/// Best rates at the base's width and at wider models, and by how much the last one's is off the base's.
-inline void note_best_rates(const Trial& trial, Parametrisation parametrisation) {
-  const int64_t base = trial.get(kBaseWidth);
-  double first = 0, last = 0;
-  for (const int64_t times : {1, 4, 16}) {
-    last = best_rate_at(trial, base * times, times == 1 ? Parametrisation::standard : parametrisation);
-    if (times == 1) first = last;
-    trial.note("width " + std::to_string(base * times), last, "");
-  }
-  trial.note("best rate moves by", last / first, "x");
 }
 
 /// Exponents over the width of how far the first updates move each layer's output.

@@ -22,8 +22,10 @@ struct LargeBatch : PlannedTraining {
         times(trial.get(kTimes)),
         weights(model->parameters()) {}
 
+  /// The workload's rate is that of the large batch by the linear rule.
   static double rate_of(const Trial& trial, RateRule rule) {
-    return trial.get(mlp::kLearningRate) * rate_factor(rule, static_cast<double>(trial.get(kTimes)));
+    const auto times = static_cast<double>(trial.get(kTimes));
+    return trial.get(mlp::kLearningRate) * rate_factor(rule, times) / rate_factor(RateRule::linear, times);
   }
 
   void optimizer_step() {

@@ -13,7 +13,7 @@ namespace {
 using namespace tenfold;
 using torch::Tensor;
 
-/// Without the technique: a large batch in micro-batches, at the small batch's rate times their number.
+/// Without the technique: a large batch in micro-batches, at the rate that the linear rule gives it.
 Step large_batch(const Trial& trial) {
   auto work = std::make_shared<LargeBatch>(trial, RateRule::linear);
   return step_of(work, [work] {
@@ -87,7 +87,7 @@ Step small_updates(const Trial& trial) {
   });
 }
 
-/// Traps: the large batch with the small one's rate, or with the square root's. It moves an eighth, or a third, as far.
+/// Traps: the large batch with the small one's rate, or with the square root's. It moves a quarter, or half, as far.
 template <RateRule kRule>
 Step other_rate(const Trial& trial) {
   auto work = std::make_shared<LargeBatch>(trial, kRule);
@@ -112,12 +112,15 @@ int main(int argc, char** argv) {
                       {"same rate", other_rate<RateRule::none>},
                       {"square root", other_rate<RateRule::square_root>}},
        .cases = {{"mlp", {}, {{"noise measured", SLOWER}, {"cleared to measure", TRAP}}},
+                 {"large weights",
+                  {mlp::kBatch(8), mlp::kLayers(4), mlp::kWidth(256)},
+                  {{"noise measured", {SLOWER, LARGER}}}},
                  {"small rate",
-                  with(linear_rule(), mlp::kLearningRate(0.001)),
+                  with(linear_rule(), mlp::kLearningRate(0.008)),
                   {{"small updates", {}}, {"same rate", TRAP}, {"square root", TRAP}}},
-                 // Here the gradient turns within eight updates, and no large one is the same as they are.
-                 {"large rate", with(linear_rule(), mlp::kLearningRate(0.5)), {{"small updates", TRAP}}}},
+                 // Here the gradient turns within a few updates, and no large one is the same as they are.
+                 {"large rate", with(linear_rule(), mlp::kLearningRate(4.0)), {{"small updates", TRAP}}}},
        .trainings = trainings(),
        .surveys = surveys(),
-       .headline = Headline{"8 times the batch", "linear, warm-up"}});
+       .headline = Headline{"4 times the batch", "linear, warm-up"}});
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/models/mlp.h"
 #include "rate_training.h"
 
 namespace tenfold::inline lesson_61 {
@@ -42,12 +41,11 @@ inline CriticalBatch fit_critical_batch(const std::vector<double>& batches, cons
 /// Speed: of each micro-batch's gradients a norm is taken, one operator a parameter, and of the update's once more. An
 /// update of SGD with momentum has three for each parameter.
 /// Peak: a micro-batch's gradients are all there before they are added to those of the ones before; backward() by
-/// itself adds each as it comes. By then no activations are left but the batch's images.
+/// itself adds each as it comes. By then no activations are left.
 inline Prediction predict_noise(const Counted& counted) {
   const auto norms = static_cast<double>(counted.get(kTimes) + 1);
-  const int64_t batch = fashion_batch_bytes(counted.get(mlp::kBatch)) + 4 * counted.get(mlp::kBatch) * 49;
   return {.speed_ratio = 1 / (1 + norms * counted.share("update") / 3),
-          .peak_bytes = std::max(counted.peak_bytes, counted.resting_bytes + counted.parameter_bytes + batch)};
+          .peak_bytes = std::max(counted.peak_bytes, counted.resting_bytes + counted.parameter_bytes)};
 }
 
 /// One update by the optimizer for each micro-batch instead of one for all.

@@ -18,7 +18,7 @@
 
 namespace tenfold::inline lesson_61 {
 
-inline constexpr Setting<int64_t> kTimes{"times", 8, "small batches in a large one"};
+inline constexpr Setting<int64_t> kTimes{"times", 4, "small batches in a large one"};
 inline constexpr Setting<double> kMomentum{"momentum", 0.9, "of SGD"};
 inline constexpr Setting<int64_t> kUpdates{"updates", 1024, "updates of a training with the small batch"};
 inline constexpr Setting<std::string> kOptimizer{"optimizer", "sgd", "of the trainings", {"sgd", "adam"}};
@@ -29,7 +29,7 @@ inline constexpr double kGuessing = 2.302585092994046;  ///< ln 10: the loss of 
 struct Plan {
   int64_t batch = 0, updates = 0;
   double rate = 0;             ///< in the first update
-  double factor = 1;           ///< times `rate`, at the end of the warm-up
+  double factor = 1;           ///< times `rate`, after the warm-up; from there it falls to 0
   int64_t warm_up = 0;         ///< updates
   std::string optimizer = "";  ///< "sgd" with momentum, or "adam"
 };
@@ -74,7 +74,7 @@ inline Learned train(const Trial& trial, const Plan& plan) {
   constexpr int64_t kEvaluations = 8;
   torch::manual_seed(trial.seed);  // a sweep before may have drawn
   PlannedTraining work(trial, plan);
-  WarmUp warm_up(*work.optimizer, plan.factor, plan.warm_up);
+  WarmUp warm_up(*work.optimizer, {plan.factor, plan.warm_up, plan.updates});
   TrainingClock clock(trial.device);
   const int64_t every = std::max<int64_t>(1, plan.updates / kEvaluations);
   for (int64_t update = 1; update <= plan.updates; ++update) {
@@ -124,7 +124,11 @@ inline double tuned_rate(const Trial& trial, const Plan& plan, int from, int to)
       Plan with_rate = plan;
       with_rate.rate = rate;
       PlannedTraining work(other, with_rate);
-      for (int64_t update = 0; update < plan.updates; ++update) work.update();
+      WarmUp falls(*work.optimizer, {.updates = plan.updates});
+      for (int64_t update = 0; update < plan.updates; ++update) {
+        work.update();
+        falls.step();
+      }
       return work.quality();
     });
   });
@@ -157,7 +161,7 @@ inline Plan planned(const Trial& trial, const Rule& rule) {
 inline std::function<Learned(const Trial&)> run_by(const Rule& rule) {
   return [rule](const Trial& trial) {
     Plan plan = planned(trial, rule);
-    if (rule.tuned) plan.rate = tuned_rate(trial, plan, -1, 4);
+    if (rule.tuned) plan.rate = tuned_rate(trial, plan, 0, 4);
     return train(trial, plan);
   };
 }

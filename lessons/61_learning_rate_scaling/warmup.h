@@ -3,7 +3,7 @@
 // A learning rate for a larger batch, and the way there:
 //
 //   optimizer with the rate of the small batch;
-//   WarmUp warm_up(optimizer, rate_factor(RateRule::linear, batch / small_batch), /*updates=*/500);
+//   WarmUp warm_up(optimizer, {.factor = rate_factor(RateRule::linear, batch / small_batch), .warm_up = 500});
 //   for (...) { optimizer.zero_grad(); loss.backward(); optimizer.step(); warm_up.step(); }
 //
 // Source: P. Goyal et al., Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour, 2017, arXiv:1706.02677: the
@@ -33,15 +33,24 @@ inline double rate_factor(RateRule rule, double times) {
   return rule == RateRule::linear ? times : std::sqrt(times);
 }
 
-/// Sets every parameter group's rate: the one it has when this is made in the first update, `factor` times that from
-/// update `updates` on, on a straight line between. The optimizer must outlive it. A warm-up of 0 updates is none.
+struct WarmUpOptions {
+  double factor = 1;    ///< the rate after the warm-up, over the optimizer's at the beginning
+  int64_t warm_up = 0;  ///< updates until then
+  int64_t updates = 0;  ///< of the whole training, after which the rate has fallen to 0; 0: it stays
+};
+
+/// Sets every parameter group's rate: the optimizer's own in the first update, `factor` times that after the warm-up,
+/// on a straight line between; then, where the training's length is given, on a straight line to 0. The optimizer must
+/// outlive it.
 class WarmUp {
  public:
-  /// Throws c10::ValueError for a factor that is not above 0 and for a negative number of updates.
-  WarmUp(torch::optim::Optimizer& optimizer, double factor, int64_t updates)
-      : optimizer_(&optimizer), factor_(factor), updates_(updates) {
-    TORCH_CHECK_VALUE(factor > 0, "WarmUp: factor must be above 0, got ", factor);
-    TORCH_CHECK_VALUE(updates >= 0, "WarmUp: updates must be 0 or more, got ", updates);
+  /// Throws c10::ValueError for a factor that is not above 0, a negative number of updates, and a warm-up that is not
+  /// shorter than the training.
+  WarmUp(torch::optim::Optimizer& optimizer, const WarmUpOptions& options) : optimizer_(&optimizer), options_(options) {
+    TORCH_CHECK_VALUE(options.factor > 0, "WarmUp: factor must be above 0, got ", options.factor);
+    TORCH_CHECK_VALUE(options.warm_up >= 0 && options.updates >= 0, "WarmUp: updates must be 0 or more");
+    TORCH_CHECK_VALUE(options.updates == 0 || options.warm_up < options.updates, "WarmUp: a warm-up of ",
+                      options.warm_up, " updates ends after a training of ", options.updates);
     for (const auto& group : optimizer.param_groups()) first_rates_.push_back(group.options().get_lr());
     resume(0);
   }
@@ -61,14 +70,17 @@ class WarmUp {
 
   /// Of the next update, over the rates at the beginning.
   double factor_now() const {
-    const double part = updates_ == 0 ? 1 : std::min(1.0, static_cast<double>(done_) / static_cast<double>(updates_));
-    return 1 + (factor_ - 1) * part;
+    const auto done = static_cast<double>(done_), warm_up = static_cast<double>(options_.warm_up);
+    if (done_ < options_.warm_up) return 1 + (options_.factor - 1) * done / warm_up;
+    if (options_.updates == 0) return options_.factor;
+    const auto updates = static_cast<double>(options_.updates);
+    return options_.factor * std::max(0.0, (updates - done) / (updates - warm_up));
   }
 
  private:
   torch::optim::Optimizer* optimizer_;
-  double factor_;
-  int64_t updates_, done_ = 0;
+  WarmUpOptions options_;
+  int64_t done_ = 0;
   std::vector<double> first_rates_;
 };
 

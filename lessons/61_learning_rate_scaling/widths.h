@@ -93,9 +93,13 @@ inline double best_rate_at(const Trial& trial, int64_t width, Parametrisation pa
   const std::string name = "best rate of width " + std::to_string(width) + ", " + std::to_string(updates) +
                            (parametrisation == Parametrisation::mup ? " updates, muP" : " updates, standard");
   return trial.shared<double>(name, [&] {
-    return best_rate(rates_around(trial.get(mlp::kLearningRate), -4, 2), [&](double rate) {
+    return best_rate(rates_around(trial.get(mlp::kLearningRate), -3, 2), [&](double rate) {
       Wide work(trial, width, parametrisation, rate, kSeedOfSweeps);
-      for (int64_t update = 0; update < updates; ++update) work.update();
+      WarmUp falls(*work.optimizer, {.updates = updates});
+      for (int64_t update = 0; update < updates; ++update) {
+        work.update();
+        falls.step();
+      }
       return work.quality();
     });
   });
@@ -109,10 +113,12 @@ inline std::function<Learned(const Trial&)> wide_by(Parametrisation parametrisat
     const double narrow = best_rate_at(trial, trial.get(kBaseWidth), Parametrisation::standard);
     const double rate = tuned_at_base ? narrow : best_rate_at(trial, width, parametrisation);
     Wide work(trial, width, parametrisation, rate, trial.seed);
+    WarmUp falls(*work.optimizer, {.updates = updates});
     TrainingClock clock(trial.device);
     const int64_t every = std::max<int64_t>(1, updates / kEvaluations);
     for (int64_t update = 1; update <= updates; ++update) {
       work.update();
+      falls.step();
       clock.trained(trial.get(mlp::kBatch));
       if (update == updates || update % every == 0) clock.evaluate([&] { return work.quality(); });
     }

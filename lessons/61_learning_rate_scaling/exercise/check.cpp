@@ -2,72 +2,59 @@
 
 #include EXERCISE
 
-#include <limits>
+#include <cmath>
 
 namespace {
 
 using torch::Tensor;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// Micro-batches of b samples in two dimensions. Their gradients are (3, -2) and (3, 2): the mean is (3, 0).
+/// Squared norms: 13 of the small, 9 of the large. tr(S) = 4 / (1 / b - 1 / 2 b) = 8 b; |G|^2 = 2 * 9 - 13 = 5.
+Tensor two_gradients() { return torch::tensor({3.0, -2.0, 3.0, 2.0}).view({2, 2}); }
 
-/// The check, from 1, at which these losses stop training; 0 if none does.
-int64_t stopped_at(const std::vector<double>& losses, int64_t patience, double minimum = 0) {
-  BestWeights best({torch::ones({2})}, patience, minimum);
-  int64_t check = 0;
-  for (const double loss : losses) {
-    ++check;
-    if (best.should_stop(loss)) return check;
+TEST(Exercise61, OneUpdateOfSingleSamples) {
+  NoiseScale noise(1, 2);
+  noise.add(two_gradients());
+  EXPECT_NEAR(noise.scale(), 8.0 / 5, 1e-5)
+      << "hint: |G|^2 is not the squared norm of the mean, which has noise as well; solve for it";
+}
+
+TEST(Exercise61, TheUnitIsSamples) {
+  NoiseScale noise(16, 2);
+  noise.add(two_gradients());
+  EXPECT_NEAR(noise.scale(), 16 * 8.0 / 5, 1e-4) << "hint: a micro-batch is a mean over 16 samples, not one of them";
+}
+
+TEST(Exercise61, TheLargeBatchIsTheMeanOfItsMicroBatches) {
+  NoiseScale noise(1, 4);
+  noise.add(torch::cat({two_gradients(), two_gradients()}));
+  // Norms 13 and 9 again; tr(S) = 4 / (1 - 1 / 4), |G|^2 = (4 * 9 - 13) / 3.
+  EXPECT_NEAR(noise.scale(), (16.0 / 3) / (23.0 / 3), 1e-5) << "hint: a mean over the rows, not a sum";
+}
+
+TEST(Exercise61, AveragesComeBeforeTheRatio) {
+  NoiseScale noise(1, 2);
+  noise.add(two_gradients());                                    // norms 13 and 9: ratio 8 / 5
+  noise.add(torch::tensor({1.0, -2.0, 1.0, 2.0}).view({2, 2}));  // norms 5 and 1: |G|^2 = -3, ratio -8 / 3
+  EXPECT_NEAR(noise.scale(), 8.0 / 1, 1e-4) << "hint: average what stands above the line and below it, then divide";
+}
+
+TEST(Exercise61, NoiseThatHidesTheGradientIsInfinite) {
+  NoiseScale noise(1, 2);
+  noise.add(torch::tensor({1.0, -2.0, 1.0, 2.0}).view({2, 2}));
+  EXPECT_TRUE(std::isinf(noise.scale()) && noise.scale() > 0) << "hint: |G|^2 is estimated at -3 here";
+}
+
+/// Samples x ~ N(0, I) in 10 dimensions, gradients (w x) x: the noise scale is 11.
+TEST(Exercise61, ALinearRegressionHasItsClosedForm) {
+  torch::manual_seed(0);
+  const Tensor w = torch::ones({10}, torch::kDouble);
+  NoiseScale noise(4, 8);
+  for (int update = 0; update < 1000; ++update) {
+    const Tensor x = torch::randn({8, 4, 10}, torch::kDouble);  // (micro-batches, samples, dimensions)
+    noise.add((x.matmul(w).unsqueeze(2) * x).mean(1));
   }
-  return 0;
-}
-
-TEST(Exercise60, StopsAfterPatienceChecksWithoutAnImprovement) {
-  EXPECT_EQ(stopped_at({3, 2, 2.5, 2.4, 2.3}, 3), 5) << "hint: three checks in a row were no better than the second";
-  EXPECT_EQ(stopped_at({3, 2, 2.5}, 1), 3) << "hint: with patience 1 the first check without an improvement stops";
-  EXPECT_EQ(stopped_at({3, 2, 2, 2}, 2), 4) << "hint: an equal loss is no improvement";
-}
-
-TEST(Exercise60, AnImprovementBeginsTheCountAgain) {
-  EXPECT_EQ(stopped_at({3, 2, 2.5, 2.4, 1.9, 2.5, 2.4}, 3), 0) << "hint: only checks in a row count";
-}
-
-TEST(Exercise60, AnImprovementExceedsTheMinimum) {
-  EXPECT_EQ(stopped_at({3, 2.75, 2.75}, 2, 0.5), 3) << "hint: lower by 0.25 is no improvement where it takes 0.5";
-  EXPECT_EQ(stopped_at({3, 2.75, 2.25, 2, 1.5}, 2, 0.5), 0)
-      << "hint: compare with the best loss that counted, not with the last one";
-}
-
-TEST(Exercise60, NaNIsNoImprovement) {
-  EXPECT_EQ(stopped_at({3, kNaN, kNaN}, 2), 3) << "hint: a training that diverged must end";
-  EXPECT_EQ(stopped_at({3, kNaN, 2, 1}, 2), 0) << "hint: NaN must not become the best loss";
-}
-
-TEST(Exercise60, TheBestWeightsAreACopy) {
-  torch::nn::Linear model(3, 2);
-  const torch::NoGradGuard no_gradients;
-  BestWeights best(model->parameters(), 5, 0);
-  best.should_stop(1);
-  const Tensor expected = model->weight.clone();
-  model->weight.add_(1);  // training goes on
-  best.should_stop(2);
-  best.restore();
-  EXPECT_TRUE(torch::equal(model->weight, expected))
-      << "hint: a copied torch::Tensor names the same numbers; they went on changing";
-}
-
-TEST(Exercise60, RestoringWritesIntoTheModel) {
-  torch::nn::Linear model(3, 2);
-  const torch::NoGradGuard no_gradients;
-  BestWeights best(model->parameters(), 5, 0);
-  const void* place = model->weight.data_ptr();
-  best.should_stop(2);
-  model->weight.fill_(0.5);
-  best.should_stop(1);
-  model->weight.fill_(7);
-  best.should_stop(3);
-  best.restore();
-  EXPECT_TRUE(torch::equal(model->weight, torch::full({2, 3}, 0.5))) << "hint: the best check was the second";
-  EXPECT_EQ(model->weight.data_ptr(), place) << "hint: the optimizer holds the model's tensor; write into it";
+  EXPECT_NEAR(noise.scale() / 11, 1, 0.12) << "hint: tr(S) is 11 |w|^2 and |G|^2 is |w|^2";
 }
 
 }  // namespace

@@ -1,35 +1,29 @@
 #pragma once
-// Your answer to exercise 60. Build and check it with: ./tenfold exercise 61
+// Your answer to exercise 61. Build and check it with: ./tenfold exercise 61
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <limits>
-#include <utility>
-#include <vector>
 
-class BestWeights {
+class NoiseScale {
  public:
-  /// `weights` are the tensors that training changes in place.
-  BestWeights(std::vector<torch::Tensor> weights, int64_t patience, double minimum)
-      : weights_(std::move(weights)), patience_(patience), minimum_(minimum) {}
+  /// An update has `micro_batches` of them, of `micro_batch` samples each; two or more.
+  NoiseScale(int64_t micro_batch, int64_t micro_batches) : micro_batch_(micro_batch), micro_batches_(micro_batches) {}
 
-  /// Takes the validation loss of the weights as they are. True after `patience` checks in a row whose loss was not
-  /// lower than the best one by more than `minimum`. NaN is no improvement.
-  bool should_stop(double loss) {
-    // Hint: count the checks since the best one. And what does a copy of a torch::Tensor copy?
-    if (loss < best_loss_) {
-      best_loss_ = loss;
-      best_ = weights_;
-    }
-    return false;
+  /// (micro_batches, P): of one update, each the mean gradient of its samples.
+  void add(const torch::Tensor& gradients) {
+    const double noise = gradients.var(0).sum().item<double>();
+    const double norm = gradients.sum(0).square().sum().item<double>();
+    // Hint: in which unit is this, and what do you know of the average of ratios?
+    ratios_ += noise / norm;
+    ++updates_;
   }
 
-  /// Puts the weights of the best check back into the tensors that training changes.
-  void restore() { weights_ = best_; }
+  /// tr(S) / |G|^2 in samples, over all updates so far; infinity where the estimate of |G|^2 is not above 0.
+  double scale() const { return ratios_ / static_cast<double>(updates_); }
 
  private:
-  std::vector<torch::Tensor> weights_, best_;
-  [[maybe_unused]] int64_t patience_;
-  [[maybe_unused]] double minimum_;
-  double best_loss_ = std::numeric_limits<double>::infinity();
+  [[maybe_unused]] int64_t micro_batch_, micro_batches_;
+  double ratios_ = 0;
+  int64_t updates_ = 0;
 };

@@ -15,7 +15,7 @@ namespace tenfold::inline lesson_61 {
 /// best rate is 1 / (1 + B_noise / B) of the noiseless one, and it comes as much less far: noise B_noise / B times as
 /// large as the gradient adds that much to the loss's second-order term. Holds where every batch has its best rate,
 /// and while the noise scale stays about the same.
-/// Source: McCandlish et al., arXiv:1812.06162, equations 2.6 and 2.7.
+/// Source: McCandlish et al., arXiv:1812.06162, section 2.2.
 inline double updates_over_least(double noise_scale, double batch) { return 1 + noise_scale / batch; }
 
 /// S = least (1 + batch / B), fitted.

@@ -139,7 +139,7 @@ TEST(NoiseSurvey, VarianceFallsAsOneOverTheBatchAndThatOfSumsGrows) {
 
 TEST(WarmUp, RisesByTheSameAmountInEveryUpdateAndFallsToZero) {
   const Tensor w = torch::zeros({1}, at::requires_grad());
-  torch::optim::SGD sgd({w}, torch::optim::SGDOptions(0.1));
+  torch::optim::SGD sgd(std::vector<Tensor>{w}, torch::optim::SGDOptions(0.1));
   WarmUp warm_up(sgd, {.factor = 5, .warm_up = 4, .updates = 8});
   std::vector<double> rates;
   for (int update = 0; update < 9; ++update) {
@@ -164,7 +164,7 @@ TEST(WarmUp, KeepsTheRatiosBetweenGroups) {
 }
 
 TEST(WarmUp, RefusesWhatIsNoSchedule) {
-  torch::optim::SGD sgd({torch::zeros({1}, at::requires_grad())}, torch::optim::SGDOptions(0.1));
+  torch::optim::SGD sgd(std::vector<Tensor>{torch::zeros({1}, at::requires_grad())}, torch::optim::SGDOptions(0.1));
   EXPECT_NE(test::message_of<c10::ValueError>([&] { WarmUp(sgd, {.factor = 0}); }), "");
   EXPECT_NE(test::message_of<c10::ValueError>([&] { WarmUp(sgd, {.warm_up = -1}); }), "");
   EXPECT_NE(test::message_of<c10::ValueError>([&] { WarmUp(sgd, {.warm_up = 5, .updates = 5}); }), "");
@@ -177,7 +177,7 @@ TEST(WarmUp, RefusesWhatIsNoSchedule) {
 /// v = m v + g and w -= lr v, as the header says of SGD: a changed rate counts for the whole of v.
 TEST(WarmUp, SgdNeedsNoMomentumCorrection) {
   Tensor w = torch::zeros({1}, at::requires_grad());
-  torch::optim::SGD sgd({w}, torch::optim::SGDOptions(0.1).momentum(0.5));
+  torch::optim::SGD sgd(std::vector<Tensor>{w}, torch::optim::SGDOptions(0.1).momentum(0.5));
   w.mutable_grad() = torch::ones({1});
   sgd.step();  // v = 1
   sgd.param_groups()[0].options().set_lr(1);

@@ -38,13 +38,14 @@ inline CriticalBatch fit_critical_batch(const std::vector<double>& batches, cons
   return {.batch = slope / least, .least_updates = least};
 }
 
-/// Speed: of each micro-batch's gradients a norm is taken, one operator a parameter, and of the update's once more. An
-/// update of SGD with momentum has three for each parameter.
+/// Speed, where launching an operator is what it costs, as in this MLP: of each micro-batch, and of the update, a norm
+/// for each of two parameters a layer, four operators that make one number of them, and two that add it up.
 /// Peak: a micro-batch's gradients are all there before they are added to those of the ones before; backward() by
 /// itself adds each as it comes. By then no activations are left.
 inline Prediction predict_noise(const Counted& counted) {
   const auto norms = static_cast<double>(counted.get(kTimes) + 1);
-  return {.speed_ratio = 1 / (1 + norms * counted.share("update") / 3),
+  const auto operators = static_cast<double>(2 * counted.get(mlp::kLayers) + 6);
+  return {.speed_ratio = 1 / (1 + norms * operators / static_cast<double>(counted.whole.operators)),
           .peak_bytes = std::max(counted.peak_bytes, counted.resting_bytes + counted.parameter_bytes)};
 }
 

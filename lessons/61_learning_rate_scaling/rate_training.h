@@ -110,26 +110,29 @@ inline std::vector<double> rates_around(double middle, int from, int to) {
   return rates;
 }
 
-/// The best rate for a plan's batch and updates, by trainings of one seed that no training to be compared has. The
-/// same for every seed of this process.
+/// The best rate for a plan's batch and updates, by the mean of trainings of two seeds that no training to be compared
+/// has. The same for every seed of this process.
 inline double tuned_rate(const Trial& trial, const Plan& plan, int from, int to) {
-  constexpr uint64_t kSeedOfSweeps = 1000003;
   const std::string name = "best rate of batch " + std::to_string(plan.batch) + ", " + std::to_string(plan.updates) +
                            " updates of " + plan.optimizer;
   return trial.shared<double>(name, [&] {
     return best_rate(rates_around(plan.rate, from, to), [&](double rate) {
-      torch::manual_seed(kSeedOfSweeps);
-      Trial other = trial;
-      other.seed = kSeedOfSweeps;
-      Plan with_rate = plan;
-      with_rate.rate = rate;
-      PlannedTraining work(other, with_rate);
-      WarmUp falls(*work.optimizer, {.updates = plan.updates});
-      for (int64_t update = 0; update < plan.updates; ++update) {
-        work.update();
-        falls.step();
+      double sum = 0;
+      for (const uint64_t seed : {1000003, 1000033}) {
+        torch::manual_seed(seed);
+        Trial other = trial;
+        other.seed = seed;
+        Plan with_rate = plan;
+        with_rate.rate = rate;
+        PlannedTraining work(other, with_rate);
+        WarmUp falls(*work.optimizer, {.updates = plan.updates});
+        for (int64_t update = 0; update < plan.updates; ++update) {
+          work.update();
+          falls.step();
+        }
+        sum += work.quality();
       }
-      return work.quality();
+      return sum;
     });
   });
 }
@@ -161,7 +164,9 @@ inline Plan planned(const Trial& trial, const Rule& rule) {
 inline std::function<Learned(const Trial&)> run_by(const Rule& rule) {
   return [rule](const Trial& trial) {
     Plan plan = planned(trial, rule);
-    if (rule.tuned) plan.rate = tuned_rate(trial, plan, 0, 4);
+    // From the small batch's rate to twice the linear rule's.
+    const int to = 1 + static_cast<int>(std::ceil(std::log2(static_cast<double>(trial.get(kTimes)))));
+    if (rule.tuned) plan.rate = tuned_rate(trial, plan, 0, to);
     return train(trial, plan);
   };
 }

@@ -38,14 +38,16 @@ inline CriticalBatch fit_critical_batch(const std::vector<double>& batches, cons
   return {.batch = slope / least, .least_updates = least};
 }
 
-/// Speed, where launching an operator is what it costs, as in this MLP: of each micro-batch, and of the update, a norm
-/// for each of two parameters a layer, four operators that make one number of them, and two that add it up.
+/// Speed: of each micro-batch's gradients, and of the update's, a norm for each of two parameters a layer, four
+/// operators that make one number of them, and two that add it up; the first micro-batch's are copied. Each takes as
+/// long as one of the optimizer's, which work on the same tensors.
 /// Peak: a micro-batch's gradients are all there before they are added to those of the ones before; backward() by
 /// itself adds each as it comes. By then no activations are left.
 inline Prediction predict_noise(const Counted& counted) {
-  const auto norms = static_cast<double>(counted.get(kTimes) + 1);
-  const auto operators = static_cast<double>(2 * counted.get(mlp::kLayers) + 6);
-  return {.speed_ratio = 1 / (1 + norms * operators / static_cast<double>(counted.whole.operators)),
+  const int64_t parameters = 2 * counted.get(mlp::kLayers);
+  const int64_t operators = (counted.get(kTimes) + 1) * (parameters + 6) + parameters;
+  const double of_update = static_cast<double>(operators) / static_cast<double>(counted.region("update").operators);
+  return {.speed_ratio = 1 / (1 + of_update * counted.share("update")),
           .peak_bytes = std::max(counted.peak_bytes, counted.resting_bytes + counted.parameter_bytes)};
 }
 

@@ -22,14 +22,14 @@ inline std::vector<Assignment> with(std::vector<Assignment> settings, const Assi
 inline std::vector<Assignment> linear_rule() { return {kMomentum(0.0), mlp::kLayers(2)}; }
 /// The rates are the best of a sweep at the small batch, to a factor of 2.
 inline std::vector<Assignment> sgd_settings() {
-  return {mlp::kBatch(8), mlp::kLayers(3), mlp::kLearningRate(0.02), kTimes(4), kUpdates(2048)};
+  return {mlp::kBatch(8), mlp::kLayers(3), mlp::kLearningRate(0.02), kTimes(4), kUpdates(1536)};
 }
 inline std::vector<Assignment> adam_settings() {
   return {mlp::kBatch(16), mlp::kLayers(3), mlp::kLearningRate(0.008), kTimes(16), kOptimizer("adam")};
 }
 inline std::vector<Assignment> width_settings() {
   return {mlp::kBatch(64), mlp::kLayers(6),           mlp::kWidth(256),
-          kUpdates(192),   mlp::kLearningRate(0.016), kOptimizer("adam")};
+          kUpdates(128),   mlp::kLearningRate(0.016), kOptimizer("adam")};
 }
 
 inline std::vector<Training> trainings() {
@@ -56,7 +56,7 @@ inline std::vector<Training> trainings() {
            .runs = {{"small batch", small},
                     {"same rate", run_by({.rate = kNone, .equal_samples = false}), NOT_WORSE},
                     {"linear, warm-up", run_by({.rate = kLinear, .equal_samples = false, .warm_up = 0.1}), NOT_WORSE}},
-           .settings = with(sgd_settings(), kUpdates(512))},
+           .settings = with(sgd_settings(), kUpdates(384))},
           // Beyond the critical batch no rate brings back the updates that are missing.
           {.name = "64 times the batch",
            .metric = loss,

@@ -1,5 +1,7 @@
 """Lesson 61 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -35,6 +37,7 @@ def train(workloads, twin, settings, seed):
     work = workloads.MlpTraining(settings, seed)
     times, parameters = settings["times"], list(work.model.parameters())
     noise = GradientNoise(settings["batch"], settings["batch"] * times)
+    schedule = warm_up(work.optimizer, 1.0, 1)  # the case's rate stays as it is
     while True:
         micro_gradients, total = [], torch.zeros(())
         for _ in range(times):
@@ -46,4 +49,6 @@ def train(workloads, twin, settings, seed):
             parameter.grad = sum(micro[i] / times for micro in micro_gradients)
         noise.add(micro_gradients, [parameter.grad for parameter in parameters])
         work.optimizer.step()
+        schedule.step()
+        assert math.isfinite(noise.scale())
         yield total

@@ -1,51 +1,71 @@
-"""Lesson 60 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
-
-import copy
-import math
+"""Lesson 63 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 
-# region early_stopping
-class EarlyStopping:  # PyTorch has none; Lightning's and Keras' leave the last weights unless asked for the best
-    def __init__(self, model, patience=5, minimum_improvement=0.0):
-        self.model, self.patience, self.minimum_improvement = model, patience, minimum_improvement
-        self.best_loss, self.best, self.waited = math.inf, None, 0
-
-    def should_stop(self, loss):
-        self.waited += 1
-        if loss < self.best_loss - self.minimum_improvement:  # NaN is not
-            # state_dict() refers to the live tensors: without the copy the best weights go on training
-            self.best_loss, self.best, self.waited = loss, copy.deepcopy(self.model.state_dict()), 0
-        return self.waited >= self.patience
-
-    def restore_best(self):
-        self.model.load_state_dict(self.best)
-# endregion
+# region distillation
+def distillation_loss(student, teacher, labels, temperature=4.0, alpha=0.9):
+    log_q, log_p = (F.log_softmax(logits.float() / temperature, 1) for logits in (student, teacher))
+    # F.kl_div divides by rows times classes by default, "mean"; "batchmean" is the definition. The student comes first.
+    soft = F.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
+    return alpha * temperature**2 * soft + (1 - alpha) * F.cross_entropy(student.float(), labels)
 
 
 @torch.no_grad()
-def mean_loss(model, images, labels):
-    return float(F.cross_entropy(model(images), labels))
+def teacher_logits(teacher, batches, samples, classes=10):
+    """Each sample passes the teacher once; `batches` gives the samples' numbers and their inputs, in any order."""
+    teacher.eval()  # a teacher in train() drops out, and answers otherwise each time
+    kept = torch.full((samples, classes), float("nan"))  # NaN: nobody has put this row
+    for ids, inputs in batches:
+        kept[ids] = teacher(inputs)
+    assert kept.isfinite().all()
+    return kept
+# endregion
 
 
-TWINS = [{"case": "convnet", "technique": "with checks", "settings": {"batch": 16, "channels": 4, "every": 3}}]
+class Teacher(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net, self.dropout = net, nn.Dropout(0.5)
+
+    def forward(self, images):
+        h = F.relu(self.net.conv1(images))
+        h = F.max_pool2d(F.relu(self.net.conv2(h)), 2)
+        return self.net.head(self.dropout(h.flatten(1)))
+
+
+def trained_teacher(workloads, settings):
+    torch.manual_seed(1)
+    teacher, order = Teacher(workloads.ConvNet(settings["teacher_channels"])), torch.Generator().manual_seed(1)
+    optimizer = torch.optim.SGD(teacher.parameters(), lr=0.02, momentum=0.9)
+    images, labels = workloads.fashion_mnist()
+    for _ in range(settings["teacher_updates"] * settings["updates"]):
+        picked = torch.randint(60000, (64,), generator=order)
+        optimizer.zero_grad()
+        F.cross_entropy(teacher(workloads.normalise_images(images[picked])), labels[picked]).backward()
+        optimizer.step()
+    return teacher
+
+
+TWINS = [{"case": "convnet", "technique": "cached logits",
+          "settings": {"batch": 8, "channels": 4, "images": 256, "pool": 512, "teacher_channels": 4, "updates": 3}}]
 
 
 def train(workloads, twin, settings, seed):
-    work = workloads.ConvNetTraining(settings, seed)
-    stopping = EarlyStopping(work.model)
     images, labels = workloads.fashion_mnist()
-    # Any images do here: a check changes nothing of the training, and that is what the losses show.
-    held_out = workloads.normalise_images(images[:64]), labels[:64]
-    try:
-        while True:
-            total = torch.zeros(())
-            for _ in range(settings["every"]):
-                total += work.update(*work.batches.next())
-            yield total / settings["every"]
-            stopping.should_stop(mean_loss(work.model, *held_out))
-    finally:
-        stopping.restore_best()
-        assert mean_loss(work.model, *held_out) == stopping.best_loss
+    teacher, pool = trained_teacher(workloads, settings), settings["pool"]
+    numbers = torch.arange(pool).split(64)
+    kept = teacher_logits(teacher, ((ids, workloads.normalise_images(images[ids])) for ids in numbers), pool)
+    work, order = workloads.ConvNetTraining(settings, seed), torch.Generator().manual_seed(seed)
+    starts = pool - settings["images"] + 1
+    first = seed % starts * settings["images"] % starts
+    while True:
+        ids = first + torch.randint(settings["images"], (settings["batch"],), generator=order)
+        work.optimizer.zero_grad()
+        student = work.model(workloads.normalise_images(images[ids]))
+        loss = distillation_loss(student, kept[ids], labels[ids], settings["temperature"], settings["alpha"])
+        loss.backward()
+        work.optimizer.step()
+        yield loss.detach()

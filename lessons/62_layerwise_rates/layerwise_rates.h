@@ -35,9 +35,9 @@ inline bool belongs_to(const std::string& name, const std::string& prefix) {
   return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
 }
 
-/// A model's parameters by stage; `prefixes` from the input to the output. Each parameter is in exactly one stage: throws
-/// c10::ValueError, and names it, for one that no prefix has, that two have, or that is another one's tensor; and for a
-/// prefix without a parameter.
+/// A model's parameters by stage; `prefixes` from the input to the output. Each parameter is in exactly one stage:
+/// throws c10::ValueError, and names it, for one that no prefix has, that two have, or that is another one's tensor;
+/// and for a prefix without a parameter.
 inline Stages stages_of(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                         const std::vector<std::string>& prefixes) {
   Stages stages;
@@ -47,8 +47,8 @@ inline Stages stages_of(const torch::OrderedDict<std::string, torch::Tensor>& pa
     Stage* found = nullptr;
     for (Stage& stage : stages) {
       if (!belongs_to(parameter.key(), stage.prefix)) continue;
-      TORCH_CHECK_VALUE(found == nullptr, "stages_of: parameter ", parameter.key(), " belongs to both ",
-                        found->prefix, " and ", stage.prefix);
+      TORCH_CHECK_VALUE(found == nullptr, "stages_of: parameter ", parameter.key(), " belongs to both ", found->prefix,
+                        " and ", stage.prefix);
       found = &stage;
     }
     TORCH_CHECK_VALUE(found != nullptr, "stages_of: parameter ", parameter.key(),
@@ -70,8 +70,9 @@ inline double layer_rate(double rate, double decay, size_t stage, size_t stages)
   return rate * std::pow(decay, static_cast<double>(stages - 1 - stage));
 }
 
-/// Groups for any of torch::optim's optimizers, one for each stage, in their order. `base` has the last stage's rate and
-/// all else. Throws c10::ValueError for a decay that is not above 0 and at most 1: a rate of 0 is what freezing is for.
+/// Groups for any of torch::optim's optimizers, one for each stage, in their order. `base` has the last stage's rate
+/// and all else. Throws c10::ValueError for a decay that is not above 0 and at most 1: a rate of 0 is what freezing is
+/// for.
 template <class Options>
 std::vector<torch::optim::OptimizerParamGroup> layerwise_groups(const Stages& stages, const Options& base,
                                                                 double decay) {

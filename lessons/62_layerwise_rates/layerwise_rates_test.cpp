@@ -180,8 +180,11 @@ TEST(Prediction, CountsBytesAsTheModelHasThem) {
 
 Trial small_trial() {
   auto record = std::make_shared<TrialRecord>();
-  record->given = {{"images", int64_t{40}},  {"batch", int64_t{8}},          {"channels", int64_t{2}},
-                   {"updates", int64_t{12}}, {"source_updates", int64_t{1}}};
+  record->given = {{"images", int64_t{40}},
+                   {"batch", int64_t{8}},
+                   {"channels", int64_t{2}},
+                   {"updates", int64_t{12}},
+                   {"source_updates", int64_t{1}}};
   Trial trial(record);
   trial.seed = 3;
   return trial;
@@ -203,7 +206,8 @@ TEST(FineTuning, HasOtherClassesThanTheFirstTraining) {
 
 TEST(FineTuning, RunsEachWay) {
   const Trial trial = small_trial();
-  for (const Way& way : {Way{}, Way{.decay = 0.5}, Way{.gradual = true}, Way{.trained = 1}, Way{.from_scratch = true}}) {
+  for (const Way& way :
+       {Way{}, Way{.decay = 0.5}, Way{.gradual = true}, Way{.trained = 1}, Way{.from_scratch = true}}) {
     torch::manual_seed(2);
     const Learned learned = fine_tune(trial, way);
     EXPECT_EQ(learned.curve.quality.size(), 4U);

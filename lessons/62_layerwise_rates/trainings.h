@@ -17,7 +17,8 @@ inline std::vector<Assignment> fine_tuned(int64_t images) {
 }
 
 // What `rates` chose, by the tuning images.
-inline constexpr double kOneRate = 0.01, kLayerRate = 0.03, kHeadRate = 0.03, kUnfreezingRate = 0.03, kScratchRate = 0.03;
+inline constexpr double kOneRate = 0.01, kLayerRate = 0.03, kHeadRate = 0.03, kUnfreezingRate = 0.03,
+                        kScratchRate = 0.03;
 
 /// 20 images of each new class.
 inline Training few_images(const Metric& metric) {

@@ -44,14 +44,15 @@ inline torch::Tensor at_least_float(const torch::Tensor& logits) {
 inline torch::Tensor soft_target_loss(const torch::Tensor& student, const torch::Tensor& teacher, double temperature) {
   check_distillation({.temperature = temperature});
   TORCH_CHECK_VALUE(student.dim() == 2 && student.sizes() == teacher.sizes() && student.size(0) > 0,
-                    "distillation: logits must be (N, C) of both models, got ", student.sizes(),
-                    " of the student and ", teacher.sizes(), " of the teacher; flatten sequences first");
+                    "distillation: logits must be (N, C) of both models, got ", student.sizes(), " of the student and ",
+                    teacher.sizes(), " of the teacher; flatten sequences first");
   TORCH_CHECK_VALUE(!teacher.requires_grad(),
                     "distillation: the teacher's logits need a gradient; run the teacher under no_grad, or detach()");
   const torch::Tensor log_q = torch::log_softmax(at_least_float(student) / temperature, 1);
   const torch::Tensor log_p = torch::log_softmax(at_least_float(teacher) / temperature, 1);
   // A sum over the classes, which is what KL is, and a mean over the rows: PyTorch calls it "batchmean".
-  const torch::Tensor sum = torch::kl_div(log_q, log_p.to(log_q.scalar_type()), at::Reduction::Sum, /*log_target=*/true);
+  const torch::Tensor sum =
+      torch::kl_div(log_q, log_p.to(log_q.scalar_type()), at::Reduction::Sum, /*log_target=*/true);
   return sum * (temperature * temperature / static_cast<double>(student.size(0)));
 }
 
@@ -88,10 +89,10 @@ class TeacherLogits {
   /// Keeps `logits` (N, C) as those of the samples `ids` (N), int64. Throws c10::ValueError for other shapes.
   void put(const torch::Tensor& ids, const torch::Tensor& logits) {
     const torch::NoGradGuard no_graph;
-    TORCH_CHECK_VALUE(ids.dim() == 1 && logits.dim() == 2 && logits.size(0) == ids.size(0) &&
-                          logits.size(1) == logits_.size(1),
-                      "TeacherLogits: expected a row of ", logits_.size(1), " logits for each of ", ids.sizes(),
-                      " samples, got ", logits.sizes());
+    TORCH_CHECK_VALUE(
+        ids.dim() == 1 && logits.dim() == 2 && logits.size(0) == ids.size(0) && logits.size(1) == logits_.size(1),
+        "TeacherLogits: expected a row of ", logits_.size(1), " logits for each of ", ids.sizes(), " samples, got ",
+        logits.sizes());
     logits_.index_copy_(0, ids.to(logits_.device()), logits.detach().to(logits_.options()));
     sealed_ = false;
   }

@@ -85,8 +85,10 @@ struct Example {
 };
 Example example(int64_t rows, int64_t classes, double scale = 3) {
   torch::manual_seed(5);
-  Example made{scale * torch::randn({rows, classes}), scale * torch::randn({rows, classes}),
-               torch::randint(0, classes, {rows}, torch::kLong), {}};
+  Example made{scale * torch::randn({rows, classes}),
+               scale * torch::randn({rows, classes}),
+               torch::randint(0, classes, {rows}, torch::kLong),
+               {}};
   made.label_values.assign(made.labels.data_ptr<int64_t>(), made.labels.data_ptr<int64_t>() + rows);
   return made;
 }
@@ -101,8 +103,7 @@ TEST(DistillationLoss, IsItsDefinitionAndHasItsGradient) {
       loss.backward();
       const double expected = loss_by_definition(rows_of(e.student), rows_of(e.teacher), e.label_values, options);
       EXPECT_NEAR(loss.item<double>(), expected, 2e-6 * std::max(1.0, expected)) << temperature << ", " << alpha;
-      const Tensor gradient =
-          gradient_by_definition(rows_of(e.student), rows_of(e.teacher), e.label_values, options);
+      const Tensor gradient = gradient_by_definition(rows_of(e.student), rows_of(e.teacher), e.label_values, options);
       EXPECT_LT((student.grad() - gradient).abs().max().item<double>(), 2e-6) << temperature << ", " << alpha;
     }
   }

@@ -62,9 +62,8 @@ Step with(const Trial& trial, DistillationLoss loss, bool teacher_trains = false
               const torch::NoGradGuard no_graph;
               answers = teacher(batch.images);
             }
-            return work->update(batch, [&](const Tensor& student) {
-              return loss(student, answers, batch.labels, work->options);
-            });
+            return work->update(
+                batch, [&](const Tensor& student) { return loss(student, answers, batch.labels, work->options); });
           }};
 }
 Step article_d(const Trial& trial) { return with(trial, article_d_loss); }

@@ -32,7 +32,8 @@ inline int64_t distillation_most_bytes(const Trial& trial) {
   const int64_t pixels = student.side * student.side, images = batch * (4 * pixels + 16);
   const int64_t output = 4 * batch * channels * pixels;
   const int64_t asking = 3 * weights(student.channels) + images + output * 5 / 2;
-  return weights(channels) + batch * (4 * kClasses + 8) + std::max(step_peak_bytes(student, batch, trial.device), asking);
+  return weights(channels) + batch * (4 * kClasses + 8) +
+         std::max(step_peak_bytes(student, batch, trial.device), asking);
 }
 
 }  // namespace tenfold::inline lesson_63

@@ -63,7 +63,8 @@ struct StudentTraining : ConvNetTraining {
   at::Generator order;
 };
 
-/// Images of the test file that a training is judged by: those of one half are for choices, such as the learning rate's.
+/// Images of the test file that a training is judged by: those of one half are for choices, such as the learning
+/// rate's.
 enum class Judge { tuning, unseen };
 
 /// Percent of 2000 images. Without gradients.

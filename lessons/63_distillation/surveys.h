@@ -58,13 +58,14 @@ inline Training many_labels(const Metric& metric) {
 /// Each side's learning rate was chosen by this one, on images that the others are not judged by.
 inline Training rates(Metric metric) {
   metric.name = "accuracy on tuning images";
-  Training training{.name = "rates, few labels", .metric = metric, .runs = {}, .settings = trained_student({kImages(256)})};
+  Training training{
+      .name = "rates, few labels", .metric = metric, .runs = {}, .settings = trained_student({kImages(256)})};
   for (const auto& [name, loss] : {std::pair{"labels only", &labels_only}, {"distilled", &distilled}}) {
     for (const double rate : {0.003, 0.01, 0.03, 0.1}) {
       std::string digits = std::to_string(rate);
       digits.erase(digits.find_last_not_of('0') + 1);
-      training.runs.push_back({name + (", rate " + digits),
-                               student({.loss = loss, .learning_rate = rate, .judge = Judge::tuning})});
+      training.runs.push_back(
+          {name + (", rate " + digits), student({.loss = loss, .learning_rate = rate, .judge = Judge::tuning})});
     }
   }
   return training;

@@ -28,7 +28,7 @@ def teacher_logits(teacher, batches, samples, classes=10):
 class Teacher(nn.Module):
     def __init__(self, net):
         super().__init__()
-        self.net, self.dropout = net, nn.Dropout(0.5)
+        self.net, self.dropout = net, nn.Dropout(0.3)
 
     def forward(self, images):
         h = F.relu(self.net.conv1(images))
@@ -39,9 +39,11 @@ class Teacher(nn.Module):
 def trained_teacher(workloads, settings):
     torch.manual_seed(1)
     teacher, order = Teacher(workloads.ConvNet(settings["teacher_channels"])), torch.Generator().manual_seed(1)
-    optimizer = torch.optim.SGD(teacher.parameters(), lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(teacher.parameters(), lr=0.05, momentum=0.9)
     images, labels = workloads.fashion_mnist()
-    for _ in range(settings["teacher_updates"] * settings["updates"]):
+    updates = settings["teacher_updates"] * settings["updates"]
+    for update in range(updates):
+        optimizer.param_groups[0]["lr"] = 0.05 * (1 - update / updates)
         picked = torch.randint(60000, (64,), generator=order)
         optimizer.zero_grad()
         F.cross_entropy(teacher(workloads.normalise_images(images[picked])), labels[picked]).backward()

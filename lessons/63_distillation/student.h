@@ -85,9 +85,9 @@ inline double accuracy(ConvNet& model, Judge judge, torch::Device device) {
 /// One way to train a student to the end.
 struct Way {
   DistillationLoss loss = labels_only;
-  double learning_rate = 0;  ///< 0: the setting's
-  bool all_images = false;   ///< batches of the whole pool, and the teacher's answers alone
-  bool shuffled = false;     ///< the mistake: the answers lie in another order
+  double rate = 0.03;
+  bool all_images = false;  ///< batches of the whole pool, and the teacher's answers alone
+  bool shuffled = false;    ///< the mistake: the answers lie in another order
   Judge judge = Judge::unseen;
 };
 
@@ -106,8 +106,7 @@ inline Learned train_student(const Trial& trial, const Way& way) {
     }
   }
   StudentTraining work(trial);
-  if (way.learning_rate > 0)
-    static_cast<torch::optim::SGDOptions&>(work.optimizer->param_groups()[0].options()).lr(way.learning_rate);
+  work.optimizer->param_groups()[0].options().set_lr(way.rate);
   if (way.all_images) work.options.alpha = 1;
   TrainingClock clock(trial.device);
   for (int64_t update = 1; update <= updates; ++update) {

@@ -23,7 +23,7 @@ namespace tenfold::inline lesson_63 {
 
 /// The convnet with dropout before its last layer, so that its mode matters.
 struct TeacherImpl : torch::nn::Module {
-  explicit TeacherImpl(int64_t channels) : net(ConvNetOptions{.channels = channels}), dropout(0.5) {
+  explicit TeacherImpl(int64_t channels) : net(ConvNetOptions{.channels = channels}), dropout(0.3) {
     register_module("net", net);
     register_module("dropout", dropout);
   }
@@ -50,16 +50,19 @@ inline std::string teacher_name(const Trial& trial) {
 
 inline TrainedTeacher train_teacher(const Trial& trial) {
   constexpr int64_t kBatch = 64;
+  constexpr double kRate = 0.05;                                  // falls to 0
   const GlobalState before = GlobalState::capture(trial.device);  // whoever asks first must not draw other numbers
   torch::manual_seed(1);
   TrainedTeacher made{.model = Teacher(trial.get(kTeacherChannels))};
   made.model->to(trial.device);
-  torch::optim::SGD optimizer(made.model->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
+  torch::optim::SGD optimizer(made.model->parameters(), torch::optim::SGDOptions(kRate).momentum(0.9));
   const at::Generator order = at::detail::createCPUGenerator(1);
   const ImageSet set = fashion_mnist(/*train=*/true);
   const int64_t updates = checked(trial, kTeacherUpdates, 1000) * checked(trial, kUpdates, 1 << 20);
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t update = 0; update < updates; ++update) {
+    const double done = static_cast<double>(update) / static_cast<double>(updates);
+    optimizer.param_groups()[0].options().set_lr(kRate * (1 - done));
     const torch::Tensor picked = torch::randint(0, set.size(), {kBatch}, order, torch::kLong);
     optimizer.zero_grad();
     const torch::Tensor images = normalise_images(rows_on(trial.device, set.images, picked));

@@ -34,6 +34,8 @@ inline constexpr int64_t kFew = 256, kMany = 8192;
 // Of three for each loss the rates that were best on the tuning images, by the trainings `rates`. Labels weigh a tenth
 // in the loss without T squared, and the teacher 16 times less than with it: its rates are higher.
 inline constexpr double kLabelsRate = 0.03, kDistilledRate = 0.03, kNoSquareRate = 0.1, kAllImagesRate = 0.01;
+// 160 times that of the teacher's answers alone: 4 squared, 10 classes. Its gradients are then the same.
+inline constexpr double kArticleRate = 160 * kAllImagesRate;
 
 /// 256 labelled images, each seen 25 times; the teacher has seen all images.
 inline Training few_labels(const Metric& metric) {
@@ -49,6 +51,7 @@ inline Training few_labels(const Metric& metric) {
                    {"distilled", student(right), NOT_WORSE},
                    {"no T squared", student({.loss = without_t_squared, .rate = kNoSquareRate})},
                    {"article D's loss", student({.loss = article_d_loss, .rate = kDistilledRate}), WORSE},
+                   {"article D's loss, tuned", student({.loss = article_d_loss, .rate = kArticleRate})},
                    {"shuffled cache", student(shuffled), WORSE},
                    {"answers for all images", student(all_images), NOT_WORSE}},
           .settings = trained_student(kFew)};

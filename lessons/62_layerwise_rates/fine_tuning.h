@@ -118,7 +118,8 @@ inline Learned fine_tune(const Trial& trial, const Way& way) {
         to.copy_(from[i].parameters[p]);
       }
   }
-  torch::optim::SGD optimizer(layerwise_groups(stages, torch::optim::SGDOptions(way.rate).momentum(0.9), way.decay));
+  const auto base = torch::optim::SGDOptions(way.rate).momentum(0.9);
+  torch::optim::SGD optimizer(layerwise_groups(stages, base, way.decay), base);
   RateSchedule schedule(optimizer);
   const ImageSet& all = half_of_classes(trial, /*train=*/true, /*odd=*/false);
   const int64_t count = checked(trial, kImages, 1, all.size()), starts = all.size() - count + 1;

@@ -3,7 +3,8 @@
 // A learning rate for each layer of a network that is fine-tuned, and layers that begin to train one after the other:
 //
 //   const Stages stages = stages_of(model->named_parameters(), {"conv1", "conv2", "head"});  // input to output
-//   torch::optim::AdamW optimizer(layerwise_groups(stages, torch::optim::AdamWOptions(1e-3), 0.75));
+//   const torch::optim::AdamWOptions base(1e-3);                        // of the last stage
+//   torch::optim::AdamW optimizer(layerwise_groups(stages, base, 0.75), base);
 //   RateSchedule schedule(optimizer);          // remembers each group's rate
 //   ...
 //   schedule.scale(cosine(update));            // the rate of each group, times this
@@ -73,9 +74,9 @@ inline double layer_rate(double rate, double decay, size_t stage, size_t stages)
 /// Groups for any of torch::optim's optimizers, one for each stage, in their order. `base` has the last stage's rate
 /// and all else. Throws c10::ValueError for a decay that is not above 0 and at most 1: a rate of 0 is what freezing is
 /// for.
-template <class Options>
-std::vector<torch::optim::OptimizerParamGroup> layerwise_groups(const Stages& stages, const Options& base,
-                                                                double decay) {
+inline std::vector<torch::optim::OptimizerParamGroup> layerwise_groups(const Stages& stages,
+                                                                       const torch::optim::OptimizerOptions& base,
+                                                                       double decay) {
   TORCH_CHECK_VALUE(decay > 0 && decay <= 1, "layerwise_groups: decay must be above 0 and at most 1, got ", decay);
   std::vector<torch::optim::OptimizerParamGroup> groups;
   for (size_t i = 0; i < stages.size(); ++i) {

@@ -83,7 +83,8 @@ Stages three_numbers() {
 
 TEST(Groups, AreUpdatedAsByHand) {
   const Stages stages = three_numbers();
-  torch::optim::SGD optimizer(layerwise_groups(stages, torch::optim::SGDOptions(0.8).momentum(0.5), 0.25));
+  const auto base = torch::optim::SGDOptions(0.8).momentum(0.5);
+  torch::optim::SGD optimizer(layerwise_groups(stages, base, 0.25), base);
   const std::vector<double> values = after(optimizer, stages, 2, [](int) {});
   // Momentum: first g, then g / 2 + 1. Rates: 0.05, 0.2, 0.8.
   EXPECT_NEAR(values[0], -0.05 * (1 + 1.5), 1e-15);
@@ -115,7 +116,8 @@ TEST(Groups, RefuseADecayThatIsNone) {
 
 TEST(RateSchedule, KeepsTheRatiosOfTheRates) {
   const Stages stages = three_numbers();
-  torch::optim::SGD optimizer(layerwise_groups(stages, torch::optim::SGDOptions(1), 0.5));
+  const auto base = torch::optim::SGDOptions(1);
+  torch::optim::SGD optimizer(layerwise_groups(stages, base, 0.5), base);
   RateSchedule schedule(optimizer);
   const std::vector<double> values =
       after(optimizer, stages, 2, [&](int update) { schedule.scale(update == 0 ? 0.1 : 0.01); });
@@ -127,7 +129,8 @@ TEST(RateSchedule, KeepsTheRatiosOfTheRates) {
 
 TEST(Freezing, LetsGoOfGradientsAndMomentumMovesNothing) {
   const Stages stages = three_numbers();
-  torch::optim::SGD optimizer(layerwise_groups(stages, torch::optim::SGDOptions(1).momentum(0.5), 1));
+  const auto base = torch::optim::SGDOptions(1).momentum(0.5);
+  torch::optim::SGD optimizer(layerwise_groups(stages, base, 1), base);
   const std::vector<double> values = after(optimizer, stages, 4, [&](int update) {
     if (update == 1) EXPECT_EQ(unfreeze_last(stages, 2), 2);
   });
@@ -151,7 +154,8 @@ TEST(Freezing, UnfreezesFromTheOutput) {
 TEST(Freezing, MakesNoOptimizerState) {
   ConvNet net(ConvNetOptions{.channels = 4});
   const Stages stages = stages_of_net(net);
-  torch::optim::SGD optimizer(layerwise_groups(stages, torch::optim::SGDOptions(0.1).momentum(0.9), 0.5));
+  const auto base = torch::optim::SGDOptions(0.1).momentum(0.9);
+  torch::optim::SGD optimizer(layerwise_groups(stages, base, 0.5), base);
   unfreeze_last(stages, 1);
   torch::cross_entropy_loss(net(torch::randn({2, 1, 28, 28})), torch::zeros({2}, torch::kLong)).backward();
   optimizer.step();

@@ -84,8 +84,8 @@ Step with_optimizer(const std::shared_ptr<StagedTraining>& work, std::function<v
           }};
 }
 void give_groups(StagedTraining& work, const Stages& stages, double decay) {
-  work.optimizer =
-      std::make_unique<torch::optim::SGD>(layerwise_groups(stages, SGDOptions(work.rate).momentum(0.9), decay));
+  const auto base = SGDOptions(work.rate).momentum(0.9);
+  work.optimizer = std::make_unique<torch::optim::SGD>(layerwise_groups(stages, base, decay), base);
 }
 
 /// With it: a group for each stage, and a schedule that multiplies each group's own rate.

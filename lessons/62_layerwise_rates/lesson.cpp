@@ -152,9 +152,7 @@ int main(int argc, char** argv) {
                           {"scale never applied", TRAP},
                           {"decay from the input", TRAP},
                           {"biases left out", TRAP}}},
-                        {"first layers frozen",
-                         {kFrozen(2)},
-                         {{"parameter groups", SAME_MEMORY}, {"frozen", {FASTER, SMALLER}}}},
+                        {"first layers frozen", {kFrozen(2)}, {{"frozen", {FASTER, SMALLER}}}},
                         // Its gradient must still pass through to the layers below.
                         {"last layer frozen", {kFrozen(1), kFrozenAbove(true)}, {{"frozen", SAME_MEMORY}}}},
               .trainings = {few_images(unseen), many_images(unseen), rates(unseen)},

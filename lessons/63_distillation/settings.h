@@ -10,9 +10,9 @@
 
 namespace tenfold::inline lesson_63 {
 
-inline constexpr Setting<int64_t> kImages{"images", {4096, 16384, 60000}, "that the student trains on"};
-inline constexpr Setting<int64_t> kPool{"pool", {4096, 16384, 60000}, "images that the teacher's logits are kept of"};
-inline constexpr Setting<int64_t> kUpdates{"updates", 20, "updates of the student's training"};
+inline constexpr Setting<int64_t> kImages{"images", {2048, 16384, 60000}, "that the student trains on"};
+inline constexpr Setting<int64_t> kPool{"pool", {2048, 16384, 60000}, "images that the teacher's logits are kept of"};
+inline constexpr Setting<int64_t> kUpdates{"updates", 5, "updates of the student's training"};
 inline constexpr Setting<int64_t> kTeacherUpdates{"teacher_updates", 2, "of the teacher, for each of the student's"};
 inline constexpr Setting<int64_t> kTeacherChannels{
     "teacher_channels", {32, 64, 128}, "output channels of the teacher's first convolution"};

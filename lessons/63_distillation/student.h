@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "common/harness/lesson.h"
 #include "common/models/convnet.h"
@@ -68,7 +69,8 @@ struct StudentTraining : ConvNetTraining {
 enum class Judge { tuning, unseen };
 
 /// Percent of 2000 images. Without gradients.
-inline double accuracy(ConvNet& model, Judge judge, torch::Device device) {
+template <class Model>
+double accuracy(Model model, Judge judge, torch::Device device) {
   constexpr int64_t kJudged = 2000, kAtOnce = 100;
   const torch::NoGradGuard no_graph;
   const ImageSet set = fashion_mnist(/*train=*/false);
@@ -77,9 +79,18 @@ inline double accuracy(ConvNet& model, Judge judge, torch::Device device) {
   for (int64_t from = first; from < first + kJudged; from += kAtOnce) {
     const torch::Tensor images = normalise_images(tensor_on(device, set.images.narrow(0, from, kAtOnce)));
     const torch::Tensor labels = tensor_on(device, set.labels.narrow(0, from, kAtOnce));
-    right += (model(images).argmax(1) == labels).sum().item<int64_t>();
+    right += (model(images).argmax(1) == labels).sum().template item<int64_t>();
   }
   return 100.0 * static_cast<double>(right) / kJudged;
+}
+
+/// What the teacher itself comes to, and what it took.
+inline void note_teacher(const Trial& trial, Judge judge) {
+  const TrainedTeacher& teacher = shared_teacher(trial);
+  const std::string name = (judge == Judge::tuning ? "tuning accuracy of " : "accuracy of ") + teacher_name(trial);
+  trial.note("teacher", trial.shared<double>(name, [&] { return accuracy(teacher.model, judge, trial.device); }), "%");
+  trial.note("teacher trained in", teacher.seconds, "s");
+  trial.note("logits kept", static_cast<double>(shared_logits(trial).bytes()), "bytes");
 }
 
 /// One way to train a student to the end.
@@ -98,7 +109,7 @@ inline Learned train_student(const Trial& trial, const Way& way) {
   TeacherLogits wrong({.samples = 1, .classes = 1});
   if (way.loss != labels_only) {
     logits = &shared_logits(trial);
-    trial.note("teacher trained in", shared_teacher(trial).seconds, "s");
+    note_teacher(trial, way.judge);
     if (way.shuffled) {
       const at::Generator order = at::detail::createCPUGenerator(1);
       wrong = own_logits(trial, torch::kFloat, torch::randperm(trial.get(kPool), order, torch::kLong));
@@ -124,21 +135,6 @@ inline Learned train_student(const Trial& trial, const Way& way) {
 /// A run of a training.
 inline std::function<Learned(const Trial&)> student(const Way& way) {
   return [way](const Trial& trial) { return train_student(trial, way); };
-}
-
-/// What the teacher itself comes to, on the images that students are judged by.
-inline void note_teacher(const Trial& trial) {
-  const TrainedTeacher& trained = shared_teacher(trial);
-  const torch::NoGradGuard no_graph;
-  Teacher teacher = trained.model;
-  const ImageSet set = fashion_mnist(/*train=*/false);
-  int64_t right = 0;
-  for (int64_t from = kHalf; from < kHalf + 2000; from += 100) {
-    const torch::Tensor images = normalise_images(tensor_on(trial.device, set.images.narrow(0, from, 100)));
-    right += (teacher(images).argmax(1).cpu() == set.labels.narrow(0, from, 100)).sum().item<int64_t>();
-  }
-  trial.note("accuracy", static_cast<double>(right) / 20, "%");
-  trial.note("trained in", trained.seconds, "s");
 }
 
 }  // namespace tenfold::inline lesson_63

@@ -17,7 +17,7 @@
 namespace tenfold::inline lesson_63 {
 
 inline std::vector<Assignment> small_teacher() {
-  return {kTeacherChannels(4), kImages(16384), kPool(16384), convnet::kBatch(16, 64, 64)};
+  return {kTeacherChannels(4), kImages(8192, 60000, 60000), kPool(8192, 60000, 60000), convnet::kBatch(8, 64, 64)};
 }
 
 /// One teacher for all trainings; on a CPU small students, so that seeds are affordable.

@@ -71,9 +71,9 @@ inline const SourceModel& source_model(const Trial& trial) {
 
 enum class Judge { tuning, unseen };
 
-/// Percent of 1500 test images of the even classes; those of one half are for choices, such as the learning rate's.
+/// Percent of 1000 test images of the even classes; those of one half are for choices, such as the learning rate's.
 inline double accuracy(const Trial& trial, ConvNet& model, Judge judge) {
-  constexpr int64_t kJudged = 1500, kAtOnce = 100, kHalf = 2500;
+  constexpr int64_t kJudged = 1000, kAtOnce = 100, kHalf = 2500;
   const torch::NoGradGuard no_graph;
   const ImageSet& set = half_of_classes(trial, /*train=*/false, /*odd=*/false);
   const int64_t first = judge == Judge::tuning ? 0 : kHalf;
@@ -103,7 +103,7 @@ inline double rate_factor(int64_t update, int64_t updates) {
 }
 
 inline Learned fine_tune(const Trial& trial, const Way& way) {
-  constexpr int64_t kEvaluations = 4;
+  constexpr int64_t kEvaluations = 2;
   const int64_t updates = checked(trial, kUpdates, 1, 1 << 20), every = std::max<int64_t>(updates / kEvaluations, 1);
   const SourceModel& source = source_model(trial);
   ConvNet model(ConvNetOptions{.channels = trial.get(convnet::kChannels), .classes = kClasses});

@@ -68,10 +68,10 @@ struct StudentTraining : ConvNetTraining {
 /// rate's.
 enum class Judge { tuning, unseen };
 
-/// Percent of 2000 images. Without gradients.
+/// Percent of 1500 images. Without gradients.
 template <class Model>
 double accuracy(Model model, Judge judge, torch::Device device) {
-  constexpr int64_t kJudged = 2000, kAtOnce = 100;
+  constexpr int64_t kJudged = 1500, kAtOnce = 100;
   const torch::NoGradGuard no_graph;
   const ImageSet set = fashion_mnist(/*train=*/false);
   const int64_t first = judge == Judge::tuning ? 0 : kHalf;
@@ -103,7 +103,7 @@ struct Way {
 };
 
 inline Learned train_student(const Trial& trial, const Way& way) {
-  constexpr int64_t kEvaluations = 4;
+  constexpr int64_t kEvaluations = 2;
   const int64_t updates = checked(trial, kUpdates, 1 << 20), every = std::max<int64_t>(updates / kEvaluations, 1);
   const TeacherLogits* logits = nullptr;
   TeacherLogits wrong({.samples = 1, .classes = 1});

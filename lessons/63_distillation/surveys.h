@@ -22,14 +22,14 @@ inline std::vector<Assignment> small_teacher() {
 
 /// One teacher for all trainings; on a CPU small students, so that seeds are affordable.
 inline std::vector<Assignment> trained_teacher() {
-  return {kUpdates(200), kTeacherUpdates(2), kTeacherChannels(24, 64, 128), kPool(8192)};
+  return {kUpdates(160), kTeacherUpdates(2), kTeacherChannels(16, 64, 128), kPool(4096)};
 }
 inline std::vector<Assignment> trained_student(int64_t images) {
   std::vector<Assignment> all = trained_teacher();
   all.insert(all.end(), {convnet::kBatch(32, 32, 32), convnet::kChannels(8, 16, 16), kImages(images)});
   return all;
 }
-inline constexpr int64_t kFew = 256, kMany = 8192;
+inline constexpr int64_t kFew = 256, kMany = 4096;
 
 // Of three for each loss the rates that were best on the tuning images, by the trainings `rates`. Labels weigh a tenth
 // in the loss without T squared, and the teacher 16 times less than with it: its rates are higher.
@@ -37,7 +37,7 @@ inline constexpr double kLabelsRate = 0.03, kDistilledRate = 0.03, kNoSquareRate
 // 160 times that of the teacher's answers alone: 4 squared, 10 classes. Its gradients are then the same.
 inline constexpr double kArticleRate = 160 * kAllImagesRate;
 
-/// 256 labelled images, each seen 25 times; the teacher has seen all images.
+/// 256 labelled images, each seen 20 times; the teacher has seen all images.
 inline Training few_labels(const Metric& metric) {
   using namespace expect;
   const Way right{.loss = distilled, .rate = kDistilledRate};

@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
                         {"first layers frozen", {kFrozen(2)}, {{"frozen", {FASTER, SMALLER}}}},
                         // Its gradient must still pass through to the layers below.
                         {"last layer frozen", {kFrozen(1), kFrozenAbove(true)}, {{"frozen", SAME_MEMORY}}}},
-              .trainings = {few_images(unseen), many_images(unseen), rates(unseen)},
+              .trainings = {few_images(unseen), many_images(unseen), rates_of_few(unseen), rates_of_many(unseen)},
               .headline = Headline{"first layers frozen", "frozen"},
               .agreement = Agreement::exact_on_cpu()});
 }

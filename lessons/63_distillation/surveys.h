@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,9 +32,9 @@ inline constexpr int64_t kFew = 256, kMany = 4096;
 
 // Of three for each loss the rates that were best on the tuning images, by the trainings `rates`. Labels weigh a tenth
 // in the loss without T squared, and the teacher 16 times less than with it: its rates are higher.
-inline constexpr double kLabelsRate = 0.03, kDistilledRate = 0.03, kNoSquareRate = 0.1, kAllImagesRate = 0.01;
+inline constexpr double kLabelsRate = 0.03, kDistilledRate = 0.01, kNoSquareRate = 0.3, kManyLabelsRate = 0.03;
 // 160 times that of the teacher's answers alone: 4 squared, 10 classes. Its gradients are then the same.
-inline constexpr double kArticleRate = 160 * kAllImagesRate;
+inline constexpr double kArticleRate = 160 * kDistilledRate;
 
 /// 256 labelled images, each seen 20 times; the teacher has seen all images.
 inline Training few_labels(const Metric& metric) {
@@ -44,7 +43,6 @@ inline Training few_labels(const Metric& metric) {
   Way shuffled = right, all_images = right;
   shuffled.shuffled = true;
   all_images.all_images = true;
-  all_images.rate = kAllImagesRate;
   return {.name = "few labels",
           .metric = metric,
           .runs = {{"labels only", student({.loss = labels_only, .rate = kLabelsRate})},
@@ -57,29 +55,43 @@ inline Training few_labels(const Metric& metric) {
           .settings = trained_student(kFew)};
 }
 
-/// As many images as are drawn.
+/// Nearly as many images as are drawn.
 inline Training many_labels(const Metric& metric) {
   using namespace expect;
   return {.name = "many labels",
           .metric = metric,
-          .runs = {{"labels only", student({.loss = labels_only, .rate = kLabelsRate})},
-                   {"distilled", student({.loss = distilled, .rate = kDistilledRate}), NOT_WORSE},
-                   {"no T squared", student({.loss = without_t_squared, .rate = kNoSquareRate})}},
+          .runs = {{"labels only", student({.loss = labels_only, .rate = kManyLabelsRate})},
+                   {"distilled", student({.loss = distilled, .rate = kManyLabelsRate}), NOT_WORSE}},
           .settings = trained_student(kMany)};
 }
 
+/// Rates that a loss has to choose from.
+struct Tried {
+  std::string loss_name;
+  DistillationLoss loss;
+  std::vector<std::pair<std::string, double>> rates;
+};
+
 /// The search for the rates, on images that the trainings above are not judged by.
-inline Training rates(Metric metric, const std::string& name, int64_t images) {
+inline Training rates(Metric metric, const std::string& name, int64_t images, const std::vector<Tried>& all) {
   metric.name = "accuracy on tuning images";
   Training training{.name = "rates, " + name, .metric = metric, .runs = {}, .settings = trained_student(images)};
-  const std::vector<std::tuple<std::string, DistillationLoss, std::vector<std::pair<std::string, double>>>> tried = {
-      {"labels only", labels_only, {{"0.01", 0.01}, {"0.03", 0.03}, {"0.1", 0.1}}},
-      {"distilled", distilled, {{"0.01", 0.01}, {"0.03", 0.03}, {"0.1", 0.1}}},
-      {"no T squared", without_t_squared, {{"0.03", 0.03}, {"0.1", 0.1}, {"0.3", 0.3}}}};
-  for (const auto& [way, loss, values] : tried)
-    for (const auto& [digits, rate] : values)
-      training.runs.push_back({way + ", " + digits, student({.loss = loss, .rate = rate, .judge = Judge::tuning})});
+  for (const Tried& tried : all)
+    for (const auto& [digits, rate] : tried.rates)
+      training.runs.push_back(
+          {tried.loss_name + ", " + digits, student({.loss = tried.loss, .rate = rate, .judge = Judge::tuning})});
   return training;
+}
+inline Training rates_of_few(const Metric& metric) {
+  return rates(metric, "few labels", kFew,
+               {{"labels only", labels_only, {{"0.01", 0.01}, {"0.03", 0.03}, {"0.1", 0.1}}},
+                {"distilled", distilled, {{"0.003", 0.003}, {"0.01", 0.01}, {"0.03", 0.03}}},
+                {"no T squared", without_t_squared, {{"0.1", 0.1}, {"0.3", 0.3}, {"1", 1}}}});
+}
+inline Training rates_of_many(const Metric& metric) {
+  return rates(metric, "many labels", kMany,
+               {{"labels only", labels_only, {{"0.01", 0.01}, {"0.03", 0.03}}},
+                {"distilled", distilled, {{"0.01", 0.01}, {"0.03", 0.03}}}});
 }
 
 /// How many times smaller the gradient of a loss is than that of the definition, with alpha 1.

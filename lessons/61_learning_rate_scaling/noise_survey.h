@@ -135,6 +135,7 @@ inline void note_variance(const Trial& trial, int64_t updates) {
     means.push_back(variance);
     sums.push_back(variance * size * size);  // of the summed loss, whose gradient is B times as large
   }
+  trial.note("batch 256 / batch 4", means.back() / means.front(), "x");
   trial.note("exponent of B", exponent(sizes, means), "");
   trial.note("exponent of B, summed loss", exponent(sizes, sums), "");
 }

@@ -25,9 +25,9 @@ inline Trained not_orthogonal(const Trial& trial) {
 
 /// Wrong: rates that were tuned for another optimizer.
 inline Trained lion_at_adamws_rate(const Trial& trial) { return lion_at(trial, trial.get(kAdamWRate)); }
-inline Trained adamw_at_other_rate(const Trial& trial) {
+inline Trained adamw_at_muons_rate(const Trial& trial) {
   const Work work = trial.workload.make(trial);
-  return {work, {adamw_of(trial, work.parameters.values(), 4 * trial.get(kMuonRate))}};
+  return {work, {adamw_of(trial, work.parameters.values(), trial.get(kMuonRate))}};
 }
 
 /// Wrong: evaluated where gradients are taken.

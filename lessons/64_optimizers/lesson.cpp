@@ -99,11 +99,10 @@ int main(int argc, char** argv) {
                                {"not orthogonal", to_the_end(not_orthogonal), WORSE}},
                       .settings = many_updates()},
                      {.name = "evaluated where",
-                      .metric = small_difference,
+                      .metric = {.name = "held-out loss", .margin = 0.001, .relative = true},  // of the same training
                       .runs = {{"the mean", to_the_end(schedule_free)},
                                {"not switched", to_the_end(not_switched<schedule_free>), WORSE}},
-                      .settings = {kScheduleFreeRate(1.6e-2)},
-                      .workload = mlp_workload}},
+                      .settings = many_updates()}},
        .surveys = with_search(
            {{"state",
              {state_look("SGD", sgd<0>, sgd<0>, sgd_state), state_look("momentum", sgd<90>, sgd<0>, momentum_state),

@@ -41,8 +41,9 @@ inline double backward_work(int64_t channels, int64_t frozen, bool above) {
 }
 
 /// Speed: backward is shorter by the work that is left out. Peak: frozen stages have no gradient and no momentum. With
-/// both convolutions frozen nothing of theirs is kept for backward: the highest moment is that of the first ReLU, its
-/// input and its result; on a CPU that of the second convolution, whose input oneDNN has once more in blocks.
+/// both convolutions frozen nothing of theirs is kept for backward. The highest moment is that of the pooling: the
+/// first ReLU's result, the second convolution's and the second ReLU's of half its size, what is pooled, and its
+/// indices of 64 bits. On a CPU it is that of the second convolution, whose input oneDNN has once more in blocks.
 inline Prediction predict_frozen(const Counted& all) {
   const int64_t frozen = all.get(kFrozen), channels = all.get(convnet::kChannels), batch = all.get(convnet::kBatch);
   const bool above = all.get(kFrozenAbove);
@@ -57,7 +58,7 @@ inline Prediction predict_frozen(const Counted& all) {
     int64_t weights = 0;
     for (int64_t i = 0; i < 3; ++i) weights += stage_bytes(i, channels);
     const int64_t images = fashion_batch_bytes(batch), output = 4 * batch * channels * 28 * 28;
-    const int64_t activations = all.device.is_cpu() ? output + output + output / 2 : 2 * output;
+    const int64_t activations = all.device.is_cpu() ? output * 5 / 2 : output * 19 / 8;
     prediction.peak_bytes = weights + 2 * stage_bytes(2, channels) + images + activations;
   }
   return prediction;

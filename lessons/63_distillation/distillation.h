@@ -81,12 +81,13 @@ class TeacherLogits {
     TORCH_CHECK_VALUE(options.samples > 0 && options.classes > 0, "TeacherLogits: needs samples and classes, got ",
                       options.samples, " and ", options.classes);
     TORCH_CHECK_VALUE(c10::isFloatingType(options.type), "TeacherLogits: ", options.type, " holds no logits");
-    // NaN marks a row that nobody has put.
+    put_ = torch::zeros({options.samples}, torch::kBool);
     logits_ = torch::full({options.samples, options.classes}, std::numeric_limits<double>::quiet_NaN(),
                           torch::dtype(options.type).device(options.device));
   }
 
-  /// Keeps `logits` (N, C) as those of the samples `ids` (N), int64. Throws c10::ValueError for other shapes.
+  /// Keeps `logits` (N, C) as those of the samples `ids` (N), int64 on the CPU, or the device is waited for. Throws
+  /// c10::ValueError for other shapes.
   void put(const torch::Tensor& ids, const torch::Tensor& logits) {
     const torch::NoGradGuard no_graph;
     TORCH_CHECK_VALUE(
@@ -94,17 +95,19 @@ class TeacherLogits {
         "TeacherLogits: expected a row of ", logits_.size(1), " logits for each of ", ids.sizes(), " samples, got ",
         logits.sizes());
     logits_.index_copy_(0, ids.to(logits_.device()), logits.detach().to(logits_.options()));
+    put_.index_fill_(0, ids.cpu(), true);
     sealed_ = false;
   }
 
-  /// After the last put(): throws c10::ValueError, and names the first, where a sample has no logits, or some that are
-  /// not finite in the cache's type. Waits for the device.
+  /// After the last put(): throws c10::ValueError, and names the first, where a sample has no logits.
   void seal() {
-    const torch::Tensor missing = logits_.isfinite().all(1).logical_not().nonzero();
-    TORCH_CHECK_VALUE(missing.size(0) == 0, "TeacherLogits: ", missing.size(0), " of ", logits_.size(0),
-                      " samples have no finite logits, the first is number ", missing[0].item<int64_t>());
+    fail_at(put_.logical_not(), "no logits");
     sealed_ = true;
   }
+
+  /// Throws c10::ValueError, and names the first, where a sample's logits are not finite in the cache's type: those of
+  /// a teacher that diverged, or beyond 65504 in float16. Waits for the device.
+  void check_finite() const { fail_at(logits_.isfinite().all(1).logical_not(), "logits that are not finite"); }
 
   /// Of the samples `ids` (N): (N, C) of 32 bits at least, on the cache's device. Throws c10::Error before seal().
   torch::Tensor rows(const torch::Tensor& ids) const {
@@ -122,7 +125,14 @@ class TeacherLogits {
   int64_t bytes() const { return static_cast<int64_t>(logits_.nbytes()); }  ///< samples x classes x bytes of a number
 
  private:
+  void fail_at(const torch::Tensor& wrong, const char* what) const {
+    const torch::Tensor rows = wrong.nonzero();
+    TORCH_CHECK_VALUE(rows.size(0) == 0, "TeacherLogits: ", rows.size(0), " of ", logits_.size(0), " samples have ",
+                      what, ", the first is number ", rows[0].item<int64_t>());
+  }
+
   torch::Tensor logits_;  // (samples, classes)
+  torch::Tensor put_;     // (samples): which rows somebody has put; on the CPU
   bool sealed_ = false;
 };
 

@@ -15,7 +15,7 @@ inline constexpr Setting<int64_t> kPool{"pool", {1024, 16384, 60000}, "images th
 inline constexpr Setting<int64_t> kUpdates{"updates", 2, "updates of the student's training"};
 inline constexpr Setting<int64_t> kTeacherUpdates{"teacher_updates", 2, "of the teacher, for each of the student's"};
 inline constexpr Setting<int64_t> kTeacherChannels{
-    "teacher_channels", {24, 64, 128}, "output channels of the teacher's first convolution"};
+    "teacher_channels", {32, 64, 128}, "output channels of the teacher's first convolution"};
 inline constexpr Setting<double> kTemperature{"temperature", 4, "that logits are divided by"};
 inline constexpr Setting<double> kAlpha{"alpha", 0.9, "weight of the teacher's answers, of 1"};
 

@@ -68,10 +68,10 @@ struct StudentTraining : ConvNetTraining {
 /// rate's.
 enum class Judge { tuning, unseen };
 
-/// Percent of 1500 images. Without gradients.
+/// Percent of 1000 images. Without gradients.
 template <class Model>
 double accuracy(Model model, Judge judge, torch::Device device) {
-  constexpr int64_t kJudged = 1500, kAtOnce = 100;
+  constexpr int64_t kJudged = 1000, kAtOnce = 100;
   const torch::NoGradGuard no_graph;
   const ImageSet set = fashion_mnist(/*train=*/false);
   const int64_t first = judge == Judge::tuning ? 0 : kHalf;

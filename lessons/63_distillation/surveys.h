@@ -32,7 +32,7 @@ inline std::vector<Assignment> trained_student(int64_t images) {
 // Of three for each loss the rates that were best on the tuning images, by the trainings `rates`. Labels weigh a tenth
 // in the loss without T squared, and the teacher 16 times less than with it: its rates are higher.
 inline constexpr double kLabelsRate = 0.03, kDistilledRate = 0.01, kNoSquareRate = 0.3;
-inline constexpr double kManyLabelsRate = 0.03, kManyDistilledRate = 0.03;
+inline constexpr double kManyLabelsRate = 0.03, kManyDistilledRate = 0.01;
 // 160 times that of the teacher's answers alone: 4 squared, 10 classes. Its gradients are then the same.
 inline constexpr double kArticleRate = 160 * kDistilledRate;
 

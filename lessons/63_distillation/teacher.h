@@ -107,6 +107,7 @@ inline const TeacherLogits& shared_logits(const Trial& trial) {
       cache.put(torch::arange(from, from + count), teacher(inputs));
     }
     cache.seal();
+    if (trial.device.is_cpu()) cache.check_finite();
     return cache;
   });
 }

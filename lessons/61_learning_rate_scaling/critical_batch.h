@@ -60,7 +60,7 @@ inline void note_critical_batch(const Trial& trial) {
   for (const int64_t times : {1, 4, 16, 64}) {
     const int64_t batch = small * times;
     const double middle = trial.get(mlp::kLearningRate) * std::sqrt(static_cast<double>(times));
-    const ToTarget best = fewest_updates(trial, batch, rates_around(middle, -1, 2), kMost);
+    const ToTarget best = fewest_updates(trial, batch, rates_around(middle, 0, 2), kMost);
     const std::string name = "batch " + std::to_string(batch) + ": ";
     trial.note(name + "updates", best.updates, "updates");
     trial.note(name + "best rate", best.rate, "");

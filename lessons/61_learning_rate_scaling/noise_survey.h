@@ -117,7 +117,7 @@ inline MeasuredNoise measured_noise(FixedWeights& weights, int64_t batch, int64_
 
 /// The trial's model after so many updates with the small batch.
 inline FixedWeights weights_after(const Trial& trial, int64_t updates) {
-  constexpr int64_t kPopulation = 512;
+  constexpr int64_t kPopulation = 256;
   torch::manual_seed(trial.seed);
   PlannedTraining work(trial, planned(trial, {.large = false}));
   for (int64_t update = 0; update < updates; ++update) work.update();
@@ -125,7 +125,7 @@ inline FixedWeights weights_after(const Trial& trial, int64_t updates) {
 }
 
 inline void note_variance(const Trial& trial, int64_t updates) {
-  constexpr int64_t kBatches = 64;
+  constexpr int64_t kBatches = 48;
   FixedWeights weights = weights_after(trial, updates);
   std::vector<double> sizes, means, sums;
   for (const int64_t batch : {4, 16, 64, 256}) {

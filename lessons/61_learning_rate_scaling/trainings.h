@@ -29,7 +29,7 @@ inline std::vector<Assignment> adam_settings() {
 }
 inline std::vector<Assignment> width_settings() {
   return {mlp::kBatch(64), mlp::kLayers(6),           mlp::kWidth(256),
-          kUpdates(128),   mlp::kLearningRate(0.016), kOptimizer("adam")};
+          kUpdates(160),   mlp::kLearningRate(0.016), kOptimizer("adam")};
 }
 
 inline std::vector<Training> trainings() {

@@ -12,9 +12,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace tenfold {
 
@@ -81,7 +84,7 @@ class TeacherLogits {
     TORCH_CHECK_VALUE(options.samples > 0 && options.classes > 0, "TeacherLogits: needs samples and classes, got ",
                       options.samples, " and ", options.classes);
     TORCH_CHECK_VALUE(c10::isFloatingType(options.type), "TeacherLogits: ", options.type, " holds no logits");
-    put_ = torch::zeros({options.samples}, torch::kBool);
+    put_.resize(static_cast<size_t>(options.samples), false);
     logits_ = torch::full({options.samples, options.classes}, std::numeric_limits<double>::quiet_NaN(),
                           torch::dtype(options.type).device(options.device));
   }
@@ -94,20 +97,31 @@ class TeacherLogits {
         ids.dim() == 1 && logits.dim() == 2 && logits.size(0) == ids.size(0) && logits.size(1) == logits_.size(1),
         "TeacherLogits: expected a row of ", logits_.size(1), " logits for each of ", ids.sizes(), " samples, got ",
         logits.sizes());
+    const torch::Tensor on_host = ids.to(torch::kCPU, torch::kLong).contiguous();
+    for (int64_t i = 0; i < on_host.size(0); ++i) {
+      const int64_t id = on_host.const_data_ptr<int64_t>()[i];
+      TORCH_CHECK_VALUE(id >= 0 && id < logits_.size(0), "TeacherLogits: sample ", id, " of ", logits_.size(0));
+      put_[static_cast<size_t>(id)] = true;
+    }
     logits_.index_copy_(0, ids.to(logits_.device()), logits.detach().to(logits_.options()));
-    put_.index_fill_(0, ids.cpu(), true);
     sealed_ = false;
   }
 
   /// After the last put(): throws c10::ValueError, and names the first, where a sample has no logits.
   void seal() {
-    fail_at(put_.logical_not(), "no logits");
+    const auto first = std::find(put_.begin(), put_.end(), false);
+    TORCH_CHECK_VALUE(first == put_.end(), "TeacherLogits: ", std::count(first, put_.end(), false), " of ", put_.size(),
+                      " samples have no logits, the first is number ", first - put_.begin());
     sealed_ = true;
   }
 
   /// Throws c10::ValueError, and names the first, where a sample's logits are not finite in the cache's type: those of
   /// a teacher that diverged, or beyond 65504 in float16. Waits for the device.
-  void check_finite() const { fail_at(logits_.isfinite().all(1).logical_not(), "logits that are not finite"); }
+  void check_finite() const {
+    const torch::Tensor wrong = logits_.isfinite().all(1).logical_not().nonzero();
+    TORCH_CHECK_VALUE(wrong.size(0) == 0, "TeacherLogits: ", wrong.size(0), " of ", put_.size(),
+                      " samples have logits that are not finite, the first is number ", wrong[0].item<int64_t>());
+  }
 
   /// Of the samples `ids` (N): (N, C) of 32 bits at least, on the cache's device. Throws c10::Error before seal().
   torch::Tensor rows(const torch::Tensor& ids) const {
@@ -125,14 +139,8 @@ class TeacherLogits {
   int64_t bytes() const { return static_cast<int64_t>(logits_.nbytes()); }  ///< samples x classes x bytes of a number
 
  private:
-  void fail_at(const torch::Tensor& wrong, const char* what) const {
-    const torch::Tensor rows = wrong.nonzero();
-    TORCH_CHECK_VALUE(rows.size(0) == 0, "TeacherLogits: ", rows.size(0), " of ", logits_.size(0), " samples have ",
-                      what, ", the first is number ", rows[0].item<int64_t>());
-  }
-
-  torch::Tensor logits_;  // (samples, classes)
-  torch::Tensor put_;     // (samples): which rows somebody has put; on the CPU
+  torch::Tensor logits_;   // (samples, classes)
+  std::vector<bool> put_;  // which rows somebody has put
   bool sealed_ = false;
 };
 

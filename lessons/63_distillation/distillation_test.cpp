@@ -232,6 +232,7 @@ TEST(TeacherLogits, NamesWhatIsMissing) {
       of([&] { cache.check_finite(); }).find("2 of 6 samples have logits that are not finite, the first is number 4"),
       std::string::npos)
       << "beyond float16";
+  EXPECT_THROW(cache.put(torch::tensor({6}, torch::kLong), torch::ones({1, 2})), c10::ValueError);
   EXPECT_THROW(cache.put(torch::arange(3), torch::ones({4, 2})), c10::ValueError);
   EXPECT_THROW(cache.put(torch::arange(4), torch::ones({4, 3})), c10::ValueError);
   EXPECT_THROW(TeacherLogits({.samples = 0, .classes = 2}), c10::ValueError);

@@ -50,8 +50,11 @@ Trained sgd(const Trial& trial) {
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const auto trained = Agreement::judged_by("quality", 0.05);
-  const auto warmed_up = Agreement::judged_by("quality", 0.2);  // its rate is still small in the first updates
+  // Other optimizers' first losses differ little. Muon's most where a batch is one text, schedule-free AdamW's rate is
+  // still small; a rate that is far too large shows at once.
+  const auto trained = Agreement::judged_by("quality", 0.1);
+  const auto warming_up = Agreement::judged_by("quality", 0.2);
+  const auto too_large = Agreement::judged_by("quality", 0.05);
   const auto step = [](Make make) { return [make](const Trial& trial) { return step_of(make(trial)); }; };
   const Metric loss{.name = "validation loss", .margin = 0.01, .relative = true};
   const Metric small_difference{.name = "held-out loss", .margin = 0.005, .relative = true};
@@ -66,12 +69,10 @@ int main(int argc, char** argv) {
        .baseline = {"AdamW", step(adamw)},
        .most_bytes = adamw_most_bytes,
        .techniques = {{"Muon", step(muon), predict_muon, trained},
-                      {"schedule-free", step(schedule_free), predict_schedule_free, warmed_up},
-                      {"AdamW at Muon's rate", step(adamw_at_muons_rate), nullptr, trained}},
-       .cases = {{"gpt",
-                  {},
-                  {{"Muon", {SLOWER, SMALLER}}, {"schedule-free", SAME_MEMORY}, {"AdamW at Muon's rate", TRAP}}},
-                 {"few tokens", few_tokens(), {{"Muon", {SLOWER, SMALLER}}}},
+                      {"schedule-free", step(schedule_free), predict_schedule_free, warming_up},
+                      {"AdamW at Muon's rate", step(adamw_at_muons_rate), nullptr, too_large}},
+       .cases = {{"gpt", {}, {{"Muon", {SLOWER, SMALLER}}, {"AdamW at Muon's rate", TRAP}}},
+                 {"few tokens", few_tokens(), {{"Muon", {SLOWER, SMALLER}}, {"schedule-free", SAME_MEMORY}}},
                  {"convnet", {}, {{"Muon", {SAME_SPEED, SAME_MEMORY}}}, convnet_workload}},
        .trainings = {{.name = "quality",
                       .metric = loss,
@@ -115,6 +116,6 @@ int main(int argc, char** argv) {
              {update_look("SGD", sgd<0>), update_look("momentum", sgd<90>), update_look("AdamW", adamw),
               update_look("Muon", muon), update_look("Lion", lion), update_look("schedule-free", schedule_free)},
              many_updates()},
-            {"to a target", {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.4)}, few_updates()}}),
+            {"to a target", {target_look("AdamW", adamw, 1), target_look("Muon", muon, 0.5)}, few_updates()}}),
        .headline = Headline{"quality", "Muon"}});
 }

@@ -46,7 +46,7 @@ inline std::vector<Assignment> many_updates() {
 /// The same for fewer updates.
 inline std::vector<Assignment> few_updates() {
   std::vector<Assignment> all = many_updates();
-  all.push_back(kUpdates(100));
+  all.push_back(kUpdates(80));
   return all;
 }
 

@@ -79,6 +79,11 @@ struct LargeBatch : PlannedTraining {
   std::vector<torch::Tensor> weights;
 };
 
+/// The workload's formula is that of SGD without momentum, whose buffers are as many bytes as the parameters.
+inline int64_t large_batch_most_bytes(const Trial& trial) {
+  return mlp_most_bytes(trial) + (trial.get(kMomentum) > 0 ? parameter_bytes(mlp_options(trial)) : 0);
+}
+
 /// A step that begins with cleared gradients.
 inline Step step_of(const std::shared_ptr<LargeBatch>& work, std::function<torch::Tensor()> update) {
   return {.items = work->batches.batch() * work->times, .parameters = work->parameters(), .update = [work, update] {

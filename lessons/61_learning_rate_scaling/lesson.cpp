@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
        .workload = mlp_workload,
        .settings = {kTimes, kMomentum, kUpdates, kOptimizer, kTarget, kBaseWidth},
        .baseline = {"large batch", large_batch},
+       .most_bytes = large_batch_most_bytes,
        .techniques = {{"noise measured", noise_measured, predict_noise},
                       {"cleared to measure", cleared_to_measure},
                       {"small updates", small_updates, predict_small_updates,

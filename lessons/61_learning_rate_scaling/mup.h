@@ -5,8 +5,8 @@
 //
 //   Mlp base(16), model(256);                    the same layers; only widths differ
 //   mup_initialise(*model, *base);
-//   torch::optim::Adam adam(mup_groups(*model, *base, torch::optim::AdamOptions(rate)),
-//   torch::optim::AdamOptions(rate));
+//   const torch::optim::AdamOptions options(rate);
+//   torch::optim::Adam adam(mup_groups(*model, *base, options), options);
 //
 // For linear layers, convolutions, embeddings and norms. Attention needs a scale of 1 / d instead of 1 / sqrt(d) of a
 // head's features, which a model must write itself. Weight decay is as it is given: AdamW multiplies it with the rate.

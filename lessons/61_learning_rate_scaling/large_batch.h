@@ -63,19 +63,6 @@ struct LargeBatch : PlannedTraining {
     }
   }
 
-  /// The step of large_batch(), from cleared gradients on.
-  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): nobody calls it through the base.
-  torch::Tensor update() {
-    torch::Tensor total = torch::zeros({}, device);
-    for (int64_t i = 0; i < times; ++i) {
-      const torch::Tensor loss = next_loss() / times;
-      loss.backward();
-      total += loss.detach();
-    }
-    optimizer_step();
-    return total;
-  }
-
   int64_t times;
   std::vector<torch::Tensor> weights;
 };
@@ -86,8 +73,7 @@ inline int64_t large_batch_most_bytes(const Trial& trial) {
 }
 
 /// A step that begins with cleared gradients.
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the step keeps it
-inline Step step_of(const std::shared_ptr<LargeBatch>& work, std::function<torch::Tensor()> update) {
+inline Step step_of(const std::shared_ptr<LargeBatch>& work, const std::function<torch::Tensor()>& update) {
   return {.items = work->batches.batch() * work->times, .parameters = work->parameters(), .update = [work, update] {
             work->optimizer->zero_grad();
             return update();

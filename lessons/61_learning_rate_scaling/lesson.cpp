@@ -13,9 +13,9 @@ namespace {
 using namespace tenfold;
 using torch::Tensor;
 
-/// Without the technique: a large batch in micro-batches, at the rate that the linear rule gives it.
-Step large_batch(const Trial& trial) {
-  auto work = std::make_shared<LargeBatch>(trial, RateRule::linear);
+/// Without the technique: a large batch in micro-batches, at the rate that a rule gives it.
+Step large_batch(const Trial& trial, RateRule rule) {
+  auto work = std::make_shared<LargeBatch>(trial, rule);
   return step_of(work, [work] {
     Tensor total = torch::zeros({}, work->device);
     for (int64_t i = 0; i < work->times; ++i) {
@@ -87,16 +87,11 @@ Step small_updates(const Trial& trial) {
   });
 }
 
-/// Traps: the large batch with the small one's rate, or with the square root's. It moves a quarter, or half, as far.
-template <RateRule kRule>
-Step other_rate(const Trial& trial) {
-  auto work = std::make_shared<LargeBatch>(trial, kRule);
-  return step_of(work, [work] { return work->update(); });
-}
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
+  const auto by = [](RateRule rule) { return [rule](const Trial& trial) { return large_batch(trial, rule); }; };
   return run(
       argc, argv,
       {.title = "Learning-rate scaling",
@@ -104,14 +99,15 @@ int main(int argc, char** argv) {
            "Which learning rate does a larger batch need, and from which batch on does a larger one no longer help?",
        .workload = mlp_workload,
        .settings = {kTimes, kMomentum, kUpdates, kOptimizer, kTarget, kBaseWidth},
-       .baseline = {"large batch", large_batch},
+       .baseline = {"large batch", by(RateRule::linear)},
        .most_bytes = large_batch_most_bytes,
        .techniques = {{"noise measured", noise_measured, predict_noise},
                       {"cleared to measure", cleared_to_measure},
                       {"small updates", small_updates, predict_small_updates,
                        Agreement::within(0.02, "every small update begins where the one before has moved to")},
-                      {"same rate", other_rate<RateRule::none>},
-                      {"square root", other_rate<RateRule::square_root>}},
+                      // Traps: it moves a quarter as far, or half.
+                      {"same rate", by(RateRule::none)},
+                      {"square root", by(RateRule::square_root)}},
        .cases = {{"mlp", {}, {{"noise measured", SLOWER}, {"cleared to measure", TRAP}}},
                  {"large weights",
                   {mlp::kBatch(8), mlp::kLayers(4), mlp::kWidth(256)},

@@ -42,6 +42,13 @@ inline std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Plan& plan, s
                                              torch::optim::SGDOptions(plan.rate).momentum(momentum));
 }
 
+/// On 500 images that are not trained on. A training that has diverged knows no more than guessing: NaN and all that is
+/// worse count as that, else one such seed would be the whole mean.
+inline double bounded_held_out_loss(Mlp& model, torch::Device device) {
+  const double loss = held_out_loss([&](const torch::Tensor& images) { return model->forward(images); }, device);
+  return std::isfinite(loss) ? std::min(loss, kGuessing) : kGuessing;
+}
+
 /// The MLP of the trial's settings on batches of the plan's size.
 struct PlannedTraining : MlpTraining {
   PlannedTraining(const Trial& trial, const Plan& plan)
@@ -60,33 +67,42 @@ struct PlannedTraining : MlpTraining {
     optimizer->step();
     return loss.detach();
   }
-  /// On 500 images that are not trained on. A training that has diverged knows no more than guessing: NaN and all that
-  /// is worse count as that, else one such seed would be the whole mean.
-  double quality() {
-    const double loss = held_out_loss([this](const torch::Tensor& images) { return model->forward(images); }, device);
-    return std::isfinite(loss) ? std::min(loss, kGuessing) : kGuessing;
-  }
+  double quality() { return bounded_held_out_loss(model, device); }
 
   torch::Device device;
 };
 
+/// Trains `work`, which has update(), quality() and an optimizer, with the rates of a schedule, to the end.
+template <class Training>
+Learned train_by(Training& work, const WarmUpOptions& schedule, int64_t batch) {
+  WarmUp warm_up(*work.optimizer, schedule);
+  const auto update = [&] {
+    const torch::Tensor loss = work.update();
+    warm_up.step();
+    return loss;
+  };
+  return train_to_the_end(work.device, {.items = batch, .update = update},
+                          {.updates = schedule.updates, .evaluations = 8}, [&] { return work.quality(); });
+}
+
+/// What `work` comes to after so many updates, whose rates fall to 0 in a line.
+template <class Training>
+double quality_after(Training& work, int64_t updates) {
+  WarmUp falls(*work.optimizer, {.updates = updates});
+  for (int64_t update = 0; update < updates; ++update) {
+    work.update();
+    falls.step();
+  }
+  return work.quality();
+}
+
 inline Learned train(const Trial& trial, const Plan& plan) {
-  constexpr int64_t kEvaluations = 8;
   torch::manual_seed(trial.seed);  // a sweep before may have drawn
   PlannedTraining work(trial, plan);
-  WarmUp warm_up(*work.optimizer, {plan.factor, plan.warm_up, plan.updates});
-  TrainingClock clock(trial.device);
-  const int64_t every = std::max<int64_t>(1, plan.updates / kEvaluations);
-  for (int64_t update = 1; update <= plan.updates; ++update) {
-    work.update();
-    warm_up.step();
-    clock.trained(plan.batch);
-    if (update == plan.updates || update % every == 0) clock.evaluate([&] { return work.quality(); });
-  }
   trial.note("learning rate", plan.rate * plan.factor, "");
   trial.note("batch", static_cast<double>(plan.batch), "images");
   trial.note("updates", static_cast<double>(plan.updates), "updates");
-  return clock.learned();
+  return train_by(work, {plan.factor, plan.warm_up, plan.updates}, plan.batch);
 }
 
 /// Of these rates the one with the lowest `loss_at`. Rates should lie a factor of 2 apart, as the best of them is known
@@ -125,12 +141,7 @@ inline double tuned_rate(const Trial& trial, const Plan& plan, int from, int to)
         Plan with_rate = plan;
         with_rate.rate = rate;
         PlannedTraining work(other, with_rate);
-        WarmUp falls(*work.optimizer, {.updates = plan.updates});
-        for (int64_t update = 0; update < plan.updates; ++update) {
-          work.update();
-          falls.step();
-        }
-        sum += work.quality();
+        sum += quality_after(work, plan.updates);
       }
       return sum;
     });

@@ -48,16 +48,15 @@ struct Wide {
     }
   }
 
-  void update() {
+  torch::Tensor update() {
     const auto [images, labels] = batches.next();
     optimizer->zero_grad();
-    torch::cross_entropy_loss(model->forward(images), labels).backward();
+    const torch::Tensor loss = torch::cross_entropy_loss(model->forward(images), labels);
+    loss.backward();
     optimizer->step();
+    return loss.detach();
   }
-  double quality() {
-    const double loss = held_out_loss([this](const torch::Tensor& images) { return model->forward(images); }, device);
-    return std::isfinite(loss) ? std::min(loss, kGuessing) : kGuessing;
-  }
+  double quality() { return bounded_held_out_loss(model, device); }
   /// What each linear layer puts out for these images: (B, width), the last (B, 10).
   std::vector<torch::Tensor> outputs(const torch::Tensor& images) {
     const torch::NoGradGuard no_gradients;
@@ -95,12 +94,7 @@ inline double best_rate_at(const Trial& trial, int64_t width, Parametrisation pa
   return trial.shared<double>(name, [&] {
     return best_rate(rates_around(trial.get(mlp::kLearningRate), -3, 2), [&](double rate) {
       Wide work(trial, width, parametrisation, rate, kSeedOfSweeps);
-      WarmUp falls(*work.optimizer, {.updates = updates});
-      for (int64_t update = 0; update < updates; ++update) {
-        work.update();
-        falls.step();
-      }
-      return work.quality();
+      return quality_after(work, updates);
     });
   });
 }
@@ -108,23 +102,13 @@ inline double best_rate_at(const Trial& trial, int64_t width, Parametrisation pa
 /// The wide model, with the best rate of the narrow one, or with its own.
 inline std::function<Learned(const Trial&)> wide_by(Parametrisation parametrisation, bool tuned_at_base) {
   return [=](const Trial& trial) {
-    constexpr int64_t kEvaluations = 8;
-    const int64_t width = trial.get(mlp::kWidth), updates = trial.get(kUpdates);
+    const int64_t width = trial.get(mlp::kWidth);
     const double narrow = best_rate_at(trial, trial.get(kBaseWidth), Parametrisation::standard);
     const double rate = tuned_at_base ? narrow : best_rate_at(trial, width, parametrisation);
     Wide work(trial, width, parametrisation, rate, trial.seed);
-    WarmUp falls(*work.optimizer, {.updates = updates});
-    TrainingClock clock(trial.device);
-    const int64_t every = std::max<int64_t>(1, updates / kEvaluations);
-    for (int64_t update = 1; update <= updates; ++update) {
-      work.update();
-      falls.step();
-      clock.trained(trial.get(mlp::kBatch));
-      if (update == updates || update % every == 0) clock.evaluate([&] { return work.quality(); });
-    }
     trial.note("learning rate", rate, "");
     trial.note("over the best of the narrow model", rate / narrow, "x");
-    return clock.learned();
+    return train_by(work, {.updates = trial.get(kUpdates)}, trial.get(mlp::kBatch));
   };
 }
 
@@ -133,8 +117,7 @@ struct Coordinates {
   double first = 0, hidden = 0, logits = 0;
 };
 
-/// Root mean square over images and features; the mean of the layers between first and last for `hidden`. Needs three
-/// layers or more.
+/// Root mean square over images and features; `hidden` is the last layer before the logits. Needs three layers or more.
 inline Coordinates coordinate_check(const Trial& trial, Parametrisation parametrisation, double rate,
                                     const std::vector<int64_t>& widths, int64_t updates) {
   std::vector<double> sizes, first, hidden, logits;

@@ -20,6 +20,7 @@
 #include "common/measure/memory.h"
 #include "common/models/convnet.h"
 #include "common/models/host_batch.h"
+#include "common/models/judged_images.h"
 #include "layerwise_rates.h"
 #include "settings.h"
 
@@ -69,23 +70,6 @@ inline const SourceModel& source_model(const Trial& trial) {
   });
 }
 
-enum class Judge { tuning, unseen };
-
-/// Percent of 1000 test images of the even classes; those of one half are for choices, such as the learning rate's.
-inline double accuracy(const Trial& trial, ConvNet& model, Judge judge) {
-  constexpr int64_t kJudged = 1000, kAtOnce = 100, kHalf = 2500;
-  const torch::NoGradGuard no_graph;
-  const ImageSet& set = half_of_classes(trial, /*train=*/false, /*odd=*/false);
-  const int64_t first = judge == Judge::tuning ? 0 : kHalf;
-  int64_t right = 0;
-  for (int64_t from = first; from < first + kJudged; from += kAtOnce) {
-    const torch::Tensor images = normalise_images(tensor_on(trial.device, set.images.narrow(0, from, kAtOnce)));
-    const torch::Tensor labels = tensor_on(trial.device, set.labels.narrow(0, from, kAtOnce));
-    right += (model(images).argmax(1) == labels).sum().item<int64_t>();
-  }
-  return 100.0 * static_cast<double>(right) / kJudged;
-}
-
 /// One way to fine-tune.
 struct Way {
   double rate = 0.01;
@@ -104,7 +88,7 @@ inline double rate_factor(int64_t update, int64_t updates) {
 
 inline Learned fine_tune(const Trial& trial, const Way& way) {
   constexpr int64_t kEvaluations = 2;
-  const int64_t updates = checked(trial, kUpdates, 1, 1 << 20), every = std::max<int64_t>(updates / kEvaluations, 1);
+  const int64_t updates = checked(trial, kUpdates, 1, 1 << 20);
   const SourceModel& source = source_model(trial);
   ConvNet model(ConvNetOptions{.channels = trial.get(convnet::kChannels), .classes = kClasses});
   model->to(trial.device);
@@ -122,30 +106,30 @@ inline Learned fine_tune(const Trial& trial, const Way& way) {
   torch::optim::SGD optimizer(layerwise_groups(stages, base, way.decay), base);
   RateSchedule schedule(optimizer);
   const ImageSet& all = half_of_classes(trial, /*train=*/true, /*odd=*/false);
-  const int64_t count = checked(trial, kImages, 1, all.size()), starts = all.size() - count + 1;
-  const int64_t first = static_cast<int64_t>(trial.seed % static_cast<uint64_t>(starts)) * count % starts;
+  const int64_t count = checked(trial, kImages, 1, all.size()), first = first_of_seed(trial.seed, count, all.size());
   const int64_t batch = trial.get(convnet::kBatch);
   const at::Generator order = at::detail::createCPUGenerator(trial.seed);
-  TrainingClock clock(trial.device);
-  int64_t trained = unfreeze_last(stages, way.gradual ? 1 : way.trained);
-  for (int64_t update = 0; update < updates; ++update) {
+  int64_t trained = unfreeze_last(stages, way.gradual ? 1 : way.trained), update = 0;
+  const auto next_update = [&] {
     const int64_t wanted = way.gradual ? 1 + 4 * update / updates : way.trained;
     if (wanted != trained && trained < 3) trained = unfreeze_last(stages, wanted);
     schedule.scale(rate_factor(update, updates));
     if (way.overwritten)
       for (auto& group : optimizer.param_groups()) group.options().set_lr(way.rate * rate_factor(update, updates));
+    ++update;
     const torch::Tensor picked = first + torch::randint(0, count, {batch}, order, torch::kLong);
     optimizer.zero_grad();
     const torch::Tensor images = normalise_images(rows_on(trial.device, all.images, picked));
-    torch::cross_entropy_loss(model(images), rows_on(trial.device, all.labels, picked)).backward();
+    const torch::Tensor loss = torch::cross_entropy_loss(model(images), rows_on(trial.device, all.labels, picked));
+    loss.backward();
     optimizer.step();
-    clock.trained(batch);
-    const int64_t done = update + 1;
-    if (done == updates || (done % every == 0 && updates - done >= every))
-      clock.evaluate([&] { return accuracy(trial, model, way.judge); });
-  }
+    return loss.detach();
+  };
+  const ImageSet& test = half_of_classes(trial, /*train=*/false, /*odd=*/false);
   trial.note("first training", source.seconds, "s");
-  return clock.learned();
+  return train_to_the_end(trial.device, {.items = batch, .update = next_update},
+                          {.updates = updates, .evaluations = kEvaluations},
+                          [&] { return accuracy(model, test, way.judge, trial.device); });
 }
 
 /// A run of a training.

@@ -112,7 +112,7 @@ class RateSchedule {
 /// A stage's parameters need no gradient any more, or need one again. What freezes loses the gradients that it has:
 /// the optimizer passes over a parameter without one, but a gradient left at 0 would let its momentum move it on.
 inline void set_trained(const Stage& stage, bool trained) {
-  for (torch::Tensor parameter : stage.parameters) {
+  for (const torch::Tensor& parameter : stage.parameters) {
     parameter.requires_grad_(trained);
     if (!trained) parameter.mutable_grad().reset();
   }

@@ -62,7 +62,7 @@ Step by_hand(const Trial& trial) {
             size_t next = 0;
             for (size_t i = 0; i < work->stages.size(); ++i) {
               const double rate = work->trains(i) ? layer_rate(work->rate, work->decay, i, work->stages.size()) : 0;
-              for (Tensor parameter : work->stages[i].parameters) {
+              for (const Tensor& parameter : work->stages[i].parameters) {
                 if (momenta->size() == next) momenta->push_back(torch::zeros_like(parameter));
                 Tensor& momentum = (*momenta)[next++];
                 momentum.mul_(0.9).add_(parameter.grad());
@@ -74,7 +74,7 @@ Step by_hand(const Trial& trial) {
 }
 
 /// An update with an optimizer, before which `before` may change its rates.
-Step with_optimizer(const std::shared_ptr<StagedTraining>& work, std::function<void()> before = nullptr) {
+Step with_optimizer(const std::shared_ptr<StagedTraining>& work, const std::function<void()>& before = nullptr) {
   return {work->batches.batch(), work->trained(), [work, before] {
             if (before) before();
             work->optimizer->zero_grad();

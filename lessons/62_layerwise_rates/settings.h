@@ -28,10 +28,4 @@ inline bool stage_trains(int64_t i, int64_t frozen, bool above) {
   return above ? i < static_cast<int64_t>(stage_names().size()) - frozen : i >= frozen;
 }
 
-inline int64_t checked(const Trial& trial, const Setting<int64_t>& setting, int64_t least, int64_t most) {
-  const int64_t value = trial.get(setting);
-  TORCH_CHECK_VALUE(value >= least && value <= most, setting.name, "=", value, ": must be ", least, " to ", most);
-  return value;
-}
-
 }  // namespace tenfold::inline lesson_62

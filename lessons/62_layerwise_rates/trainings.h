@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/harness/rate_search.h"
 #include "fine_tuning.h"
 #include "settings.h"
 
@@ -46,40 +47,22 @@ inline Training many_images(const Metric& metric) {
           .settings = fine_tuned(8000)};
 }
 
-/// Rates that a way has to choose from.
-struct Tried {
-  std::string name;
-  Way way;
-  std::vector<std::pair<std::string, double>> rates;
-};
-
-/// The search for the rates, on images that the trainings above are not judged by.
-inline Training rates(Metric metric, const std::string& name, int64_t images, const std::vector<Tried>& all) {
-  metric.name = "accuracy on tuning images";
-  Training training{.name = "rates, " + name, .metric = metric, .runs = {}, .settings = fine_tuned(images)};
-  for (const Tried& tried : all) {
-    for (const auto& [digits, rate] : tried.rates) {
-      Way chosen = tried.way;
-      chosen.rate = rate;
-      chosen.judge = Judge::tuning;
-      training.runs.push_back({tried.name + ", " + digits, tuned(chosen)});
-    }
-  }
-  return training;
-}
+// The searches for the rates.
 inline Training rates_of_few(const Metric& metric) {
   const std::vector<std::pair<std::string, double>> low = {{"0.001", 0.001}, {"0.003", 0.003}, {"0.01", 0.01}};
   const std::vector<std::pair<std::string, double>> high = {{"0.003", 0.003}, {"0.01", 0.01}, {"0.03", 0.03}};
-  return rates(metric, "few images", 50,
-               {{"one rate", {}, low},
-                {"by layer", {.decay = 0.5}, low},
-                {"unfreezing", {.gradual = true}, low},
-                {"head", {.trained = 1}, high},
-                {"from scratch", {.from_scratch = true}, high}});
+  return rate_search<Way>(metric, "few images", fine_tuned(50),
+                          {{"one rate", {}, low},
+                           {"by layer", {.decay = 0.5}, low},
+                           {"unfreezing", {.gradual = true}, low},
+                           {"head", {.trained = 1}, high},
+                           {"from scratch", {.from_scratch = true}, high}},
+                          tuned);
 }
 inline Training rates_of_many(const Metric& metric) {
   const std::vector<std::pair<std::string, double>> high = {{"0.01", 0.01}, {"0.03", 0.03}};
-  return rates(metric, "many images", 8000, {{"one rate", {}, high}, {"by layer", {.decay = 0.5}, high}});
+  return rate_search<Way>(metric, "many images", fine_tuned(8000),
+                          {{"one rate", {}, high}, {"by layer", {.decay = 0.5}, high}}, tuned);
 }
 
 }  // namespace tenfold::inline lesson_62

@@ -64,8 +64,8 @@ inline torch::Tensor soft_target_loss(const torch::Tensor& student, const torch:
 inline torch::Tensor distillation_loss(const torch::Tensor& student, const torch::Tensor& teacher,
                                        const torch::Tensor& labels, const DistillationOptions& options = {}) {
   check_distillation(options);
-  const torch::Tensor soft = soft_target_loss(student, teacher, options.temperature);
-  if (options.alpha == 1) return soft;  // NOLINT(performance-no-automatic-move): a tensor's copy is a pointer
+  torch::Tensor soft = soft_target_loss(student, teacher, options.temperature);
+  if (options.alpha == 1) return soft;
   return options.alpha * soft + (1 - options.alpha) * torch::cross_entropy_loss(at_least_float(student), labels);
 }
 

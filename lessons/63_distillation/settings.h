@@ -19,18 +19,11 @@ inline constexpr Setting<int64_t> kTeacherChannels{
 inline constexpr Setting<double> kTemperature{"temperature", 4, "that logits are divided by"};
 inline constexpr Setting<double> kAlpha{"alpha", 0.9, "weight of the teacher's answers, of 1"};
 
-inline constexpr int64_t kTrainImages = 60000, kHalf = 5000;  // the test file's two halves: to tune on, and unseen
+inline constexpr int64_t kTrainImages = 60000;
 inline constexpr int64_t kClasses = 10;
 
 inline DistillationOptions distillation_options(const Trial& trial) {
   return {.temperature = trial.get(kTemperature), .alpha = trial.get(kAlpha)};
-}
-
-/// A setting from 1 to `most`.
-inline int64_t checked(const Trial& trial, const Setting<int64_t>& setting, int64_t most) {
-  const int64_t value = trial.get(setting);
-  TORCH_CHECK_VALUE(value >= 1 && value <= most, setting.name, "=", value, ": must be 1 to ", most);
-  return value;
 }
 
 /// Bytes of a cache of these logits.

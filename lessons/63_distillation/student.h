@@ -14,6 +14,7 @@
 #include "common/harness/lesson.h"
 #include "common/models/convnet.h"
 #include "common/models/host_batch.h"
+#include "common/models/judged_images.h"
 #include "losses.h"
 #include "settings.h"
 #include "teacher.h"
@@ -32,10 +33,9 @@ struct StudentTraining : ConvNetTraining {
         device(trial.device),
         set(fashion_mnist(/*train=*/true)),
         batch(trial.get(convnet::kBatch)),
-        pool(checked(trial, kPool, kTrainImages)),
-        images(checked(trial, kImages, pool)),
-        first(static_cast<int64_t>(trial.seed % static_cast<uint64_t>(pool - images + 1)) * images %
-              (pool - images + 1)),
+        pool(checked(trial, kPool, 1, kTrainImages)),
+        images(checked(trial, kImages, 1, pool)),
+        first(first_of_seed(trial.seed, images, pool)),
         options(distillation_options(trial)),
         order(at::detail::createCPUGenerator(trial.seed)) {}
 
@@ -64,31 +64,12 @@ struct StudentTraining : ConvNetTraining {
   at::Generator order;
 };
 
-/// Images of the test file that a training is judged by: those of one half are for choices, such as the learning
-/// rate's.
-enum class Judge { tuning, unseen };
-
-/// Percent of 1000 images. Without gradients.
-template <class Model>
-double accuracy(Model model, Judge judge, torch::Device device) {
-  constexpr int64_t kJudged = 1000, kAtOnce = 100;
-  const torch::NoGradGuard no_graph;
-  const ImageSet set = fashion_mnist(/*train=*/false);
-  const int64_t first = judge == Judge::tuning ? 0 : kHalf;
-  int64_t right = 0;
-  for (int64_t from = first; from < first + kJudged; from += kAtOnce) {
-    const torch::Tensor images = normalise_images(tensor_on(device, set.images.narrow(0, from, kAtOnce)));
-    const torch::Tensor labels = tensor_on(device, set.labels.narrow(0, from, kAtOnce));
-    right += (model(images).argmax(1) == labels).sum().template item<int64_t>();
-  }
-  return 100.0 * static_cast<double>(right) / kJudged;
-}
-
 /// What the teacher itself comes to, and what it took.
 inline void note_teacher(const Trial& trial, Judge judge) {
   const TrainedTeacher& teacher = shared_teacher(trial);
   const std::string name = (judge == Judge::tuning ? "tuning accuracy of " : "accuracy of ") + teacher_name(trial);
-  trial.note("teacher", trial.shared<double>(name, [&] { return accuracy(teacher.model, judge, trial.device); }), "%");
+  const auto judged = [&] { return accuracy(teacher.model, fashion_mnist(/*train=*/false), judge, trial.device); };
+  trial.note("teacher", trial.shared<double>(name, judged), "%");
   trial.note("teacher trained in", teacher.seconds, "s");
   trial.note("logits kept", static_cast<double>(shared_logits(trial).bytes()), "bytes");
 }
@@ -104,7 +85,6 @@ struct Way {
 
 inline Learned train_student(const Trial& trial, const Way& way) {
   constexpr int64_t kEvaluations = 2;
-  const int64_t updates = checked(trial, kUpdates, 1 << 20), every = std::max<int64_t>(updates / kEvaluations, 1);
   const TeacherLogits* logits = nullptr;
   TeacherLogits wrong({.samples = 1, .classes = 1});
   if (way.loss != labels_only) {
@@ -119,17 +99,16 @@ inline Learned train_student(const Trial& trial, const Way& way) {
   StudentTraining work(trial);
   work.optimizer->param_groups()[0].options().set_lr(way.rate);
   if (way.all_images) work.options.alpha = 1;
-  TrainingClock clock(trial.device);
-  for (int64_t update = 1; update <= updates; ++update) {
+  const auto next_update = [&] {
     const StudentBatch batch = work.next_batch(way.all_images);
-    work.update(batch, [&](const torch::Tensor& student) {
+    return work.update(batch, [&](const torch::Tensor& student) {
       return way.loss(student, logits ? logits->rows(batch.ids) : torch::Tensor(), batch.labels, work.options);
     });
-    clock.trained(work.batch);
-    if (update == updates || (update % every == 0 && updates - update >= every))
-      clock.evaluate([&] { return accuracy(work.model, way.judge, trial.device); });
-  }
-  return clock.learned();
+  };
+  return train_to_the_end(trial.device, {.items = work.batch, .update = next_update},
+                          {.updates = checked(trial, kUpdates, 1, 1 << 20), .evaluations = kEvaluations}, [&] {
+                            return accuracy(work.model, fashion_mnist(/*train=*/false), way.judge, trial.device);
+                          });
 }
 
 /// A run of a training.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/harness/rate_search.h"
 #include "losses.h"
 #include "settings.h"
 #include "student.h"
@@ -65,33 +66,19 @@ inline Training many_labels(const Metric& metric) {
           .settings = trained_student(kMany)};
 }
 
-/// Rates that a loss has to choose from.
-struct Tried {
-  std::string loss_name;
-  DistillationLoss loss;
-  std::vector<std::pair<std::string, double>> rates;
-};
-
-/// The search for the rates, on images that the trainings above are not judged by.
-inline Training rates(Metric metric, const std::string& name, int64_t images, const std::vector<Tried>& all) {
-  metric.name = "accuracy on tuning images";
-  Training training{.name = "rates, " + name, .metric = metric, .runs = {}, .settings = trained_student(images)};
-  for (const Tried& tried : all)
-    for (const auto& [digits, rate] : tried.rates)
-      training.runs.push_back(
-          {tried.loss_name + ", " + digits, student({.loss = tried.loss, .rate = rate, .judge = Judge::tuning})});
-  return training;
-}
+// The searches for the rates.
 inline Training rates_of_few(const Metric& metric) {
-  return rates(metric, "few labels", kFew,
-               {{"labels only", labels_only, {{"0.01", 0.01}, {"0.03", 0.03}, {"0.1", 0.1}}},
-                {"distilled", distilled, {{"0.003", 0.003}, {"0.01", 0.01}, {"0.03", 0.03}}},
-                {"no T squared", without_t_squared, {{"0.1", 0.1}, {"0.3", 0.3}, {"1", 1}}}});
+  return rate_search<Way>(metric, "few labels", trained_student(kFew),
+                          {{"labels only", {.loss = labels_only}, {{"0.01", 0.01}, {"0.03", 0.03}, {"0.1", 0.1}}},
+                           {"distilled", {.loss = distilled}, {{"0.003", 0.003}, {"0.01", 0.01}, {"0.03", 0.03}}},
+                           {"no T squared", {.loss = without_t_squared}, {{"0.1", 0.1}, {"0.3", 0.3}, {"1", 1}}}},
+                          student);
 }
 inline Training rates_of_many(const Metric& metric) {
-  return rates(metric, "many labels", kMany,
-               {{"labels only", labels_only, {{"0.01", 0.01}, {"0.03", 0.03}}},
-                {"distilled", distilled, {{"0.01", 0.01}, {"0.03", 0.03}}}});
+  return rate_search<Way>(metric, "many labels", trained_student(kMany),
+                          {{"labels only", {.loss = labels_only}, {{"0.01", 0.01}, {"0.03", 0.03}}},
+                           {"distilled", {.loss = distilled}, {{"0.01", 0.01}, {"0.03", 0.03}}}},
+                          student);
 }
 
 /// How many times smaller the gradient of a loss is than that of the definition, with alpha 1.

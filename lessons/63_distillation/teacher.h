@@ -16,6 +16,7 @@
 #include "common/measure/memory.h"
 #include "common/models/convnet.h"
 #include "common/models/host_batch.h"
+#include "common/models/judged_images.h"
 #include "distillation.h"
 #include "settings.h"
 
@@ -58,7 +59,7 @@ inline TrainedTeacher train_teacher(const Trial& trial) {
   torch::optim::SGD optimizer(made.model->parameters(), torch::optim::SGDOptions(kRate).momentum(0.9));
   const at::Generator order = at::detail::createCPUGenerator(1);
   const ImageSet set = fashion_mnist(/*train=*/true);
-  const int64_t updates = checked(trial, kTeacherUpdates, 1000) * checked(trial, kUpdates, 1 << 20);
+  const int64_t updates = checked(trial, kTeacherUpdates, 1, 1000) * checked(trial, kUpdates, 1, 1 << 20);
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t update = 0; update < updates; ++update) {
     const double done = static_cast<double>(update) / static_cast<double>(updates);
@@ -95,7 +96,7 @@ inline Teacher own_teacher(const Trial& trial) {
 
 /// The teacher's answers for the first images of the training set, for all variants and trainings.
 inline const TeacherLogits& shared_logits(const Trial& trial) {
-  const int64_t images = checked(trial, kPool, kTrainImages);
+  const int64_t images = checked(trial, kPool, 1, kTrainImages);
   return trial.shared<TeacherLogits>("logits of " + std::to_string(images) + " images, " + teacher_name(trial), [&] {
     const ImageSet set = fashion_mnist(/*train=*/true);
     Teacher teacher = shared_teacher(trial).model;

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
                       {"AdamW at Muon's rate", step(adamw_at_muons_rate), nullptr, too_large}},
        .cases = {{"gpt", {}, {{"Muon", {SLOWER, SMALLER}}, {"AdamW at Muon's rate", TRAP}}},
                  {"few tokens", few_tokens(), {{"Muon", {SLOWER, SMALLER}}, {"schedule-free", SAME_MEMORY}}},
-                 {"convnet", {}, {{"Muon", {SAME_SPEED, SAME_MEMORY}}}, convnet_workload}},
+                 {"convnet", narrow(), {{"Muon", {SAME_SPEED, SAME_MEMORY}}}, convnet_workload}},
        .trainings = {{.name = "quality",
                       .metric = loss,
                       .runs = {{"AdamW", to_the_end(adamw)},

@@ -9,10 +9,11 @@
 
 #include <torch/torch.h>
 
-#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "parameter_wise.h"
 
 namespace tenfold {
 
@@ -50,13 +51,12 @@ struct LionParamState : torch::optim::OptimizerCloneableParamState<LionParamStat
   void serialize(torch::serialize::OutputArchive& archive) const override { _TORCH_OPTIM_SERIALIZE_TORCH_ARG(exp_avg); }
 };
 
-class Lion : public torch::optim::Optimizer {
+class Lion : public ParameterWise<Lion, LionOptions, LionParamState> {
  public:
   /// Throws c10::ValueError for a negative rate or weight decay, and for betas that are not in [0, 1).
-  explicit Lion(const std::vector<torch::optim::OptimizerParamGroup>& groups, const LionOptions& defaults = {})
-      : Optimizer(groups, std::make_unique<LionOptions>(defaults)) {
-    for (const auto& group : param_groups_) {
-      const auto& options = static_cast<const LionOptions&>(group.options());
+  explicit Lion(const Groups& groups, const LionOptions& defaults = {}) : ParameterWise(groups, defaults) {
+    for (auto& group : param_groups_) {
+      const auto& options = options_of(group);
       const auto [beta1, beta2] = options.betas();
       TORCH_CHECK_VALUE(options.lr() >= 0 && options.weight_decay() >= 0,
                         "Lion: rate and weight decay must be 0 or more, got ", options.lr(), " and ",
@@ -66,48 +66,20 @@ class Lion : public torch::optim::Optimizer {
     }
   }
   explicit Lion(std::vector<torch::Tensor> parameters, const LionOptions& defaults = {})
-      : Lion(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))}, defaults) {}
-
-  /// Parameters without a gradient stay as they are.
-  torch::Tensor step(LossClosure closure = nullptr) override {
-    torch::Tensor loss;
-    if (closure != nullptr) {
-      const torch::AutoGradMode with_gradients(true);
-      loss = closure();
-    }
-    const torch::NoGradGuard no_grad;
-    for (auto& group : param_groups_) {
-      const auto& options = static_cast<const LionOptions&>(group.options());
-      for (torch::Tensor& parameter : group.params()) {
-        if (parameter.grad().defined()) update(parameter, options);
-      }
-    }
-    return loss;
-  }
-
-  void save(torch::serialize::OutputArchive& archive) const override { serialize(*this, archive); }
-  void load(torch::serialize::InputArchive& archive) override { serialize(*this, archive); }
+      : Lion(one_group(std::move(parameters)), defaults) {}
 
  private:
+  friend ParameterWise;
+
   void update(torch::Tensor& parameter, const LionOptions& options) {
     const auto [beta1, beta2] = options.betas();
     const torch::Tensor& gradient = parameter.grad();
-    auto& state = state_[parameter.unsafeGetTensorImpl()];
-    if (state == nullptr) {
-      auto first = std::make_unique<LionParamState>();
-      first->exp_avg(torch::zeros_like(gradient));
-      state = std::move(first);
-    }
-    torch::Tensor average = static_cast<LionParamState&>(*state).exp_avg();
+    torch::Tensor average =
+        state_of(parameter, [&](LionParamState& first) { first.exp_avg(torch::zeros_like(gradient)); }).exp_avg();
     parameter.mul_(1 - options.lr() * options.weight_decay());
     // The newest gradient has more weight in the update than in what is kept: that is Lion's look ahead.
     parameter.add_(average.lerp(gradient, 1 - beta1).sign_(), -options.lr());
     average.lerp_(gradient, 1 - beta2);
-  }
-
-  template <class Self, class Archive>
-  static void serialize(Self& self, Archive& archive) {
-    torch::optim::serialize<LionParamState, LionOptions>(archive, self);
   }
 };
 

@@ -17,12 +17,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "parameter_wise.h"
 
 namespace tenfold {
 
@@ -114,13 +115,12 @@ inline double muon_rate_factor(const std::string& adjust_lr_fn, int64_t rows, in
 }
 
 /// Of hidden matrices only: embeddings, the output layer, norms and biases need another optimizer (split_for_muon).
-class Muon : public torch::optim::Optimizer {
+class Muon : public ParameterWise<Muon, MuonOptions, MuonParamState> {
  public:
   /// Throws c10::ValueError for a parameter that is no matrix, and for options that torch.optim.Muon refuses.
-  explicit Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups, const MuonOptions& defaults = {})
-      : Optimizer(groups, std::make_unique<MuonOptions>(defaults)) {
-    for (const auto& group : param_groups_) {
-      check(static_cast<const MuonOptions&>(group.options()));
+  explicit Muon(const Groups& groups, const MuonOptions& defaults = {}) : ParameterWise(groups, defaults) {
+    for (auto& group : param_groups_) {
+      check(options_of(group));
       for (const torch::Tensor& parameter : group.params()) {
         TORCH_CHECK_VALUE(parameter.dim() == 2, "Muon: a parameter of shape ", parameter.sizes(),
                           " is no matrix; give it to AdamW, as split_for_muon() does");
@@ -130,39 +130,18 @@ class Muon : public torch::optim::Optimizer {
     }
   }
   explicit Muon(std::vector<torch::Tensor> parameters, const MuonOptions& defaults = {})
-      : Muon(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))}, defaults) {}
-
-  /// Parameters without a gradient stay as they are. Throws c10::ValueError for a sparse gradient.
-  torch::Tensor step(LossClosure closure = nullptr) override {
-    torch::Tensor loss;
-    if (closure != nullptr) {
-      const torch::AutoGradMode with_gradients(true);
-      loss = closure();
-    }
-    const torch::NoGradGuard no_grad;
-    for (auto& group : param_groups_) {
-      const auto& options = static_cast<const MuonOptions&>(group.options());
-      for (torch::Tensor& parameter : group.params()) {
-        if (parameter.grad().defined()) update(parameter, options);
-      }
-    }
-    return loss;
-  }
-
-  void save(torch::serialize::OutputArchive& archive) const override { serialize(*this, archive); }
-  void load(torch::serialize::InputArchive& archive) override { serialize(*this, archive); }
+      : Muon(one_group(std::move(parameters)), defaults) {}
 
  private:
+  friend ParameterWise;
+
+  /// Throws c10::ValueError for a sparse gradient.
   void update(torch::Tensor& parameter, const MuonOptions& options) {
     const torch::Tensor& gradient = parameter.grad();
     TORCH_CHECK_VALUE(!gradient.is_sparse(), "Muon: a sparse gradient of shape ", gradient.sizes());
-    auto& state = state_[parameter.unsafeGetTensorImpl()];
-    if (state == nullptr) {
-      auto first = std::make_unique<MuonParamState>();
-      first->momentum_buffer(torch::zeros_like(gradient));
-      state = std::move(first);
-    }
-    torch::Tensor buffer = static_cast<MuonParamState&>(*state).momentum_buffer();
+    torch::Tensor buffer = state_of(parameter, [&](MuonParamState& first) {
+                             first.momentum_buffer(torch::zeros_like(gradient));
+                           }).momentum_buffer();
     buffer.lerp_(gradient, 1 - options.momentum());
     const torch::Tensor direction =
         newton_schulz(options.nesterov() ? gradient.lerp(buffer, options.momentum()) : buffer, options);
@@ -179,11 +158,6 @@ class Muon : public torch::optim::Optimizer {
     TORCH_CHECK_VALUE(options.ns_steps() < 100, "Muon: ns_steps must be below 100, got ", options.ns_steps());
     TORCH_CHECK_VALUE(options.adjust_lr_fn() == "original" || options.adjust_lr_fn() == "match_rms_adamw",
                       "Muon: adjust_lr_fn is original or match_rms_adamw, got ", options.adjust_lr_fn());
-  }
-
-  template <class Self, class Archive>
-  static void serialize(Self& self, Archive& archive) {
-    torch::optim::serialize<MuonParamState, MuonOptions>(archive, self);
   }
 };
 

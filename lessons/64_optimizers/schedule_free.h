@@ -17,10 +17,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "parameter_wise.h"
 
 namespace tenfold {
 
@@ -80,13 +81,13 @@ struct ScheduleFreeAdamWParamState : torch::optim::OptimizerCloneableParamState<
 };
 
 /// The parameters hold y = (1 - beta1) z + beta1 x while training, where gradients are taken, and the mean x in eval().
-class ScheduleFreeAdamW : public torch::optim::Optimizer {
+class ScheduleFreeAdamW
+    : public ParameterWise<ScheduleFreeAdamW, ScheduleFreeAdamWOptions, ScheduleFreeAdamWParamState> {
  public:
   /// Throws c10::ValueError for a negative rate, epsilon, weight decay or warm-up, and unless 0 < beta1 < 1 and
   /// 0 <= beta2 < 1.
-  explicit ScheduleFreeAdamW(const std::vector<torch::optim::OptimizerParamGroup>& groups,
-                             const ScheduleFreeAdamWOptions& defaults = {})
-      : Optimizer(groups, std::make_unique<ScheduleFreeAdamWOptions>(defaults)) {
+  explicit ScheduleFreeAdamW(const Groups& groups, const ScheduleFreeAdamWOptions& defaults = {})
+      : ParameterWise(groups, defaults) {
     for (auto& group : param_groups_) {
       const auto& options = options_of(group);
       const auto [beta1, beta2] = options.betas();
@@ -98,24 +99,13 @@ class ScheduleFreeAdamW : public torch::optim::Optimizer {
     }
   }
   explicit ScheduleFreeAdamW(std::vector<torch::Tensor> parameters, const ScheduleFreeAdamWOptions& defaults = {})
-      : ScheduleFreeAdamW(std::vector{torch::optim::OptimizerParamGroup(std::move(parameters))}, defaults) {}
+      : ScheduleFreeAdamW(one_group(std::move(parameters)), defaults) {}
 
   /// Parameters without a gradient stay as they are. Throws c10::Error between eval() and train().
   torch::Tensor step(LossClosure closure = nullptr) override {
-    torch::Tensor loss;
-    if (closure != nullptr) {
-      const torch::AutoGradMode with_gradients(true);
-      loss = closure();
-    }
-    const torch::NoGradGuard no_grad;
-    for (auto& group : param_groups_) {
-      const auto& options = options_of(group);
-      TORCH_CHECK(options.training(), "ScheduleFreeAdamW: step() after eval(); call train() first");
-      for (torch::Tensor& parameter : group.params()) {
-        if (parameter.grad().defined()) update(parameter, options);
-      }
-    }
-    return loss;
+    for (auto& group : param_groups_)
+      TORCH_CHECK(options_of(group).training(), "ScheduleFreeAdamW: step() after eval(); call train() first");
+    return ParameterWise::step(std::move(closure));
   }
 
   /// The parameters become the mean x. Does nothing when they are.
@@ -127,24 +117,15 @@ class ScheduleFreeAdamW : public torch::optim::Optimizer {
     move(true, [](double beta1) { return 1 - beta1; });
   }
 
-  void save(torch::serialize::OutputArchive& archive) const override { serialize(*this, archive); }
-  void load(torch::serialize::InputArchive& archive) override { serialize(*this, archive); }
-
  private:
-  static ScheduleFreeAdamWOptions& options_of(torch::optim::OptimizerParamGroup& group) {
-    return static_cast<ScheduleFreeAdamWOptions&>(group.options());
-  }
+  friend ParameterWise;
 
   void update(torch::Tensor& parameter, const ScheduleFreeAdamWOptions& options) {
     const auto [beta1, beta2] = options.betas();
     const torch::Tensor& gradient = parameter.grad();
-    auto& held = state_[parameter.unsafeGetTensorImpl()];
-    if (held == nullptr) {
-      auto first = std::make_unique<ScheduleFreeAdamWParamState>();
-      first->z(parameter.detach().clone()).exp_avg_sq(torch::zeros_like(gradient));
-      held = std::move(first);
-    }
-    auto& state = static_cast<ScheduleFreeAdamWParamState&>(*held);
+    auto& state = state_of(parameter, [&](ScheduleFreeAdamWParamState& first) {
+      first.z(parameter.detach().clone()).exp_avg_sq(torch::zeros_like(gradient));
+    });
     state.step(state.step() + 1);
     const auto step = static_cast<double>(state.step());
     const double rate =
@@ -171,17 +152,10 @@ class ScheduleFreeAdamW : public torch::optim::Optimizer {
       if (options.training() == to_training) continue;
       options.training(to_training);
       for (torch::Tensor& parameter : group.params()) {
-        const auto held = state_.find(parameter.unsafeGetTensorImpl());
-        if (held == state_.end()) continue;
-        parameter.lerp_(static_cast<ScheduleFreeAdamWParamState&>(*held->second).z(),
-                        part(std::get<0>(options.betas())));
+        if (const auto* const state = find_state(parameter))
+          parameter.lerp_(state->z(), part(std::get<0>(options.betas())));
       }
     }
-  }
-
-  template <class Self, class Archive>
-  static void serialize(Self& self, Archive& archive) {
-    torch::optim::serialize<ScheduleFreeAdamWParamState, ScheduleFreeAdamWOptions>(archive, self);
   }
 };
 

@@ -72,7 +72,7 @@ inline SearchProblem twenty_parameters(torch::Device device) {
 
 /// Ten classes by 7 x 7 means and an inner layer of 333: 19,990 parameters.
 inline SearchProblem many_parameters(torch::Device device) {
-  constexpr int64_t kImages = 128, kInputs = 49, kHidden = 333, kClasses = 10;
+  constexpr int64_t kImages = 64, kInputs = 49, kHidden = 333, kClasses = 10;
   const ImageSet set = fashion_mnist(/*train=*/true);
   const torch::Tensor pooled = torch::avg_pool2d(normalise_images(set.images.narrow(0, 0, kImages)), {4, 4}).flatten(1);
   const torch::Tensor start = torch::cat({drawn_start({(kInputs + 1) * kHidden}, 1 / std::sqrt(kInputs)),

@@ -37,6 +37,9 @@ inline std::vector<Assignment> few_tokens() {
           gpt::kBatch(1)};
 }
 
+/// Few channels and images: steps of the convnet that are cheap.
+inline std::vector<Assignment> narrow() { return {convnet::kChannels(8, 32, 64), convnet::kBatch(16, 512, 4096)}; }
+
 /// A model that many updates are affordable for.
 inline std::vector<Assignment> many_updates() {
   return {gpt::kLayers(1, 4, 4), gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),

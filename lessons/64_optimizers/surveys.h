@@ -51,7 +51,7 @@ inline Look state_look(const std::string& name, Make make, Make stateless, int64
 /// processor's time or the GPU's, and what it is of the whole step.
 inline Look update_look(const std::string& name, Make make) {
   return {name, [=](const Trial& trial) {
-            constexpr int kRepeats = 5;
+            constexpr int kRepeats = 3;
             const Trained trained = make(trial);
             const Step step = step_of(trained);
             const auto fastest = [&](const std::function<void()>& work) {

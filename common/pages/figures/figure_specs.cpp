@@ -23,35 +23,35 @@ Json row_axis(size_t count) {
 
 /// A bar's parts, each labelled inside where its name has room; what has none is said beside the variant's name.
 struct SplitRows {
-  std::vector<Json> bars, names, totals, inside;
+  std::vector<Json> bars, names, beside, inside;
   std::string alt;
 };
 
-void add_split(SplitRows& out, const VariantResult& variant, double longest, double unit) {
+/// All bars are as long, since the pass that splits a step is another one than the one that times it: its totals are no
+/// comparison of speed.
+void add_split(SplitRows& out, const VariantResult& variant) {
   const auto row = static_cast<double>(out.names.size());
   const double sum = step_seconds(*variant.split);
-  double at = 0;
+  double at = 0;  // %
   std::string beside, shares;
   for (size_t i = 0; i < kSplitParts.size(); ++i) {
     const double seconds = (*variant.split).*kSplitParts[i].seconds;
     if (!(seconds > 0)) continue;
+    const double share = 100 * seconds / sum;
     const std::string text = kSplitParts[i].name + std::string(" ") + human_percent(seconds / sum);
-    out.bars.push_back({{"x", at / unit},
-                        {"x2", (at + seconds) / unit},
-                        {"y", row + 0.44},
-                        {"y2", row + 0.9},
-                        {"colour", kPartColours[i].plain}});
-    if (text_width(text) + 12 < kFigureWidth * seconds / longest) {
-      out.inside.push_back({{"x", (at + seconds / 2) / unit}, {"y", row + 0.67}, {"text", text}});
-    } else if (seconds >= 0.01 * sum) {
-      beside += (beside.empty() ? ": " : ", ") + text;
+    out.bars.push_back(
+        {{"x", at}, {"x2", at + share}, {"y", row + 0.44}, {"y2", row + 0.9}, {"colour", kPartColours[i].plain}});
+    if (text_width(text) + 12 < kFigureWidth * seconds / sum) {
+      out.inside.push_back({{"x", at + share / 2}, {"y", row + 0.67}, {"text", text}});
+    } else if (share >= 1) {
+      beside += (beside.empty() ? "" : ", ") + text;
     }
-    if (seconds >= 0.01 * sum) shares += (shares.empty() ? "" : ", ") + text;
-    at += seconds;
+    if (share >= 1) shares += (shares.empty() ? "" : ", ") + text;
+    at += share;
   }
   out.names.push_back({{"y", row + 0.24}, {"text", variant.name}});
-  out.totals.push_back({{"y", row + 0.24}, {"text", human_seconds(sum) + beside}});
-  out.alt += (out.alt.empty() ? "" : "; ") + variant.name + " " + human_seconds(sum) + " (" + shares + ")";
+  if (!beside.empty()) out.beside.push_back({{"y", row + 0.24}, {"text", beside}});
+  out.alt += (out.alt.empty() ? "" : "; ") + variant.name + " " + shares;
 }
 
 /// Text at the figure's left or right edge.
@@ -114,21 +114,16 @@ Json marks(std::vector<Json> values, const Json& mark, const Json& x, const Json
 }  // namespace
 
 std::optional<Figure> split_figure(const CaseResult& c) {
-  double longest = 0;
-  for (const VariantResult& variant : c.variants) {
-    if (variant.split) longest = std::max(longest, step_seconds(*variant.split));
-  }
-  if (!(longest > 0)) return std::nullopt;
-  const auto [unit, seconds] = time_unit(longest);
   SplitRows out;
   for (const VariantResult& variant : c.variants) {
-    if (variant.split && step_seconds(*variant.split) > 0) add_split(out, variant, longest, seconds);
+    if (variant.split && step_seconds(*variant.split) > 0) add_split(out, variant);
   }
+  if (out.names.empty()) return std::nullopt;
   const size_t count = out.names.size();
   const Json y = row_axis(count);
-  const Json x = quantity("x", {{"domain", {0, longest / seconds}}, {"nice", false}},
-                          {{"title", unit + " in one step"}, {"tickCount", 6}, {"grid", false}});
-  Json spec = start("Where one step's time goes", "case " + c.name + "; a separate pass, read the shares");
+  const Json x = quantity("x", {{"domain", {0, 100}}, {"nice", false}},
+                          {{"title", "% of a variant's own step"}, {"tickCount", 6}, {"grid", false}});
+  Json spec = start("Where one step's time goes", "case " + c.name + "; shares only: speeds stand in the table");
   spec["width"] = kFigureWidth, spec["height"] = 72 * count;
   spec["layer"] = {{{"data", rows(out.bars)},
                     {"mark", {{"type", "rect"}, {"x2Offset", -2}}},  // a gap between neighbours
@@ -139,7 +134,7 @@ std::optional<Figure> split_figure(const CaseResult& c) {
                       {"y2", {{"field", "y2"}}},
                       {"color", {{"field", "colour"}, {"type", "nominal"}, {"scale", nullptr}}}}}},
                    edge_text(out.names, y, "left", true),
-                   edge_text(out.totals, y, "right", false)};
+                   edge_text(out.beside, y, "right", false)};
   Json inside = text_mark("center", {kFigureInside, kFigureInside, kFigureInside}, true);
   inside["fontSize"] = kFigureText - 1;
   spec["layer"].push_back({{"data", rows(out.inside)},

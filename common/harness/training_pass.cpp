@@ -7,6 +7,7 @@
 #include "common/base/seconds_since.h"
 #include "common/harness/passes.h"
 #include "common/measure/memory.h"
+#include "common/measure/shared_time.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -30,11 +31,12 @@ void keep_seed(Candidate& candidate, const std::string& metric, const Learned& l
 
 }  // namespace
 
-bool wants_seed(const Preset& preset, int seeds, double spent) {
+bool wants_seed(const Preset& preset, int seeds, double spent, double once) {
   constexpr double kMuchLonger = 4;
   if (seeds == 0 || seeds >= preset.seeds) return seeds < preset.seeds;
-  if (seeds >= kFewestSeeds) return spent * (seeds + 1) / seeds <= preset.training_seconds;
-  return spent * kFewestSeeds / seeds <= kMuchLonger * preset.training_seconds;
+  const double a_seed = (spent - once) / seeds;
+  if (seeds >= kFewestSeeds) return spent + a_seed <= preset.training_seconds;
+  return once + a_seed * kFewestSeeds <= kMuchLonger * preset.training_seconds;
 }
 
 TrainingPass::TrainingPass(CaseRun run)
@@ -53,6 +55,7 @@ bool TrainingPass::wanted() const {
 
 void TrainingPass::measure(double /*seconds*/, const SettingsWatch& watch) {
   begin_ = std::chrono::steady_clock::now();
+  made_before_ = seconds_making_shared();
   train_seed();
   watch.settings_read(run_);
   while (watch.goes_on() && wants_seed()) train_seed();
@@ -67,8 +70,10 @@ void TrainingPass::complete(CaseResult& result) const {
 bool TrainingPass::wants_seed() const {
   if (!run_.candidates.front().ok()) return false;
   if (run_.options.rounds) return seeds_ < *run_.options.rounds;
-  // One rank's clock decides for all.
-  return tenfold::wants_seed(run_.options.preset, seeds_, run_.world.from_rank_0(seconds_since(begin_)));
+  // One rank's clocks decide for all.
+  const double spent = run_.world.from_rank_0(seconds_since(begin_));
+  const double once = run_.world.from_rank_0(seconds_making_shared() - made_before_);
+  return tenfold::wants_seed(run_.options.preset, seeds_, spent, once);
 }
 
 Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {

@@ -7,10 +7,11 @@
 
 namespace tenfold {
 
-/// Whether one more seed is trained after `seeds` that took `spent` seconds. Beyond kFewestSeeds only if it should end
-/// within the preset's time. A training whose fewest seeds would take several times as long as that is left to a longer
-/// preset: one seed shows that it runs, and there is no verdict. What came out so far has no say.
-bool wants_seed(const Preset& preset, int seeds, double spent);
+/// Whether one more seed is trained after `seeds` that took `spent` seconds, `once` of them for what all seeds share.
+/// Beyond kFewestSeeds only if it should end within the preset's time. A training whose fewest seeds would take several
+/// times as long as that is left to a longer preset: one seed shows that it runs, and there is no verdict. What came
+/// out so far has no say.
+bool wants_seed(const Preset& preset, int seeds, double spent, double once);
 
 /// A training. Within a seed all variants train one after the other, in an order that is drawn, and reversed for the
 /// next seed: what moves the machine for longer than a training moves all of them.
@@ -35,7 +36,8 @@ class TrainingPass : public PartPass {
 
   const Training& training_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  int seeds_ = 0;  // that are done
+  double made_before_ = 0;  // seconds_making_shared() at begin_
+  int seeds_ = 0;           // that are done
 };
 
 }  // namespace tenfold

@@ -1,7 +1,11 @@
 #include "common/measure/trial.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
+
+#include "common/base/seconds_since.h"
+#include "common/measure/shared_time.h"
 
 namespace tenfold {
 namespace {
@@ -14,6 +18,7 @@ struct Shared {
   };
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Made>> by_name;
+  double seconds_making = 0;
 };
 Shared& shared_by_all() {
   static Shared& shared = *new Shared;  // never freed with the globals: CUDA is gone before they are
@@ -28,12 +33,39 @@ std::shared_ptr<Shared::Made> shared_named(const std::string& name) {
   return made;
 }
 
+/// Its time counts, but for what is made while another one is, whose time it is already.
+class Making {
+ public:
+  Making() { ++depth_; }
+  ~Making() {
+    if (--depth_ > 0) return;
+    Shared& shared = shared_by_all();
+    const std::lock_guard lock(shared.mutex);
+    shared.seconds_making += seconds_since(begin_);
+  }
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  static thread_local inline int depth_ = 0;
+};
+
 }  // namespace
 
 const void* Trial::shared_of_process(const std::string& name, const std::function<std::shared_ptr<void>()>& make) {
   const std::shared_ptr<Shared::Made> made = shared_named(name);
-  std::call_once(made->once, [&] { made->value = make(); });
+  std::call_once(made->once, [&] {
+    const Making making;
+    made->value = make();
+  });
   return made->value.get();
+}
+
+double seconds_making_shared() {
+  Shared& shared = shared_by_all();
+  const std::lock_guard lock(shared.mutex);
+  return shared.seconds_making;
 }
 
 void drop_shared() {

@@ -11,6 +11,7 @@
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
 #include "common/harness/timed_block.h"
+#include "common/measure/shared_time.h"
 
 #include "tests/support/support.h"
 
@@ -340,6 +341,24 @@ TEST(BlockSteps, ThreadsShareTheLongestBlock) {
       << "nothing is at work between their blocks";
   EXPECT_EQ(block_steps({{0.001}, {0.030}, {0.2}, {2}}, 0.01, true), (std::vector<int64_t>{50, 3, 1, 1}))
       << "on a device 50 ms, and three steps of less than that";
+}
+
+TEST(Trial, TheTimeOfWhatIsSharedCountsOnce) {
+  const tenfold::Trial trial(std::make_shared<tenfold::TrialRecord>());
+  const auto pause = std::chrono::milliseconds(20);
+  const double before = tenfold::seconds_making_shared();
+  const auto inner = [&] { return std::this_thread::sleep_for(pause), 1; };
+  const auto outer = [&] { return trial.shared<int>("inner", inner) + 1; };
+  EXPECT_EQ(trial.shared<int>("outer", outer), 2);
+  const double made = tenfold::seconds_making_shared() - before;
+  EXPECT_GE(made, 0.02);  // no upper limit: a busy machine sleeps longer
+  EXPECT_EQ(trial.shared<int>("outer", outer), 2);
+  EXPECT_EQ(trial.shared<int>("inner", inner), 1);
+  EXPECT_EQ(tenfold::seconds_making_shared() - before, made) << "nothing was made";
+  EXPECT_THROW(trial.shared<int>("bad", [&]() -> int { throw std::runtime_error("bad"); }), std::runtime_error);
+  EXPECT_EQ(trial.shared<int>("another", inner), 1);
+  EXPECT_GE(tenfold::seconds_making_shared() - before, made + 0.02) << "also after one that threw";
+  tenfold::drop_shared();
 }
 
 TEST(Trial, SizesChooseTheirValue) {

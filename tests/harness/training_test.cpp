@@ -538,13 +538,16 @@ TEST(TrainingClock, KnowsThreadsThatWorkForIt) {
 
 TEST(Training, OneFarTooLongForAPresetEndsAfterASeed) {
   const tenfold::Preset quick = tenfold::preset_named("quick"), full = tenfold::preset_named("full");
-  EXPECT_TRUE(wants_seed(quick, 0, 0));
-  EXPECT_TRUE(wants_seed(quick, 1, 5)) << "six take 30 s";
-  EXPECT_FALSE(wants_seed(quick, 1, 20)) << "six take two minutes";
-  EXPECT_FALSE(wants_seed(quick, 6, 5));
-  EXPECT_TRUE(wants_seed(full, 1, 20));
-  EXPECT_TRUE(wants_seed(full, 11, 220));
-  EXPECT_FALSE(wants_seed(full, 6, 540)) << "the seventh would end after the preset's time";
+  EXPECT_TRUE(wants_seed(quick, 0, 0, 0));
+  EXPECT_TRUE(wants_seed(quick, 1, 5, 0)) << "six take 30 s";
+  EXPECT_FALSE(wants_seed(quick, 1, 20, 0)) << "six take two minutes";
+  EXPECT_FALSE(wants_seed(quick, 6, 5, 0));
+  EXPECT_TRUE(wants_seed(full, 1, 20, 0));
+  EXPECT_TRUE(wants_seed(full, 11, 220, 0));
+  EXPECT_FALSE(wants_seed(full, 6, 540, 0)) << "the seventh would end after the preset's time";
+  EXPECT_TRUE(wants_seed(quick, 1, 20, 16)) << "six take 16 s once and 4 s each";
+  EXPECT_FALSE(wants_seed(quick, 1, 125, 120)) << "once is too long";
+  EXPECT_TRUE(wants_seed(full, 6, 540, 300)) << "40 s for the seventh";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 include(TenfoldPaths)
+set(TENFOLD_CMAKE_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 # LibTorch with one precompiled header for everything that includes it.
 add_library(tenfold_torch INTERFACE)
@@ -22,6 +23,9 @@ macro(tenfold_precompiled_header name)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     # Templates are instantiated once, in the header, and not again in every file.
     set_target_properties(${name} PROPERTIES PCH_INSTANTIATE_TEMPLATES ON)
+    # Also what Clang leaves to every file; beside the header that includes it, so that no path of this clone stands there.
+    configure_file(${TENFOLD_CMAKE_FOLDER}/torch_members.h ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.dir/torch_members.h COPYONLY)
+    target_precompile_headers(${name} PRIVATE "\"torch_members.h\"")
     # The compiler cache serves other clones when the header is compiled by the same command to the same bytes: without its
     # time, and without the whole paths that CMake hides from ccache behind -Xclang.
     target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")

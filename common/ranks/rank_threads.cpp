@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -18,11 +19,22 @@ void on_rank_threads(int world_size, std::chrono::milliseconds timeout,
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failed(static_cast<size_t>(world_size));
+  // A rank is connected before the others are to it. One that ends at once would close what they still open
+  // ("connectFullMesh failed ... Connection closed by peer"), so all begin when all are connected, or have failed.
+  std::latch connected(world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        work(rank, gloo_group(store, rank, world_size, timeout));
+        c10::intrusive_ptr<c10d::ProcessGroup> group;
+        try {
+          group = gloo_group(store, rank, world_size, timeout);
+        } catch (...) {
+          connected.count_down();
+          throw;
+        }
+        connected.arrive_and_wait();
+        work(rank, group);
       } catch (...) {
         failed[static_cast<size_t>(rank)] = std::current_exception();
       }

@@ -197,6 +197,15 @@ TEST(CountedGroup, TheReducerTrainsThroughIt) {
   });
 }
 
+// The first rank that is connected has nothing to do, and ends while the last one is still connecting.
+TEST(RankThreads, ThatEndAtOnceLeaveNoneUnconnected) {
+  for (int round = 0; round < 40; ++round) {
+    std::atomic<int> ended = 0;
+    tenfold::on_rank_threads(6, std::chrono::seconds(30), [&](int, const Group&) { ++ended; });
+    EXPECT_EQ(ended, 6);
+  }
+}
+
 TEST(Mesh, DimensionsAreFromTheSlowestToTheFastest) {
   constexpr int kRanks = 4;
   tenfold::on_rank_threads(kRanks, std::chrono::seconds(30), [&](int rank, const Group& group) {

@@ -8,6 +8,7 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>

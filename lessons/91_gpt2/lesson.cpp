@@ -1,0 +1,102 @@
+// Lesson 91 - GPT-2
+// GPT-2 trained from C++, its weights in the format that everybody reads: what does each technique bring, and what does
+// Python take for the same step?
+// Read gpt2.h first: the model. Then training.h, the step with all techniques in it; safetensors.h and gpt2_layout.h
+// are the file; wrong_gpt2.h has the models that only look like GPT-2. serve.py is the step in Python.
+#include "common/harness/lesson.h"
+#include "prediction.h"
+#include "survey.h"
+#include "training.h"
+#include "wrong_gpt2.h"
+
+namespace {
+using namespace tenfold;
+
+/// The baseline: 32 bits, every operator by itself.
+Step plain(const Trial& trial) {
+  if (trial.get(gpt2::kTokens) == "gpt2" && trial.device.is_cpu()) token_file();  // for the programs in Python
+  return step_with(trial, {});
+}
+
+/// The first `count` techniques.
+Variant stack(size_t count, const Agreement& agreement) {
+  const Techniques techniques = stack_of(count);
+  const Technique& last = kTechniques.at(count - 1);
+  const auto build = [techniques, &last](const Trial& trial) {
+    if (last.cuda_only && !trial.device.is_cuda()) trial.skip("a mode of NVIDIA's tensor cores");
+    return step_with(trial, techniques);
+  };
+  return {stack_name(count), build, by_formula(techniques), agreement};
+}
+
+/// GPT-2's weights from the file that the baseline began with, into a model that was drawn from another seed.
+Step loaded(const Trial& trial) {
+  return step_with(trial, {}, {.prepare = [file = start_file(trial)](Gpt2& model) {
+                     for (const Tensor& parameter : model->parameters()) parameter.detach().fill_(1);
+                     load_gpt2(model, read_safetensors(file).tensors);
+                   }});
+}
+
+Step erf(const Trial& trial) { return step_with(trial, {}, gelu_by_erf()); }
+Step sees_all(const Trial& trial) { return step_with(trial, {}, not_causal()); }
+Step unshifted(const Trial& trial) { return step_with(trial, {}, not_shifted()); }
+Step untied(const Trial& trial) { return step_with(trial, {}, untied_head(trial)); }
+Step padding_counts(const Trial& trial) { return step_with(trial, stack_of(2), padding_in_the_softmax()); }
+Step untransposed(const Trial& trial) { return step_with(trial, {}, not_transposed(trial)); }
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tenfold::expect;
+  const Agreement order = Agreement::within(1e-4, "the same sums in another order");
+  const Agreement bits = Agreement::within(5e-2, "products of numbers with 8 (bf16) or 11 bits (TF32)");
+  const OtherProcess python{.command = {"python", "lessons/91_gpt2/serve.py"}};
+  return run(argc, argv,
+             {.title = "GPT-2",
+              .question = "GPT-2 trained from C++, step for step: what does each technique bring, and what does Python "
+                          "take for the same?",
+              .workload = gpt2_workload,
+              .settings = {kPadTo, kAdamWLearningRate, kKeepStart},
+              .baseline = {"plain", plain},
+              .most_bytes = plain_most_bytes,
+              .techniques = {stack(1, order), stack(2, order), stack(3, order), stack(4, bits), stack(5, bits),
+                             {.name = "Python eager", .process = python},
+                             {.name = "torch.compile", .process = python},
+                             {"loaded", loaded},
+                             {.name = "Python, loaded", .process = python},
+                             {"not transposed", untransposed},
+                             {"head untied", untied},
+                             {"GELU by erf", erf},
+                             {"not causal", sees_all},
+                             {"targets not shifted", unshifted},
+                             {"padding in the softmax", padding_counts}},
+              .cases = {{"gpt2",
+                         {},
+                         {{"+ fused attention", SMALLER},
+                          {"+ padded vocabulary", {}},
+                          {"+ fused AdamW", FASTER},
+                          {"+ TF32", {}, on_cuda(FASTER)},
+                          {"+ bf16 autocast", {}, on_cuda({FASTER, SMALLER})},
+                          {"Python eager", {}},
+                          {"torch.compile", {}}}},
+                        {"from a file",
+                         [] {
+                           auto settings = small_model();
+                           settings.push_back(kPadTo(96));
+                           settings.push_back(kKeepStart(true));
+                           return settings;
+                         }(),
+                         {{"loaded", {}},
+                          {"Python, loaded", {}},
+                          {"+ padded vocabulary", {}},
+                          {"not transposed", TRAP},
+                          {"head untied", TRAP},
+                          {"GELU by erf", TRAP},
+                          {"not causal", TRAP},
+                          {"targets not shifted", TRAP},
+                          {"padding in the softmax", TRAP}}}},
+              .surveys = {{"MFU",
+                           {{"plain", [](const Trial& trial) { note_utilisation(trial, {}); }},
+                            {"+ fused AdamW", [](const Trial& trial) { note_utilisation(trial, stack_of(3)); }}}}},
+              .headline = Headline{"gpt2", "+ fused AdamW"},
+              .agreement = order});
+}

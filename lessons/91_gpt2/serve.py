@@ -1,0 +1,61 @@
+"""Lesson 91's training step in Python, next to the C++ program's: over the messages of common/measure/other_process.h.
+"Python eager" and "torch.compile" have the techniques of the whole stack, "Python, loaded" begins with the program's file."""
+
+import os
+
+import twin
+
+CACHE = twin.data_folder().parent
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(CACHE / "inductor" / "gpt2")  # only the first run compiles
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+import serving
+import torch
+
+import python as lesson
+import workloads
+
+
+class Rows:
+    """A parameter without the padding of its rows, and its gradient."""
+
+    def __init__(self, parameter, rows):
+        self.parameter, self.rows, self.dtype = parameter, rows, parameter.dtype
+
+    def detach(self):
+        return self.parameter.detach()[:self.rows]
+
+    @property
+    def grad(self):
+        return None if self.parameter.grad is None else self.parameter.grad[:self.rows]
+
+
+def build(trial):
+    settings, seed, device = trial.settings, trial.seed, trial.device
+    if settings["tokens"] == "gpt2":
+        text, vocabulary = lesson.read_safetensors(CACHE / "gpt2" / "shakespeare.safetensors")["ids"].long(), 50257
+    else:
+        text, vocabulary = workloads.shakespeare_tokens(settings["tokens"]), 128
+    loaded, on_cuda = trial.variant == "Python, loaded", device.startswith("cuda")
+    padded = 0 if loaded else -(-vocabulary // settings["pad_to"]) * settings["pad_to"]
+    torch.backends.cuda.matmul.allow_tf32 = on_cuda and not loaded
+    model = lesson.model_of(settings, vocabulary, padded)
+    if loaded:
+        lesson.load_gpt2(model, lesson.start_file(CACHE, settings, vocabulary, seed))
+    model.to(device)
+    if trial.variant == "torch.compile":
+        for block in model.h:  # blocks are alike: the first one's code serves them all
+            block.compile(dynamic=False)
+    optimizer = lesson.optimizer_of(model, settings, fused=not loaded)
+    windows = lesson.Windows(text, settings, seed)
+
+    def update():
+        ids, targets = (ids.to(device) for ids in windows.next())
+        return lesson.update(model, optimizer, ids, targets, sixteen_bits=on_cuda and not loaded)
+
+    parameters = dict(model.named_parameters())
+    parameters["wte.weight"] = Rows(parameters["wte.weight"], vocabulary)
+    return serving.Step(items=settings["batch"] * settings["length"], parameters=parameters, update=update)
+
+
+serving.serve(build)

@@ -1,0 +1,40 @@
+#pragma once
+// Which techniques a step of lesson 91 uses, and the order in which they are switched on. Each has a lesson of its own.
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tenfold::inline lesson_91 {
+
+/// All off: 32 bits, operator by operator.
+struct Techniques {
+  bool fused_attention = false;    ///< lesson 46: no scores in memory
+  bool padded_vocabulary = false;  ///< lesson 16's sizes: 50304 columns of the head
+  bool fused_adamw = false;        ///< lesson 45: one operator for the update of all tensors
+  bool tf32 = false;               ///< lesson 21: matmuls on tensor cores, 32-bit numbers in memory
+  bool bf16 = false;               ///< lesson 21: activations and matmuls in 16 bits
+};
+
+struct Technique {
+  std::string_view name;
+  bool Techniques::*on;
+  bool cuda_only;
+};
+inline constexpr std::array<Technique, 5> kTechniques = {{{"fused attention", &Techniques::fused_attention, false},
+                                                          {"padded vocabulary", &Techniques::padded_vocabulary, false},
+                                                          {"fused AdamW", &Techniques::fused_adamw, false},
+                                                          {"TF32", &Techniques::tf32, true},
+                                                          {"bf16 autocast", &Techniques::bf16, false}}};
+
+/// The first `count` of them.
+inline Techniques stack_of(size_t count) {
+  Techniques techniques;
+  for (size_t i = 0; i < count; ++i) techniques.*kTechniques.at(i).on = true;
+  return techniques;
+}
+
+inline std::string stack_name(size_t count) { return "+ " + std::string(kTechniques.at(count - 1).name); }
+
+}  // namespace tenfold::inline lesson_91

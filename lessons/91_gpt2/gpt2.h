@@ -45,13 +45,14 @@ inline torch::Tensor fused_causal_attention(const torch::Tensor& q, const torch:
   return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0, /*is_causal=*/true);
 }
 
-/// What may be computed in other ways. Each is differentiable.
+/// GELU by its approximation with tanh, as GPT-2 was trained; torch::gelu(x) alone is the one by erf.
+inline torch::Tensor gelu_by_tanh(const torch::Tensor& x) { return torch::gelu(x, "tanh"); }
+
+/// What may be computed in other ways, each differentiable. Null: fused_causal_attention, gelu_by_tanh.
 struct Gpt2Parts {
   std::function<torch::Tensor(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v)> attention =
-      fused_causal_attention;
-  std::function<torch::Tensor(const torch::Tensor& x)> gelu = [](const torch::Tensor& x) {
-    return torch::gelu(x, "tanh");  // torch::gelu(x) alone is the one by erf
-  };
+      nullptr;
+  std::function<torch::Tensor(const torch::Tensor& x)> gelu = nullptr;
 };
 
 struct Gpt2AttentionImpl : torch::nn::Module {
@@ -112,6 +113,8 @@ struct Gpt2Impl : torch::nn::Module {
   explicit Gpt2Impl(const Gpt2Options& chosen, Gpt2Parts replaced = {}) : options(chosen) {
     TORCH_CHECK_VALUE(chosen.heads > 0 && chosen.width % chosen.heads == 0, "Gpt2: heads=", chosen.heads,
                       " does not divide width=", chosen.width);
+    if (!replaced.attention) replaced.attention = fused_causal_attention;
+    if (!replaced.gelu) replaced.gelu = gelu_by_tanh;
     const auto parts = std::make_shared<const Gpt2Parts>(std::move(replaced));
     wte = register_module("wte", torch::nn::Embedding(chosen.vocabulary, chosen.width));
     wpe = register_module("wpe", torch::nn::Embedding(chosen.length, chosen.width));

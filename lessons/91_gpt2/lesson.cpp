@@ -4,6 +4,9 @@
 // Read gpt2.h first: the model. Then training.h, the step with all techniques in it; safetensors.h and gpt2_layout.h
 // are the file; wrong_gpt2.h has the models that only look like GPT-2. serve.py is the step in Python.
 #include "common/harness/lesson.h"
+
+#include <ATen/cpu/Utils.h>
+
 #include "prediction.h"
 #include "survey.h"
 #include "training.h"
@@ -18,12 +21,20 @@ Step plain(const Trial& trial) {
   return step_with(trial, {});
 }
 
+/// A CPU that converts each number. The small model is trained there all the same.
+bool is_slow_in_16_bits(const Trial& trial) {
+  return trial.device.is_cpu() && trial.get(gpt2::kTokens) == "gpt2" && !at::cpu::is_avx512_bf16_supported() &&
+         !at::cpu::is_amx_tile_supported();
+}
+
 /// The first `count` techniques.
 Variant stack(size_t count, const Agreement& agreement) {
   const Techniques techniques = stack_of(count);
   const Technique& last = kTechniques.at(count - 1);
   const auto build = [techniques, &last](const Trial& trial) {
     if (last.cuda_only && !trial.device.is_cuda()) trial.skip("a mode of NVIDIA's tensor cores");
+    if (last.on == &Techniques::bf16 && is_slow_in_16_bits(trial))
+      trial.skip("this processor has no matmuls of 16 bits: seconds a step (lesson 21)");
     return step_with(trial, techniques);
   };
   return {stack_name(count), build, by_formula(techniques), agreement};
@@ -37,7 +48,10 @@ Step loaded(const Trial& trial) {
                    }});
 }
 
-Step erf(const Trial& trial) { return step_with(trial, {}, gelu_by_erf()); }
+void utilisation(const Trial& trial) { note_utilisation(trial, {}); }
+void utilisation_of_stack(const Trial& trial) { note_utilisation(trial, stack_of(3)); }
+
+Step other_gelu(const Trial& trial) { return step_with(trial, {}, gelu_by_erf()); }
 Step sees_all(const Trial& trial) { return step_with(trial, {}, not_causal()); }
 Step unshifted(const Trial& trial) { return step_with(trial, {}, not_shifted()); }
 Step untied(const Trial& trial) { return step_with(trial, {}, untied_head(trial)); }
@@ -47,8 +61,9 @@ Step untransposed(const Trial& trial) { return step_with(trial, {}, not_transpos
 
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
-  const Agreement order = Agreement::within(1e-4, "the same sums in another order");
-  const Agreement bits = Agreement::within(5e-2, "products of numbers with 8 (bf16) or 11 bits (TF32)");
+  // No more: a GELU by erf deviates by 8e-5 in a model that has hardly learned.
+  const Agreement order = Agreement::within(2e-5, "the same sums in another order");
+  const Agreement bits = Agreement::within(3e-2, "products of numbers with 8 (bf16) or 11 bits (TF32)");
   const OtherProcess python{.command = {"python", "lessons/91_gpt2/serve.py"}};
   return run(argc, argv,
              {.title = "GPT-2",
@@ -65,13 +80,13 @@ int main(int argc, char** argv) {
                              {.name = "Python, loaded", .process = python},
                              {"not transposed", untransposed},
                              {"head untied", untied},
-                             {"GELU by erf", erf},
+                             {"GELU by erf", other_gelu},
                              {"not causal", sees_all},
                              {"targets not shifted", unshifted},
                              {"padding in the softmax", padding_counts}},
               .cases = {{"gpt2",
                          {},
-                         {{"+ fused attention", SMALLER},
+                         {{"+ fused attention", {}, on_cuda({FASTER, SMALLER})},
                           {"+ padded vocabulary", {}},
                           {"+ fused AdamW", FASTER},
                           {"+ TF32", {}, on_cuda(FASTER)},
@@ -79,24 +94,19 @@ int main(int argc, char** argv) {
                           {"Python eager", {}},
                           {"torch.compile", {}}}},
                         {"from a file",
-                         [] {
-                           auto settings = small_model();
-                           settings.push_back(kPadTo(96));
-                           settings.push_back(kKeepStart(true));
-                           return settings;
-                         }(),
+                         small_model_and_file(),
                          {{"loaded", {}},
                           {"Python, loaded", {}},
                           {"+ padded vocabulary", {}},
+                          {"+ fused AdamW", {}},
+                          {"+ bf16 autocast", SLOWER, on_cuda()},
                           {"not transposed", TRAP},
                           {"head untied", TRAP},
                           {"GELU by erf", TRAP},
                           {"not causal", TRAP},
                           {"targets not shifted", TRAP},
                           {"padding in the softmax", TRAP}}}},
-              .surveys = {{"MFU",
-                           {{"plain", [](const Trial& trial) { note_utilisation(trial, {}); }},
-                            {"+ fused AdamW", [](const Trial& trial) { note_utilisation(trial, stack_of(3)); }}}}},
+              .surveys = {{.name = "MFU", .looks = {{"plain", utilisation}, {"+ fused AdamW", utilisation_of_stack}}}},
               .headline = Headline{"gpt2", "+ fused AdamW"},
               .agreement = order});
 }

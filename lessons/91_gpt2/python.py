@@ -52,10 +52,9 @@ class Gpt2(nn.Module):
                 nn.init.normal_(parameter, 0, 0.02 / math.sqrt(2.0 * layers) if "c_proj" in name else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
-        self.padding = None
-        if padded > vocabulary:  # rows that no token has, and that the softmax must not see
-            self.wte.weight = nn.Parameter(F.pad(self.wte.weight.detach(), (0, 0, 0, padded - vocabulary)))
-            self.register_buffer("padding", F.pad(torch.zeros(vocabulary), (0, padded - vocabulary), value=-math.inf))
+        more = max(padded - vocabulary, 0)  # rows that no token has, and that the softmax must not see
+        self.wte.weight = nn.Parameter(F.pad(self.wte.weight.detach(), (0, 0, 0, more)))
+        self.register_buffer("padding", F.pad(torch.zeros(vocabulary), (0, more), value=-math.inf) if more else None)
 
     def forward(self, ids):  # (B, T) -> (B T, V)
         x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))

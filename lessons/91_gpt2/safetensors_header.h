@@ -211,7 +211,7 @@ inline SafetensorsEntry read_entry(Json& json, std::string name) {
 }
 
 /// Text as a JSON string, escaped as the format's own writer does, so that equal headers are equal bytes.
-inline std::string quoted(std::string_view text) {
+inline std::string json_string(std::string_view text) {
   constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t", kNames = "\"\\bfnrt", kDigits = "0123456789abcdef";
   std::string json = "\"";
   for (const char c : text) {
@@ -280,21 +280,21 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view text) {
 
 /// The header as JSON, its entries in their order, filled up with spaces so that the data begins at a multiple of 8.
 inline std::string safetensors_header_text(const SafetensorsHeader& header) {
-  using safetensors_detail::quoted;
+  using safetensors_detail::json_string;
   std::string text = "{";
-  const auto member = [&](const std::string& name) { text += (text == "{" ? "" : ",") + quoted(name) + ":"; };
+  const auto member = [&](const std::string& name) { text += (text == "{" ? "" : ",") + json_string(name) + ":"; };
   if (!header.metadata.empty()) {
     member("__metadata__");
     std::string members;
     for (const auto& [key, value] : header.metadata)
-      members += (members.empty() ? "" : ",") + quoted(key) + ":" + quoted(value);
+      members += (members.empty() ? "" : ",") + json_string(key) + ":" + json_string(value);
     text += "{" + members + "}";
   }
   for (const SafetensorsEntry& entry : header.entries) {
     member(entry.name);
     std::string sizes;
     for (const int64_t size : entry.shape) sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
-    text += R"({"dtype":)" + quoted(entry.dtype) + R"(,"shape":[)" + sizes + R"(],"data_offsets":[)" +
+    text += R"({"dtype":)" + json_string(entry.dtype) + R"(,"shape":[)" + sizes + R"(],"data_offsets":[)" +
             std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]}";
   }
   text += "}";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/models/token_stream.h"
@@ -33,10 +34,10 @@ inline Gpt2Options gpt2_options(const Trial& trial) {
           .vocabulary = vocabulary_size(encoding_named(trial.get(gpt2::kTokens)))};
 }
 
-/// A model so small that a mistake is found in a second.
-inline std::vector<Assignment> small_model() {
-  return {gpt2::kLayers(2),   gpt2::kWidth(32), gpt2::kHeads(4), gpt2::kLength(32), gpt2::kBatch(4),
-          gpt2::kTokens("characters")};
+/// A model so small that a mistake is found in a second. A file has its first weights.
+inline std::vector<Assignment> small_model_and_file() {
+  return {gpt2::kLayers(2), gpt2::kWidth(32),            gpt2::kHeads(4), gpt2::kLength(32),
+          gpt2::kBatch(4),  gpt2::kTokens("characters"), kPadTo(96),      kKeepStart(true)};
 }
 
 }  // namespace tenfold::inline lesson_91

@@ -55,7 +55,7 @@ class Gpt2Training {
     const int64_t pad_to = trial.get(kPadTo);  // read by all: predictions are made from the baseline's settings
     Gpt2Options options = gpt2_options(trial);
     if (techniques.padded_vocabulary) options.pad_vocabulary_to = pad_to;
-    if (!techniques.fused_attention) changes.parts.attention = eager_causal_attention;
+    if (!techniques.fused_attention && !changes.parts.attention) changes.parts.attention = eager_causal_attention;
     torch::manual_seed(trial.seed);
     model = Gpt2(options, std::move(changes.parts));
     if (changes.prepare) changes.prepare(model);

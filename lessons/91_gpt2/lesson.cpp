@@ -5,8 +5,6 @@
 // are the file; wrong_gpt2.h has the models that only look like GPT-2. serve.py is the step in Python.
 #include "common/harness/lesson.h"
 
-#include <ATen/cpu/Utils.h>
-
 #include "prediction.h"
 #include "survey.h"
 #include "training.h"
@@ -21,20 +19,14 @@ Step plain(const Trial& trial) {
   return step_with(trial, {});
 }
 
-/// A CPU that converts each number. The small model is trained there all the same.
-bool is_slow_in_16_bits(const Trial& trial) {
-  return trial.device.is_cpu() && trial.get(gpt2::kTokens) == "gpt2" && !at::cpu::is_avx512_bf16_supported() &&
-         !at::cpu::is_amx_tile_supported();
-}
-
 /// The first `count` techniques.
 Variant stack(size_t count, const Agreement& agreement) {
   const Techniques techniques = stack_of(count);
   const Technique& last = kTechniques.at(count - 1);
   const auto build = [techniques, &last](const Trial& trial) {
     if (last.cuda_only && !trial.device.is_cuda()) trial.skip("a mode of NVIDIA's tensor cores");
-    if (last.on == &Techniques::bf16 && is_slow_in_16_bits(trial))
-      trial.skip("this processor has no matmuls of 16 bits: seconds a step (lesson 21)");
+    if (last.on == &Techniques::bf16 && trial.device.is_cpu() && trial.get(gpt2::kTokens) == "gpt2" && !cpu_has_bf16())
+      trial.skip("this processor has no matmuls of 16 bits, see lesson 21; the small model is trained with them");
     return step_with(trial, techniques);
   };
   return {stack_name(count), build, by_formula(techniques), agreement};

@@ -44,12 +44,12 @@ inline int64_t step_peak_bytes(StepSizes sizes, const Techniques& techniques) {
   // and after GELU at four each, and its result; of each row two means and two deviations; and of attention the softmax
   // of all pairs and the mask, or a number for each row and head.
   const int64_t pairs = sizes.batch * model.heads * model.length * model.length;
-  const int64_t of_pairs = techniques.fused_attention
-                               ? 4 * rows * model.heads
-                               : pairs * (techniques.bf16 ? 2 : 4) + model.length * model.length;
+  const int64_t of_pairs = techniques.fused_attention ? 4 * rows * model.heads
+                                                      : pairs * (techniques.bf16 ? 2 : 4) + model.length * model.length;
   const int64_t of_rows = 4 * rows * 4 + of_pairs;
   // In 16 bits the two residual sums stay in 32, and a copy of the weights joins.
-  const int64_t kept = of_rows + (techniques.bf16 ? 2 * stream + 14 * stream / 2 + 2 * 12 * width * width : 16 * stream);
+  const int64_t kept =
+      of_rows + (techniques.bf16 ? 2 * stream + 14 * stream / 2 + 2 * 12 * width * width : 16 * stream);
   const int64_t after_blocks = states + inputs + stream + model.layers * kept;
   // The loss keeps the logarithms; its backward makes two gradients of their size. All of it in 32 bits.
   const int64_t head_input = techniques.bf16 ? stream / 2 : stream, head_copy = techniques.bf16 ? head / 2 : 0;

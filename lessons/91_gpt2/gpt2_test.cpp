@@ -26,7 +26,8 @@ NamedTensors counted_tensors() {
   std::map<std::string, std::vector<int64_t>> shapes = {
       {"wte.weight", {5, 4}}, {"wpe.weight", {4, 4}}, {"ln_f.weight", {4}}, {"ln_f.bias", {4}}};
   for (const std::string block : {"h.0.", "h.1."}) {
-    for (const std::string norm : {"ln_1", "ln_2"}) shapes[block + norm + ".weight"] = shapes[block + norm + ".bias"] = {4};
+    for (const std::string norm : {"ln_1", "ln_2"})
+      shapes[block + norm + ".weight"] = shapes[block + norm + ".bias"] = {4};
     const std::vector<std::tuple<std::string, int64_t, int64_t>> layers = {
         {"attn.c_attn", 4, 12}, {"attn.c_proj", 4, 4}, {"mlp.c_fc", 4, 16}, {"mlp.c_proj", 16, 4}};
     for (const auto& [name, in, out] : layers) {

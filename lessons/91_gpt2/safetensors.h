@@ -34,8 +34,8 @@ namespace safetensors_detail {
 
 /// PyTorch's types, at the places that they have in kSafetensorsTypes.
 inline constexpr std::array<at::ScalarType, 16> kTorchTypes = {
-    at::kBool, at::kByte, at::kChar,   at::kFloat8_e5m2, at::kFloat8_e4m3fn, at::kShort,  at::kUInt16, at::kHalf,
-    at::kBFloat16, at::kInt, at::kUInt32, at::kFloat, at::kComplexFloat, at::kDouble, at::kLong, at::kUInt64};
+    at::kBool,     at::kByte, at::kChar,   at::kFloat8_e5m2, at::kFloat8_e4m3fn, at::kShort,  at::kUInt16, at::kHalf,
+    at::kBFloat16, at::kInt,  at::kUInt32, at::kFloat,       at::kComplexFloat,  at::kDouble, at::kLong,   at::kUInt64};
 
 inline size_t place_of(const std::string& name, const torch::Tensor& tensor) {
   for (size_t i = 0; i < kTorchTypes.size(); ++i)
@@ -51,9 +51,8 @@ inline size_t place_of(const std::string& name, const torch::Tensor& tensor) {
 inline std::string safetensors_bytes(const NamedTensors& tensors, std::map<std::string, std::string> metadata = {}) {
   std::vector<std::pair<size_t, std::string>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(safetensors_detail::place_of(name, tensor), name);
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
-  });
+  std::sort(order.begin(), order.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   SafetensorsHeader header{.metadata = std::move(metadata)};
   int64_t end = 0;
   for (const auto& [place, name] : order) {

@@ -272,9 +272,8 @@ inline SafetensorsHeader parse_safetensors_header(std::string_view text) {
     }
   });
   json.end();
-  std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::stable_sort(header.entries.begin(), header.entries.end(),
+                   [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   return header;
 }
 

@@ -28,7 +28,8 @@ const std::string kPythonHeader =
     R"("weights":{"dtype":"F32","shape":[2,2],"data_offsets":[24,40]},"brain":{"dtype":"BF16","shape":[1,1],)"
     R"("data_offsets":[40,42]},"half":{"dtype":"F16","shape":[3],"data_offsets":[42,48]},"u8":{"dtype":"U8","shape":[3],)"
     R"("data_offsets":[48,51]},"a\")"
-    "\xc3\xa9" R"(":{"dtype":"BOOL","shape":[2],"data_offsets":[51,53]}}  )";
+    "\xc3\xa9"
+    R"(":{"dtype":"BOOL","shape":[2],"data_offsets":[51,53]}}  )";
 const std::string kPythonData =
     "\x07\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\x04@\0\0\xc0?\0\0\0\xc0\0\0\x80>\0\0@@@@\0<\0\xb8\0@\x01\x02\xff\x01\0"s;
 
@@ -128,8 +129,9 @@ TEST_F(SafetensorsFile, TruncatedIsRefused) {
   expect_refused("", "it has 0 bytes");
   expect_refused(whole.substr(0, 100), "truncated");
   expect_refused(whole.substr(0, whole.size() - 1), "the file has only 52 bytes of data");
-  EXPECT_NE(message_of<std::runtime_error>([&] { read_safetensors(scratch_.path() / "absent"); }).find("cannot be read"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<std::runtime_error>([&] { read_safetensors(scratch_.path() / "absent"); }).find("cannot be read"),
+      std::string::npos);
 }
 
 TEST_F(SafetensorsFile, HeaderOfAWrongLengthIsRefused) {

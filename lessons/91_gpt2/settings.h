@@ -36,8 +36,9 @@ inline Gpt2Options gpt2_options(const Trial& trial) {
 
 /// A model so small that a mistake is found in a second. A file has its first weights.
 inline std::vector<Assignment> small_model_and_file() {
-  return {gpt2::kLayers(2), gpt2::kWidth(32),            gpt2::kHeads(4), gpt2::kLength(32),
-          gpt2::kBatch(4),  gpt2::kTokens("characters"), kPadTo(96),      kKeepStart(true)};
+  return {gpt2::kLayers(2),  gpt2::kWidth(32), gpt2::kHeads(4),
+          gpt2::kLength(32), gpt2::kBatch(4),  gpt2::kTokens("characters"),
+          kPadTo(96),        kKeepStart(true)};
 }
 
 }  // namespace tenfold::inline lesson_91

@@ -32,7 +32,9 @@ inline void note_utilisation(const Trial& trial, const Techniques& techniques) {
   if (!counted.timed) return;
   const double rate = tokens / counted.step_seconds;
   trial.note("tokens", rate, "/s");
-  const char* matmuls = trial.device.is_cpu() ? "cpu_flops_per_s" : techniques.tf32 ? "cuda_flops_tf32" : "cuda_flops_fp32";
+  const char* matmuls = trial.device.is_cpu() ? "cpu_flops_per_s"
+                        : techniques.tf32     ? "cuda_flops_tf32"
+                                              : "cuda_flops_fp32";
   if (techniques.bf16 && trial.device.is_cuda()) matmuls = "cuda_flops_bf16";
   static const std::map<std::string, double> ceilings = read_ceilings(fingerprint().id);
   if (const auto ceiling = ceilings.find(matmuls); ceiling != ceilings.end())

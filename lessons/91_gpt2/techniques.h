@@ -19,7 +19,7 @@ struct Techniques {
 
 struct Technique {
   std::string_view name;
-  bool Techniques::*on;
+  bool Techniques::* on;
   bool cuda_only;
 };
 inline constexpr std::array<Technique, 5> kTechniques = {{{"fused attention", &Techniques::fused_attention, false},

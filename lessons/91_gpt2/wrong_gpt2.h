@@ -18,8 +18,8 @@ inline Changes gelu_by_erf() {
 /// Every token sees those after it, and among them the one that it has to name.
 inline Changes not_causal() {
   return {.parts = {.attention = [](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return at::scaled_dot_product_attention(q, k, v);  // wrong: is_causal=true
-  }}};
+            return at::scaled_dot_product_attention(q, k, v);  // wrong: is_causal=true
+          }}};
 }
 
 /// Every token has to name itself.

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
                              {"not causal", sees_all},
                              {"targets not shifted", unshifted},
                              {"padding in the softmax", padding_counts}},
-              .cases = {{"gpt2",
+              .cases = {{"gpt",
                          {},
                          {{"+ fused attention", {}, on_cuda({FASTER, SMALLER})},
                           {"+ padded vocabulary", {}},
@@ -103,6 +103,6 @@ int main(int argc, char** argv) {
                           {"targets not shifted", TRAP},
                           {"padding in the softmax", TRAP}}}},
               .surveys = {{.name = "MFU", .looks = {{"plain", utilisation}, {"+ fused AdamW", utilisation_of_stack}}}},
-              .headline = Headline{"gpt2", "+ fused AdamW"},
+              .headline = Headline{"gpt", "+ fused AdamW"},
               .agreement = order});
 }

@@ -29,7 +29,7 @@ inline int64_t plain_most_bytes(const Trial& trial) {
 }
 
 inline const Workload gpt2_workload{
-    .name = "gpt2",
+    .name = "gpt",  // of its kind: another module of the same sizes
     .items = "tokens",
     .settings = {gpt2::kLayers, gpt2::kWidth, gpt2::kHeads, gpt2::kLength, gpt2::kBatch, gpt2::kTokens},
     .most_bytes = plain_most_bytes};

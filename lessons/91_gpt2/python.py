@@ -94,8 +94,8 @@ def load_gpt2(model, path):
 
 
 SMALL = {"layers": 2, "width": 32, "heads": 4, "length": 16, "batch": 4, "tokens": "characters", "pad_to": 96}
-TWINS = [{"case": "gpt2", "technique": "+ fused attention", "settings": SMALL},
-         {"case": "gpt2", "technique": "+ fused AdamW", "settings": SMALL},
+TWINS = [{"case": "gpt", "technique": "+ fused attention", "settings": SMALL},
+         {"case": "gpt", "technique": "+ fused AdamW", "settings": SMALL},
          {"case": "from a file", "technique": "loaded", "settings": {}}]
 
 

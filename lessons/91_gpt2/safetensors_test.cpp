@@ -24,14 +24,16 @@ using tenfold::test::write_text;
 // {"format": "pt"}) with torch 2.11: 565 bytes.
 const std::string kPythonHeader =
     R"({"__metadata__":{"format":"pt"},"ids":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},)"
-    R"("one":{"dtype":"F64","shape":[],"data_offsets":[16,24]},"none":{"dtype":"F32","shape":[0,3],"data_offsets":[24,24]},)"
+    R"("one":{"dtype":"F64","shape":[],"data_offsets":[16,24]},)"
+    R"("none":{"dtype":"F32","shape":[0,3],"data_offsets":[24,24]},)"
     R"("weights":{"dtype":"F32","shape":[2,2],"data_offsets":[24,40]},"brain":{"dtype":"BF16","shape":[1,1],)"
-    R"("data_offsets":[40,42]},"half":{"dtype":"F16","shape":[3],"data_offsets":[42,48]},"u8":{"dtype":"U8","shape":[3],)"
-    R"("data_offsets":[48,51]},"a\")"
+    R"("data_offsets":[40,42]},"half":{"dtype":"F16","shape":[3],"data_offsets":[42,48]},)"
+    R"("u8":{"dtype":"U8","shape":[3],"data_offsets":[48,51]},"a\")"
     "\xc3\xa9"
     R"(":{"dtype":"BOOL","shape":[2],"data_offsets":[51,53]}}  )";
 const std::string kPythonData =
-    "\x07\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\x04@\0\0\xc0?\0\0\0\xc0\0\0\x80>\0\0@@@@\0<\0\xb8\0@\x01\x02\xff\x01\0"s;
+    "\x07\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\x04@\0\0\xc0?\0\0\0\xc0\0\0\x80>\0\0@@"
+    "@@\0<\0\xb8\0@\x01\x02\xff\x01\0"s;
 
 NamedTensors written_by_python() {
   return {{"weights", torch::tensor({1.5F, -2.0F, 0.25F, 3.0F}).view({2, 2})},

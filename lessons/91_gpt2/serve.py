@@ -1,7 +1,9 @@
 """Lesson 91's training step in Python, next to the C++ program's: over the messages of common/measure/other_process.h.
-"Python eager" and "torch.compile" have the techniques of the whole stack, "Python, loaded" begins with the program's file."""
+"Python eager" and "torch.compile" have the techniques of the whole stack; "Python, loaded" begins with the program's
+file."""
 
 import os
+import shutil
 
 import twin
 
@@ -44,6 +46,8 @@ def build(trial):
         lesson.load_gpt2(model, lesson.start_file(CACHE, settings, vocabulary, seed))
     model.to(device)
     if trial.variant == "torch.compile":
+        if not (shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")):
+            raise serving.Skip("needs a C++ compiler: Inductor's kernels for a CPU are C++, and there is no g++")
         for block in model.h:  # blocks are alike: the first one's code serves them all
             block.compile(dynamic=False)
     optimizer = lesson.optimizer_of(model, settings, fused=not loaded)

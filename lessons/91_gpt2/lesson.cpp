@@ -32,7 +32,7 @@ Variant stack(size_t count, const Agreement& agreement) {
   return {stack_name(count), build, by_formula(techniques), agreement};
 }
 
-/// GPT-2's weights from the file that the baseline began with, into a model that was drawn from another seed.
+/// The weights that the baseline begins with, from their file, into a model whose own are all ones.
 Step loaded(const Trial& trial) {
   return step_with(trial, {}, {.prepare = [file = start_file(trial)](Gpt2& model) {
                      for (const Tensor& parameter : model->parameters()) parameter.detach().fill_(1);
@@ -73,7 +73,6 @@ int main(int argc, char** argv) {
                              {.name = "Python eager", .process = python},
                              {.name = "torch.compile", .process = python},
                              {"loaded", loaded},
-                             {.name = "Python, loaded", .process = python},
                              {"not transposed", untransposed},
                              {"head untied", untied},
                              {"GELU by erf", other_gelu},
@@ -92,7 +91,6 @@ int main(int argc, char** argv) {
                         {"from a file",
                          small_model_and_file(),
                          {{"loaded", {}},
-                          {"Python, loaded", {}},
                           {"+ padded vocabulary", {}},
                           {"+ fused AdamW", {}},
                           {"+ bf16 autocast", SLOWER, on_cuda()},

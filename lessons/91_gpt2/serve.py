@@ -1,6 +1,5 @@
 """Lesson 91's training step in Python, next to the C++ program's: over the messages of common/measure/other_process.h.
-"Python eager" and "torch.compile" have the techniques of the whole stack; "Python, loaded" begins with the program's
-file."""
+It has all techniques that the device has, and reads the text's ids from a file that the program wrote."""
 
 import os
 import shutil
@@ -38,24 +37,21 @@ def build(trial):
         text, vocabulary = lesson.read_safetensors(CACHE / "gpt2" / "shakespeare.safetensors")["ids"].long(), 50257
     else:
         text, vocabulary = workloads.shakespeare_tokens(settings["tokens"]), 128
-    loaded, on_cuda = trial.variant == "Python, loaded", device.startswith("cuda")
-    padded = 0 if loaded else -(-vocabulary // settings["pad_to"]) * settings["pad_to"]
-    torch.backends.cuda.matmul.allow_tf32 = on_cuda and not loaded
-    model = lesson.model_of(settings, vocabulary, padded)
-    if loaded:
-        lesson.load_gpt2(model, lesson.start_file(CACHE, settings, vocabulary, seed))
-    model.to(device)
+    on_cuda = device.startswith("cuda")
+    torch.backends.cuda.matmul.allow_tf32 = on_cuda
+    padded = -(-vocabulary // settings["pad_to"]) * settings["pad_to"]
+    model = lesson.model_of(settings, vocabulary, padded).to(device)
     if trial.variant == "torch.compile":
         if not (shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")):
             raise serving.Skip("needs a C++ compiler: Inductor's kernels for a CPU are C++, and there is no g++")
         for block in model.h:  # blocks are alike: the first one's code serves them all
             block.compile(dynamic=False)
-    optimizer = lesson.optimizer_of(model, settings, fused=not loaded)
+    optimizer = lesson.optimizer_of(model, settings, fused=True)
     windows = lesson.Windows(text, settings, seed)
 
     def update():
         ids, targets = (ids.to(device) for ids in windows.next())
-        return lesson.update(model, optimizer, ids, targets, sixteen_bits=on_cuda and not loaded)
+        return lesson.update(model, optimizer, ids, targets, sixteen_bits=on_cuda)
 
     parameters = dict(model.named_parameters())
     parameters["wte.weight"] = Rows(parameters["wte.weight"], vocabulary)

@@ -17,7 +17,7 @@ inline constexpr Setting<int64_t> kLayers{"layers", {4, 6, 12}, "transformer blo
 inline constexpr Setting<int64_t> kWidth{"width", {32, 512, 768}, "features of a token"};
 inline constexpr Setting<int64_t> kHeads{"heads", {4, 8, 12}, "attention heads"};
 inline constexpr Setting<int64_t> kLength{"length", {32, 512, 1024}, "tokens of a sequence"};
-inline constexpr Setting<int64_t> kBatch{"batch", {2, 8, 16}, "sequences in a batch"};
+inline constexpr Setting<int64_t> kBatch{"batch", {1, 8, 16}, "sequences in a batch"};
 inline constexpr Setting<std::string> kTokens{"tokens", "gpt2", "what the text is cut into", {"characters", "gpt2"}};
 }  // namespace gpt2
 

@@ -38,9 +38,9 @@ TEST(Exercise91, EveryHeadHasItsOwnQueriesKeysAndValues) {
   const Tensor c_attn = torch::randn({kWidth, 3 * kWidth}), x = torch::randn({kWidth});
   const Tensor answer = answered(c_attn, x);
   ASSERT_TRUE(answer.defined()) << "hint: the shape is wrong";
-  // A token of one feature picks one row of the file's matrix.
-  const Tensor picked = answered(c_attn, torch::eye(kWidth)[1]);
-  EXPECT_TRUE(torch::allclose(picked.flatten(), c_attn[1]))
+  // A token of one feature picks one row of the file's matrix; its first columns are the first head's queries.
+  const Tensor picked = answered(c_attn, torch::eye(kWidth)[1])[0][0];
+  EXPECT_TRUE(torch::allclose(picked, c_attn[1].narrow(0, 0, kHeadWidth)))
       << "hint: the second feature alone must give the second row of the file's matrix: transpose it first";
   for (int64_t head = 0; head < kHeads; ++head) {
     for (int64_t part = 0; part < 3; ++part) {

@@ -75,6 +75,9 @@ function(tenfold_lesson)
   add_test(NAME ${preset}.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset ${preset}
     --out ${PROJECT_BINARY_DIR}/smoke)
   set_tests_properties(${preset}.${name} PROPERTIES LABELS "lesson;gpu;${dist}" SKIP_RETURN_CODE 77 TIMEOUT 900)
+  if(thorough)
+    tenfold_long_test(${preset}.${name} ${name})
+  endif()
   # What a GPU of 80 GB would build, built in the host's memory: settings that do not go together show without a GPU.
   add_test(NAME build_gpu80.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset build --size gpu80 --device cpu
     --out ${PROJECT_BINARY_DIR}/built)
@@ -108,5 +111,6 @@ function(tenfold_dry_tests name)
     --out ${PROJECT_BINARY_DIR}/dry)
   set_tests_properties(dry.${name} PROPERTIES LABELS "lesson;dry;${dist}" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT}
     ENVIRONMENT "OMP_NUM_THREADS=1;TENFOLD_DRY_GPUS=2" ENVIRONMENT_MODIFICATION "CUDA_VISIBLE_DEVICES=unset:")
+  tenfold_long_test(dry.${name} ${name})
   tenfold_test_needs(dry.${name} ${name} tenfold_dry_arithmetic ${libraries})
 endfunction()

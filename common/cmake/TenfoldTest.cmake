@@ -50,6 +50,15 @@ function(tenfold_thorough name out)
   endif()
 endfunction()
 
+# tenfold_long_test(TEST NAME): one of them. They come after all other tests, in the order in which TENFOLD_THOROUGH names the
+# lessons: `./tenfold test --minutes N` leaves out the last ones.
+function(tenfold_long_test test name)
+  string(SUBSTRING ${name} 0 2 number)
+  list(FIND TENFOLD_THOROUGH ${number} place)
+  math(EXPR cost "-2 - ${place}")
+  set_tests_properties(${test} PROPERTIES COST ${cost})
+endfunction()
+
 # tenfold_test_needs(TEST TARGET...): programs that a test starts beside the one in its command. They are what
 # `./tenfold test -R TEST` builds, and without them the test does not run.
 function(tenfold_test_needs test)

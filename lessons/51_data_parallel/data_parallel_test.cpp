@@ -239,13 +239,13 @@ TEST(DataParallel, AReplicasExceptionArrives) {
 TEST(RankExchange, EqualsOneProcess) {
   const Batch batch(6);
   const Trained one = alone(batch);
+  const Tensors right = net_on(torch::kCPU)->parameters();  // here, since all threads draw from one generator
   tenfold::on_rank_threads(3, std::chrono::seconds(20), [&](int rank, const auto& group) {
     Net net;
     Tensors used = net.first->parameters();
     for (const Tensor& parameter : net.last->parameters()) used.push_back(parameter);
     if (rank == 0) {
       const torch::NoGradGuard no_grad;
-      const Tensors right = net_on(torch::kCPU)->parameters();
       for (size_t i = 0; i < right.size(); ++i) net.parameters()[i].copy_(right[i]);
     }
     const tenfold::RankExchange exchange(used, group, {.first_bucket_bytes = 64, .bucket_bytes = 64});

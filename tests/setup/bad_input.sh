@@ -29,6 +29,9 @@ expect "an unknown benchmark before any set-up" 2 'there is no benchmark nosuch;
 output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup nosuch 2>&1); status=$?
 expect "setting up what there is not" 2 "there is no 'nosuch'; to fix: "
 
+output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold test --minutes soon 2>&1); status=$?
+expect "tests in a time that is none" 2 "--minutes 'soon' is no number of minutes; to fix: "
+
 # Which kernels there are is read from the tests' names, and a name that is none stops before anything is built.
 mkdir -p "$work/tree/tests/kernels" && touch "$work/tree/tests/kernels/"{softmax,softmax_torch}_test.cpp
 for name in nosuch softmax_torch soft '.*' softmax_test; do

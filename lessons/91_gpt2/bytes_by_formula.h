@@ -11,7 +11,7 @@ namespace tenfold::inline lesson_91 {
 
 struct StepSizes {
   Gpt2Options model;  ///< without padding
-  int64_t batch = 1, pad_to = 64;
+  int64_t batch = 1, pad_to = 64, micro_batches = 1;
 };
 
 inline int64_t parameters_of(const Gpt2Options& model) {
@@ -34,30 +34,37 @@ inline double flops_per_token(const Gpt2Options& model) {
 inline int64_t step_peak_bytes(StepSizes sizes, const Techniques& techniques) {
   Gpt2Options& model = sizes.model;
   if (techniques.padded_vocabulary) model.pad_vocabulary_to = sizes.pad_to;
-  const int64_t rows = sizes.batch * model.length, width = model.width, vocabulary = model.padded_vocabulary();
+  // What goes through the model at a time.
+  const int64_t batch = techniques.accumulation ? sizes.batch / sizes.micro_batches : sizes.batch;
+  const int64_t rows = batch * model.length, width = model.width, vocabulary = model.padded_vocabulary();
   const int64_t parameters = 4 * parameters_of(model), head = 4 * vocabulary * width;
   const int64_t stream = 4 * rows * width, logits = 4 * rows * vocabulary;
   // Two averages; the loop's update of the largest tensor needs two temporaries of its size.
   const int64_t states = 3 * parameters, at_update = states + parameters + (techniques.fused_adamw ? 0 : 2 * head);
-  const int64_t inputs = 2 * 8 * rows;
+  const int64_t inputs = 2 * 8 * sizes.batch * model.length;
+  // From the second micro-batch on, the sum of the gradients so far is there all the time.
+  const int64_t sum = techniques.accumulation && sizes.micro_batches > 1 ? parameters : 0;
   // A block keeps, in streams: two norms, q, k and v, what attention and its residual sum give, the inner layer before
   // and after GELU at four each, and its result; of each row two means and two deviations; and of attention the softmax
   // of all pairs and the mask, or a number for each row and head.
-  const int64_t pairs = sizes.batch * model.heads * model.length * model.length;
+  const int64_t pairs = batch * model.heads * model.length * model.length;
   const int64_t of_pairs = techniques.fused_attention ? 4 * rows * model.heads
                                                       : pairs * (techniques.bf16 ? 2 : 4) + model.length * model.length;
   const int64_t of_rows = 4 * rows * 4 + of_pairs;
   // In 16 bits the two residual sums stay in 32, and a copy of the weights joins.
   const int64_t kept =
       of_rows + (techniques.bf16 ? 2 * stream + 14 * stream / 2 + 2 * 12 * width * width : 16 * stream);
-  const int64_t after_blocks = states + inputs + stream + model.layers * kept;
+  // Checkpointing keeps a block's result alone; the block that backward() is in is there as a whole.
+  const int64_t of_blocks = model.layers * (techniques.checkpointing ? stream : kept);
+  const int64_t again = techniques.checkpointing ? kept : 0;
+  const int64_t after_blocks = states + sum + inputs + stream + of_blocks;
   // The loss keeps the logarithms; its backward makes two gradients of their size. All of it in 32 bits.
   const int64_t head_input = techniques.bf16 ? stream / 2 : stream, head_copy = techniques.bf16 ? head / 2 : 0;
   const int64_t at_loss = after_blocks + head_input + head_copy + 8 * rows + 3 * logits;
   // In the last block's backward the head's gradient is there, and four streams' worth of gradients twice.
-  const int64_t at_last_block = after_blocks + head + 4 * stream + 4 * 4 * width * width;
-  // At the end the embedding's own gradient joins that of the head.
-  const int64_t at_end = states + parameters + head + inputs + stream;
+  const int64_t at_last_block = after_blocks + again + head + 4 * stream + 4 * 4 * width * width;
+  // At the end the embedding's own gradient joins that of the head; with a sum, both are besides it.
+  const int64_t at_end = states + parameters + (sum > 0 ? 2 : 1) * head + inputs + stream;
   return std::max({at_loss, at_last_block, at_end, at_update});
 }
 

@@ -48,11 +48,14 @@ inline torch::Tensor fused_causal_attention(const torch::Tensor& q, const torch:
 /// GELU by its approximation with tanh, as GPT-2 was trained; torch::gelu(x) alone is the one by erf.
 inline torch::Tensor gelu_by_tanh(const torch::Tensor& x) { return torch::gelu(x, "tanh"); }
 
-/// What may be computed in other ways, each differentiable. Null: fused_causal_attention, gelu_by_tanh.
+struct Gpt2BlockImpl;
+
+/// What may be computed in other ways, each differentiable. Null: fused_causal_attention, gelu_by_tanh, forward().
 struct Gpt2Parts {
   std::function<torch::Tensor(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v)> attention =
       nullptr;
   std::function<torch::Tensor(const torch::Tensor& x)> gelu = nullptr;
+  std::function<torch::Tensor(Gpt2BlockImpl& block, const torch::Tensor& x)> block = nullptr;
 };
 
 struct Gpt2AttentionImpl : torch::nn::Module {
@@ -115,7 +118,10 @@ struct Gpt2Impl : torch::nn::Module {
                       " does not divide width=", chosen.width);
     if (!replaced.attention) replaced.attention = fused_causal_attention;
     if (!replaced.gelu) replaced.gelu = gelu_by_tanh;
-    const auto parts = std::make_shared<const Gpt2Parts>(std::move(replaced));
+    if (!replaced.block) {
+      replaced.block = [](Gpt2BlockImpl& block, const torch::Tensor& x) { return block.forward(x); };
+    }
+    parts = std::make_shared<const Gpt2Parts>(std::move(replaced));
     wte = register_module("wte", torch::nn::Embedding(chosen.vocabulary, chosen.width));
     wpe = register_module("wpe", torch::nn::Embedding(chosen.length, chosen.width));
     h = register_module("h", torch::nn::ModuleList());
@@ -127,7 +133,7 @@ struct Gpt2Impl : torch::nn::Module {
 
   torch::Tensor hidden(const torch::Tensor& ids) {  // (B, T) -> (B, T, D)
     torch::Tensor x = wte(ids) + wpe(torch::arange(ids.size(1), ids.options()));
-    for (const auto& block : *h) x = block->as<Gpt2Block>()->forward(x);
+    for (const auto& block : *h) x = parts->block(*block->as<Gpt2Block>(), x);
     return ln_f(x);
   }
 
@@ -151,6 +157,7 @@ struct Gpt2Impl : torch::nn::Module {
   torch::nn::Embedding wte{nullptr}, wpe{nullptr};
   torch::nn::ModuleList h{nullptr};
   torch::nn::LayerNorm ln_f{nullptr};
+  std::shared_ptr<const Gpt2Parts> parts;
   torch::Tensor padding;  ///< added to the logits, (V); none without padding
 
  private:
@@ -177,16 +184,36 @@ struct Gpt2Impl : torch::nn::Module {
 };
 TORCH_MODULE(Gpt2);
 
-/// The ids with `count` more, (T + count): each is drawn from the softmax of the logits over the temperature, by this
-/// generator of the CPU. Computes all of it again for each id.
-inline torch::Tensor generate(Gpt2& model, torch::Tensor ids, int64_t count, double temperature,
+/// How the next token is chosen among the logits.
+struct Sampling {
+  double temperature = 1;  ///< the logits are divided by it; 0: always the likeliest token
+  int64_t top_k = 0;       ///< only among so many of the likeliest; 0: among all
+};
+
+/// The ids, (T), with `count` more, (T + count): each is drawn from the softmax of the logits, by this generator of the
+/// CPU. The model sees the last `length` ids. Computes all of them again for each new one. Throws c10::ValueError for
+/// no ids, or a temperature or top_k below 0.
+inline torch::Tensor generate(Gpt2& model, torch::Tensor ids, int64_t count, const Sampling& sampling,
                               const at::Generator& generator) {
+  TORCH_CHECK_VALUE(ids.dim() == 1 && ids.size(0) > 0, "generate: needs at least one id to go on from");
+  TORCH_CHECK_VALUE(sampling.temperature >= 0 && sampling.top_k >= 0, "generate: temperature=", sampling.temperature,
+                    " and top_k=", sampling.top_k, " must not be negative");
   const torch::NoGradGuard no_grad;
+  const int64_t vocabulary = model->options.vocabulary;
+  const int64_t among = sampling.top_k > 0 ? std::min(sampling.top_k, vocabulary) : vocabulary;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t seen = std::min(ids.size(0), model->options.length);
-    const torch::Tensor logits = model->forward(ids.narrow(0, ids.size(0) - seen, seen).unsqueeze(0))[0][seen - 1];
-    const torch::Tensor chances = (logits.to(torch::kCPU, torch::kFloat) / temperature).softmax(0);  // (V)
-    ids = torch::cat({ids, chances.multinomial(1, /*replacement=*/false, generator).to(ids.device())});
+    const torch::Tensor all = model->forward(ids.narrow(0, ids.size(0) - seen, seen).unsqueeze(0))[0][seen - 1];
+    const torch::Tensor logits = all.to(torch::kCPU, torch::kFloat);  // (V)
+    torch::Tensor next;                                               // (1)
+    if (sampling.temperature == 0) {
+      next = logits.argmax(0, /*keepdim=*/true);
+    } else {
+      const auto [likeliest, tokens] = logits.topk(among);  // (K) each
+      const torch::Tensor chances = (likeliest / sampling.temperature).softmax(0);
+      next = tokens.index({chances.multinomial(1, /*replacement=*/false, generator)});
+    }
+    ids = torch::cat({ids, next.to(ids.device())});
   }
   return ids;
 }

@@ -4,11 +4,15 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bytes_by_formula.h"
+#include "generated_text.h"
 #include "gpt2_layout.h"
 #include "tests/support/support.h"
 
@@ -115,12 +119,48 @@ TEST(Gpt2, GeneratesFromTheVocabularyAlone) {
   padded.pad_vocabulary_to = 64;
   Gpt2 model(padded);
   const auto drawn = [&] {
-    return generate(model, torch::tensor({0, 3}, torch::kLong), 30, 1, at::detail::createCPUGenerator(5));
+    return generate(model, torch::tensor({0, 3}, torch::kLong), 30, {}, at::detail::createCPUGenerator(5));
   };
   const Tensor ids = drawn();
   ASSERT_EQ(ids.size(0), 32);
   EXPECT_LT(ids.max().item<int64_t>(), 5);
   EXPECT_TRUE(torch::equal(ids, drawn()));
+}
+
+/// The tokens of a row of logits, the likeliest first.
+std::vector<int64_t> by_likelihood(Gpt2& model, const std::vector<int64_t>& ids) {
+  const Tensor order = model->forward(torch::tensor(ids).unsqueeze(0))[0][-1].argsort(0, /*descending=*/true);
+  return {order.const_data_ptr<int64_t>(), order.const_data_ptr<int64_t>() + order.numel()};
+}
+
+TEST(Gpt2, TemperatureZeroIsTheLikeliestToken) {
+  const torch::NoGradGuard no_grad;
+  Gpt2 model(kTiny);
+  load_gpt2(model, counted_tensors());
+  const at::Generator generator = at::detail::createCPUGenerator(5);
+  const Tensor greedy = generate(model, torch::tensor({0, 3}, torch::kLong), 2, {.temperature = 0}, generator);
+  std::vector<int64_t> expected = {0, 3};
+  for (int i = 0; i < 2; ++i) expected.push_back(by_likelihood(model, expected).front());
+  EXPECT_TRUE(torch::equal(greedy, torch::tensor(expected)));
+  EXPECT_TRUE(torch::equal(
+      greedy, generate(model, torch::tensor({0, 3}, torch::kLong), 2, {.temperature = 3, .top_k = 1}, generator)));
+}
+
+TEST(Gpt2, TopKDrawsFromTheLikeliestAlone) {
+  const torch::NoGradGuard no_grad;
+  Gpt2 model(kTiny);
+  load_gpt2(model, counted_tensors());
+  const std::vector<int64_t> order = by_likelihood(model, {0, 3});
+  const at::Generator generator = at::detail::createCPUGenerator(5);
+  std::set<int64_t> drawn;
+  for (int i = 0; i < 60; ++i) {
+    const Tensor ids =
+        generate(model, torch::tensor({0, 3}, torch::kLong), 1, {.temperature = 2, .top_k = 2}, generator);
+    drawn.insert(ids[2].item<int64_t>());
+  }
+  EXPECT_EQ(drawn, (std::set<int64_t>{order[0], order[1]}));
+  EXPECT_THROW(generate(model, torch::empty({0}, torch::kLong), 1, {}, generator), c10::ValueError);
+  EXPECT_THROW(generate(model, torch::tensor({0}), 1, {.temperature = -1}, generator), c10::ValueError);
 }
 
 TEST(Gpt2Layout, WhatIsWrittenIsWhatWasRead) {
@@ -164,6 +204,18 @@ TEST(Gpt2Layout, WhatDoesNotFitIsRefusedAndChangesNothing) {
   expect_says(refusal([](auto& file) { file["transformer.ln_f.bias"] = torch::ones({4}); }), "twice");
   for (const auto& [name, tensor] : gpt2_tensors(model)) EXPECT_TRUE(torch::equal(tensor, before.at(name))) << name;
   expect_says(message_of<std::runtime_error>([] { gpt2_options_of({{"weight", torch::ones({2, 2})}}); }), "no GPT-2");
+}
+
+TEST(GeneratedText, WordsAreRunsOfLetters) {
+  EXPECT_EQ(words_of("Thou'rt, O king -- thou\nART 2 kings"),
+            (std::vector<std::string>{"thou'rt", "o", "king", "thou", "art", "kings"}));
+  EXPECT_TRUE(words_of(" ,.\n7").empty());
+}
+
+TEST(GeneratedText, ShareOfKnownWords) {
+  const std::set<std::string> known = {"the", "king", "is"};
+  EXPECT_EQ(known_share("The king is dead", known), 0.75);
+  EXPECT_EQ(known_share("...", known), 0);
 }
 
 }  // namespace

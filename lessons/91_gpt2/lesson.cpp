@@ -7,6 +7,7 @@
 
 #include "prediction.h"
 #include "survey.h"
+#include "to_the_end.h"
 #include "training.h"
 #include "wrong_gpt2.h"
 
@@ -32,6 +33,10 @@ Variant stack(size_t count, const Agreement& agreement) {
   return {stack_name(count), build, by_formula(techniques), agreement};
 }
 
+Variant with(const char* name, const Techniques& techniques) {
+  return {name, [techniques](const Trial& trial) { return step_with(trial, techniques); }, by_formula(techniques)};
+}
+
 /// The weights that the baseline begins with, from their file, into a model whose own are all ones.
 Step loaded(const Trial& trial) {
   return step_with(trial, {}, {.prepare = [file = start_file(trial)](Gpt2& model) {
@@ -39,9 +44,6 @@ Step loaded(const Trial& trial) {
                      load_gpt2(model, read_safetensors(file).tensors);
                    }});
 }
-
-void utilisation(const Trial& trial) { note_utilisation(trial, {}); }
-void utilisation_of_stack(const Trial& trial) { note_utilisation(trial, stack_of(3)); }
 
 Step other_gelu(const Trial& trial) { return step_with(trial, {}, gelu_by_erf()); }
 Step sees_all(const Trial& trial) { return step_with(trial, {}, not_causal()); }
@@ -57,50 +59,68 @@ int main(int argc, char** argv) {
   const Agreement order = Agreement::within(2e-5, "the same sums in another order");
   const Agreement bits = Agreement::within(3e-2, "products of numbers with 8 (bf16) or 11 bits (TF32)");
   const OtherProcess python{.command = {"python", "lessons/91_gpt2/serve.py"}};
-  return run(argc, argv,
-             {.title = "GPT-2",
-              .question = "GPT-2 trained from C++, step for step: what does each technique bring, and what does Python "
-                          "take for the same?",
-              .workload = gpt2_workload,
-              .settings = {kPadTo, kAdamWLearningRate, kKeepStart},
-              .baseline = {"plain", plain},
-              .most_bytes = plain_most_bytes,
-              .techniques = {stack(1, order),
-                             stack(2, order),
-                             stack(3, order),
-                             stack(4, bits),
-                             stack(5, bits),
-                             {.name = "Python eager", .process = python},
-                             {.name = "torch.compile", .process = python},
-                             {"loaded", loaded},
-                             {"not transposed", untransposed},
-                             {"head untied", untied},
-                             {"GELU by erf", other_gelu},
-                             {"not causal", sees_all},
-                             {"targets not shifted", unshifted},
-                             {"padding in the softmax", padding_counts}},
-              .cases = {{"gpt",
-                         {},
-                         {{"+ fused attention", {}, on_cuda({FASTER, SMALLER})},
-                          {"+ padded vocabulary", {}},
-                          {"+ fused AdamW", FASTER},
-                          {"+ TF32", {}, on_cuda(FASTER)},
-                          {"+ bf16 autocast", {}, on_cuda({FASTER, SMALLER})},
-                          {"Python eager", {}},
-                          {"torch.compile", {}}}},
-                        {"from a file",
-                         small_model_and_file(),
-                         {{"loaded", {}},
-                          {"+ padded vocabulary", {}},
-                          {"+ fused AdamW", {}},
-                          {"+ bf16 autocast", SLOWER, on_cuda()},
-                          {"not transposed", TRAP},
-                          {"head untied", TRAP},
-                          {"GELU by erf", TRAP},
-                          {"not causal", TRAP},
-                          {"targets not shifted", TRAP},
-                          {"padding in the softmax", TRAP}}}},
-              .surveys = {{.name = "MFU", .looks = {{"plain", utilisation}, {"+ fused AdamW", utilisation_of_stack}}}},
-              .headline = Headline{"gpt", "+ fused AdamW"},
-              .agreement = order});
+  return run(
+      argc, argv,
+      {.title = "GPT-2",
+       .question = "GPT-2 trained from C++, step for step: what does each technique bring, and what does Python "
+                   "take for the same?",
+       .workload = gpt2_workload,
+       .settings = {kPadTo, kAdamWLearningRate, kMicroBatches, kUpdates, kKeepStart},
+       .baseline = {"plain", plain},
+       .most_bytes = plain_most_bytes,
+       .techniques = {stack(1, order),
+                      stack(2, order),
+                      stack(3, order),
+                      stack(4, bits),
+                      stack(5, bits),
+                      with("accumulation", {.accumulation = true}),
+                      with("checkpointing", {.checkpointing = true}),
+                      with("accumulation and all", all_in_32_bits()),
+                      {.name = "Python eager", .process = python},
+                      {.name = "torch.compile", .process = python},
+                      {"loaded", loaded},
+                      {"not transposed", untransposed},
+                      {"head untied", untied},
+                      {"GELU by erf", other_gelu},
+                      {"not causal", sees_all},
+                      {"targets not shifted", unshifted},
+                      {"padding in the softmax", padding_counts}},
+       .cases = {{"gpt",
+                  {},
+                  {{"+ fused attention", {}, on_cuda({FASTER, SMALLER})},
+                   {"+ padded vocabulary", {}},
+                   {"+ fused AdamW", FASTER},
+                   {"+ TF32", {}, on_cuda(FASTER)},
+                   {"+ bf16 autocast", {}, on_cuda({FASTER, SMALLER})},
+                   {"Python eager", {}},
+                   {"torch.compile", {}}}},
+                 {"large batch",
+                  large_batch(),
+                  {{"accumulation", SMALLER}, {"checkpointing", {SLOWER, SMALLER}}, {"accumulation and all", SMALLER}}},
+                 {"from a file",
+                  small_model_and_file(),
+                  {{"loaded", {}},
+                   {"+ padded vocabulary", {}},
+                   {"+ fused AdamW", {}},
+                   {"+ bf16 autocast", SLOWER, on_cuda()},
+                   {"not transposed", TRAP},
+                   {"head untied", TRAP},
+                   {"GELU by erf", TRAP},
+                   {"not causal", TRAP},
+                   {"targets not shifted", TRAP},
+                   {"padding in the softmax", TRAP}}}},
+       // Stated beforehand. The techniques change rounding alone, which after some hundred updates is another
+       // course to the same loss: runs of two seeds are further apart than this.
+       .trainings = {{.name = "quality",
+                      .metric = {.name = "held-out loss", .margin = 0.01, .relative = true},
+                      .runs = {{"plain", to_the_end({})},
+                               {"+ fused AdamW", to_the_end(stack_of(3)), NOT_WORSE},
+                               {"+ bf16 autocast", to_the_end(stack_of(5)), NOT_WORSE}},
+                      .settings = small_model_to_the_end()}},
+       .surveys = {{.name = "MFU", .looks = utilisations()},
+                   {.name = "text",
+                    .looks = {{"untrained", untrained_text}, {"trained", trained_text}},
+                    .settings = small_model_to_the_end()}},
+       .headline = Headline{"gpt", "+ fused AdamW"},
+       .agreement = order});
 }

@@ -19,7 +19,8 @@ inline std::function<Prediction(const Counted&)> by_formula(const Techniques& te
                                     .length = plain.get(gpt2::kLength),
                                     .vocabulary = vocabulary_size(encoding_named(plain.get(gpt2::kTokens)))},
                           .batch = plain.get(gpt2::kBatch),
-                          .pad_to = plain.get(kPadTo)};
+                          .pad_to = plain.get(kPadTo),
+                          .micro_batches = plain.get(kMicroBatches)};
     return Prediction{.peak_bytes = step_peak_bytes(sizes, techniques)};
   };
 }

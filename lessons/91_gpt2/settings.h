@@ -23,6 +23,8 @@ inline constexpr Setting<std::string> kTokens{"tokens", "gpt2", "what the text i
 
 inline constexpr Setting<int64_t> kPadTo{"pad_to", 64, "the padded vocabulary is a multiple of this"};
 inline constexpr Setting<double> kAdamWLearningRate{"adamw_learning_rate", 6e-4, "of AdamW"};
+inline constexpr Setting<int64_t> kMicroBatches{"micro_batches", 4, "that accumulation processes a batch in"};
+inline constexpr Setting<int64_t> kUpdates{"updates", 200, "of a training to the end"};
 inline constexpr Setting<bool> kKeepStart{"keep_start", false, "the first weights are also written to a file"};
 
 /// As the trial's settings have them, without padding.
@@ -39,6 +41,19 @@ inline std::vector<Assignment> small_model_and_file() {
   return {gpt2::kLayers(2),  gpt2::kWidth(32), gpt2::kHeads(4),
           gpt2::kLength(32), gpt2::kBatch(4),  gpt2::kTokens("characters"),
           kPadTo(96),        kKeepStart(true)};
+}
+
+/// A batch whose activations are what a step's memory goes into: of characters on a CPU, of GPT-2 on a GPU.
+inline std::vector<Assignment> large_batch() {
+  return {gpt2::kLayers(4, 6, 12), gpt2::kWidth(64, 512, 768), gpt2::kLength(64, 512, 1024), gpt2::kBatch(8, 8, 32),
+          gpt2::kTokens("characters", "gpt2", "gpt2")};
+}
+
+/// A model that learns to spell in seconds. Its rate is higher: a small model bears it, and there are few updates.
+inline std::vector<Assignment> small_model_to_the_end() {
+  return {gpt2::kLayers(2),  gpt2::kWidth(64),        gpt2::kHeads(4),
+          gpt2::kLength(64), gpt2::kBatch(8),         gpt2::kTokens("characters"),
+          kPadTo(96),        kAdamWLearningRate(3e-3)};
 }
 
 }  // namespace tenfold::inline lesson_91

@@ -2,12 +2,15 @@
 // Lesson 91's model FLOP utilisation (MFU): the FLOP that the model needs by formula, in the time that a step takes, as
 // a share of what the device can do.
 
+#include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "bytes_by_formula.h"
 #include "common/machine/fingerprint.h"
 #include "common/measure/counted.h"
+#include "common/pages/rows/machine_card.h"
 #include "training.h"
 
 namespace tenfold::inline lesson_91 {
@@ -22,8 +25,17 @@ inline Step step_with(const Trial& trial, const Techniques& techniques, Changes 
   return step;
 }
 
-/// Notes FLOP, tokens a second and, where `./tenfold probe` has measured the device's matmuls, the share of that.
+/// The ceiling, as `./tenfold probe` names it, of the matmuls that these techniques compute with.
+inline const char* matmul_ceiling(bool on_cuda, const Techniques& techniques) {
+  if (!on_cuda) return "cpu_flops_per_s";
+  if (techniques.bf16) return "cuda_flops_bf16";
+  return techniques.tf32 ? "cuda_flops_tf32" : "cuda_flops_fp32";
+}
+
+/// Notes FLOP, tokens a second, and the share of what `./tenfold probe` has measured of the device's matmuls; of a GPU
+/// also that of what its maker states, where the table of cards has it.
 inline void note_utilisation(const Trial& trial, const Techniques& techniques) {
+  if (techniques.bf16 && trial.device.is_cpu()) trial.skip("on a CPU the ceiling is that of 32 bits");
   const Counted counted = count_step(trial.device, [&] { return step_with(trial, techniques); });
   const auto tokens = static_cast<double>(trial.get(gpt2::kBatch) * trial.get(gpt2::kLength));
   const double by_formula = flops_per_token(gpt2_options(trial));  // the padding's are no use
@@ -32,13 +44,21 @@ inline void note_utilisation(const Trial& trial, const Techniques& techniques) {
   if (!counted.timed) return;
   const double rate = tokens / counted.step_seconds;
   trial.note("tokens", rate, "/s");
-  const char* matmuls = trial.device.is_cpu() ? "cpu_flops_per_s"
-                        : techniques.tf32     ? "cuda_flops_tf32"
-                                              : "cuda_flops_fp32";
-  if (techniques.bf16 && trial.device.is_cuda()) matmuls = "cuda_flops_bf16";
-  static const std::map<std::string, double> ceilings = read_ceilings(fingerprint().id);
+  static const Machine machine = fingerprint();
+  static const std::map<std::string, double> ceilings = read_ceilings(machine.id);
+  const char* const matmuls = matmul_ceiling(trial.device.is_cuda(), techniques);
   if (const auto ceiling = ceilings.find(matmuls); ceiling != ceilings.end())
     trial.note("MFU of the measured ceiling", 100 * rate * by_formula / ceiling->second, "%");
+  // The maker's share of a rate; none of TF32, and of no card that is not in the table.
+  if (const auto share = share_of_makers(machine, matmuls, rate * by_formula))
+    trial.note("MFU of the card's peak", 100 * *share, "%");
+}
+
+inline std::vector<Look> utilisations() {
+  std::vector<Look> looks = {{"plain", [](const Trial& trial) { note_utilisation(trial, {}); }}};
+  for (const size_t count : {3, 5})
+    looks.push_back({stack_name(count), [count](const Trial& trial) { note_utilisation(trial, stack_of(count)); }});
+  return looks;
 }
 
 }  // namespace tenfold::inline lesson_91

@@ -8,13 +8,15 @@
 
 namespace tenfold::inline lesson_91 {
 
-/// All off: 32 bits, operator by operator.
+/// All off: 32 bits, operator by operator, the whole batch at once.
 struct Techniques {
   bool fused_attention = false;    ///< lesson 46: no scores in memory
   bool padded_vocabulary = false;  ///< lesson 16's sizes: 50304 columns of the head
   bool fused_adamw = false;        ///< lesson 45: one operator for the update of all tensors
   bool tf32 = false;               ///< lesson 21: matmuls on tensor cores, 32-bit numbers in memory
   bool bf16 = false;               ///< lesson 21: activations and matmuls in 16 bits
+  bool accumulation = false;       ///< lesson 30: the batch in micro-batches, one update
+  bool checkpointing = false;      ///< lesson 31: backward() computes each block again
 };
 
 struct Technique {
@@ -28,10 +30,17 @@ inline constexpr std::array<Technique, 5> kTechniques = {{{"fused attention", &T
                                                           {"TF32", &Techniques::tf32, true},
                                                           {"bf16 autocast", &Techniques::bf16, false}}};
 
-/// The first `count` of them.
+/// The first `count` of them: what makes a step faster. The other two make room.
 inline Techniques stack_of(size_t count) {
   Techniques techniques;
   for (size_t i = 0; i < count; ++i) techniques.*kTechniques.at(i).on = true;
+  return techniques;
+}
+
+/// All that changes no result but for rounding.
+inline Techniques all_in_32_bits() {
+  Techniques techniques = stack_of(3);
+  techniques.accumulation = techniques.checkpointing = true;
   return techniques;
 }
 

@@ -18,6 +18,7 @@
 #include "common/models/host_batch.h"
 #include "gpt2_layout.h"
 #include "lessons/21_mixed_precision/autocast.h"
+#include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "lessons/45_fused_adamw/adamw_steps.h"
 #include "settings.h"
 #include "techniques.h"
@@ -40,6 +41,11 @@ struct Changes {
   std::vector<Tensor> more_parameters = {};            ///< that train, too
 };
 
+/// A block of which only the input is kept. It draws no random numbers: there is no dropout.
+inline Tensor recomputed(Gpt2BlockImpl& block, const Tensor& x) {
+  return checkpoint_with({.keep_random_state = false}, [&block](const Tensor& of) { return block.forward(of); }, x);
+}
+
 class Gpt2Training {
  public:
   Gpt2Training(const Trial& trial, const Techniques& techniques, Changes changes = {})
@@ -56,6 +62,10 @@ class Gpt2Training {
     Gpt2Options options = gpt2_options(trial);
     if (techniques.padded_vocabulary) options.pad_vocabulary_to = pad_to;
     if (!techniques.fused_attention && !changes.parts.attention) changes.parts.attention = eager_causal_attention;
+    if (techniques.checkpointing) changes.parts.block = recomputed;
+    const int64_t wanted = trial.get(kMicroBatches);  // read by all, too
+    if (techniques.accumulation) micro_batches_ = wanted;
+    TORCH_CHECK_VALUE(batch_ % micro_batches_ == 0, "micro_batches=", micro_batches_, " do not divide batch=", batch_);
     torch::manual_seed(trial.seed);
     model = Gpt2(options, std::move(changes.parts));
     if (changes.prepare) changes.prepare(model);
@@ -68,19 +78,24 @@ class Gpt2Training {
     optimizer_step_ = make_optimizer(adamw_settings(trial));
   }
 
-  /// One update; its mean loss.
+  /// One update; its mean loss. backward() adds to the gradients, so that the batch may come in micro-batches.
   Tensor update() {
     const auto [ids, targets] = next_batch();  // (B, T) each
     for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
-    Tensor loss;
-    {
-      const Autocast scope(device_.type(), torch::kBFloat16, techniques_.bf16);
-      loss = loss_(model, ids, targets);
+    const auto micro_ids = ids.chunk(micro_batches_), micro_targets = targets.chunk(micro_batches_);
+    Tensor mean;
+    for (size_t i = 0; i < micro_ids.size(); ++i) {
+      Tensor loss;
+      {
+        const Autocast scope(device_.type(), torch::kBFloat16, techniques_.bf16);
+        loss = loss_(model, micro_ids[i], micro_targets[i]) / micro_batches_;
+      }
+      loss.backward();
+      mean = i == 0 ? loss.detach() : mean + loss.detach();
     }
-    loss.backward();
     RECORD_USER_SCOPE("optimizer");
     optimizer_step_();
-    return loss;
+    return mean;
   }
 
   int64_t tokens_per_step() const { return batch_ * length_; }
@@ -121,7 +136,7 @@ class Gpt2Training {
 
   Techniques techniques_;
   torch::Device device_;
-  int64_t batch_, length_;
+  int64_t batch_, length_, micro_batches_ = 1;
   Tensor text_;
   at::Generator generator_;
   std::function<Tensor(Gpt2&, const Tensor&, const Tensor&)> loss_;

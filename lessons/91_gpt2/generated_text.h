@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,9 +34,10 @@ inline std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Of the words of a text the share that is among `known`; 0 for a text without words.
-inline double known_share(std::string_view text, const std::set<std::string>& known) {
-  const std::vector<std::string> words = words_of(text);
+/// Of a text's words of at least so many letters the share that is among `known`; 0 for a text without such words.
+inline double known_share(std::string_view text, const std::set<std::string>& known, size_t letters) {
+  std::vector<std::string> words = words_of(text);
+  std::erase_if(words, [letters](const std::string& word) { return word.size() < letters; });
   if (words.empty()) return 0;
   const auto found = std::ranges::count_if(words, [&](const std::string& word) { return known.contains(word); });
   return static_cast<double>(found) / static_cast<double>(words.size());

@@ -214,8 +214,9 @@ TEST(GeneratedText, WordsAreRunsOfLetters) {
 
 TEST(GeneratedText, ShareOfKnownWords) {
   const std::set<std::string> known = {"the", "king", "is"};
-  EXPECT_EQ(known_share("The king is dead", known), 0.75);
-  EXPECT_EQ(known_share("...", known), 0);
+  EXPECT_EQ(known_share("The king is dead", known, 1), 0.75);
+  EXPECT_EQ(known_share("The king is dead", known, 3), 2.0 / 3);
+  EXPECT_EQ(known_share("... is", known, 3), 0);
 }
 
 }  // namespace

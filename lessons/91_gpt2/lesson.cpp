@@ -117,10 +117,7 @@ int main(int argc, char** argv) {
                                {"+ fused AdamW", to_the_end(stack_of(3)), NOT_WORSE},
                                {"+ bf16 autocast", to_the_end(stack_of(5)), NOT_WORSE}},
                       .settings = small_model_to_the_end()}},
-       .surveys = {{.name = "MFU", .looks = utilisations()},
-                   {.name = "text",
-                    .looks = {{"untrained", untrained_text}, {"trained", trained_text}},
-                    .settings = small_model_to_the_end()}},
+       .surveys = {{.name = "MFU", .looks = utilisations()}},
        .headline = Headline{"gpt", "+ fused AdamW"},
        .agreement = order});
 }

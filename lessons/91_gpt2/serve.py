@@ -42,6 +42,8 @@ def build(trial):
     padded = -(-vocabulary // settings["pad_to"]) * settings["pad_to"]
     model = lesson.model_of(settings, vocabulary, padded).to(device)
     if trial.variant == "torch.compile":
+        if os.environ.get("TENFOLD_RUN_PRESET") in ("check", "smoke"):
+            raise serving.Skip("compiles for ten seconds: with the presets quick and full")
         if not (shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")):
             raise serving.Skip("needs a C++ compiler: Inductor's kernels for a CPU are C++, and there is no g++")
         for block in model.h:  # blocks are alike: the first one's code serves them all

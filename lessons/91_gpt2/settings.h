@@ -49,11 +49,12 @@ inline std::vector<Assignment> large_batch() {
           gpt2::kTokens("characters", "gpt2", "gpt2")};
 }
 
-/// A model that learns to spell in seconds. Its rate is higher: a small model bears it, and there are few updates.
+/// A model that learns to spell in seconds. With a rate three times as high the loss stands still for a while, and
+/// where it leaves that is chance: no training to compare by.
 inline std::vector<Assignment> small_model_to_the_end() {
   return {gpt2::kLayers(2),  gpt2::kWidth(64),        gpt2::kHeads(4),
           gpt2::kLength(64), gpt2::kBatch(8),         gpt2::kTokens("characters"),
-          kPadTo(96),        kAdamWLearningRate(3e-3)};
+          kPadTo(96),        kAdamWLearningRate(1e-3)};
 }
 
 }  // namespace tenfold::inline lesson_91

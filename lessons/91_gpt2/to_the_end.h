@@ -5,6 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,7 +17,6 @@
 #include "common/base/files.h"
 #include "common/harness/lesson.h"
 #include "generated_text.h"
-#include "survey.h"
 #include "training.h"
 
 namespace tenfold::inline lesson_91 {
@@ -35,16 +35,6 @@ inline double held_out_loss(const Trial& trial, Gpt2& model) {
   return sum / static_cast<double>(kBatches);
 }
 
-/// A run of a training.
-inline std::function<Learned(const Trial&)> to_the_end(const Techniques& techniques) {
-  return [techniques](const Trial& trial) {
-    const auto training = std::make_shared<Gpt2Training>(trial, techniques);
-    return train_to_the_end(
-        trial.device, {.items = training->tokens_per_step(), .update = [training] { return training->update(); }},
-        {.updates = trial.get(kUpdates), .evaluations = 4}, [&] { return held_out_loss(trial, training->model); });
-  };
-}
-
 /// Characters (T) as text.
 inline std::string text_of(const Tensor& ids) {
   std::string text;
@@ -52,29 +42,39 @@ inline std::string text_of(const Tensor& ids) {
   return text;
 }
 
-/// After so many updates: the held-out loss, and how many words of a generated text the training text has. Text and
-/// weights are left in the suite's cache, for whoever wants to read them: check_transformers.py does.
-inline void note_text(const Trial& trial, int64_t updates, const std::string& name) {
-  constexpr int64_t kCharacters = 400;
-  Gpt2Training training(trial, stack_of(3));
-  for (int64_t i = 0; i < updates; ++i) training.update();
+/// Notes how many of a generated text's words the training text has. Text and weights are left in the suite's cache,
+/// for whoever wants to read them: check_transformers.py does.
+inline void note_text(const Trial& trial, Gpt2& model) {
+  constexpr int64_t kCharacters = 200;
+  constexpr size_t kLetters = 3;  // of shorter words any text has some
   const Tensor begin = torch::tensor({int64_t{'\n'}}, torch::kLong).to(trial.device);
-  const std::string text = text_of(generate(training.model, begin, kCharacters, {.temperature = 0.8, .top_k = 20},
+  const std::string text = text_of(generate(model, begin, kCharacters, {.temperature = 0.8, .top_k = 20},
                                             at::detail::createCPUGenerator(trial.seed)));
   const auto& known = trial.shared<std::set<std::string>>("words of the training text", [] {
-    const std::vector<std::string> words = words_of(text_of(shakespeare_tokens(Encoding::characters, /*train=*/true)));
+    const Tensor ids = shakespeare_tokens(Encoding::characters, /*train=*/true).to(torch::kChar);
+    const auto* const bytes = reinterpret_cast<const char*>(ids.const_data_ptr<int8_t>());
+    const std::vector<std::string> words = words_of({bytes, static_cast<size_t>(ids.numel())});
     return std::set<std::string>(words.begin(), words.end());
   });
-  trial.note("updates", static_cast<double>(updates), "updates");
-  trial.note("held-out loss", held_out_loss(trial, training.model), "nats");
-  trial.note("known words", 100 * known_share(text, known), "%");
+  trial.note("known words", 100 * known_share(text, known, kLetters), "%");
   const std::filesystem::path folder = cache_folder() / "gpt2";
   std::filesystem::create_directories(folder);
-  write_atomically(folder / (name + ".txt"), text);
-  write_safetensors(folder / (name + ".safetensors"), gpt2_tensors(training.model), {{"format", "pt"}});
+  write_atomically(folder / "trained.txt", text);
+  write_safetensors(folder / "trained.safetensors", gpt2_tensors(model), {{"format", "pt"}});
 }
 
-inline void untrained_text(const Trial& trial) { note_text(trial, 0, "untrained"); }
-inline void trained_text(const Trial& trial) { note_text(trial, trial.get(kUpdates), "trained"); }
+/// A run of a training.
+inline std::function<Learned(const Trial&)> to_the_end(const Techniques& techniques) {
+  return [techniques](const Trial& trial) {
+    if (techniques.bf16 && trial.device.is_cpu() && !cpu_has_bf16())
+      trial.skip("this processor has no matmuls of 16 bits: the training would take half a minute");
+    const auto training = std::make_shared<Gpt2Training>(trial, techniques);
+    const Step step{.items = training->tokens_per_step(), .update = [training] { return training->update(); }};
+    Learned learned = train_to_the_end(trial.device, step, {.updates = trial.get(kUpdates), .evaluations = 4},
+                                       [&] { return held_out_loss(trial, training->model); });
+    note_text(trial, training->model);
+    return learned;
+  };
+}
 
 }  // namespace tenfold::inline lesson_91

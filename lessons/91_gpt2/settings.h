@@ -13,9 +13,9 @@ namespace tenfold::inline lesson_91 {
 
 namespace gpt2 {
 // On 80 GB: the smallest published GPT-2. On a CPU nearly all of the step is the head, as its vocabulary is the same.
-inline constexpr Setting<int64_t> kLayers{"layers", {4, 6, 12}, "transformer blocks"};
-inline constexpr Setting<int64_t> kWidth{"width", {32, 512, 768}, "features of a token"};
-inline constexpr Setting<int64_t> kHeads{"heads", {4, 8, 12}, "attention heads"};
+inline constexpr Setting<int64_t> kLayers{"layers", {2, 6, 12}, "transformer blocks"};
+inline constexpr Setting<int64_t> kWidth{"width", {16, 512, 768}, "features of a token"};
+inline constexpr Setting<int64_t> kHeads{"heads", {2, 8, 12}, "attention heads"};
 inline constexpr Setting<int64_t> kLength{"length", {32, 512, 1024}, "tokens of a sequence"};
 inline constexpr Setting<int64_t> kBatch{"batch", {1, 8, 16}, "sequences in a batch"};
 inline constexpr Setting<std::string> kTokens{"tokens", "gpt2", "what the text is cut into", {"characters", "gpt2"}};
@@ -45,7 +45,7 @@ inline std::vector<Assignment> small_model_and_file() {
 
 /// A batch whose activations are what a step's memory goes into: of characters on a CPU, of GPT-2 on a GPU.
 inline std::vector<Assignment> large_batch() {
-  return {gpt2::kLayers(4, 6, 12), gpt2::kWidth(64, 512, 768), gpt2::kLength(64, 512, 1024), gpt2::kBatch(8, 8, 32),
+  return {gpt2::kLayers(4, 6, 12), gpt2::kWidth(32, 512, 768), gpt2::kLength(64, 512, 1024), gpt2::kBatch(8, 8, 32),
           gpt2::kTokens("characters", "gpt2", "gpt2")};
 }
 

@@ -2,7 +2,8 @@
 pip install --target /tmp/hf transformers==5.24.0 safetensors==0.8.0, then
 PYTHONPATH=/tmp/hf .venv/bin/python lessons/91_gpt2/check_transformers.py [FILE]
 
-FILE is one that the program wrote (default: the newest of ~/.cache/tenfold/gpt2/start_*.safetensors)."""
+FILE is one that the program wrote. Default: the newest in ~/.cache/tenfold/gpt2, trained.safetensors after
+./tenfold run 91 --case quality, else start_*.safetensors, with which case `from a file` begins."""
 
 import pathlib
 import sys
@@ -17,7 +18,8 @@ sys.path[:0] = [str(ROOT / "bench" / "peers"), str(ROOT / "lessons" / "91_gpt2")
 import python as lesson
 import twin
 
-written = [*map(pathlib.Path, sys.argv[1:])] or sorted((twin.data_folder().parent / "gpt2").glob("start_*.safetensors"),
+left = twin.data_folder().parent / "gpt2"
+written = [*map(pathlib.Path, sys.argv[1:])] or sorted((*left.glob("start_*.safetensors"), *left.glob("trained.*tensors")),
                                                         key=lambda file: file.stat().st_mtime)
 tensors = load_file(written[-1])
 (vocabulary, width), length = tensors["wte.weight"].shape, len(tensors["wpe.weight"])

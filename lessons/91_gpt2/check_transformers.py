@@ -19,8 +19,9 @@ import python as lesson
 import twin
 
 left = twin.data_folder().parent / "gpt2"
-written = [*map(pathlib.Path, sys.argv[1:])] or sorted((*left.glob("start_*.safetensors"), *left.glob("trained.*tensors")),
-                                                        key=lambda file: file.stat().st_mtime)
+left = sorted((file for name in ("start_*", "trained") for file in left.glob(f"{name}.safetensors")),
+              key=lambda file: file.stat().st_mtime)
+written = [*map(pathlib.Path, sys.argv[1:])] or left
 tensors = load_file(written[-1])
 (vocabulary, width), length = tensors["wte.weight"].shape, len(tensors["wpe.weight"])
 layers, heads = sum(name.endswith("ln_1.weight") for name in tensors), max(4, width // 64)

@@ -109,8 +109,8 @@ int main(int argc, char** argv) {
                    {"not causal", TRAP},
                    {"targets not shifted", TRAP},
                    {"padding in the softmax", TRAP}}}},
-       // Stated beforehand. The techniques change rounding alone, which after some hundred updates is another
-       // course to the same loss: runs of two seeds are further apart than this.
+       // Stated beforehand. The techniques change rounding alone, which leads to another course of the same quality: a
+       // hundredth of the loss is what a mistake in one of them would have to exceed to matter.
        .trainings = {{.name = "quality",
                       .metric = {.name = "held-out loss", .margin = 0.01, .relative = true},
                       .runs = {{"plain", to_the_end({})},

@@ -106,6 +106,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   if (!options.serve.empty()) return serve(lesson, options);
   const auto [ranks, timeout] = ranks_or_usage_error();
   start_on_dry_gpu(options, most_devices(lesson), ranks.world_size, argv);
+  setenv("TENFOLD_RUN_PRESET", options.preset.name.c_str(), /*replace=*/1);  // for other programs, method.md
   fix_malloc_thresholds();
   at::set_num_threads(options.threads);
   const ChosenParts chosen = chosen_parts(lesson, options, ranks.world_size);

@@ -9,6 +9,7 @@ import torch
 
 import convnet_steps as conv
 import convnets
+import gpt2_lecture
 import transformer_steps as text
 import transformers_plain as transformers
 from workload import Workload, host_tokens
@@ -51,6 +52,8 @@ for date, style in (("2024-11", "sdpa"), ("2024-06", "eager")):
 for stage, change in enumerate(("baseline", "mask-on-the-fly", "tf32", "fused-adamw", "pinned", "bf16",
                                 "native-ln-gelu", "sdpa-flash")):
     ROWS[f"rasbt-gpt124m-a100-{stage}-{change}"] = partial(text.rasbt_gpt, stage)
+for stage, precision in enumerate(("fp32", "tf32", "bf16"), start=1):
+    ROWS[f"karpathy-gpt2-a100-{stage}-{precision}"] = partial(gpt2_lecture.training, precision)
 for level in ("O0", "O1", "O2"):
     ROWS[f"ceshine-wrn28-10-t4-{level.lower()}"] = partial(conv.wide_resnet, level)
 

@@ -1,0 +1,129 @@
+// The model's times beside those that others have published: order, factors, what is missing or damaged; and what
+// docs/kernel_time.md promises of them.
+#include "common/pages/book/published_ladders.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <sstream>
+
+#include "common/result/result.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+TEST(Ladder, OrderAndFactors) {
+  const LadderAgreement same = ladder_agreement({4, 2, 1}, {8, 4, 2});
+  EXPECT_EQ(same.tau, 1);
+  EXPECT_EQ(same.median_factor, 2);
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
+  EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
+  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
+  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
+  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
+  const LadderAgreement turned = ladder_agreement({4, 2, 1}, {2, 2, 3});
+  EXPECT_EQ(turned.worst_factor, 3);
+  EXPECT_EQ(turned.wrong, (std::vector<std::pair<size_t, size_t>>{{0, 2}, {1, 2}}));
+}
+
+class Ladders : public testing::Test {
+ protected:
+  Ladders() {
+    ladder("copy_T4", R"("held_out": true, "bytes": 2e9, "rungs": [{"name": "a", "gbytes_per_s": 1, "ours": 1},
+      {"name": "b", "seconds": 1, "ours": 0}])");
+    times("ladder_times_frozen.json", R"("commit": "abc", )", {1, 3});
+  }
+  std::filesystem::path root() const { return scratch_.path(); }
+  void ladder(const std::string& name, const std::string& rest) const {
+    test::write_text(root() / "docs/published_ladders" / (name + ".json"),
+                     R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+      "source": "somebody", "url": "https://example.org", "date": "2026-01-02", )" +
+                         rest + "}");
+  }
+  /// `seconds` of each rung, of which DRAM takes all and issue half.
+  void times(const std::string& file, const std::string& more, const std::vector<double>& seconds) const {
+    std::ostringstream rungs;
+    for (const double of : seconds)
+      rungs << (rungs.str().empty() ? "" : ", ") << R"({"seconds": )" << of
+            << R"(, "bound": "DRAM", "bounds": {"DRAM": )" << of << R"(, "issue": )" << of / 2 << "}}";
+    test::write_text(root() / "results/compiler" / file, R"({"schema": "tenfold.ladder_times/1", )" + more +
+                                                             R"("ladders": {"copy_T4": {"rungs": [)" + rungs.str() +
+                                                             "]}}}");
+  }
+  test::Scratch scratch_;
+};
+
+TEST_F(Ladders, ARateIsATime) {
+  const std::string text = published_ladder_markdown(root(), "copy_T4");
+  EXPECT_NE(text.find("| a | 1 | 2.0 s | 1.0 s | 0.500x |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| b | 0 | 1.0 s | 3.0 s | 3.00x |"), std::string::npos) << text;
+}
+
+TEST_F(Ladders, HeldOutAndFrozenStandInTheTable) {
+  const std::string text = published_ladders_markdown(root());
+  EXPECT_NE(text.find("[somebody](https://example.org), 2026-01-02 | held out | 2 | -1"), std::string::npos) << text;
+  EXPECT_NE(text.find("| 1 and 0 |"), std::string::npos) << "the pair in the wrong order:\n" << text;
+  EXPECT_NE(text.find("Frozen: the model at commit abc"), std::string::npos) << text;
+  EXPECT_EQ(text.find("now:"), std::string::npos) << text;
+}
+
+TEST_F(Ladders, BothModelsStandSideBySide) {
+  times("ladder_times.json", "", {2, 1});
+  const std::vector<LadderErrors> errors = ladder_errors(root());
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_TRUE(errors[0].held_out);
+  EXPECT_EQ(errors[0].frozen->worst_factor, 3);
+  EXPECT_EQ(errors[0].now->worst_factor, 1);
+  EXPECT_NE(published_ladders_markdown(root()).find("now: tau"), std::string::npos);
+}
+
+TEST_F(Ladders, AMeasurementBetweenTheLongestBoundAndTheirSumValidatesIt) {
+  EXPECT_FALSE(validated_bounds(root())) << "nothing is modelled";
+  times("ladder_times.json", "", {3, 2});
+  EXPECT_TRUE(validated_bounds(root())->empty()) << "both were faster than their bound";
+  times("ladder_times.json", "", {1.5, 2});
+  EXPECT_EQ(*validated_bounds(root()), (std::set<std::string>{"DRAM"})) << "2 s lie in 1.5 .. 2.25";
+  EXPECT_NE(published_ladders_markdown(root()).find("| 1 of 2 |"), std::string::npos);
+  EXPECT_NE(published_ladder_markdown(root(), "copy_T4").find("| DRAM | 2.2 s |"), std::string::npos);
+}
+
+TEST_F(Ladders, APairInTheOtherOrderHasARemark) {
+  const auto ours = [](size_t rung, const std::string& gpu) { return gpu != "T4" ? 0 : rung == 1 ? 1.0 : 2.0; };
+  const std::string remark = order_remarks(root(), "copy", ours);  // published: rung 1 took twice as long
+  EXPECT_NE(remark.find("rung 1 took 2.00x the time of rung 0 on T4"), std::string::npos) << remark;
+  EXPECT_EQ(order_remarks(root(), "other", ours), "");
+  EXPECT_EQ(order_remarks(root(), "copy", [](size_t rung, const std::string&) { return rung == 1 ? 2.0 : 1.0; }), "");
+  EXPECT_EQ(order_remarks(root(), "copy", [](size_t, const std::string&) { return 0.0; }), "")
+      << "it has no such column";
+}
+
+TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {
+  times("ladder_times_frozen.json", R"("commit": "abc", )", {1});
+  EXPECT_NE(test::message_of<FileError>([&] { published_ladders_markdown(root()); }).find("the rungs of copy_T4"),
+            std::string::npos);
+  test::write_text(root() / "results/compiler/ladder_times_frozen.json", "{");
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times_frozen.json is damaged"),
+            std::string::npos);
+  std::filesystem::remove(root() / "results/compiler/ladder_times_frozen.json");
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times.py --write"),
+            std::string::npos);
+}
+
+// What docs/kernel_time.md promises.
+TEST(Ladder, TheModelIsAsItWasPublished) {
+  for (const LadderErrors& ladder : ladder_errors(test::source_folder())) {
+    for (const auto& errors : {ladder.frozen, ladder.now}) {
+      if (!errors || ladder.held_out) continue;
+      EXPECT_GE(errors->tau, 0.8) << ladder.name;
+      EXPECT_LE(errors->median_factor, 1.3) << ladder.name;
+      EXPECT_LE(errors->worst_factor, 2) << ladder.name;
+    }
+    if (ladder.held_out && ladder.frozen && ladder.now)
+      EXPECT_LE(ladder.now->disagree, ladder.frozen->disagree) << ladder.name;
+  }
+}
+
+}  // namespace
+}  // namespace tenfold

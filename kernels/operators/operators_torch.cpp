@@ -4,7 +4,7 @@
 // A schema says what an operator takes, returns and changes. One function for each stands behind it on CUDA, on the CPU
 // (the same kernel under the microscope: very slow, for tests) and on `meta`, where it makes the results and launches
 // nothing: so the fake implementation, which torch.compile asks for shapes, cannot differ from the real one. What is
-// checked holds for all three. Derivatives: autograd.cpp.
+// checked holds for all three. Derivatives: autograd_torch.cpp.
 //
 // All of it is C++, although Python could register derivatives and fakes, too: who loads the library has everything, and
 // an operator without its derivative does not exist; a program in C++ that loads an exported graph has it as well.

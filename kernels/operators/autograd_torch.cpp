@@ -1,4 +1,4 @@
-// Derivatives of the operators in operators.cpp. Both passes are asked of the dispatcher, not called: so torch.compile,
+// Derivatives of the operators in operators_torch.cpp. Both passes are asked of the dispatcher, not called: so torch.compile,
 // which runs them on tensors without values, sees an operator in each place and puts it into its graph.
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>

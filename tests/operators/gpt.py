@@ -2,10 +2,8 @@
 
 usage: gpt.py [cpu|cuda]  with cuda, PyTorch's own trains on the CPU all the same"""
 
-import sys
-
 import torch
-from samples import OPS, end, tenfold_operators
+from samples import OPS, device_of_call, end, tenfold_operators
 from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -84,7 +82,7 @@ def losses(ops, device):
     return found
 
 
-device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+device = device_of_call()
 with Names() as called:
     ours = losses(Ours, device)
 expected = losses(Torch, "cpu")

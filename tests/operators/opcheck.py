@@ -3,17 +3,19 @@ same result and gradients through AOTAutograd with symbolic sizes.
 
 usage: opcheck.py [cpu|cuda]"""
 
-import sys
+import pathlib
 
 import torch
-from samples import OPS, Samples, end
+from samples import OPS, Samples, device_of_call, end
 
-device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+device = device_of_call()
 samples = Samples(device)
 calls = samples.differentiable() + samples.passes()
 names = {name for name, _ in calls}
 registered = {name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tenfold::")}
 assert names == registered, names ^ registered
+bound = {path.parent.name for path in pathlib.Path(__file__).parents[2].glob("kernels/*/*_torch.h")}
+assert bound <= {name.rstrip("_") for name in registered}, f"a binding without an operator: {bound - registered}"
 failed = False
 for name, arguments in calls:
     results = torch.library.opcheck(getattr(OPS, name).default, arguments, raise_exception=False)

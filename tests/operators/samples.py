@@ -116,6 +116,15 @@ def by_torch(name, *arguments):
     raise KeyError(name)
 
 
+def device_of_call():
+    """What the program was called with, cpu or cuda. Without a GPU the test is skipped."""
+    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        print("skipped: no GPU")
+        sys.exit(77)
+    return device
+
+
 def end():
     """Without the interpreter's own end, as in tests/dry_gpu/python_modes.py."""
     print("ok")

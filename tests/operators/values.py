@@ -2,12 +2,10 @@
 
 usage: values.py [cpu|cuda]"""
 
-import sys
-
 import torch
-from samples import OPS, Samples, by_torch, end
+from samples import OPS, Samples, by_torch, device_of_call, end
 
-device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+device = device_of_call()
 
 
 def leaves(arguments, dtype):

@@ -4,13 +4,12 @@ of some tutorials: allocate a result, hand over pointers, launch. Each fault is 
 usage: without_a_schema.py [cpu|cuda]"""
 
 import ctypes
-import sys
 
 import torch
-from samples import OPS, Samples, end
+from samples import OPS, Samples, device_of_call, end
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+device = device_of_call()
 normal = Samples(device).normal
 
 

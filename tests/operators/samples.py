@@ -21,7 +21,7 @@ class Samples:
         self.device, self.dtype, self.generator = device, dtype, torch.Generator().manual_seed(7)
 
     def normal(self, *shape, grad=True, dtype=None):
-        values = torch.randn(*shape, generator=self.generator)
+        values = torch.randn(shape, generator=self.generator)
         return values.to(self.device, dtype or self.dtype).requires_grad_(grad)
 
     def ids(self, *shape, below):

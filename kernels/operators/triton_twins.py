@@ -1,6 +1,6 @@
 """Softmax and GEMM in Triton next to ours: what each compiler makes of them for a GPU that need not be there.
 
-usage: triton_twins.py [--arch 9.0] [--nvcc NVCC]
+usage: triton_twins.py [--arch 9.0] [--build BUILD]
 
 Prints registers a thread, shared memory, instructions of the machine code, and how many of these are loads and stores of global memory,
 matrix products and shuffles. Nothing runs: an instruction in a loop counts once, so that instructions say how large the code is, not how
@@ -63,8 +63,8 @@ def by_triton(function, pointers, sizes, constants, arch, **options):
     return triton.compile(source, target=GPUTarget("cuda", int(arch.replace(".", "")), 32), options=options)
 
 
-def told_by(tool, *arguments):
-    done = subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True)
+def told_by(tool, *arguments, cwd=None):
+    done = subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True, cwd=cwd)
     if done.returncode != 0:
         refuse(f"{tool} fails: {reason_of(done)}")
     return done.stdout
@@ -86,23 +86,26 @@ def contents(cubin):
     return found
 
 
-def ours(nvcc, source, arch, pattern, folder):
-    """The kernel of this file whose mangled name has the pattern."""
-    cubin = folder / f"{source.stem}.cubin"
-    done = subprocess.run([nvcc, "-std=c++20", "--expt-relaxed-constexpr", f"-arch=sm_{arch.replace('.', '')}", "-cubin", "-O3", "-I", root, "-o", cubin,
-                           source], capture_output=True, text=True)
-    if done.returncode != 0:
-        refuse(f"{source.relative_to(root)}: nvcc fails: {reason_of(done)}")
-    named = {name: row for name, row in contents(cubin).items() if re.search(pattern, name)}
+def ours(build, name, arch, pattern, folder):
+    """The kernel of kernels/NAME whose mangled name has the pattern, as this build has compiled it."""
+    compiled = build / "kernels" / "CMakeFiles" / "tenfold_kernels.dir" / name / f"{name}.cu.o"
+    if not compiled.is_file():
+        refuse(f"{compiled} is not there; to fix: .venv/bin/ninja -C {build} tenfold_kernels")
+    target = f"sm_{arch.replace('.', '')}"
+    told_by("cuobjdump", "-xelf", f"{target}.cubin", compiled.resolve(), cwd=folder)
+    cubins = list(folder.glob(f"*{name}*.{target}.cubin"))
+    if len(cubins) != 1:
+        refuse(f"{compiled} has {len(cubins)} parts for {target}; to fix: build with TENFOLD_CUDA_ARCHS={arch}")
+    named = {kernel: row for kernel, row in contents(cubins[0]).items() if re.search(pattern, kernel)}
     if len(named) != 1:
-        refuse(f"{source.relative_to(root)}: {len(named)} kernels match {pattern}: {', '.join(contents(cubin))}")
+        refuse(f"kernels/{name}: {len(named)} kernels match {pattern}")
     return next(iter(named.values()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arch", default="9.0", choices=["8.0", "9.0"])
-    parser.add_argument("--nvcc", default="nvcc")
+    parser.add_argument("--build", type=pathlib.Path, default=root / "build" / "release", help="where our kernels are compiled")
     given = parser.parse_args()
     rows = {}
     with tempfile.TemporaryDirectory() as name:
@@ -115,9 +118,8 @@ def main():
             cubin.write_bytes(compiled.asm["cubin"])
             rows[what] = next(iter(contents(cubin).values()))
             rows[what]["dynamic"] = compiled.metadata.shared
-        kernels = root / "kernels"
-        rows["softmax, ours"] = ours(given.nvcc, kernels / "softmax" / "softmax.cu", given.arch, SOFTMAX, folder)
-        rows["GEMM, ours"] = ours(given.nvcc, kernels / "hgemm" / "hgemm.cu", given.arch, GEMM, folder)
+        rows["softmax, ours"] = ours(given.build, "softmax", given.arch, SOFTMAX, folder)
+        rows["GEMM, ours"] = ours(given.build, "hgemm", given.arch, GEMM, folder)
         rows["GEMM, ours"]["dynamic"] = STAGES * 2 * TILE * DEPTH * 2  # asked for at the launch
     columns = ["registers", "shared", "instructions", *KINDS]
     print(f"{'for ' + given.arch:18}" + "".join(f"{column:>14}" for column in columns))

@@ -40,11 +40,11 @@ Tensor bias_gelu_forward(const Tensor& input, const Tensor& bias, Gelu form) {
   const Tensor x = input.contiguous(), b = bias.contiguous(), out = torch::empty_like(x);
   if (x.is_meta()) return out;
   const auto [rows, columns] = rows_of(x);
-  launch_where_they_are({{"in", x}, {"bias", b}, {"out", out}},
-                        [&, rows = rows, columns = columns](auto stream, auto value) {
-                          using T = decltype(value);
-                          kernels::bias_gelu(stream, data_of<T>(out), data_of<T>(x), data_of<T>(b), rows, columns, form);
-                        });
+  launch_where_they_are(
+      {{"in", x}, {"bias", b}, {"out", out}}, [&, rows = rows, columns = columns](auto stream, auto value) {
+        using T = decltype(value);
+        kernels::bias_gelu(stream, data_of<T>(out), data_of<T>(x), data_of<T>(b), rows, columns, form);
+      });
   return out;
 }
 
@@ -58,18 +58,18 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(const Tensor& gradient, const Tens
   const auto [rows, columns] = rows_of(x);
   const Tensor workspace =
       torch::empty({kernels::bias_gelu_workspace_bytes(rows, columns) / 4}, x.options().dtype(torch::kFloat));
-  launch_where_they_are(
-      {{"in", x},
-       {"bias", b},
-       {"grad_out", grad},
-       {"grad_in", grad_x},
-       {"grad_bias", grad_b},
-       {"workspace", workspace}},
-      [&, rows = rows, columns = columns](auto stream, auto value) {
-        using T = decltype(value);
-        kernels::bias_gelu_backward(stream, data_of<T>(grad_x), data_of<T>(grad_b), data_of<float>(workspace),
-                                    data_of<T>(grad), data_of<T>(x), data_of<T>(b), rows, columns, form);
-      });
+  launch_where_they_are({{"in", x},
+                         {"bias", b},
+                         {"grad_out", grad},
+                         {"grad_in", grad_x},
+                         {"grad_bias", grad_b},
+                         {"workspace", workspace}},
+                        [&, rows = rows, columns = columns](auto stream, auto value) {
+                          using T = decltype(value);
+                          kernels::bias_gelu_backward(stream, data_of<T>(grad_x), data_of<T>(grad_b),
+                                                      data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
+                                                      data_of<T>(b), rows, columns, form);
+                        });
   return {grad_x, grad_b};
 }
 

@@ -30,9 +30,9 @@ struct Embedding : torch::autograd::Function<Embedding> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order(kName);
-    return {embedding_backward(gradients[0], context->get_saved_variables()[0],
-                               context->saved_data["vocabulary"].toInt()),
-            Tensor()};
+    return {
+        embedding_backward(gradients[0], context->get_saved_variables()[0], context->saved_data["vocabulary"].toInt()),
+        Tensor()};
   }
 };
 

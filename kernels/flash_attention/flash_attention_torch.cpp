@@ -75,8 +75,8 @@ struct FlashAttention : torch::autograd::Function<FlashAttention> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order(kName);
     const variable_list saved = context->get_saved_variables();
-    const auto [grad_q, grad_k, grad_v] = flash_attention_backward(
-        gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], context->saved_data["causal"].toBool());
+    const auto [grad_q, grad_k, grad_v] = flash_attention_backward(gradients[0], saved[0], saved[1], saved[2], saved[3],
+                                                                   saved[4], context->saved_data["causal"].toBool());
     return {grad_q, grad_k, grad_v, Tensor()};
   }
 };

@@ -20,8 +20,8 @@ torch::Tensor flash_attention(const torch::Tensor& q, const torch::Tensor& k, co
 /// Tensors on `meta` get results of the same shapes on `meta`. Throws c10::Error as flash_attention, also for what
 /// backward is given.
 std::tuple<torch::Tensor, torch::Tensor> flash_attention_forward(const torch::Tensor& queries,
-                                                                 const torch::Tensor& keys,
-                                                                 const torch::Tensor& values, bool causal);
+                                                                 const torch::Tensor& keys, const torch::Tensor& values,
+                                                                 bool causal);
 std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> flash_attention_backward(
     const torch::Tensor& gradient, const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
     const torch::Tensor& result, const torch::Tensor& logsumexp, bool causal);

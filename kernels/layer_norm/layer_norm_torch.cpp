@@ -68,22 +68,22 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& gradient, c
   const auto [rows, columns] = rows_of(x);
   const Tensor means = mean.contiguous(), rstds = rstd.contiguous();
   const Tensor workspace = torch::empty({kernels::layer_norm_workspace_bytes(rows, columns) / 4}, means.options());
-  launch_where_they_are(
-      {{"in", x},
-       {"weight", w},
-       {"mean", means},
-       {"rstd", rstds},
-       {"grad_out", grad},
-       {"grad_in", grad_x},
-       {"grad_weight", grad_w},
-       {"grad_bias", grad_b},
-       {"workspace", workspace}},
-      [&, rows = rows, columns = columns](auto stream, auto value) {
-        using T = decltype(value);
-        kernels::layer_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w), data_of<T>(grad_b),
-                                     data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
-                                     data_of<float>(means), data_of<float>(rstds), data_of<T>(w), rows, columns);
-      });
+  launch_where_they_are({{"in", x},
+                         {"weight", w},
+                         {"mean", means},
+                         {"rstd", rstds},
+                         {"grad_out", grad},
+                         {"grad_in", grad_x},
+                         {"grad_weight", grad_w},
+                         {"grad_bias", grad_b},
+                         {"workspace", workspace}},
+                        [&, rows = rows, columns = columns](auto stream, auto value) {
+                          using T = decltype(value);
+                          kernels::layer_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w),
+                                                       data_of<T>(grad_b), data_of<float>(workspace), data_of<T>(grad),
+                                                       data_of<T>(x), data_of<float>(means), data_of<float>(rstds),
+                                                       data_of<T>(w), rows, columns);
+                        });
   return {grad_x, grad_w, grad_b};
 }
 

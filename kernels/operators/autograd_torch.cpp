@@ -1,5 +1,5 @@
-// Derivatives of the operators in operators_torch.cpp. Both passes are asked of the dispatcher, not called: so torch.compile,
-// which runs them on tensors without values, sees an operator in each place and puts it into its graph.
+// Derivatives of the operators in operators_torch.cpp. Both passes are asked of the dispatcher, not called: so
+// torch.compile, which runs them on tensors without values, sees an operator in each place and puts it into its graph.
 
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
@@ -218,8 +218,8 @@ struct FlashAttention : Function<FlashAttention> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     static const auto op = entry<Triple(In, In, In, In, In, In, bool)>("tenfold::flash_attention_backward");
     const variable_list saved = context->get_saved_variables();
-    const auto [of_q, of_k, of_v] = op.call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4],
-                                            context->saved_data["causal"].toBool());
+    const auto [of_q, of_k, of_v] =
+        op.call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], context->saved_data["causal"].toBool());
     return {of_q, of_k, of_v, Tensor()};
   }
 };
@@ -230,8 +230,7 @@ TORCH_LIBRARY_IMPL(tenfold, Autograd, library) {
   library.impl("layer_norm", [](In input, In weight, In bias, double epsilon) {
     return LayerNorm::apply(input, weight, bias, epsilon);
   });
-  library.impl("rms_norm",
-               [](In input, In weight, double epsilon) { return RmsNorm::apply(input, weight, epsilon); });
+  library.impl("rms_norm", [](In input, In weight, double epsilon) { return RmsNorm::apply(input, weight, epsilon); });
   library.impl("softmax", [](In input) { return Softmax::apply(input); });
   library.impl("cross_entropy", [](In logits, In targets, int64_t ignore_index) {
     return CrossEntropy::apply(logits, targets, ignore_index);
@@ -239,18 +238,15 @@ TORCH_LIBRARY_IMPL(tenfold, Autograd, library) {
   library.impl("bias_gelu", [](In input, In bias, std::string_view approximate) {
     return BiasGelu::apply(input, bias, approximate);
   });
-  library.impl("rope", [](In input, In cosines, In sines, bool inverse) {
-    return Rope::apply(input, cosines, sines, inverse);
-  });
+  library.impl(
+      "rope", [](In input, In cosines, In sines, bool inverse) { return Rope::apply(input, cosines, sines, inverse); });
   library.impl("embedding", [](In weight, In ids) { return Embedding::apply(weight, ids); });
-  library.impl("pack", [](In padded, In cu_seqlens, c10::SymInt total) {
-    return Pack::apply(padded, cu_seqlens, total);
-  });
+  library.impl("pack",
+               [](In padded, In cu_seqlens, c10::SymInt total) { return Pack::apply(padded, cu_seqlens, total); });
   library.impl("unpack", [](In packed_rows, In cu_seqlens, c10::SymInt length, double padding) {
     return Unpack::apply(packed_rows, cu_seqlens, length, padding);
   });
-  library.impl("flash_attention",
-               [](In q, In k, In v, bool causal) { return FlashAttention::apply(q, k, v, causal); });
+  library.impl("flash_attention", [](In q, In k, In v, bool causal) { return FlashAttention::apply(q, k, v, causal); });
   // These have no derivative: who differentiates twice is told so.
   for (const char* name : {"layer_norm_forward", "layer_norm_backward", "rms_norm_forward", "rms_norm_backward",
                            "softmax_backward", "cross_entropy_forward", "cross_entropy_backward", "bias_gelu_backward",
@@ -269,9 +265,8 @@ TORCH_LIBRARY_IMPL(tenfold, CompositeExplicitAutograd, library) {
   library.impl("cross_entropy", [](In logits, In targets, int64_t ignore_index) {
     return std::get<0>(cross_entropy_forward(logits, targets, ignore_index));
   });
-  library.impl("flash_attention", [](In q, In k, In v, bool causal) {
-    return std::get<0>(flash_attention_forward(q, k, v, causal));
-  });
+  library.impl("flash_attention",
+               [](In q, In k, In v, bool causal) { return std::get<0>(flash_attention_forward(q, k, v, causal)); });
 }
 
 }  // namespace tenfold::fused

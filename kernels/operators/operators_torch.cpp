@@ -1,13 +1,13 @@
-// The kernels as operators of LibTorch's dispatcher, torch.ops.tenfold: what Python, torch.compile and exported programs
-// know an operator by.
+// The kernels as operators of LibTorch's dispatcher, torch.ops.tenfold: what Python, torch.compile and exported
+// programs know an operator by.
 //
 // A schema says what an operator takes, returns and changes. One function for each stands behind it on CUDA, on the CPU
 // (the same kernel under the microscope: very slow, for tests) and on `meta`, where it makes the results and launches
 // nothing: so the fake implementation, which torch.compile asks for shapes, cannot differ from the real one. What is
 // checked holds for all three. Derivatives: autograd_torch.cpp.
 //
-// All of it is C++, although Python could register derivatives and fakes, too: who loads the library has everything, and
-// an operator without its derivative does not exist; a program in C++ that loads an exported graph has it as well.
+// All of it is C++, although Python could register derivatives and fakes, too: who loads the library has everything,
+// and an operator without its derivative does not exist; a program in C++ that loads an exported graph has it as well.
 // Source: PyTorch, "Custom C++ and CUDA Operators".
 
 #include <torch/library.h>
@@ -113,8 +113,7 @@ TORCH_LIBRARY(tenfold, library) {
   library.def("softmax(Tensor input) -> Tensor");
   library.def("softmax_backward(Tensor gradient, Tensor result) -> Tensor");
   library.def("bias_gelu(Tensor input, Tensor bias, str approximate='none') -> Tensor");
-  library.def(
-      "bias_gelu_backward(Tensor gradient, Tensor input, Tensor bias, str approximate) -> (Tensor, Tensor)");
+  library.def("bias_gelu_backward(Tensor gradient, Tensor input, Tensor bias, str approximate) -> (Tensor, Tensor)");
   library.def("cross_entropy(Tensor logits, Tensor targets, int ignore_index=-100) -> Tensor");
   library.def(
       "cross_entropy_forward(Tensor logits, Tensor targets, int ignore_index) -> (Tensor loss, Tensor of_logits)");

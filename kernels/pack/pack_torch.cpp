@@ -115,10 +115,10 @@ Tensor is_row(const Tensor& cu_seqlens, int64_t length) {
 Tensor pack_forward(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
   constexpr const char* kName = "fused::pack";
   check_arguments(kName, padded, cu_seqlens);
-  const bool fits =
-      padded.dim() >= 2 && padded.sym_size(1) >= 1 && padded.sym_size(0) + 1 == cu_seqlens.sym_size(0);
-  TORCH_CHECK(fits, kName, ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ",
-              cu_seqlens.sym_size(0), "; it has ", padded.sym_sizes());
+  const bool fits = padded.dim() >= 2 && padded.sym_size(1) >= 1 && padded.sym_size(0) + 1 == cu_seqlens.sym_size(0);
+  TORCH_CHECK(fits, kName,
+              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.sym_size(0),
+              "; it has ", padded.sym_sizes());
   TORCH_CHECK(total >= 0, kName, ": a total of ", total, " rows");
   check_row(kName, padded, 2);
   return packed_of(padded, cu_seqlens, total);

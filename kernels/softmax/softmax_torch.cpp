@@ -46,12 +46,11 @@ Tensor softmax_backward(const Tensor& gradient, const Tensor& result) {
   const Tensor out = result.contiguous(), grad = gradient.contiguous(), grad_x = torch::empty_like(out);
   if (out.is_meta()) return grad_x;
   const auto [rows, columns] = rows_of(out);
-  launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_x}},
-                        [&, rows = rows, columns = columns](auto stream, auto value) {
-                          using T = decltype(value);
-                          kernels::softmax_backward(stream, data_of<T>(grad_x), data_of<T>(grad), data_of<T>(out), rows,
-                                                    columns);
-                        });
+  launch_where_they_are({{"out", out}, {"grad_out", grad}, {"grad_in", grad_x}}, [&, rows = rows, columns = columns](
+                                                                                     auto stream, auto value) {
+    using T = decltype(value);
+    kernels::softmax_backward(stream, data_of<T>(grad_x), data_of<T>(grad), data_of<T>(out), rows, columns);
+  });
   return grad_x;
 }
 

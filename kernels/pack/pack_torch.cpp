@@ -77,7 +77,7 @@ Tensor padded_of(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymI
 
 struct Pack : torch::autograd::Function<Pack> {
   static Tensor forward(AutogradContext* context, const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
-    const Tensor out = pack_forward(padded, cu_seqlens, total);
+    const Tensor out = packed_of(padded, cu_seqlens, total);
     context->save_for_backward({cu_seqlens});
     context->saved_data["length"] = padded.size(1);
     return out;
@@ -92,7 +92,7 @@ struct Pack : torch::autograd::Function<Pack> {
 struct Unpack : torch::autograd::Function<Unpack> {
   static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& cu_seqlens, int64_t length,
                         double padding) {
-    const Tensor out = unpack_forward(packed, cu_seqlens, length, padding);
+    const Tensor out = padded_of(packed, cu_seqlens, length, padding);
     context->save_for_backward({cu_seqlens});
     context->saved_data["total"] = packed.size(0);
     return out;
@@ -110,9 +110,7 @@ Tensor is_row(const Tensor& cu_seqlens, int64_t length) {
   return torch::arange(length, lengths.options()).unsqueeze(0) < lengths;
 }
 
-}  // namespace
-
-Tensor pack_forward(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
+void check_padded(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
   constexpr const char* kName = "fused::pack";
   check_arguments(kName, padded, cu_seqlens);
   const bool fits = padded.dim() >= 2 && padded.sym_size(1) >= 1 && padded.sym_size(0) + 1 == cu_seqlens.sym_size(0);
@@ -121,24 +119,36 @@ Tensor pack_forward(const Tensor& padded, const Tensor& cu_seqlens, const c10::S
               "; it has ", padded.sym_sizes());
   TORCH_CHECK(total >= 0, kName, ": a total of ", total, " rows");
   check_row(kName, padded, 2);
-  return packed_of(padded, cu_seqlens, total);
 }
 
-Tensor unpack_forward(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& length, double padding) {
+void check_packed(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& length) {
   constexpr const char* kName = "fused::unpack";
   check_arguments(kName, packed, cu_seqlens);
   TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName,
               ": the input must have shape (total, ...) and the length be at least 1, not ", packed.sym_sizes(),
               " and ", length);
   check_row(kName, packed, 1);
+}
+
+}  // namespace
+
+Tensor pack_forward(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
+  check_padded(padded, cu_seqlens, total);
+  return packed_of(padded, cu_seqlens, total);
+}
+
+Tensor unpack_forward(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& length, double padding) {
+  check_packed(packed, cu_seqlens, length);
   return padded_of(packed, cu_seqlens, length, padding);
 }
 
 Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+  check_padded(padded, cu_seqlens, total);
   return Pack::apply(padded, cu_seqlens, total);
 }
 
 Tensor unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+  check_packed(packed, cu_seqlens, length);
   return Unpack::apply(packed, cu_seqlens, length, padding);
 }
 

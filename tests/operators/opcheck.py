@@ -3,6 +3,7 @@ same result and gradients through AOTAutograd with symbolic sizes.
 
 usage: opcheck.py [cpu|cuda]"""
 
+import os
 import pathlib
 
 import torch
@@ -18,7 +19,11 @@ bound = {path.parent.name for path in pathlib.Path(__file__).parents[2].glob("ke
 assert bound <= {name.rstrip("_") for name in registered}, f"a binding without an operator: {bound - registered}"
 failed = False
 for name, arguments in calls:
-    results = torch.library.opcheck(getattr(OPS, name).default, arguments, raise_exception=False)
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if name == "adamw_" and "TENFOLD_DRY_GPU" in os.environ:
+        # What changes its arguments is wrapped by an operator of Python's, which finds no way by the dry GPU's dispatch key.
+        checks.remove("test_aot_dispatch_dynamic")
+    results = torch.library.opcheck(getattr(OPS, name).default, arguments, test_utils=checks, raise_exception=False)
     wrong = {check: outcome for check, outcome in results.items() if outcome != "SUCCESS"}
     failed = failed or bool(wrong)
     print(f"{name:26} {'ok' if not wrong else wrong}", flush=True)

@@ -34,7 +34,7 @@ class DryLaunch {
   DryLaunch(const DryLaunch&) = delete;
   DryLaunch& operator=(const DryLaunch&) = delete;
   /// Whether the body is to be run now, behind the launch. Not while a graph is captured: then nobody computes it, and
-  /// the kernel is named.
+  /// the kernel is named. Nor within an operator of the dispatcher, which is computed on the CPU as a whole.
   bool wants_body() const { return wants_body_; }
 
  private:

@@ -29,31 +29,62 @@ struct Shape {
   int64_t rows, columns;
 };
 
+// The checks read sizes as symbols, so that they hold for tensors of no size yet, too: torch.compile asks a kernel's
+// function for the shapes of its results, with tensors on `meta`.
+
 /// Throws c10::Error for a tensor of a type or on a device that no kernel takes; `name` is the operation's.
 inline void check_type_and_device(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.is_cpu() || input.is_cuda(), name, ": the input must be on the CPU or on CUDA, not on ",
-              input.device());
+  TORCH_CHECK(input.is_cpu() || input.is_cuda() || input.is_meta(), name,
+              ": the input must be on the CPU or on CUDA, not on ", input.device());
   const auto type = input.scalar_type();
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, name,
               ": takes float, half and bfloat16, not ", type);
 }
 
 /// Throws c10::Error for a tensor that no kernel takes.
-inline Shape shape_of(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.numel() > 0, name,
+inline void check_input(const char* name, const at::Tensor& input) {
+  TORCH_CHECK(input.defined() && input.dim() >= 1 && input.sym_numel() > 0, name,
               ": the input must have a dimension and an element");
   check_type_and_device(name, input);
-  return {input.numel() / input.size(-1), input.size(-1)};
+}
+
+/// The rows of a tensor that has been checked.
+inline Shape rows_of(const at::Tensor& input) { return {input.numel() / input.size(-1), input.size(-1)}; }
+
+/// Both.
+inline Shape shape_of(const char* name, const at::Tensor& input) {
+  check_input(name, input);
+  return rows_of(input);
 }
 
 /// Throws c10::Error unless `vector` has an entry for each of the input's columns, with its type and on its device.
 inline void check_vector(const char* name, const char* what, const at::Tensor& vector, const at::Tensor& input) {
-  TORCH_CHECK(vector.defined() && vector.dim() == 1 && vector.size(0) == input.size(-1), name, ": ", what,
-              " must have shape (", input.size(-1), ")",
-              vector.defined() ? "; it has " + c10::str(vector.sizes()) : "");
+  TORCH_CHECK(vector.defined() && vector.dim() == 1 && vector.sym_size(0) == input.sym_size(-1), name, ": ", what,
+              " must have shape (", input.sym_size(-1), ")",
+              vector.defined() ? "; it has " + c10::str(vector.sym_sizes()) : "");
   TORCH_CHECK(vector.scalar_type() == input.scalar_type() && vector.device() == input.device(), name, ": ", what,
               " is ", vector.scalar_type(), " on ", vector.device(), " and the input ", input.scalar_type(), " on ",
               input.device());
+}
+
+/// Throws c10::Error unless `tensor` has these sizes, this type, and the device of `like`: what a backward pass is
+/// given by whoever calls it without autograd.
+inline void check_sizes(const char* name, const char* what, const at::Tensor& tensor, at::SymIntArrayRef sizes,
+                        at::ScalarType type, const at::Tensor& like) {
+  TORCH_CHECK(tensor.defined() && tensor.sym_sizes() == sizes, name, ": ", what, " must have shape ", sizes,
+              tensor.defined() ? "; it has " + c10::str(tensor.sym_sizes()) : "");
+  TORCH_CHECK(tensor.scalar_type() == type && tensor.device() == like.device(), name, ": ", what, " is ",
+              tensor.scalar_type(), " on ", tensor.device(), "; it must be ", type, " on ", like.device());
+}
+
+/// The same, as a gradient of `like`.
+inline void check_gradient(const char* name, const at::Tensor& gradient, const at::Tensor& like) {
+  check_sizes(name, "the gradient", gradient, like.sym_sizes(), like.scalar_type(), like);
+}
+
+/// An uninitialised float for each of the input's rows, (rows).
+inline at::Tensor float_per_row(const at::Tensor& input) {
+  return at::empty_symint({input.sym_numel() / input.sym_size(-1)}, input.options().dtype(at::kFloat));
 }
 
 /// The kernels leave no graph of their own behind.

@@ -3,7 +3,7 @@
 #   techniques      tenfold::techniques      headers of the lessons, which need LibTorch alone; the one without COMPONENTS
 #   kernels         tenfold::kernels         launchers for a cudaStream_t
 #   microscope      tenfold::microscope      the same launchers for the microscope's device, on any machine
-#   kernels_torch   tenfold::kernels_torch   the kernels as functions of LibTorch
+#   kernels_torch   tenfold::kernels_torch   the kernels as functions of LibTorch, and as torch.ops.tenfold for Python
 # The harness, models and data are for lessons and are not installed.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -45,6 +45,9 @@ tenfold_install(techniques tenfold_techniques)
 tenfold_install(kernels tenfold_kernels)
 tenfold_install(microscope tenfold_kernels_microscope tenfold_microscope)
 tenfold_install(kernels_torch tenfold_kernels_torch)
+# For Python, which needs no package of CMake's: the operators and the module that loads them, beside each other.
+install(TARGETS tenfold_operators LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kernels_torch)
+install(FILES ${PROJECT_SOURCE_DIR}/kernels/operators/tenfold_operators.py DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kernels_torch)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/common/cmake/tenfoldConfig.cmake.in ${PROJECT_BINARY_DIR}/tenfoldConfig.cmake
   INSTALL_DESTINATION ${package})

@@ -304,6 +304,8 @@ const char* tenfold_dry_refused() {
 int tenfold_dry_begin_body(cudaStream_t handle) {
   Stream* const stream = stream_of(handle);
   if (state().order == Order::at_once || stream == nullptr || stream->capture != nullptr) return 0;
+  // An operator of the dispatcher: the CPU's, whose body is the same, is kept with the stream.
+  if (answering > 0) return 0;
   ++answering;
   run_all(*stream);
   return 1;

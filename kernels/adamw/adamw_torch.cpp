@@ -21,14 +21,14 @@ constexpr const char* kName = "fused::adamw_";
 /// their first value to their last. `name` is for the message: who is called, with what.
 void check_parameter(const std::string& name, size_t index, const Tensor& parameter) {
   TORCH_CHECK(parameter.defined(), name, ": parameter ", index, " is undefined");
-  TORCH_CHECK(parameter.is_cpu() || parameter.is_cuda(), name, ": parameter ", index,
+  TORCH_CHECK(parameter.is_cpu() || parameter.is_cuda() || parameter.is_meta(), name, ": parameter ", index,
               " must be on the CPU or on CUDA, not on ", parameter.device());
   TORCH_CHECK(parameter.scalar_type() == at::kFloat, name, ": takes float parameters; ", index, " is ",
               parameter.scalar_type());
   TORCH_CHECK(parameter.layout() == at::kStrided && parameter.is_non_overlapping_and_dense(), name, ": parameter ",
               index, " has gaps or overlaps",
               parameter.layout() == at::kStrided
-                  ? c10::str(": shape ", parameter.sizes(), ", strides ", parameter.strides())
+                  ? c10::str(": shape ", parameter.sym_sizes(), ", strides ", parameter.sym_strides())
                   : c10::str(": its layout is ", parameter.layout()));
 }
 
@@ -39,15 +39,15 @@ void check_values(const std::string& name, const char* what, size_t index, const
               index, " has layout ", tensor.layout());
   TORCH_CHECK(tensor.scalar_type() == at::kFloat && tensor.device() == parameter.device(), name, ": ", what, " ", index,
               " is ", tensor.scalar_type(), " on ", tensor.device(), "; it must be Float on ", parameter.device());
-  TORCH_CHECK(tensor.sizes() == parameter.sizes(), name, ": ", what, " ", index, " has shape ", tensor.sizes(),
-              "; its parameter has ", parameter.sizes());
+  TORCH_CHECK(tensor.sym_sizes() == parameter.sym_sizes(), name, ": ", what, " ", index, " has shape ",
+              tensor.sym_sizes(), "; its parameter has ", parameter.sym_sizes());
 }
 
 void check_beside(const std::string& name, const char* what, size_t index, const Tensor& tensor,
                   const Tensor& parameter) {
   check_values(name, what, index, tensor, parameter);
-  TORCH_CHECK(tensor.strides() == parameter.strides(), name, ": ", what, " ", index, " has strides ", tensor.strides(),
-              "; its parameter has ", parameter.strides());
+  TORCH_CHECK(tensor.sym_strides() == parameter.sym_strides(), name, ": ", what, " ", index, " has strides ",
+              tensor.sym_strides(), "; its parameter has ", parameter.sym_strides());
 }
 
 /// One call of the kernel.
@@ -58,6 +58,7 @@ struct Update {
   std::vector<kernels::AdamWTensor> list;  ///< those that have values
 
   void add(const Tensor& parameter, const Tensor& average, const Tensor& square_average, const Tensor& gradient) {
+    if (parameter.is_meta()) return;  // no values, and nobody to notice
     parameters.push_back(parameter);
     averages.push_back(average);
     square_averages.push_back(square_average);

@@ -11,7 +11,8 @@ namespace tenfold::fused {
 /// `square_averages`, zeros before the first step, and `gradients` belong to the parameters of the same index: float,
 /// of the same shape, strides and device, each without gaps or overlaps. CUDA tensors: the kernel of adamw.h on the
 /// current stream, a launch for kAdamWTensors tensors. CPU tensors: the same kernel under the microscope, for tests and
-/// for looking: very slow. Throws c10::Error for anything else, and what adamw() throws, before anything is changed.
+/// for looking: very slow. Tensors on `meta` are checked. Throws c10::Error for anything else, and what adamw() throws,
+/// before anything is changed.
 void adamw_(at::TensorList parameters, at::TensorList averages, at::TensorList square_averages,
             at::TensorList gradients, const kernels::AdamWSettings& settings, int64_t step);
 

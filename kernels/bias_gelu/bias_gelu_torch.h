@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <tuple>
+
 #include "bias_gelu.h"
 
 namespace tenfold::fused {
@@ -14,6 +16,12 @@ using kernels::Gelu;
 /// kernel under the microscope, for tests and for looking: very slow. Inputs that are not contiguous are copied first.
 /// Throws c10::Error for other shapes, types or devices.
 torch::Tensor bias_gelu(const torch::Tensor& input, const torch::Tensor& bias, Gelu form);
+
+/// Its two passes by themselves, without a graph, for the operators of kernels/operators; backward has the gradients
+/// of input and bias. Tensors on `meta` get results of the same shapes on `meta`. Throws c10::Error as bias_gelu.
+torch::Tensor bias_gelu_forward(const torch::Tensor& input, const torch::Tensor& bias, Gelu form);
+std::tuple<torch::Tensor, torch::Tensor> bias_gelu_backward(const torch::Tensor& gradient, const torch::Tensor& input,
+                                                            const torch::Tensor& bias, Gelu form);
 
 namespace reference {
 /// The same by ATen, in two operators.

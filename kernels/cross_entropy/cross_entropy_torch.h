@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <tuple>
+
 #include "cross_entropy.h"
 
 namespace tenfold::fused {
@@ -22,6 +24,13 @@ torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& ta
 /// c10::Error besides when they are not contiguous, or a leaf that requires a gradient.
 torch::Tensor cross_entropy_(const torch::Tensor& logits, const torch::Tensor& targets,
                              int64_t ignore_index = kernels::kIgnoreIndex);
+
+/// Its two passes by themselves, without a graph, for the operators of kernels/operators: the loss with its gradient,
+/// like the logits, times a power of two that depends on their type and rows; and that gradient times the loss's own, a
+/// float scalar. Tensors on `meta` get results of the same shapes on `meta`. Throws c10::Error as cross_entropy.
+std::tuple<torch::Tensor, torch::Tensor> cross_entropy_forward(const torch::Tensor& logits,
+                                                               const torch::Tensor& targets, int64_t ignore_index);
+torch::Tensor cross_entropy_backward(const torch::Tensor& gradient, const torch::Tensor& of_logits);
 
 namespace reference {
 /// The same by ATen, in the logits' type.

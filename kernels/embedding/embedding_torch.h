@@ -13,6 +13,13 @@ namespace tenfold::fused {
 /// that are not contiguous are copied first. Throws c10::Error for other shapes, types or devices.
 torch::Tensor embedding(const torch::Tensor& weight, const torch::Tensor& ids);
 
+/// Its two passes by themselves, without a graph, for the operators of kernels/operators; backward has the gradient
+/// of a weight of `vocabulary` rows. Tensors on `meta` get results of the same shapes on `meta`. Throws c10::Error as
+/// embedding.
+torch::Tensor embedding_forward(const torch::Tensor& weight, const torch::Tensor& ids);
+torch::Tensor embedding_backward(const torch::Tensor& gradient, const torch::Tensor& ids,
+                                 const c10::SymInt& vocabulary);
+
 namespace reference {
 /// The same by ATen, which refuses ids out of range.
 torch::Tensor embedding(const torch::Tensor& weight, const torch::Tensor& ids);

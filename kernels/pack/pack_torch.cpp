@@ -21,20 +21,19 @@ void check_arguments(const char* name, const Tensor& rows, const Tensor& cu_seql
   TORCH_CHECK(cu_seqlens.scalar_type() == at::kInt || cu_seqlens.scalar_type() == at::kLong, name,
               ": cu_seqlens must be int32 or int64, not ", cu_seqlens.scalar_type());
   TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.size(0) >= 2, name, ": cu_seqlens must have shape (batch + 1), not ",
-              cu_seqlens.sizes());
+              cu_seqlens.sym_sizes());
   TORCH_CHECK(cu_seqlens.device() == rows.device(), name, ": cu_seqlens is on ", cu_seqlens.device(),
               " and the input on ", rows.device());
 }
 
-/// Elements of one row, from dimension `first` on.
-int64_t width_of(const char* name, const Tensor& tensor, int64_t first) {
-  const int64_t width = c10::multiply_integers(tensor.sizes().slice(static_cast<size_t>(first)));
-  TORCH_CHECK(width >= 1, name, ": a row of ", tensor.sizes(), " has no element");
-  return width;
+/// A row is what the dimensions from `first` on hold.
+void check_row(const char* name, const Tensor& tensor, int64_t first) {
+  for (const c10::SymInt& size : tensor.sym_sizes().slice(static_cast<size_t>(first)))
+    TORCH_CHECK(size > 0, name, ": a row of ", tensor.sym_sizes(), " has no element");
 }
 
-std::vector<int64_t> with_rows(std::vector<int64_t> rows, const Tensor& like, int64_t first) {
-  const auto rest = like.sizes().slice(static_cast<size_t>(first));
+std::vector<c10::SymInt> with_rows(std::vector<c10::SymInt> rows, const Tensor& like, int64_t first) {
+  const auto rest = like.sym_sizes().slice(static_cast<size_t>(first));
   rows.insert(rows.end(), rest.begin(), rest.end());
   return rows;
 }
@@ -49,11 +48,11 @@ void launch_with_offsets(const Tensor& to, const Tensor& from, const Tensor& cu_
   });
 }
 
-Tensor packed_of(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+Tensor packed_of(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& rows) {
+  const Tensor out = at::empty_symint(with_rows({rows}, padded, 2), padded.options());
+  if (out.is_meta() || rows == 0) return out;
   const Tensor from = padded.contiguous(), offsets = cu_seqlens.contiguous();
-  const Tensor out =
-      torch::empty(with_rows({total}, padded, 2), padded.options().memory_format(at::MemoryFormat::Contiguous));
-  if (total == 0) return out;
+  const int64_t total = out.size(0);
   launch_with_offsets(out, from, offsets, [&](auto stream, auto value, const auto* begin) {
     using T = decltype(value);
     kernels::pack(stream, data_of<T>(out), data_of<const T>(from), begin, from.size(0), from.size(1),
@@ -62,13 +61,12 @@ Tensor packed_of(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) 
   return out;
 }
 
-Tensor padded_of(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
+Tensor padded_of(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& width, double padding) {
+  const Tensor out = at::empty_symint(with_rows({cu_seqlens.sym_size(0) - 1, width}, packed, 1), packed.options());
+  if (out.is_meta()) return out;
   const Tensor from = packed.contiguous(), offsets = cu_seqlens.contiguous();
-  const int64_t batch = cu_seqlens.size(0) - 1, total = packed.size(0);
-  const auto sizes = with_rows({batch, length}, packed, 1);
-  const auto options = packed.options().memory_format(at::MemoryFormat::Contiguous);
-  if (total == 0) return torch::full(sizes, padding, options);  // no memory to give to a kernel
-  const Tensor out = torch::empty(sizes, options);
+  const int64_t batch = out.size(0), length = out.size(1), total = packed.size(0);
+  if (total == 0) return out.fill_(padding);  // no memory to give to a kernel
   launch_with_offsets(out, from, offsets, [&](auto stream, auto value, const auto* begin) {
     using T = decltype(value);
     kernels::unpack(stream, data_of<T>(out), data_of<const T>(from), begin, batch, length, from.numel() / total, total,
@@ -79,9 +77,10 @@ Tensor padded_of(const Tensor& packed, const Tensor& cu_seqlens, int64_t length,
 
 struct Pack : torch::autograd::Function<Pack> {
   static Tensor forward(AutogradContext* context, const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+    const Tensor out = packed_of(padded, cu_seqlens, total);
     context->save_for_backward({cu_seqlens});
     context->saved_data["length"] = padded.size(1);
-    return packed_of(padded, cu_seqlens, total);
+    return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order("fused::pack");
@@ -93,9 +92,10 @@ struct Pack : torch::autograd::Function<Pack> {
 struct Unpack : torch::autograd::Function<Unpack> {
   static Tensor forward(AutogradContext* context, const Tensor& packed, const Tensor& cu_seqlens, int64_t length,
                         double padding) {
+    const Tensor out = padded_of(packed, cu_seqlens, length, padding);
     context->save_for_backward({cu_seqlens});
     context->saved_data["total"] = packed.size(0);
-    return padded_of(packed, cu_seqlens, length, padding);
+    return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order("fused::unpack");
@@ -110,26 +110,45 @@ Tensor is_row(const Tensor& cu_seqlens, int64_t length) {
   return torch::arange(length, lengths.options()).unsqueeze(0) < lengths;
 }
 
-}  // namespace
-
-Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+void check_padded(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
   constexpr const char* kName = "fused::pack";
   check_arguments(kName, padded, cu_seqlens);
-  TORCH_CHECK(padded.dim() >= 2 && padded.size(1) >= 1 && padded.size(0) + 1 == cu_seqlens.size(0), kName,
-              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.size(0),
-              "; it has ", padded.sizes());
+  const bool fits = padded.dim() >= 2 && padded.sym_size(1) >= 1 && padded.sym_size(0) + 1 == cu_seqlens.sym_size(0);
+  TORCH_CHECK(fits, kName,
+              ": the input must have shape (batch, length, ...) for cu_seqlens of batch + 1 = ", cu_seqlens.sym_size(0),
+              "; it has ", padded.sym_sizes());
   TORCH_CHECK(total >= 0, kName, ": a total of ", total, " rows");
-  width_of(kName, padded, 2);
+  check_row(kName, padded, 2);
+}
+
+void check_packed(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& length) {
+  constexpr const char* kName = "fused::unpack";
+  check_arguments(kName, packed, cu_seqlens);
+  TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName,
+              ": the input must have shape (total, ...) and the length be at least 1, not ", packed.sym_sizes(),
+              " and ", length);
+  check_row(kName, packed, 1);
+}
+
+}  // namespace
+
+Tensor pack_forward(const Tensor& padded, const Tensor& cu_seqlens, const c10::SymInt& total) {
+  check_padded(padded, cu_seqlens, total);
+  return packed_of(padded, cu_seqlens, total);
+}
+
+Tensor unpack_forward(const Tensor& packed, const Tensor& cu_seqlens, const c10::SymInt& length, double padding) {
+  check_packed(packed, cu_seqlens, length);
+  return padded_of(packed, cu_seqlens, length, padding);
+}
+
+Tensor pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t total) {
+  check_padded(padded, cu_seqlens, total);
   return Pack::apply(padded, cu_seqlens, total);
 }
 
 Tensor unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
-  constexpr const char* kName = "fused::unpack";
-  check_arguments(kName, packed, cu_seqlens);
-  TORCH_CHECK(packed.dim() >= 1 && length >= 1, kName,
-              ": the input must have shape (total, ...) and the length be at least 1, not ", packed.sizes(), " and ",
-              length);
-  width_of(kName, packed, 1);
+  check_packed(packed, cu_seqlens, length);
   return Unpack::apply(packed, cu_seqlens, length, padding);
 }
 
@@ -140,8 +159,8 @@ Tensor reference::pack(const Tensor& padded, const Tensor& cu_seqlens, int64_t t
 }
 
 Tensor reference::unpack(const Tensor& packed, const Tensor& cu_seqlens, int64_t length, double padding) {
-  const Tensor padded = torch::full(with_rows({cu_seqlens.size(0) - 1, length}, packed, 1), padding,
-                                    packed.options().requires_grad(false));
+  const Tensor padded = at::full_symint(with_rows({cu_seqlens.size(0) - 1, length}, packed, 1), padding,
+                                        packed.options().requires_grad(false));
   return padded.index_put({is_row(cu_seqlens, length)}, packed);
 }
 

@@ -19,6 +19,12 @@ torch::Tensor pack(const torch::Tensor& padded, const torch::Tensor& cu_seqlens,
 /// Differentiable once in `packed`; what flows into padding is lost. Else as pack.
 torch::Tensor unpack(const torch::Tensor& packed, const torch::Tensor& cu_seqlens, int64_t length, double padding = 0);
 
+/// The same without a graph, for the operators of kernels/operators; each is the other's gradient. Tensors on `meta`
+/// get results of the same shapes on `meta`. Throw c10::Error as pack and unpack.
+torch::Tensor pack_forward(const torch::Tensor& padded, const torch::Tensor& cu_seqlens, const c10::SymInt& total);
+torch::Tensor unpack_forward(const torch::Tensor& packed, const torch::Tensor& cu_seqlens, const c10::SymInt& length,
+                             double padding);
+
 namespace reference {
 /// The same by ATen.
 torch::Tensor pack(const torch::Tensor& padded, const torch::Tensor& cu_seqlens, int64_t total);

@@ -15,15 +15,8 @@ constexpr const char* kName = "fused::rms_norm";
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight, double epsilon) {
-    const auto [rows, columns] = shape_of(kName, input);
-    const Tensor x = input.contiguous(), w = weight.contiguous(), out = torch::empty_like(x);
-    const Tensor rstd = torch::empty({rows}, x.options().dtype(torch::kFloat));
-    launch_where_they_are({{"in", x}, {"weight", w}, {"out", out}, {"rstd", rstd}},
-                          [&, rows = rows, columns = columns](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(x),
-                                              data_of<T>(w), rows, columns, static_cast<float>(epsilon));
-                          });
+    const Tensor x = input.contiguous(), w = weight.contiguous();
+    const auto [out, rstd] = rms_norm_forward(x, w, epsilon);
     context->save_for_backward({x, w, rstd});
     return out;
   }
@@ -31,32 +24,61 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_order(kName);
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &w = saved[1], &rstd = saved[2];
-    const Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x), grad_w = torch::empty_like(w);
-    const auto [rows, columns] = shape_of(kName, x);
-    const Tensor workspace = torch::empty({kernels::rms_norm_workspace_bytes(rows, columns) / 4}, rstd.options());
-    launch_where_they_are({{"in", x},
-                           {"weight", w},
-                           {"rstd", rstd},
-                           {"grad_out", grad},
-                           {"grad_in", grad_x},
-                           {"grad_weight", grad_w},
-                           {"workspace", workspace}},
-                          [&, rows = rows, columns = columns](auto stream, auto value) {
-                            using T = decltype(value);
-                            kernels::rms_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w),
-                                                       data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
-                                                       data_of<float>(rstd), data_of<T>(w), rows, columns);
-                          });
+    const auto [grad_x, grad_w] = rms_norm_backward(gradients[0], saved[0], saved[1], saved[2]);
     return {grad_x, grad_w, Tensor()};
   }
 };
 
+void check(const Tensor& input, const Tensor& weight) {
+  check_input(kName, input);
+  check_vector(kName, "weight", weight, input);
+}
+
 }  // namespace
 
+std::tuple<Tensor, Tensor> rms_norm_forward(const Tensor& input, const Tensor& weight, double epsilon) {
+  check(input, weight);
+  const Tensor x = input.contiguous(), w = weight.contiguous(), out = torch::empty_like(x), rstd = float_per_row(x);
+  if (x.is_meta()) return {out, rstd};
+  const auto [rows, columns] = rows_of(x);
+  launch_where_they_are({{"in", x}, {"weight", w}, {"out", out}, {"rstd", rstd}},
+                        [&, rows = rows, columns = columns](auto stream, auto value) {
+                          using T = decltype(value);
+                          kernels::rms_norm(stream, data_of<T>(out), data_of<float>(rstd), data_of<T>(x), data_of<T>(w),
+                                            rows, columns, static_cast<float>(epsilon));
+                        });
+  return {out, rstd};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                                             const Tensor& rstd) {
+  check(input, weight);
+  check_gradient(kName, gradient, input);
+  check_sizes(kName, "the rstd", rstd, {input.sym_numel() / input.sym_size(-1)}, at::kFloat, input);
+  const Tensor x = input.contiguous(), w = weight.contiguous(), grad = gradient.contiguous();
+  const Tensor grad_x = torch::empty_like(x), grad_w = torch::empty_like(w);
+  if (x.is_meta()) return {grad_x, grad_w};
+  const auto [rows, columns] = rows_of(x);
+  const Tensor rstds = rstd.contiguous();
+  const Tensor workspace = torch::empty({kernels::rms_norm_workspace_bytes(rows, columns) / 4}, rstds.options());
+  launch_where_they_are({{"in", x},
+                         {"weight", w},
+                         {"rstd", rstds},
+                         {"grad_out", grad},
+                         {"grad_in", grad_x},
+                         {"grad_weight", grad_w},
+                         {"workspace", workspace}},
+                        [&, rows = rows, columns = columns](auto stream, auto value) {
+                          using T = decltype(value);
+                          kernels::rms_norm_backward(stream, data_of<T>(grad_x), data_of<T>(grad_w),
+                                                     data_of<float>(workspace), data_of<T>(grad), data_of<T>(x),
+                                                     data_of<float>(rstds), data_of<T>(w), rows, columns);
+                        });
+  return {grad_x, grad_w};
+}
+
 Tensor rms_norm(const Tensor& input, const Tensor& weight, double epsilon) {
-  shape_of(kName, input);
-  check_vector(kName, "weight", weight, input);
+  check(input, weight);
   return RmsNorm::apply(input, weight, epsilon);
 }
 

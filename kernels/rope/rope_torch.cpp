@@ -17,6 +17,7 @@ constexpr const char* kName = "fused::rope";
 /// A contiguous copy of `from`, turned in place.
 Tensor turned(const Tensor& from, const Tensor& cosines, const Tensor& sines, Rotation rotation) {
   const Tensor values = from.clone(at::MemoryFormat::Contiguous);
+  if (values.is_meta()) return values;
   const int64_t positions = values.size(-3), heads = values.size(-2), head_dim = values.size(-1);
   launch_where_they_are({{"values", values, 2}, {"cosines", cosines}, {"sines", sines}}, [&](auto stream, auto value) {
     using T = decltype(value);
@@ -40,12 +41,25 @@ struct Rope : torch::autograd::Function<Rope> {
 };
 
 void check_table(const char* what, const Tensor& table, const Tensor& input) {
-  const int64_t positions = input.size(-3), pairs = input.size(-1) / 2;
-  TORCH_CHECK(table.defined() && table.dim() == 2 && table.size(0) >= positions && table.size(1) == pairs, kName,
-              ": the ", what, " must have shape (", positions, " or more, ", pairs, ")",
-              table.defined() ? "; they have " + c10::str(table.sizes()) : "");
+  const c10::SymInt positions = input.sym_size(-3), pairs = input.sym_size(-1) / 2;
+  TORCH_CHECK(table.defined() && table.dim() == 2 && table.sym_size(0) >= positions && table.sym_size(1) == pairs,
+              kName, ": the ", what, " must have shape (", positions, " or more, ", pairs, ")",
+              table.defined() ? "; they have " + c10::str(table.sym_sizes()) : "");
   TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == input.device(), kName, ": the ", what, " are ",
               table.scalar_type(), " on ", table.device(), "; they must be Float on ", input.device());
+}
+
+void check(const Tensor& input, const RopeAngles& angles) {
+  check_input(kName, input);
+  TORCH_CHECK(input.dim() >= 3 && input.sym_size(-1) % 2 == 0, kName,
+              ": the input must have shape (..., T, H, even head_dim); it has ", input.sym_sizes());
+  check_table("cosines", angles.cosines, input);
+  check_table("sines", angles.sines, input);
+}
+
+/// The first rows of a longer table, which lie together: no copy.
+Tensor rows_for(const Tensor& input, const Tensor& table) {
+  return table.narrow_symint(0, 0, input.sym_size(-3)).contiguous();
 }
 
 }  // namespace
@@ -60,15 +74,15 @@ RopeAngles rope_angles(int64_t positions, int64_t head_dim, double base, torch::
   return {angle.cos().to(device, torch::kFloat), angle.sin().to(device, torch::kFloat)};
 }
 
+Tensor rope_forward(const Tensor& input, const RopeAngles& angles, bool inverse) {
+  check(input, angles);
+  return turned(input, rows_for(input, angles.cosines), rows_for(input, angles.sines),
+                inverse ? Rotation::backward : Rotation::forward);
+}
+
 Tensor rope(const Tensor& input, const RopeAngles& angles) {
-  shape_of(kName, input);
-  TORCH_CHECK(input.dim() >= 3 && input.size(-1) % 2 == 0, kName,
-              ": the input must have shape (..., T, H, even head_dim); it has ", input.sizes());
-  check_table("cosines", angles.cosines, input);
-  check_table("sines", angles.sines, input);
-  // The first rows of a longer table, which lie together: no copy.
-  const auto rows = [&](const Tensor& table) { return table.narrow(0, 0, input.size(-3)).contiguous(); };
-  return Rope::apply(input, rows(angles.cosines), rows(angles.sines));
+  check(input, angles);
+  return Rope::apply(input, rows_for(input, angles.cosines), rows_for(input, angles.sines));
 }
 
 Tensor reference::rope(const Tensor& input, const RopeAngles& angles) {

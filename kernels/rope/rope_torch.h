@@ -21,6 +21,10 @@ RopeAngles rope_angles(int64_t positions, int64_t head_dim, double base = 10000,
 /// under the microscope, for tests and for looking: very slow. Throws c10::Error for other shapes, types or devices.
 torch::Tensor rope(const torch::Tensor& input, const RopeAngles& angles);
 
+/// The same without a graph, for the operators of kernels/operators; `inverse` turns back, which is the gradient.
+/// Tensors on `meta` get a result of the same shape on `meta`. Throws c10::Error as rope.
+torch::Tensor rope_forward(const torch::Tensor& input, const RopeAngles& angles, bool inverse);
+
 namespace reference {
 /// The same by ATen, in several operators.
 torch::Tensor rope(const torch::Tensor& input, const RopeAngles& angles);

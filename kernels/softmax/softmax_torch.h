@@ -11,6 +11,11 @@ namespace tenfold::fused {
 /// devices.
 torch::Tensor softmax(const torch::Tensor& input);
 
+/// Its two passes by themselves, without a graph, for the operators of kernels/operators: backward takes the result
+/// of forward. Tensors on `meta` get results of the same shapes on `meta`. Throws c10::Error as softmax.
+torch::Tensor softmax_forward(const torch::Tensor& input);
+torch::Tensor softmax_backward(const torch::Tensor& gradient, const torch::Tensor& result);
+
 namespace reference {
 /// The same by ATen.
 torch::Tensor softmax(const torch::Tensor& input);

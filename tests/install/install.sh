@@ -27,3 +27,10 @@ done
   -DCMAKE_PREFIX_PATH="$work/prefix" -DALONE="$alone" "${torch_settings[@]}" >"$work/configure.log" 2>&1 || { tail -n 20 "$work/configure.log"; exit 1; }
 "$source/.venv/bin/ninja" -C "$work/build" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }
 OMP_NUM_THREADS=1 "$work/build/user"
+if [ "$kind" = kernels ]; then
+  PYTHONPATH=$(dirname "$(find "$work/prefix" -name tenfold_operators.py)") OMP_NUM_THREADS=1 "$source/.venv/bin/python" -W ignore -c '
+import tenfold_operators, torch
+assert str(tenfold_operators.library()).startswith("'"$work"'"), tenfold_operators.library()
+x = torch.randn(4, 8)
+assert torch.allclose(torch.ops.tenfold.softmax(x), torch.softmax(x, -1)), "the installed operator is wrong"'
+fi

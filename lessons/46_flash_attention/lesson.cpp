@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
       {.title = "FlashAttention",
        .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = gpt_workload,
-       .version = 6,
+       .version = 7,
        .core = true,
        .settings = {kLongest},
        .baseline = {"eager", eager},

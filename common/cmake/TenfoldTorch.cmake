@@ -24,7 +24,7 @@ macro(tenfold_precompiled_header name)
     # Templates are instantiated once, in the header, and not again in every file.
     set_target_properties(${name} PROPERTIES PCH_INSTANTIATE_TEMPLATES ON)
     # Also what Clang leaves to every file; beside the header that includes it, so that no path of this clone stands there.
-    configure_file(${TENFOLD_CMAKE_FOLDER}/torch_members.h ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.dir/torch_members.h COPYONLY)
+    configure_file(${TENFOLD_CMAKE_FOLDER}/torch_members.h.in ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.dir/torch_members.h COPYONLY)
     target_precompile_headers(${name} PRIVATE "\"torch_members.h\"")
     # The compiler cache serves other clones when the header is compiled by the same command to the same bytes: without its
     # time, and without the whole paths that CMake hides from ccache behind -Xclang.

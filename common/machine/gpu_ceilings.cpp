@@ -22,9 +22,7 @@ const std::vector<GpuCeilings>& known_gpus() {
   // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
   static const std::vector<GpuCeilings> gpus = {
       // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, 320 GB/s; product brief PB-09256-001: 40 SMs, boost
-      // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280
-      // GB/s,
-      // as Armbruster's text on matrix products computes with it (alexarmbr.github.io, 2024-08-10).
+      // 1590 MHz.
       {.key = "T4",
        .name = "NVIDIA T4",
        .driver_names = {"Tesla T4"},
@@ -34,8 +32,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .flops_per_s = 8.1e12,
        .tensor_flops_per_s = 65e12,
        .dram_bytes_per_s = 320e9,
-       .l2_bytes_per_clock = 805,
-       .l2_source = "arXiv:1903.07486",
+       .l2_source = "",
        .shared_bytes_per_clock = 64,
        .capability = "7.5",
        .most_threads = 1024,
@@ -99,24 +96,20 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
-      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4
-      // need of
-      // 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
-      // Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip
-      // with
-      // 114 SMs: by SMs, 5178. No ceiling: it is what loads reached.
+      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2
+      // figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499,
+      // table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with fewer SMs.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",
        .driver_names = {"NVIDIA H100 80GB HBM3"},
        .source = "NVIDIA H100 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
-       .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
        .dram_bytes_per_s = 3350e9,
-       .l2_bytes_per_clock = 5178,
-       .l2_source = "arXiv:2402.13499, on an H800, by SMs",
+       .l2_bytes_per_clock = 4472,
+       .l2_source = "arXiv:2402.13499, on an H800",
        .capability = "9.0",
        .most_threads = 2048,
        .most_blocks = 32,
@@ -136,12 +129,11 @@ const std::vector<GpuCeilings>& known_gpus() {
        .source = "NVIDIA H200 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
-       .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
        .dram_bytes_per_s = 4800e9,
-       .l2_bytes_per_clock = 5178,
-       .l2_source = "arXiv:2402.13499, on an H800, by SMs",
+       .l2_bytes_per_clock = 4472,
+       .l2_source = "arXiv:2402.13499, on an H800",
        .capability = "9.0",
        .most_threads = 2048,
        .most_blocks = 32,
@@ -155,32 +147,6 @@ const std::vector<GpuCeilings>& known_gpus() {
        .latency_source = "arXiv:2402.13499, table IV, on an H800",
        .mma_share = 0.629},
   };
-  return gpus;
-}
-
-const std::vector<GpuCeilings>& ladder_gpus() {
-  static const std::vector<GpuCeilings> gpus = [] {
-    // "NVIDIA Ampere GA102 GPU Architecture" whitepaper, GeForce RTX 3090: 82 SMs, boost 1695 MHz, 35.6 TFLOPS, 71 with
-    // sums in float32, 936 GB/s, L2 of 6 MB; all else is of the chip, as for the A6000.
-    GpuCeilings rtx_3090 = gpu_named("A6000");
-    rtx_3090.key = "RTX3090";
-    rtx_3090.name = "NVIDIA GeForce RTX 3090";
-    rtx_3090.driver_names = {"NVIDIA GeForce RTX 3090"};
-    rtx_3090.source = "NVIDIA Ampere GA102 whitepaper";
-    rtx_3090.sms = 82;
-    rtx_3090.clock_hz = 1.695e9;
-    rtx_3090.flops_per_s = 35.6e12;
-    rtx_3090.tensor_flops_per_s = 71e12;
-    rtx_3090.dram_bytes_per_s = 936e9;
-    // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4: 1555 GB/s.
-    GpuCeilings a100 = gpu_named("A100");
-    a100.key = "A100-40GB";
-    a100.name = "NVIDIA A100 40GB";
-    a100.driver_names = {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB"};
-    a100.source = "NVIDIA A100 whitepaper";
-    a100.dram_bytes_per_s = 1555e9;
-    return std::vector<GpuCeilings>{rtx_3090, a100};
-  }();
   return gpus;
 }
 

@@ -1,4 +1,4 @@
-"""How long a GPU takes for a kernel, and what holds it up: a time for each resource as if nothing else took any, the longest counts.
+"""How long a GPU takes for a kernel at the least, and what holds it up: a bound for each resource, the longest of them counts.
 
 What goes in: what the microscope counted of some blocks (a kernel's program, asked for its counts), how often each basic block of the machine code runs
 (machine_code.solve), registers and shared memory (ptxas), and what is published of the GPU. No number is fitted to a kernel.
@@ -11,18 +11,14 @@ import re
 
 ARITHMETIC_CLOCKS = 4  # from one arithmetic instruction to the next that needs it: Jia et al., arXiv:1804.06826, table 4.1
 SCHEDULERS = 4  # of an SM; each issues one instruction of a warp in a clock
-# Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide, where "compare, minimum,
-# maximum" of floats have the rate of integers. Arithmetic on floats follows from the GPU's rate.
+# Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide. Arithmetic on floats
+# follows from the GPU's rate.
 PIPES = {
     "special": (16, {"MUFU", "F2F", "F2I", "I2F", "FRND", "POPC"}),
-    "integers": (64, {"IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "F2FP", "VIADD", "FSETP", "FMNMX", "FSEL"}),
+    "integers": (64, {"IMAD", "IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "F2FP", "VIADD"}),
     "shuffles": (32, {"SHFL"}),
 }
-# The pipe of arithmetic on floats takes IMAD, too, but only one of its halves where it has two: NVIDIA on its forum,
-# https://forums.developer.nvidia.com/t/separate-cuda-core-pipeline-for-fp16-and-fp32/302018/7
-FLOATS = {"FADD", "FMUL", "FFMA", "FADD2", "FFMA2"}
-MULTIPLY_ADDS = {"IMAD"}
-MULTIPLY_ADD_THREADS = 64  # of an SM in a clock
+FLOATS = {"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FADD2", "FFMA2"}
 MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
 STORES = {"STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS"}
 WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
@@ -43,15 +39,14 @@ def shared_of_block(gpu, shared):
 
 
 def occupancy(gpu, threads, registers, shared):
-    """CUDA's own rule (cuda_occupancy.h): a quarter of an SM has a quarter of its registers and gives them to warps in 256s; shared
-    memory goes to blocks as above."""
+    """CUDA's own rule (cuda_occupancy.h): registers go to warps in 256s, shared memory to blocks as above."""
     warps = math.ceil(threads / 32)
     of_warp = math.ceil(registers * 32 / 256) * 256
     of_block = shared_of_block(gpu, shared)
     limits = {
         "threads": gpu["most_threads"] // (warps * 32),
         "blocks": gpu["most_blocks"],
-        "registers": SCHEDULERS * (65536 // SCHEDULERS // of_warp) // warps if of_warp else 1 << 30,
+        "registers": 65536 // of_warp // warps if of_warp else 1 << 30,
         "shared memory": gpu["shared_bytes"] // of_block if of_block else 1 << 30,
     }
     limit = min(limits, key=lambda name: limits[name])
@@ -172,7 +167,6 @@ class Launch:
     instructions: float  # of a block
     grid: int  # blocks of all launches
     dram_bytes: float
-    unknown: str = ""  # a resource without a figure, that could hold the kernel up
 
     @property
     def bound(self):
@@ -181,64 +175,6 @@ class Launch:
     @property
     def seconds(self):
         return self.bounds[self.bound]
-
-
-def arithmetic_clocks(gpu, issued):
-    """{pipe: clocks of an SM} for what one warp issues, {opcode: times}."""
-    float_threads = gpu["flops_per_s"] / 2 / gpu["sms"] / gpu["clock_hz"]
-    on_floats, products = sum(issued[kind] for kind in FLOATS), sum(issued[kind] for kind in MULTIPLY_ADDS)
-    clocks = {"FP32": 32 * max((on_floats + products) / float_threads, products / MULTIPLY_ADD_THREADS)}
-    return clocks | {name: 32 * sum(issued[kind] for kind in kinds) / threads for name, (threads, kinds) in PIPES.items()}
-
-
-def shared_loads(blocks, executions):
-    """{line: {bytes of a lane: how often a warp issues such a load}}: nvcc makes one load of several."""
-    found = collections.defaultdict(collections.Counter)
-    for block, times in zip(blocks, executions):
-        for instruction in block.instructions:
-            if instruction.kind == "LDS" and instruction.line:
-                found[instruction.line][instruction.width] += times
-    return found
-
-
-def wavefronts_of(access, loads):
-    """Of an access to shared memory, when the machine code has these loads on its line: its bytes in loads of their widths, each with
-    the passes that the microscope counted for that width. As the source has it where there is none, as for ldmatrix."""
-    total = sum(width * times for width, times in loads.items())
-    if access["kind"] != "load" or total == 0:
-        return access["wavefronts"]
-    passes = {access["bytes"]: access["wavefronts"], 8: access["wavefronts_8"], 16: access["wavefronts_16"]}
-    return sum(width * times / total * access["bytes"] / width * (passes.get(width) or access["wavefronts"] * width / access["bytes"])
-               for width, times in loads.items())
-
-
-def l1_clocks(gpu, counts, issued, loads):
-    """Clocks of an SM for one block's shared memory, global accesses and shuffles, which go the same way: a wavefront, a line of 128
-    bytes of a request, or a shuffle each. That shuffles and shared loads add up was measured on an H100:
-    https://github.com/Dao-AILab/quack/blob/c8ec317/AI/gpu_pipe_microbench_notes.md"""
-    shared = sum(wavefronts_of(access, loads.get(access["where"], {})) for access in counts["accesses"] if access["space"] == "shared")
-    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global")
-    shuffles = issued["SHFL"] * counts["threads_of_block"] / 32
-    return (shared + lines) / counts["blocks"] / gpu["wavefronts_per_clock"] + shuffles
-
-
-def atomic_clocks(counts):
-    """Clocks for atomics on one address of global memory, of all blocks: one after the other, one a clock as NVIDIA gives it ("Kepler
-    GK110" white paper, "Atomic operations"). An address has at least the mean of its buffer's."""
-    most = 0
-    for access in counts["accesses"]:
-        if access["space"] == "global" and access["kind"] == "atomic":
-            addresses = max(1, counts["touches"][access["buffer"]]["bytes"] // access["bytes"])
-            most = max(most, access["lanes"] / counts["blocks"] * counts["grid_blocks"] / addresses)
-    return most
-
-
-def unknown_bound(gpu, l2_bytes, longest):
-    """"L2" where no figure of it is known and it would take more than `longest` seconds at the least rate that any GPU's has over its
-    DRAM; else empty."""
-    if gpu["l2_bytes_per_s"] > 0:
-        return ""
-    return "L2" if l2_bytes / (gpu["least_l2_over_dram"] * gpu["dram_bytes_per_s"]) > longest else ""
 
 
 class DoesNotFit(Exception):
@@ -266,12 +202,16 @@ def launch_on(gpu, counts, blocks, executions, registers):
     reads = first + sum(again.values())
 
     bounds = {"issue": of_sm * instructions / SCHEDULERS / clock}
-    for name, clocks in arithmetic_clocks(gpu, issued).items():
-        bounds[name] = of_sm * warps * clocks / clock
+    floats = gpu["flops_per_s"] / 2 / sms / clock
+    bounds["FP32"] = of_sm * warps * sum(issued[kind] for kind in FLOATS) * 32 / floats / clock
+    for name, (threads, kinds) in PIPES.items():
+        bounds[name] = of_sm * warps * sum(issued[kind] for kind in kinds) * 32 / threads / clock
     tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
-    bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued, shared_loads(blocks, executions)) / clock
-    bounds["atomics"] = atomic_clocks(counts) / clock
+    # Global loads pass the same way as shared ones: a line of 128 bytes, or 128 bytes of lanes, in a clock.
+    shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
+    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global" and access["kind"] != "store")
+    bounds["L1/shared"] = of_sm * (shared + lines + stores * ran / 4) / ran / gpu["wavefronts_per_clock"] / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.
     requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))
@@ -291,8 +231,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
     alone = clocks_of_warp(blocks, executions, gpu, latency)
     rounds = counts["launches"] * math.ceil(grid / counts["launches"] / (sms * resident))
     bounds["latency"] = rounds * alone / clock
-    unknown = unknown_bound(gpu, grid * beyond_l1 * 32, max(bounds.values()))
-    return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram, unknown)
+    return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram)
 
 
 def flops_of(instruction):

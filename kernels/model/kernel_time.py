@@ -1,4 +1,4 @@
-"""How long GPUs take for a kernel if one resource alone holds it up, and which one: what the microscope counts, joined with the machine code.
+"""How long GPUs take for a kernel at the least, and what holds it up: what the microscope counts, joined with the machine code.
 
 usage: kernel_time.py KERNEL RUNG NAME=N,... [--gpu KEY] [--sample BLOCKS] [--build build/dev] [--blocks]
        kernel_time.py --write [KERNEL...]
@@ -64,7 +64,6 @@ class Tools:
 
     def __init__(self, build):
         self.build = root / build
-        self.solutions = {}  # {(symbol, capability): (what was counted, Solution)}
         self.model_gpus = self.build / "tests" / "model_gpus"
         for program in [self.model_gpus, *(self.program(kernel) for kernel in kernels())]:
             if not program.exists():
@@ -82,16 +81,8 @@ class Tools:
         return self.build / "kernels" / kernel
 
     @functools.cached_property
-    def all_gpus(self):
-        """{key: GPU}, with those that only others' tables were measured on."""
-        gpus = json.loads(output_of([self.model_gpus], TO_BUILD))
-        least = min((gpu["l2_bytes_per_s"] / gpu["dram_bytes_per_s"] for gpu in gpus if gpu["l2_bytes_per_s"] > 0), default=math.inf)
-        return {gpu["key"]: gpu | {"least_l2_over_dram": least} for gpu in gpus}
-
-    @functools.cached_property
     def gpus(self):
-        """{key: GPU}, of the pages' columns."""
-        return {key: gpu for key, gpu in self.all_gpus.items() if gpu["paged"]}
+        return {gpu["key"]: gpu for gpu in json.loads(output_of([self.model_gpus], TO_BUILD))}
 
     @functools.cached_property
     def operations(self):
@@ -120,13 +111,6 @@ class Tools:
             refuse(f"{name} has no shape '{shape}'; to fix: name its sizes as in {operation.shape}")
         to_fix = f"take a rung that ./tenfold kernel {operation.kernel} lists, and a shape like {operation.shape}"
         return json.loads(output_of([self.program(operation.kernel), "counts", name, str(rung), shape, str(sample)], to_fix))
-
-    def solution(self, symbol, capability, blocks, counts):
-        """GPUs that run the same machine code share it."""
-        known = self.solutions.get((symbol, capability))
-        if known is None or known[0] != counts["accesses"]:
-            known = self.solutions[symbol, capability] = (counts["accesses"], machine_code.solve(blocks, counts))
-        return known[1]
 
     @functools.cache
     def machine_code(self, kernel, capability):
@@ -173,7 +157,7 @@ def launches_on(tools, gpu, name, counted):
         # For 9.0, ptxas reports the 1 KiB with it that the system keeps.
         own = 1024 if gpu["capability"].startswith("9.") else 0
         counts = counts | {"static_shared_bytes": max(0, static - own)}
-        solution = tools.solution(symbol, gpu["capability"], blocks, counts)
+        solution = machine_code.solve(blocks, counts)
         found.append((gpu_model.launch_on(gpu, counts, blocks, solution.executions, registers), solution, blocks))
     return found
 
@@ -191,7 +175,7 @@ def times_of(launches):
             "dram_bytes": round(sum(launch.dram_bytes for launch in launches)),
             "registers": longest.registers,
             "blocks_on_sm": longest.occupancy.blocks,
-            "limit": longest.occupancy.limit} | ({"unknown": longest.unknown} if longest.unknown else {})
+            "limit": longest.occupancy.limit}
 
 
 def modelled(tools, operation, sample):

@@ -18,7 +18,6 @@ root = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(root / "kernels" / "model"))
 import gpu_model
 import kernel_time
-import ladder_times
 import machine_code
 
 build = None  # set by the command line
@@ -87,59 +86,6 @@ class Gpu(unittest.TestCase):
         self.assertEqual(gpu_model.occupancy(a100, 256, 128, 0), gpu_model.Occupancy(2, "registers"))
         self.assertEqual(gpu_model.occupancy(t4, 256, 64, 33280), gpu_model.Occupancy(1, "shared memory"))
         self.assertEqual(gpu_model.occupancy(a100, 32, 16, 0), gpu_model.Occupancy(32, "blocks"))
-        # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
-        self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
-
-    def test_without_a_figure_of_l2_it_may_be_what_holds_a_kernel_up(self):
-        a6000 = self.gpus["A6000"]
-        slowest = a6000["least_l2_over_dram"] * a6000["dram_bytes_per_s"]
-        self.assertEqual(gpu_model.unknown_bound(a6000, 2 * slowest, 1), "L2")
-        self.assertEqual(gpu_model.unknown_bound(a6000, slowest / 2, 1), "")
-        self.assertEqual(gpu_model.unknown_bound(self.gpus["A100"], 1e30, 1), "", "there it is known")
-
-    def test_atomics_on_one_address_queue(self):
-        access = {"space": "global", "kind": "atomic", "buffer": "out", "bytes": 4, "lanes": 64}
-        counts = {"blocks": 2, "grid_blocks": 1000, "accesses": [access], "touches": {"out": {"bytes": 4}}}
-        self.assertEqual(gpu_model.atomic_clocks(counts), 32 * 1000, "32 of each block, all on one float")
-        self.assertEqual(gpu_model.atomic_clocks(counts | {"touches": {"out": {"bytes": 400}}}), 32 * 10)
-        self.assertEqual(gpu_model.atomic_clocks(counts | {"accesses": [access | {"kind": "load"}]}), 0)
-        self.assertEqual(gpu_model.atomic_clocks(counts | {"accesses": [access | {"space": "shared"}]}), 0)
-
-    def test_shared_loads_are_as_wide_as_the_machine_code_has_them(self):
-        # Four loads of 4 bytes that all lanes share: a pass each, or one of 16 bytes, which takes two where lanes pair.
-        broadcast = {"kind": "load", "bytes": 4, "wavefronts": 4, "wavefronts_8": 8, "wavefronts_16": 8}
-        self.assertEqual(gpu_model.wavefronts_of(broadcast, {4: 4}), 4)
-        self.assertEqual(gpu_model.wavefronts_of(broadcast, {16: 1}), 2)
-        self.assertEqual(gpu_model.wavefronts_of(broadcast, {16: 1, 4: 4}), 3, "half the bytes each way")
-        self.assertEqual(gpu_model.wavefronts_of(broadcast, {}), 4, "no load stands on that line")
-        self.assertEqual(gpu_model.wavefronts_of(broadcast | {"kind": "store"}, {16: 1}), 4)
-        wide = {"kind": "load", "bytes": 16, "wavefronts": 12, "wavefronts_8": 0, "wavefronts_16": 6}
-        self.assertEqual(gpu_model.wavefronts_of(wide, {16: 3}), 6, "lanes pair")
-        line = machine_code.Instruction(0, None, "LDS.128", "R0, [R4]", "kernels/copy/copy.cuh:2")
-        blocks = [machine_code.Block(0, "", [line]), machine_code.Block(0, "", [line, line])]
-        self.assertEqual(gpu_model.shared_loads(blocks, [1, 3]), {"kernels/copy/copy.cuh:2": {16: 7}})
-
-    def test_stores_go_by_line_as_loads_do_and_shuffles_go_the_same_way(self):
-        def access(space, kind, lines, wavefronts):
-            return {"space": space, "kind": kind, "lines": lines, "wavefronts": wavefronts, "bytes": 4, "requests": 1, "where": "kernels/copy/copy.cuh:2",
-                    "wavefronts_8": 0, "wavefronts_16": 0}
-
-        rows, columns = access("global", "load", 2, 0), access("global", "store", 64, 0)
-        counts = {"blocks": 2, "threads_of_block": 64, "accesses": [rows, columns, access("shared", "load", 0, 10)]}
-        turned = counts | {"accesses": [rows | {"kind": "store"}, columns | {"kind": "load"}, counts["accesses"][2]]}
-        for of_two_blocks in (counts, turned):
-            self.assertEqual(gpu_model.l1_clocks(self.gpus["A100"], of_two_blocks, gpu_model.collections.Counter(SHFL=3), {}), (2 + 64 + 10) / 2 + 2 * 3)
-        self.assertEqual(gpu_model.l1_clocks(self.gpus["T4"], counts, gpu_model.collections.Counter(), {}), 2 * (2 + 64 + 10) / 2, "64 bytes a clock")
-
-    def test_products_of_integers_go_where_floats_go(self):
-        mixed = gpu_model.collections.Counter({"FFMA": 64, "IMAD": 32, "LOP3": 16, "FMNMX": 16})
-        # 64 lanes on an A100 for both; on an H100 128, of which IMAD has 64.
-        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["A100"], mixed)["FP32"], (64 + 32) * 32 / 64, delta=0.1)
-        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], mixed)["FP32"], (64 + 32) * 32 / 128, delta=0.1)
-        alone = gpu_model.collections.Counter({"IMAD": 32})
-        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], alone)["FP32"], 32 * 32 / 64, delta=0.1)
-        # Comparisons, minimum and maximum of floats are with the integers.
-        self.assertEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], mixed)["integers"], (16 + 16) * 32 / 64)
 
     def test_loads_that_need_nothing_of_each_other_overlap(self):
         blocks = machine_code.functions_of(UNROLLED)["kernel"]
@@ -154,30 +100,6 @@ class Gpu(unittest.TestCase):
                   "reads_again": [[1 << 10, 10], [256 << 10, 20], [32 << 20, 30]]}
         self.assertEqual(gpu_model.reads_by_level(counts, a100, 1), (8, {"L1": 10, "L2": 20, "DRAM": 30}))
         self.assertEqual(gpu_model.reads_by_level(counts, a100, 16)[1], {"L1": 10, "DRAM": 50}, "16 blocks of each SM share them")
-
-
-class Ladders(unittest.TestCase):
-    def test_a_rate_is_a_time(self):
-        ladder = {"flops": 4e9, "bytes": 6e9}
-        self.assertEqual([ladder_times.published_seconds(ladder, rung) for rung in ({"gflops_per_s": 2}, {"gbytes_per_s": 2}, {"seconds": 5})], [2, 3, 5])
-
-    def test_a_published_clock_slows_all_but_dram(self):
-        a100 = tools().all_gpus["A100"]
-        slow = ladder_times.at_clock(a100, a100["clock_hz"] / 2)
-        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s"})
-        self.assertEqual(slow["flops_per_s"], a100["flops_per_s"] / 2)
-        self.assertIs(ladder_times.at_clock(a100, None), a100)
-
-    def test_every_ladder_names_what_there_is(self):
-        for name, ladder in ladder_times.ladders([]).items():
-            with self.subTest(name):
-                operation = tools().operation(ladder["kernel"])
-                self.assertIn(ladder["gpu"], tools().all_gpus)
-                self.assertIn(ladder.get("column", ladder["gpu"]), tools().gpus)
-                self.assertEqual({pair.partition("=")[0] for pair in ladder["shape"].split(",")}, operation.sizes.keys())
-                for rung in ladder["rungs"]:
-                    self.assertLess(rung["ours"], len(operation.rungs))
-                    self.assertGreater(ladder_times.published_seconds(ladder, rung), 0)
 
 
 class HandCounts(unittest.TestCase):

@@ -8,9 +8,9 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/book/kernel_resources.h"
-#include "common/pages/book/published_ladders.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/result.h"
+#include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
@@ -36,22 +36,43 @@ auto with_times(const fs::path& root, F&& use) {
   }
 }
 
+struct PublishedRung {
+  std::string name;
+  size_t ours = 0;  ///< our rung that does the same
+  double flops_per_s = 0;
+};
+/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
+struct PublishedLadder {
+  std::string kernel, shape, gpu, source, url, date;
+  double flops = 0;
+  std::vector<PublishedRung> rungs;
+};
+
+PublishedLadder read_ladder(const fs::path& file) {
+  try {
+    const Json json = Json::parse(read_text(file));
+    PublishedLadder ladder{json.at("kernel"), json.at("shape"), json.at("gpu"),   json.at("source"),
+                           json.at("url"),    json.at("date"),  json.at("flops"), {}};
+    for (const Json& rung : json.at("rungs"))
+      ladder.rungs.push_back({rung.at("name"), rung.at("ours"), rung.at("gflops_per_s").get<double>() * 1e9});
+    return ladder;
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
 std::vector<std::string> gpus_of(const Json& json) {
   std::vector<std::string> keys;
   for (const auto& [key, name] : json.at("gpus").items()) keys.push_back(key);
   return keys;
 }
 
-using Bounds = std::optional<std::set<std::string>>;
-
-/// "35 %, issue"; in brackets, where no measurement has been beside that bound.
-std::string cell(const Json& kernel, const Json& rung, const std::string& gpu, const Bounds& validated) {
+/// "35 %, issue"
+std::string cell(const Json& kernel, const Json& rung, const std::string& gpu) {
   if (!rung.at("gpus").contains(gpu)) return "-";
   const Json& on = rung.at("gpus").at(gpu);
-  if (on.contains("unknown")) return "-, " + on.at("unknown").get<std::string>() + " unknown";
   const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
-  const std::string bound = on.at("bound"), text = human_percent(share) + ", " + bound;
-  return validated && !validated->contains(bound) ? "(" + text + ")" : text;
+  return human_percent(share) + ", " + on.at("bound").get<std::string>();
 }
 
 /// Instructions of all warps, and bytes from and to DRAM, on the GPU that the pages detail.
@@ -64,7 +85,7 @@ std::vector<std::string> work_of(const Json& rung) {
 enum class Columns { shares, work_and_shares };
 
 void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& gpus, const std::string& first,
-               Columns columns, const Bounds& validated) {
+               Columns columns) {
   int number = 0;
   for (const Json& rung : kernel.at("rungs")) {
     std::vector<std::string> row;
@@ -74,24 +95,10 @@ void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& g
       const std::vector<std::string> work = work_of(rung);
       row.insert(row.end(), work.begin(), work.end());
     }
-    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu, validated));
+    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu));
     rows.push_back(row);
   }
 }
-
-/// Of a rung on a GPU; 0 where it has none.
-double seconds_of(const Json& kernel, size_t rung, const std::string& gpu) {
-  const Json& rungs = kernel.at("rungs");
-  if (rung >= rungs.size() || !rungs[rung].at("gpus").contains(gpu)) return 0;
-  return rungs[rung].at("gpus").at(gpu).at("seconds");
-}
-
-std::string remarks_on(const fs::path& root, const Json& kernel) {
-  return order_remarks(root, kernel.at("operation"),
-                       [&](size_t rung, const std::string& gpu) { return seconds_of(kernel, rung, gpu); });
-}
-
-constexpr const char* kUnseen = " In brackets: no measurement has been beside a rung that this bound holds up.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {
@@ -163,53 +170,43 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
     Rows head = {name.empty() ? std::vector<std::string>{"kernel", "rung"}
                               : std::vector<std::string>{"rung", "instructions, " + detailed, "DRAM, " + detailed}};
     head[0].insert(head[0].end(), gpus.begin(), gpus.end());
-    const Bounds validated = validated_bounds(root);
-    const std::string meaning =
-        ". The share of what the GPU allows, and what holds it up." + std::string(validated ? kUnseen : "") + "\n\n";
+    const std::string meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
     Rows all = head;
-    std::string text, shapes, remarks;
+    std::string text, shapes;
     for (const Json& kernel : json.at("kernels")) {
       if (name.empty()) {
-        add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares,
-                  validated);
-        if (const std::string said = remarks_on(root, kernel); !said.empty())
-          remarks += "\n" + title_of(kernel) + ". " + said;
+        add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares);
         shapes += (shapes.empty() ? "\nShapes: " : "; ") + title_of(kernel) + " " + shape_of(kernel);
       } else if (kernel.at("kernel") == name) {
         Rows rows = head;
-        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares, validated);
+        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares);
         const std::string title = title_of(kernel);
         text += (text.empty() ? "" : "\n") + ("*Modelled*, " + kernel.at("date").get<std::string>()) + ", " +
                 (title == name ? "" : title + ", ") + shape_of(kernel) + meaning + markdown_table(rows);
-        if (const std::string said = remarks_on(root, kernel); !said.empty()) text += "\n" + said;
       }
     }
     if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
-    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" + remarks : text;
+    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" : text;
   });
 }
 
 std::string kernel_times_text(const fs::path& root, const std::string& name) {
   return with_times(root, [&](const Json& json) {
     const std::vector<std::string> gpus = gpus_of(json);
-    const Bounds validated = validated_bounds(root);
     std::string tables, stale;
     for (const Json& kernel : json.at("kernels")) {
       if (kernel.at("kernel") != name) continue;
       const std::string title = title_of(kernel);
       Rows rows = {{"modelled" + (title == name ? std::string() : title.substr(name.size())) + " rung"}};
       rows[0].insert(rows[0].end(), gpus.begin(), gpus.end());
-      add_rungs(rows, kernel, gpus, "", Columns::shares, validated);
+      add_rungs(rows, kernel, gpus, "", Columns::shares);
       tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth) + "  at " + shape_of(kernel) + "\n\n";
-      tables += remarks_on(root, kernel);
       if (is_stale(root, kernel)) stale += " " + kernel.at("operation").get<std::string>();
     }
     if (tables.empty()) return tables;
     const std::string what =
-        std::string(
-            "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
-            "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.") +
-        std::string(validated ? kUnseen : "");
+        "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
+        "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.";
     return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n" + (stale.empty() ? "" : written_again(stale));
   });
 }
@@ -226,6 +223,58 @@ std::string kernel_bounds_text(const fs::path& root, const std::string& name, co
       }
     }
     return "";
+  });
+}
+
+LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled) {
+  constexpr double kApart = 1.15;
+  int pairs = 0, agree = 0, disagree = 0;
+  std::vector<double> factors;
+  for (size_t i = 0; i < published.size(); ++i) {
+    factors.push_back(std::max(modelled[i] / published[i], published[i] / modelled[i]));
+    for (size_t j = i + 1; j < published.size(); ++j) {
+      const double real = published[i] / published[j], ours = modelled[i] / modelled[j];
+      if (std::max(real, 1 / real) < kApart) continue;
+      ++pairs;
+      agree += (real > 1 && ours > 1) || (real < 1 && ours < 1);
+      disagree += (real > 1 && ours < 1) || (real < 1 && ours > 1);
+    }
+  }
+  return {.pairs = pairs,
+          .agree = agree,
+          .disagree = disagree,
+          .tau = pairs == 0 ? 0 : static_cast<double>(agree - disagree) / pairs,
+          .median_factor = median(factors),
+          .worst_factor = *std::max_element(factors.begin(), factors.end())};
+}
+
+std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
+  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
+  return with_times(root, [&](const Json& json) {
+    Rows rows = {{"published", "our rung", "time at the published rate", "modelled time", "modelled / published"}};
+    std::vector<double> published, modelled;
+    for (const Json& kernel : json.at("kernels")) {
+      if (kernel.at("operation") != ladder.kernel) continue;
+      if (kernel.at("shape") != ladder.shape)
+        throw FileError(name + ".json is of another shape than " + kernel_times_file(root).string());
+      for (const PublishedRung& rung : ladder.rungs) {
+        const Json& ours = kernel.at("rungs").at(rung.ours);
+        published.push_back(ladder.flops / rung.flops_per_s);
+        modelled.push_back(ours.at("gpus").at(ladder.gpu).at("seconds"));
+        rows.push_back({rung.name, std::to_string(rung.ours) + " " + ours.at("name").get<std::string>(),
+                        human_seconds(published.back()), human_seconds(modelled.back()),
+                        human_ratio(modelled.back() / published.back())});
+      }
+    }
+    if (published.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel of " + name + ".json");
+    const LadderAgreement agreement = ladder_agreement(published, modelled);
+    return markdown_table(rows) + "\nPublished: [" + ladder.source + "](" + ladder.url + "), " + ladder.date +
+           ", on an " + ladder.gpu + ". Of " + std::to_string(agreement.pairs) +
+           " pairs of kernels that are more than 15 % apart, " + std::to_string(agreement.agree) +
+           " stand in the published order, " + std::to_string(agreement.disagree) + " in the other, " +
+           std::to_string(agreement.pairs - agreement.agree - agreement.disagree) + " tied: Kendall's tau " +
+           human_number(agreement.tau) + ". Times are off by a factor of " + human_number(agreement.median_factor) +
+           " in the median, " + human_number(agreement.worst_factor) + " at worst.\n";
   });
 }
 

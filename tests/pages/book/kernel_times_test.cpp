@@ -1,9 +1,11 @@
-// The model's table: shares, bounds, what is stale.
+// The model's table: shares, bounds, what is stale; and its agreement with a published ladder.
 #include "common/pages/book/kernel_times.h"
 
 #include <gtest/gtest.h>
 
-#include "common/base/files.h"
+#include <array>
+#include <cmath>
+
 #include "common/base/sha256.h"
 #include "common/result/result.h"
 
@@ -51,34 +53,6 @@ TEST_F(KernelTimes, ARowForEachRung) {
   EXPECT_THROW(kernel_times_markdown(root(), "other"), FileError);
 }
 
-TEST_F(KernelTimes, WhatNobodyHasMeasuredBesideStandsInBrackets) {
-  EXPECT_EQ(kernel_times_markdown(root()).find("(100 %, DRAM)"), std::string::npos) << "no ladder is modelled";
-  test::write_text(root() / "docs/published_ladders/copy_T4.json",
-                   R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
-      "source": "somebody", "url": "https://example.org", "date": "2026-01-02", "held_out": true,
-      "rungs": [{"name": "fast", "seconds": 3e-3, "ours": 0}, {"name": "slow", "seconds": 5e-3, "ours": 1}]})");
-  test::write_text(root() / "results/compiler/ladder_times.json",
-                   R"({"schema": "tenfold.ladder_times/1", "ladders": {"copy_T4": {"rungs": [
-      {"seconds": 2e-3, "bound": "issue", "bounds": {"issue": 2e-3, "DRAM": 2e-3}},
-      {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3}}]}}})");
-  const std::string all = kernel_times_markdown(root());
-  EXPECT_NE(all.find("| 25 %, issue |"), std::string::npos) << all;
-  EXPECT_NE(all.find("| (100 %, DRAM) |"), std::string::npos) << all;
-  EXPECT_NE(all.find("In brackets: "), std::string::npos) << all;
-  for (const std::string& text : {all, kernel_times_markdown(root(), "copy"), kernel_times_text(root(), "copy")})
-    EXPECT_NE(text.find("rung 1 took 1.67x the time of rung 0 on T4"), std::string::npos) << text;
-}
-
-TEST_F(KernelTimes, WhereAResourceHasNoFigureThereIsNoShare) {
-  const std::filesystem::path file = kernel_times_file(root());
-  std::string text = read_text(file);
-  const std::string slow = R"({"seconds": 4e-3, "bound": "issue")";
-  ASSERT_NE(text.find(slow), std::string::npos);
-  text.insert(text.find(slow) + slow.size(), R"(, "unknown": "L2")");
-  test::write_text(file, text);
-  EXPECT_NE(kernel_times_markdown(root()).find("| copy | 0 slow | -, L2 unknown | - |"), std::string::npos);
-}
-
 TEST_F(KernelTimes, OnATerminalOnlyWhatIsModelled) {
   EXPECT_NE(kernel_times_text(root(), "copy").find("1 fast"), std::string::npos);
   const std::string text = kernel_times_text(root(), "copy");
@@ -109,6 +83,30 @@ TEST_F(KernelTimes, DamagedFilesAreNamed) {
             std::string::npos);
   std::filesystem::remove(root() / "results/compiler/kernel_times.json");
   EXPECT_THROW(kernel_times_text(root(), "copy"), FileError);
+}
+
+TEST(Ladder, OrderAndFactors) {
+  const LadderAgreement same = ladder_agreement({4, 2, 1}, {8, 4, 2});
+  EXPECT_EQ(same.tau, 1);
+  EXPECT_EQ(same.median_factor, 2);
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
+  EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
+  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
+  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
+  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {2, 2, 3}).worst_factor, 3);
+}
+
+// What docs/kernel_time.md promises of the model: order and times of SGEMM on an A6000.
+TEST(Ladder, SgemmIsAsItWasPublished) {
+  const std::string text = published_ladder_markdown(test::source_folder(), "sgemm_a6000");
+  const auto number_after = [&](const std::string& mark) {
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + mark.size()));
+  };
+  EXPECT_GE(number_after("Kendall's tau "), 0.8) << text;
+  EXPECT_LE(number_after("off by a factor of "), 1.3) << text;
+  EXPECT_LE(number_after("in the median, "), 2) << text;
 }
 
 }  // namespace

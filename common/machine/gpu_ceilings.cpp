@@ -150,6 +150,32 @@ const std::vector<GpuCeilings>& known_gpus() {
   return gpus;
 }
 
+const std::vector<GpuCeilings>& ladder_gpus() {
+  static const std::vector<GpuCeilings> gpus = [] {
+    // "NVIDIA Ampere GA102 GPU Architecture" whitepaper, GeForce RTX 3090: 82 SMs, boost 1695 MHz, 35.6 TFLOPS, 71 with
+    // sums in float32, 936 GB/s, L2 of 6 MB; all else is of the chip, as for the A6000.
+    GpuCeilings rtx_3090 = gpu_named("A6000");
+    rtx_3090.key = "RTX3090";
+    rtx_3090.name = "NVIDIA GeForce RTX 3090";
+    rtx_3090.driver_names = {"NVIDIA GeForce RTX 3090"};
+    rtx_3090.source = "NVIDIA Ampere GA102 whitepaper";
+    rtx_3090.sms = 82;
+    rtx_3090.clock_hz = 1.695e9;
+    rtx_3090.flops_per_s = 35.6e12;
+    rtx_3090.tensor_flops_per_s = 71e12;
+    rtx_3090.dram_bytes_per_s = 936e9;
+    // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4: 1555 GB/s.
+    GpuCeilings a100 = gpu_named("A100");
+    a100.key = "A100-40GB";
+    a100.name = "NVIDIA A100 40GB";
+    a100.driver_names = {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB"};
+    a100.source = "NVIDIA A100 whitepaper";
+    a100.dram_bytes_per_s = 1555e9;
+    return std::vector<GpuCeilings>{rtx_3090, a100};
+  }();
+  return gpus;
+}
+
 const GpuCeilings& gpu_named(const std::string& key) {
   std::string all;
   for (const GpuCeilings& gpu : known_gpus()) {

@@ -40,6 +40,9 @@ struct GpuCeilings {
 
 const std::vector<GpuCeilings>& known_gpus();
 
+/// Cards that only others' tables were measured on (docs/published_ladders): no page has a column for them.
+const std::vector<GpuCeilings>& ladder_gpus();
+
 /// Upper and lower case are the same. Throws std::invalid_argument, one line that lists the known ones.
 const GpuCeilings& gpu_named(const std::string& key);
 

@@ -64,6 +64,7 @@ class Tools:
 
     def __init__(self, build):
         self.build = root / build
+        self.solutions = {}  # {(symbol, capability): (what was counted, Solution)}
         self.model_gpus = self.build / "tests" / "model_gpus"
         for program in [self.model_gpus, *(self.program(kernel) for kernel in kernels())]:
             if not program.exists():
@@ -81,8 +82,14 @@ class Tools:
         return self.build / "kernels" / kernel
 
     @functools.cached_property
-    def gpus(self):
+    def all_gpus(self):
+        """{key: GPU}, with those that only others' tables were measured on."""
         return {gpu["key"]: gpu for gpu in json.loads(output_of([self.model_gpus], TO_BUILD))}
+
+    @functools.cached_property
+    def gpus(self):
+        """{key: GPU}, of the pages' columns."""
+        return {key: gpu for key, gpu in self.all_gpus.items() if gpu["paged"]}
 
     @functools.cached_property
     def operations(self):
@@ -111,6 +118,13 @@ class Tools:
             refuse(f"{name} has no shape '{shape}'; to fix: name its sizes as in {operation.shape}")
         to_fix = f"take a rung that ./tenfold kernel {operation.kernel} lists, and a shape like {operation.shape}"
         return json.loads(output_of([self.program(operation.kernel), "counts", name, str(rung), shape, str(sample)], to_fix))
+
+    def solution(self, symbol, capability, blocks, counts):
+        """GPUs that run the same machine code share it."""
+        known = self.solutions.get((symbol, capability))
+        if known is None or known[0] != counts["accesses"]:
+            known = self.solutions[symbol, capability] = (counts["accesses"], machine_code.solve(blocks, counts))
+        return known[1]
 
     @functools.cache
     def machine_code(self, kernel, capability):
@@ -157,7 +171,7 @@ def launches_on(tools, gpu, name, counted):
         # For 9.0, ptxas reports the 1 KiB with it that the system keeps.
         own = 1024 if gpu["capability"].startswith("9.") else 0
         counts = counts | {"static_shared_bytes": max(0, static - own)}
-        solution = machine_code.solve(blocks, counts)
+        solution = tools.solution(symbol, gpu["capability"], blocks, counts)
         found.append((gpu_model.launch_on(gpu, counts, blocks, solution.executions, registers), solution, blocks))
     return found
 

@@ -10,7 +10,6 @@
 #include "common/pages/book/kernel_resources.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/result.h"
-#include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
@@ -31,31 +30,6 @@ auto with_times(const fs::path& root, F&& use) {
     const Json json = Json::parse(read_text(file));
     if (json.at("schema") != "tenfold.kernel_times/2") throw FileError(file.string() + ": unknown schema");
     return use(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw FileError(file.string() + " is damaged: " + error.what());
-  }
-}
-
-struct PublishedRung {
-  std::string name;
-  size_t ours = 0;  ///< our rung that does the same
-  double flops_per_s = 0;
-};
-/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
-struct PublishedLadder {
-  std::string kernel, shape, gpu, source, url, date;
-  double flops = 0;
-  std::vector<PublishedRung> rungs;
-};
-
-PublishedLadder read_ladder(const fs::path& file) {
-  try {
-    const Json json = Json::parse(read_text(file));
-    PublishedLadder ladder{json.at("kernel"), json.at("shape"), json.at("gpu"),   json.at("source"),
-                           json.at("url"),    json.at("date"),  json.at("flops"), {}};
-    for (const Json& rung : json.at("rungs"))
-      ladder.rungs.push_back({rung.at("name"), rung.at("ours"), rung.at("gflops_per_s").get<double>() * 1e9});
-    return ladder;
   } catch (const nlohmann::json::exception& error) {
     throw FileError(file.string() + " is damaged: " + error.what());
   }
@@ -223,58 +197,6 @@ std::string kernel_bounds_text(const fs::path& root, const std::string& name, co
       }
     }
     return "";
-  });
-}
-
-LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled) {
-  constexpr double kApart = 1.15;
-  int pairs = 0, agree = 0, disagree = 0;
-  std::vector<double> factors;
-  for (size_t i = 0; i < published.size(); ++i) {
-    factors.push_back(std::max(modelled[i] / published[i], published[i] / modelled[i]));
-    for (size_t j = i + 1; j < published.size(); ++j) {
-      const double real = published[i] / published[j], ours = modelled[i] / modelled[j];
-      if (std::max(real, 1 / real) < kApart) continue;
-      ++pairs;
-      agree += (real > 1 && ours > 1) || (real < 1 && ours < 1);
-      disagree += (real > 1 && ours < 1) || (real < 1 && ours > 1);
-    }
-  }
-  return {.pairs = pairs,
-          .agree = agree,
-          .disagree = disagree,
-          .tau = pairs == 0 ? 0 : static_cast<double>(agree - disagree) / pairs,
-          .median_factor = median(factors),
-          .worst_factor = *std::max_element(factors.begin(), factors.end())};
-}
-
-std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
-  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
-  return with_times(root, [&](const Json& json) {
-    Rows rows = {{"published", "our rung", "time at the published rate", "modelled time", "modelled / published"}};
-    std::vector<double> published, modelled;
-    for (const Json& kernel : json.at("kernels")) {
-      if (kernel.at("operation") != ladder.kernel) continue;
-      if (kernel.at("shape") != ladder.shape)
-        throw FileError(name + ".json is of another shape than " + kernel_times_file(root).string());
-      for (const PublishedRung& rung : ladder.rungs) {
-        const Json& ours = kernel.at("rungs").at(rung.ours);
-        published.push_back(ladder.flops / rung.flops_per_s);
-        modelled.push_back(ours.at("gpus").at(ladder.gpu).at("seconds"));
-        rows.push_back({rung.name, std::to_string(rung.ours) + " " + ours.at("name").get<std::string>(),
-                        human_seconds(published.back()), human_seconds(modelled.back()),
-                        human_ratio(modelled.back() / published.back())});
-      }
-    }
-    if (published.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel of " + name + ".json");
-    const LadderAgreement agreement = ladder_agreement(published, modelled);
-    return markdown_table(rows) + "\nPublished: [" + ladder.source + "](" + ladder.url + "), " + ladder.date +
-           ", on an " + ladder.gpu + ". Of " + std::to_string(agreement.pairs) +
-           " pairs of kernels that are more than 15 % apart, " + std::to_string(agreement.agree) +
-           " stand in the published order, " + std::to_string(agreement.disagree) + " in the other, " +
-           std::to_string(agreement.pairs - agreement.agree - agreement.disagree) + " tied: Kendall's tau " +
-           human_number(agreement.tau) + ". Times are off by a factor of " + human_number(agreement.median_factor) +
-           " in the median, " + human_number(agreement.worst_factor) + " at worst.\n";
   });
 }
 

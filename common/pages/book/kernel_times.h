@@ -24,17 +24,4 @@ std::string kernel_times_text(const std::filesystem::path& root, const std::stri
 /// blocks on an SM. `rung` is a number or a name. Empty for a kernel or a rung that is not modelled.
 std::string kernel_bounds_text(const std::filesystem::path& root, const std::string& kernel, const std::string& rung);
 
-/// Of the rungs that correspond to a published ladder's: Kendall's rank correlation of modelled and published times, in
-/// which pairs that were published within 15 % of each other do not count and equal modelled times are no agreement;
-/// and how far the modelled times are off, as the larger over the smaller.
-struct LadderAgreement {
-  int pairs = 0, agree = 0, disagree = 0;
-  double tau = 0;
-  double median_factor = 1, worst_factor = 1;
-};
-LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled);
-
-/// Modelled beside published times of docs/published_ladders/NAME.json, a row for each rung, and the agreement.
-std::string published_ladder_markdown(const std::filesystem::path& root, const std::string& name);
-
 }  // namespace tenfold

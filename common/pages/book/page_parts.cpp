@@ -28,6 +28,7 @@
 #include "common/pages/book/measured.h"
 #include "common/pages/book/one_gpt.h"
 #include "common/pages/book/published_fits.h"
+#include "common/pages/book/published_ladders.h"
 #include "common/pages/book/published_peers.h"
 #include "common/pages/book/published_scaling.h"
 #include "common/pages/book/published_steps.h"
@@ -260,6 +261,7 @@ const std::map<std::string, Part>& parts() {
            throw std::invalid_argument("a ladder has one name: of a file in docs/published_ladders");
          return published_ladder_markdown(page.root, words[0]);
        }},
+      {"ladders", [](const Page& page, const Arguments&) { return published_ladders_markdown(page.root); }},
       {"arrows", [](const Page& page, const Arguments&) { return arrows_markdown(tree_folders(page.text)); }},
   };
   return all;

@@ -1,10 +1,7 @@
-// The model's table: shares, bounds, what is stale; and its agreement with a published ladder.
+// The model's table: shares, bounds, what is stale.
 #include "common/pages/book/kernel_times.h"
 
 #include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
 
 #include "common/base/sha256.h"
 #include "common/result/result.h"
@@ -83,30 +80,6 @@ TEST_F(KernelTimes, DamagedFilesAreNamed) {
             std::string::npos);
   std::filesystem::remove(root() / "results/compiler/kernel_times.json");
   EXPECT_THROW(kernel_times_text(root(), "copy"), FileError);
-}
-
-TEST(Ladder, OrderAndFactors) {
-  const LadderAgreement same = ladder_agreement({4, 2, 1}, {8, 4, 2});
-  EXPECT_EQ(same.tau, 1);
-  EXPECT_EQ(same.median_factor, 2);
-  EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
-  EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
-  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
-  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
-  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
-  EXPECT_EQ(ladder_agreement({4, 2, 1}, {2, 2, 3}).worst_factor, 3);
-}
-
-// What docs/kernel_time.md promises of the model: order and times of SGEMM on an A6000.
-TEST(Ladder, SgemmIsAsItWasPublished) {
-  const std::string text = published_ladder_markdown(test::source_folder(), "sgemm_a6000");
-  const auto number_after = [&](const std::string& mark) {
-    const size_t at = text.find(mark);
-    return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + mark.size()));
-  };
-  EXPECT_GE(number_after("Kendall's tau "), 0.8) << text;
-  EXPECT_LE(number_after("off by a factor of "), 1.3) << text;
-  EXPECT_LE(number_after("in the median, "), 2) << text;
 }
 
 }  // namespace

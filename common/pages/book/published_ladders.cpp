@@ -1,0 +1,232 @@
+#include "common/pages/book/published_ladders.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/result/result.h"
+#include "common/result/statistics.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr double kApart = 1.15;  // published times nearer than that are taken as equal
+
+struct PublishedRung {
+  std::string name;
+  size_t ours = 0;  ///< our rung that does the same
+  double seconds = 0;
+};
+/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
+struct PublishedLadder {
+  std::string name, kernel, shape, gpu, source, url, date, note;
+  bool held_out = false;
+  std::vector<PublishedRung> rungs;
+};
+
+Json read_json(const fs::path& file, const std::string& schema) {
+  try {
+    Json json = Json::parse(read_text(file));
+    if (json.at("schema") != schema) throw FileError(file.string() + ": unknown schema");
+    return json;
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+/// Given as seconds, or as a rate of the ladder's FLOPs or bytes.
+double seconds_of(const Json& ladder, const Json& rung) {
+  if (rung.contains("seconds")) return rung.at("seconds");
+  if (rung.contains("gflops_per_s"))
+    return ladder.at("flops").get<double>() / rung.at("gflops_per_s").get<double>() / 1e9;
+  return ladder.at("bytes").get<double>() / rung.at("gbytes_per_s").get<double>() / 1e9;
+}
+
+PublishedLadder read_ladder(const fs::path& file) {
+  const Json json = read_json(file, "tenfold.published_ladder/2");
+  try {
+    PublishedLadder ladder{file.stem(),     json.at("kernel"), json.at("shape"),       json.at("gpu"),      json.at("source"),
+                           json.at("url"), json.at("date"),   json.value("note", ""), json.at("held_out"), {}};
+    for (const Json& rung : json.at("rungs"))
+      ladder.rungs.push_back({rung.at("name"), rung.at("ours"), seconds_of(json, rung)});
+    return ladder;
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+std::vector<PublishedLadder> all_ladders(const fs::path& root) {
+  std::vector<PublishedLadder> ladders;
+  for (const auto& entry : fs::directory_iterator(root / "docs" / "published_ladders"))
+    if (entry.path().extension() == ".json") ladders.push_back(read_ladder(entry.path()));
+  std::ranges::sort(ladders, {}, &PublishedLadder::name);
+  return ladders;
+}
+
+/// Modelled times of the ladders' rungs.
+struct ModelledLadders {
+  std::string commit;                                    ///< of the model; empty: as it is now
+  std::map<std::string, std::vector<double>> seconds;  ///< of each ladder's rungs
+};
+
+/// Nothing where the file has not been written.
+std::optional<ModelledLadders> read_times(const fs::path& root, const std::string& name) {
+  const fs::path file = root / "results" / "compiler" / name;
+  if (!fs::exists(file)) return std::nullopt;
+  const Json json = read_json(file, "tenfold.ladder_times/1");
+  try {
+    ModelledLadders found{json.value("commit", ""), {}};
+    for (const auto& [ladder, times] : json.at("ladders").items())
+      for (const Json& rung : times.at("rungs")) found.seconds[ladder].push_back(rung.at("seconds"));
+    return found;
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+struct Models {
+  std::optional<ModelledLadders> frozen, now;
+};
+Models read_models(const fs::path& root) {
+  Models models{read_times(root, "ladder_times_frozen.json"), read_times(root, "ladder_times.json")};
+  if (!models.frozen && !models.now)
+    throw FileError((root / "results/compiler/ladder_times.json").string() +
+                    " is missing; write it with kernels/model/ladder_times.py --write");
+  return models;
+}
+
+/// The ladder's modelled times; refuses where the file is of other rungs.
+std::optional<std::vector<double>> times_of(const std::optional<ModelledLadders>& model, const PublishedLadder& ladder) {
+  if (!model) return std::nullopt;
+  const auto found = model->seconds.find(ladder.name);
+  if (found == model->seconds.end() || found->second.size() != ladder.rungs.size())
+    throw FileError("results/compiler/ladder_times" + std::string(model->commit.empty() ? "" : "_frozen") +
+                    ".json does not have the rungs of " + ladder.name +
+                    "; write it with kernels/model/ladder_times.py --write");
+  return found->second;
+}
+
+std::vector<double> published_of(const PublishedLadder& ladder) {
+  std::vector<double> seconds;
+  for (const PublishedRung& rung : ladder.rungs) seconds.push_back(rung.seconds);
+  return seconds;
+}
+
+std::optional<LadderAgreement> agreement_of(const std::optional<ModelledLadders>& model,
+                                            const PublishedLadder& ladder) {
+  const auto times = times_of(model, ladder);
+  return times ? std::optional(ladder_agreement(published_of(ladder), *times)) : std::nullopt;
+}
+
+std::string linked(const PublishedLadder& ladder) { return "[" + ladder.source + "](" + ladder.url + ")"; }
+
+/// "-" where no pair counts.
+std::string tau_text(const LadderAgreement& agreement) {
+  return agreement.pairs == 0 ? "-" : human_number(agreement.tau);
+}
+
+/// "1 and 2, 0 and 3": our rungs that stand in the other order.
+std::string wrong_text(const LadderAgreement& agreement, const PublishedLadder& ladder) {
+  std::string text;
+  for (const auto& [a, b] : agreement.wrong)
+    text += (text.empty() ? "" : ", ") + std::to_string(ladder.rungs[a].ours) + " and " +
+            std::to_string(ladder.rungs[b].ours);
+  return text.empty() ? "none" : text;
+}
+
+void add_errors(std::vector<std::string>& row, const LadderAgreement& agreement, const PublishedLadder& ladder) {
+  row.insert(row.end(), {tau_text(agreement), human_number(agreement.median_factor),
+                         human_number(agreement.worst_factor), wrong_text(agreement, ladder)});
+}
+
+/// "Of 20 pairs ... Times are off by ..."
+std::string agreement_text(const std::string& of, const LadderAgreement& agreement) {
+  const std::string factors = "times are off by a factor of " + human_number(agreement.median_factor) +
+                              " in the median, " + human_number(agreement.worst_factor) + " at worst.";
+  if (agreement.pairs == 0) return of + ": no two kernels are more than 15 % apart; " + factors;
+  return of + ": of " + std::to_string(agreement.pairs) + " pairs of kernels that are more than 15 % apart, " +
+         std::to_string(agreement.agree) + " stand in the published order, " + std::to_string(agreement.disagree) +
+         " in the other, " + std::to_string(agreement.pairs - agreement.agree - agreement.disagree) +
+         " tied: Kendall's tau " + human_number(agreement.tau) + "; " + factors;
+}
+
+}  // namespace
+
+LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled) {
+  LadderAgreement found;
+  std::vector<double> factors;
+  for (size_t i = 0; i < published.size(); ++i) {
+    factors.push_back(std::max(modelled[i] / published[i], published[i] / modelled[i]));
+    for (size_t j = i + 1; j < published.size(); ++j) {
+      const double real = published[i] / published[j], ours = modelled[i] / modelled[j];
+      if (std::max(real, 1 / real) < kApart) continue;
+      ++found.pairs;
+      found.agree += (real > 1 && ours > 1) || (real < 1 && ours < 1);
+      if ((real > 1 && ours < 1) || (real < 1 && ours > 1)) found.wrong.emplace_back(i, j);
+    }
+  }
+  found.disagree = static_cast<int>(found.wrong.size());
+  if (found.pairs > 0) found.tau = static_cast<double>(found.agree - found.disagree) / found.pairs;
+  if (!factors.empty()) {
+    found.median_factor = median(factors);
+    found.worst_factor = *std::max_element(factors.begin(), factors.end());
+  }
+  return found;
+}
+
+std::vector<LadderErrors> ladder_errors(const fs::path& root) {
+  const Models models = read_models(root);
+  std::vector<LadderErrors> all;
+  for (const PublishedLadder& ladder : all_ladders(root))
+    all.push_back(
+        {ladder.name, ladder.held_out, agreement_of(models.frozen, ladder), agreement_of(models.now, ladder)});
+  return all;
+}
+
+std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
+  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
+  const Models models = read_models(root);
+  const auto frozen = times_of(models.frozen, ladder), now = times_of(models.now, ladder);
+  Rows rows = {{"published", "our rung", "published time"}};
+  if (frozen) rows[0].insert(rows[0].end(), {"frozen model", "/ published"});
+  if (now) rows[0].insert(rows[0].end(), {"model", "/ published"});
+  for (size_t i = 0; i < ladder.rungs.size(); ++i) {
+    const PublishedRung& rung = ladder.rungs[i];
+    rows.push_back({rung.name, std::to_string(rung.ours), human_seconds(rung.seconds)});
+    for (const auto& times : {frozen, now})
+      if (times) rows.back().insert(rows.back().end(), {human_seconds((*times)[i]), human_ratio((*times)[i] / rung.seconds)});
+  }
+  std::string text = markdown_table(rows) + "\nPublished: " + linked(ladder) + ", " + ladder.date + ", on " +
+                     ladder.gpu + ", " + ladder.shape + (ladder.note.empty() ? "" : "; " + ladder.note) + ".";
+  if (const auto agreement = agreement_of(models.frozen, ladder))
+    text += "\n\n" + agreement_text("Frozen", *agreement);
+  if (const auto agreement = agreement_of(models.now, ladder)) text += "\n\n" + agreement_text("Now", *agreement);
+  return text + "\n";
+}
+
+std::string published_ladders_markdown(const fs::path& root) {
+  const Models models = read_models(root);
+  const std::vector<std::string> errors = {"tau", "median", "worst", "wrong order"};
+  Rows rows = {{"kernel", "GPU", "published", "", "rungs"}};
+  for (const bool exists : {models.frozen.has_value(), models.now.has_value()}) {
+    if (!exists) continue;
+    const bool is_frozen = rows[0].size() == 5 && models.frozen.has_value();
+    for (const std::string& error : errors) rows[0].push_back((is_frozen ? "frozen: " : "now: ") + error);
+  }
+  for (const PublishedLadder& ladder : all_ladders(root)) {
+    rows.push_back({ladder.kernel, ladder.gpu, linked(ladder) + ", " + ladder.date,
+                    ladder.held_out ? "held out" : "in sample", std::to_string(ladder.rungs.size())});
+    for (const auto* model : {&models.frozen, &models.now})
+      if (const auto agreement = agreement_of(*model, ladder)) add_errors(rows.back(), *agreement, ladder);
+  }
+  return markdown_table(rows) + (models.frozen ? "\nFrozen: the model at commit " + models.frozen->commit + ".\n" : "");
+}
+
+}  // namespace tenfold

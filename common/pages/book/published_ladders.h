@@ -1,0 +1,39 @@
+#pragma once
+// What the model of a kernel's time says of ladders that others have timed: docs/published_ladders/NAME.json beside
+// results/compiler/ladder_times.json, and beside what it said before it was changed because of them.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenfold {
+
+/// Kendall's rank correlation of modelled and published times, in which pairs that were published within 15 % of each
+/// other do not count and equal modelled times are no agreement; and how far the modelled times are off, as the larger
+/// over the smaller.
+struct LadderAgreement {
+  int pairs = 0, agree = 0, disagree = 0;
+  double tau = 0;
+  double median_factor = 1, worst_factor = 1;
+  std::vector<std::pair<size_t, size_t>> wrong = {};  ///< pairs that stand in the other order, by their place
+};
+LadderAgreement ladder_agreement(const std::vector<double>& published, const std::vector<double>& modelled);
+
+/// Of one ladder: before the model was changed, and now; what is not written is left out.
+struct LadderErrors {
+  std::string name;
+  bool held_out = false;  ///< the model was not looked at beside it before it was frozen
+  std::optional<LadderAgreement> frozen, now;
+};
+/// All ladders, by name. `root` is the checkout. Throws FileError with one line on a missing or damaged file.
+std::vector<LadderErrors> ladder_errors(const std::filesystem::path& root);
+
+/// One ladder, a row for each rung: published and modelled time, and the agreement.
+std::string published_ladder_markdown(const std::filesystem::path& root, const std::string& name);
+
+/// All ladders, a row for each: rank correlation, factors, pairs in the wrong order; frozen and now.
+std::string published_ladders_markdown(const std::filesystem::path& root);
+
+}  // namespace tenfold

@@ -1,0 +1,105 @@
+// The model's times beside those that others have published: order, factors, what is missing or damaged; and what
+// docs/kernel_time.md promises of them.
+#include "common/pages/book/published_ladders.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "common/result/result.h"
+
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+TEST(Ladder, OrderAndFactors) {
+  const LadderAgreement same = ladder_agreement({4, 2, 1}, {8, 4, 2});
+  EXPECT_EQ(same.tau, 1);
+  EXPECT_EQ(same.median_factor, 2);
+  EXPECT_EQ(ladder_agreement({4, 2, 1}, {1, 2, 4}).tau, -1);
+  EXPECT_EQ(ladder_agreement({4, 2, 1.9}, {4, 1, 2}).tau, 1) << "the last two were published within 15 %";
+  const LadderAgreement tied = ladder_agreement({4, 2, 1}, {4, 2, 2});
+  EXPECT_EQ((std::array{tied.pairs, tied.agree, tied.disagree}), (std::array{3, 2, 0}));
+  EXPECT_NEAR(tied.tau, 2.0 / 3, 1e-12) << "the same time is no agreement";
+  const LadderAgreement turned = ladder_agreement({4, 2, 1}, {2, 2, 3});
+  EXPECT_EQ(turned.worst_factor, 3);
+  EXPECT_EQ(turned.wrong, (std::vector<std::pair<size_t, size_t>>{{0, 2}, {1, 2}}));
+}
+
+class Ladders : public testing::Test {
+ protected:
+  Ladders() {
+    ladder("copy_T4", R"("held_out": true, "bytes": 2e9, "rungs": [{"name": "a", "gbytes_per_s": 1, "ours": 1},
+      {"name": "b", "seconds": 1, "ours": 0}])");
+    times("ladder_times_frozen.json", R"("commit": "abc", )", "1, 3");
+  }
+  std::filesystem::path root() const { return scratch_.path(); }
+  void ladder(const std::string& name, const std::string& rest) const {
+    test::write_text(root() / "docs/published_ladders" / (name + ".json"),
+                     R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+      "source": "somebody", "url": "https://example.org", "date": "2026-01-02", )" +
+                         rest + "}");
+  }
+  void times(const std::string& file, const std::string& more, const std::string& seconds) const {
+    std::string rungs;
+    for (size_t from = 0; from < seconds.size(); from = seconds.find(',', from) + 2) {
+      rungs += (rungs.empty() ? "" : ", ") + (R"({"seconds": )" + seconds.substr(from, seconds.find(',', from) - from) + "}");
+      if (seconds.find(',', from) == std::string::npos) break;
+    }
+    test::write_text(root() / "results/compiler" / file, R"({"schema": "tenfold.ladder_times/1", )" + more +
+                                                             R"("ladders": {"copy_T4": {"rungs": [)" + rungs + "]}}}");
+  }
+  test::Scratch scratch_;
+};
+
+TEST_F(Ladders, ARateIsATime) {
+  const std::string text = published_ladder_markdown(root(), "copy_T4");
+  EXPECT_NE(text.find("| a | 1 | 2.00 s | 1.00 s | 0.500x |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| b | 0 | 1.00 s | 3.00 s | 3.00x |"), std::string::npos) << text;
+}
+
+TEST_F(Ladders, HeldOutAndFrozenStandInTheTable) {
+  const std::string text = published_ladders_markdown(root());
+  EXPECT_NE(text.find("[somebody](https://example.org), 2026-01-02 | held out | 2 | -1"), std::string::npos) << text;
+  EXPECT_NE(text.find("| 1 and 0 |"), std::string::npos) << "the pair in the wrong order:\n" << text;
+  EXPECT_NE(text.find("Frozen: the model at commit abc"), std::string::npos) << text;
+  EXPECT_EQ(text.find("now:"), std::string::npos) << text;
+}
+
+TEST_F(Ladders, BothModelsStandSideBySide) {
+  times("ladder_times.json", "", "2, 1");
+  const std::vector<LadderErrors> errors = ladder_errors(root());
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_TRUE(errors[0].held_out);
+  EXPECT_EQ(errors[0].frozen->worst_factor, 3);
+  EXPECT_EQ(errors[0].now->worst_factor, 1);
+  EXPECT_NE(published_ladders_markdown(root()).find("now: tau"), std::string::npos);
+}
+
+TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {
+  times("ladder_times_frozen.json", R"("commit": "abc", )", "1");
+  EXPECT_NE(test::message_of<FileError>([&] { published_ladders_markdown(root()); }).find("the rungs of copy_T4"),
+            std::string::npos);
+  test::write_text(root() / "results/compiler/ladder_times_frozen.json", "{");
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times_frozen.json is damaged"),
+            std::string::npos);
+  std::filesystem::remove(root() / "results/compiler/ladder_times_frozen.json");
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times.py --write"), std::string::npos);
+}
+
+// What docs/kernel_time.md promises of the ladder in sample.
+TEST(Ladder, InSampleTheModelIsAsItWas) {
+  for (const LadderErrors& ladder : ladder_errors(test::source_folder())) {
+    if (ladder.held_out) continue;
+    for (const auto& errors : {ladder.frozen, ladder.now}) {
+      if (!errors) continue;
+      EXPECT_GE(errors->tau, 0.8) << ladder.name;
+      EXPECT_LE(errors->median_factor, 1.3) << ladder.name;
+      EXPECT_LE(errors->worst_factor, 2) << ladder.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenfold

@@ -52,8 +52,9 @@ double seconds_of(const Json& ladder, const Json& rung) {
 PublishedLadder read_ladder(const fs::path& file) {
   const Json json = read_json(file, "tenfold.published_ladder/2");
   try {
-    PublishedLadder ladder{file.stem(),     json.at("kernel"), json.at("shape"),       json.at("gpu"),      json.at("source"),
-                           json.at("url"), json.at("date"),   json.value("note", ""), json.at("held_out"), {}};
+    PublishedLadder ladder{
+        file.stem(),    json.at("kernel"), json.at("shape"),       json.at("gpu"),      json.at("source"),
+        json.at("url"), json.at("date"),   json.value("note", ""), json.at("held_out"), {}};
     for (const Json& rung : json.at("rungs"))
       ladder.rungs.push_back({rung.at("name"), rung.at("ours"), seconds_of(json, rung)});
     return ladder;
@@ -72,7 +73,7 @@ std::vector<PublishedLadder> all_ladders(const fs::path& root) {
 
 /// Modelled times of the ladders' rungs.
 struct ModelledLadders {
-  std::string commit;                                    ///< of the model; empty: as it is now
+  std::string commit;                                  ///< of the model; empty: as it is now
   std::map<std::string, std::vector<double>> seconds;  ///< of each ladder's rungs
 };
 
@@ -103,7 +104,8 @@ Models read_models(const fs::path& root) {
 }
 
 /// The ladder's modelled times; refuses where the file is of other rungs.
-std::optional<std::vector<double>> times_of(const std::optional<ModelledLadders>& model, const PublishedLadder& ladder) {
+std::optional<std::vector<double>> times_of(const std::optional<ModelledLadders>& model,
+                                            const PublishedLadder& ladder) {
   if (!model) return std::nullopt;
   const auto found = model->seconds.find(ladder.name);
   if (found == model->seconds.end() || found->second.size() != ladder.rungs.size())
@@ -201,12 +203,12 @@ std::string published_ladder_markdown(const fs::path& root, const std::string& n
     const PublishedRung& rung = ladder.rungs[i];
     rows.push_back({rung.name, std::to_string(rung.ours), human_seconds(rung.seconds)});
     for (const auto& times : {frozen, now})
-      if (times) rows.back().insert(rows.back().end(), {human_seconds((*times)[i]), human_ratio((*times)[i] / rung.seconds)});
+      if (times)
+        rows.back().insert(rows.back().end(), {human_seconds((*times)[i]), human_ratio((*times)[i] / rung.seconds)});
   }
   std::string text = markdown_table(rows) + "\nPublished: " + linked(ladder) + ", " + ladder.date + ", on " +
                      ladder.gpu + ", " + ladder.shape + (ladder.note.empty() ? "" : "; " + ladder.note) + ".";
-  if (const auto agreement = agreement_of(models.frozen, ladder))
-    text += "\n\n" + agreement_text("Frozen", *agreement);
+  if (const auto agreement = agreement_of(models.frozen, ladder)) text += "\n\n" + agreement_text("Frozen", *agreement);
   if (const auto agreement = agreement_of(models.now, ladder)) text += "\n\n" + agreement_text("Now", *agreement);
   return text + "\n";
 }

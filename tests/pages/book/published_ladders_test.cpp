@@ -44,7 +44,8 @@ class Ladders : public testing::Test {
   void times(const std::string& file, const std::string& more, const std::string& seconds) const {
     std::string rungs;
     for (size_t from = 0; from < seconds.size(); from = seconds.find(',', from) + 2) {
-      rungs += (rungs.empty() ? "" : ", ") + (R"({"seconds": )" + seconds.substr(from, seconds.find(',', from) - from) + "}");
+      rungs += (rungs.empty() ? "" : ", ") +
+               (R"({"seconds": )" + seconds.substr(from, seconds.find(',', from) - from) + "}");
       if (seconds.find(',', from) == std::string::npos) break;
     }
     test::write_text(root() / "results/compiler" / file, R"({"schema": "tenfold.ladder_times/1", )" + more +
@@ -85,7 +86,8 @@ TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {
   EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times_frozen.json is damaged"),
             std::string::npos);
   std::filesystem::remove(root() / "results/compiler/ladder_times_frozen.json");
-  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times.py --write"), std::string::npos);
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("ladder_times.py --write"),
+            std::string::npos);
 }
 
 // What docs/kernel_time.md promises of the ladder in sample.

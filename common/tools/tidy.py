@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,7 +58,9 @@ def without_precompiled_header(command, folder):
     def copied(match):
         header = pathlib.Path(match[1])
         if header.exists():
-            shutil.copyfile(header, folder / header.name)
+            # Without the part that lies beside it, which saves a compiler time and declares nothing that the code uses.
+            lines = header.read_text().splitlines(keepends=True)
+            (folder / header.name).write_text("".join(line for line in lines if line.strip() != '#include "torch_members.h"'))
         return f"-include {folder / header.name}"
 
     return re.sub(r"-include-pch (\S+)\.pch", copied, command).replace("-Xclang -fno-pch-timestamp ", "")

@@ -79,7 +79,7 @@ def check_arguments():
     """Another type or memory order is read as if it were the expected one. No error, and wrong numbers."""
     x = normal(4, 8, grad=False)
     turned = x.t()
-    assert not torch.equal(by_pointer(turned).contiguous(), turned.contiguous()) or turned.stride() == by_pointer(turned).stride()
+    assert torch.equal(by_pointer(turned), turned)  # by luck: empty_like() keeps the strides of what has no gaps
     wide = by_pointer(x.double())  # its first half is copied
     assert wide.shape == x.shape and not torch.equal(wide[2:], x.double()[2:])
     raises(RuntimeError, lambda: OPS.softmax(x.double()), "takes float, half and bfloat16")

@@ -31,11 +31,13 @@ struct PublishedLadder {
   std::vector<PublishedRung> rungs;
 };
 
-Json read_json(const fs::path& file, const std::string& schema) {
+/// What `use` makes of the file's JSON.
+template <class F>
+auto from_json(const fs::path& file, const std::string& schema, F&& use) {
   try {
-    Json json = Json::parse(read_text(file));
+    const Json json = Json::parse(read_text(file));
     if (json.at("schema") != schema) throw FileError(file.string() + ": unknown schema");
-    return json;
+    return use(json);
   } catch (const nlohmann::json::exception& error) {
     throw FileError(file.string() + " is damaged: " + error.what());
   }
@@ -50,17 +52,14 @@ double seconds_of(const Json& ladder, const Json& rung) {
 }
 
 PublishedLadder read_ladder(const fs::path& file) {
-  const Json json = read_json(file, "tenfold.published_ladder/2");
-  try {
+  return from_json(file, "tenfold.published_ladder/2", [&](const Json& json) {
     PublishedLadder ladder{
         file.stem(),    json.at("kernel"), json.at("shape"),       json.at("gpu"),      json.at("source"),
         json.at("url"), json.at("date"),   json.value("note", ""), json.at("held_out"), {}};
     for (const Json& rung : json.at("rungs"))
       ladder.rungs.push_back({rung.at("name"), rung.at("ours"), seconds_of(json, rung)});
     return ladder;
-  } catch (const nlohmann::json::exception& error) {
-    throw FileError(file.string() + " is damaged: " + error.what());
-  }
+  });
 }
 
 std::vector<PublishedLadder> all_ladders(const fs::path& root) {
@@ -81,15 +80,12 @@ struct ModelledLadders {
 std::optional<ModelledLadders> read_times(const fs::path& root, const std::string& name) {
   const fs::path file = root / "results" / "compiler" / name;
   if (!fs::exists(file)) return std::nullopt;
-  const Json json = read_json(file, "tenfold.ladder_times/1");
-  try {
-    ModelledLadders found{json.value("commit", ""), {}};
+  return from_json(file, "tenfold.ladder_times/1", [](const Json& json) {
+    std::optional<ModelledLadders> found = ModelledLadders{json.value("commit", ""), {}};
     for (const auto& [ladder, times] : json.at("ladders").items())
-      for (const Json& rung : times.at("rungs")) found.seconds[ladder].push_back(rung.at("seconds"));
+      for (const Json& rung : times.at("rungs")) found->seconds[ladder].push_back(rung.at("seconds"));
     return found;
-  } catch (const nlohmann::json::exception& error) {
-    throw FileError(file.string() + " is damaged: " + error.what());
-  }
+  });
 }
 
 struct Models {
@@ -215,13 +211,12 @@ std::string published_ladder_markdown(const fs::path& root, const std::string& n
 
 std::string published_ladders_markdown(const fs::path& root) {
   const Models models = read_models(root);
-  const std::vector<std::string> errors = {"tau", "median", "worst", "wrong order"};
   Rows rows = {{"kernel", "GPU", "published", "", "rungs"}};
-  for (const bool exists : {models.frozen.has_value(), models.now.has_value()}) {
-    if (!exists) continue;
-    const bool is_frozen = rows[0].size() == 5 && models.frozen.has_value();
-    for (const std::string& error : errors) rows[0].push_back((is_frozen ? "frozen: " : "now: ") + error);
-  }
+  const auto add_heads = [&rows](const std::string& of) {
+    for (const char* error : {"tau", "median", "worst", "wrong order"}) rows[0].push_back(of + ": " + error);
+  };
+  if (models.frozen) add_heads("frozen");
+  if (models.now) add_heads("now");
   for (const PublishedLadder& ladder : all_ladders(root)) {
     rows.push_back({ladder.kernel, ladder.gpu, linked(ladder) + ", " + ladder.date,
                     ladder.held_out ? "held out" : "in sample", std::to_string(ladder.rungs.size())});

@@ -11,14 +11,18 @@ import re
 
 ARITHMETIC_CLOCKS = 4  # from one arithmetic instruction to the next that needs it: Jia et al., arXiv:1804.06826, table 4.1
 SCHEDULERS = 4  # of an SM; each issues one instruction of a warp in a clock
-# Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide. Arithmetic on floats
-# follows from the GPU's rate.
+# Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide, where "compare, minimum,
+# maximum" of floats have the rate of integers. Arithmetic on floats follows from the GPU's rate.
 PIPES = {
     "special": (16, {"MUFU", "F2F", "F2I", "I2F", "FRND", "POPC"}),
-    "integers": (64, {"IMAD", "IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "F2FP", "VIADD"}),
+    "integers": (64, {"IADD3", "LOP3", "SHF", "LEA", "ISETP", "IMNMX", "VIMNMX", "SEL", "PRMT", "IABS", "F2FP", "VIADD", "FSETP", "FMNMX", "FSEL"}),
     "shuffles": (32, {"SHFL"}),
 }
-FLOATS = {"FADD", "FMUL", "FFMA", "FSETP", "FMNMX", "FSEL", "FADD2", "FFMA2"}
+# The pipe of arithmetic on floats takes IMAD, too, but only one of its halves where it has two: NVIDIA on its forum,
+# https://forums.developer.nvidia.com/t/separate-cuda-core-pipeline-for-fp16-and-fp32/302018/7
+FLOATS = {"FADD", "FMUL", "FFMA", "FADD2", "FFMA2"}
+MULTIPLY_ADDS = {"IMAD"}
+MULTIPLY_ADD_THREADS = 64  # of an SM in a clock
 MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
 STORES = {"STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS"}
 WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
@@ -39,14 +43,15 @@ def shared_of_block(gpu, shared):
 
 
 def occupancy(gpu, threads, registers, shared):
-    """CUDA's own rule (cuda_occupancy.h): registers go to warps in 256s, shared memory to blocks as above."""
+    """CUDA's own rule (cuda_occupancy.h): a quarter of an SM has a quarter of its registers and gives them to warps in 256s; shared
+    memory goes to blocks as above."""
     warps = math.ceil(threads / 32)
     of_warp = math.ceil(registers * 32 / 256) * 256
     of_block = shared_of_block(gpu, shared)
     limits = {
         "threads": gpu["most_threads"] // (warps * 32),
         "blocks": gpu["most_blocks"],
-        "registers": 65536 // of_warp // warps if of_warp else 1 << 30,
+        "registers": SCHEDULERS * (65536 // SCHEDULERS // of_warp) // warps if of_warp else 1 << 30,
         "shared memory": gpu["shared_bytes"] // of_block if of_block else 1 << 30,
     }
     limit = min(limits, key=lambda name: limits[name])
@@ -177,6 +182,14 @@ class Launch:
         return self.bounds[self.bound]
 
 
+def arithmetic_clocks(gpu, issued):
+    """{pipe: clocks of an SM} for what one warp issues, {opcode: times}."""
+    float_threads = gpu["flops_per_s"] / 2 / gpu["sms"] / gpu["clock_hz"]
+    on_floats, products = sum(issued[kind] for kind in FLOATS), sum(issued[kind] for kind in MULTIPLY_ADDS)
+    clocks = {"FP32": 32 * max((on_floats + products) / float_threads, products / MULTIPLY_ADD_THREADS)}
+    return clocks | {name: 32 * sum(issued[kind] for kind in kinds) / threads for name, (threads, kinds) in PIPES.items()}
+
+
 class DoesNotFit(Exception):
     """The launcher would take another kernel there."""
 
@@ -202,10 +215,8 @@ def launch_on(gpu, counts, blocks, executions, registers):
     reads = first + sum(again.values())
 
     bounds = {"issue": of_sm * instructions / SCHEDULERS / clock}
-    floats = gpu["flops_per_s"] / 2 / sms / clock
-    bounds["FP32"] = of_sm * warps * sum(issued[kind] for kind in FLOATS) * 32 / floats / clock
-    for name, (threads, kinds) in PIPES.items():
-        bounds[name] = of_sm * warps * sum(issued[kind] for kind in kinds) * 32 / threads / clock
+    for name, clocks in arithmetic_clocks(gpu, issued).items():
+        bounds[name] = of_sm * warps * clocks / clock
     tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
     # Global loads pass the same way as shared ones: a line of 128 bytes, or 128 bytes of lanes, in a clock.

@@ -86,6 +86,18 @@ class Gpu(unittest.TestCase):
         self.assertEqual(gpu_model.occupancy(a100, 256, 128, 0), gpu_model.Occupancy(2, "registers"))
         self.assertEqual(gpu_model.occupancy(t4, 256, 64, 33280), gpu_model.Occupancy(1, "shared memory"))
         self.assertEqual(gpu_model.occupancy(a100, 32, 16, 0), gpu_model.Occupancy(32, "blocks"))
+        # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
+        self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
+
+    def test_products_of_integers_go_where_floats_go(self):
+        mixed = gpu_model.collections.Counter({"FFMA": 64, "IMAD": 32, "LOP3": 16, "FMNMX": 16})
+        # 64 lanes on an A100 for both; on an H100 128, of which IMAD has 64.
+        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["A100"], mixed)["FP32"], (64 + 32) * 32 / 64, delta=0.1)
+        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], mixed)["FP32"], (64 + 32) * 32 / 128, delta=0.1)
+        alone = gpu_model.collections.Counter({"IMAD": 32})
+        self.assertAlmostEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], alone)["FP32"], 32 * 32 / 64, delta=0.1)
+        # Comparisons, minimum and maximum of floats are with the integers.
+        self.assertEqual(gpu_model.arithmetic_clocks(self.gpus["H100"], mixed)["integers"], (16 + 16) * 32 / 64)
 
     def test_loads_that_need_nothing_of_each_other_overlap(self):
         blocks = machine_code.functions_of(UNROLLED)["kernel"]

@@ -190,6 +190,16 @@ def arithmetic_clocks(gpu, issued):
     return clocks | {name: 32 * sum(issued[kind] for kind in kinds) / threads for name, (threads, kinds) in PIPES.items()}
 
 
+def l1_clocks(gpu, counts, issued):
+    """Clocks of an SM for one block's shared memory, global accesses and shuffles, which go the same way: a wavefront, a line of 128
+    bytes of a request, or a shuffle each. That shuffles and shared loads add up was measured on an H100:
+    https://github.com/Dao-AILab/quack/blob/c8ec317/AI/gpu_pipe_microbench_notes.md"""
+    shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
+    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global")
+    shuffles = issued["SHFL"] * counts["threads_of_block"] / 32
+    return (shared + lines) / counts["blocks"] / gpu["wavefronts_per_clock"] + shuffles
+
+
 class DoesNotFit(Exception):
     """The launcher would take another kernel there."""
 
@@ -219,10 +229,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
         bounds[name] = of_sm * warps * clocks / clock
     tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
-    # Global loads pass the same way as shared ones: a line of 128 bytes, or 128 bytes of lanes, in a clock.
-    shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
-    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global" and access["kind"] != "store")
-    bounds["L1/shared"] = of_sm * (shared + lines + stores * ran / 4) / ran / gpu["wavefronts_per_clock"] / clock
+    bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued) / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.
     requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))

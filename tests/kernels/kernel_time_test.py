@@ -89,6 +89,17 @@ class Gpu(unittest.TestCase):
         # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
         self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
 
+    def test_stores_go_by_line_as_loads_do_and_shuffles_go_the_same_way(self):
+        def access(space, kind, lines, wavefronts):
+            return {"space": space, "kind": kind, "lines": lines, "wavefronts": wavefronts, "bytes": 4, "requests": 1}
+
+        rows, columns = access("global", "load", 2, 0), access("global", "store", 64, 0)
+        counts = {"blocks": 2, "threads_of_block": 64, "accesses": [rows, columns, access("shared", "load", 0, 10)]}
+        turned = counts | {"accesses": [rows | {"kind": "store"}, columns | {"kind": "load"}, counts["accesses"][2]]}
+        for of_two_blocks in (counts, turned):
+            self.assertEqual(gpu_model.l1_clocks(self.gpus["A100"], of_two_blocks, gpu_model.collections.Counter(SHFL=3)), (2 + 64 + 10) / 2 + 2 * 3)
+        self.assertEqual(gpu_model.l1_clocks(self.gpus["T4"], counts, gpu_model.collections.Counter()), 2 * (2 + 64 + 10) / 2, "64 bytes a clock")
+
     def test_products_of_integers_go_where_floats_go(self):
         mixed = gpu_model.collections.Counter({"FFMA": 64, "IMAD": 32, "LOP3": 16, "FMNMX": 16})
         # 64 lanes on an A100 for both; on an H100 128, of which IMAD has 64.

@@ -27,11 +27,14 @@ nlohmann::json json_of(const KernelCounts& kernel) {
                                 {"space", name_of(access.space)},
                                 {"kind", name_of(access.kind)},
                                 {"bytes", access.bytes},
+                                {"buffer", access.buffer},
                                 {"requests", access.requests},
                                 {"lanes", access.lanes},
                                 {"sectors", access.sectors},
                                 {"lines", access.lines},
-                                {"wavefronts", access.wavefronts}});
+                                {"wavefronts", access.wavefronts},
+                                {"wavefronts_8", access.wavefronts_8},
+                                {"wavefronts_16", access.wavefronts_16}});
   }
   for (const auto& operation : kernel.operations)
     json["operations"].push_back(

@@ -109,6 +109,7 @@ std::vector<Access> merged_accesses(const Device::State& state, int kernel) {
       access.requests += sums.requests, access.lanes += sums.lanes, access.sectors += sums.sectors;
       access.lines += sums.lines;
       access.wavefronts += sums.wavefronts, access.ideal_wavefronts += sums.ideal_wavefronts;
+      access.wavefronts_8 += sums.wavefronts_8, access.wavefronts_16 += sums.wavefronts_16;
       access.worst_ways = std::max(access.worst_ways, sums.worst_ways);
     }
   }

@@ -89,6 +89,7 @@ struct Slot {
 struct Sums {
   int region = 0;
   int64_t requests = 0, lanes = 0, sectors = 0, lines = 0, wavefronts = 0, ideal_wavefronts = 0;
+  int64_t wavefronts_8 = 0, wavefronts_16 = 0;
   int worst_ways = 0, example_lanes = 0;
   std::array<int64_t, 32> example{};
 };

@@ -34,6 +34,9 @@ struct Access {
   int64_t lines = 0;             ///< global: 128-byte lines over all requests, the unit that L1 looks up
   int64_t wavefronts = 0;        ///< shared: passes over the 32 banks over all requests
   int64_t ideal_wavefronts = 0;  ///< shared: what the same requests need without a bank conflict
+  /// Shared loads, where Options::reuse: the passes if a lane asked for 8 and for 16 aligned bytes around what it asks
+  /// for, as where nvcc has made one load of several; 0 for narrower ones than the source has.
+  int64_t wavefronts_8 = 0, wavefronts_16 = 0;
   int worst_ways = 0;            ///< shared: distinct words in one bank in the worst request (1: no conflict)
   /// The example for the picture: byte offsets of the 32 lanes in the buffer (or in shared memory) in the first request
   /// with the most lanes; -1 for a lane that took no part.

@@ -190,11 +190,32 @@ def arithmetic_clocks(gpu, issued):
     return clocks | {name: 32 * sum(issued[kind] for kind in kinds) / threads for name, (threads, kinds) in PIPES.items()}
 
 
-def l1_clocks(gpu, counts, issued):
+def shared_loads(blocks, executions):
+    """{line: {bytes of a lane: how often a warp issues such a load}}: nvcc makes one load of several."""
+    found = collections.defaultdict(collections.Counter)
+    for block, times in zip(blocks, executions):
+        for instruction in block.instructions:
+            if instruction.kind == "LDS" and instruction.line:
+                found[instruction.line][instruction.width] += times
+    return found
+
+
+def wavefronts_of(access, loads):
+    """Of an access to shared memory, when the machine code has these loads on its line: its bytes in loads of their widths, each with
+    the passes that the microscope counted for that width. As the source has it where there is none, as for ldmatrix."""
+    total = sum(width * times for width, times in loads.items())
+    if access["kind"] != "load" or total == 0:
+        return access["wavefronts"]
+    passes = {access["bytes"]: access["wavefronts"], 8: access["wavefronts_8"], 16: access["wavefronts_16"]}
+    return sum(width * times / total * access["bytes"] / width * (passes.get(width) or access["wavefronts"] * width / access["bytes"])
+               for width, times in loads.items())
+
+
+def l1_clocks(gpu, counts, issued, loads):
     """Clocks of an SM for one block's shared memory, global accesses and shuffles, which go the same way: a wavefront, a line of 128
     bytes of a request, or a shuffle each. That shuffles and shared loads add up was measured on an H100:
     https://github.com/Dao-AILab/quack/blob/c8ec317/AI/gpu_pipe_microbench_notes.md"""
-    shared = sum(access["wavefronts"] for access in counts["accesses"] if access["space"] == "shared")
+    shared = sum(wavefronts_of(access, loads.get(access["where"], {})) for access in counts["accesses"] if access["space"] == "shared")
     lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global")
     shuffles = issued["SHFL"] * counts["threads_of_block"] / 32
     return (shared + lines) / counts["blocks"] / gpu["wavefronts_per_clock"] + shuffles
@@ -229,7 +250,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
         bounds[name] = of_sm * warps * clocks / clock
     tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
-    bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued) / clock
+    bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued, shared_loads(blocks, executions)) / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.
     requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))

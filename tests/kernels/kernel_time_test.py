@@ -89,16 +89,31 @@ class Gpu(unittest.TestCase):
         # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
         self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
 
+    def test_shared_loads_are_as_wide_as_the_machine_code_has_them(self):
+        # Four loads of 4 bytes that all lanes share: a pass each, or one of 16 bytes, which takes two where lanes pair.
+        broadcast = {"kind": "load", "bytes": 4, "wavefronts": 4, "wavefronts_8": 8, "wavefronts_16": 8}
+        self.assertEqual(gpu_model.wavefronts_of(broadcast, {4: 4}), 4)
+        self.assertEqual(gpu_model.wavefronts_of(broadcast, {16: 1}), 2)
+        self.assertEqual(gpu_model.wavefronts_of(broadcast, {16: 1, 4: 4}), 3, "half the bytes each way")
+        self.assertEqual(gpu_model.wavefronts_of(broadcast, {}), 4, "no load stands on that line")
+        self.assertEqual(gpu_model.wavefronts_of(broadcast | {"kind": "store"}, {16: 1}), 4)
+        wide = {"kind": "load", "bytes": 16, "wavefronts": 12, "wavefronts_8": 0, "wavefronts_16": 6}
+        self.assertEqual(gpu_model.wavefronts_of(wide, {16: 3}), 6, "lanes pair")
+        line = machine_code.Instruction(0, None, "LDS.128", "R0, [R4]", "kernels/copy/copy.cuh:2")
+        blocks = [machine_code.Block(0, "", [line]), machine_code.Block(0, "", [line, line])]
+        self.assertEqual(gpu_model.shared_loads(blocks, [1, 3]), {"kernels/copy/copy.cuh:2": {16: 7}})
+
     def test_stores_go_by_line_as_loads_do_and_shuffles_go_the_same_way(self):
         def access(space, kind, lines, wavefronts):
-            return {"space": space, "kind": kind, "lines": lines, "wavefronts": wavefronts, "bytes": 4, "requests": 1}
+            return {"space": space, "kind": kind, "lines": lines, "wavefronts": wavefronts, "bytes": 4, "requests": 1, "where": "kernels/copy/copy.cuh:2",
+                    "wavefronts_8": 0, "wavefronts_16": 0}
 
         rows, columns = access("global", "load", 2, 0), access("global", "store", 64, 0)
         counts = {"blocks": 2, "threads_of_block": 64, "accesses": [rows, columns, access("shared", "load", 0, 10)]}
         turned = counts | {"accesses": [rows | {"kind": "store"}, columns | {"kind": "load"}, counts["accesses"][2]]}
         for of_two_blocks in (counts, turned):
-            self.assertEqual(gpu_model.l1_clocks(self.gpus["A100"], of_two_blocks, gpu_model.collections.Counter(SHFL=3)), (2 + 64 + 10) / 2 + 2 * 3)
-        self.assertEqual(gpu_model.l1_clocks(self.gpus["T4"], counts, gpu_model.collections.Counter()), 2 * (2 + 64 + 10) / 2, "64 bytes a clock")
+            self.assertEqual(gpu_model.l1_clocks(self.gpus["A100"], of_two_blocks, gpu_model.collections.Counter(SHFL=3), {}), (2 + 64 + 10) / 2 + 2 * 3)
+        self.assertEqual(gpu_model.l1_clocks(self.gpus["T4"], counts, gpu_model.collections.Counter(), {}), 2 * (2 + 64 + 10) / 2, "64 bytes a clock")
 
     def test_products_of_integers_go_where_floats_go(self):
         mixed = gpu_model.collections.Counter({"FFMA": 64, "IMAD": 32, "LOP3": 16, "FMNMX": 16})

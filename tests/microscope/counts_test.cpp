@@ -219,6 +219,32 @@ TEST_F(Counts, WideSharedAccessesGoInParts) {
   }
 }
 
+// As where nvcc makes one load of several; and of 16 bytes in two passes, where lanes pair.
+TEST_F(Counts, WiderSharedLoadsShareMore) {
+  simt::Device device({.reuse = true});
+  const auto out = device.buffer<float>("out", 4096);
+  const auto loads = [&](const char* kernel, const char* line, int64_t stride) {
+    device.reset();
+    run_kernel(&device, kernel, {}, out.data(), nullptr, stride);
+    const std::vector<Access> all = device.report().accesses;
+    return *std::ranges::find_if(all, [&](const Access& access) {
+      return access.kind == Kind::load && access.space == Space::shared && access.where.line == line_of("counts.cuh", line);
+    });
+  };
+  struct Expected {
+    int64_t stride, wide, widest;
+  };
+  // 32 floats: side by side they are 8 times 16 bytes of four lanes each; two apart, of two lanes each.
+  for (const auto& [stride, wide, widest] : {Expected{0, 2, 2}, {1, 2, 2}, {2, 2, 2}, {4, 4, 4}}) {
+    const Access load = loads("shared_strided", "shared_load", stride);
+    EXPECT_EQ(load.wavefronts_8, wide) << stride;
+    EXPECT_EQ(load.wavefronts_16, widest) << stride;
+  }
+  EXPECT_EQ(loads("shared_float4_column", "shared_float4_column", 0).wavefronts_16, 2) << "all lanes share";
+  EXPECT_EQ(loads("shared_float4_column", "shared_float4_column", 1).wavefronts_16, 4) << "no lane shares";
+  EXPECT_EQ(loads("shared_float4_column", "shared_float4_column", 1).wavefronts_8, 0) << "narrower than the source";
+}
+
 TEST_F(Counts, HalvesOfOneWordShareIt) {
   run_kernel(&device_, "shared_half", {}, out_.data(), in_.data());
   const Access write = at("shared_half", Space::shared, Kind::store);

@@ -221,6 +221,17 @@ def l1_clocks(gpu, counts, issued, loads):
     return (shared + lines) / counts["blocks"] / gpu["wavefronts_per_clock"] + shuffles
 
 
+def atomic_clocks(counts):
+    """Clocks for atomics on one address of global memory, of all blocks: one after the other, one a clock as NVIDIA gives it ("Kepler
+    GK110" white paper, "Atomic operations"). An address has at least the mean of its buffer's."""
+    most = 0
+    for access in counts["accesses"]:
+        if access["space"] == "global" and access["kind"] == "atomic":
+            addresses = max(1, counts["touches"][access["buffer"]]["bytes"] // access["bytes"])
+            most = max(most, access["lanes"] / counts["blocks"] * counts["grid_blocks"] / addresses)
+    return most
+
+
 class DoesNotFit(Exception):
     """The launcher would take another kernel there."""
 
@@ -251,6 +262,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
     tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
     bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
     bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued, shared_loads(blocks, executions)) / clock
+    bounds["atomics"] = atomic_clocks(counts) / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.
     requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))

@@ -89,6 +89,14 @@ class Gpu(unittest.TestCase):
         # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
         self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
 
+    def test_atomics_on_one_address_queue(self):
+        access = {"space": "global", "kind": "atomic", "buffer": "out", "bytes": 4, "lanes": 64}
+        counts = {"blocks": 2, "grid_blocks": 1000, "accesses": [access], "touches": {"out": {"bytes": 4}}}
+        self.assertEqual(gpu_model.atomic_clocks(counts), 32 * 1000, "32 of each block, all on one float")
+        self.assertEqual(gpu_model.atomic_clocks(counts | {"touches": {"out": {"bytes": 400}}}), 32 * 10)
+        self.assertEqual(gpu_model.atomic_clocks(counts | {"accesses": [access | {"kind": "load"}]}), 0)
+        self.assertEqual(gpu_model.atomic_clocks(counts | {"accesses": [access | {"space": "shared"}]}), 0)
+
     def test_shared_loads_are_as_wide_as_the_machine_code_has_them(self):
         # Four loads of 4 bytes that all lanes share: a pass each, or one of 16 bytes, which takes two where lanes pair.
         broadcast = {"kind": "load", "bytes": 4, "wavefronts": 4, "wavefronts_8": 8, "wavefronts_16": 8}

@@ -22,7 +22,8 @@ const std::vector<GpuCeilings>& known_gpus() {
   // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
   static const std::vector<GpuCeilings> gpus = {
       // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, 320 GB/s; product brief PB-09256-001: 40 SMs, boost
-      // 1590 MHz.
+      // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280 GB/s,
+      // as Armbruster's text on matrix products computes with it (alexarmbr.github.io, 2024-08-10).
       {.key = "T4",
        .name = "NVIDIA T4",
        .driver_names = {"Tesla T4"},
@@ -32,7 +33,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .flops_per_s = 8.1e12,
        .tensor_flops_per_s = 65e12,
        .dram_bytes_per_s = 320e9,
-       .l2_source = "",
+       .l2_bytes_per_clock = 805,
+       .l2_source = "arXiv:1903.07486",
        .shared_bytes_per_clock = 64,
        .capability = "7.5",
        .most_threads = 1024,
@@ -96,20 +98,22 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
-      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes. NVIDIA gives no L2
-      // figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499,
-      // table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with fewer SMs.
+      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4 need of
+      // 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
+      // Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with
+      // 114 SMs: by SMs, 5178. No ceiling: it is what loads reached.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",
        .driver_names = {"NVIDIA H100 80GB HBM3"},
        .source = "NVIDIA H100 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
+       .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
        .dram_bytes_per_s = 3350e9,
-       .l2_bytes_per_clock = 4472,
-       .l2_source = "arXiv:2402.13499, on an H800",
+       .l2_bytes_per_clock = 5178,
+       .l2_source = "arXiv:2402.13499, on an H800, by SMs",
        .capability = "9.0",
        .most_threads = 2048,
        .most_blocks = 32,
@@ -129,11 +133,12 @@ const std::vector<GpuCeilings>& known_gpus() {
        .source = "NVIDIA H200 Tensor Core GPU data sheet",
        .sms = 132,
        .clock_hz = 1.98e9,
+       .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
        .dram_bytes_per_s = 4800e9,
-       .l2_bytes_per_clock = 4472,
-       .l2_source = "arXiv:2402.13499, on an H800",
+       .l2_bytes_per_clock = 5178,
+       .l2_source = "arXiv:2402.13499, on an H800, by SMs",
        .capability = "9.0",
        .most_threads = 2048,
        .most_blocks = 32,

@@ -16,10 +16,11 @@ struct GpuCeilings {
   std::string source;                     ///< the maker's document of FLOP/s and bytes/s
   int sms = 0;
   double clock_hz = 0;            ///< boost clock
+  double tensor_clock_hz = 0;     ///< that tensor_flops_per_s implies, where it is another one; 0: the boost clock
   double flops_per_s = 0;         ///< float32, no tensor cores
   double tensor_flops_per_s = 0;  ///< fp16 or bf16 in, float32 out, dense; tf32, of which no kernel makes use, has less
   double dram_bytes_per_s = 0;
-  double l2_bytes_per_clock = 0;        ///< reads; 0: no figure to cite, and the model leaves L2 out
+  double l2_bytes_per_clock = 0;        ///< as reads reached it; 0: no figure to cite, and the model leaves L2 out
   std::string l2_source;                ///< who says so
   double shared_bytes_per_clock = 128;  ///< of one SM
   double request_clocks = 1;            ///< of one SM, from a load or store of a warp to the next
@@ -35,7 +36,9 @@ struct GpuCeilings {
   std::string latency_source;
   double mma_share = 1;  ///< of tensor_flops_per_s that mma.sync reaches at most
 
-  double l2_bytes_per_s() const { return l2_bytes_per_clock * clock_hz; }
+  /// One clock for all that the model of time computes: the lower one, as under load.
+  double model_clock_hz() const { return tensor_clock_hz > 0 ? tensor_clock_hz : clock_hz; }
+  double l2_bytes_per_s() const { return l2_bytes_per_clock * model_clock_hz(); }
 };
 
 const std::vector<GpuCeilings>& known_gpus();

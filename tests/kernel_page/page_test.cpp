@@ -355,6 +355,8 @@ TEST(GpuCeilings, PublishedFiguresFitEachOther) {
     const double tensor_lanes =
         std::log2(gpu.tensor_flops_per_s / (gpu.sms * gpu.clock_hz));  // a power of two, at the boost clock
     EXPECT_NEAR(tensor_lanes, std::round(tensor_lanes), 0.12) << gpu.key;
+    const double at_model_clock = std::log2(gpu.tensor_flops_per_s / (gpu.sms * gpu.model_clock_hz()));
+    EXPECT_NEAR(at_model_clock, std::round(at_model_clock), 0.01) << gpu.key << ": one clock for all figures";
     EXPECT_EQ(gpu.l2_bytes_per_clock > 0, !gpu.l2_source.empty()) << gpu.key;
     EXPECT_TRUE(gpu.l2_bytes_per_clock == 0 || gpu.l2_bytes_per_s() > gpu.dram_bytes_per_s) << gpu.key;
     EXPECT_EQ(&gpu_named(gpu.key), &gpu);

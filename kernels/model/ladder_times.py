@@ -40,11 +40,19 @@ def published_seconds(ladder, rung):
     return ladder["bytes"] / rung["gbytes_per_s"] / 1e9
 
 
+def at_clock(gpu, clock_hz):
+    """The GPU as its SMs and L2 were clocked; None: as it is."""
+    if clock_hz is None:
+        return gpu
+    scaled = ("clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s")
+    return gpu | {name: gpu[name] * clock_hz / gpu["clock_hz"] for name in scaled}
+
+
 def modelled(tools, ladder):
     operation = tools.operation(ladder["kernel"])
     if ladder["gpu"] not in tools.all_gpus:
         refuse(f"there is no GPU '{ladder['gpu']}'; to fix: take one of {', '.join(tools.all_gpus)}")
-    gpu = tools.all_gpus[ladder["gpu"]]
+    gpu = at_clock(tools.all_gpus[ladder["gpu"]], ladder.get("clock_hz"))
     rungs = []
     for rung in ladder["rungs"]:
         # All blocks are alike where a ladder says so, as without a causal mask.

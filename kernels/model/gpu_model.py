@@ -1,4 +1,4 @@
-"""How long a GPU takes for a kernel at the least, and what holds it up: a bound for each resource, the longest of them counts.
+"""How long a GPU takes for a kernel, and what holds it up: a time for each resource as if nothing else took any, the longest counts.
 
 What goes in: what the microscope counted of some blocks (a kernel's program, asked for its counts), how often each basic block of the machine code runs
 (machine_code.solve), registers and shared memory (ptxas), and what is published of the GPU. No number is fitted to a kernel.

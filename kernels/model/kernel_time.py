@@ -1,4 +1,4 @@
-"""How long GPUs take for a kernel at the least, and what holds it up: what the microscope counts, joined with the machine code.
+"""How long GPUs take for a kernel if one resource alone holds it up, and which one: what the microscope counts, joined with the machine code.
 
 usage: kernel_time.py KERNEL RUNG NAME=N,... [--gpu KEY] [--sample BLOCKS] [--build build/dev] [--blocks]
        kernel_time.py --write [KERNEL...]

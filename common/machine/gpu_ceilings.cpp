@@ -22,7 +22,8 @@ const std::vector<GpuCeilings>& known_gpus() {
   // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
   static const std::vector<GpuCeilings> gpus = {
       // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, 320 GB/s; product brief PB-09256-001: 40 SMs, boost
-      // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280 GB/s,
+      // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280
+      // GB/s,
       // as Armbruster's text on matrix products computes with it (alexarmbr.github.io, 2024-08-10).
       {.key = "T4",
        .name = "NVIDIA T4",
@@ -98,9 +99,11 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
-      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4 need of
+      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4
+      // need of
       // 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
-      // Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip with
+      // Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip
+      // with
       // 114 SMs: by SMs, 5178. No ceiling: it is what loads reached.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",

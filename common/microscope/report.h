@@ -37,7 +37,7 @@ struct Access {
   /// Shared loads, where Options::reuse: the passes if a lane asked for 8 and for 16 aligned bytes around what it asks
   /// for, as where nvcc has made one load of several; 0 for narrower ones than the source has.
   int64_t wavefronts_8 = 0, wavefronts_16 = 0;
-  int worst_ways = 0;            ///< shared: distinct words in one bank in the worst request (1: no conflict)
+  int worst_ways = 0;  ///< shared: distinct words in one bank in the worst request (1: no conflict)
   /// The example for the picture: byte offsets of the 32 lanes in the buffer (or in shared memory) in the first request
   /// with the most lanes; -1 for a lane that took no part.
   std::array<int64_t, 32> example{};

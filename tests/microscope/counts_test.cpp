@@ -228,7 +228,8 @@ TEST_F(Counts, WiderSharedLoadsShareMore) {
     run_kernel(&device, kernel, {}, out.data(), nullptr, stride);
     const std::vector<Access> all = device.report().accesses;
     return *std::ranges::find_if(all, [&](const Access& access) {
-      return access.kind == Kind::load && access.space == Space::shared && access.where.line == line_of("counts.cuh", line);
+      return access.kind == Kind::load && access.space == Space::shared &&
+             access.where.line == line_of("counts.cuh", line);
     });
   };
   struct Expected {

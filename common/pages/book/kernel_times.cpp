@@ -8,6 +8,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/book/kernel_resources.h"
+#include "common/pages/book/published_ladders.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/result.h"
 
@@ -41,12 +42,15 @@ std::vector<std::string> gpus_of(const Json& json) {
   return keys;
 }
 
-/// "35 %, issue"
-std::string cell(const Json& kernel, const Json& rung, const std::string& gpu) {
+using Bounds = std::optional<std::set<std::string>>;
+
+/// "35 %, issue"; in brackets, where no measurement has been beside that bound.
+std::string cell(const Json& kernel, const Json& rung, const std::string& gpu, const Bounds& validated) {
   if (!rung.at("gpus").contains(gpu)) return "-";
   const Json& on = rung.at("gpus").at(gpu);
   const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
-  return human_percent(share) + ", " + on.at("bound").get<std::string>();
+  const std::string bound = on.at("bound"), text = human_percent(share) + ", " + bound;
+  return validated && !validated->contains(bound) ? "(" + text + ")" : text;
 }
 
 /// Instructions of all warps, and bytes from and to DRAM, on the GPU that the pages detail.
@@ -59,7 +63,7 @@ std::vector<std::string> work_of(const Json& rung) {
 enum class Columns { shares, work_and_shares };
 
 void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& gpus, const std::string& first,
-               Columns columns) {
+               Columns columns, const Bounds& validated) {
   int number = 0;
   for (const Json& rung : kernel.at("rungs")) {
     std::vector<std::string> row;
@@ -69,10 +73,24 @@ void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& g
       const std::vector<std::string> work = work_of(rung);
       row.insert(row.end(), work.begin(), work.end());
     }
-    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu));
+    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu, validated));
     rows.push_back(row);
   }
 }
+
+/// Of a rung on a GPU; 0 where it has none.
+double seconds_of(const Json& kernel, size_t rung, const std::string& gpu) {
+  const Json& rungs = kernel.at("rungs");
+  if (rung >= rungs.size() || !rungs[rung].at("gpus").contains(gpu)) return 0;
+  return rungs[rung].at("gpus").at(gpu).at("seconds");
+}
+
+std::string remarks_on(const fs::path& root, const Json& kernel) {
+  return order_remarks(root, kernel.at("operation"),
+                       [&](size_t rung, const std::string& gpu) { return seconds_of(kernel, rung, gpu); });
+}
+
+constexpr const char* kUnseen = " In brackets: no measurement has been beside a rung that this bound holds up.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {
@@ -144,43 +162,53 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
     Rows head = {name.empty() ? std::vector<std::string>{"kernel", "rung"}
                               : std::vector<std::string>{"rung", "instructions, " + detailed, "DRAM, " + detailed}};
     head[0].insert(head[0].end(), gpus.begin(), gpus.end());
-    const std::string meaning = ". The share of what the GPU allows, and what holds it up.\n\n";
+    const Bounds validated = validated_bounds(root);
+    const std::string meaning =
+        ". The share of what the GPU allows, and what holds it up." + std::string(validated ? kUnseen : "") + "\n\n";
     Rows all = head;
-    std::string text, shapes;
+    std::string text, shapes, remarks;
     for (const Json& kernel : json.at("kernels")) {
       if (name.empty()) {
-        add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares);
+        add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares,
+                  validated);
+        if (const std::string said = remarks_on(root, kernel); !said.empty())
+          remarks += "\n" + title_of(kernel) + ". " + said;
         shapes += (shapes.empty() ? "\nShapes: " : "; ") + title_of(kernel) + " " + shape_of(kernel);
       } else if (kernel.at("kernel") == name) {
         Rows rows = head;
-        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares);
+        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares, validated);
         const std::string title = title_of(kernel);
         text += (text.empty() ? "" : "\n") + ("*Modelled*, " + kernel.at("date").get<std::string>()) + ", " +
                 (title == name ? "" : title + ", ") + shape_of(kernel) + meaning + markdown_table(rows);
+        if (const std::string said = remarks_on(root, kernel); !said.empty()) text += "\n" + said;
       }
     }
     if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
-    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" : text;
+    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" + remarks : text;
   });
 }
 
 std::string kernel_times_text(const fs::path& root, const std::string& name) {
   return with_times(root, [&](const Json& json) {
     const std::vector<std::string> gpus = gpus_of(json);
+    const Bounds validated = validated_bounds(root);
     std::string tables, stale;
     for (const Json& kernel : json.at("kernels")) {
       if (kernel.at("kernel") != name) continue;
       const std::string title = title_of(kernel);
       Rows rows = {{"modelled" + (title == name ? std::string() : title.substr(name.size())) + " rung"}};
       rows[0].insert(rows[0].end(), gpus.begin(), gpus.end());
-      add_rungs(rows, kernel, gpus, "", Columns::shares);
+      add_rungs(rows, kernel, gpus, "", Columns::shares, validated);
       tables += format_columns(rows, "l" + std::string(gpus.size(), 'l'), kWidth) + "  at " + shape_of(kernel) + "\n\n";
+      tables += remarks_on(root, kernel);
       if (is_stale(root, kernel)) stale += " " + kernel.at("operation").get<std::string>();
     }
     if (tables.empty()) return tables;
     const std::string what =
-        "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
-        "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.";
+        std::string(
+            "The share of what the GPU's memory or arithmetic allows, and what holds the rung up. From the "
+            "machine code and what the microscope counts, never measured. docs/kernel_time.md says how.") +
+        std::string(validated ? kUnseen : "");
     return tables + "  " + wrap_text(what, kWidth - 4, 2) + "\n" + (stale.empty() ? "" : written_again(stale));
   });
 }

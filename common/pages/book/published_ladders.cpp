@@ -27,6 +27,7 @@ struct PublishedRung {
 /// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
 struct PublishedLadder {
   std::string name, kernel, shape, gpu, source, url, date, note;
+  std::string column;  ///< the pages' GPU that is nearest to its own
   bool held_out = false;
   std::vector<PublishedRung> rungs;
 };
@@ -53,9 +54,18 @@ double seconds_of(const Json& ladder, const Json& rung) {
 
 PublishedLadder read_ladder(const fs::path& file) {
   return from_json(file, "tenfold.published_ladder/2", [&](const Json& json) {
-    PublishedLadder ladder{
-        file.stem(),    json.at("kernel"), json.at("shape"),       json.at("gpu"),      json.at("source"),
-        json.at("url"), json.at("date"),   json.value("note", ""), json.at("held_out"), {}};
+    PublishedLadder ladder{file.stem(),
+                           json.at("kernel"),
+                           json.at("shape"),
+                           json.at("gpu"),
+                           json.at("source"),
+                           json.at("url"),
+                           json.at("date"),
+                           json.value("note", ""),
+                           "",
+                           json.at("held_out"),
+                           {}};
+    ladder.column = json.value("column", ladder.gpu);
     for (const Json& rung : json.at("rungs"))
       ladder.rungs.push_back({rung.at("name"), rung.at("ours"), seconds_of(json, rung)});
     return ladder;
@@ -70,10 +80,16 @@ std::vector<PublishedLadder> all_ladders(const fs::path& root) {
   return ladders;
 }
 
-/// Modelled times of the ladders' rungs.
+/// What the model says of a rung.
+struct ModelledRung {
+  double seconds = 0, sum = 0;  ///< the longest bound, and all of them one after the other
+  std::string bound;
+  bool holds(double published) const { return seconds <= published && published <= sum; }
+};
+/// Of the ladders' rungs.
 struct ModelledLadders {
-  std::string commit;                                  ///< of the model; empty: as it is now
-  std::map<std::string, std::vector<double>> seconds;  ///< of each ladder's rungs
+  std::string commit;                                        ///< of the model; empty: as it is now
+  std::map<std::string, std::vector<ModelledRung>> ladders;  ///< by name, in the ladder's order
 };
 
 /// Nothing where the file has not been written.
@@ -82,8 +98,14 @@ std::optional<ModelledLadders> read_times(const fs::path& root, const std::strin
   if (!fs::exists(file)) return std::nullopt;
   return from_json(file, "tenfold.ladder_times/1", [](const Json& json) {
     std::optional<ModelledLadders> found = ModelledLadders{json.value("commit", ""), {}};
-    for (const auto& [ladder, times] : json.at("ladders").items())
-      for (const Json& rung : times.at("rungs")) found->seconds[ladder].push_back(rung.at("seconds"));
+    for (const auto& [ladder, times] : json.at("ladders").items()) {
+      for (const Json& rung : times.at("rungs")) {
+        ModelledRung& modelled =
+            found->ladders[ladder].emplace_back(ModelledRung{rung.at("seconds"), 0, rung.at("bound")});
+        if (rung.contains("bounds"))  // the frozen ones are not kept
+          for (const auto& [bound, seconds] : rung.at("bounds").items()) modelled.sum += seconds.get<double>();
+      }
+    }
     return found;
   });
 }
@@ -100,11 +122,11 @@ Models read_models(const fs::path& root) {
 }
 
 /// The ladder's modelled times; refuses where the file is of other rungs.
-std::optional<std::vector<double>> times_of(const std::optional<ModelledLadders>& model,
-                                            const PublishedLadder& ladder) {
+std::optional<std::vector<ModelledRung>> rungs_of(const std::optional<ModelledLadders>& model,
+                                                  const PublishedLadder& ladder) {
   if (!model) return std::nullopt;
-  const auto found = model->seconds.find(ladder.name);
-  if (found == model->seconds.end() || found->second.size() != ladder.rungs.size())
+  const auto found = model->ladders.find(ladder.name);
+  if (found == model->ladders.end() || found->second.size() != ladder.rungs.size())
     throw FileError("results/compiler/ladder_times" + std::string(model->commit.empty() ? "" : "_frozen") +
                     ".json does not have the rungs of " + ladder.name +
                     "; write it with kernels/model/ladder_times.py --write");
@@ -119,8 +141,11 @@ std::vector<double> published_of(const PublishedLadder& ladder) {
 
 std::optional<LadderAgreement> agreement_of(const std::optional<ModelledLadders>& model,
                                             const PublishedLadder& ladder) {
-  const auto times = times_of(model, ladder);
-  return times ? std::optional(ladder_agreement(published_of(ladder), *times)) : std::nullopt;
+  const auto rungs = rungs_of(model, ladder);
+  if (!rungs) return std::nullopt;
+  std::vector<double> modelled;
+  for (const ModelledRung& rung : *rungs) modelled.push_back(rung.seconds);
+  return ladder_agreement(published_of(ladder), modelled);
 }
 
 std::string linked(const PublishedLadder& ladder) { return "[" + ladder.source + "](" + ladder.url + ")"; }
@@ -137,6 +162,13 @@ std::string wrong_text(const LadderAgreement& agreement, const PublishedLadder& 
     text += (text.empty() ? "" : ", ") + std::to_string(ladder.rungs[a].ours) + " and " +
             std::to_string(ladder.rungs[b].ours);
   return text.empty() ? "none" : text;
+}
+
+/// "5 of 7": published times between the longest bound and the sum of all bounds.
+std::string inside_text(const std::vector<ModelledRung>& rungs, const PublishedLadder& ladder) {
+  int inside = 0;
+  for (size_t i = 0; i < rungs.size(); ++i) inside += rungs[i].holds(ladder.rungs[i].seconds);
+  return std::to_string(inside) + " of " + std::to_string(rungs.size());
 }
 
 void add_errors(std::vector<std::string>& row, const LadderAgreement& agreement, const PublishedLadder& ladder) {
@@ -191,22 +223,58 @@ std::vector<LadderErrors> ladder_errors(const fs::path& root) {
 std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
   const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
   const Models models = read_models(root);
-  const auto frozen = times_of(models.frozen, ladder), now = times_of(models.now, ladder);
+  const auto frozen = rungs_of(models.frozen, ladder), now = rungs_of(models.now, ladder);
   Rows rows = {{"published", "our rung", "published time"}};
   if (frozen) rows[0].insert(rows[0].end(), {"frozen model", "/ published"});
-  if (now) rows[0].insert(rows[0].end(), {"model", "/ published"});
+  if (now) rows[0].insert(rows[0].end(), {"model", "/ published", "by", "sum of bounds"});
   for (size_t i = 0; i < ladder.rungs.size(); ++i) {
     const PublishedRung& rung = ladder.rungs[i];
     rows.push_back({rung.name, std::to_string(rung.ours), human_seconds(rung.seconds)});
-    for (const auto& times : {frozen, now})
-      if (times)
-        rows.back().insert(rows.back().end(), {human_seconds((*times)[i]), human_ratio((*times)[i] / rung.seconds)});
+    for (const auto* rungs : {&frozen, &now}) {
+      if (!*rungs) continue;
+      const ModelledRung& modelled = (**rungs)[i];
+      rows.back().insert(rows.back().end(),
+                         {human_seconds(modelled.seconds), human_ratio(modelled.seconds / rung.seconds)});
+      if (rungs == &now) rows.back().insert(rows.back().end(), {modelled.bound, human_seconds(modelled.sum)});
+    }
   }
   std::string text = markdown_table(rows) + "\nPublished: " + linked(ladder) + ", " + ladder.date + ", on " +
                      ladder.gpu + ", " + ladder.shape + (ladder.note.empty() ? "" : "; " + ladder.note) + ".";
   if (const auto agreement = agreement_of(models.frozen, ladder)) text += "\n\n" + agreement_text("Frozen", *agreement);
   if (const auto agreement = agreement_of(models.now, ladder)) text += "\n\n" + agreement_text("Now", *agreement);
   return text + "\n";
+}
+
+std::optional<std::set<std::string>> validated_bounds(const fs::path& root) {
+  const auto now = read_times(root, "ladder_times.json");
+  if (!now) return std::nullopt;
+  std::set<std::string> bounds;
+  for (const PublishedLadder& ladder : all_ladders(root)) {
+    const auto rungs = rungs_of(now, ladder);
+    for (size_t i = 0; i < rungs->size(); ++i)
+      if ((*rungs)[i].holds(ladder.rungs[i].seconds)) bounds.insert((*rungs)[i].bound);
+  }
+  return bounds;
+}
+
+std::string order_remarks(const fs::path& root, const std::string& kernel,
+                          const std::function<double(size_t rung, const std::string& gpu)>& seconds) {
+  if (!fs::exists(root / "docs" / "published_ladders")) return "";
+  std::string remarks;
+  for (const PublishedLadder& ladder : all_ladders(root)) {
+    if (ladder.kernel != kernel) continue;
+    for (const PublishedRung& slow : ladder.rungs) {
+      for (const PublishedRung& fast : ladder.rungs) {
+        const double ours = seconds(slow.ours, ladder.column), others = seconds(fast.ours, ladder.column);
+        if (slow.seconds / fast.seconds < kApart || ours == 0 || others == 0 || ours >= others) continue;
+        remarks += "Published in the other order: rung " + std::to_string(slow.ours) + " took " +
+                   human_ratio(slow.seconds / fast.seconds) + " the time of rung " + std::to_string(fast.ours) +
+                   " on " + ladder.gpu + " (" + linked(ladder) + "); the column " + ladder.column +
+                   " has it as the faster one.\n";
+      }
+    }
+  }
+  return remarks;
 }
 
 std::string published_ladders_markdown(const fs::path& root) {
@@ -216,12 +284,16 @@ std::string published_ladders_markdown(const fs::path& root) {
     for (const char* error : {"tau", "median", "worst", "wrong order"}) rows[0].push_back(of + ": " + error);
   };
   if (models.frozen) add_heads("frozen");
-  if (models.now) add_heads("now");
+  if (models.now) {
+    add_heads("now");
+    rows[0].push_back("now: inside");
+  }
   for (const PublishedLadder& ladder : all_ladders(root)) {
     rows.push_back({ladder.kernel, ladder.gpu, linked(ladder) + ", " + ladder.date,
                     ladder.held_out ? "held out" : "in sample", std::to_string(ladder.rungs.size())});
     for (const auto* model : {&models.frozen, &models.now})
       if (const auto agreement = agreement_of(*model, ladder)) add_errors(rows.back(), *agreement, ladder);
+    if (const auto rungs = rungs_of(models.now, ladder)) rows.back().push_back(inside_text(*rungs, ladder));
   }
   return markdown_table(rows) + (models.frozen ? "\nFrozen: the model at commit " + models.frozen->commit + ".\n" : "");
 }

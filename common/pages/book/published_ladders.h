@@ -3,7 +3,9 @@
 // results/compiler/ladder_times.json, and beside what it said before it was changed because of them.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,15 @@ std::vector<LadderErrors> ladder_errors(const std::filesystem::path& root);
 
 /// One ladder, a row for each rung: published and modelled time, and the agreement.
 std::string published_ladder_markdown(const std::filesystem::path& root, const std::string& name);
+
+/// The bounds that were the longest of a rung whose published time lies between it and the sum of all its bounds: what
+/// the model says of another bound, nobody's measurement has been beside. Nothing where no ladder has been modelled.
+std::optional<std::set<std::string>> validated_bounds(const std::filesystem::path& root);
+
+/// A sentence for each pair of a kernel's rungs that a published ladder has more than 15 % apart and `seconds` in the
+/// other order; one line each, empty without any. `seconds`: of a rung on a GPU of the pages; 0 where it has none.
+std::string order_remarks(const std::filesystem::path& root, const std::string& kernel,
+                          const std::function<double(size_t rung, const std::string& gpu)>& seconds);
 
 /// All ladders, a row for each: rank correlation, factors, pairs in the wrong order; frozen and now.
 std::string published_ladders_markdown(const std::filesystem::path& root);

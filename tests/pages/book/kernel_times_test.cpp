@@ -50,6 +50,24 @@ TEST_F(KernelTimes, ARowForEachRung) {
   EXPECT_THROW(kernel_times_markdown(root(), "other"), FileError);
 }
 
+TEST_F(KernelTimes, WhatNobodyHasMeasuredBesideStandsInBrackets) {
+  EXPECT_EQ(kernel_times_markdown(root()).find("(100 %, DRAM)"), std::string::npos) << "no ladder is modelled";
+  test::write_text(root() / "docs/published_ladders/copy_T4.json",
+                   R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+      "source": "somebody", "url": "https://example.org", "date": "2026-01-02", "held_out": true,
+      "rungs": [{"name": "fast", "seconds": 3e-3, "ours": 0}, {"name": "slow", "seconds": 5e-3, "ours": 1}]})");
+  test::write_text(root() / "results/compiler/ladder_times.json",
+                   R"({"schema": "tenfold.ladder_times/1", "ladders": {"copy_T4": {"rungs": [
+      {"seconds": 2e-3, "bound": "issue", "bounds": {"issue": 2e-3, "DRAM": 2e-3}},
+      {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3}}]}}})");
+  const std::string all = kernel_times_markdown(root());
+  EXPECT_NE(all.find("| 25 %, issue |"), std::string::npos) << all;
+  EXPECT_NE(all.find("| (100 %, DRAM) |"), std::string::npos) << all;
+  EXPECT_NE(all.find("In brackets: "), std::string::npos) << all;
+  for (const std::string& text : {all, kernel_times_markdown(root(), "copy"), kernel_times_text(root(), "copy")})
+    EXPECT_NE(text.find("rung 1 took 1.67x the time of rung 0 on T4"), std::string::npos) << text;
+}
+
 TEST_F(KernelTimes, OnATerminalOnlyWhatIsModelled) {
   EXPECT_NE(kernel_times_text(root(), "copy").find("1 fast"), std::string::npos);
   const std::string text = kernel_times_text(root(), "copy");

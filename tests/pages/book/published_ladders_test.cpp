@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <sstream>
 
 #include "common/result/result.h"
 
@@ -32,7 +33,7 @@ class Ladders : public testing::Test {
   Ladders() {
     ladder("copy_T4", R"("held_out": true, "bytes": 2e9, "rungs": [{"name": "a", "gbytes_per_s": 1, "ours": 1},
       {"name": "b", "seconds": 1, "ours": 0}])");
-    times("ladder_times_frozen.json", R"("commit": "abc", )", "1, 3");
+    times("ladder_times_frozen.json", R"("commit": "abc", )", {1, 3});
   }
   std::filesystem::path root() const { return scratch_.path(); }
   void ladder(const std::string& name, const std::string& rest) const {
@@ -41,15 +42,15 @@ class Ladders : public testing::Test {
       "source": "somebody", "url": "https://example.org", "date": "2026-01-02", )" +
                          rest + "}");
   }
-  void times(const std::string& file, const std::string& more, const std::string& seconds) const {
-    std::string rungs;
-    for (size_t from = 0; from < seconds.size(); from = seconds.find(',', from) + 2) {
-      rungs += (rungs.empty() ? "" : ", ") +
-               (R"({"seconds": )" + seconds.substr(from, seconds.find(',', from) - from) + "}");
-      if (seconds.find(',', from) == std::string::npos) break;
-    }
+  /// `seconds` of each rung, of which DRAM takes all and issue half.
+  void times(const std::string& file, const std::string& more, const std::vector<double>& seconds) const {
+    std::ostringstream rungs;
+    for (const double of : seconds)
+      rungs << (rungs.str().empty() ? "" : ", ") << R"({"seconds": )" << of
+            << R"(, "bound": "DRAM", "bounds": {"DRAM": )" << of << R"(, "issue": )" << of / 2 << "}}";
     test::write_text(root() / "results/compiler" / file, R"({"schema": "tenfold.ladder_times/1", )" + more +
-                                                             R"("ladders": {"copy_T4": {"rungs": [)" + rungs + "]}}}");
+                                                             R"("ladders": {"copy_T4": {"rungs": [)" + rungs.str() +
+                                                             "]}}}");
   }
   test::Scratch scratch_;
 };
@@ -69,7 +70,7 @@ TEST_F(Ladders, HeldOutAndFrozenStandInTheTable) {
 }
 
 TEST_F(Ladders, BothModelsStandSideBySide) {
-  times("ladder_times.json", "", "2, 1");
+  times("ladder_times.json", "", {2, 1});
   const std::vector<LadderErrors> errors = ladder_errors(root());
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_TRUE(errors[0].held_out);
@@ -78,8 +79,28 @@ TEST_F(Ladders, BothModelsStandSideBySide) {
   EXPECT_NE(published_ladders_markdown(root()).find("now: tau"), std::string::npos);
 }
 
+TEST_F(Ladders, AMeasurementBetweenTheLongestBoundAndTheirSumValidatesIt) {
+  EXPECT_FALSE(validated_bounds(root())) << "nothing is modelled";
+  times("ladder_times.json", "", {3, 2});
+  EXPECT_TRUE(validated_bounds(root())->empty()) << "both were faster than their bound";
+  times("ladder_times.json", "", {1.5, 2});
+  EXPECT_EQ(*validated_bounds(root()), (std::set<std::string>{"DRAM"})) << "2 s lie in 1.5 .. 2.25";
+  EXPECT_NE(published_ladders_markdown(root()).find("| 1 of 2 |"), std::string::npos);
+  EXPECT_NE(published_ladder_markdown(root(), "copy_T4").find("| DRAM | 2.2 s |"), std::string::npos);
+}
+
+TEST_F(Ladders, APairInTheOtherOrderHasARemark) {
+  const auto ours = [](size_t rung, const std::string& gpu) { return gpu != "T4" ? 0 : rung == 1 ? 1.0 : 2.0; };
+  const std::string remark = order_remarks(root(), "copy", ours);  // published: rung 1 took twice as long
+  EXPECT_NE(remark.find("rung 1 took 2.00x the time of rung 0 on T4"), std::string::npos) << remark;
+  EXPECT_EQ(order_remarks(root(), "other", ours), "");
+  EXPECT_EQ(order_remarks(root(), "copy", [](size_t rung, const std::string&) { return rung == 1 ? 2.0 : 1.0; }), "");
+  EXPECT_EQ(order_remarks(root(), "copy", [](size_t, const std::string&) { return 0.0; }), "")
+      << "it has no such column";
+}
+
 TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {
-  times("ladder_times_frozen.json", R"("commit": "abc", )", "1");
+  times("ladder_times_frozen.json", R"("commit": "abc", )", {1});
   EXPECT_NE(test::message_of<FileError>([&] { published_ladders_markdown(root()); }).find("the rungs of copy_T4"),
             std::string::npos);
   test::write_text(root() / "results/compiler/ladder_times_frozen.json", "{");
@@ -90,16 +111,16 @@ TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {
             std::string::npos);
 }
 
-// What docs/kernel_time.md promises of the ladder in sample.
-TEST(Ladder, InSampleTheModelIsAsItWas) {
+// What docs/kernel_time.md promises.
+TEST(Ladder, TheModelIsAsItWasPublished) {
   for (const LadderErrors& ladder : ladder_errors(test::source_folder())) {
-    if (ladder.held_out) continue;
     for (const auto& errors : {ladder.frozen, ladder.now}) {
-      if (!errors) continue;
+      if (!errors || ladder.held_out) continue;
       EXPECT_GE(errors->tau, 0.8) << ladder.name;
       EXPECT_LE(errors->median_factor, 1.3) << ladder.name;
       EXPECT_LE(errors->worst_factor, 2) << ladder.name;
     }
+    if (ladder.frozen && ladder.now) EXPECT_LE(ladder.now->disagree, ladder.frozen->disagree) << ladder.name;
   }
 }
 

@@ -172,6 +172,7 @@ class Launch:
     instructions: float  # of a block
     grid: int  # blocks of all launches
     dram_bytes: float
+    unknown: str = ""  # a resource without a figure, that could hold the kernel up
 
     @property
     def bound(self):
@@ -232,6 +233,14 @@ def atomic_clocks(counts):
     return most
 
 
+def unknown_bound(gpu, l2_bytes, longest):
+    """"L2" where no figure of it is known and it would take more than `longest` seconds at the least rate that any GPU's has over its
+    DRAM; else empty."""
+    if gpu["l2_bytes_per_s"] > 0:
+        return ""
+    return "L2" if l2_bytes / (gpu["least_l2_over_dram"] * gpu["dram_bytes_per_s"]) > longest else ""
+
+
 class DoesNotFit(Exception):
     """The launcher would take another kernel there."""
 
@@ -282,7 +291,8 @@ def launch_on(gpu, counts, blocks, executions, registers):
     alone = clocks_of_warp(blocks, executions, gpu, latency)
     rounds = counts["launches"] * math.ceil(grid / counts["launches"] / (sms * resident))
     bounds["latency"] = rounds * alone / clock
-    return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram)
+    unknown = unknown_bound(gpu, grid * beyond_l1 * 32, max(bounds.values()))
+    return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram, unknown)
 
 
 def flops_of(instruction):

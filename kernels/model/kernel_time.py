@@ -84,7 +84,9 @@ class Tools:
     @functools.cached_property
     def all_gpus(self):
         """{key: GPU}, with those that only others' tables were measured on."""
-        return {gpu["key"]: gpu for gpu in json.loads(output_of([self.model_gpus], TO_BUILD))}
+        gpus = json.loads(output_of([self.model_gpus], TO_BUILD))
+        least = min((gpu["l2_bytes_per_s"] / gpu["dram_bytes_per_s"] for gpu in gpus if gpu["l2_bytes_per_s"] > 0), default=math.inf)
+        return {gpu["key"]: gpu | {"least_l2_over_dram": least} for gpu in gpus}
 
     @functools.cached_property
     def gpus(self):
@@ -189,7 +191,7 @@ def times_of(launches):
             "dram_bytes": round(sum(launch.dram_bytes for launch in launches)),
             "registers": longest.registers,
             "blocks_on_sm": longest.occupancy.blocks,
-            "limit": longest.occupancy.limit}
+            "limit": longest.occupancy.limit} | ({"unknown": longest.unknown} if longest.unknown else {})
 
 
 def modelled(tools, operation, sample):

@@ -89,6 +89,13 @@ class Gpu(unittest.TestCase):
         # 65,536 registers are 9 blocks of 7,168 (32 lanes, 32 warps of 224 registers each), but a quarter holds 2 such warps: 8.
         self.assertEqual(gpu_model.occupancy(a100, 32, 224, 0), gpu_model.Occupancy(8, "registers"))
 
+    def test_without_a_figure_of_l2_it_may_be_what_holds_a_kernel_up(self):
+        a6000 = self.gpus["A6000"]
+        slowest = a6000["least_l2_over_dram"] * a6000["dram_bytes_per_s"]
+        self.assertEqual(gpu_model.unknown_bound(a6000, 2 * slowest, 1), "L2")
+        self.assertEqual(gpu_model.unknown_bound(a6000, slowest / 2, 1), "")
+        self.assertEqual(gpu_model.unknown_bound(self.gpus["A100"], 1e30, 1), "", "there it is known")
+
     def test_atomics_on_one_address_queue(self):
         access = {"space": "global", "kind": "atomic", "buffer": "out", "bytes": 4, "lanes": 64}
         counts = {"blocks": 2, "grid_blocks": 1000, "accesses": [access], "touches": {"out": {"bytes": 4}}}

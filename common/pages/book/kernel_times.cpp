@@ -48,6 +48,7 @@ using Bounds = std::optional<std::set<std::string>>;
 std::string cell(const Json& kernel, const Json& rung, const std::string& gpu, const Bounds& validated) {
   if (!rung.at("gpus").contains(gpu)) return "-";
   const Json& on = rung.at("gpus").at(gpu);
+  if (on.contains("unknown")) return "-, " + on.at("unknown").get<std::string>() + " unknown";
   const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
   const std::string bound = on.at("bound"), text = human_percent(share) + ", " + bound;
   return validated && !validated->contains(bound) ? "(" + text + ")" : text;

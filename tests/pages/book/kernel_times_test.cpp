@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/result/result.h"
 
@@ -66,6 +67,16 @@ TEST_F(KernelTimes, WhatNobodyHasMeasuredBesideStandsInBrackets) {
   EXPECT_NE(all.find("In brackets: "), std::string::npos) << all;
   for (const std::string& text : {all, kernel_times_markdown(root(), "copy"), kernel_times_text(root(), "copy")})
     EXPECT_NE(text.find("rung 1 took 1.67x the time of rung 0 on T4"), std::string::npos) << text;
+}
+
+TEST_F(KernelTimes, WhereAResourceHasNoFigureThereIsNoShare) {
+  const std::filesystem::path file = kernel_times_file(root());
+  std::string text = read_text(file);
+  const std::string slow = R"({"seconds": 4e-3, "bound": "issue")";
+  ASSERT_NE(text.find(slow), std::string::npos);
+  text.insert(text.find(slow) + slow.size(), R"(, "unknown": "L2")");
+  test::write_text(file, text);
+  EXPECT_NE(kernel_times_markdown(root()).find("| copy | 0 slow | -, L2 unknown | - |"), std::string::npos);
 }
 
 TEST_F(KernelTimes, OnATerminalOnlyWhatIsModelled) {

@@ -18,6 +18,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(root / "kernels" / "model"))
 import gpu_model
 import kernel_time
+import ladder_times
 import machine_code
 
 build = None  # set by the command line
@@ -153,6 +154,30 @@ class Gpu(unittest.TestCase):
                   "reads_again": [[1 << 10, 10], [256 << 10, 20], [32 << 20, 30]]}
         self.assertEqual(gpu_model.reads_by_level(counts, a100, 1), (8, {"L1": 10, "L2": 20, "DRAM": 30}))
         self.assertEqual(gpu_model.reads_by_level(counts, a100, 16)[1], {"L1": 10, "DRAM": 50}, "16 blocks of each SM share them")
+
+
+class Ladders(unittest.TestCase):
+    def test_a_rate_is_a_time(self):
+        ladder = {"flops": 4e9, "bytes": 6e9}
+        self.assertEqual([ladder_times.published_seconds(ladder, rung) for rung in ({"gflops_per_s": 2}, {"gbytes_per_s": 2}, {"seconds": 5})], [2, 3, 5])
+
+    def test_a_published_clock_slows_all_but_dram(self):
+        a100 = tools().all_gpus["A100"]
+        slow = ladder_times.at_clock(a100, a100["clock_hz"] / 2)
+        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s"})
+        self.assertEqual(slow["flops_per_s"], a100["flops_per_s"] / 2)
+        self.assertIs(ladder_times.at_clock(a100, None), a100)
+
+    def test_every_ladder_names_what_there_is(self):
+        for name, ladder in ladder_times.ladders([]).items():
+            with self.subTest(name):
+                operation = tools().operation(ladder["kernel"])
+                self.assertIn(ladder["gpu"], tools().all_gpus)
+                self.assertIn(ladder.get("column", ladder["gpu"]), tools().gpus)
+                self.assertEqual({pair.partition("=")[0] for pair in ladder["shape"].split(",")}, operation.sizes.keys())
+                for rung in ladder["rungs"]:
+                    self.assertLess(rung["ours"], len(operation.rungs))
+                    self.assertGreater(ladder_times.published_seconds(ladder, rung), 0)
 
 
 class HandCounts(unittest.TestCase):

@@ -25,7 +25,7 @@ inline void check_launch(cudaError_t error) {
 template <class... Parameters, class... Arguments>
 void launch(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  // A block that needs more than 48 KiB must ask, its static memory counted, which no kernel here has 16 KiB of.
+  // A block that needs more than 48 KiB must ask, its static memory counted: none that asks here has 16 KiB of that.
   if (shared_bytes > 32 * 1024) {
     check_launch(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));

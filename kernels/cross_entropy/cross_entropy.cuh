@@ -223,8 +223,8 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
 }
 
 /// Rung 4: the row stays in shared memory between the passes, so that DRAM is asked for it once on every GPU. Rung 3
-/// has two rows of 50,304 bfloat16 under way on each SM: an H100's 50 MB of L2 hold them, an A6000's 6 MB do not, and
-/// rows are read twice there.
+/// has two rows of 50,304 bfloat16 under way on each SM, 27 MB on an H100: its two halves of L2, 50 MB in all, may hold
+/// them; an A6000's 6 MB do not, and rows are read twice there.
 template <class T, int N>
 static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses,
                                           const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,

@@ -317,9 +317,10 @@ static __global__ void __launch_bounds__(256, 2)
 
 // Rung 7: between the block's tile and the thread's lies the warp's: 64 x 32 results, its lanes 8 high and 4 wide. For
 // one step in depth a warp reads 64 words of A and 32 of B; the 2 x 16 lanes of the rungs before read 16 and 128 for as
-// many results. What a GPU saves when lanes share a 16-byte word is not documented: the microscope counts four passes
-// for each such request, the same in both rungs. The tiles are 16 deep, so half as many barriers. What remains to
-// cuBLAS is tuning (tile sizes for each shape and GPU, splitting k for small C) and, from Volta on, tensor cores.
+// many results. What a GPU saves when lanes share a 16-byte word NVIDIA has said in its forum only: the microscope
+// counts four passes for each such request, the same in both rungs. The tiles are 16 deep, so half as many barriers.
+// What remains to cuBLAS is tuning (tile sizes for each shape and GPU, splitting k for small C) and, from Volta on,
+// tensor cores.
 template <bool kVectors>
 static __global__ void __launch_bounds__(256, 2)
     sgemm_warp_tile(float* c, const float* a, const float* b, int m, int n, int k, float alpha, float beta) {

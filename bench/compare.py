@@ -90,6 +90,12 @@ def check_answers(program, peer, b, a):
             stop(1, f"{program} and {peer}: number {i} of their answers is {x:g} and {y:g}, {a['tolerance']:g} are allowed; their times mean nothing")
 
 
+def sizes(ours, theirs):
+    """Bytes that both sides counted, by name: the program's context has them as "bytes: NAME"."""
+    return [{"name": name, "program": int(ours[f"bytes: {name}"]), "peer": count}
+            for name, count in theirs.get("sizes", {}).items() if f"bytes: {name}" in ours]
+
+
 def families(peer):
     """(label, our pattern, theirs, whether theirs is the program's own too) of each "best" line of the twin."""
     lines = re.findall(r"^# best: (.+) = (\S+) against (own )?(\S+)$", peer.read_text(), re.MULTILINE)
@@ -177,7 +183,7 @@ def main():
         unbound = report([str(arguments.program), "--benchmark_format=json", *quick], None)
         result["context"] |= {key: unbound["context"][key] for key in ("machine", "hardware")}
     result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "libraries": sides[theirs]["context"]["libraries"],
-                      "benchmarks": [], "best": []}
+                      "sizes": sizes(result["context"], sides[theirs]["context"]), "benchmarks": [], "best": []}
     works = {row["name"].removesuffix("/real_time"): "bytes" if "bytes_per_second" in row else "items" for row in result["benchmarks"]}
     units = {"bytes": ("MB/s", 1e-6), "items": ("1/s", 1)}
 

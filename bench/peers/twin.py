@@ -43,7 +43,7 @@ def shard_labels(shard):
     return [struct.unpack_from("<I", shard, index + 32 * i + 16)[0] for i in range(count)]
 
 
-def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=()):
+def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=(), sizes=None):
     """Times each case and prints the report.
 
     answer: a string that the C++ program must give as its context "answer" too (e.g. a hash of the results).
@@ -51,6 +51,7 @@ def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=()):
     work: "bytes" or "items".
     libraries: distributions whose versions belong into the report; Python's own always does.
     near: numbers that the C++ program gives as its context "answer_near", each at most `tolerance` away.
+    sizes: {name: bytes}; the C++ program gives its own as its context "bytes: name".
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--min-time", type=float, default=0.5, help="seconds per case")
@@ -71,5 +72,5 @@ def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=()):
         report.append({"name": name, "iterations": calls, "real_time": seconds / calls * 1e3, "time_unit": "ms",
                        f"{work}_per_second": size * calls / seconds})
     versions = {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}
-    context = {"answer": answer, "answer_near": list(near), "tolerance": tolerance, "libraries": versions}
+    context = {"answer": answer, "answer_near": list(near), "tolerance": tolerance, "libraries": versions, "sizes": sizes or {}}
     print(json.dumps({"context": context, "benchmarks": report}))

@@ -69,6 +69,8 @@ BenchReport read_bench_report(const fs::path& file) {
     for (const auto& [library, version] : peer.at("libraries").items()) report.libraries.emplace_back(library, version);
     for (const Json& row : peer.at("benchmarks")) report.ratios.push_back(ratio_of(row, /*best=*/false));
     for (const Json& row : peer.at("best")) report.ratios.push_back(ratio_of(row, /*best=*/true));
+    for (const Json& row : peer.value("sizes", Json::array()))
+      report.sizes.push_back({row.at("name"), row.at("program"), row.at("peer")});
     return report;
   } catch (const Json::exception& error) {
     throw FileError(file.string() + ": is no benchmark report: " + one_line(error.what()));
@@ -104,6 +106,10 @@ std::string peer_ratios_markdown(const std::vector<BenchReport>& reports) {
       };
       rows.push_back({report.name, ratio.best ? "best: " + ratio.label : ratio.label, side(ratio.ours, ratio.our_rate),
                       side(ratio.theirs, ratio.their_rate), ratio_text(ratio)});
+    }
+    for (const PeerSize& size : report.sizes) {
+      rows.push_back({report.name, size.label, human_bytes(size.ours), human_bytes(size.theirs),
+                      human_ratio(static_cast<double>(size.ours) / static_cast<double>(size.theirs))});
     }
   }
   return measured.empty() ? "" : measured + "\n" + markdown_table_of_texts(rows);

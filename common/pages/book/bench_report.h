@@ -22,6 +22,12 @@ struct PeerRatio {
   bool covered = false;                 ///< false: too few rounds for an interval; low and high are the range
 };
 
+/// What both sides counted in bytes, e.g. memory.
+struct PeerSize {
+  std::string label;
+  int64_t ours = 0, theirs = 0;
+};
+
 struct BenchReport {
   std::string name, machine, commit, date;  ///< name: of the file; the others are empty where the program does not tell
   std::string hardware;                     ///< hardware_text(), which the id leaves open
@@ -29,6 +35,7 @@ struct BenchReport {
   int64_t cores = 0;                                           ///< that both sides could use
   std::vector<std::pair<std::string, std::string>> libraries;  ///< the twin's, with versions
   std::vector<PeerRatio> ratios;                               ///< empty without a twin
+  std::vector<PeerSize> sizes;                                 ///< empty where nothing was counted
 };
 
 /// Throws FileError, one line with the file's name, on a missing or damaged file.

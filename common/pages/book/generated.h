@@ -21,6 +21,7 @@
 // compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
 // decide     CARD NUMBER...        lessons to choose from: when to use each, what it brings and costs
 // one_gpt    measured | CARD       the techniques that lessons compare on the same GPT, side by side
+// beside_python -                  the same training from C++ and from Python
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figures/figure.h
 // lessons    -                     a lesson of each chapter and what it asks

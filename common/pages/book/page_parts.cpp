@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/pages/book/architecture.h"
+#include "common/pages/book/beside_python.h"
 #include "common/pages/book/chapters.h"
 #include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
@@ -231,6 +232,7 @@ const std::map<std::string, Part>& parts() {
       {"compared", compared_markdown},
       {"decide", decide_markdown},
       {"one_gpt", one_gpt_part},
+      {"beside_python", [](const Page& page, const Arguments&) { return beside_python_markdown(page); }},
       {"levers", levers_part},
       {"figure", figure_part},
       {"figure_dry", dry_figure_part},

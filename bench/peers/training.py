@@ -1,0 +1,86 @@
+"""The same training steps in Python, eager PyTorch: what training_bench does from C++."""
+# best: MLP with AdamW = mlp/adamw* against mlp/adamw*
+# best: GPT with AdamW = gpt/adamw* against gpt/adamw*
+
+import resource
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+
+import twin
+import workloads
+
+UPDATES = 3
+
+
+def first_update():
+    """What a process of its own does: one update of the MLP's size on images of zeros. Prints its peak of resident bytes."""
+    torch.manual_seed(1234)
+    model = workloads.Mlp(8, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    F.cross_entropy(model(torch.zeros(32, 1, 28, 28)), torch.zeros(32, dtype=torch.long)).backward()
+    optimizer.step()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def start():
+    done = subprocess.run([sys.executable, __file__, "--first-update"], stdout=subprocess.PIPE, check=True)
+    return int(done.stdout)
+
+
+OPTIMIZERS = {"adamw": {}, "adamw_foreach": {"foreach": True}, "adamw_fused": {"fused": True}}
+
+
+def training(work, optimizer):
+    """The update of a workload with this optimizer; it gives its loss."""
+    if optimizer != "sgd":
+        work.optimizer = torch.optim.AdamW(work.model.parameters(), lr=1e-3, weight_decay=1e-2, **OPTIMIZERS[optimizer])
+    if isinstance(work, workloads.GptTraining):
+        def update():
+            ids, targets = work.next_batch()
+            work.optimizer.zero_grad()
+            loss = F.cross_entropy(work.model(ids).flatten(0, 1), targets.flatten())
+            loss.backward()
+            work.optimizer.step()
+            return loss.item()
+        return update
+    return lambda: work.update(*work.batches.next()).item()
+
+
+IMAGES = {"mlp": (workloads.MlpTraining, {"layers": 8, "width": 64, "batch": 32, "learning_rate": 0.05}),
+          "convnet": (workloads.ConvNetTraining, {"channels": 16, "batch": 64, "learning_rate": 0.01})}
+GPT = {"layers": 6, "width": 64, "heads": 4, "length": 64, "batch": 8, "dropout": 0.0, "learning_rate": 0.1, "tokens": "characters"}
+SMALL = {"layers": 12, "width": 768, "heads": 12, "batch": 1}  # as many weights as GPT-2 small, without its token table
+CASES = {"mlp/sgd": ("mlp", {}), "mlp/adamw": ("mlp", {}), "mlp/adamw_foreach": ("mlp", {}), "mlp/adamw_fused": ("mlp", {}),
+         "convnet/sgd": ("convnet", {}),
+         "gpt/sgd": ("gpt", {}), "gpt/adamw": ("gpt", {}), "gpt/adamw_foreach": ("gpt", {}), "gpt/adamw_fused": ("gpt", {}),
+         "gpt_85m/sgd": ("gpt", SMALL)}
+
+
+def make(name):
+    """(update, items of it)"""
+    workload, sizes = CASES[name]
+    optimizer = name.split("/")[1]
+    if workload == "gpt":
+        settings = GPT | sizes
+        return training(workloads.GptTraining(settings, 1234), optimizer), settings["batch"] * settings["length"]
+    kind, settings = IMAGES[workload]
+    return training(kind(settings, 1234), optimizer), settings["batch"]
+
+
+def last_loss(update):
+    for _ in range(UPDATES - 1):
+        update()
+    return update()
+
+
+if sys.argv[1:] == ["--first-update"]:
+    first_update()
+else:
+    # The program has no AdamW by foreach: its losses are those of the cases that both have.
+    losses = [last_loss(make(name)[0]) for name in CASES if "foreach" not in name]
+    cases = {name: make(name) for name in CASES}
+    twin.run("losses", cases | {"start": (start, 1)}, work="items", near=losses, tolerance=2e-6, libraries=("torch",),
+             sizes={"resident after a first update": start()})

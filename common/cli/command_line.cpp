@@ -26,7 +26,7 @@ void refuse_extras(const CLI::App& command) {
   const std::string above = command.get_parent()->get_name();
   throw UsageError("unknown argument '" + extras.front() + "'" +
                    (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (see: " + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
+                   " (see: ./" + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
 }
 
 std::string Overview::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {

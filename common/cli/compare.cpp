@@ -195,7 +195,7 @@ int compare(const std::vector<std::string>& paths, bool json, const std::string&
   const bool within = paths.size() == 1;
   if (within && across.empty())
     throw UsageError(
-        "compare needs two or more result files or folders, or one and --across; see: tenfold compare "
+        "compare needs two or more result files or folders, or one and --across; see: ./tenfold compare "
         "--help");
   std::vector<ComparedSet> sets;
   for (const std::string& path : paths) sets.push_back(read_set(path));

@@ -93,7 +93,7 @@ void tools(std::vector<Line>& lines) {
   std::string nvcc;
   for (const fs::path& folder :
        {fs::path(std::getenv("CUDA_HOME") ? std::getenv("CUDA_HOME") : ""), fs::path("/usr/local/cuda-13"),
-        fs::path("/usr/local/cuda"), source_folder() / "build" / "cuda"}) {
+        fs::path("/usr/local/cuda"), source_folder() / ".venv" / "cuda"}) {
     if (nvcc.empty() && !folder.empty() && fs::exists(folder / "bin" / "nvcc"))
       nvcc = (folder / "bin" / "nvcc").string();
   }
@@ -183,9 +183,9 @@ void machine(std::vector<Line>& lines) {
     lines.push_back(
         have("ceilings", count > 0,
              count > 0 ? std::to_string(count) + " measured" : "never measured, so times cannot be predicted",
-             "tenfold probe"));
+             "./tenfold probe"));
   } catch (const FileError& error) {
-    lines.push_back({State::missing, std::string("ceilings: ") + error.what(), "tenfold probe"});
+    lines.push_back({State::missing, std::string("ceilings: ") + error.what(), "./tenfold probe"});
   }
 }
 

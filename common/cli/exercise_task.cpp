@@ -62,7 +62,7 @@ Exercise resolve_exercise(const std::string& word) {
   const std::vector<Exercise> all = exercises();
   std::vector<std::string> names;
   for (const Exercise& exercise : all) names.push_back(exercise.name);
-  const std::string meant = name_meant("exercise", names, word, "tenfold exercise");
+  const std::string meant = name_meant("exercise", names, word, "./tenfold exercise");
   return *std::ranges::find(all, meant, &Exercise::name);
 }
 

@@ -109,7 +109,7 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
                        number_of_name(found[0]));
     names.insert(names.end(), unbuilt.begin(), unbuilt.end());  // one of them may be what was mistyped
   }
-  const std::string meant = name_meant("lesson", names, word, "tenfold list");
+  const std::string meant = name_meant("lesson", names, word, "./tenfold list");
   return *std::ranges::find(lessons, meant, &Lesson::name);
 }
 

@@ -48,7 +48,7 @@ void check_command_word(const CLI::App& app, const std::string& word) {
   if (std::ranges::find(names, word) != names.end()) return;
   const std::string guess = nearest(word, names);
   throw UsageError("unknown command '" + word + "'" + (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (all commands: tenfold help)");
+                   " (all commands: ./tenfold help)");
 }
 
 /// The overview, or the help of the command that the first of these words names.
@@ -57,7 +57,7 @@ int show_help(const CLI::App& app, const std::vector<std::string>& words) {
   for (const CLI::App* command : app.get_subcommands({})) {
     if (!words.empty() && command->get_name() == words.front()) shown = command;
   }
-  if (!shown) throw UsageError("unknown command '" + words.front() + "' (all commands: tenfold help)");
+  if (!shown) throw UsageError("unknown command '" + words.front() + "' (all commands: ./tenfold help)");
   std::cout << app.get_formatter()->make_help(shown, "tenfold " + shown->get_name(), CLI::AppFormatMode::Normal);
   return 0;
 }
@@ -88,7 +88,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const std::string name = parsed.empty() ? "" : " " + parsed.front()->get_name();
-    throw UsageError(one_line(error.what()) + " (see: tenfold" + name + " --help)");
+    throw UsageError(one_line(error.what()) + " (see: ./tenfold" + name + " --help)");
   }
   const auto parsed = app.get_subcommands();
   if (parsed.empty() || help->parsed()) return show_help(app, help->remaining());  // "help run"

@@ -151,7 +151,7 @@ int new_lesson(const std::string& word, const std::string& from) {
   const std::vector<std::string> lessons = lesson_folders();
   check_number(number, lessons);
   check_name(name, lessons);
-  const Rename rename{name_meant("lesson", lessons, from, "tenfold list"), number + "_" + name};
+  const Rename rename{name_meant("lesson", lessons, from, "./tenfold list"), number + "_" + name};
   const fs::path folder = source_folder() / "lessons" / rename.to;
   if (fs::exists(folder)) throw UsageError(shown(folder) + ": is there already; move it away first");
   const auto files = copied(source_folder() / "lessons" / rename.from, rename, title_of(name));

@@ -195,14 +195,14 @@ void copy_to_results(const std::string& machine, const std::string& commit,
   }
   fs::remove_all(aside);
   std::cout << files.size() << " " << kind << (files.size() == 1 ? "" : "s") << " of commit " << commit.substr(0, 10)
-            << " copied to " << shown(target) << "; rewrite the tables with: tenfold report --write\n";
+            << " copied to " << shown(target) << "; rewrite the tables with: ./tenfold report --write\n";
 }
 
 namespace {
 
 std::vector<NamedResult> results_of_folder(const std::string& out_option, bool sweeps) {
   const fs::path out = sweeps ? out_folder(out_option) / kSweepsFolder : out_folder(out_option);
-  const std::string how = sweeps ? "./tenfold run LESSON --sweep SETTING=A,B,C" : "tenfold tour";
+  const std::string how = sweeps ? "./tenfold run LESSON --sweep SETTING=A,B,C" : "./tenfold tour";
   if (!fs::is_directory(out))
     throw UsageError(shown(out) + ": there are no " + (sweeps ? "sweeps" : "results") + " yet; measure with: " + how);
   tidy_results(out);

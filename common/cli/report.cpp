@@ -44,12 +44,12 @@ std::vector<LessonEntry> lesson_entries() {
 
 int page_for_this_machine(const std::string& out_option) {
   const fs::path out = out_folder(out_option);
-  if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no results yet; measure with: tenfold tour");
+  if (!fs::is_directory(out)) throw UsageError(shown(out) + ": there are no results yet; measure with: ./tenfold tour");
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(out)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json") files.push_back(entry.path());
   }
-  if (files.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: tenfold tour");
+  if (files.empty()) throw UsageError(shown(out) + ": holds no result file; measure with: ./tenfold tour");
   std::sort(files.begin(), files.end());
   std::vector<Result> results;
   for (const fs::path& file : files) results.push_back(read_result(file));
@@ -113,7 +113,7 @@ int report(const ReportOptions& options) {
       write_atomically(file.path, file.figure ? drawn.at(file.path) : file.text);
       std::cout << "rewritten: " << shown(file.path) << "\n";
     } else {
-      std::cout << "stale: " << shown(file.path) << " (rewrite with: tenfold report --write)\n";
+      std::cout << "stale: " << shown(file.path) << " (rewrite with: ./tenfold report --write)\n";
     }
   }
   if (stale == 0) std::cout << "all generated parts are current\n";

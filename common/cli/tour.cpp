@@ -103,7 +103,7 @@ void probe_first(Display& display) {
   const End end = run_child({{program.string()}, {}, ""},
                             {[](const std::string&) {}, [](const std::string&) {}, {}, [&] { display.tick(); }});
   if (end.code != 0 && !asked_to_stop())
-    display.say("the probe failed; lessons go on without ceilings (see: tenfold probe)");
+    display.say("the probe failed; lessons go on without ceilings (see: ./tenfold probe)");
 }
 
 }  // namespace

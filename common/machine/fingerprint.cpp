@@ -128,7 +128,7 @@ std::map<std::string, double> read_ceilings(const std::string& machine_id) {
   if (!std::filesystem::exists(path, ignored)) return {};  // never probed
   const auto json = nlohmann::json::parse(read_text(path), nullptr, false);
   const auto damaged = [&](const std::string& what) {
-    return FileError(path.string() + ": " + what + "; measure again with: tenfold probe");
+    return FileError(path.string() + ": " + what + "; measure again with: ./tenfold probe");
   };
   if (json.is_discarded() || !json.is_object()) throw damaged("is not a JSON object");
   std::map<std::string, double> ceilings;

@@ -45,8 +45,10 @@ pack_third_party() {
     name=$(objdump -p "$folder" 2>/dev/null | awk '$1 == "SONAME" { print $2 }')
     cp -L "$folder" "$target/lib/${name:-$library}"
   done
-  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest libboost1.74-dev libpng-dev libturbojpeg0-dev; do
-    [ ! -e "/usr/share/doc/$name/copyright" ] || cp -L "/usr/share/doc/$name/copyright" "$target/licences/$name"
+  for name in nlohmann-json3-dev libcli11-dev libgloo-dev libbenchmark-dev zlib1g-dev googletest 'libboost1.*-dev' libpng-dev libturbojpeg0-dev; do
+    for file in /usr/share/doc/$name/copyright; do
+      [ ! -e "$file" ] || cp -L "$file" "$target/licences/$(basename "$(dirname "$file")")"
+    done
   done
 }
 

@@ -49,8 +49,9 @@ gpu_tools() {
   done
   python=$(command -v python3)
   version=$(python3 -c 'import importlib.metadata as m; print(m.version("torch"))' 2>/dev/null || true)
-  [[ "$version" == 2.11* || -n "${Torch_DIR:-}" ]] ||
-    fail "$python has ${version:+torch $version, not }torch 2.11${version:+}" "put a python3 that has torch 2.11 first on PATH, or set Torch_DIR"
+  version=${version:+torch $version, not 2.11}
+  [[ "$version" == "torch 2.11"* || -n "${Torch_DIR:-}" ]] ||
+    fail "$python has ${version:-no torch; 2.11 is needed}" "put a python3 that has torch 2.11 first on PATH, or set Torch_DIR"
   [ ! -L "$root/.venv" ] || rm "$root/.venv"
   mkdir -p "$bin"
   touch "$bin/.of-this-machine"

@@ -203,9 +203,23 @@ build_environment() {
   export NINJA_STATUS='[%f/%t] '
 }
 
+# How many compilers may run at once: $TENFOLD_JOBS; nothing, which is Ninja's own choice, unless they would not fit into
+# memory. The largest take 1.5 GB each.
+compiler_jobs() {
+  local available limit jobs
+  if [ -n "${TENFOLD_JOBS:-}" ]; then echo "$TENFOLD_JOBS"; return; fi
+  available=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null || true)
+  limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || true)
+  [[ ! "$limit" =~ ^[0-9]+$ ]] || (( limit / 1024 >= ${available:-0} && ${available:-0} > 0 )) || available=$((limit / 1024))
+  jobs=$((${available:-0} / 1500000))
+  (( ${available:-0} == 0 || jobs >= $(nproc) + 2 )) || echo $((jobs > 1 ? jobs : 1))
+}
+
 build_targets() {
-  advise "read the error above; for a clean start: rm -rf ${build#"$root"/}"
-  "$root/.venv/bin/ninja" -C "$build" ${TENFOLD_JOBS:+-j "$TENFOLD_JOBS"} "${targets[@]}"
+  local jobs
+  advise "read the error above; if a compiler was killed, it had too little memory: TENFOLD_JOBS=1; for a clean start: rm -rf ${build#"$root"/}"
+  jobs=$(compiler_jobs)
+  "$root/.venv/bin/ninja" -C "$build" ${jobs:+-j "$jobs"} "${targets[@]}"
 }
 
 # configure_preset PRESET: that preset's own folder, e.g. asan. The environment is set up already.
@@ -293,13 +307,15 @@ what_is_seen() {
   done
   name="$preset-$*"
   seen_file=$stamps/all-${name//[^A-Za-z0-9_-]/.}
-  (( ${#name} < 200 )) || seen_file=""
+  # Which targets a test needs, only CMake knows: then the steps are gone through again.
+  (( ${#name} < 200 )) && [ -z "${chosen_targets:-}" ] || seen_file=""
 }
 
 # begin_set_up WHAT...: takes the checkout's lock. Where nothing has changed since a set-up of WHAT was complete, asks Ninja
 # for the targets, and is true: nothing is left to do.
 begin_set_up() {
   unset PYTHONPATH PYTHONHOME  # the environment's own packages, and no others
+  check_settings
   lock_checkout
   build_environment
   what_is_seen "$@"
@@ -353,7 +369,7 @@ set_up() {
       pictures=$(for name in "$@"; do grep -ls 'DATA openclipart' "$root/lessons/$name/CMakeLists.txt" || true; done)
       ;;
   esac
-  if [ -z "${chosen_targets:-}" ]; then begin_set_up "$@" && return; else begin_set_up "$@" "$RANDOM" || true; fi
+  begin_set_up "$@" && return
   local pins
   pins=$(python_requirements; python3 --version; echo "${Torch_DIR:-}"; toolkit)
   once 1/6 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"

@@ -36,10 +36,17 @@ check_machine() {
     fail "this system's C library is musl, and LibTorch needs glibc" "use Debian, Ubuntu, Fedora or Arch, for example in a container"
   if command -v python3 >/dev/null; then
     version=$(python3 -I -c 'import sys; print(*sys.version_info[:2], sep=".")' 2>/dev/null || true)
-    [[ "$version" =~ ^3\.[0-9]{2}$ ]] || fail "python3 is version ${version:-unknown}, and torch 2.11 needs 3.10 or newer" "put a newer python3 first on PATH"
+    [[ "$version" =~ ^3\.1[0-4]$ ]] || fail "python3 is version ${version:-unknown}, and torch 2.11 is made for 3.10 to 3.14" "put one of these first on PATH"
   fi
   [ -d "${TMPDIR:-/tmp}" ] && [ -w "${TMPDIR:-/tmp}" ] || fail "the folder for temporary files, ${TMPDIR:-/tmp}, cannot be written" "set TMPDIR to one that can"
   check_named_compiler
+}
+
+# What the environment says of the build, before anything is done with it.
+check_settings() {
+  [[ "${TENFOLD_JOBS:-1}" =~ ^[1-9][0-9]{0,2}$ ]] || refuse "TENFOLD_JOBS='$TENFOLD_JOBS' is no number of compilers" "set it to 1 to 999, or unset it"
+  [[ "${TENFOLD_CUDA_ARCHS:-9.0}" =~ ^[0-9]+\.[0-9]a?(\+PTX)?([\;\ ][0-9]+\.[0-9]a?(\+PTX)?)*$ ]] ||
+    refuse "TENFOLD_CUDA_ARCHS='$TENFOLD_CUDA_ARCHS' is no list of GPU architectures" "write for example TENFOLD_CUDA_ARCHS='8.0;9.0', or unset it"
 }
 
 # $CXX names a program and nothing else; ccache is called anyway.
@@ -166,11 +173,13 @@ install_test_browser() {
   command -v apt-get >/dev/null && [ -z "${TENFOLD_OFFLINE:-}" ] && privilege=$(as_root) || return 1
   $privilege apt-get update -q && apt_install 300 chromium
 }
-# The report is tested in a real browser. Wanted, never required: without one that test is skipped, and says so.
+# The report is tested in a real browser. Wanted, never required: without one that test is skipped, and says so. Where none
+# could be had, nobody waits for it again on that day.
 want_test_browser() {
-  ! has_browser || return 0
+  ! has_browser && [ -z "$(find "$stamps/no_browser" -mtime -1 2>/dev/null)" ] || return 0
   say "[2/6] a browser, for the test of the report ..."
-  mkdir -p "$log_dir"
-  install_test_browser >"$log_dir/install_test_browser.log" 2>&1 ||
-    say "    none: that test is skipped; to run it: $(command_to_install chromium)"
+  mkdir -p "$log_dir" "$stamps"
+  install_test_browser >"$log_dir/install_test_browser.log" 2>&1 && return
+  touch "$stamps/no_browser"
+  say "    none: that test is skipped; to run it: $(command_to_install chromium)"
 }

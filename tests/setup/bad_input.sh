@@ -29,6 +29,13 @@ expect "an unknown benchmark before any set-up" 2 'there is no benchmark nosuch;
 output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup nosuch 2>&1); status=$?
 expect "setting up what there is not" 2 "there is no 'nosuch'; to fix: "
 
+output=$(cd "$work/tree" && TENFOLD_JOBS=many TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup 2>&1); status=$?
+expect "as many compilers as no number says" 2 "TENFOLD_JOBS='many' is no number of compilers; to fix: "
+for archs in new '9.0,8.0' sm_90; do
+  output=$(cd "$work/tree" && TENFOLD_CUDA_ARCHS=$archs TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold setup 2>&1); status=$?
+  expect "GPU architectures '$archs'" 2 "TENFOLD_CUDA_ARCHS='$archs' is no list of GPU architectures; to fix: "
+done
+
 output=$(cd "$work/tree" && TENFOLD_CACHE=$work/empty TENFOLD_OFFLINE=1 CI=1 ./tenfold test --minutes soon 2>&1); status=$?
 expect "tests in a time that is none" 2 "--minutes 'soon' is no number of minutes; to fix: "
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/pages/book/bench_report.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"

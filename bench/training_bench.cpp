@@ -34,7 +34,7 @@ using Settings = std::map<std::string, tenfold::SettingValue>;
 constexpr int kUpdates = 3;
 
 struct Training {
-  int64_t items = 0;                            ///< images or tokens of an update
+  int64_t items = 0;                           ///< images or tokens of an update
   std::function<torch::Tensor()> update = {};  ///< gives its loss, which nobody has waited for
 };
 
@@ -74,7 +74,8 @@ std::vector<Case> cases() {
   const auto of = [](const tenfold::Workload& workload, const Settings& settings, const std::string& optimizer) {
     return [=] { return training(workload, settings, optimizer); };
   };
-  const Settings small = {{"layers", int64_t{12}}, {"width", int64_t{768}}, {"heads", int64_t{12}}, {"batch", int64_t{1}}};
+  const Settings small = {
+      {"layers", int64_t{12}}, {"width", int64_t{768}}, {"heads", int64_t{12}}, {"batch", int64_t{1}}};
   return {{"mlp/sgd", of(tenfold::mlp_workload, {}, "sgd")},
           {"mlp/adamw", of(tenfold::mlp_workload, {}, "adamw")},
           {"mlp/adamw_fused", of(tenfold::mlp_workload, {}, "adamw_fused")},
@@ -139,9 +140,12 @@ int main(int argc, char** argv) {
     benchmark::AddCustomContext("bytes: resident after a first update", std::to_string(start(program)));
     for (const Case& row : cases())
       benchmark::RegisterBenchmark(row.name.c_str(), train, row.make)->Unit(benchmark::kMillisecond)->UseRealTime();
-    benchmark::RegisterBenchmark("start", [program](benchmark::State& state) {
-      for (auto _ : state) start(program);
-      state.SetItemsProcessed(state.iterations());
-    })->Unit(benchmark::kMillisecond)->UseRealTime();
+    benchmark::RegisterBenchmark("start",
+                                 [program](benchmark::State& state) {
+                                   for (auto _ : state) start(program);
+                                   state.SetItemsProcessed(state.iterations());
+                                 })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   });
 }

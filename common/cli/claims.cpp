@@ -46,7 +46,8 @@ int claims(const ClaimsOptions& options) {
   // Nothing runs, so the lesson need not be built.
   std::vector<std::string> names;
   for (const auto& [name, parts] : lessons) names.push_back(name);
-  const std::string lesson = options.lesson.empty() ? "" : name_meant("lesson", names, options.lesson, "./tenfold list");
+  const std::string lesson =
+      options.lesson.empty() ? "" : name_meant("lesson", names, options.lesson, "./tenfold list");
   std::vector<Result> results;
   if (options.results.empty()) {
     results = published_results(source_folder());

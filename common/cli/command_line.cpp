@@ -25,8 +25,8 @@ void refuse_extras(const CLI::App& command) {
   const std::string guess = nearest(flag, names);
   const std::string above = command.get_parent()->get_name();
   throw UsageError("unknown argument '" + extras.front() + "'" +
-                   (guess.empty() ? "" : "; did you mean '" + guess + "'?") +
-                   " (see: ./" + (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
+                   (guess.empty() ? "" : "; did you mean '" + guess + "'?") + " (see: ./" +
+                   (above == "tenfold" ? "" : "tenfold ") + above + " " + command.get_name() + " --help)");
 }
 
 std::string Overview::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {

@@ -97,24 +97,33 @@ def dataflow(instruction):
     return [first + j for j in range(many)], read
 
 
+def groups_left(instruction):
+    """How many groups of copies may be under way behind DEPBAR.LE SB0, 0x2: cp.async.wait_group 2."""
+    number = re.search(r",\s*(0x[0-9a-f]+)", instruction.operands)
+    return int(number[1], 16) if number else 0
+
+
 class Warp:
     """One warp by itself: each instruction waits for its operands, so that loads that need nothing of each other overlap."""
 
     def __init__(self, gpu, load_latency):
         self.gpu, self.load_latency = gpu, load_latency
-        self.clock, self.ready, self.copies = 0, {}, 0
+        self.clock, self.ready = 0, {}
+        self.copies, self.groups = 0, []  # when the last copy is there that no group has yet; when each group is
 
     def run(self, block):
         for instruction in block.instructions:
             kind = instruction.kind
             written, read = dataflow(instruction)
             at = max([self.clock + 1] + [self.ready.get(register, 0) for register in read + written])
-            if kind in ("LDGDEPBAR", "DEPBAR"):
-                at = max(at, self.copies)
+            if kind == "DEPBAR":  # waits for all groups but the last few
+                at = max([at] + self.groups[:max(0, len(self.groups) - groups_left(instruction))])
             self.clock = at
             latency = self.latency(kind)
             if kind == "LDGSTS":
                 self.copies = at + self.load_latency
+            elif kind == "LDGDEPBAR":  # a group of what was copied since the last, and no wait
+                self.groups.append(self.copies)
             for register in written:
                 self.ready[register] = at + latency
 

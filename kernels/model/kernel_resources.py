@@ -23,13 +23,26 @@ sys.path.insert(0, str(root / "common" / "tools"))
 from programs import output_of, reason_of, refuse
 
 
+def hash_of(files):
+    """Over names and code, without comments and with one blank for each white space: what common/pages/book/kernel_resources.cpp
+    computes."""
+    digest = hashlib.sha256()
+    for path in files:
+        comments = r"#[^\n]*" if path.suffix == ".py" else r"//[^\n]*|/\*.*?\*/"
+        code = re.sub(r"[ \t\r\n]+", " ", re.sub(comments, " ", path.read_text(), flags=re.S))
+        digest.update(path.name.encode() + b"\n" + code.encode())
+    return digest.hexdigest()
+
+
 def sources_hash(kernel):
     """Over the files that decide what ptxas sees: the kernel's own and the shared headers."""
-    digest = hashlib.sha256()
-    files = [*sorted((root / "kernels" / kernel).glob("*.cu*")), *sorted((root / "kernels").glob("*.cuh"))]
-    for path in files:
-        digest.update(path.name.encode() + b"\n" + path.read_bytes())
-    return digest.hexdigest()
+    return hash_of([*sorted((root / "kernels" / kernel).glob("*.cu*")), *sorted((root / "kernels").glob("*.cuh"))])
+
+
+def model_hash():
+    """Over the files that make times of machine code and counts."""
+    model = root / "kernels" / "model"
+    return hash_of([model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py", root / "common" / "machine" / "gpu_ceilings.cpp"])
 
 
 class NotCompiled(Exception):

@@ -220,7 +220,7 @@ def modelled(tools, operation, sample):
     if operation.peak != "dram_bytes_per_s":
         least = {key: max(seconds, operation.flops / tools.gpus[key][operation.peak]) for key, seconds in least.items()}
     return {"kernel": operation.kernel, "operation": name, "date": datetime.date.today().isoformat(),
-            "sources": kernel_resources.sources_hash(operation.kernel), "nvcc": tools.nvcc, "sample": sample,
+            "sources": kernel_resources.sources_hash(operation.kernel), "model": kernel_resources.model_hash(), "nvcc": tools.nvcc, "sample": sample,
             "type": operation.type, "shape": shape, "least_seconds": least, "rungs": rungs}
 
 

@@ -148,6 +148,17 @@ class Gpu(unittest.TestCase):
         self.assertLess(gpu_model.clocks_of_warp([four], [1], self.gpus["A100"], latency), latency + 40)
         self.assertGreater(gpu_model.clocks_of_warp([one], [1], self.gpus["A100"], latency), latency)
 
+    def test_a_copy_is_waited_for_by_its_group(self):
+        def clocks(left):
+            block = machine_code.functions_of(disassembly([
+                (1, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (1, "LDGDEPBAR"), (2, "FADD R1, R1, R1"), (2, "FADD R1, R1, R1"),
+                (3, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (3, "LDGDEPBAR"), (4, f"DEPBAR.LE SB0, {left}"), (5, "EXIT")]))["kernel"][0]
+            return gpu_model.clocks_of_warp([block], [1], self.gpus["A100"], 500)
+        second, first, none = clocks("0x0"), clocks("0x1"), clocks("0x2")
+        self.assertEqual(first, 1 + 500 + 1, "the copy before two additions")
+        self.assertGreater(second, first + gpu_model.ARITHMETIC_CLOCKS)
+        self.assertLess(none, 50, "both may still be under way")
+
     def test_rereads_are_served_by_the_cache_that_they_fit(self):
         a100 = self.gpus["A100"]
         counts = {"blocks": 1, "shared_bytes": 0, "static_shared_bytes": 0, "touches": {"in": {"first_reads": 8}},

@@ -50,24 +50,43 @@ struct Outcome {
     if (verdict().quality)
       return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
     const SpeedResult& result = verdict().speed;
-    if (dry && (!speed_modelled || !result.ratio)) return "not modelled";
-    return interval && !dry ? speed_text(result) : ratio_text(result);
+    if (dry && row.c->preset == "check") return "not timed";
+    if (dry && !speed_modelled) return result.ratio ? "see its page" : "not modelled";
+    if (dry && !result.ratio) return "not modelled";
+    return dry ? ratio_text(result) + host_mark(*row.row.variant, row.c->variants.front())
+               : (interval ? speed_text(result) : ratio_text(result));
   }
 };
 
-/// Nothing where the row that stands for the lesson was not measured: another row of it would say something else.
-std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now) {
+/// A name as it stands in a directive, whose words blanks divide: "packed,_one_kernel".
+std::string as_word(std::string name) {
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+/// The row of a case and a technique, "speeches/packed,_one_kernel"; without it the row that stands for the lesson.
+/// Nothing where that was not measured: another row of it would say something else.
+std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now, const std::string& chosen) {
+  const bool is_dry = result.machine.id.starts_with(kDryMachine);
+  if (is_dry && !chosen.empty()) {
+    for (VerdictRow& row : verdict_rows({&result, 1})) {
+      if (as_word(row.c->name) + "/" + as_word(row.row.verdict->technique) == chosen &&
+          row.row.variant->status != "skipped")
+        return Outcome{std::move(row), dry_card(result), true, result.code_hash != hash_now};
+    }
+    return std::nullopt;
+  }
   auto headline = headline_of(result);
   if (!headline || headline->row.variant->status == "skipped") return std::nullopt;
   const auto& named = result.headline;
   if (named && (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
     return std::nullopt;
-  const bool dry = result.machine.id.starts_with(kDryMachine);
-  return Outcome{std::move(*headline), dry ? dry_card(result) : result.machine.id, dry, result.code_hash != hash_now};
+  return Outcome{std::move(*headline), is_dry ? dry_card(result) : result.machine.id, is_dry,
+                 result.code_hash != hash_now};
 }
 
 /// Cards with less memory first, then the machines, those of results/REFERENCE first.
-std::vector<Outcome> outcomes_of(const Page& page, const std::string& lesson) {
+std::vector<Outcome> outcomes_of(const Page& page, const std::string& lesson, const std::string& chosen) {
   std::vector<const Result*> cards, machines;
   for (const Result& result : page.dry) {
     if (result.lesson == lesson && !result.machine.gpus.empty()) cards.push_back(&result);
@@ -83,7 +102,7 @@ std::vector<Outcome> outcomes_of(const Page& page, const std::string& lesson) {
   const std::string hash_now = code_hash(page.root / "lessons" / lesson);
   std::vector<Outcome> outcomes;
   for (const Result* const result : cards) {
-    if (auto outcome = outcome_of(*result, hash_now)) outcomes.push_back(std::move(*outcome));
+    if (auto outcome = outcome_of(*result, hash_now, chosen)) outcomes.push_back(std::move(*outcome));
   }
   return outcomes;
 }
@@ -130,11 +149,13 @@ struct Lesson {
   std::string link;
 };
 
-/// `word` is a lesson's number; "11=memory" where the lesson's page says that the model cannot tell its speed.
+/// `word` is a lesson's number; "11=memory" where the lesson's page says that the model cannot tell its speed;
+/// "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own stands for it.
 Lesson lesson_of(const Page& page, const std::string& word) {
-  const size_t equals = word.find('=');
-  const std::string number = word.substr(0, equals);
+  const size_t equals = word.find('='), colon = word.find(':');
+  const std::string number = word.substr(0, std::min(equals, colon));
   const std::string modelled = equals == std::string::npos ? "" : word.substr(equals + 1);
+  const std::string chosen = colon == std::string::npos ? "" : word.substr(colon + 1);
   if (equals != std::string::npos && modelled != "memory")
     throw std::invalid_argument("decide: '" + word + "' is neither a lesson's number nor one with '=memory'");
   const auto entry =
@@ -149,7 +170,9 @@ Lesson lesson_of(const Page& page, const std::string& word) {
   }
   for (std::string* const cell : {&screen.use, &screen.skip, &screen.pay, &screen.line})
     *cell = relinked(*cell, file, page.path);
-  std::vector<Outcome> outcomes = outcomes_of(page, entry->name);
+  std::vector<Outcome> outcomes = outcomes_of(page, entry->name, chosen);
+  if (!chosen.empty() && !page.dry.empty() && std::ranges::none_of(outcomes, &Outcome::dry))
+    throw std::invalid_argument("decide: no card has the row of '" + word + "'");
   for (Outcome& outcome : outcomes) outcome.speed_modelled = modelled.empty();
   return {&*entry, screen, std::move(outcomes),
           "[" + number + " " + markdown_cell(entry->title) + "](" +

@@ -11,6 +11,7 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/rows.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/compare_results.h"
 #include "common/result/dry_counted.h"
 #include "common/result/judge.h"
@@ -88,7 +89,9 @@ std::string speeds_cell(const Cards& cards, const std::string& case_name, const 
   for (const Result* const card : cards) {
     const CaseResult* const c = case_of(*card, case_name);
     const Verdict* const verdict = c == nullptr ? nullptr : verdict_of(*c, name);
-    speeds.push_back(verdict == nullptr || !verdict->speed.ratio ? "-" : human_ratio(*verdict->speed.ratio));
+    const bool known = verdict != nullptr && verdict->speed.ratio && agreement_text(*verdict) != "-";
+    speeds.push_back(known ? human_ratio(*verdict->speed.ratio) + host_mark(*variant_of(*c, name), c->variants.front())
+                           : "-");
   }
   const bool any = std::ranges::any_of(speeds, [](const std::string& speed) { return speed != "-"; });
   return any ? joined(speeds, " / ") : "-";
@@ -293,8 +296,22 @@ std::string headline_text(const Cards& cards) {
          "*: " + markdown_cell(joined(parts, "; ")) + ".";
 }
 
+/// "T4, A100: on AMD EPYC, 2026-11-29, commit 266e54208f, stale": where each card's numbers come from.
+std::string made_text(const Cards& cards, const std::string& hash_now) {
+  ByText made;
+  for (const Result* const card : cards) {
+    add(made,
+        ": on " + card->machine.cpu + ", " + card->started_at.substr(0, 10) + ", commit " + card->commit.substr(0, 10) +
+            (card->code_hash == hash_now ? "" : ", *stale*"),
+        card);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, of] : made) parts.push_back(names_of(of) + text);
+  return joined(parts, "; ");
+}
+
 /// How to read the tables.
-std::string legend(const Cards& cards, const std::string& docs) {
+std::string legend(const Cards& cards, const std::string& docs, const std::string& hash_now) {
   const Result& last = *cards.back();
   const bool timed = has_times(last);
   const bool at_least = std::ranges::any_of(cards, [](const Result* card) { return has_peak_at_least(*card); });
@@ -305,13 +322,16 @@ std::string legend(const Cards& cards, const std::string& docs) {
          "says. Launches, [calls that may wait](" +
          docs + "/dry_gpu.md#calls-that-may-wait) and bytes copied to the card are those of one step on the " +
          dry_card(last) + ". The CPU computed the agreement, at size cpu." +
-         (timed ? " Speed is [modelled](" + docs + "/dry_gpu.md#time-modelled): the host's part is that of " +
-                      last.machine.cpu + ", the card's follows from its ceilings; no card has confirmed it."
+         (timed ? " Speed is [modelled](" + docs +
+                      "/dry_gpu.md#time-modelled): the card's part follows from its ceilings, the host's is that of "
+                      "the machine named below; no card has "
+                      "confirmed it. *(host)*: of this step or its baseline a third or more is the host's, so that "
+                      "another host has another ratio."
                 : "") +
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
                      "differ, too."
                    : "") +
-         " " + last.started_at.substr(0, 10) + ", commit " + last.commit.substr(0, 10) + ".\n";
+         " " + made_text(cards, hash_now) + ".\n";
 }
 
 }  // namespace
@@ -327,11 +347,16 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
   const Cards cards = by_card(dry, lesson);
   if (cards.empty()) return "";
   const Result& last = *cards.back();
-  const bool stale = std::ranges::any_of(cards, [&](const Result* card) { return card->code_hash != hash_now; });
-  std::string out =
-      "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + (stale ? " (*stale: the lesson's code has changed since*)" : "") +
-      ", cards that were not there: memory and agreement" + (has_times(last) ? ", speed modelled." : ", no times.") +
-      headline_text(cards) + "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs);
+  Cards changed = cards;
+  std::erase_if(changed, [&](const Result* card) { return card->code_hash == hash_now; });
+  const std::string stale = changed.empty()
+                                ? ""
+                                : " (*stale" + (changed.size() == cards.size() ? "" : " on " + names_of(changed)) +
+                                      ": the lesson's code has changed since*)";
+  std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + stale +
+                    ", cards that were not there: memory and agreement" +
+                    (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) +
+                    "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
   for (const CaseResult& c : last.cases) {
     const CaseRows rows = rows_of(c);
     out += "\n" + (rows.judged ? case_table(cards, rows) : "On the " + dry_card(last) + ": " + survey_markdown(c));

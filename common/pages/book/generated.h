@@ -13,6 +13,7 @@
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
 // dry        -                     what GPUs that are not there counted over all lessons
+// host_launches -                  what a host needs for a launch on a GPU that is not there
 // published_steps -                modelled times held against published ones
 // published_peers -                other predictors held against the same ones
 // published_fits -                 peaks of a model held against published ones

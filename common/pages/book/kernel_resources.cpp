@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "common/base/files.h"
@@ -40,7 +41,44 @@ std::string cell(const nlohmann::ordered_json& on) {
   return text;
 }
 
+/// The code without comments, with one blank for each white space.
+std::string code_of(const fs::path& file) {
+  const std::string text = read_text(file);
+  const bool python = file.extension() == ".py";
+  std::string code;
+  for (size_t at = 0; at < text.size();) {
+    size_t next = at;
+    if (python ? text[at] == '#' : text.compare(at, 2, "//") == 0) {
+      next = text.find('\n', at);
+    } else if (!python && text.compare(at, 2, "/*") == 0) {
+      next = text.find("*/", at + 2);
+      if (next != std::string::npos) next += 2;
+    } else if (std::string_view(" \t\r\n").find(text[at]) != std::string_view::npos) {
+      next = text.find_first_not_of(" \t\r\n", at);
+    } else {
+      code += text[at++];
+      continue;
+    }
+    if (!code.ends_with(' ')) code += ' ';
+    at = std::min(next, text.size());
+  }
+  return code;
+}
+
+/// What kernels/model/kernel_resources.py computes.
+std::string hash_of(const std::vector<fs::path>& files) {
+  std::string all;
+  for (const fs::path& file : files) all += file.filename().string() + "\n" + code_of(file);
+  return sha256(all);
+}
+
 }  // namespace
+
+std::string kernel_model_hash(const fs::path& root) {
+  const fs::path model = root / "kernels" / "model";
+  return hash_of({model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py",
+                  root / "common" / "machine" / "gpu_ceilings.cpp"});
+}
 
 std::string kernel_sources_hash(const fs::path& root, const std::string& kernel) {
   const fs::path kernels = root / "kernels";
@@ -54,11 +92,8 @@ std::string kernel_sources_hash(const fs::path& root, const std::string& kernel)
   };
   collect(kernels / kernel, own);
   collect(kernels, shared);
-  std::string all;
-  for (const auto* files : {&own, &shared}) {
-    for (const fs::path& file : *files) all += file.filename().string() + "\n" + read_text(file);
-  }
-  return sha256(all);
+  own.insert(own.end(), shared.begin(), shared.end());
+  return hash_of(own);
 }
 
 std::string kernel_resources_markdown(const fs::path& root) {

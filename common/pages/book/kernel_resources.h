@@ -6,7 +6,11 @@
 
 namespace tenfold {
 
-/// Over the files that decide what the compiler makes of a kernel, as kernel_resources.py computes it.
+/// Over the files that make times of machine code and counts, as kernel_resources.py computes it: their code, without
+/// comments.
+std::string kernel_model_hash(const std::filesystem::path& root);
+
+/// The same over the files that decide what the compiler makes of a kernel.
 std::string kernel_sources_hash(const std::filesystem::path& root, const std::string& kernel);
 
 /// One row per `__global__` function with a column per architecture: registers, static shared memory, spills where

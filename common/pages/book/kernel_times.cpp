@@ -42,16 +42,16 @@ std::vector<std::string> gpus_of(const Json& json) {
   return keys;
 }
 
-using Bounds = std::optional<std::set<std::string>>;
+using Bounds = std::optional<std::set<std::pair<std::string, std::string>>>;  ///< validated_bounds()
 
-/// "35 %, issue"; in brackets, where no measurement has been beside that bound.
+/// "35 %, issue"; in brackets, where no measurement has been beside that bound on that GPU.
 std::string cell(const Json& kernel, const Json& rung, const std::string& gpu, const Bounds& validated) {
   if (!rung.at("gpus").contains(gpu)) return "-";
   const Json& on = rung.at("gpus").at(gpu);
   if (on.contains("unknown")) return "-, " + on.at("unknown").get<std::string>() + " unknown";
   const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
   const std::string bound = on.at("bound"), text = human_percent(share) + ", " + bound;
-  return validated && !validated->contains(bound) ? "(" + text + ")" : text;
+  return validated && !validated->contains({bound, gpu}) ? "(" + text + ")" : text;
 }
 
 /// Instructions of all warps, and bytes from and to DRAM, on the GPU that the pages detail.
@@ -91,7 +91,9 @@ std::string remarks_on(const fs::path& root, const Json& kernel) {
                        [&](size_t rung, const std::string& gpu) { return seconds_of(kernel, rung, gpu); });
 }
 
-constexpr const char* kUnseen = " In brackets: no measurement has been beside a rung that this bound holds up.";
+constexpr const char* kUnseen =
+    " In brackets: no published time on that GPU, or on one of its kind, has been beside a rung that this bound holds "
+    "up.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {
@@ -106,7 +108,8 @@ std::string shape_of(const Json& kernel) {
 }
 
 bool is_stale(const fs::path& root, const Json& kernel) {
-  return kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>());
+  return kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>()) ||
+         kernel.at("model") != kernel_model_hash(root);
 }
 
 /// A row for each bound, the one that weighs most first, a column for each GPU that the rung runs on.

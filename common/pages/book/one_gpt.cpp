@@ -123,6 +123,12 @@ std::string against_text(const VariantResult& baseline) {
   return "<br>against *" + markdown_cell(baseline.name) + "*, " + markdown_cell(peak_text(baseline));
 }
 
+/// Of a step whose arithmetic nobody has compared there is no speed.
+std::string modelled_text(const Run& run, const VariantRow& row) {
+  if (row.at(Column::agreement).text == "-" && row.variant->status != "invalid") return "-";
+  return ratio_text(row.verdict->speed) + host_mark(*row.variant, run.baseline());
+}
+
 void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const Page& page) {
   const bool stale = run.result->code_hash != code_hash(page.root / "lessons" / run.result->lesson);
   const CaseRows of_case = rows_of(*run.c);
@@ -135,15 +141,14 @@ void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const
     const std::string mistake = variant.expected && variant.expected->kind == "mistake" ? " (a mistake)" : "";
     const std::string memory = row.at(Column::memory).text;
     const std::string agreement = row.at(variant.status == "invalid" ? Column::expected : Column::agreement).text;
-    rows.push_back(
-        {.lesson = run.result->lesson,
-         .peak = static_cast<double>(variant.peak().value_or(0)),
-         .plain = plain,
-         .cells = {link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) +
-                       (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) + "<br>" +
-                       markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
-                   markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
-                   markdown_cell(run.c->device == "dry" ? ratio_text(row.verdict->speed) : row.speed().text)}});
+    rows.push_back({.lesson = run.result->lesson,
+                    .peak = static_cast<double>(variant.peak().value_or(0)),
+                    .plain = plain,
+                    .cells = {link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) +
+                                  (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) +
+                                  "<br>" + markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
+                              markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
+                              markdown_cell(run.c->device == "dry" ? modelled_text(run, row) : row.speed().text)}});
   }
 }
 

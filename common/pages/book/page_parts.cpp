@@ -19,6 +19,7 @@
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
+#include "common/pages/book/host_launches.h"
 #include "common/pages/book/kernel_resources.h"
 #include "common/pages/book/kernel_times.h"
 #include "common/pages/book/lesson_map.h"
@@ -216,6 +217,7 @@ const std::map<std::string, Part>& parts() {
       {"question", [](const Page& page, const Arguments&) { return question_of(page.path, page.lessons); }},
       {"measured", measured_part},
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
+      {"host_launches", [](const Page& page, const Arguments&) { return host_launches_markdown(page.dry); }},
       {"published_steps", [](const Page& page, const Arguments&) { return published_steps_markdown(page.root); }},
       {"published_peers", [](const Page& page, const Arguments&) { return published_peers_markdown(page.root); }},
       {"published_fits", [](const Page& page, const Arguments&) { return published_fits_markdown(page.root); }},

@@ -245,14 +245,14 @@ std::string published_ladder_markdown(const fs::path& root, const std::string& n
   return text + "\n";
 }
 
-std::optional<std::set<std::string>> validated_bounds(const fs::path& root) {
+std::optional<std::set<std::pair<std::string, std::string>>> validated_bounds(const fs::path& root) {
   const auto now = read_times(root, "ladder_times.json");
   if (!now) return std::nullopt;
-  std::set<std::string> bounds;
+  std::set<std::pair<std::string, std::string>> bounds;
   for (const PublishedLadder& ladder : all_ladders(root)) {
     const auto rungs = rungs_of(now, ladder);
     for (size_t i = 0; i < rungs->size(); ++i)
-      if ((*rungs)[i].holds(ladder.rungs[i].seconds)) bounds.insert((*rungs)[i].bound);
+      if ((*rungs)[i].holds(ladder.rungs[i].seconds)) bounds.emplace((*rungs)[i].bound, ladder.column);
   }
   return bounds;
 }

@@ -35,9 +35,10 @@ std::vector<LadderErrors> ladder_errors(const std::filesystem::path& root);
 /// One ladder, a row for each rung: published and modelled time, and the agreement.
 std::string published_ladder_markdown(const std::filesystem::path& root, const std::string& name);
 
-/// The bounds that were the longest of a rung whose published time lies between it and the sum of all its bounds: what
-/// the model says of another bound, nobody's measurement has been beside. Nothing where no ladder has been modelled.
-std::optional<std::set<std::string>> validated_bounds(const std::filesystem::path& root);
+/// {bound, GPU of the pages}: a bound that was the longest of a rung whose published time, on that GPU or the one that
+/// it is nearest to, lies between it and the sum of all its bounds. What the model says of another pair, nobody's
+/// measurement has been beside. Nothing where no ladder has been modelled.
+std::optional<std::set<std::pair<std::string, std::string>>> validated_bounds(const std::filesystem::path& root);
 
 /// A sentence for each pair of a kernel's rungs that a published ladder has more than 15 % apart and `seconds` in the
 /// other order; one line each, empty without any. `seconds`: of a rung on a GPU of the pages; 0 where it has none.

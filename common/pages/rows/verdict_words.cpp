@@ -35,6 +35,17 @@ std::string ratio_text(const SpeedResult& speed) {
   return speed.ratio ? speed.label + " " + human_ratio(*speed.ratio) : speed.label;
 }
 
+bool host_decides(const VariantResult& variant, const VariantResult& baseline) {
+  constexpr double kShare = 1.0 / 3;
+  return std::ranges::any_of(std::array{&variant, &baseline}, [](const VariantResult* of) {
+    return of->split && of->split->host >= kShare * step_seconds(*of->split);
+  });
+}
+
+std::string host_mark(const VariantResult& variant, const VariantResult& baseline) {
+  return host_decides(variant, baseline) ? " (host)" : "";
+}
+
 std::string memory_text(const MemoryResult& memory) {
   return memory.ratio ? memory.label + " " + human_ratio(*memory.ratio) : "-";
 }

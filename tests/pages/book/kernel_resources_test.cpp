@@ -18,7 +18,7 @@ class KernelResources : public testing::Test {
  protected:
   KernelResources() {
     test::write_text(root() / "kernels/copy/copy.cuh", kSource);
-    write("7.5", sha256("copy.cuh\n" + std::string(kSource)));
+    write("7.5", sha256("copy.cuh\n__global__ void copy_rows(); "));
   }
   std::filesystem::path root() const { return scratch_.path(); }
   void write(const std::string& arch, const std::string& sources) const {
@@ -45,6 +45,24 @@ TEST_F(KernelResources, ARowForEachFunction) {
 TEST_F(KernelResources, ChangedSourcesAreStale) {
   write("7.5", sha256("what it was"));
   EXPECT_TRUE(has("| copy *stale* |")) << table();
+}
+
+TEST_F(KernelResources, CommentsAndBlanksAreNoCode) {
+  test::write_text(root() / "kernels/copy/copy.cuh", "/* of rows */ __global__  void\n copy_rows(); // one a block\n");
+  EXPECT_TRUE(has("| copy *stale* |")) << "a blank at the beginning is one";
+  test::write_text(root() / "kernels/copy/copy.cuh", "__global__ /* of rows */  void\n copy_rows(); // one a block\n");
+  EXPECT_TRUE(has("| copy | `copy_rows` |")) << table();
+}
+
+TEST_F(KernelResources, AModelIsItsPrograms) {
+  for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py"})
+    test::write_text(root() / "kernels/model" / file, "RATE = 1  # a clock\n");
+  test::write_text(root() / "common/machine/gpu_ceilings.cpp", "");
+  const std::string before = kernel_model_hash(root());
+  test::write_text(root() / "kernels/model/gpu_model.py", "RATE = 1  # of each clock\n");
+  EXPECT_EQ(kernel_model_hash(root()), before) << "a comment";
+  test::write_text(root() / "kernels/model/gpu_model.py", "RATE = 2  # a clock\n");
+  EXPECT_NE(kernel_model_hash(root()), before);
 }
 
 TEST_F(KernelResources, ABenchmarkSaysWhereItRan) {

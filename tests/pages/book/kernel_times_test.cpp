@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/files.h"
-#include "common/base/sha256.h"
+#include "common/pages/book/kernel_resources.h"
 #include "common/result/result.h"
 
 #include "tests/support/support.h"
@@ -16,7 +16,10 @@ class KernelTimes : public testing::Test {
  protected:
   KernelTimes() {
     test::write_text(root() / "kernels/copy/copy.cuh", kSource);
-    write(sha256("copy.cuh\n" + std::string(kSource)));
+    for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py"})
+      test::write_text(root() / "kernels/model" / file, "");
+    test::write_text(root() / "common/machine/gpu_ceilings.cpp", "");
+    write(kernel_sources_hash(root(), "copy"));
   }
   std::filesystem::path root() const { return scratch_.path(); }
   void write(const std::string& sources) const {
@@ -24,13 +27,15 @@ class KernelTimes : public testing::Test {
         root() / "results/compiler/kernel_times.json",
         R"({"schema": "tenfold.kernel_times/2", "gpus": {"T4": "a T4", "H100": "an H100"},
       "kernels": [{"kernel": "copy", "operation": "copy", "date": "2026-01-02", "sources": ")" +
-            sources + R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
+            sources + R"(", "model": ")" + kernel_model_hash(root()) +
+            R"(", "type": "float", "shape": "count=8", "least_seconds": {"T4": 1e-3, "H100": 1e-4}, "rungs": [
         {"name": "slow", "gpus": {"T4": {"seconds": 4e-3, "bound": "issue"}}},
         {"name": "fast", "gpus": {"T4": {"seconds": 1e-3, "bound": "DRAM", "bounds": {"DRAM": 1e-3, "issue": 5e-4},
           "instructions": 3000, "dram_bytes": 2048, "registers": 50, "blocks_on_sm": 1}, "H100": {"seconds": 2e-4, "bound": "L2", "bounds": {"DRAM": 1e-4, "L2": 2e-4},
           "instructions": 2000, "dram_bytes": 1024, "registers": 40, "blocks_on_sm": 2}}}]},
         {"kernel": "copy", "operation": "copy_backward", "date": "2026-01-03", "sources": ")" +
-            sources + R"(", "type": "bfloat16", "shape": "count=16", "least_seconds": {"T4": 1e-3}, "rungs": [
+            sources + R"(", "model": ")" + kernel_model_hash(root()) +
+            R"(", "type": "bfloat16", "shape": "count=16", "least_seconds": {"T4": 1e-3}, "rungs": [
         {"name": "back", "gpus": {"T4": {"seconds": 2e-3, "bound": "L2"}}}]}]})");
   }
 

@@ -6,6 +6,7 @@
 #include "common/models/gpt.h"
 #include "gpt_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "prediction.h"
 
 namespace {
@@ -15,10 +16,17 @@ using torch::Tensor;
 /// One training step of the GPT; how attention is computed is all that differs between the variants.
 Step train(const Trial& trial, Attention attention) {
   auto work = std::make_shared<GptTraining>(trial, with_attention(attention));
-  return {.items = work->tokens_per_step(), .parameters = work->parameters(), .update = [work] {
+  const bool in_16_bits = trial.get(kPrecision) == "bfloat16";
+  return {.items = work->tokens_per_step(),
+          .parameters = work->parameters(),
+          .update = [work, in_16_bits, device = trial.device.type()] {
             auto [ids, targets] = work->next_batch();  // (B, T) each
             work->optimizer->zero_grad();  // before forward: gradients must not live through the activation peak
-            Tensor loss = work->model->loss(work->model->hidden(ids), targets);
+            Tensor loss;
+            {
+              const Autocast scope(device, torch::kBFloat16, in_16_bits);
+              loss = work->model->loss(work->model->hidden(ids), targets);
+            }
             loss.backward();
             work->optimizer->step();
             return loss;
@@ -44,6 +52,9 @@ Step our_kernel(const Trial& trial) {
   return train(trial, kernel_attention);
 }
 
+/// Two orders of sums and weights, each rounded to 8 bits of mantissa.
+Agreement of_16_bits() { return Agreement::within(5e-2, "rounding to bfloat16 in other places"); }
+
 void count_eager(const Trial& trial) { note_attention_operators(trial, eager_attention); }
 void count_sdpa(const Trial& trial) { note_attention_operators(trial, sdpa_attention); }
 }  // namespace
@@ -59,22 +70,28 @@ int main(int argc, char** argv) {
       {.title = "FlashAttention",
        .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = gpt_workload,
-       .version = 7,
+       .version = 8,
        .core = true,
-       .settings = {kLongest},
+       .settings = {kLongest, kPrecision},
        .baseline = {"eager", eager},
        .most_bytes = tenfold::most_bytes,
-       .techniques = {{"SDPA", sdpa, without_scores}, {"our kernel", our_kernel, result_kept_twice}},
-       .cases = {{.name = "gpt", .expected = pays},
-                 {"long", {gpt::kLength(512, 2048, 4096), gpt::kBatch(1, 1, 2)}, pays},
-                 {"short",
-                  {gpt::kLayers(1), gpt::kWidth(512), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(1)},
-                  no_matter},
-                 // As much memory for each: the longest context that fits, and how fast it is.
-                 {.name = "same memory",
-                  .settings = {gpt::kLength(128, 256, 512), gpt::kBatch(1)},
-                  .expected = {{"SDPA", {}}, {"our kernel", {}}},
-                  .budget = SameBudget{{32 << 20, int64_t{3} << 30, int64_t{12} << 30}, "length"}}},
+       .techniques = {{"SDPA", sdpa, without_scores},
+                      {"our kernel", our_kernel, result_kept_twice},
+                      {"SDPA, 16 bits", sdpa, nullptr, of_16_bits()},
+                      {"our kernel, 16 bits", our_kernel, nullptr, of_16_bits()}},
+       .cases =
+           {{.name = "gpt", .expected = pays},
+            {"long", {gpt::kLength(512, 2048, 4096), gpt::kBatch(1, 1, 2)}, pays},
+            // Where FlashAttention itself runs on a GPU: it takes 16 bits alone.
+            {.name = "long, 16 bits",
+             .settings = {gpt::kLength(512, 2048, 4096), gpt::kBatch(1, 1, 2), kPrecision("bfloat16")},
+             .expected = {{"SDPA, 16 bits", SMALLER, on_cuda({FASTER, SMALLER})}, {"our kernel, 16 bits", SMALLER}}},
+            {"short", {gpt::kLayers(1), gpt::kWidth(512), gpt::kHeads(4), gpt::kLength(16), gpt::kBatch(1)}, no_matter},
+            // As much memory for each: the longest context that fits, and how fast it is.
+            {.name = "same memory",
+             .settings = {gpt::kLength(128, 256, 512), gpt::kBatch(1)},
+             .expected = {{"SDPA", {}}, {"our kernel", {}}},
+             .budget = SameBudget{{32 << 20, int64_t{3} << 30, int64_t{12} << 30}, "length"}}},
        .surveys = {{"counted", {{"eager", count_eager}, {"SDPA", count_sdpa}, {"our kernel", note_attention_kernels}}}},
        .headline = Headline{"long", "SDPA"},
        .agreement = Agreement::within(1e-4, "the same sums in another order")});

@@ -322,7 +322,7 @@ class FeaturesAlone(nn.Module):
         self.features = nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU())
 
 
-@snippet("D23", "distillation", "The student has layers, but no forward.", "raises", error=("NotImplementedError", 'missing the required "forward"'),
+@snippet("D23", "distillation", "The student has layers, but no forward.", "raises", lesson="63", error=("NotImplementedError", 'missing the required "forward"'),
          line="FeaturesAlone()(", zh={"about": "学生模型只有层,没有 forward。"})
 def student_without_forward():
     return FeaturesAlone()(torch.ones(2, 3, 8, 8))
@@ -352,7 +352,7 @@ def softened(teacher, student, temperature, **reduction):
 
 
 @snippet("D24", "distillation", "The distillation loss is computed and the function ends: no backward pass, no optimizer, nothing returned.",
-         "changes nothing", at_most={"change of the student": 0, "tensors with a gradient": 0},
+         "changes nothing", lesson="63", at_most={"change of the student": 0, "tensors with a gradient": 0},
          zh={"about": "算出蒸馏损失后函数就结束:没有反向传播,没有优化器,也没有返回值。",
              "change of the student": "学生模型的变化", "tensors with a gradient": "有梯度的张量数"})
 def distillation_that_ends_at_its_loss():
@@ -370,7 +370,7 @@ def distillation_that_ends_at_its_loss():
 
 
 @snippet("D24.scale", "distillation", "The same loss, used: KLDivLoss without a reduction divides by the number of classes as well, and a"
-         " temperature of 3 without its square makes the gradient 9 times smaller again.", "trains something else",
+         " temperature of 3 without its square makes the gradient 9 times smaller again.", "trains something else", lesson="63",
          at_least={"times that the gradient is too small": 89}, warns="batchmean",
          zh={"about": "真正使用这个损失时:KLDivLoss 默认还会除以类别数,温度为 3 却不乘其平方,梯度又小 9 倍。",
              "times that the gradient is too small": "梯度偏小的倍数"})

@@ -118,9 +118,10 @@ Claim parse_claim(const Json& json, const std::string& name, const std::set<std:
                                 "' is none of agreement, memory, note, quality, speed");
   claim.rule = parse_rule(row.text("rule"), claim.metric, name);
   const std::string device = row.text("device");
-  if (device != "any" && device != "gpu")
-    throw std::invalid_argument(name + ": device '" + device + "': expected any or gpu");
+  if (device != "any" && device != "gpu" && device != "server")
+    throw std::invalid_argument(name + ": device '" + device + "': expected any, gpu or server");
   claim.gpu = device == "gpu";
+  claim.server = device == "server";
   for (const Json& test : row.list("tests"))
     claim.tests.push_back(parse_test(test, claim, name + ": test " + std::to_string(claim.tests.size() + 1)));
   row.done();

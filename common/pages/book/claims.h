@@ -34,10 +34,14 @@ struct ClaimTest {
   std::string against;  ///< the variant whose note it is divided by; empty: the number itself
 };
 
+/// What a claim about a "high-end" CPU is decided on.
+inline constexpr int kServerCores = 16;
+
 struct Claim {
   std::string id, source, text, lesson, metric;
   ClaimRule rule;
-  bool gpu = false;  ///< only what ran on a GPU decides it
+  bool gpu = false;     ///< only what ran on a GPU decides it
+  bool server = false;  ///< only what ran on kServerCores cores or more
   std::vector<ClaimTest> tests;
 };
 

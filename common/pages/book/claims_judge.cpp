@@ -125,6 +125,10 @@ std::string to_string(ClaimVerdict verdict) {
 
 ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results) {
   ClaimOutcome outcome;
+  if (claim.server && !results.empty() && results.front().machine.cores < kServerCores) {
+    outcome.why = "needs " + std::to_string(kServerCores) + " cores";
+    return outcome;
+  }
   std::map<Says, std::vector<std::string>> findings;
   for (const ClaimTest& test : claim.tests) {
     bool found = false;

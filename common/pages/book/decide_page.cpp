@@ -152,12 +152,12 @@ struct Lesson {
 /// `word` is a lesson's number; "11=memory" where the lesson's page says that the model cannot tell its speed;
 /// "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own stands for it.
 Lesson lesson_of(const Page& page, const std::string& word) {
-  const size_t equals = word.find('='), colon = word.find(':');
-  const std::string number = word.substr(0, std::min(equals, colon));
-  const std::string modelled = equals == std::string::npos ? "" : word.substr(equals + 1);
-  const std::string chosen = colon == std::string::npos ? "" : word.substr(colon + 1);
-  if (equals != std::string::npos && modelled != "memory")
-    throw std::invalid_argument("decide: '" + word + "' is neither a lesson's number nor one with '=memory'");
+  const size_t end = word.find_first_of("=:");
+  const std::string number = word.substr(0, end), more = end == std::string::npos ? "" : word.substr(end);
+  const std::string chosen = more.starts_with(":") ? more.substr(1) : "";
+  if (chosen.empty() && !more.empty() && more != "=memory")
+    throw std::invalid_argument("decide: '" + word +
+                                "' is neither a lesson's number nor one with '=memory' or ':CASE/TECHNIQUE'");
   const auto entry =
       std::ranges::find(page.lessons, number, [](const LessonEntry& of) { return number_of_name(of.name); });
   if (entry == page.lessons.end()) throw std::invalid_argument("decide: there is no lesson '" + number + "'");
@@ -173,7 +173,7 @@ Lesson lesson_of(const Page& page, const std::string& word) {
   std::vector<Outcome> outcomes = outcomes_of(page, entry->name, chosen);
   if (!chosen.empty() && !page.dry.empty() && std::ranges::none_of(outcomes, &Outcome::dry))
     throw std::invalid_argument("decide: no card has the row of '" + word + "'");
-  for (Outcome& outcome : outcomes) outcome.speed_modelled = modelled.empty();
+  for (Outcome& outcome : outcomes) outcome.speed_modelled = more != "=memory";
   return {&*entry, screen, std::move(outcomes),
           "[" + number + " " + markdown_cell(entry->title) + "](" +
               file.lexically_relative(page.path.parent_path()).generic_string() + ")"};

@@ -200,6 +200,7 @@ TEST(Claims, ADryGpuDecidesWhatItCountsAndNoSpeed) {
       << "what a CPU decides is not mixed with it";
   std::vector<Result> results = results_of({dry_memory}, "dry-h100");
   for (const Result& result : results_of({case_of("gpt", memory("SAME", 1))})) results.push_back(result);
+  EXPECT_EQ(judged(claim_of("memory", "SMALLER", "server"), {dry_memory}), "not measured here: needs 16 cores");
   const std::vector<ClaimOutcome> outcomes = judge_on_each(claim_of("memory", "SMALLER", "gpu"), results);
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0].machine, "dry-h100");
@@ -223,7 +224,7 @@ TEST(Claims, MistakesNameTheRow) {
   EXPECT_EQ(replaced(R"("device")", R"("devise")"), "claims.json: claim 'one': field 'device' is missing");
   EXPECT_EQ(replaced(R"("device")", R"("colour": "red", "device")"),
             "claims.json: claim 'one': unknown field 'colour'");
-  EXPECT_EQ(replaced(R"("any")", R"("tpu")"), "claims.json: claim 'one': device 'tpu': expected any or gpu");
+  EXPECT_EQ(replaced(R"("any")", R"("tpu")"), "claims.json: claim 'one': device 'tpu': expected any, gpu or server");
   EXPECT_EQ(replaced(R"("source": "A")", R"("source": "Z")"),
             "claims.json: claim 'one': source 'Z' is none of the sources");
   EXPECT_EQ(replaced(R"("technique")", R"("variant")"),

@@ -126,10 +126,16 @@ TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
 // A number that the lesson's page disowns must not stand without that page's words.
 TEST_F(DecidePage, ASpeedThatTheModelCannotTellIsNotPrinted) {
   const std::string text = part("H100", "30=memory");
-  EXPECT_THAT(text, HasSubstr("memory SMALLER 0.250x<br>speed not modelled |\n"));
+  EXPECT_THAT(text, HasSubstr("memory SMALLER 0.250x<br>speed see its page |\n"));
   EXPECT_THAT(
-      text, HasSubstr("- *Speed*, modelled: not modelled on T4 (earlier code), H100 (earlier code). Measured: SLOWER"));
-  EXPECT_EQ(complaint("H100", "30=speed"), "decide: '30=speed' is neither a lesson's number nor one with '=memory'");
+      text, HasSubstr("- *Speed*, modelled: see its page on T4 (earlier code), H100 (earlier code). Measured: SLOWER"));
+  EXPECT_EQ(complaint("H100", "30=speed"),
+            "decide: '30=speed' is neither a lesson's number nor one with '=memory' or ':CASE/TECHNIQUE'");
+}
+
+TEST_F(DecidePage, AnotherRowCanStandForALessonOnCards) {
+  EXPECT_EQ(part("H100", "30:R2_batch=4/accumulate"), part("H100", "30")) << "the same row, named";
+  EXPECT_EQ(complaint("H100", "30:R2_batch=4/nothing"), "decide: no card has the row of '30:R2_batch=4/nothing'");
 }
 
 // The interval of a modelled ratio is the host's noise: it says nothing of how far the model may be off.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/files.h"
+#include "common/base/sha256.h"
 #include "common/pages/book/kernel_resources.h"
 #include "common/result/result.h"
 

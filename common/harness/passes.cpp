@@ -198,14 +198,13 @@ void counting_pass(CaseRun& run) {
     if (!candidate.variant().predict || !candidate.ok()) continue;
     run.guarded(candidate, [&] {
       if (run.world.ranks.rank != 0) return;  // it writes the result; other ranks' baseline may have counted nothing
-      try {
-        const Prediction prediction = candidate.variant().predict(counted);
-        if (counted.timed) candidate.result.predicted.speed_ratio = prediction.speed_ratio;
-        candidate.result.predicted.peak_bytes = prediction.peak_bytes;
-        candidate.result.predicted.sent_bytes = prediction.sent_bytes;
-      } catch (const NotProbed&) {
-        candidate.result.predicted = {};  // none on a machine that was never probed
-      }
+      counted.lacked_ceiling = false;
+      const Prediction prediction = candidate.variant().predict(counted);
+      const std::optional<double> speed = prediction.speed_ratio;
+      if (counted.timed && !counted.lacked_ceiling && speed && std::isfinite(*speed))
+        candidate.result.predicted.speed_ratio = speed;
+      candidate.result.predicted.peak_bytes = prediction.peak_bytes;
+      candidate.result.predicted.sent_bytes = prediction.sent_bytes;
     });
   }
 }

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <stdexcept>
 #include <string>
 
 #include "common/measure/setting.h"
@@ -17,11 +16,6 @@
 #include "common/measure/workload.h"
 
 namespace tenfold {
-
-/// A prediction needs a ceiling that was not measured on this machine.
-struct NotProbed : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// Totals of one region within one step.
 struct Region {
@@ -52,6 +46,9 @@ struct Counted {
   int ranks = 1;
   /// False on a dry GPU, which has no clock: ceilings are then no numbers, and so is what follows from them.
   bool timed = true;
+  /// Set by ceiling() when it has no number to give: no speed follows then, even where std::max() or std::min() has
+  /// dropped the NaN.
+  mutable bool lacked_ceiling = false;
 
   /// Throws std::invalid_argument for a region that the step never entered.
   const Region& region(const std::string& name) const;
@@ -62,8 +59,8 @@ struct Counted {
   T get(const Setting<T>& setting) const {
     return std::get<T>(value_of(std::string(setting.name)));
   }
-  /// A measured ceiling of this device. Throws NotProbed when `tenfold probe` did not measure it: the prediction is
-  /// left out.
+  /// A measured ceiling of this device. NaN where `tenfold probe` did not measure it; the harness then keeps the
+  /// prediction's bytes and leaves its speed out, so that no prediction has to ask.
   double ceiling(const std::string& name) const;
   /// Parameters and optimizer state: what rests besides the gradients.
   int64_t state_bytes() const { return resting_bytes - gradient_bytes; }

@@ -62,16 +62,13 @@ inline int64_t epoch_peak(const Planted& planted, const Counted& repaired) {
   return std::max({making, training, counting, validating});
 }
 
-/// A and C need what an operator costs. On a GPU a read waits for all that is queued, and no count of the repaired
-/// program tells how long: C gets no predicted speed there.
+/// A and C need what an operator costs on a CPU. On a GPU a read waits for all that is queued, and no count of the
+/// repaired program tells how long: C gets no predicted speed there.
 inline std::function<Prediction(const Counted&)> predicted(const Planted& planted) {
   return [planted](const Counted& repaired) -> Prediction {
-    Prediction prediction{.peak_bytes = epoch_peak(planted, repaired)};
-    const bool known = repaired.device.is_cpu() || !planted.c;
-    const bool probed = repaired.ceilings.contains("cpu_new_tensor_op_seconds") || !(planted.a || planted.c);
     const double whole = repaired.whole.seconds;
-    if (known && probed) prediction.speed_ratio = whole / (whole + added_seconds(planted, repaired));
-    return prediction;
+    return {.speed_ratio = whole / (whole + added_seconds(planted, repaired)),
+            .peak_bytes = epoch_peak(planted, repaired)};
   };
 }
 

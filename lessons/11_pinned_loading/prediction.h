@@ -23,7 +23,7 @@ inline Prediction faster_copy(const Counted& baseline) {
 
 /// Gathering leaves the step, too, where the baseline's copy is nothing else.
 inline Prediction faster_copy_no_gathering(const Counted& baseline) {
-  if (baseline.ceilings.contains("cuda_h2d_pinned_bytes_per_s")) return faster_copy(baseline);
+  if (baseline.device.is_cuda()) return faster_copy(baseline);
   return {.speed_ratio = 1 / (1 - baseline.share("copy"))};
 }
 

@@ -26,14 +26,11 @@ inline Prediction longer_of_both(const Counted& baseline) {
   const auto bytes = static_cast<double>(added);
   Prediction prediction;
   prediction.peak_bytes = baseline.peak_bytes + added;
-  double copy = 0;
-  if (baseline.ceilings.contains("cuda_h2d_pinned_bytes_per_s")) {
-    copy = bytes / baseline.ceiling("cuda_h2d_pinned_bytes_per_s");
-  } else if (baseline.ceilings.contains("cpu_copy_bytes_per_s")) {
-    copy = 2 * bytes / baseline.ceiling("cpu_copy_bytes_per_s");  // each byte is read and written once
-  }
+  const double copy = baseline.device.is_cpu()
+                          ? 2 * bytes / baseline.ceiling("cpu_copy_bytes_per_s")  // each byte is read and written once
+                          : bytes / baseline.ceiling("cuda_h2d_pinned_bytes_per_s");
   const double compute = baseline.step_seconds - copy;
-  if (copy > 0 && compute > 0) prediction.speed_ratio = baseline.step_seconds / std::max(copy, compute);
+  if (compute > 0) prediction.speed_ratio = baseline.step_seconds / std::max(copy, compute);
   return prediction;
 }
 

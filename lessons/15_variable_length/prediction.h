@@ -129,13 +129,8 @@ inline double seconds_of_step(const Counted& baseline, const StepWork& before, c
 /// What a step with that work should cost.
 inline Prediction predict_step(const Counted& baseline, const StepWork& work) {
   const StepWork before = padded_work(texts_of_step(baseline), pad_to_batch, {});
-  Prediction prediction{.peak_bytes = peak_of_step(baseline, before, work)};
-  const auto& ceilings = baseline.ceilings;
-  if (ceilings.contains("cpu_new_tensor_op_seconds") && ceilings.contains("cpu_autograd_op_seconds") &&
-      ceilings.contains("cpu_copy_bytes_per_s")) {
-    prediction.speed_ratio = baseline.step_seconds / seconds_of_step(baseline, before, work);
-  }
-  return prediction;
+  return {.speed_ratio = baseline.step_seconds / seconds_of_step(baseline, before, work),
+          .peak_bytes = peak_of_step(baseline, before, work)};
 }
 
 inline Prediction predict_each(const Counted& baseline) { return predict_step(baseline, work_of_each(baseline)); }

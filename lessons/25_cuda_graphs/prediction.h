@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 #include "batch_training.h"
 #include "common/harness/lesson.h"
@@ -21,8 +20,7 @@ inline double device_seconds(const Counted& baseline) {
 }
 
 /// With so many launches in the place of the host's work on some regions.
-inline std::optional<double> speed_without(const Counted& baseline, double host_seconds, int64_t launches) {
-  if (!baseline.ceilings.contains("cuda_launch_seconds")) return std::nullopt;
+inline double speed_without(const Counted& baseline, double host_seconds, int64_t launches) {
   const double host = baseline.whole.host_seconds - host_seconds +
                       static_cast<double>(launches) * baseline.ceiling("cuda_launch_seconds");
   return baseline.whole.seconds / std::max(host, device_seconds(baseline));
@@ -40,7 +38,6 @@ inline Prediction copied_batch(const Counted& baseline) {
   }
   const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
   const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
-  if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
   const double moving = static_cast<double>(data.retained_bytes) / baseline.ceiling(copies);
   const double dispatch = 2 * baseline.ceiling(calls);  // two tensors
   const double added = cpu ? dispatch + moving : std::max(dispatch, moving);

@@ -45,7 +45,6 @@ inline Prediction longest_stream(const Counted& baseline) {
     sum += tower;
   }
   Prediction prediction{.peak_bytes = baseline.peak_bytes};
-  if (baseline.ceilings.empty()) return prediction;
   const double longest = *std::max_element(seconds.begin(), seconds.end());
   const double together = std::min(sum, std::max(longest, least_seconds(baseline, sum)));
   const double whole = baseline.whole.seconds;

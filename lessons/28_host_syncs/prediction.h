@@ -25,7 +25,6 @@ inline Prediction waits_every_step(const Counted& baseline) {
     prediction.speed_ratio = 1;
     return prediction;
   }
-  if (!baseline.ceilings.contains("cuda_launch_seconds")) return prediction;
   const double step = baseline.step_seconds;
   const Region &data = baseline.region("data"), &loss = baseline.region("loss"),
                &optimizer = baseline.region("optimizer");
@@ -57,7 +56,6 @@ inline Prediction keeps_gradients(const Counted& baseline) {
   const bool cpu = baseline.device.is_cpu();
   const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
   const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
-  if (!baseline.ceilings.contains(copies) || !baseline.ceilings.contains(calls)) return prediction;
   const double dispatch = (cpu ? 1 : 2) * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
   const double moving = 4 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling(copies);
   // On a GPU the host launches while the device moves.

@@ -75,7 +75,6 @@ inline Prediction predict_larger_batch(const Counted& with_graph) {
   const int64_t held_out = with_graph.get(kHeldOut), larger = with_graph.get(kLargerBatch);
   const auto batches = [&](int64_t rows) { return (held_out + rows - 1) / rows; };
   Prediction prediction = predict_at(with_graph, larger);
-  if (!with_graph.ceilings.contains("cpu_new_tensor_op_seconds")) return prediction;
   const auto now = static_cast<double>(batches(with_graph.get(kEvaluationBatch)));
   const double saved = static_cast<double>(with_graph.region("evaluation").operators) *
                        (1 - static_cast<double>(batches(larger)) / now) *

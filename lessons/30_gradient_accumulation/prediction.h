@@ -24,9 +24,6 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
   const int64_t embedding = 4 * options.vocabulary() * options.width;
   prediction.peak_bytes = full_batch.resting_bytes +
                           std::max(embedding, static_cast<int64_t>(activations / static_cast<double>(micro_batches)));
-  if (!full_batch.ceilings.contains("cpu_new_tensor_op_seconds") ||
-      !full_batch.ceilings.contains("cpu_copy_bytes_per_s"))
-    return prediction;
   const int64_t epoch = micro_batches_in_epoch(full_batch);
   const int64_t updates = (epoch + micro_batches - 1) / micro_batches;
   const double dispatch = static_cast<double>(full_batch.whole.operators) / static_cast<double>(updates) *

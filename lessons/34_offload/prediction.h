@@ -57,9 +57,8 @@ inline int64_t peak_with_activations_away(const Counted& kept_here) {
   return peak;
 }
 
-/// Seconds that a block's activations travel, each way; 0 where no link was measured.
+/// Seconds that a block's activations travel, each way. No number on a CPU, which has no link.
 inline double seconds_away(const Counted& kept_here, const char* link) {
-  if (!kept_here.ceilings.contains(link)) return 0;
   const GptBytes bytes(kept_here);
   const BlockActivations block(bytes.rows, bytes.width, kept_here.get(gpt::kHeads));
   return static_cast<double>(bytes.block_kept - block.small) / kept_here.ceiling(link);
@@ -78,7 +77,6 @@ inline Prediction predict_activations(const Counted& kept_here) {
   if (largest < kept_here.get(kLeastBytes)) return {.peak_bytes = kept_here.peak_bytes};  // nothing leaves
   Prediction prediction{.peak_bytes = peak_with_activations_away(kept_here)};
   const double out = seconds_away(kept_here, kToHost), back = seconds_away(kept_here, kToDevice);
-  if (out <= 0 || back <= 0) return prediction;
   const auto blocks = static_cast<double>(kept_here.get(gpt::kLayers));
   const double forward = kept_here.region("block.forward").seconds / blocks;
   const double shows = std::max(0.0, out - forward) + std::max(0.0, back - 2 * forward);
@@ -124,7 +122,6 @@ inline Prediction predict_inputs(const Counted& kept_here) {
 inline Prediction predict_one_stream(const Counted& kept_here) {
   Prediction prediction{.peak_bytes = peak_with_activations_away(kept_here)};
   const double both = seconds_away(kept_here, kToHost) + seconds_away(kept_here, kToDevice);
-  if (both <= 0) return prediction;
   const auto leave = static_cast<double>(kept_here.get(gpt::kLayers) - kept_here.get(kStay));
   prediction.speed_ratio = kept_here.step_seconds / (kept_here.step_seconds + leave * both);
   return prediction;

@@ -54,15 +54,13 @@ inline int64_t peak_in_chunks(const Counted& baseline, const HeadBytes& head) {
 /// clears them: a write each, for the plain logits, their logarithms and two gradients.
 inline Prediction in_chunks(const Counted& baseline) {
   const HeadBytes head(baseline);
-  Prediction prediction{.peak_bytes = peak_in_chunks(baseline, head)};
-  if (!baseline.ceilings.contains("cpu_copy_bytes_per_s")) return prediction;
   constexpr int64_t kFromTheSystem = 32 << 20;
   const double cleared = (head.chunk > kFromTheSystem ? 1.0 : 0.0) - (head.logits > kFromTheSystem ? 4.0 : 0.0);
   const double more_bytes =
       (8 - 6 + cleared) * static_cast<double>(head.logits) + 4.0 * static_cast<double>((head.chunks - 1) * head.weight);
   const double more_seconds = more_bytes / baseline.ceiling("cpu_copy_bytes_per_s");
-  prediction.speed_ratio = baseline.step_seconds / (baseline.step_seconds + more_seconds);
-  return prediction;
+  return {.speed_ratio = baseline.step_seconds / (baseline.step_seconds + more_seconds),
+          .peak_bytes = peak_in_chunks(baseline, head)};
 }
 
 }  // namespace tenfold::inline lesson_44

@@ -22,12 +22,10 @@ inline Prediction all_denominators(const Counted& baseline) {
 /// Nothing but the states. On a CPU an update costs one pass over memory at least: of each parameter four values are
 /// read and three written.
 inline Prediction in_one_pass(const Counted& baseline) {
-  Prediction prediction{.peak_bytes = peak_with(baseline, 0)};
-  if (!baseline.ceilings.contains("cpu_copy_bytes_per_s")) return prediction;
   const double pass_seconds =
       7 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling("cpu_copy_bytes_per_s");
-  prediction.speed_ratio = 1 / (1 - baseline.share("optimizer") + pass_seconds / baseline.step_seconds);
-  return prediction;
+  return {.speed_ratio = 1 / (1 - baseline.share("optimizer") + pass_seconds / baseline.step_seconds),
+          .peak_bytes = peak_with(baseline, 0)};
 }
 
 }  // namespace tenfold::inline lesson_45

@@ -11,7 +11,7 @@
 namespace tenfold::inline lesson_50 {
 
 /// A link between two ranks over Gloo, from what the probe measured of c10d's all-reduce on two of them: two steps, in
-/// which a rank sends the tensor's bytes once and receives as many. Throws NotProbed.
+/// which a rank sends the tensor's bytes once and receives as many.
 inline LinkModel probed_link(const Counted& baseline) {
   return {.latency = baseline.ceiling("cpu_all_reduce_seconds") / 2,
           .seconds_per_byte = 1 / (2 * baseline.ceiling("cpu_all_reduce_bytes_per_s"))};
@@ -25,7 +25,6 @@ inline Prediction predict_exchange(Algorithm algorithm, const Counted& baseline)
   const int64_t scratch = scratch_bytes(algorithm, baseline.ranks, numbers);
   Prediction prediction{.peak_bytes = std::max(baseline.peak_bytes, baseline.resting_bytes + scratch),
                         .sent_bytes = busiest(algorithm, baseline.ranks, numbers).sent_bytes};
-  if (!baseline.ceilings.contains("cpu_all_reduce_seconds")) return prediction;
   const LinkModel link = probed_link(baseline);
   const auto seconds = [&](Algorithm of) {
     return steps_of(of, baseline.ranks, static_cast<double>(bytes)).seconds(link);

@@ -85,9 +85,7 @@ inline Prediction predict_scheme(const Counted& one_process, Scheme scheme) {
   Prediction prediction{.peak_bytes = peak_bytes_of(of, data_ranks, one_process.device.is_cpu())};
   if (one_process.ranks > 1)
     prediction.sent_bytes = of.payload_bytes() + (data_ranks > 1 ? 4 * of.parameter_values() : 0);
-  if (one_process.ranks == 2 && one_process.ceilings.contains("cpu_all_reduce_seconds") &&
-      one_process.ceilings.contains("cpu_all_reduce_bytes_per_s"))
-    prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, of);
+  if (one_process.ranks == 2) prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, of);
   return prediction;
 }
 

@@ -102,11 +102,9 @@ inline Prediction predict_schedule(const Counted& one_process, const PipelineSch
     sent = std::max(sent, messages_of(schedule, rank) * bytes.stream);
   }
   if (one_process.get(kTied)) sent += 4 * MicroBatchBytes::vocabulary_of(one_process) * one_process.get(gpt::kWidth);
-  Prediction prediction{.peak_bytes = peak, .sent_bytes = sent};
-  if (one_process.ceilings.contains("cpu_all_reduce_seconds") &&
-      one_process.ceilings.contains("cpu_all_reduce_bytes_per_s"))
-    prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, schedule);
-  return prediction;
+  return {.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, schedule),
+          .peak_bytes = peak,
+          .sent_bytes = sent};
 }
 
 inline int micro_batches_of(const Counted& one_process) { return static_cast<int>(one_process.get(kMicroBatches)); }

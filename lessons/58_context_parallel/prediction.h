@@ -72,9 +72,7 @@ inline Prediction predict_scheme(const Counted& one_process, Scheme scheme) {
   const ContextBytes of = context_bytes(one_process, scheme);
   Prediction prediction{.peak_bytes = peak_bytes_of(of)};
   if (one_process.ranks > 1) prediction.sent_bytes = of.asked_bytes();
-  if (one_process.ranks == 2 && one_process.ceilings.contains("cpu_all_reduce_seconds") &&
-      one_process.ceilings.contains("cpu_all_reduce_bytes_per_s"))
-    prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, of);
+  if (one_process.ranks == 2) prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, of);
   return prediction;
 }
 

@@ -42,10 +42,7 @@ inline double step_seconds_of(const Counted& baseline, const MoeSizes& of) {
 inline Prediction predict_way(const Counted& baseline, const MoeSizes& of) {
   Prediction prediction{.peak_bytes = of.peak_bytes()};
   if (of.ranks > 1) prediction.sent_bytes = of.sent_bytes();
-  const bool probed =
-      baseline.ceilings.contains("cpu_all_reduce_seconds") && baseline.ceilings.contains("cpu_all_reduce_bytes_per_s");
-  if (baseline.timed && (of.ranks == 1 || (of.ranks == 2 && probed)))
-    prediction.speed_ratio = baseline.step_seconds / step_seconds_of(baseline, of);
+  if (of.ranks <= 2) prediction.speed_ratio = baseline.step_seconds / step_seconds_of(baseline, of);
   return prediction;
 }
 

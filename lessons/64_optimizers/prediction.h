@@ -71,15 +71,12 @@ inline Prediction predict_muon(const Counted& adamw) {
     return prediction;
   }
   const double flop = newton_schulz_flop(shapes.hidden);
-  try {
-    const double more =
-        adamw.device.is_cpu()
-            ? flop / adamw.ceiling("cpu_flops_per_s") + rounding / adamw.ceiling("cpu_copy_bytes_per_s") +
-                  operators * adamw.ceiling("cpu_new_tensor_op_seconds")
-            : std::max(flop / adamw.ceiling("cuda_flops_bf16"), operators * adamw.ceiling("cuda_launch_seconds"));
-    prediction.speed_ratio = adamw.step_seconds / (adamw.step_seconds + more);
-  } catch (const NotProbed&) {  // bytes need no ceiling
-  }
+  const double more =
+      adamw.device.is_cpu()
+          ? flop / adamw.ceiling("cpu_flops_per_s") + rounding / adamw.ceiling("cpu_copy_bytes_per_s") +
+                operators * adamw.ceiling("cpu_new_tensor_op_seconds")
+          : std::max(flop / adamw.ceiling("cuda_flops_bf16"), operators * adamw.ceiling("cuda_launch_seconds"));
+  prediction.speed_ratio = adamw.step_seconds / (adamw.step_seconds + more);
   return prediction;
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -557,6 +558,33 @@ TEST(Run, PredictionsComeFromTheCountedBaseline) {
   EXPECT_EQ(ran.result.machine.ceilings.size(), 3U);
   EXPECT_NEAR(verdict(ran, "twin").prediction_error.at("peak"), 0, 0.02);
   EXPECT_TRUE(verdict(ran, "twin").prediction_error.contains("speed"));
+}
+
+TEST(Run, WithoutAProbeAPredictionKeepsItsBytesAndHasNoSpeed) {
+  const tenfold::test::Scratch cache;
+  const tenfold::test::CacheAt at(cache.path());
+  tenfold::test::write_text(tenfold::ceilings_file(tenfold::fingerprint().id), R"({"cpu_op_seconds": 1e-6})");
+  auto lesson = toy::lesson();
+  const auto predict = [](double speed, const char* ceiling) {
+    return [=](const tenfold::Counted& counted) {
+      const double asked = *ceiling ? counted.ceiling(ceiling) : 0;
+      // As a lesson may: std::max() returns its first argument where the second is no number.
+      return tenfold::Prediction{
+          .speed_ratio = speed + std::max(0.0, asked), .peak_bytes = counted.peak_bytes, .sent_bytes = 8};
+    };
+  };
+  lesson.techniques = {{"probed", toy::plain, predict(1, "cpu_op_seconds")},
+                       {"not probed", toy::plain, predict(1, "cpu_copy_bytes_per_s")},
+                       {"asks for nothing", toy::plain, predict(1, "")},
+                       {"no number", toy::plain, predict(NAN, "")}};
+  const auto ran = toy::run(lesson, {"--preset", "check", "--device", "cpu"});
+  for (const auto& [name, has_speed] : std::vector<std::pair<std::string, bool>>{
+           {"probed", true}, {"not probed", false}, {"asks for nothing", true}, {"no number", false}}) {
+    const auto& predicted = variant(ran, name).predicted;
+    EXPECT_EQ(predicted.speed_ratio.has_value(), has_speed) << name;
+    EXPECT_GT(predicted.peak_bytes.value_or(0), 0) << name;
+    EXPECT_EQ(predicted.sent_bytes, 8) << name;
+  }
 }
 
 TEST(Run, BadUsageIsOneLineAndWritesNothing) {

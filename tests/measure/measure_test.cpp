@@ -338,6 +338,18 @@ TEST(Counted, SharesAreOfTheStep) {
   EXPECT_LE(counted.share("all"), 1);
 }
 
+TEST(Counted, ACeilingThatWasNotProbedIsNoNumberAndIsRemembered) {
+  tenfold::Counted counted;
+  counted.ceilings = {{"cpu_op_seconds", 1e-6}};
+  EXPECT_EQ(counted.ceiling("cpu_op_seconds"), 1e-6);
+  EXPECT_FALSE(counted.lacked_ceiling);
+  EXPECT_TRUE(std::isnan(counted.ceiling("cpu_copy_bytes_per_s")));
+  EXPECT_TRUE(counted.lacked_ceiling);
+  counted.lacked_ceiling = counted.timed = false;
+  EXPECT_TRUE(std::isnan(counted.ceiling("cpu_op_seconds"))) << "a dry GPU has no clock";
+  EXPECT_TRUE(counted.lacked_ceiling);
+}
+
 TEST(Counted, BytesOfParameters) {
   EXPECT_EQ(tenfold::count_step(torch::kCPU, [] { return toy_step(); }).parameter_bytes, (8 * 3 + 3) * 4);
 }

@@ -9,6 +9,32 @@
 
 namespace tenfold {
 
+/// The model and batch that the baseline was counted with, as gpt_options(trial) gave them. Throws
+/// std::invalid_argument where no variant read one of the settings.
+inline GptOptions gpt_options(const Counted& baseline) {
+  return {.layers = baseline.get(gpt::kLayers),
+          .width = baseline.get(gpt::kWidth),
+          .heads = baseline.get(gpt::kHeads),
+          .length = baseline.get(gpt::kLength),
+          .batch = baseline.get(gpt::kBatch),
+          .dropout = baseline.get(gpt::kDropout),
+          .tokens = encoding_named(baseline.get(gpt::kTokens))};
+}
+
+/// step_peak_bytes() with what dropout adds, if there is any: in each block the masks of both residual branches (a byte
+/// a number) and what was left of them; and on a CPU, where attention with dropout has no fused operator, the weights
+/// of every pair before and after it with a mask, and two more in flight.
+inline int64_t step_peak_bytes(const GptOptions& options, torch::Device device) {
+  int64_t bytes = step_peak_bytes(options);
+  if (options.dropout == 0) return bytes;
+  bytes += options.layers * 10 * options.batch * options.length * options.width;
+  if (device.is_cpu()) {
+    const int64_t pairs = options.batch * options.heads * options.length * options.length;
+    bytes += options.layers * 12 * pairs + 8 * pairs;
+  }
+  return bytes;
+}
+
 /// Bytes of 32-bit numbers, of the model and batch that the baseline was counted with.
 struct GptBytes {
   explicit GptBytes(const Counted& baseline)

@@ -5,6 +5,7 @@
 
 #include "common/base/seconds_since.h"
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
 #include "common/measure/clock.h"
 #include "common/result/statistics.h"
 #include "profiled_training.h"
@@ -68,7 +69,7 @@ inline Prediction predict_profile(const Counted& alone, ProfileOptions options, 
   const PriceOfProfile price = price_of_profile(alone.device, options);
   const auto updates = static_cast<double>(recorded == 0 ? alone.get(kWindow) : recorded);
   const double added = price.start_and_stop + updates * events_of_update(alone, options) * price.event;
-  return {.speed_ratio = alone.step_seconds / (alone.step_seconds + added), .peak_bytes = alone.peak_bytes};
+  return {.speed_ratio = speed_with(alone, added), .peak_bytes = alone.peak_bytes};
 }
 
 /// Of a schedule with these options.
@@ -90,7 +91,7 @@ inline Prediction unheard_labels(const Counted& alone) {
                                   }) /
                        static_cast<double>(kLabels);
   const auto labels = static_cast<double>(alone.get(kWindow) * labels_of_update(alone.get(mlp::kLayers)));
-  return {.speed_ratio = alone.step_seconds / (alone.step_seconds + labels * label), .peak_bytes = alone.peak_bytes};
+  return {.speed_ratio = speed_with(alone, labels * label), .peak_bytes = alone.peak_bytes};
 }
 
 }  // namespace tenfold::inline lesson_01

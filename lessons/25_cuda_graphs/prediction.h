@@ -6,6 +6,7 @@
 
 #include "batch_training.h"
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
 
 namespace tenfold::inline lesson_25 {
 
@@ -30,18 +31,13 @@ inline double speed_without(const Counted& baseline, double host_seconds, int64_
 inline Prediction copied_batch(const Counted& baseline) {
   const Region& data = baseline.region("data");
   Prediction prediction;
-  const bool cpu = baseline.device.is_cpu();
   // On a GPU the case is judged by what the allocator reserves, which no count of a step's bytes tells.
-  if (cpu) {
+  if (baseline.device.is_cpu()) {
     prediction.peak_bytes =
         std::max(baseline.peak_bytes, baseline.resting_bytes + data.largest_peak_bytes + data.retained_bytes);
   }
-  const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
-  const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
-  const double moving = static_cast<double>(data.retained_bytes) / baseline.ceiling(copies);
-  const double dispatch = 2 * baseline.ceiling(calls);  // two tensors
-  const double added = cpu ? dispatch + moving : std::max(dispatch, moving);
-  prediction.speed_ratio = baseline.step_seconds / (baseline.step_seconds + added);
+  const AddedWork two_copies{.operators = 2, .bytes = static_cast<double>(data.retained_bytes)};
+  prediction.speed_ratio = speed_with(baseline, seconds_of(two_copies, baseline));
   return prediction;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
 #include "logged_training.h"
 
 namespace tenfold::inline lesson_28 {
@@ -53,14 +54,10 @@ inline Prediction keeps_gradients(const Counted& baseline) {
   Prediction prediction;
   prediction.peak_bytes =
       std::max(baseline.peak_bytes, baseline.resting_bytes + baseline.region("loss").largest_peak_bytes);
-  const bool cpu = baseline.device.is_cpu();
-  const char* const copies = cpu ? "cpu_copy_bytes_per_s" : "cuda_copy_bytes_per_s";
-  const char* const calls = cpu ? "cpu_op_seconds" : "cuda_launch_seconds";
-  const double dispatch = (cpu ? 1 : 2) * static_cast<double>(parameter_tensors(baseline)) * baseline.ceiling(calls);
-  const double moving = 4 * static_cast<double>(baseline.parameter_bytes) / baseline.ceiling(copies);
-  // On a GPU the host launches while the device moves.
-  const double added = cpu ? dispatch + moving : std::max(dispatch, moving);
-  prediction.speed_ratio = baseline.step_seconds / (baseline.step_seconds + added);
+  const int64_t operators = (baseline.device.is_cpu() ? 1 : 2) * parameter_tensors(baseline);
+  const AddedWork added{.operators = static_cast<double>(operators),
+                        .bytes = 4 * static_cast<double>(baseline.parameter_bytes)};
+  prediction.speed_ratio = speed_with(baseline, seconds_of(added, baseline));
   return prediction;
 }
 

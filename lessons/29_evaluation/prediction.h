@@ -5,37 +5,14 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "common/models/gpt_memory.h"
 #include "evaluation.h"
 
 namespace tenfold::inline lesson_29 {
 
-inline GptOptions counted_options(const Counted& counted) {
-  return {.layers = counted.get(gpt::kLayers),
-          .width = counted.get(gpt::kWidth),
-          .heads = counted.get(gpt::kHeads),
-          .length = counted.get(gpt::kLength),
-          .batch = counted.get(gpt::kBatch),
-          .dropout = counted.get(gpt::kDropout),
-          .tokens = counted.get(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters};
-}
-
 /// Ids and targets.
 inline int64_t held_out_bytes(const GptOptions& options, int64_t sequences) {
   return 2 * 8 * sequences * options.length;
-}
-
-/// Of a training step, which goes before the evaluation. Dropout adds to what step_peak_bytes() says the masks of both
-/// residual branches (a byte a number) and what was left of them; and on a CPU, where attention with dropout has no
-/// fused operator, the weights of every pair before and after it with a mask, and two more in flight.
-inline int64_t training_peak_bytes(const GptOptions& options, torch::Device device) {
-  int64_t bytes = step_peak_bytes(options);
-  if (options.dropout == 0) return bytes;
-  bytes += options.layers * 10 * options.batch * options.length * options.width;
-  if (device.is_cpu()) {
-    const int64_t pairs = options.batch * options.heads * options.length * options.length;
-    bytes += options.layers * 12 * pairs + 8 * pairs;
-  }
-  return bytes;
 }
 
 /// What a forward pass over so many sequences has alive at a time, besides what rests between two steps. A block's
@@ -54,9 +31,9 @@ inline int64_t forward_bytes(const GptOptions& options, int64_t sequences, bool 
 
 inline Prediction predict_at(const Counted& with_graph, int64_t sequences) {
   if (with_graph.workload != gpt_workload) return {};
-  const GptOptions options = counted_options(with_graph);
+  const GptOptions options = gpt_options(with_graph);
   const int64_t held_out = with_graph.get(kHeldOut);
-  const int64_t training = training_peak_bytes(options, with_graph.device) + held_out_bytes(options, held_out);
+  const int64_t training = step_peak_bytes(options, with_graph.device) + held_out_bytes(options, held_out);
   const int64_t evaluation =
       with_graph.resting_bytes + forward_bytes(options, std::min(sequences, held_out), /*graph=*/false);
   return {.peak_bytes = std::max(training, evaluation)};
@@ -89,7 +66,7 @@ inline int64_t evaluation_most_bytes(const Trial& trial) {
   if (trial.workload == gpt_workload) {
     const GptOptions options = gpt_options(trial);
     const int64_t resting = 3 * parameter_bytes(options);
-    return held_out_bytes(options, held_out) + std::max(training_peak_bytes(options, trial.device),
+    return held_out_bytes(options, held_out) + std::max(step_peak_bytes(options, trial.device),
                                                         resting + forward_bytes(options, sequences, /*graph=*/true));
   }
   // The convnet at its second ReLU: of the first layer's size the norm's input and the ReLU's result, and for oneDNN

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/measure/changed_step.h"
+#include "common/models/gpt_memory.h"
 #include "epoch.h"
 
 namespace tenfold::inline lesson_30 {
@@ -19,8 +20,7 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
   const int64_t micro_batches = full_batch.get(kMicroBatches);
   const auto activations = static_cast<double>(full_batch.peak_bytes - full_batch.state_bytes());
   Prediction prediction;
-  const GptOptions options{.width = full_batch.get(gpt::kWidth),
-                           .tokens = full_batch.get(gpt::kTokens) == "gpt2" ? Encoding::gpt2 : Encoding::characters};
+  const GptOptions options = gpt_options(full_batch);
   const int64_t embedding = 4 * options.vocabulary() * options.width;
   prediction.peak_bytes = full_batch.resting_bytes +
                           std::max(embedding, static_cast<int64_t>(activations / static_cast<double>(micro_batches)));
@@ -30,8 +30,7 @@ inline Prediction predict_accumulate(const Counted& full_batch) {
                           full_batch.ceiling("cpu_new_tensor_op_seconds");
   const auto bytes = static_cast<double>(2 * full_batch.parameter_bytes + 4 * full_batch.gradient_bytes);
   const double added = dispatch + bytes / full_batch.ceiling("cpu_copy_bytes_per_s");
-  prediction.speed_ratio =
-      full_batch.step_seconds / (full_batch.step_seconds + static_cast<double>(epoch - updates) * added);
+  prediction.speed_ratio = speed_with(full_batch, static_cast<double>(epoch - updates) * added);
   return prediction;
 }
 

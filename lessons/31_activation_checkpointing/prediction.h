@@ -9,20 +9,8 @@
 
 namespace tenfold::inline lesson_31 {
 
-/// Of keeping all. Dropout adds, in each block, the masks of both residual branches (a byte a number) and what was left
-/// of them. Attention with dropout has no fused operator on a CPU: there the weights of every pair are kept before and
-/// after it, with a mask of that size, and two more are in flight.
-inline int64_t most_bytes(const Trial& trial) {
-  const GptOptions options = gpt_options(trial);
-  int64_t bytes = step_peak_bytes(options);
-  if (options.dropout == 0) return bytes;
-  bytes += options.layers * 10 * options.batch * options.length * options.width;
-  if (trial.device.is_cpu()) {
-    const int64_t pairs = options.batch * options.heads * options.length * options.length;
-    bytes += options.layers * 12 * pairs + 8 * pairs;
-  }
-  return bytes;
-}
+/// Of keeping all, with or without dropout.
+inline int64_t most_bytes(const Trial& trial) { return step_peak_bytes(gpt_options(trial), trial.device); }
 
 /// Peak bytes of a step. Parameters and optimizer state are always there. Forward adds what a kept block keeps (counted
 /// on the baseline), or the input and the random state of a recomputed segment. Then backward walks from the last

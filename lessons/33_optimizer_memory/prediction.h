@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/measure/changed_step.h"
+#include "common/models/gpt_memory.h"
 #include "common/models/mlp.h"
 #include "settings.h"
 #include "state_bytes.h"
@@ -16,10 +17,7 @@ namespace tenfold::inline lesson_33 {
 inline Shapes shapes_of(const Counted& counted) {
   if (counted.workload == mlp_workload)
     return mlp_shapes({.layers = counted.get(mlp::kLayers), .width = counted.get(mlp::kWidth)});
-  return gpt_shapes({.layers = counted.get(gpt::kLayers),
-                     .width = counted.get(gpt::kWidth),
-                     .length = counted.get(gpt::kLength),
-                     .tokens = encoding_named(counted.get(gpt::kTokens))});
+  return gpt_shapes(gpt_options(counted));
 }
 
 /// The most values that an update has in 32 bits at a time: of a tensor, or of a chunk of one.
@@ -29,12 +27,9 @@ inline int64_t most_values(const Shapes& shapes, int64_t chunk) {
   return std::min(most, std::max(kBlock, chunk / kBlock * kBlock));
 }
 
-/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides. The peak is in the loss
-/// and its backward, where there is no update, or in the update, where all gradients are.
+/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides.
 inline Prediction peak_with(const Counted& adamw, int64_t state, int64_t working) {
-  const int64_t saved = adamw_bytes(shapes_of(adamw)) - state;
-  const int64_t in_loss = adamw.state_bytes() - saved + adamw.region("loss").largest_peak_bytes;
-  return {.peak_bytes = std::max(in_loss, adamw.resting_bytes - saved + working)};
+  return {.peak_bytes = peak_with_update(adamw, adamw_bytes(shapes_of(adamw)) - state, working)};
 }
 
 /// Adam has AdamW's averages: not a byte less.

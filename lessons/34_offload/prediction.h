@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
 #include "common/models/gpt_memory.h"
 #include "settings.h"
 
@@ -81,7 +82,7 @@ inline Prediction predict_activations(const Counted& kept_here) {
   const double forward = kept_here.region("block.forward").seconds / blocks;
   const double shows = std::max(0.0, out - forward) + std::max(0.0, back - 2 * forward);
   const double leave = blocks - static_cast<double>(kept_here.get(kStay));
-  prediction.speed_ratio = kept_here.step_seconds / (kept_here.step_seconds + leave * shows);
+  prediction.speed_ratio = speed_with(kept_here, leave * shows);
   return prediction;
 }
 
@@ -123,7 +124,7 @@ inline Prediction predict_one_stream(const Counted& kept_here) {
   Prediction prediction{.peak_bytes = peak_with_activations_away(kept_here)};
   const double both = seconds_away(kept_here, kToHost) + seconds_away(kept_here, kToDevice);
   const auto leave = static_cast<double>(kept_here.get(gpt::kLayers) - kept_here.get(kStay));
-  prediction.speed_ratio = kept_here.step_seconds / (kept_here.step_seconds + leave * both);
+  prediction.speed_ratio = speed_with(kept_here, leave * both);
   return prediction;
 }
 

@@ -8,7 +8,7 @@
 
 #include "common/harness/lesson.h"
 #include "common/models/convnet.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "dynamic_int8_linear.h"
 #include "settings.h"
 
@@ -52,13 +52,11 @@ inline int64_t bytes_packed(const std::vector<LinearShape>& linears) {
   return bytes;
 }
 
-inline int64_t vocabulary_of(const Counted& counted) {
-  return GptOptions{.tokens = encoding_named(counted.get(gpt::kTokens))}.vocabulary();
-}
-
 inline std::vector<LinearShape> linears_of(const Counted& counted) {
-  if (counted.workload == gpt_workload)
-    return gpt_linears(counted.get(gpt::kLayers), counted.get(gpt::kWidth), vocabulary_of(counted));
+  if (counted.workload == gpt_workload) {
+    const GptOptions options = gpt_options(counted);
+    return gpt_linears(options.layers, options.width, options.vocabulary());
+  }
   return convnet_linears({.channels = counted.get(convnet::kChannels)});
 }
 
@@ -86,8 +84,8 @@ inline int64_t nothing_besides(const LinearShape& /*linear*/, int64_t /*rows*/) 
 inline Prediction peak_with(const Counted& counted, int64_t weights, auto besides) {
   int64_t peak = counted.peak_bytes - bytes_in_32_bits(linears_of(counted)) + weights;
   if (counted.workload == gpt_workload) {  // the convnet's peak is at its convolutions
-    const Activations sizes{counted.get(gpt::kBatch) * counted.get(gpt::kLength), counted.get(gpt::kWidth),
-                            vocabulary_of(counted)};
+    const GptOptions options = gpt_options(counted);
+    const Activations sizes{options.batch * options.length, options.width, options.vocabulary()};
     peak += most_activations(sizes, besides) - most_activations(sizes, nothing_besides);
   }
   return {.peak_bytes = peak};

@@ -6,6 +6,7 @@
 
 #include "chunked_linear_cross_entropy.h"
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
 #include "common/models/gpt_memory.h"
 
 namespace tenfold::inline lesson_44 {
@@ -59,8 +60,7 @@ inline Prediction in_chunks(const Counted& baseline) {
   const double more_bytes =
       (8 - 6 + cleared) * static_cast<double>(head.logits) + 4.0 * static_cast<double>((head.chunks - 1) * head.weight);
   const double more_seconds = more_bytes / baseline.ceiling("cpu_copy_bytes_per_s");
-  return {.speed_ratio = baseline.step_seconds / (baseline.step_seconds + more_seconds),
-          .peak_bytes = peak_in_chunks(baseline, head)};
+  return {.speed_ratio = speed_with(baseline, more_seconds), .peak_bytes = peak_in_chunks(baseline, head)};
 }
 
 }  // namespace tenfold::inline lesson_44

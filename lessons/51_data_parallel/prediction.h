@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_51 {
@@ -17,13 +17,13 @@ struct StepBytes {
       : state(one_device.state_bytes()),
         parameters(one_device.parameter_bytes),
         activations(one_device.peak_bytes - state) {
-    const GptOptions options{.tokens = encoding_named(one_device.get(gpt::kTokens))};
-    const int64_t tokens = one_device.get(gpt::kBatch) * one_device.get(gpt::kLength);
+    const GptOptions options = gpt_options(one_device);
+    const int64_t tokens = options.batch * options.length;
     ids = 8 * tokens;
-    first_rows = (one_device.get(gpt::kBatch) + kDevices - 1) / kDevices;
-    batch = one_device.get(gpt::kBatch);
+    first_rows = (options.batch + kDevices - 1) / kDevices;
+    batch = options.batch;
     logits = 4 * tokens * options.vocabulary();
-    largest = 4 * one_device.get(gpt::kWidth) * std::max(options.vocabulary(), 4 * one_device.get(gpt::kWidth));
+    largest = 4 * options.width * std::max(options.vocabulary(), 4 * options.width);
   }
 
   int64_t state;        ///< parameters and momentum

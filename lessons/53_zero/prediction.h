@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "settings.h"
 #include "state_bytes.h"
 #include "zero.h"
@@ -16,10 +16,7 @@ namespace tenfold::inline lesson_53 {
 /// Bytes of a rank's step. Units are the embeddings, blocks of one size, and the head with the last norm.
 struct RankBytes {
   explicit RankBytes(const Counted& ddp) : ranks(ddp.ranks), micro_batches(ddp.get(kMicroBatches)) {
-    const GptOptions options{.layers = ddp.get(gpt::kLayers),
-                             .width = ddp.get(gpt::kWidth),
-                             .length = ddp.get(gpt::kLength),
-                             .tokens = encoding_named(ddp.get(gpt::kTokens))};
+    const GptOptions options = gpt_options(ddp);
     const UnitSizes units = unit_sizes(options);
     const auto whole = [&](const std::vector<int64_t>& unit) {
       return 4 * ranks * shard_size(flat_values(unit, 4), static_cast<int>(ranks));
@@ -29,7 +26,7 @@ struct RankBytes {
     head = whole(units.back());
     blocks = options.layers;
     frozen = ddp.get(kFrozen);
-    const int64_t rows = ddp.get(gpt::kBatch) / (weak_scaling(ddp) ? 1 : ranks) * options.length;
+    const int64_t rows = options.batch / (weak_scaling(ddp) ? 1 : ranks) * options.length;
     stream = 4 * rows / micro_batches * options.width;
     inputs = 2 * 8 * rows + stream;  // ids, targets, and the embeddings' result
     const Region& block_region = ddp.region("block.forward");

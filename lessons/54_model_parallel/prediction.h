@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "division_bytes.h"
 #include "settings.h"
 
@@ -13,12 +13,8 @@ namespace tenfold::inline lesson_54 {
 
 /// A rank's part, by the case's settings. Of several ranks along "dp" each has its rows of the batch.
 inline DividedGpt divided_gpt(const Counted& one_process, Scheme scheme) {
-  const GptOptions options{.layers = one_process.get(gpt::kLayers),
-                           .width = one_process.get(gpt::kWidth),
-                           .heads = one_process.get(gpt::kHeads),
-                           .length = one_process.get(gpt::kLength),
-                           .batch = one_process.get(gpt::kBatch) / one_process.get(kDataRanks),
-                           .tokens = encoding_named(one_process.get(gpt::kTokens))};
+  GptOptions options = gpt_options(one_process);
+  options.batch /= one_process.get(kDataRanks);
   return divided_gpt(options, vocabulary_of(options, one_process.get(kVocabulary)),
                      one_process.ranks / one_process.get(kDataRanks), scheme);
 }

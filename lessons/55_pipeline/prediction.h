@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "pipeline_check.h"
 #include "settings.h"
 
@@ -22,9 +22,7 @@ struct MicroBatchBytes {
         stream(4 * rows * one_process.get(gpt::kWidth)),
         logits(4 * rows * vocabulary_of(one_process)) {}
 
-  static int64_t vocabulary_of(const Counted& one_process) {
-    return GptOptions{.tokens = encoding_named(one_process.get(gpt::kTokens))}.vocabulary();
-  }
+  static int64_t vocabulary_of(const Counted& one_process) { return gpt_options(one_process).vocabulary(); }
 };
 
 /// A rank's peak: its own part of parameters and momentum, a chunk's gradients once it has run a backward, and of each

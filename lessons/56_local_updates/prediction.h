@@ -5,19 +5,14 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "exchange_bytes.h"
 #include "lessons/33_optimizer_memory/state_bytes.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_56 {
 
-inline Shapes shapes_of(const Counted& counted) {
-  return gpt_shapes({.layers = counted.get(gpt::kLayers),
-                     .width = counted.get(gpt::kWidth),
-                     .length = counted.get(gpt::kLength),
-                     .tokens = encoding_named(counted.get(gpt::kTokens))});
-}
+inline Shapes shapes_of(const Counted& counted) { return gpt_shapes(gpt_options(counted)); }
 
 /// `kept` bytes stay from one round to the next, and `working` are there while gradients are exchanged, when there are
 /// no activations. `sent` are those of the round.

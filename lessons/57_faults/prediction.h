@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "same_on_ranks.h"
 #include "settings.h"
 
@@ -36,9 +36,8 @@ inline Prediction predict_background(const Counted& plain) {
 /// One number of 8 bytes from each rank. Hashing comes after the step, when its activations are gone, and takes three
 /// whole numbers of 64 bits for each value of a parameter, or of a part of it.
 inline Prediction predict_same(const Counted& plain) {
-  const int64_t width = plain.get(gpt::kWidth);
-  const int64_t vocabulary = GptOptions{.tokens = encoding_named(plain.get(gpt::kTokens))}.vocabulary();
-  const int64_t largest = std::min(kHashedAtATime, width * std::max(vocabulary, 4 * width));
+  const GptOptions options = gpt_options(plain);
+  const int64_t largest = std::min(kHashedAtATime, options.width * std::max(options.vocabulary(), 4 * options.width));
   return with_sent({.peak_bytes = std::max(plain.peak_bytes, plain.resting_bytes + 3 * 8 * largest)}, plain,
                    /*besides=*/8 * plain.ranks);
 }

@@ -5,20 +5,14 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "context_bytes.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_58 {
 
 inline ContextBytes context_bytes(const Counted& one_process, Scheme scheme) {
-  const GptOptions options{.layers = one_process.get(gpt::kLayers),
-                           .width = one_process.get(gpt::kWidth),
-                           .heads = one_process.get(gpt::kHeads),
-                           .length = one_process.get(gpt::kLength),
-                           .batch = one_process.get(gpt::kBatch),
-                           .tokens = encoding_named(one_process.get(gpt::kTokens))};
-  return context_bytes(options, scheme, one_process.ranks);
+  return context_bytes(gpt_options(one_process), scheme, one_process.ranks);
 }
 
 /// Most bytes of attention's backward besides what forward kept, and the gradients of its result and of the residual

@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "common/harness/lesson.h"
+#include "common/measure/changed_step.h"
+#include "common/models/gpt_memory.h"
 #include "settings.h"
 #include "state_bytes.h"
 
@@ -17,10 +19,7 @@ inline ModelShapes shapes_of(const Counted& counted) {
     return shapes_for_muon(MlpOptions{.layers = counted.get(mlp::kLayers), .width = counted.get(mlp::kWidth)});
   if (counted.workload == convnet_workload)
     return shapes_for_muon(ConvNetOptions{.channels = counted.get(convnet::kChannels)});
-  return shapes_for_muon(GptOptions{.layers = counted.get(gpt::kLayers),
-                                    .width = counted.get(gpt::kWidth),
-                                    .length = counted.get(gpt::kLength),
-                                    .tokens = encoding_named(counted.get(gpt::kTokens))});
+  return shapes_for_muon(gpt_options(counted));
 }
 
 inline int64_t largest_values(const Shapes& shapes) {
@@ -29,12 +28,9 @@ inline int64_t largest_values(const Shapes& shapes) {
   return most;
 }
 
-/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides. The peak is in the loss
-/// and its backward, where there is no update, or in the update, where all gradients are.
+/// With `state` bytes instead of AdamW's, and `working` bytes that the update needs besides.
 inline Prediction peak_with(const Counted& adamw, int64_t state, int64_t working) {
-  const int64_t saved = adamw_state(shapes_of(adamw)) - state;
-  const int64_t in_loss = adamw.state_bytes() - saved + adamw.region("loss").largest_peak_bytes;
-  return {.peak_bytes = std::max(in_loss, adamw.resting_bytes - saved + working)};
+  return {.peak_bytes = peak_with_update(adamw, adamw_state(shapes_of(adamw)) - state, working)};
 }
 
 /// Two: the denominators, and what they divide. AdamW of LibTorch has two as well.
@@ -76,7 +72,7 @@ inline Prediction predict_muon(const Counted& adamw) {
           ? flop / adamw.ceiling("cpu_flops_per_s") + rounding / adamw.ceiling("cpu_copy_bytes_per_s") +
                 operators * adamw.ceiling("cpu_new_tensor_op_seconds")
           : std::max(flop / adamw.ceiling("cuda_flops_bf16"), operators * adamw.ceiling("cuda_launch_seconds"));
-  prediction.speed_ratio = adamw.step_seconds / (adamw.step_seconds + more);
+  prediction.speed_ratio = speed_with(adamw, more);
   return prediction;
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/seconds_since.h"
 #include "common/harness/lesson.h"
 #include "common/measure/agreement.h"
+#include "common/measure/changed_step.h"
 #include "common/measure/clock.h"
 #include "common/measure/counted.h"
 #include "common/measure/global_state.h"
@@ -348,6 +349,27 @@ TEST(Counted, ACeilingThatWasNotProbedIsNoNumberAndIsRemembered) {
   counted.lacked_ceiling = counted.timed = false;
   EXPECT_TRUE(std::isnan(counted.ceiling("cpu_op_seconds"))) << "a dry GPU has no clock";
   EXPECT_TRUE(counted.lacked_ceiling);
+}
+
+TEST(ChangedStep, PeakIsTheHigherOfLossAndUpdate) {
+  tenfold::Counted counted;
+  counted.resting_bytes = 100, counted.gradient_bytes = 20;
+  counted.regions["loss"].largest_peak_bytes = 50;
+  EXPECT_EQ(tenfold::peak_with_update(counted, /*saved=*/10, /*working=*/0), 80 - 10 + 50);
+  EXPECT_EQ(tenfold::peak_with_update(counted, /*saved=*/10, /*working=*/70), 100 - 10 + 70);
+}
+
+TEST(ChangedStep, AGpuLaunchesWhileItMoves) {
+  tenfold::Counted counted{.step_seconds = 1};
+  counted.ceilings = {{"cpu_op_seconds", 0.25},
+                      {"cpu_copy_bytes_per_s", 10},
+                      {"cuda_launch_seconds", 0.25},
+                      {"cuda_copy_bytes_per_s", 10}};
+  const tenfold::AddedWork added{.operators = 2, .bytes = 20};
+  EXPECT_EQ(tenfold::seconds_of(added, counted), 2.5);
+  EXPECT_EQ(tenfold::speed_with(counted, 1), 0.5);
+  counted.device = torch::kCUDA;
+  EXPECT_EQ(tenfold::seconds_of(added, counted), 2);
 }
 
 TEST(Counted, BytesOfParameters) {

@@ -142,6 +142,33 @@ TEST(GptBytes, AreThoseOfACountedStep) {
               static_cast<double>(counted.peak_bytes), 0.1 * static_cast<double>(counted.peak_bytes));
 }
 
+TEST(GptOptionsOfACountedStep, AreThoseOfItsTrial) {
+  const std::vector<tenfold::Assignment> settings = {gpt::kLayers(3),     gpt::kWidth(32), gpt::kHeads(2),
+                                                     gpt::kLength(16),    gpt::kBatch(5),  gpt::kDropout(0.25),
+                                                     gpt::kTokens("gpt2")};
+  tenfold::Counted counted;
+  for (const tenfold::Assignment& setting : settings) counted.settings[setting.name] = setting.value.cpu;
+  const tenfold::GptOptions options = tenfold::gpt_options(counted), own = tenfold::gpt_options(trial(settings));
+  EXPECT_EQ(options.layers, own.layers);
+  EXPECT_EQ(options.width, own.width);
+  EXPECT_EQ(options.heads, own.heads);
+  EXPECT_EQ(options.length, own.length);
+  EXPECT_EQ(options.batch, own.batch);
+  EXPECT_EQ(options.dropout, own.dropout);
+  EXPECT_EQ(options.vocabulary(), own.vocabulary());
+  counted.settings.erase("heads");
+  EXPECT_THROW(tenfold::gpt_options(counted), std::invalid_argument);
+}
+
+TEST(StepPeakBytes, OfAGptHaveWhatDropoutKeeps) {
+  tenfold::GptOptions options{.layers = 2, .width = 16, .heads = 4, .length = 8, .batch = 3};
+  EXPECT_EQ(step_peak_bytes(options, torch::kCPU), step_peak_bytes(options));
+  options.dropout = 0.1;
+  const int64_t masks = 2 * 10 * 3 * 8 * 16, pairs = 3 * 4 * 8 * 8;
+  EXPECT_EQ(step_peak_bytes(options, torch::kCUDA), step_peak_bytes(options) + masks);
+  EXPECT_EQ(step_peak_bytes(options, torch::kCPU), step_peak_bytes(options) + masks + (2 * 12 + 8) * pairs);
+}
+
 /// The peak of a training step by formula and as it is counted. `less`: by how much of it the count may be below the
 /// formula.
 void expect_peak(int64_t formula, const std::function<std::function<Tensor()>()>& build, double less = 0.01) {

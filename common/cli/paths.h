@@ -14,7 +14,7 @@ inline constexpr int kInvalid = 1, kBadUsage = 2, kNothingRan = 77, kInterrupted
 std::filesystem::path source_folder();
 std::filesystem::path build_folder();
 
-/// Proves that files can be written to `folder`, which need not exist; leaves nothing. Throws std::invalid_argument.
+/// Proves that files can be written to `folder`, which need not exist; leaves nothing. Throws UsageError.
 void require_writable_folder(const std::filesystem::path& folder);
 
 /// Relative to the current folder when it lies below, for messages.

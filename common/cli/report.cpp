@@ -15,10 +15,6 @@
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
 
-#ifndef TENFOLD_VERSION
-#define TENFOLD_VERSION "0.1.0"
-#endif
-
 namespace tenfold::cli {
 namespace {
 

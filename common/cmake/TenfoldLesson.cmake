@@ -1,5 +1,5 @@
-# tenfold_lesson([KERNELS] [STREAMS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The folder's name is the lesson's name; what lies in it
-# decides what is built:
+# tenfold_lesson([KERNELS] [STREAMS] [THREADS] [DATA openclipart]): the one line in a lesson's CMakeLists.txt. The
+# folder's name is the lesson's name; what lies in it decides what is built:
 #   lesson.cpp            the program
 #   *.h                   the technique's headers
 #   other *.cpp           linked into the program and its tests
@@ -30,7 +30,8 @@ function(tenfold_lesson)
   endif()
   target_link_libraries(${name} PRIVATE ${libraries})
   tenfold_uses_torch(${name})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lessons
+    TENFOLD_DATA "${ARG_DATA}" TENFOLD_KERNELS ${ARG_KERNELS})
   if(ARG_STREAMS)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-g1>)
   endif()

@@ -160,11 +160,14 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
 
 // A reader of a declaration knows where its definition is.
 TEST(Architecture, EverySourceOfPagesHasAHeaderOfItsName) {
+  size_t sources = 0;
   for (const auto& entry : fs::recursive_directory_iterator(test::source_folder() / "common" / "pages")) {
     fs::path header = entry.path();
-    if (header.extension() == ".cpp")
-      EXPECT_TRUE(fs::exists(header.replace_extension(".h"))) << entry.path() << " has no header of its name";
+    if (header.extension() != ".cpp") continue;
+    ++sources;
+    EXPECT_TRUE(fs::exists(header.replace_extension(".h"))) << entry.path() << " has no header of its name";
   }
+  EXPECT_GT(sources, 0U);
 }
 
 // --- that the check finds what it is for ---------------------------------------------------------------------------

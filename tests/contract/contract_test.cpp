@@ -196,17 +196,20 @@ TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
   const tenfold::Result* published = tenfold::result_of(references(), name());
   if (!published) GTEST_SKIP() << "nothing is published";
   const auto described = nlohmann::json::parse(text_of(kBuild / "lessons" / (name() + ".describe.json")));
+  size_t compared = 0;
   for (const auto& one : published->cases) {
     const auto& cases = described.at("cases");
     const auto stated =
         std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c.at("name") == one.name; });
     // With a budget the measured step is the largest that it allows, not the case's own.
     if (stated == cases.end() || one.size != "cpu" || one.budget || !one.variants.front().peak()) continue;
+    ++compared;
     const auto measured = static_cast<double>(*one.variants.front().peak());
     const double most = stated->at("most_bytes").at("cpu");
     EXPECT_LE(measured, 1.02 * most) << name() << " | " << one.name;
     EXPECT_GE(measured, 0.3 * most) << name() << " | " << one.name << ": says far too much";
   }
+  if (compared == 0) GTEST_SKIP() << "no case of size cpu, with a peak and without a budget, is published";
 }
 
 // The flags of all lessons come from one list in common/harness: one program speaks for all.
@@ -313,18 +316,6 @@ TEST_P(EveryLesson, HashesWhatTheCompilerReads) {
     }
   }
   EXPECT_GT(own_objects, 0U) << "Ninja recorded no object below " << own;
-}
-
-// The headers of two lessons may meet in a third, and lessons have names in common: kUpdates, kSide.
-TEST_P(EveryLesson, KeepsItsOwnNamesApart) {
-  const std::string own = "namespace tenfold::inline lesson_" + name().substr(0, 2) + " {";
-  for (const auto& entry : fs::directory_iterator(folder())) {
-    if (entry.path().extension() != ".h") continue;
-    const std::string text = text_of(entry.path());
-    if (text.starts_with("// installs as ")) continue;
-    EXPECT_EQ(text.find("\nnamespace tenfold {"), std::string::npos)
-        << entry.path() << " installs under no name: its namespace is " << own;
-  }
 }
 
 // What came out otherwise than stated or predicted is the most interesting thing on a page; it must not stand there

@@ -50,7 +50,10 @@ command+=(--case "$case" --only "$technique" --json "$work/result.json")
 for setting in "${settings[@]}"; do command+=(--set "$setting"); done
 status=0
 OMP_NUM_THREADS=1 TORCH_CPP_LOG_LEVEL=FATAL "${command[@]}" 2>&1 || status=$?
-((status != 77)) || exit 77  # its data were never fetched here
+if ((status == 77)); then  # CTest skips it where the lesson reads images that were never fetched, and nowhere else
+  echo "SKIP: ${patch##*/}: no variant of case '$case' can run here"
+  exit 77
+fi
 ((status == 1)) || fail "not caught by '$technique' of case '$case': expected exit code 1, got $status"
 
 [ -s "$work/result.json" ] || fail "the lesson wrote no result"

@@ -13,13 +13,13 @@ namespace {
 constexpr int kMostPeaks = 8;  // measured of one variant; each takes a build and four steps
 
 /// The peak of a step with this value of the setting.
-int64_t peak_of(CaseRun& run, Candidate& candidate, const std::string& setting, int64_t value) {
+int64_t peak_of(PartRun& run, Candidate& candidate, const std::string& setting, int64_t value) {
   candidate.record->given[setting] = value;
   candidate.result.peak_bytes = measured_peak(run, candidate);
   return candidate.result.peak().value();
 }
 
-void find_largest(CaseRun& run, Candidate& candidate, const std::string& setting, int64_t own, int64_t bytes) {
+void find_largest(PartRun& run, Candidate& candidate, const std::string& setting, int64_t own, int64_t bytes) {
   const int64_t first = candidate.result.peak().value();
   if (first > bytes) {
     throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__},
@@ -51,7 +51,7 @@ void find_largest(CaseRun& run, Candidate& candidate, const std::string& setting
 
 }  // namespace
 
-void budget_pass(CaseRun& run, const SameBudget& budget) {
+void budget_pass(PartRun& run, const SameBudget& budget) {
   const int64_t bytes = budget.bytes.at(run.size);
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;

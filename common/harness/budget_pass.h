@@ -1,7 +1,7 @@
 #pragma once
 // Cases in which all variants have one byte budget instead of one batch.
 
-#include "common/harness/case_run.h"
+#include "common/harness/part_run.h"
 
 namespace tenfold {
 
@@ -10,6 +10,6 @@ namespace tenfold {
 /// multiple. From then on the variant is built with that value, and its peak is that one's. A variant whose own value
 /// exceeds the budget is out of memory. Agreement was checked at the case's own values; what was predicted for those
 /// says nothing of others and is dropped.
-void budget_pass(CaseRun& run, const SameBudget& budget);
+void budget_pass(PartRun& run, const SameBudget& budget);
 
 }  // namespace tenfold

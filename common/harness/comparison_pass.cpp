@@ -6,7 +6,7 @@
 
 namespace tenfold {
 
-ComparisonPass::ComparisonPass(CaseRun run)
+ComparisonPass::ComparisonPass(PartRun run)
     : PartPass(std::move(run)), case_(*std::get<const Case*>(run_.chosen.part.body)) {
   run_.add({.name = run_.lesson.baseline.name, .body = &run_.lesson.baseline});
   for (const Variant& technique : run_.lesson.techniques) {

@@ -10,7 +10,7 @@ namespace tenfold {
 
 class ComparisonPass : public PartPass {
  public:
-  explicit ComparisonPass(CaseRun run);
+  explicit ComparisonPass(PartRun run);
 
   bool wanted() const override { return true; }
   bool shares_time() const override { return true; }

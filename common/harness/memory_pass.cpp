@@ -43,7 +43,7 @@ void note_dry_counts(VariantResult& result, const DryCounts& before, int steps) 
 
 }  // namespace
 
-void priming_pass(CaseRun& run) {
+void priming_pass(PartRun& run) {
   const struct Watch {
     at::CallbackHandle handle =
         at::addGlobalCallback(at::RecordFunctionCallback(&look_for_sizes).scopes({at::RecordScope::FUNCTION}));
@@ -95,7 +95,7 @@ std::map<std::string, int64_t> remote_peak(TrainingProcess& process, Candidate& 
 
 }  // namespace
 
-std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate) {
+std::map<std::string, int64_t> measured_peak(PartRun& run, Candidate& candidate) {
   if (const auto process = run.process_of(candidate)) return remote_peak(*process, candidate);
   const CountCpuMemory counting;
   const MemoryWatch memory(run.devices());
@@ -121,7 +121,7 @@ std::map<std::string, int64_t> measured_peak(CaseRun& run, Candidate& candidate)
   return memory.peaks();
 }
 
-void memory_pass(CaseRun& run) {
+void memory_pass(PartRun& run) {
   for (size_t i = 0; i < run.candidates.size(); ++i) {
     Candidate& candidate = run.candidates[i];
     if (!candidate.ok()) continue;

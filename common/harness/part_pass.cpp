@@ -56,9 +56,9 @@ CaseResult PartPass::result() const {
   return result;
 }
 
-std::unique_ptr<PartPass> pass_of(CaseRun run) {
+std::unique_ptr<PartPass> pass_of(PartRun run) {
   struct Maker {
-    CaseRun& run;
+    PartRun& run;
     std::unique_ptr<PartPass> operator()(const Case* /*case*/) {
       return std::make_unique<ComparisonPass>(std::move(run));
     }

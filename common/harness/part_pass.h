@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "common/harness/case_run.h"
+#include "common/harness/part_run.h"
 
 namespace tenfold {
 
@@ -14,19 +14,19 @@ class TimePass;
 /// What a part tells of its settings while it is measured.
 struct SettingsWatch {
   /// Its variants have read their settings.
-  std::function<void(CaseRun&)> settings_read;
+  std::function<void(PartRun&)> settings_read;
   /// Whether it should go on after that: false when nothing reads a setting that was typed.
   std::function<bool()> goes_on;
 };
 
 class PartPass {
  public:
-  explicit PartPass(CaseRun run) : run_(std::move(run)) {}
+  explicit PartPass(PartRun run) : run_(std::move(run)) {}
   virtual ~PartPass() = default;
   PartPass(const PartPass&) = delete;
   PartPass& operator=(const PartPass&) = delete;
 
-  CaseRun& run() { return run_; }
+  PartRun& run() { return run_; }
   /// Whether the preset, and this device, measure it at all.
   virtual bool wanted() const = 0;
   /// Whether the lesson's time is shared out among it and others of its kind.
@@ -46,10 +46,10 @@ class PartPass {
   /// Its kind's own fields.
   virtual void complete(CaseResult& result) const = 0;
 
-  CaseRun run_;
+  PartRun run_;
 };
 
 /// The pass of this kind of part, with the candidates that --only leaves.
-std::unique_ptr<PartPass> pass_of(CaseRun run);
+std::unique_ptr<PartPass> pass_of(PartRun run);
 
 }  // namespace tenfold

@@ -24,7 +24,7 @@ std::map<std::string, std::string> tf32_flags(torch::Device device) {
           {"tf32_cudnn", said(at::globalContext().allowTF32CuDNN())}};
 }
 
-void build_pass(CaseRun& run) {
+void build_pass(PartRun& run) {
   for (Candidate& candidate : run.candidates) {
     if (!candidate.ok()) continue;
     run.guarded(candidate, [&] {
@@ -61,7 +61,7 @@ void require_sound_on_dry_gpu() {
                    (races.size() > 1 ? "; and " + std::to_string(races.size() - 1) + " more" : ""));
 }
 
-void agreement_pass(CaseRun& run) {
+void agreement_pass(PartRun& run) {
   const int updates = run.options.preset.updates;
   Trace reference;
   double lowest_power = 0;
@@ -173,7 +173,7 @@ void agreement_pass(CaseRun& run) {
   }
 }
 
-void counting_pass(CaseRun& run) {
+void counting_pass(PartRun& run) {
   run.stop_if_interrupted();
   run.progress.at(0.17, "counting the baseline's work");
   Candidate& baseline = run.candidates.front();
@@ -227,7 +227,7 @@ std::optional<Split> modelled_split(torch::Device device, const Step& step, int 
 
 }  // namespace
 
-void split_pass(CaseRun& run) {
+void split_pass(PartRun& run) {
   constexpr const char* kNotTraced =
       "left out: no GPU activity was traced; CUPTI is not permitted here, or another profiler has it";
   constexpr const char* kNotTold = "left out: another program runs it, whose operators are not seen";

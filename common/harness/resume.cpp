@@ -55,40 +55,40 @@ Kept kept_of(const fs::path& file, const Result& now, int ranks, const fs::path&
   return kept;
 }
 
-FinishedCases::FinishedCases(const std::vector<Chosen>& parts, const Options& options, const World& world,
+FinishedParts::FinishedParts(const std::vector<Chosen>& parts, const Options& options, const World& world,
                              Result& result)
     : parts_(parts), file_(world.ranks.rank == 0 ? options.json : ""), rank_(world.ranks.rank), result_(result) {
   if (options.resume && rank_ == 0) {
     Kept kept = kept_of(file_, result, world.ranks.world_size, "/proc/self/exe");
-    kept_cases_ = std::move(kept.cases);
-    written_ = kept_cases_.size();
+    kept_parts_ = std::move(kept.cases);
+    written_ = kept_parts_.size();
     if (!kept.why_none.empty()) {
       std::cerr << result.lesson << ": --resume: nothing of " << file_ << " is kept, since " << kept.why_none << "\n";
     }
   }
   for (const Chosen& part : parts) {
-    const bool is_kept = options.resume && world.from_rank_0(holds(kept_cases_, part.name) ? 1 : 0) > 0;
+    const bool is_kept = options.resume && world.from_rank_0(holds(kept_parts_, part.name) ? 1 : 0) > 0;
     if (is_kept) kept_.push_back(part.name);
     if (!is_kept) left_.push_back(part);
   }
 }
 
-std::vector<CaseResult> FinishedCases::with(const std::vector<CaseResult>& measured) const {
+std::vector<CaseResult> FinishedParts::with(const std::vector<CaseResult>& measured) const {
   std::vector<CaseResult> cases;
   for (const Chosen& part : parts_) {
-    for (const std::vector<CaseResult>* const some : {&kept_cases_, &measured})
+    for (const std::vector<CaseResult>* const some : {&kept_parts_, &measured})
       std::ranges::copy_if(*some, std::back_inserter(cases), [&](const CaseResult& c) { return c.name == part.name; });
   }
   judge_by_trainings(cases, result_.machine.cores);
   return cases;
 }
 
-void FinishedCases::write(const std::vector<CaseResult>& measured) {
+void FinishedParts::write(const std::vector<CaseResult>& measured) {
   result_.cases = with(measured);
   if (!file_.empty() && wrote(file_, result_)) written_ = result_.cases.size();
 }
 
-std::string FinishedCases::in_words() const {
+std::string FinishedParts::in_words() const {
   const size_t count = rank_ == 0 ? written_ : result_.cases.size();
   if (count == 0) return "nothing was written";
   return std::to_string(count) + " of " + std::to_string(parts_.size()) + " cases were finished" +

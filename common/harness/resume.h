@@ -22,11 +22,11 @@ struct Kept {
 Kept kept_of(const std::filesystem::path& file, const Result& now, int ranks, const std::filesystem::path& program);
 
 /// What of a run is finished: in its result, and in the file of --json, as soon as it is.
-class FinishedCases {
+class FinishedParts {
  public:
   /// With --resume begins with what the file holds; rank 0 says on standard error when that is of no use. `result` has
   /// its head. Every rank makes one.
-  FinishedCases(const std::vector<Chosen>& parts, const Options& options, const World& world, Result& result);
+  FinishedParts(const std::vector<Chosen>& parts, const Options& options, const World& world, Result& result);
 
   /// The parts that are to be measured, and the names of those that were kept.
   const std::vector<Chosen>& left() const { return left_; }
@@ -46,7 +46,7 @@ class FinishedCases {
   const int rank_;
   Result& result_;
   size_t written_ = 0;                  // cases in the file
-  std::vector<CaseResult> kept_cases_;  // empty on all ranks but 0
+  std::vector<CaseResult> kept_parts_;  // empty on all ranks but 0
   std::vector<Chosen> left_;
   std::vector<std::string> kept_;
 };

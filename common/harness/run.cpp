@@ -16,7 +16,7 @@
 #include "common/harness/dry_start.h"
 #include "common/harness/lesson_check.h"
 #include "common/harness/lost_device.h"
-#include "common/harness/measure_cases.h"
+#include "common/harness/measure_parts.h"
 #include "common/harness/options.h"
 #include "common/harness/passes.h"
 #include "common/harness/resume.h"
@@ -173,11 +173,11 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
     std::cerr << name << ": --threads " << options.threads << " take turns on " << cores
               << (cores == 1 ? " core\n" : " cores\n");
 
-  FinishedCases finished(chosen.here, options, world, result);
+  FinishedParts finished(chosen.here, options, world, result);
   bool stopped = false;
   std::vector<std::string> unread, left_out;
   try {
-    MeasuredCases measured = measure_cases(lesson, finished, options, world, device, result.machine);
+    MeasuredParts measured = measure_parts(lesson, finished, options, world, device, result.machine);
     drop_shared();
     result.cases = finished.with(measured.results);
     stopped = !measured.to_the_end;

@@ -166,7 +166,7 @@ class Server {
   Machine machine_;
   Progress progress_{false};
   CountedGroups groups_{world_};
-  CaseRun run_;
+  PartRun run_;
   Step step_;
 };
 

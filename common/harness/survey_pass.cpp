@@ -2,7 +2,7 @@
 
 namespace tenfold {
 
-SurveyPass::SurveyPass(CaseRun run)
+SurveyPass::SurveyPass(PartRun run)
     : PartPass(std::move(run)), survey_(*std::get<const Survey*>(run_.chosen.part.body)) {
   for (const Look& look : survey_.looks) {
     if (run_.options.choice.wants(look.name)) run_.add({.name = look.name, .body = &look});

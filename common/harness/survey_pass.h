@@ -7,7 +7,7 @@ namespace tenfold {
 
 class SurveyPass : public PartPass {
  public:
-  explicit SurveyPass(CaseRun run);
+  explicit SurveyPass(PartRun run);
 
   /// On a dry GPU that computes nothing a survey of memory says what a card would.
   bool wanted() const override;

@@ -27,7 +27,7 @@ constexpr double kNarrow = 0.01;        // relative width of an interval that ne
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(std::llround(1e9 * seconds)); }
 
 // If not, each variant is built anew for each of its blocks.
-bool fit_together(const CaseRun& run) {
+bool fit_together(const PartRun& run) {
   std::vector<StepMemory> lives;
   for (const Candidate& candidate : run.candidates) {
     const auto peak = candidate.result.peak();
@@ -50,12 +50,12 @@ int64_t bytes_together(const std::vector<StepMemory>& lives) {
   return resting + stepping;
 }
 
-std::string not_modelled(const CaseRun& run) {
+std::string not_modelled(const PartRun& run) {
   const std::vector<std::string> kernels = run.only_memory() ? taken_without_price() : std::vector<std::string>();
   return kernels.empty() ? "" : "nobody says how long kernel " + kernels.front() + " lasts";
 }
 
-bool loads_by_threads_of_this_host(CaseRun& run) {
+bool loads_by_threads_of_this_host(PartRun& run) {
   if (!run.only_memory() || std::ranges::none_of(run.candidates, &Candidate::has_threads)) return false;
   for (Candidate& candidate : run.candidates) {
     if (candidate.ok())
@@ -65,7 +65,7 @@ bool loads_by_threads_of_this_host(CaseRun& run) {
   return true;
 }
 
-TimePass::TimePass(CaseRun& run) : run_(run) {
+TimePass::TimePass(PartRun& run) : run_(run) {
   for (Candidate& candidate : run.candidates) {
     if (candidate.ok()) lives_.push_back({&candidate, run.clean});
   }

@@ -16,17 +16,17 @@ namespace tenfold {
 
 /// On a dry GPU: where a variant's threads load, they do it as fast as this host's, and not as those of a host with
 /// such a card. Then no speed of the case is modelled, and its variants say so.
-bool loads_by_threads_of_this_host(CaseRun& run);
+bool loads_by_threads_of_this_host(PartRun& run);
 
 /// On a dry GPU whose time is modelled: the kernel launched since the last call of which nobody says how long it lasts,
 /// as a reason; empty where there is none.
-std::string not_modelled(const CaseRun& run);
+std::string not_modelled(const PartRun& run);
 
 /// The time pass of one case. It measures in slices, so that a lesson's time can go to the case that needs it most.
 /// Between slices nothing built is kept.
 class TimePass {
  public:
-  explicit TimePass(CaseRun& run);
+  explicit TimePass(PartRun& run);
 
   /// Chooses block lengths and the clock, then measures for `seconds`, but no fewer rounds than the preset asks for.
   void first_slice(double seconds);
@@ -71,7 +71,7 @@ class TimePass {
   void one_build(int rounds, std::chrono::steady_clock::time_point deadline);
   void keep_blocks();
 
-  CaseRun& run_;
+  PartRun& run_;
   std::vector<Live> lives_;  // the baseline first and last
   bool together_ = true, with_threads_ = false;
   int builds_ = 0, rounds_ = 0;

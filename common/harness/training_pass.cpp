@@ -39,7 +39,7 @@ bool wants_seed(const Preset& preset, int seeds, double spent, double once) {
   return once + a_seed * kFewestSeeds <= kMuchLonger * preset.training_seconds;
 }
 
-TrainingPass::TrainingPass(CaseRun run)
+TrainingPass::TrainingPass(PartRun run)
     : PartPass(std::move(run)), training_(*std::get<const Training*>(run_.chosen.part.body)) {
   for (const Run& way : training_.runs) {
     const bool baseline = &way == &training_.runs.front();

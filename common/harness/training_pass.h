@@ -17,7 +17,7 @@ bool wants_seed(const Preset& preset, int seeds, double spent, double once);
 /// next seed: what moves the machine for longer than a training moves all of them.
 class TrainingPass : public PartPass {
  public:
-  explicit TrainingPass(CaseRun run);
+  explicit TrainingPass(PartRun run);
 
   bool wanted() const override;
   void measure(double seconds, const SettingsWatch& watch) override;

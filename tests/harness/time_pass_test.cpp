@@ -20,8 +20,8 @@ class Timed {
   explicit Timed(tenfold::Lesson lesson, const std::string& preset = "quick", int64_t peak_bytes = 0)
       : lesson_(std::move(lesson)), progress_(false) {
     options_.preset = tenfold::preset_named(preset);
-    run_ = std::make_unique<tenfold::CaseRun>(
-        tenfold::CaseRun{.lesson = lesson_,
+    run_ = std::make_unique<tenfold::PartRun>(
+        tenfold::PartRun{.lesson = lesson_,
                          .chosen = {.part = tenfold::parts_of(lesson_).front(), .name = "toy"},
                          .options = options_,
                          .world = world_,
@@ -57,7 +57,7 @@ class Timed {
   tenfold::CountedGroups groups_{world_};
   tenfold::Machine machine_;
   tenfold::Progress progress_;
-  std::unique_ptr<tenfold::CaseRun> run_;
+  std::unique_ptr<tenfold::PartRun> run_;
 };
 
 /// A twin that takes four times as long for a while, and then does not: a block tells little about the next.

@@ -1,4 +1,4 @@
-#include "common/harness/case_run.h"
+#include "common/harness/part_run.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -36,7 +36,7 @@ Step ending_on_all(Step step, const std::vector<torch::Device>& devices) {
 
 }  // namespace
 
-void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
+void PartRun::add(Candidate candidate, std::optional<Expected> expected) {
   candidate.record->declared = chosen.part.declared;
   candidate.record->given = chosen.settings(size);
   candidate.result.name = candidate.name;
@@ -53,7 +53,7 @@ void CaseRun::add(Candidate candidate, std::optional<Expected> expected) {
   candidates.push_back(std::move(candidate));
 }
 
-Trial CaseRun::trial(const Candidate& candidate) const {
+Trial PartRun::trial(const Candidate& candidate) const {
   Trial trial(candidate.record);
   trial.device = device;
   trial.devices = devices();
@@ -67,7 +67,7 @@ Trial CaseRun::trial(const Candidate& candidate) const {
   return trial;
 }
 
-std::vector<torch::Device> CaseRun::devices() const {
+std::vector<torch::Device> PartRun::devices() const {
   const int wanted = chosen.part.place.devices;
   if (device.is_cpu() || wanted == 1) return std::vector<torch::Device>(static_cast<size_t>(wanted), device);
   const auto all = static_cast<int>(at::getNumGPUs());
@@ -78,7 +78,7 @@ std::vector<torch::Device> CaseRun::devices() const {
   return devices;
 }
 
-std::shared_ptr<TrainingProcess> CaseRun::process_of(Candidate& candidate) const {
+std::shared_ptr<TrainingProcess> PartRun::process_of(Candidate& candidate) const {
   const Variant& variant = candidate.variant();
   if (!variant.process || candidate.process != nullptr) return candidate.process;
   const Trial own = trial(candidate);
@@ -91,18 +91,18 @@ std::shared_ptr<TrainingProcess> CaseRun::process_of(Candidate& candidate) const
   return candidate.process;
 }
 
-void CaseRun::end_processes() {
+void PartRun::end_processes() {
   for (Candidate& candidate : candidates) candidate.process.reset();
 }
 
-Step CaseRun::build(Candidate& candidate) const {
+Step PartRun::build(Candidate& candidate) const {
   if (const auto process = process_of(candidate)) return step_in(process);
   clean.restore();
   torch::manual_seed(options.seed);
   return ending_on_all(candidate.variant().build(trial(candidate)), devices());
 }
 
-bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
+bool PartRun::guarded(Candidate& candidate, const std::function<void()>& work) const {
   // As the ranks agree on one: the highest counts.
   static const std::vector<std::string> kFailures = {"",           "",          "error",      "out_of_memory",
                                                      "not_finite", "disagrees", "device_lost"};
@@ -178,11 +178,11 @@ bool CaseRun::guarded(Candidate& candidate, const std::function<void()>& work) c
   return status == "ok";
 }
 
-bool CaseRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
+bool PartRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
 
-bool CaseRun::only_memory() const { return device.is_cuda() && memory_only(); }
+bool PartRun::only_memory() const { return device.is_cuda() && memory_only(); }
 
-void CaseRun::stop_if_interrupted() const {
+void PartRun::stop_if_interrupted() const {
   if (world.max(interrupted() ? 1 : 0) > 0) throw Interrupted{};
 }
 

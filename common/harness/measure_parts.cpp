@@ -1,4 +1,4 @@
-#include "common/harness/measure_cases.h"
+#include "common/harness/measure_parts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ Size default_size(torch::Device device) {
 /// A setting that the lesson gives to a case and that nothing reads there is a mistake of the lesson. It is only known
 /// where all variants are, with the settings that the lesson gave them: one that is typed may choose what reads
 /// another. A baseline that cannot run here stops before it has read all of its own.
-void check_own_settings(const CaseRun& run) {
+void check_own_settings(const PartRun& run) {
   const Options& options = run.options;
   if (!options.choice.only.empty() || !options.set.empty() || options.sweep || !run.candidates.front().ok()) return;
   std::set<std::string> known;
@@ -40,7 +40,7 @@ void check_own_settings(const CaseRun& run) {
 
 using Steady = std::chrono::steady_clock;
 
-CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& options, const World& world,
+PartRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& options, const World& world,
                torch::Device device, const Machine& machine, Progress& progress, CountedGroups& groups) {
   const MeshShape& own = chosen.part.place.mesh;
   const MeshShape mesh = own.empty() ? MeshShape{{kDataParallel, kAllRanks}} : own;
@@ -59,7 +59,7 @@ CaseRun run_of(const Lesson& lesson, const Chosen& chosen, const Options& option
 
 class LessonRun {
  public:
-  LessonRun(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+  LessonRun(const Lesson& lesson, FinishedParts& finished, const Options& options, const World& world,
             torch::Device device, const Machine& machine)
       : finished_(finished),
         parts_(finished.left()),
@@ -145,7 +145,7 @@ class LessonRun {
   /// Which of the typed settings a part has read. A baseline that cannot run here stops before it has read all of its
   /// own: then nothing is known. Throws UsageError for a sweep of what nothing reads: its points would have the names
   /// of values that nobody used.
-  void ask(const CaseRun& run) {
+  void ask(const PartRun& run) {
     if (!asked_.insert(&run).second) return;
     if (!run.candidates.front().ok()) unsure_ = true;
     for (const Candidate& candidate : run.candidates) {
@@ -168,7 +168,7 @@ class LessonRun {
     const auto begin = Steady::now();
     progress_.at(0, "building");
     const SettingsWatch watch{.settings_read =
-                                  [this](const CaseRun& run) {
+                                  [this](const PartRun& run) {
                                     check_own_settings(run);
                                     if (!options_.typed_settings().empty()) ask(run);
                                   },
@@ -196,7 +196,7 @@ class LessonRun {
     });
   }
 
-  FinishedCases& finished_;
+  FinishedParts& finished_;
   const std::vector<Chosen>& parts_;
   const Options& options_;
   const World& world_;
@@ -207,16 +207,16 @@ class LessonRun {
   double other_seconds_ = 0;  // of surveys and trainings, which have no part in the lesson's time
   bool built_ahead_ = false;
   std::set<std::string> unread_, read_;  // typed settings that nothing has read yet; all settings that were read
-  std::set<const CaseRun*> asked_;       // of the parts that have read all they would
+  std::set<const PartRun*> asked_;       // of the parts that have read all they would
   bool unsure_ = false;                  // one of them stopped before
 };
 
 }  // namespace
 
-MeasuredCases measure_cases(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+MeasuredParts measure_parts(const Lesson& lesson, FinishedParts& finished, const Options& options, const World& world,
                             torch::Device device, const Machine& machine) {
   LessonRun all(lesson, finished, options, world, device, machine);
-  MeasuredCases measured;
+  MeasuredParts measured;
   measured.to_the_end = all.measure();
   measured.results = all.results();
   measured.unread = all.unread();

@@ -12,7 +12,7 @@
 
 namespace tenfold {
 
-struct MeasuredCases {
+struct MeasuredParts {
   std::vector<CaseResult> results;    ///< cases that got through their first slice, trainings and surveys
   bool to_the_end = true;             ///< false when it was asked to stop before
   std::vector<std::string> left_out;  ///< trainings and surveys, by a preset that measures no time
@@ -24,7 +24,7 @@ struct MeasuredCases {
 /// --sweep that no part reads, when that is known before anything is measured: variants read settings while they are
 /// built, surveys and trainings while they run; where parts were kept, they may have read it. What is finished is
 /// written after each part's first slice.
-MeasuredCases measure_cases(const Lesson& lesson, FinishedCases& finished, const Options& options, const World& world,
+MeasuredParts measure_parts(const Lesson& lesson, FinishedParts& finished, const Options& options, const World& world,
                             torch::Device device, const Machine& machine);
 
 /// "setting layers: nothing in 'gpt' reads it; settings that are read: batch, width".

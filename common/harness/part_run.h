@@ -37,7 +37,7 @@ struct Candidate {
 };
 
 /// What all passes share.
-struct CaseRun {
+struct PartRun {
   const Lesson& lesson;
   Chosen chosen;
   const Options& options;

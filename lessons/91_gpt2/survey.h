@@ -9,8 +9,8 @@
 
 #include "bytes_by_formula.h"
 #include "common/machine/fingerprint.h"
+#include "common/machine/makers_share.h"
 #include "common/measure/counted.h"
-#include "common/pages/rows/machine_card.h"
 #include "training.h"
 
 namespace tenfold::inline lesson_91 {

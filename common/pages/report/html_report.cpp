@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/base/text.h"
+#include "common/machine/makers_share.h"
 #include "common/pages/figures/svg.h"
 #include "common/pages/figures/work_points.h"
 #include "common/pages/report/html_cells.h"

@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "common/machine/gpu_ceilings.h"
+#include "common/machine/makers_share.h"
 
 namespace tenfold {
 namespace {
-
-/// The card that a machine's CUDA ceilings were measured on; null without a figure to cite.
-const simt::GpuCeilings* card_of(const Machine& machine) {
-  return machine.gpus.empty() || is_dry(machine) ? nullptr : simt::gpu_of_driver(machine.gpus.front().name);
-}
 
 std::string gpus_text(const Machine& machine) {
   if (machine.gpus.empty()) return "none";
@@ -41,16 +36,6 @@ std::vector<std::string> row_of(const std::string& ceiling, const Machine& a, co
 }
 
 }  // namespace
-
-std::optional<double> share_of_makers(const Machine& machine, const std::string& ceiling, double value) {
-  const simt::GpuCeilings* card = card_of(machine);
-  if (card == nullptr) return std::nullopt;
-  if (ceiling == "cuda_copy_bytes_per_s") return value / card->dram_bytes_per_s;
-  if (ceiling == "cuda_flops_fp32") return value / card->flops_per_s;
-  // Turing's tensor cores know no bf16, and the table's figure is of fp16 there.
-  if (ceiling == "cuda_flops_bf16" && card->capability != "7.5") return value / card->tensor_flops_per_s;
-  return std::nullopt;
-}
 
 std::string ceiling_name(const std::string& ceiling) {
   std::string name = ceiling;

@@ -1,17 +1,12 @@
 #pragma once
 // What a machine is and what it reached at most, as shares of what its maker states.
 
-#include <optional>
 #include <string>
 
 #include "common/machine/machine.h"
 #include "common/pages/rows/comparison_text.h"
 
 namespace tenfold {
-
-/// A measured ceiling over the maker's figure for it; none where no figure is known. CPUs have none: what of their data
-/// sheet a core of a shared or virtual machine may use is not known.
-std::optional<double> share_of_makers(const Machine& machine, const std::string& ceiling, double value);
 
 /// "copy, GPU", "13.2 GB/s".
 std::string ceiling_name(const std::string& ceiling);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/machine/gpu_ceilings.h"
+#include "common/machine/makers_share.h"
 
 namespace tenfold {
 namespace {

@@ -12,6 +12,7 @@
 #include "common/cli/lessons.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
 #include "common/pages/book/claims_page.h"
 
 namespace tenfold::cli {

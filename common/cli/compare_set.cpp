@@ -7,7 +7,8 @@
 #include "common/pages/rows/sweeps.h"
 
 #include "common/base/files.h"
-#include "common/cli/commands.h"
+#include "common/base/flags.h"
+#include "common/cli/result_folders.h"
 
 namespace tenfold::cli {
 namespace {

@@ -22,6 +22,7 @@
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/publish.h"
+#include "common/cli/result_folders.h"
 #include "common/cli/this_machine.h"
 
 namespace tenfold::cli {

@@ -14,6 +14,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
 
 namespace tenfold::cli {
 namespace {
@@ -62,23 +63,6 @@ int page_for_this_machine(const std::string& out_option) {
 }
 
 }  // namespace
-
-fs::path report_page(const fs::path& out, const std::string& chosen) {
-  return (chosen.empty() ? out.parent_path() : out) / "report.html";
-}
-
-std::vector<Result> report_sweeps(const fs::path& out, const std::string& machine) {
-  std::vector<Result> sweeps = sweeps_in(out / kSweepsFolder);
-  const auto file_of = [](const Result& sweep) { return is_sweep(sweep) ? sweep_file(sweep) : ""; };
-  const size_t local = sweeps.size();
-  for (Result& published : published_sweeps(source_folder(), machine)) {
-    const auto end = sweeps.begin() + static_cast<std::ptrdiff_t>(local);
-    if (std::none_of(sweeps.begin(), end, [&](const Result& own) { return file_of(own) == file_of(published); }))
-      sweeps.push_back(std::move(published));
-  }
-  std::sort(sweeps.begin(), sweeps.end(), [&](const Result& a, const Result& b) { return file_of(a) < file_of(b); });
-  return sweeps;
-}
 
 int report(const ReportOptions& options) {
   if (!options.write && !options.check) return page_for_this_machine(options.out);

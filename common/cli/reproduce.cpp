@@ -16,6 +16,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/compare_set.h"
 #include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
 #include "common/cli/run_lesson.h"
 #include "common/cli/this_machine.h"
 

@@ -1,4 +1,4 @@
-// list and run; what the other commands share about results and folders.
+// list and run.
 
 #include <algorithm>
 #include <iostream>
@@ -15,6 +15,7 @@
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
 #include "common/cli/run_dry.h"
 #include "common/cli/run_lesson.h"
 #include "common/cli/starts.h"
@@ -24,32 +25,6 @@
 namespace tenfold::cli {
 
 namespace fs = std::filesystem;
-
-fs::path out_folder(const std::string& chosen) {
-  // The shell's current folder, not the checkout, is what a relative name means to the one who typed it.
-  return chosen.empty() ? source_folder() / "out" / this_machine().id : fs::absolute(chosen);
-}
-
-std::vector<Result> read_results(const fs::path& path) {
-  if (!fs::exists(path)) throw UsageError(path.string() + ": does not exist; name a result file or a folder of them");
-  std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    for (auto at = fs::recursive_directory_iterator(path); at != fs::recursive_directory_iterator(); ++at) {
-      const std::string name = at->path().filename().string();
-      if (at->is_directory() && (name == kBenchFolder || name == "compiler" || name == kSweepsFolder ||
-                                 name == kRanksFolder || name == kReproducedFolder))
-        at.disable_recursion_pending();  // reports of other kinds, and rows that no lesson's own is compared with
-      if (at->is_regular_file() && at->path().extension() == ".json") files.push_back(at->path());
-    }
-    if (files.empty()) throw UsageError(path.string() + ": holds no result file (*.json)");
-  } else {
-    files.push_back(path);
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<Result> results;
-  for (const fs::path& file : files) results.push_back(read_result(file));
-  return results;
-}
 
 namespace {
 

@@ -11,6 +11,7 @@
 
 #include "common/base/fit_flags.h"
 #include "common/base/process.h"
+#include "common/base/progress_line.h"
 #include "common/base/seconds_since.h"
 #include "common/base/text.h"
 #include "common/cli/commands.h"
@@ -69,10 +70,8 @@ std::optional<Json> fit_card(const std::string& card, const GivenFlags& flags, d
   Listener listener;
   listener.output = [&printed](const std::string& text) { printed += text; };
   listener.line = [&](const std::string& line) {
-    double fraction = 0;
-    int read = 0;
-    if (std::sscanf(line.c_str(), "@progress %lf %n", &fraction, &read) == 1) {
-      display.update(from + (to - from) * fraction, card + ": " + line.substr(static_cast<size_t>(read)));
+    if (const auto progress = progress_in(line)) {
+      display.update(from + (to - from) * progress->fraction, card + ": " + progress->text);
     } else {
       last = line;
     }

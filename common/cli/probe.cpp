@@ -7,6 +7,7 @@
 #include "common/pages/rows/machine_card.h"
 
 #include "common/base/process.h"
+#include "common/base/progress_line.h"
 #include "common/cli/commands.h"
 #include "common/cli/display.h"
 #include "common/cli/paths.h"
@@ -24,19 +25,18 @@ int probe() {
   {
     Display display;
     display.update(0, "measuring");
-    end = run_child({{program.string()}, {}, ""},
-                    {[](const std::string& text) { std::cout << text; },
-                     [&](const std::string& line) {
-                       last = line;
-                       double fraction = 0;
-                       if (std::sscanf(line.c_str(), "@progress %lf", &fraction) == 1) {
-                         display.update(fraction, "measuring" + line.substr(std::min(line.size(), line.find(' ', 10))));
-                       } else {
-                         display.say(line);
-                       }
-                     },
-                     {},
-                     [&] { display.tick(); }});
+    end =
+        run_child({{program.string()}, {}, ""}, {[](const std::string& text) { std::cout << text; },
+                                                 [&](const std::string& line) {
+                                                   last = line;
+                                                   if (const auto progress = progress_in(line)) {
+                                                     display.update(progress->fraction, "measuring " + progress->text);
+                                                   } else {
+                                                     display.say(line);
+                                                   }
+                                                 },
+                                                 {},
+                                                 [&] { display.tick(); }});
   }
   if (asked_to_stop()) return kInterrupted;
   if (end.code != 0)

@@ -17,6 +17,7 @@
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/progress_line.h"
 #include "common/base/seconds_since.h"
 #include "common/base/text.h"
 #include "common/cli/paths.h"
@@ -125,18 +126,6 @@ std::string last_line(const std::string& text) {
   return last;
 }
 
-/// "@progress 0.43 case R2: time pass" becomes {0.43, "case R2: time pass"}.
-std::optional<std::pair<double, std::string>> progress_of(const std::string& line) {
-  const std::string mark = "@progress ";
-  if (!line.starts_with(mark)) return std::nullopt;
-  std::istringstream rest(line.substr(mark.size()));
-  double fraction = 0;
-  if (!(rest >> fraction)) return std::nullopt;
-  std::string text;
-  std::getline(rest >> std::ws, text);
-  return std::pair(std::clamp(fraction, 0.0, 1.0), text);
-}
-
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
@@ -183,8 +172,8 @@ LessonEnd run_start(const Lesson& lesson, const ProgramStart& place, const Lesso
 
   std::string launcher_said, last_error;
   const auto show = [&](const std::string& line) {
-    if (const auto progress = progress_of(line)) {
-      display.update(start.from + (start.to - start.from) * progress->first, start.label + progress->second);
+    if (const auto progress = progress_in(line)) {
+      display.update(start.from + (start.to - start.from) * progress->fraction, start.label + progress->text);
     } else if (unread != nullptr && line.starts_with(kUnreadMark)) {
       unread->insert(line.substr(std::string(kUnreadMark).size()));
     } else if (start.errors_to_file) {

@@ -14,6 +14,7 @@
 
 #include "common/base/files.h"
 #include "common/base/fit_flags.h"
+#include "common/base/progress_line.h"
 #include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
@@ -78,8 +79,8 @@ Json json_of(const Row& row, const Sizes& sizes) {
 void say_progress(int done, const Way& way) {
   const std::string levers = joined(keys_of(way.levers));
   // Nobody knows how many steps the search will take; most take about thirty.
-  std::fprintf(stderr, "@progress %.3f %s\n", 1 - 30.0 / (30 + done),
-               ((levers.empty() ? "no lever" : levers) + ", " + std::to_string(way.at_once) + " at a time").c_str());
+  print_progress(1 - 30.0 / (30 + done),
+                 (levers.empty() ? "no lever" : levers) + ", " + std::to_string(way.at_once) + " at a time");
 }
 
 int run(int argc, char** argv) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/progress_line.h"
 #include "common/base/streams.h"
 
 namespace tenfold {
@@ -39,10 +40,10 @@ void Progress::begin(const std::string& case_name, double from, double to) {
 
 void Progress::at(double part, const std::string& text) {
   const double fraction = from_ + part * (to_ - from_);
-  if (mode_ == Mode::lines) std::fprintf(stderr, "@progress %.3f case %s: %s\n", fraction, name_.c_str(), text.c_str());
-  if (mode_ == Mode::terminal)
-    std::fprintf(stderr, "\r\033[K%3.0f %%  case %s: %s", 100 * fraction, name_.c_str(), text.c_str());
-  if (mode_ != Mode::silent) std::fflush(stderr);
+  if (mode_ == Mode::lines) print_progress(fraction, "case " + name_ + ": " + text);
+  if (mode_ != Mode::terminal) return;
+  std::fprintf(stderr, "\r\033[K%3.0f %%  case %s: %s", 100 * fraction, name_.c_str(), text.c_str());
+  std::fflush(stderr);
 }
 
 bool interrupted() { return stop_asked != 0; }

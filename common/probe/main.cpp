@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/progress_line.h"
 #include "common/base/seconds_since.h"
 #include "common/base/streams.h"
 #include "common/machine/fingerprint.h"
@@ -188,7 +189,7 @@ int main() {
     torch::manual_seed(1234);
     const bool gpu = torch::cuda::is_available();
     const auto progress = [&](double fraction, const char* what) {
-      std::fprintf(stderr, "@progress %.2f %s\n", gpu ? fraction : std::min(1.0, fraction / 0.6), what);
+      tenfold::print_progress(gpu ? fraction : std::min(1.0, fraction / 0.6), what);
     };
     std::map<std::string, double> ceilings;
     probe_cpu(ceilings, progress);

@@ -1,11 +1,12 @@
 #include "common/base/launchers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+
+#include "common/base/number_in.h"
 
 namespace tenfold {
 namespace {
@@ -35,13 +36,6 @@ constexpr Launcher kLaunchers[] = {
 constexpr const char* kAdvice =
     "; start the ranks with torchrun, srun or mpirun, or unset these variables in a shell that is no rank";
 
-std::optional<int64_t> whole_number(const std::string& text) {
-  int64_t number = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number);
-  return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
-}
-
 [[noreturn]] void refuse_number(const char* name, std::string text, const std::string& expected) {
   std::ranges::replace(text, '\n', ' ');  // spaces stay: they may be what is wrong
   throw std::invalid_argument(std::string(name) + " is '" + text + "': expected " + expected);
@@ -50,7 +44,7 @@ std::optional<int64_t> whole_number(const std::string& text) {
 /// Slurm's "4(x2),3" for one node: 4, 4 and 3. 0 when it says nothing of that node.
 int tasks_on_node(const char* name, const std::string& text, int64_t node) {
   const auto number = [&](const std::string& digits) {
-    const auto value = whole_number(digits);
+    const auto value = number_in<int64_t>(digits);
     if (!value || *value < 1 || *value > kCount.most) refuse_number(name, text, "numbers of tasks, e.g. 4(x2),3");
     return *value;
   };
@@ -79,7 +73,7 @@ int64_t slurm_local_size(const Variable& variable) {
 int64_t number_of_environment(const char* name, const Range& range, int64_t otherwise, const Variable& variable) {
   const char* text = variable(name);
   if (text == nullptr) return otherwise;
-  const auto number = whole_number(text);
+  const auto number = number_in<int64_t>(text);
   if (!number || *number < range.least || *number > range.most) {
     refuse_number(name, text,
                   "a whole number, " + std::to_string(range.least) +

@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/number_in.h"
 #include "common/dry_gpu/races.h"
 
 namespace tenfold::dry {
@@ -31,12 +31,11 @@ std::string from_environment(const char* name, const char* otherwise) {
 
 int number_from(const char* name, int least, int most, int otherwise) {
   const std::string text = from_environment(name, std::to_string(otherwise).c_str());
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
+  const auto number = number_in<int>(text);
+  if (!number || *number < least || *number > most)
     give_up(std::string(name) + " is '" + text + "', not a number from " + std::to_string(least) + " to " +
             std::to_string(most));
-  return number;
+  return *number;
 }
 
 /// Which of the cards CUDA_VISIBLE_DEVICES leaves, and in which order: numbers until the first that is none of them.

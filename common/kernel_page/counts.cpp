@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "common/base/number_in.h"
 #include "common/kernel_page/sizes.h"
 
 namespace tenfold::simt {
@@ -63,7 +64,7 @@ const Pass& pass_named(const KernelCase& kernel, const std::string& name) {
 
 /// Up to `most`.
 int64_t number_of(const std::string& what, const std::string& text, int64_t most) {
-  const auto number = whole_number(text);
+  const auto number = number_in<int64_t>(text);
   if (!number || *number < 0 || *number > most)
     throw std::invalid_argument(what + " " + text + " is not in 0 .. " + std::to_string(most));
   return *number;

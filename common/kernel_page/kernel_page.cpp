@@ -12,6 +12,7 @@
 
 #include "common/base/files.h"
 #include "common/base/flags.h"
+#include "common/base/number_in.h"
 #include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/kernel_page/counts.h"
@@ -54,7 +55,7 @@ constexpr double kMostNumbers = 1e12;
 std::vector<int> rungs_of(const PageOptions& options, const KernelCase& page) {
   std::vector<int> rungs;
   std::string all;
-  const auto number = whole_number(options.rung);
+  const auto number = number_in<int64_t>(options.rung);
   for (size_t i = 0; i < page.rungs.size(); ++i) {
     const bool meant = options.rung.empty() || options.rung == page.rungs[i].name || number == static_cast<int64_t>(i);
     if (meant) rungs.push_back(static_cast<int>(i));

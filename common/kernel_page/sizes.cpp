@@ -1,17 +1,11 @@
 #include "common/kernel_page/sizes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 
-namespace tenfold::simt {
+#include "common/base/number_in.h"
 
-std::optional<int64_t> whole_number(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+namespace tenfold::simt {
 
 std::string text_of(const Sizes& sizes) {
   std::string text;
@@ -29,7 +23,7 @@ Shape parse_shape(const std::string& where, const std::string& text, const Sizes
     const std::string name = pair.substr(0, equals);
     if (equals == std::string::npos) refuse("expected NAME=N,NAME=N, e.g. " + text_of(sizes));
     if (!shape.contains(name)) refuse("there is no '" + name + "'; this kernel has: " + text_of(sizes));
-    const auto value = whole_number(pair.substr(equals + 1));
+    const auto value = number_in<int64_t>(pair.substr(equals + 1));
     if (!value || *value < least) refuse(name + " must be a whole number from " + std::to_string(least));
     shape[name] = *value;
     begin = end + 1;

@@ -3,13 +3,9 @@
 
 #include "common/kernel_page/kernel_case.h"
 
-#include <optional>
 #include <string>
 
 namespace tenfold::simt {
-
-/// All of the text as a whole number.
-std::optional<int64_t> whole_number(const std::string& text);
 
 std::string text_of(const Sizes& sizes);
 

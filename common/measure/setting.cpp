@@ -1,26 +1,13 @@
 #include "common/measure/setting.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
 
+#include "common/base/number_in.h"
 #include "common/base/text.h"
 
 namespace tenfold {
-namespace {
-
-/// A number that is all of the text.
-template <class Number>
-std::optional<Number> number_in(const std::string& text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-}  // namespace
 
 std::string to_string(Size size) { return size == Size::cpu ? "cpu" : size == Size::gpu8 ? "gpu8" : "gpu80"; }
 

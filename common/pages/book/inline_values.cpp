@@ -1,7 +1,6 @@
 #include "common/pages/book/inline_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "common/base/number_in.h"
 #include "common/base/text.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/rows/case_words.h"
@@ -145,11 +145,9 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     }
     refuse(spec, "it is " + value.label + " now; the sentence wants to be rewritten");
   }
-  double bound = 0;
-  const auto [end, error] = std::from_chars(wanted.bound.data(), wanted.bound.data() + wanted.bound.size(), bound);
-  if (error != std::errc() || end != wanted.bound.data() + wanted.bound.size())
-    refuse(spec, "'" + wanted.bound + "' is no number");
-  if (wanted.relation == "<" ? !(value.number < bound) : !(value.number > bound))
+  const auto bound = number_in<double>(wanted.bound);
+  if (!bound) refuse(spec, "'" + wanted.bound + "' is no number");
+  if (wanted.relation == "<" ? !(value.number < *bound) : !(value.number > *bound))
     refuse(spec, "it is " + value.text + " now; the sentence wants to be rewritten");
 }
 

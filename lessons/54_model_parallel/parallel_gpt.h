@@ -160,11 +160,7 @@ struct ParallelGpt : torch::nn::Module {
     RECORD_USER_SCOPE("head.forward");
     h = norm(h);
     if (!division.vocabulary) return torch::cross_entropy_loss(torch::linear(h, head->weight), targets.flatten());
-    const torch::Tensor logits =  // (all tokens, V / ranks)
-        division.how.sequence && division.how.gather_again
-            ? gather_linear(h, head->weight, {}, group())
-            : torch::linear(division.how.sequence ? gather_tokens(h, group()) : copy_to_ranks(h, group()),
-                            head->weight);
+    const torch::Tensor logits = column_linear(h, head->weight, {}, division.how);  // (all tokens, V / ranks)
     return vocabulary_parallel_cross_entropy(logits, targets.flatten(), part, group());
   }
 

@@ -19,9 +19,10 @@ inline DividedGpt divided_gpt(const Counted& one_process, Scheme scheme) {
                      one_process.ranks / one_process.get(kDataRanks), scheme);
 }
 
-/// The most bytes at a time of the moments of a step: the loss; in the last and in the first block's backward the
-/// second layer of the MLP, and the first one; the first block's first layer; the embedding's gradient. What rests is
-/// parameters and momentum; to it come the gradients so far and what the blocks that are left keep.
+/// The most bytes at a time of the moments of a step: the loss; the head's gradients; in the last and in the first
+/// block's backward the second layer of the MLP, and the first one; the first block's first layer; the embedding's
+/// gradient. What rests is parameters and momentum; to it come the gradients so far and what the blocks that are left
+/// keep.
 inline int64_t peak_bytes_of(const DividedGpt& of, int64_t data_ranks, bool gloo) {
   const int64_t ranks = of.ranks, tokens = of.tokens(), stream = of.stream(), own = of.own_stream();
   const int64_t parameters = 4 * of.parameter_values(), block = 4 * of.block_values();
@@ -39,12 +40,16 @@ inline int64_t peak_bytes_of(const DividedGpt& of, int64_t data_ranks, bool gloo
   const int64_t at_loss = after_blocks + norm + (divided_vocabulary ? 2 : 3) * logits;
 
   const int64_t weight = 4 * 4 * of.width * of.width / ranks;  // of one of the MLP's layers
-  // A sequence-parallel layer gathers its result's gradient, and scatters that of its input; else that is copied.
+  // A sequence-parallel layer gathers its result's gradient, and scatters that of its input, with which the gathered
+  // input and the weight's gradient are alive.
   const int64_t gathered = of.in_sequence() ? stream + copy : 0;
   const int64_t second = gathered + 4 * stream / ranks + weight;
-  const int64_t input_gradient = ranks > 1 ? 2 * stream + (of.in_sequence() ? own : 0) : stream;
+  const int64_t scattered = of.in_sequence() && ranks > 1 ? own + copy : 0;
+  const int64_t again = of.scheme == Scheme::gathered_again && ranks > 1 ? stream : 0;
+  const int64_t input_gradient = stream + scattered + again;
   const int64_t first = input_gradient - 4 * stream / ranks + 2 * weight;
   const int64_t in_block = std::max(second, first);
+  const int64_t at_head = after_blocks + norm + logits + head + (divided_vocabulary ? input_gradient : stream);
   const int64_t at_last_block = after_blocks + head + in_block;
   const int64_t at_first_block = after_blocks - (of.layers - 1) * (of.block_kept_bytes() - block) + head + in_block;
   const int64_t norm_1 = of.scheme == Scheme::gathered_again ? own : stream;
@@ -52,7 +57,7 @@ inline int64_t peak_bytes_of(const DividedGpt& of, int64_t data_ranks, bool gloo
       3 * parameters - embedding + inputs + 2 * own + norm_1 + 3 * stream / ranks + input_gradient;
   const int64_t at_embedding = 3 * parameters + inputs + own + (divided_vocabulary ? stream + gathered : 0);
   const int64_t at_average = data_ranks > 1 ? 4 * parameters + inputs : 0;  // gradients in one flat tensor
-  return std::max({at_loss, at_last_block, at_first_block, at_first_layer, at_embedding, at_average});
+  return std::max({at_loss, at_head, at_last_block, at_first_block, at_first_layer, at_embedding, at_average});
 }
 
 /// Seconds of a rank's step: its part of what one process computes, and each collective at the probed latency and rate

@@ -51,28 +51,35 @@ struct ReduceScatter : torch::autograd::Function<ReduceScatter> {
   }
 };
 
-/// A linear layer of all tokens that keeps this rank's alone, and gathers the others again for the weight's gradient.
-/// All of one type. What needs no gradient costs none: every rank must freeze the same.
+/// A linear layer of all tokens. For the weight's gradient it keeps what it has gathered, or this rank's tokens alone
+/// and gathers the others again. All of one type. What needs no gradient costs none: every rank must freeze the same.
 struct GatherLinear : torch::autograd::Function<GatherLinear> {
   static torch::Tensor forward(Context* context, const torch::Tensor& own, const torch::Tensor& weight,
-                               const std::optional<torch::Tensor>& bias, const TensorGroup& group) {
+                               const std::optional<torch::Tensor>& bias, const TensorGroup& group, bool gather_again) {
+    const torch::Tensor all = group.gather(own);
     keep_group(context, group);
-    context->save_for_backward({own, weight});
+    context->save_for_backward({gather_again ? own : all, weight});
+    context->saved_data["again"] = gather_again;
     context->saved_data["bias"] = bias.has_value();
-    return torch::linear(group.gather(own), weight, bias.value_or(torch::Tensor()));
+    return torch::linear(all, weight, bias.value_or(torch::Tensor()));
   }
+  /// Two matmuls, each next to a collective that it does not need: the gather to the input's gradient, the
+  /// reduce-scatter to the weight's.
   static Gradients backward(Context* context, Gradients gradients) {
     const TensorGroup group = kept_group(context);
     const auto saved = context->get_saved_variables();
+    const bool for_input = context->needs_input_grad(0), for_weight = context->needs_input_grad(1);
     const torch::Tensor gradient = gradients[0].flatten(0, -2);  // (all tokens, out)
-    torch::Tensor of_input, of_weight, of_bias;
-    if (context->needs_input_grad(0)) {
-      of_input = torch::matmul(gradients[0], saved[1]);
-      of_input = group.reduce_scatter(of_input);
-    }
-    if (context->needs_input_grad(1)) of_weight = gradient.t().mm(group.gather(saved[0]).flatten(0, -2));
+    torch::Tensor of_input, of_weight, of_bias, all = saved[0];
+    std::optional<Pending> gathered, scattered;
+    if (for_weight && context->saved_data["again"].toBool()) gathered = group.start_gather(saved[0]);
+    if (for_input) of_input = torch::matmul(gradients[0], saved[1]);
+    if (gathered) all = gathered->wait();
+    if (for_input) scattered = group.start_reduce_scatter(of_input);
+    if (for_weight) of_weight = gradient.t().mm(all.flatten(0, -2));
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2)) of_bias = gradient.sum(0);
-    return {of_input, of_weight, of_bias, {}};
+    if (scattered) of_input = scattered->wait();
+    return {of_input, of_weight, of_bias, {}, {}};
   }
 };
 
@@ -96,13 +103,15 @@ inline torch::Tensor reduce_scatter_tokens(const torch::Tensor& partial, const T
   return group.pointer() ? sequence_parallel::ReduceScatter::apply(partial, group) : partial;
 }
 
-/// torch::linear(gather_tokens(own), weight, bias) that does not keep the gathered tokens.
+/// torch::linear(gather_tokens(own), weight, bias), with the collectives of its backward next to its matmuls.
+/// `gather_again`: it does not keep the gathered tokens.
 inline torch::Tensor gather_linear(const torch::Tensor& own, const torch::Tensor& weight, const torch::Tensor& bias,
-                                   const TensorGroup& group) {
+                                   const TensorGroup& group, bool gather_again = true) {
   if (!group.pointer()) return torch::linear(own, weight, bias);
   using sequence_parallel::autocast_input;
   const auto optional = bias.defined() ? std::optional<torch::Tensor>(autocast_input(bias)) : std::nullopt;
-  return sequence_parallel::GatherLinear::apply(autocast_input(own), autocast_input(weight), optional, group);
+  return sequence_parallel::GatherLinear::apply(autocast_input(own), autocast_input(weight), optional, group,
+                                                gather_again);
 }
 
 /// After backward(): sums the gradients of parameters that every rank has whole and uses for its own tokens only, such

@@ -13,6 +13,26 @@
 
 namespace tenfold {
 
+/// A collective under way. Compute what does not need it, then wait().
+class Pending {
+ public:
+  Pending(torch::Tensor result, torch::Tensor sent, c10::intrusive_ptr<c10d::Work> work)
+      : result_(std::move(result)), sent_(std::move(sent)), work_(std::move(work)) {}
+
+  /// Its result. On CUDA the current stream waits, and the CPU does not.
+  torch::Tensor wait() const {
+    if (work_) {
+      RECORD_USER_SCOPE("communication");
+      work_->wait();
+    }
+    return result_;
+  }
+
+ private:
+  torch::Tensor result_, sent_;  // sent_ is read until the end
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
 /// Ranks that share a layer. Every rank must call the same collectives in the same order. Without a group there is one
 /// rank, and nothing is sent. Rows are tokens: the first dimension.
 class TensorGroup {
@@ -27,31 +47,32 @@ class TensorGroup {
   const Pointer& pointer() const { return group_; }
 
   /// All-reduce, in place: `x` is contiguous, and nobody else may need what it was.
-  torch::Tensor sum(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::SUM); }
-  torch::Tensor max(const torch::Tensor& x) const { return all_reduce(x, c10d::ReduceOp::MAX); }
+  torch::Tensor sum(const torch::Tensor& x) const { return start_sum(x).wait(); }
+  torch::Tensor max(const torch::Tensor& x) const { return start_all_reduce(x, c10d::ReduceOp::MAX).wait(); }
+  Pending start_sum(const torch::Tensor& x) const { return start_all_reduce(x, c10d::ReduceOp::SUM); }
 
   /// All-gather: (n, ...) of each rank to (ranks n, ...), in the ranks' order.
-  torch::Tensor gather(const torch::Tensor& part) const {
-    if (!group_) return part;
+  torch::Tensor gather(const torch::Tensor& part) const { return start_gather(part).wait(); }
+  Pending start_gather(const torch::Tensor& part) const {
+    if (!group_) return {part, {}, {}};
     std::vector<int64_t> sizes = part.sizes().vec();
     sizes.at(0) *= ranks();
     torch::Tensor whole = torch::empty(sizes, part.options()), own = part.contiguous();
     RECORD_USER_SCOPE("communication");
-    group_->_allgather_base(whole, own)->wait();
-    return whole;
+    return {whole, own, group_->_allgather_base(whole, own)};
   }
 
   /// Reduce-scatter: (ranks n, ...) to the sum over the ranks of this rank's rows, (n, ...). Throws c10::ValueError
   /// unless the ranks divide the rows.
-  torch::Tensor reduce_scatter(const torch::Tensor& whole) const {
-    if (!group_) return whole;
+  torch::Tensor reduce_scatter(const torch::Tensor& whole) const { return start_reduce_scatter(whole).wait(); }
+  Pending start_reduce_scatter(const torch::Tensor& whole) const {
+    if (!group_) return {whole, {}, {}};
     std::vector<int64_t> sizes = whole.sizes().vec();
     TORCH_CHECK_VALUE(sizes.at(0) % ranks() == 0, ranks(), " ranks do not divide ", sizes[0], " tokens");
     sizes[0] /= ranks();
     torch::Tensor part = torch::empty(sizes, whole.options()), all = whole.contiguous();
     RECORD_USER_SCOPE("communication");
-    group_->_reduce_scatter_base(part, all)->wait();
-    return part;
+    return {part, all, group_->_reduce_scatter_base(part, all)};
   }
 
   /// This rank's rows of what every rank has: (ranks n, ...) to (n, ...), a view.
@@ -62,14 +83,13 @@ class TensorGroup {
   }
 
  private:
-  torch::Tensor all_reduce(const torch::Tensor& x, c10d::ReduceOp operation) const {
-    if (!group_) return x;
-    RECORD_USER_SCOPE("communication");
+  Pending start_all_reduce(const torch::Tensor& x, c10d::ReduceOp operation) const {
+    if (!group_) return {x, {}, {}};
     std::vector<torch::Tensor> tensors{x};
     c10d::AllreduceOptions options;
     options.reduceOp = std::move(operation);
-    group_->allreduce(tensors, options)->wait();
-    return x;
+    RECORD_USER_SCOPE("communication");
+    return {x, x, group_->allreduce(tensors, options)};
   }
 
   Pointer group_;

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,30 @@ struct Copy : torch::autograd::Function<Copy> {
   }
 };
 
+/// Copy and the linear layer after it. As two functions, backward would compute both gradients and then wait for the
+/// all-reduce; here it runs next to the weight's gradient. All of one type; every rank must freeze the same.
+struct CopyLinear : torch::autograd::Function<CopyLinear> {
+  static torch::Tensor forward(Context* context, const torch::Tensor& x, const torch::Tensor& weight,
+                               const std::optional<torch::Tensor>& bias, const TensorGroup& group) {
+    sequence_parallel::keep_group(context, group);
+    context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias.has_value();
+    return torch::linear(x, weight, bias.value_or(torch::Tensor()));
+  }
+  static Gradients backward(Context* context, Gradients gradients) {
+    const auto saved = context->get_saved_variables();
+    const torch::Tensor gradient = gradients[0].flatten(0, -2);  // (tokens, out / ranks)
+    torch::Tensor of_input, of_weight, of_bias;
+    std::optional<Pending> sum;
+    if (context->needs_input_grad(0))
+      sum = sequence_parallel::kept_group(context).start_sum(torch::matmul(gradients[0], saved[1]));
+    if (context->needs_input_grad(1)) of_weight = gradient.t().mm(saved[0].flatten(0, -2));
+    if (context->saved_data["bias"].toBool() && context->needs_input_grad(2)) of_bias = gradient.sum(0);
+    if (sum) of_input = sum->wait();
+    return {of_input, of_weight, of_bias, {}};
+  }
+};
+
 /// All-reduce forward, in place, identity backward: stands after a layer that is cut along its inputs.
 struct Sum : torch::autograd::Function<Sum> {
   static torch::Tensor forward(Context* context, const torch::Tensor& partial, const TensorGroup& group) {
@@ -50,6 +75,15 @@ inline torch::Tensor copy_to_ranks(const torch::Tensor& x, const TensorGroup& gr
   return group.pointer() ? tensor_parallel::Copy::apply(x, group) : x;
 }
 
+/// torch::linear(copy_to_ranks(x, group), weight, bias), with the all-reduce of its backward next to a matmul.
+inline torch::Tensor copy_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                                 const TensorGroup& group) {
+  if (!group.pointer()) return torch::linear(x, weight, bias);
+  using sequence_parallel::autocast_input;
+  const auto optional = bias.defined() ? std::optional<torch::Tensor>(autocast_input(bias)) : std::nullopt;
+  return tensor_parallel::CopyLinear::apply(autocast_input(x), autocast_input(weight), optional, group);
+}
+
 /// Parts of a sum to the sum, on every rank. Changes `partial`, which must be contiguous and nobody else's.
 inline torch::Tensor sum_over_ranks(const torch::Tensor& partial, const TensorGroup& group) {
   return group.pointer() ? tensor_parallel::Sum::apply(partial, group) : partial;
@@ -60,6 +94,14 @@ struct TensorParallel {
   bool sequence = false;      ///< between the layers each rank has its part of the tokens alone
   bool gather_again = false;  ///< with it: a column-parallel layer keeps its part of the tokens, too
 };
+
+/// A column-parallel layer: (tokens, in) and this rank's rows of the weight, (out / ranks, in), to (all tokens, out /
+/// ranks). In sequence parallelism `x` has this rank's tokens.
+inline torch::Tensor column_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                                   const TensorParallel& how) {
+  return how.sequence ? gather_linear(x, weight, bias, how.group, how.gather_again)
+                      : copy_linear(x, weight, bias, how.group);
+}
 
 /// Cut along the outputs. This rank has rows of the weight (out, in), and of the bias.
 struct ColumnParallelLinearImpl : torch::nn::Module {
@@ -73,10 +115,7 @@ struct ColumnParallelLinearImpl : torch::nn::Module {
   }
 
   /// (tokens, in) to (all tokens, out / ranks). In sequence parallelism `x` has this rank's tokens.
-  torch::Tensor forward(const torch::Tensor& x) {
-    if (how.sequence && how.gather_again) return gather_linear(x, weight, bias, how.group);
-    return torch::linear(how.sequence ? gather_tokens(x, how.group) : copy_to_ranks(x, how.group), weight, bias);
-  }
+  torch::Tensor forward(const torch::Tensor& x) { return column_linear(x, weight, bias, how); }
 
   Cut cut;
   TensorParallel how;

@@ -6,7 +6,6 @@
 #include "parallel_gpt.h"
 #include "surveys.h"
 #include "tensor_parallel.h"
-#include "vocabulary_parallel.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/record_function.h>
@@ -28,7 +27,6 @@ using tenfold::Division;
 using tenfold::Mistake;
 using tenfold::Scheme;
 using tenfold::TensorGroup;
-using tenfold::VocabularyPart;
 using tenfold::test::random;
 using torch::Tensor;
 
@@ -134,99 +132,6 @@ TEST(TensorParallel, TrainsUnderAutocastAndWithFrozenWeights) {
   }
 }
 
-TEST(VocabularyParallel, EveryClassIsOnOneRank) {
-  for (const int64_t vocabulary : {1, 5, 7, 8, 125}) {
-    for (const int ranks : {1, 2, 3, 4, 8}) {
-      int64_t next = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const VocabularyPart part(vocabulary, rank, ranks);
-        if (part.classes > 0) EXPECT_EQ(part.begin, next);
-        EXPECT_EQ(part.rows, (vocabulary + ranks - 1) / ranks);
-        next += part.classes;
-      }
-      EXPECT_EQ(next, vocabulary);
-    }
-  }
-}
-
-TEST(VocabularyParallel, LossAndGradientsEqualOneProcess) {
-  constexpr int64_t kTokens = 6, kWidth = 4;
-  const Tensor targets = torch::tensor({0, 4, 2, 4, 1, 3});
-  for (const int64_t vocabulary : {5, 8}) {
-    const Tensor weight = random({vocabulary, kWidth}, 1), h = 30 * random({kTokens, kWidth}, 2);  // exp() overflows
-    const Tensor weight_alone = weight.clone().requires_grad_(), h_alone = h.clone().requires_grad_();
-    const Tensor alone = torch::cross_entropy_loss(torch::linear(h_alone, weight_alone), targets);
-    alone.backward();
-    for (const int ranks : {1, 2, 4}) {  // of 5 classes on 4 ranks the last has padding alone
-      on_ranks(ranks, [&](int rank, const TensorGroup& group) {
-        const VocabularyPart part(vocabulary, rank, ranks);
-        const Tensor own = tenfold::vocabulary_rows(weight, part).requires_grad_();
-        const Tensor x = h.clone().requires_grad_();
-        const Tensor logits = torch::linear(tenfold::copy_to_ranks(x, group), own);
-        const Tensor loss = tenfold::vocabulary_parallel_cross_entropy(logits, targets, part, group);
-        loss.backward();
-        // Logits of some 50 in 32 bits have an error of 4e-6 each; a class too many moves the loss by 1e-2 and more.
-        EXPECT_NEAR(loss.item<double>(), alone.item<double>(), 1e-5 * (1 + alone.item<double>()));
-        EXPECT_TRUE(torch::allclose(x.grad(), h_alone.grad(), 1e-4, 1e-5));
-        EXPECT_TRUE(torch::allclose(own.grad().narrow(0, 0, part.classes),
-                                    weight_alone.grad().narrow(0, part.classes > 0 ? part.begin : 0, part.classes),
-                                    1e-4, 1e-4));
-        EXPECT_EQ(own.grad().narrow(0, part.classes, part.rows - part.classes).abs().sum().item<float>(), 0);
-      });
-    }
-  }
-}
-
-// Padding in a batch has the target -100, as PyTorch's ignore_index.
-TEST(VocabularyParallel, AnIgnoredTargetCountsNowhere) {
-  const Tensor targets = torch::tensor({0, -100, 2, 4, -100, 3});
-  const Tensor logits = random({6, 5}, 1), alone = logits.clone().requires_grad_();
-  const Tensor expected = torch::cross_entropy_loss(alone, targets);  // ignores -100 by default
-  expected.backward();
-  for (const int ranks : {1, 2, 4}) {
-    on_ranks(ranks, [&](int rank, const TensorGroup& group) {
-      const VocabularyPart part(5, rank, ranks);
-      const int64_t first = part.classes > 0 ? part.begin : 0;
-      Tensor own = torch::zeros({6, part.rows});
-      own.narrow(1, 0, part.classes).copy_(logits.narrow(1, first, part.classes));
-      own.requires_grad_();
-      const Tensor loss = tenfold::vocabulary_parallel_cross_entropy(own, targets, part, group);
-      loss.backward();
-      EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-5);  // of size 1, sums of six
-      EXPECT_TRUE(torch::allclose(own.grad().narrow(1, 0, part.classes), alone.grad().narrow(1, first, part.classes),
-                                  1e-4, 1e-6));
-    });
-  }
-}
-
-// It is on no rank: nobody would notice, and the loss would be that of a class with the logit 0.
-TEST(VocabularyParallel, WhatIsNoClassIsRefused) {
-  const VocabularyPart part(5, 0, 1);
-  for (const int64_t wrong : {int64_t{5}, int64_t{-1}}) {
-    const Tensor ids = torch::tensor({int64_t{0}, wrong});
-    EXPECT_THROW(tenfold::vocabulary_parallel_cross_entropy(random({2, 5}, 1), ids, part, {}), c10::Error);
-    EXPECT_THROW(tenfold::vocabulary_parallel_embedding(ids, random({5, 3}, 1), part, {}), c10::Error);
-  }
-}
-
-TEST(VocabularyParallel, EmbeddingEqualsOneProcess) {
-  const Tensor weight = random({5, 3}, 1), ids = torch::tensor({4, 0, 2, 4}), scale = random({4, 3}, 2);
-  const Tensor alone = weight.clone().requires_grad_();
-  (torch::embedding(alone, ids) * scale).sum().backward();
-  on_ranks(2, [&](int rank, const TensorGroup& group) {
-    const VocabularyPart part(5, rank, 2);
-    for (const bool sequence : {false, true}) {
-      const Tensor own = tenfold::vocabulary_rows(weight, part).requires_grad_();
-      const Tensor h = tenfold::vocabulary_parallel_embedding(ids, own, part, {group, sequence});
-      const Tensor expected = torch::embedding(weight, ids);
-      EXPECT_TRUE(torch::equal(h, sequence ? group.own_rows(expected) : expected));
-      (h * (sequence ? group.own_rows(scale) : scale)).sum().backward();
-      EXPECT_TRUE(
-          torch::allclose(own.grad().narrow(0, 0, part.classes), alone.grad().narrow(0, part.begin, part.classes)));
-    }
-  });
-}
-
 tenfold::GptOptions small() { return {.layers = 2, .width = 16, .heads = 4, .length = 8, .batch = 4}; }
 constexpr int64_t kVocabulary = 125;
 
@@ -318,17 +223,23 @@ TEST(ParallelGpt, WhatCannotBeDividedIsRefused) {
   });
 }
 
-/// The collectives that this thread has started: every one of them is an operator of c10d.
+/// The collectives that this thread has started: every one of them is an operator of c10d. If asked for, also matmuls
+/// and the scopes in which a collective is started or waited for.
 thread_local std::vector<std::string> started;
 
-std::vector<std::string> order_of(const std::function<void()>& work) {
+thread_local bool also_others = false;
+
+std::vector<std::string> order_of(const std::function<void()>& work, bool matmuls_and_waits = false) {
   started.clear();
+  also_others = matmuls_and_waits;
   const auto observer = at::addThreadLocalCallback(
       at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
         const std::string name = op.name();
         if (name.starts_with("c10d::")) started.push_back(name.substr(6));
+        if (also_others && name == "aten::mm") started.emplace_back("mm");
+        if (also_others && name == "communication") started.push_back(name);
         return nullptr;
-      }).scopes({at::RecordScope::FUNCTION}));
+      }).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   work();
   at::removeCallback(observer);
   return started;
@@ -353,8 +264,30 @@ TEST(ParallelGpt, CollectivesComeInTheOrderOfTheLayersOnEveryRank) {
         EXPECT_EQ(backward, (Order{gather, scatter, gather, scatter}));
       } else {
         EXPECT_EQ(forward, (Order{gather, scatter, gather, scatter}));
-        EXPECT_EQ(backward, (Order{gather, scatter, gather, gather, scatter, gather}));
+        EXPECT_EQ(backward, (Order{gather, gather, scatter, gather, gather, scatter}));
       }
+    }
+  });
+}
+
+// What has been started is waited for in the last "communication" of a layer's backward: the weight's matmul stands
+// before it, and the input's before that of the inputs that are gathered again.
+TEST(ColumnParallelLinear, TheBackwardsCollectivesRunNextToItsMatmuls) {
+  using Order = std::vector<std::string>;
+  const auto with_waits = [](const std::string& collective, bool again) {
+    const std::string scope = "communication", product = "mm";
+    if (!again) return Order{product, scope, collective, product, scope};
+    return Order{scope, "_allgather_base_", product, scope, scope, collective, product, scope};
+  };
+  on_ranks(2, [&](int, const TensorGroup& group) {
+    for (const Scheme scheme : {Scheme::tensor, Scheme::sequence, Scheme::gathered_again}) {
+      const auto how = tenfold::division_of(scheme, group).how;
+      torch::nn::Linear whole(6, 12);
+      tenfold::ColumnParallelLinear layer(*whole, how);
+      const Tensor y = layer(random({how.sequence ? 4 : 8, 6}, 1).requires_grad_());
+      const Tensor loss = y.sum();
+      EXPECT_EQ(order_of([&] { loss.backward(); }, /*matmuls_and_waits=*/true),
+                with_waits(how.sequence ? "_reduce_scatter_base_" : "allreduce_", how.gather_again));
     }
   });
 }

@@ -4,8 +4,11 @@
 //
 // Each part comes with the log-sum-exp of its scores. With that of all parts the fused backward gives a part's share of
 // the gradients: it computes probabilities as exp(score - log-sum-exp). On CUDA in 32 and 16 bits, on the CPU as well.
+// Which kernel decides the time: on CUDA in 16 bits FlashAttention, which has none for 32 bits.
 
 #include <torch/torch.h>
+
+#include <ATen/SDPBackend.h>
 
 #include <cstdint>
 #include <limits>
@@ -14,6 +17,15 @@
 
 namespace tenfold {
 
+/// Whether FlashAttention takes these on their GPU: where ATen itself would choose it, or cuDNN, which asks for no
+/// less.
+inline bool flash_takes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, bool causal) {
+  if (!q.is_cuda() || (q.scalar_type() != torch::kHalf && q.scalar_type() != torch::kBFloat16)) return false;
+  if (q.size(3) % 8 != 0) return false;  // ATen pads heads for it, which the raw operator does not
+  const auto chosen = static_cast<at::SDPBackend>(at::_fused_sdp_choice(q, k, v, /*attn_mask=*/{}, 0, causal));
+  return chosen == at::SDPBackend::flash_attention || chosen == at::SDPBackend::cudnn_attention;
+}
+
 /// Queries (B, H, n, d) and keys and values (B, H, m, d) to the result (B, H, n, d), laid out as (B, n, H, d), and the
 /// log-sum-exp of each query's scores, (B, H, n), in 32 bits. Causal: n is m.
 inline std::pair<torch::Tensor, torch::Tensor> attention_block(const torch::Tensor& q, const torch::Tensor& k,
@@ -21,6 +33,10 @@ inline std::pair<torch::Tensor, torch::Tensor> attention_block(const torch::Tens
   if (q.is_cpu()) {
     auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, /*dropout_p=*/0, causal);
     return {out, lse};
+  }
+  if (flash_takes(q, k, v, causal)) {
+    const auto results = at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0, causal);
+    return {std::get<0>(results), std::get<1>(results)};
   }
   const auto results =
       at::_scaled_dot_product_efficient_attention(q, k, v, /*attn_bias=*/{}, /*compute_log_sumexp=*/true,
@@ -39,6 +55,13 @@ inline QkvGradients attention_block_backward(const torch::Tensor& gradient, cons
   if (q.is_cpu()) {
     auto [of_q, of_k, of_v] =
         at::_scaled_dot_product_flash_attention_for_cpu_backward(gradient, q, k, v, out, lse, /*dropout_p=*/0, causal);
+    return {of_q, of_k, of_v};
+  }
+  if (flash_takes(q, k, v, causal)) {
+    const torch::Tensor even, no_seed = at::empty({2}, q.options().dtype(at::kUInt64));  // all sequences are full
+    auto [of_q, of_k, of_v] = at::_scaled_dot_product_flash_attention_backward(
+        gradient, q, k, v, out, lse.contiguous(), even, even, q.size(2), k.size(2), /*dropout_p=*/0, causal, no_seed,
+        no_seed);
     return {of_q, of_k, of_v};
   }
   constexpr int64_t kAlignment = 32;  // that the kernel wants its rows of log-sum-exps padded to

@@ -6,6 +6,8 @@
 // backward these again and as much of their gradients: 6 (N - 1) / N S, the more, the more ranks there are. Ulysses
 // asks for four all-to-alls: 3 S / N (queries, keys, values) and S / N (the result) in forward, and as much in
 // backward. Of each (N - 1) / N leaves the rank: 8 (N - 1) / N^2 S, the less, the more ranks there are.
+// Gathering sends what the ring does, in 3 collectives instead of 3 (N - 1) messages: all-gathers of 2 S in forward and
+// in backward, and a reduce-scatter of 2 S; (N - 1) / N of each leave the rank.
 
 #include <algorithm>
 #include <cstdint>
@@ -51,14 +53,27 @@ struct ContextBytes {
     if (scheme != Scheme::ulysses || ranks == 1) return {};
     return {4, 8 * own_stream()};
   }
+  Asked layer_all_gathers() const {
+    if (scheme != Scheme::gathered || ranks == 1) return {};
+    return {2, 2 * 2 * stream()};
+  }
+  Asked layer_reduce_scatters() const {
+    if (scheme != Scheme::gathered || ranks == 1) return {};
+    return {1, 2 * stream()};
+  }
+  /// Of all collectives in which a part stays with the rank.
+  Asked layer_collectives() const {
+    const Asked exchanged = layer_all_to_alls(), gathered = layer_all_gathers(), reduced = layer_reduce_scatters();
+    return {exchanged.calls + gathered.calls + reduced.calls, exchanged.bytes + gathered.bytes + reduced.bytes};
+  }
   /// What leaves the rank for a layer.
-  int64_t layer_sent_bytes() const { return layer_sends().bytes + layer_all_to_alls().bytes / ranks * (ranks - 1); }
+  int64_t layer_sent_bytes() const { return layer_sends().bytes + layer_collectives().bytes / ranks * (ranks - 1); }
   int64_t gradient_bytes() const { return ranks > 1 ? 4 * parameter_values() : 0; }  ///< all-reduced
-  int64_t asked_bytes() const { return layers * (layer_sends().bytes + layer_all_to_alls().bytes) + gradient_bytes(); }
+  int64_t asked_bytes() const { return layers * (layer_sends().bytes + layer_collectives().bytes) + gradient_bytes(); }
 
   /// Scores, of one head and one sequence, that a rank computes: half of a triangle of T (T + 1) for all ranks.
   int64_t scores_of(int64_t rank) const {
-    if (!in_ring()) return length * (length + 1) / 2 / ranks;  // of Ulysses: all scores of its heads
+    if (scheme == Scheme::ulysses) return length * (length + 1) / 2 / ranks;  // of Ulysses: all scores of its heads
     const int64_t own = length / ranks;
     int64_t scores = 0;
     for (int64_t source = 0; source < ranks; ++source) {

@@ -13,6 +13,7 @@
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
 #include "common/models/host_batch.h"
+#include "gathered_attention.h"
 #include "ring_attention.h"
 #include "sequence_parts.h"
 #include "settings.h"
@@ -22,10 +23,11 @@ namespace tenfold::inline lesson_58 {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-enum class Scheme { one_process, ring, zigzag, ulysses };
+enum class Scheme { one_process, ring, zigzag, gathered, ulysses };
 
 inline SequenceOrder order_of(Scheme scheme) {
-  return scheme == Scheme::zigzag ? SequenceOrder::zigzag : SequenceOrder::contiguous;
+  const bool zigzag = scheme == Scheme::zigzag || scheme == Scheme::gathered;
+  return zigzag ? SequenceOrder::zigzag : SequenceOrder::contiguous;
 }
 
 /// What goes wrong in other people's programs.
@@ -53,10 +55,10 @@ inline torch::Tensor attention_over_ranks(const torch::Tensor& qkv, Scheme schem
     return heads_to_tokens(attended.unflatten(2, {1, -1, qkv.size(4)}), group).flatten(2);
   }
   const auto parts = qkv.permute({2, 0, 3, 1, 4}).unbind(0);  // three of (B, H, T / N, D / H)
-  const torch::Tensor attended =
-      mistake == Mistake::not_rescaled
-          ? ring_attention<AverageParts>(parts[0], parts[1], parts[2], order_of(scheme), group)
-          : ring_attention(parts[0], parts[1], parts[2], order_of(scheme), group);
+  const auto attend = scheme == Scheme::gathered         ? gathered_attention
+                      : mistake == Mistake::not_rescaled ? ring_attention<AverageParts>
+                                                         : ring_attention<RescaleParts>;
+  const torch::Tensor attended = attend(parts[0], parts[1], parts[2], order_of(scheme), group);
   return attended.transpose(1, 2).flatten(2);
 }
 
@@ -74,7 +76,7 @@ inline torch::Tensor own_targets(const torch::Tensor& targets) { return targets.
 /// Skips what the ranks cannot share.
 inline void skip_unless_divisible(const Trial& trial, Scheme scheme, int64_t ranks) {
   const GptOptions options = gpt_options(trial);
-  const int64_t chunks = scheme == Scheme::zigzag ? 2 * ranks : ranks;
+  const int64_t chunks = order_of(scheme) == SequenceOrder::zigzag ? 2 * ranks : ranks;
   if (options.length % chunks != 0) trial.skip("a sequence cannot be cut into " + std::to_string(chunks) + " chunks");
   if (scheme == Scheme::ulysses && options.heads % ranks != 0)
     trial.skip(std::to_string(ranks) + " ranks do not divide " + std::to_string(options.heads) + " heads");

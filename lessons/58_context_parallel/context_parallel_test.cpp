@@ -172,6 +172,14 @@ TEST(RingAttention, EqualsOneProcessIn64Bits) {
     EXPECT_LT(deviation(scheme, {2, 24, 3, 5}, 4, tenfold::Mistake::none, torch::kDouble), 1e-10);
 }
 
+TEST(GatheredAttention, EqualsOneProcess) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const Shape& shape : {Shape{2, 24, 3, 5}, Shape{1, 48, 1, 8}})
+      EXPECT_LT(deviation(Scheme::gathered, shape, ranks), kRounding) << ranks;
+  }
+  EXPECT_LT(deviation(Scheme::gathered, {2, 24, 3, 5}, 4, tenfold::Mistake::none, torch::kDouble), 1e-10);
+}
+
 TEST(Ulysses, EqualsOneProcess) {
   for (const int ranks : {1, 2, 3, 4}) {
     EXPECT_LT(deviation(Scheme::ulysses, {2, 24, 12, 5}, ranks), kRounding) << ranks;
@@ -183,22 +191,24 @@ TEST(RingAttention, AMergeThatForgetsTheWeightsIsFound) {
   EXPECT_GT(deviation(Scheme::zigzag, {2, 24, 3, 5}, 2, tenfold::Mistake::not_rescaled), 1e-2);
 }
 
-TEST(RingAttention, SixteenBitsAreSummedInThirtyTwo) {
+TEST(ContextParallel, SixteenBitsAreSummedInThirtyTwo) {
   const Tensor qkv = random({1, 32, 3, 2, 8}, 1).to(torch::kBFloat16);
   const Tensor alone = tenfold::aten_attention(qkv, 0).to(torch::kFloat);
   on_ranks(4, [&](int rank, const Group& group) {
     const Tensor places = tenfold::places_of_rank(SequenceOrder::zigzag, 32, rank, 4);
-    const Tensor own = tenfold::attention_over_ranks(qkv.index_select(1, places), Scheme::zigzag, group);
-    EXPECT_EQ(own.scalar_type(), torch::kBFloat16);
-    // Values of some units have 8 bits: an error of 2^-8 each from the parts, and one from the result.
-    EXPECT_TRUE(torch::allclose(own.to(torch::kFloat), alone.index_select(1, places), 2e-2, 3e-2));
+    for (const Scheme scheme : {Scheme::zigzag, Scheme::gathered}) {
+      const Tensor own = tenfold::attention_over_ranks(qkv.index_select(1, places), scheme, group);
+      EXPECT_EQ(own.scalar_type(), torch::kBFloat16);
+      // Values of some units have 8 bits: an error of 2^-8 each from the parts, and one from the result.
+      EXPECT_TRUE(torch::allclose(own.to(torch::kFloat), alone.index_select(1, places), 2e-2, 3e-2));
+    }
   });
 }
 
 TEST(ContextBytes, WhatIsAskedAndComputedIsThatOfTheFormula) {
   const tenfold::GptOptions options{.layers = 1, .width = 16, .heads = 4, .length = 24, .batch = 2};
   for (const int ranks : {2, 3, 4}) {
-    for (const Scheme scheme : {Scheme::ring, Scheme::zigzag, Scheme::ulysses}) {
+    for (const Scheme scheme : {Scheme::ring, Scheme::zigzag, Scheme::gathered, Scheme::ulysses}) {
       if (scheme == Scheme::ulysses && ranks == 3) continue;  // 4 heads
       const tenfold::ContextBytes of = tenfold::context_bytes(options, scheme, ranks);
       const auto counts = tenfold::count_attention(options, ranks, scheme);
@@ -209,6 +219,10 @@ TEST(ContextBytes, WhatIsAskedAndComputedIsThatOfTheFormula) {
         EXPECT_EQ(own.asked["send"].calls, of.layer_sends().calls) << ranks;
         EXPECT_EQ(own.asked["all_to_all"].bytes, of.layer_all_to_alls().bytes) << ranks;
         EXPECT_EQ(own.asked["all_to_all"].calls, of.layer_all_to_alls().calls) << ranks;
+        EXPECT_EQ(own.asked["all_gather"].bytes, of.layer_all_gathers().bytes) << ranks;
+        EXPECT_EQ(own.asked["all_gather"].calls, of.layer_all_gathers().calls) << ranks;
+        EXPECT_EQ(own.asked["reduce_scatter"].bytes, of.layer_reduce_scatters().bytes) << ranks;
+        EXPECT_EQ(own.asked["reduce_scatter"].calls, of.layer_reduce_scatters().calls) << ranks;
         EXPECT_EQ(own.scores, options.batch * options.heads * of.scores_of(rank)) << ranks;
         all += of.scores_of(rank);
       }
@@ -223,11 +237,13 @@ TEST(ContextBytes, FormulasAreThoseOfThePapers) {
   for (const int64_t ranks : {2, 4, 8}) {
     const int64_t stream = of(Scheme::ring, ranks).stream();
     EXPECT_EQ(of(Scheme::ring, ranks).layer_sent_bytes(), 6 * (ranks - 1) * stream / ranks);
+    EXPECT_EQ(of(Scheme::gathered, ranks).layer_sent_bytes(), of(Scheme::ring, ranks).layer_sent_bytes());
     EXPECT_EQ(of(Scheme::ulysses, ranks).layer_sent_bytes(), 8 * (ranks - 1) * stream / ranks / ranks);
     // In a causal ring the last rank sees everything: nearly twice the mean. In zigzag all have the mean.
     const auto mean = 1 / static_cast<double>(ranks);
     EXPECT_NEAR(of(Scheme::ring, ranks).most_scores(), (2 * static_cast<double>(ranks) - 1) * mean * mean, 1e-3);
     EXPECT_DOUBLE_EQ(of(Scheme::zigzag, ranks).most_scores(), mean);
+    EXPECT_DOUBLE_EQ(of(Scheme::gathered, ranks).most_scores(), mean);
   }
 }
 

@@ -1,7 +1,7 @@
 // Lesson 58 - Context parallelism
 // A sequence is too long for one GPU's activations: can ranks share it, and what do they send and wait for?
 // Read sequence_parts.h first: which tokens a rank has, and what they see. Then ring_attention.h, where keys and values
-// go around, and ulysses.h, where tokens are exchanged for heads.
+// go around, gathered_attention.h, where every rank gets them all, and ulysses.h, where tokens are exchanged for heads.
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "context_gpt.h"
@@ -61,6 +61,8 @@ Step over_ranks(const Trial& trial, Scheme scheme, Mistake mistake = Mistake::no
 
 Step ring_step(const Trial& trial) { return over_ranks(trial, Scheme::ring); }
 Step zigzag_step(const Trial& trial) { return over_ranks(trial, Scheme::zigzag); }
+/// All keys and values at once, as PyTorch's context_parallel has it by default.
+Step gathered_step(const Trial& trial) { return over_ranks(trial, Scheme::gathered); }
 Step ulysses_step(const Trial& trial) { return over_ranks(trial, Scheme::ulysses); }
 
 /// What is no mistake on one rank.
@@ -76,39 +78,44 @@ Step not_rescaled(const Trial& trial) { return on_two_ranks(trial, Mistake::not_
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   const Place any_ranks = {.mesh = {{kContextParallel, kAllRanks}}};
-  return run(
-      argc, argv,
-      {.title = "Context parallelism",
-       .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
-                   "and wait for?",
-       .workload = gpt_workload,
-       .version = 2,
-       .settings = {kPrompt},
-       .baseline = {"one process", one_process},
-       .techniques = {{"ring", ring_step, predict_ring},
-                      {"zigzag ring", zigzag_step, predict_zigzag},
-                      {"Ulysses", ulysses_step, predict_ulysses},
-                      {"positions from zero", positions_from_zero},
-                      {"mean of each rank", mean_of_each_rank},
-                      {"not rescaled", not_rescaled}},
-       .cases = {{.name = "gpt", .expected = {{"zigzag ring", SMALLER}, {"Ulysses", SMALLER}}, .place = any_ranks},
-                 {.name = "long",
-                  .settings = long_sequence(),
-                  .expected = {{"ring", SMALLER}, {"zigzag ring", {FASTER, SMALLER}}, {"Ulysses", {FASTER, SMALLER}}},
-                  .place = any_ranks},
-                 {.name = "short",
-                  .settings = short_sequences(),
-                  .expected = {{"zigzag ring", SLOWER},
-                               {"Ulysses", SLOWER},
-                               {"positions from zero", TRAP},
-                               {"mean of each rank", TRAP},
-                               {"not rescaled", TRAP}},
-                  .place = any_ranks},
-                 {.name = "few heads",
-                  .settings = few_heads(),
-                  .expected = {{"zigzag ring", {}}, {"Ulysses", {}}},
-                  .place = {.mesh = {{kContextParallel, 4}}}}},
-       .surveys = {{"sent", sent_looks(), survey_sizes()}, {"work", work_looks(), survey_sizes()}},
-       .headline = Headline{"long", "zigzag ring"},
-       .agreement = Agreement::within(1e-4, "sums are taken in another order")});
+  return run(argc, argv,
+             {.title = "Context parallelism",
+              .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
+                          "and wait for?",
+              .workload = gpt_workload,
+              .version = 3,
+              .settings = {kPrompt},
+              .baseline = {"one process", one_process},
+              .techniques = {{"ring", ring_step, predict_ring},
+                             {"zigzag ring", zigzag_step, predict_zigzag},
+                             {"gathered", gathered_step, predict_gathered},
+                             {"Ulysses", ulysses_step, predict_ulysses},
+                             {"positions from zero", positions_from_zero},
+                             {"mean of each rank", mean_of_each_rank},
+                             {"not rescaled", not_rescaled}},
+              .cases = {{.name = "gpt",
+                         .expected = {{"zigzag ring", SMALLER}, {"gathered", SMALLER}, {"Ulysses", SMALLER}},
+                         .place = any_ranks},
+                        {.name = "long",
+                         .settings = long_sequence(),
+                         .expected = {{"ring", SMALLER},
+                                      {"zigzag ring", {FASTER, SMALLER}},
+                                      {"gathered", {FASTER, SMALLER}},
+                                      {"Ulysses", {FASTER, SMALLER}}},
+                         .place = any_ranks},
+                        {.name = "short",
+                         .settings = short_sequences(),
+                         .expected = {{"zigzag ring", SLOWER},
+                                      {"Ulysses", SLOWER},
+                                      {"positions from zero", TRAP},
+                                      {"mean of each rank", TRAP},
+                                      {"not rescaled", TRAP}},
+                         .place = any_ranks},
+                        {.name = "few heads",
+                         .settings = few_heads(),
+                         .expected = {{"zigzag ring", {}}, {"gathered", {}}, {"Ulysses", {}}},
+                         .place = {.mesh = {{kContextParallel, 4}}}}},
+              .surveys = {{"sent", sent_looks(), survey_sizes()}, {"work", work_looks(), survey_sizes()}},
+              .headline = Headline{"long", "zigzag ring"},
+              .agreement = Agreement::within(1e-4, "sums are taken in another order")});
 }

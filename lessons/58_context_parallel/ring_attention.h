@@ -71,7 +71,49 @@ inline Group kept_group(torch::autograd::AutogradContext* context) {
 /// The rank whose block is here after so many hops.
 inline int source_of(int rank, int hops, int ranks) { return (rank - hops + ranks) % ranks; }
 
-/// `Merge`: how two parts of a result become one.
+/// Attention of what queries see of a block of keys and values, (2, B, H, T / N, d): merged into `out` and `lse`, which
+/// the rank's own block, the first, makes. `Merge`: how two parts of a result become one.
+template <class Merge>
+void attend(const Tensor& q, const Tensor& block, const VisibleBlock& seen, Tensor& out, Tensor& lse) {
+  if (seen.queries == 0) return;
+  const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
+  const Tensor keys = block[0].narrow(2, 0, seen.keys), values = block[1].narrow(2, 0, seen.keys);
+  const auto [part, part_lse] = attention_block(queries(q), keys, values, seen.causal);
+  if (!out.defined()) {
+    out = part.to(part_lse.scalar_type());  // sums of 16 bits would round with every block
+    lse = part_lse;
+  } else {
+    Merge::merge(queries(out), queries(lse), part, part_lse);
+  }
+}
+
+/// What attend() has kept for its backward.
+struct Attended {
+  const Tensor &gradient, &q, &out, &lse;
+};
+
+/// A block's share of the gradients: that of the queries is added to `of_q`, which the first makes; those of the keys
+/// and values that are seen are returned.
+inline std::optional<QkvGradients> attend_backward(const Attended& of, const Tensor& block, const VisibleBlock& seen,
+                                                   Tensor& of_q) {
+  if (seen.queries == 0) return {};
+  const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
+  const Tensor keys = block[0].narrow(2, 0, seen.keys), values = block[1].narrow(2, 0, seen.keys);
+  QkvGradients share = attention_block_backward(queries(of.gradient), queries(of.q), keys, values, queries(of.out),
+                                                queries(of.lse), seen.causal);
+  if (!of_q.defined())
+    of_q = share.q.to(of.lse.scalar_type());
+  else
+    queries(of_q).add_(share.q);
+  return share;
+}
+/// Adds it to the sum of a block's gradients, (2, B, H, T / N, d).
+inline void add_share(const Tensor& of_block, const std::optional<QkvGradients>& share, const VisibleBlock& seen) {
+  if (!share) return;
+  of_block[0].narrow(2, 0, seen.keys).add_(share->k);
+  of_block[1].narrow(2, 0, seen.keys).add_(share->v);
+}
+
 template <class Merge>
 struct Attention : torch::autograd::Function<Attention<Merge>> {
   using Context = torch::autograd::AutogradContext;
@@ -84,18 +126,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
     for (int hops = 0; hops < ranks; ++hops) {
       std::optional<Hop> next;
       if (hops + 1 < ranks) next.emplace(block, group, Hop::kBlock);
-      const VisibleBlock seen = visible_block(order, rank, source_of(rank, hops, ranks), q.size(2));
-      if (seen.queries > 0) {
-        const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
-        const Tensor keys = block[0].narrow(2, 0, seen.keys), values = block[1].narrow(2, 0, seen.keys);
-        const auto [part, part_lse] = attention_block(queries(q), keys, values, seen.causal);
-        if (hops == 0) {
-          out = part.to(part_lse.scalar_type());  // sums of 16 bits would round with every block
-          lse = part_lse;
-        } else {
-          Merge::merge(queries(out), queries(lse), part, part_lse);
-        }
-      }
+      attend<Merge>(q, block, visible_block(order, rank, source_of(rank, hops, ranks), q.size(2)), out, lse);
       if (next) block = next->wait();
     }
     out = out.to(q.scalar_type());
@@ -119,24 +150,11 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
       std::optional<Hop> next;
       if (hops + 1 < ranks) next.emplace(block, group, Hop::kBlock);
       const VisibleBlock seen = visible_block(order, rank, source_of(rank, hops, ranks), q.size(2));
-      const auto keys_of = [&](const Tensor& t) { return t.narrow(2, 0, seen.keys); };
-      std::optional<QkvGradients> of;
-      if (seen.queries > 0) {
-        const auto queries = [&](const Tensor& t) { return t.narrow(2, seen.first_query, seen.queries); };
-        of = attention_block_backward(queries(gradients[0]), queries(q), keys_of(block[0]), keys_of(block[1]),
-                                      queries(out), queries(lse), seen.causal);
-        if (hops == 0)
-          of_q = of->q.to(lse.scalar_type());
-        else
-          queries(of_q).add_(of->q);
-      }
+      const auto share = attend_backward({gradients[0], q, out, lse}, block, seen, of_q);
       // What a rank adds to its own block's sum stays; what goes around begins with the first rank after it, and is
       // waited for only here: it travels while the block's gradients are computed.
       Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, H, T / N, d)
-      if (of) {
-        keys_of(of_block[0]).add_(of->k);
-        keys_of(of_block[1]).add_(of->v);
-      }
+      add_share(of_block, share, seen);
       if (hops == 0)
         of_own = of_block;
       else
@@ -149,6 +167,15 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
   }
 };
 
+inline void check_parts(const Tensor& q, const Tensor& k, const Tensor& v, SequenceOrder order) {
+  TORCH_CHECK_VALUE(q.dim() == 4 && q.sizes().equals(k.sizes()) && q.sizes().equals(v.sizes()),
+                    "context parallelism: queries, keys and values are (B, H, T / N, d) each, not ", q.sizes(), ", ",
+                    k.sizes(), ", ", v.sizes());
+  TORCH_CHECK_VALUE(order == SequenceOrder::contiguous || q.size(2) % 2 == 0,
+                    "context parallelism in zigzag order: a rank has two chunks of equal size, not ", q.size(2),
+                    " tokens");
+}
+
 }  // namespace ring
 
 /// Causal attention of a sequence that is divided over the ranks of a group: this rank's queries, keys and values,
@@ -159,11 +186,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
 template <class Merge = RescaleParts>
 torch::Tensor ring_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              SequenceOrder order, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  TORCH_CHECK_VALUE(q.dim() == 4 && q.sizes().equals(k.sizes()) && q.sizes().equals(v.sizes()),
-                    "ring attention: queries, keys and values are (B, H, T / N, d) each, not ", q.sizes(), ", ",
-                    k.sizes(), ", ", v.sizes());
-  TORCH_CHECK_VALUE(order == SequenceOrder::contiguous || q.size(2) % 2 == 0,
-                    "ring attention in zigzag order: a rank has two chunks of equal size, not ", q.size(2), " tokens");
+  ring::check_parts(q, k, v, order);
   return ring::Attention<Merge>::apply(q, k, v, order, group);
 }
 

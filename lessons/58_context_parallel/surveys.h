@@ -84,17 +84,20 @@ inline std::vector<RankCounts> count_attention(const GptOptions& options, int ra
   return counts;
 }
 
-/// What leaves the rank: of an all-to-all a part stays.
+/// What leaves the rank: of a collective a part stays.
 inline int64_t sent_bytes_of(std::map<std::string, Requests> asked, int64_t ranks) {
-  return asked["send"].bytes + asked["all_to_all"].bytes / ranks * (ranks - 1);
+  const int64_t shared = asked["all_to_all"].bytes + asked["all_gather"].bytes + asked["reduce_scatter"].bytes;
+  return asked["send"].bytes + shared / ranks * (ranks - 1);
 }
 
 /// A look for each scheme, at 2, 4 and 8 ranks.
 template <class Note>
 std::vector<Look> looks_of_schemes(const Note& note) {
   std::vector<Look> looks;
-  for (const auto& [name, scheme] :
-       {std::pair{"ring", Scheme::ring}, {"zigzag ring", Scheme::zigzag}, {"Ulysses", Scheme::ulysses}}) {
+  for (const auto& [name, scheme] : {std::pair{"ring", Scheme::ring},
+                                     {"zigzag ring", Scheme::zigzag},
+                                     {"gathered", Scheme::gathered},
+                                     {"Ulysses", Scheme::ulysses}}) {
     looks.push_back({name, [note, scheme = scheme](const Trial& trial) {
                        const GptOptions options = gpt_options(trial);
                        for (const int ranks : {2, 4, 8}) {

@@ -70,7 +70,8 @@ Step stage_2(const Trial& trial) { return zero(trial, {.stage = 2}); }
 Step stage_3(const Trial& trial) { return zero(trial, {.stage = 3}); }
 /// Parameters stay between a unit's forward and its backward.
 Step kept(const Trial& trial) { return zero(trial, {.stage = 3, .reshard_after_forward = false}); }
-Step prefetched(const Trial& trial) { return zero(trial, {.stage = 3, .prefetch = true}); }
+/// Nothing overlaps: each collective is waited for where it starts.
+Step waiting(const Trial& trial) { return zero(trial, {.stage = 3, .prefetch = false}); }
 Step frozen_kept(const Trial& trial) { return zero(trial, {.stage = 3, .keep_frozen = true}); }
 
 /// For what is no mistake on one rank.
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
        .question =
            "How much memory does a rank save by keeping only its shard of the model states, and what does that send?",
        .workload = gpt_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen},
        .baseline = {"DDP", data_parallel},
        .most_bytes = zero_most_bytes,
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
                       {"stage 2", stage_2, predict_stage_2},
                       {"stage 3", stage_3, predict_stage_3},
                       {"stage 3, kept", kept, predict_kept},
-                      {"stage 3, prefetch", prefetched, predict_prefetched},
+                      {"stage 3, waits", waiting, predict_waiting},
                       {"stage 3, frozen stay", frozen_kept, predict_frozen_kept},
                       {"copied shards", copied_shards, predict_copied_shards},
                       {"averaged twice", averaged_twice},
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
                                {"stage 2", SMALLER},
                                {"stage 3", SMALLER},
                                {"stage 3, kept", SMALLER},
-                               {"stage 3, prefetch", SMALLER},
+                               {"stage 3, waits", SMALLER},
                                {"averaged twice", TRAP}},
                   .place = any_ranks},
                  {.name = "model states",
@@ -124,7 +125,7 @@ int main(int argc, char** argv) {
                                {"stage 2", SMALLER},
                                {"stage 3", SMALLER},
                                {"stage 3, kept", SMALLER},
-                               {"stage 3, prefetch", SMALLER}},
+                               {"stage 3, waits", SMALLER}},
                   .place = any_ranks},
                  {.name = "whole copies",
                   .settings = states_fill(),

@@ -74,13 +74,14 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const auto at_work = [&](int64_t unit) { return three ? unit : 0; };
   const auto waiting = [&](int64_t units_left) { return kept ? of.embedding + units_left * of.block : 0; };
   // With prefetch the next unit's parameters are there or on their way, and the last unit's gradients are still sent.
-  const int64_t ahead = three && options.prefetch ? (1 + of.copies) * of.block : 0;
+  const int64_t ahead = three && options.prefetch && !kept ? (1 + of.copies) * of.block : 0;
   const int64_t sending = three && options.prefetch ? (1 + of.copies) * of.block_gradient() : 0;
   const int64_t after_blocks = rest + before + of.inputs + of.blocks * of.block_kept + waiting(of.blocks);
 
-  int64_t most = after_blocks + at_work(of.head) + of.head_most();
+  // The last block is gathered for its backward while the head's runs.
+  int64_t most = after_blocks + at_work(of.head) + ahead + of.head_most();
   // The head's weight has its gradient, and that goes to the flat one.
-  most = std::max(most, after_blocks + at_work(of.head) + of.stream + of.logits() + of.head_weight + of.head);
+  most = std::max(most, after_blocks + at_work(of.head) + ahead + of.stream + of.logits() + of.head_weight + of.head);
   for (int64_t left = of.blocks; left > 0; --left) {  // blocks whose backward is to come, this one included
     const int64_t done = before > 0 ? before : (of.head + (of.blocks - left) * of.block_gradient()) / divided;
     const int64_t begin = rest + done + of.inputs + left * of.block_kept + of.block_working + waiting(left - 1) +
@@ -126,7 +127,7 @@ inline Prediction predict_stage_3(const Counted& ddp) { return predict_zero(ddp,
 inline Prediction predict_kept(const Counted& ddp) {
   return predict_zero(ddp, {.stage = 3, .reshard_after_forward = false});
 }
-inline Prediction predict_prefetched(const Counted& ddp) { return predict_zero(ddp, {.stage = 3, .prefetch = true}); }
+inline Prediction predict_waiting(const Counted& ddp) { return predict_zero(ddp, {.stage = 3, .prefetch = false}); }
 inline Prediction predict_frozen_kept(const Counted& ddp) {
   return predict_zero(ddp, {.stage = 3, .keep_frozen = true});
 }

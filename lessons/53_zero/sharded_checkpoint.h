@@ -69,26 +69,31 @@ inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::
   return saved;
 }
 
-/// Goes on from the checkpoints of all ranks that saved, in their order; there may have been more or fewer of them.
-/// Every rank must call it. Throws std::out_of_range where a unit is missing, c10::ValueError where a rank's checkpoint
-/// is.
+/// Goes on from the checkpoints of all ranks that saved, in their order. There may have been more or fewer of them; of
+/// as many a rank needs its own alone, and the others may be empty. Every rank must call it. Throws std::out_of_range
+/// where a unit is missing, c10::ValueError where a rank's checkpoint is.
 inline void load_checkpoint(const std::vector<ShardCheckpoint>& of_ranks, ShardedDataParallel& sharded,
                             torch::optim::AdamW& optimizer) {
   const torch::NoGradGuard no_grad;
   for (const auto& unit : sharded.units()) {
-    const auto own = [&](const std::string& what) {
+    const bool as_many = static_cast<int>(of_ranks.size()) == unit->ranks();
+    const ShardCheckpoint& nearest = of_ranks.at(as_many ? static_cast<size_t>(unit->rank()) : 0);
+    const auto own = [&](const std::string& entry) {
+      if (as_many) return nearest.at(unit->name() + "/" + entry);
       std::vector<torch::Tensor> shards;
-      for (const ShardCheckpoint& saved : of_ranks) shards.push_back(saved.at(unit->name() + "/" + what));
+      for (const ShardCheckpoint& saved : of_ranks) shards.push_back(saved.at(unit->name() + "/" + entry));
       return resharded(shards, unit->values(), unit->rank(), unit->ranks());
     };
-    const torch::Tensor shard = unit->shard();
-    shard.copy_(own("parameters"));
+    const torch::Tensor shard = unit->shard(), saved = own("parameters");
+    TORCH_CHECK_VALUE(saved.sizes() == shard.sizes(), "unit '", unit->name(), "': the checkpoint's shard has ",
+                      saved.numel(), " values, this rank's ", shard.numel(), ": is a rank's file missing?");
+    shard.copy_(saved);
     if (unit->is_whole()) unit->gather_again();
     if (!unit->trainable()) continue;
     auto& state = sharded_checkpoint::state_of(optimizer, shard);
     state.exp_avg().copy_(own("average"));
     state.exp_avg_sq().copy_(own("square"));
-    state.step(of_ranks.at(0).at(unit->name() + "/step").item<int64_t>());
+    state.step(nearest.at(unit->name() + "/step").item<int64_t>());
   }
 }
 

@@ -29,7 +29,9 @@ struct ZeroOptions {
   /// Free a unit's parameters after its forward, and gather them for its backward. The last unit's stay: its backward
   /// is what comes next.
   bool reshard_after_forward = true;
-  bool prefetch = false;     ///< gather the next unit while this one computes
+  /// Gather the next unit while this one computes, and reduce the last one's gradients meanwhile. It needs memory for
+  /// up to three units more. Without it every collective is waited for.
+  bool prefetch = true;
   bool keep_frozen = false;  ///< gather a frozen unit once: nobody changes it
 };
 

@@ -4,9 +4,12 @@
 
 #include <torch/torch.h>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cstdint>
 #include <exception>
 #include <future>
+#include <set>
 #include <utility>
 
 #include "atomic_checkpoint.h"
@@ -29,12 +32,17 @@ class BackgroundCheckpoints {
     finish();
     const torch::NoGradGuard no_grad;
     std::erase_if(copies_, [&](const auto& copy) { return !tensors.contains(copy.first); });
+    std::set<c10::DeviceIndex> copying;
     for (const auto& [name, tensor] : tensors) {
       torch::Tensor& copy = copies_[name];
       if (!copy.defined() || copy.sizes() != tensor.sizes() || copy.scalar_type() != tensor.scalar_type())
         copy = torch::empty(tensor.sizes(), torch::dtype(tensor.scalar_type()).pinned_memory(tensor.is_cuda()));
-      copy.copy_(tensor);  // waits: the thread must not read what a GPU has not copied yet
+      copy.copy_(tensor, /*non_blocking=*/true);
+      if (tensor.is_cuda()) copying.insert(tensor.device().index());
     }
+    // Once for all tensors, not for each: the thread must not read what a GPU has not copied yet.
+    for (const c10::DeviceIndex device : copying)
+      c10::impl::VirtualGuardImpl(torch::kCUDA).getStream({torch::kCUDA, device}).synchronize();
     writing_ = std::async(std::launch::async, [this, step] { folder_.save(step, copies_); });
   }
 

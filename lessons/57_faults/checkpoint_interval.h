@@ -14,10 +14,13 @@ inline double best_interval(double checkpoint_s, double between_failures_s) {
   return std::sqrt(2 * checkpoint_s * between_failures_s);
 }
 
-/// The part of the time that is lost with a checkpoint every `interval_s`: C / T for saving, and after each failure on
-/// average half an interval, which is done again, and the seconds that detecting it and starting again take.
-inline double lost_part(double interval_s, double checkpoint_s, double between_failures_s, double restart_s = 0) {
-  return checkpoint_s / interval_s + (interval_s / 2 + restart_s) / between_failures_s;
+/// The part of the time that is lost with a checkpoint every T = `interval_s`, C / T + T / 2M + (D + R) / M: saving;
+/// after each failure on average half an interval, which is done again; and the seconds until it is detected and until
+/// all ranks train again, which no interval makes shorter.
+inline double lost_part(double interval_s, double checkpoint_s, double between_failures_s, double detect_s = 0,
+                        double restart_s = 0) {
+  return checkpoint_s / interval_s + interval_s / (2 * between_failures_s) +
+         (detect_s + restart_s) / between_failures_s;
 }
 
 }  // namespace tenfold

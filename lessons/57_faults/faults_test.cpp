@@ -303,6 +303,8 @@ TEST(CheckpointInterval, NoOtherLosesLess) {
   EXPECT_DOUBLE_EQ(best, 120);
   for (const double factor : {0.5, 0.9, 1.1, 2.0})
     EXPECT_GT(lost_part(factor * best, 2, 3600), lost_part(best, 2, 3600));
+  // 2 / 120 for saving, 60 of 3600 s again, and 90 s of each hour in which nobody trains.
+  EXPECT_DOUBLE_EQ(lost_part(best, 2, 3600, /*detect_s=*/30, /*restart_s=*/60), 2 / 120.0 + 60 / 3600.0 + 90 / 3600.0);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
        .question = "A rank dies, hangs or differs: who notices, after how long, and is the resumed training the same "
                    "training?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .settings = {kEvery, kBucketKib},
        .baseline = {"no checkpoints", no_checkpoints},
        .most_bytes = saved_most_bytes,
@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
              .expected = {{"resumed", {}}, {"optimizer forgotten", TRAP}, {"sampler anew", TRAP}, {"torn file", TRAP}},
              .place = any_ranks}},
        .surveys = {{"interval", {{"checkpoint", foreground_interval}, {"in the background", background_interval}}},
+                   {"at scale", {{"8 G, one node", one_node}, {"405 G, 16,384 GPUs", llama_3}}},
                    {"lost rank", {{"it ends", rank_ends}, {"it hangs", rank_hangs}}}},
        .headline = Headline{"gpt", "checkpoint"},
        .agreement = Agreement::exact_on_cpu()});

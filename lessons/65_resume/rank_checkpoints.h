@@ -38,7 +38,8 @@ class RankCheckpoints {
   CheckpointFolder own() const { return CheckpointFolder(folder_of(rank_, ranks_)); }
 
   /// The newest step of which every rank's file is whole, whatever the number of ranks that saved it. Every rank finds
-  /// the same as long as nobody saves.
+  /// the same as long as nobody saves. It reads the files of all ranks, one after the other: where they are large, let
+  /// rank 0 call it and tell the others.
   std::optional<SavedStep> newest() const {
     std::optional<SavedStep> newest;
     for (const int ranks : numbers_of_ranks()) {
@@ -54,13 +55,19 @@ class RankCheckpoints {
     return newest;
   }
 
-  /// What each rank has saved, by rank, on the CPU. Throws std::runtime_error, in one line, for a file that is not
-  /// whole.
+  /// What this rank goes on from, by the rank that saved it, on the CPU: of as many ranks its own file alone, so that
+  /// the ranks of a node do not read all of the state each, and nothing of the others; of more or fewer ranks all
+  /// files. Throws std::runtime_error, in one line, for a file that is not whole.
   std::vector<NamedTensors> load(const SavedStep& saved) const {
-    std::vector<NamedTensors> of_ranks;
-    for (int rank = 0; rank < saved.ranks; ++rank)
-      of_ranks.push_back(CheckpointFolder(folder_of(rank, saved.ranks)).load(saved.step));
+    std::vector<NamedTensors> of_ranks(static_cast<size_t>(saved.ranks));
+    for (int rank = 0; rank < saved.ranks; ++rank) {
+      if (saved.ranks != ranks_ || rank == rank_) of_ranks[static_cast<size_t>(rank)] = load_of(saved, rank);
+    }
     return of_ranks;
+  }
+  /// What one of them has saved.
+  NamedTensors load_of(const SavedStep& saved, int rank) const {
+    return CheckpointFolder(folder_of(rank, saved.ranks)).load(saved.step);
   }
 
  private:

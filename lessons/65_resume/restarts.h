@@ -66,7 +66,8 @@ class Restarts {
     TORCH_CHECK(newest && newest->step == updates, "the newest checkpoint is not that of update ", updates);
     std::vector<NamedTensors> of_ranks = run_->checkpoints.load(*newest);
     for (NamedTensors& saved : of_ranks) forget(saved);
-    if (forgotten_ == Forgotten::other_shards) of_ranks.assign(of_ranks.size(), of_ranks[0]);
+    if (forgotten_ == Forgotten::other_shards)
+      of_ranks.assign(of_ranks.size(), run_->checkpoints.load_of(*newest, /*rank=*/0));
     training().load(of_ranks);
     wait_for_ranks(trial_);  // nobody saves while another reads
   }

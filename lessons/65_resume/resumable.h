@@ -22,7 +22,7 @@ class Resumable {
   virtual torch::Tensor update() = 0;
   /// What this rank saves. Some of it are the training's own tensors, which the next update changes.
   virtual NamedTensors state() = 0;
-  /// Goes on from what all ranks have saved, by rank.
+  /// Goes on from what ranks have saved, by rank: all of them, or of as many this rank's own alone.
   virtual void load(const std::vector<NamedTensors>& of_ranks) = 0;
   virtual int64_t updates() const = 0;  ///< made so far
   virtual int64_t items() const = 0;    ///< of an update, on all ranks

@@ -76,10 +76,11 @@ class ShardedGptTraining : public Resumable {
   /// Generators go on where the number of ranks is the same: those of other ranks drew for other samples.
   void load(const std::vector<NamedTensors>& of_ranks) override {
     load_checkpoint(of_ranks, sharded_, optimizer_);
-    updates_ = of_ranks.at(0).at("counter/updates").item<int64_t>();
-    loader_ = std::make_unique<Loader>(dataset_, options_, place_of_rank(loader_place(of_ranks.at(0)), rank_, ranks_));
-    if (static_cast<int>(of_ranks.size()) == ranks_)
-      load_generators(of_ranks.at(static_cast<size_t>(rank_)), generators_of(device_));
+    const bool as_many = static_cast<int>(of_ranks.size()) == ranks_;
+    const NamedTensors& nearest = of_ranks.at(as_many ? static_cast<size_t>(rank_) : 0);
+    updates_ = nearest.at("counter/updates").item<int64_t>();
+    loader_ = std::make_unique<Loader>(dataset_, options_, place_of_rank(loader_place(nearest), rank_, ranks_));
+    if (as_many) load_generators(nearest, generators_of(device_));
   }
 
   int64_t updates() const override { return updates_; }

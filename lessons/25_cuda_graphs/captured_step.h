@@ -101,6 +101,20 @@ inline std::string first_line(const std::string& text) { return text.substr(0, t
 }  // namespace captured_step_detail
 #endif
 
+/// Names a pool of memory that graphs keep; 0, 0: a graph has one of its own.
+using GraphPool = c10::MempoolId_t;
+
+/// For graphs of which one runs at a time, such as one for each shape of the batch: what a graph needs only while it
+/// runs lies where another's does. Capture the largest first, and the pool is as large as that one's. They must be
+/// replayed on one stream. What is still held when the next one is captured, such as losses, is not overwritten.
+inline GraphPool new_graph_pool() {
+#ifdef TENFOLD_WITH_CUDA
+  return at::cuda::graph_pool_handle();
+#else
+  return {};
+#endif
+}
+
 /// Work of one device that becomes one launch. The first `warm_up` calls launch it operator by operator: that is where
 /// libraries make their handles and workspaces and optimizers their state, which a capture must find. The next call
 /// captures it, and from then on it is replayed. Each call does the work once, a capture alone does not. On a CPU,
@@ -108,8 +122,8 @@ inline std::string first_line(const std::string& text) { return text.substr(0, t
 class CapturedWork {
  public:
   /// What `work` reads and writes must live as long as this.
-  CapturedWork(torch::Device device, std::function<void()> work, int warm_up = 1)
-      : device_(device), work_(std::move(work)), warm_up_(warm_up) {
+  CapturedWork(torch::Device device, std::function<void()> work, int warm_up = 1, GraphPool pool = {})
+      : device_(device), work_(std::move(work)), warm_up_(warm_up), pool_(std::move(pool)) {
 #ifndef TENFOLD_WITH_CUDA
     TORCH_CHECK(!device.is_cuda(), "CapturedWork: built without TENFOLD_WITH_CUDA, it can capture nothing");
 #endif
@@ -159,10 +173,10 @@ class CapturedWork {
   /// which is global, any of them would end the capture.
   void capture() {
     c10::cuda::device_synchronize();
-    c10::cuda::CUDACachingAllocator::emptyCache();  // what the warm-up freed: the graph has a pool of its own
+    c10::cuda::CUDACachingAllocator::emptyCache();  // what the warm-up freed: a graph has a pool apart
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     on_capture_stream([&] {
-      graph->capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeThreadLocal);
+      graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
       try {
         work_();
       } catch (const c10::Error& error) {
@@ -185,6 +199,7 @@ class CapturedWork {
   torch::Device device_;
   std::function<void()> work_;
   [[maybe_unused]] int warm_up_;
+  [[maybe_unused]] GraphPool pool_;
 };
 
 /// A whole training step as one launch: forward, backward and update, on the batch's copy.
@@ -194,10 +209,10 @@ class CapturedStep {
   /// in the graph's own memory, and each replay overwrites them.
   using Train = std::function<torch::Tensor(const std::vector<torch::Tensor>& batch)>;
 
-  CapturedStep(torch::Device device, Train train, int warm_up = 1)
+  CapturedStep(torch::Device device, Train train, int warm_up = 1, const GraphPool& pool = {})
       : inputs_(device),
         train_(std::move(train)),
-        work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up) {}
+        work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up, pool) {}
 
   /// Trains on the next batch. The loss is the same tensor in each replay: clone it to keep it.
   const torch::Tensor& operator()(const std::vector<torch::Tensor>& batch) {

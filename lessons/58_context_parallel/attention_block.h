@@ -21,13 +21,12 @@ namespace tenfold {
 /// less.
 inline bool flash_takes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, bool causal) {
   if (!q.is_cuda() || (q.scalar_type() != torch::kHalf && q.scalar_type() != torch::kBFloat16)) return false;
-  if (q.size(3) % 8 != 0) return false;  // ATen pads heads for it, which the raw operator does not
   const auto chosen = static_cast<at::SDPBackend>(at::_fused_sdp_choice(q, k, v, /*attn_mask=*/{}, 0, causal));
   return chosen == at::SDPBackend::flash_attention || chosen == at::SDPBackend::cudnn_attention;
 }
 
 /// Queries (B, H, n, d) and keys and values (B, H, m, d) to the result (B, H, n, d), laid out as (B, n, H, d), and the
-/// log-sum-exp of each query's scores, (B, H, n), in 32 bits. Causal: n is m.
+/// log-sum-exp of each query's scores, (B, H, n), in 32 bits. Causal: n is m. On CUDA d is a multiple of 16 bytes.
 inline std::pair<torch::Tensor, torch::Tensor> attention_block(const torch::Tensor& q, const torch::Tensor& k,
                                                                const torch::Tensor& v, bool causal) {
   if (q.is_cpu()) {

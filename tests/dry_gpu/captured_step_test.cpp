@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "common/measure/dry.h"
 #include "common/measure/memory.h"
@@ -54,6 +56,32 @@ TEST(CapturedWork, BypassesTheStatisticsOfWhatIsAllocatedButNotOfWhatIsReserved)
   EXPECT_GE(plain["requested"], 2 * kTensor);
   EXPECT_LT(replayed["requested"], kTensor / 100) << "the mirage";
   EXPECT_GE(replayed["reserved"], plain["reserved"]);
+}
+
+// One graph for each shape, the largest first.
+TEST(CapturedWork, GraphsOfWhichOneRunsAtATimeShareAPool) {
+  const Tensor x = torch::zeros({kNumbers}, kCard);
+  const auto reserved_by = [&](const std::vector<int64_t>& shapes, const GraphPool& pool) {
+    const auto reserved = [] {
+      c10::cuda::CUDACachingAllocator::emptyCache();
+      return c10::cuda::CUDACachingAllocator::getDeviceStats(0).reserved_bytes[0].current;
+    };
+    const int64_t before = reserved();
+    std::vector<Tensor> sums(shapes.size());
+    std::vector<std::unique_ptr<CapturedWork>> graphs;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const auto work = [&, i] { sums[i] = (x.narrow(0, 0, shapes[i]) * 2 + 1).sum(); };
+      graphs.push_back(std::make_unique<CapturedWork>(kCard, work, /*warm_up=*/1, pool));
+      for (int call = 0; call < 2; ++call) graphs.back()->run();
+      EXPECT_TRUE(graphs.back()->captured());
+    }
+    return reserved() - before;
+  };
+  const int64_t largest = reserved_by({kNumbers}, {});
+  const std::vector<int64_t> shapes = {kNumbers, kNumbers / 2, kNumbers / 4};
+  EXPECT_GE(largest, 2 * 4 * kNumbers);
+  EXPECT_GE(reserved_by(shapes, {}), 3 * largest / 2) << "each keeps its own";
+  EXPECT_EQ(reserved_by(shapes, new_graph_pool()), largest);
 }
 
 TEST(StaticInputs, OfABatchOnTheHostLieOnTheCard) {

@@ -1,0 +1,117 @@
+// What two headers of lessons do on CUDA that a CPU does not show: which kernel a part of attention takes, and how
+// often a background checkpoint waits. Started with the stand-ins and the arithmetic preloaded.
+
+#include <ATen/cuda/CUDAContext.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <ATen/record_function.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/measure/dry.h"
+#include "lessons/57_faults/background_checkpoint.h"
+#include "lessons/58_context_parallel/attention_block.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/support.h"
+
+namespace tenfold {
+namespace {
+
+using torch::Tensor;
+
+const torch::Device kCard(torch::kCUDA, 0);
+
+/// Attention's operators that this thread has called.
+thread_local std::set<std::string> called;
+
+std::set<std::string> attention_of(const std::function<void()>& work) {
+  called.clear();
+  const auto observer = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
+        const std::string name = op.name();
+        if (name.starts_with("aten::_scaled_dot_product")) called.insert(name.substr(6));
+        return nullptr;
+      }).scopes({at::RecordScope::FUNCTION}));
+  work();
+  at::removeCallback(observer);
+  return called;
+}
+
+struct Attended {
+  Tensor out;
+  QkvGradients of;
+};
+
+/// Queries of the second half of a sequence, whose keys come in two parts, as in a ring of two ranks: the first half is
+/// seen whole, the second with a mask. Results in 32 bits on the CPU.
+Attended in_two_parts(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& gradient) {
+  const int64_t half = q.size(2);
+  const auto part = [&](const Tensor& t, int64_t number) { return t.narrow(2, number * half, half); };
+  auto [out, lse] = attention_block(q, part(k, 1), part(v, 1), /*causal=*/true);
+  out = out.to(lse.scalar_type());
+  const auto [other, other_lse] = attention_block(q, part(k, 0), part(v, 0), /*causal=*/false);
+  RescaleParts::merge(out, lse, other, other_lse);
+  out = out.to(q.scalar_type());
+  const auto own = attention_block_backward(gradient, q, part(k, 1), part(v, 1), out, lse, /*causal=*/true);
+  const auto first = attention_block_backward(gradient, q, part(k, 0), part(v, 0), out, lse, /*causal=*/false);
+  const auto wide = [](const Tensor& t) { return t.to(torch::kFloat).cpu(); };
+  return {wide(out),
+          {wide(own.q) + wide(first.q), torch::cat({wide(first.k), wide(own.k)}, 2),
+           torch::cat({wide(first.v), wide(own.v)}, 2)}};
+}
+
+TEST(AttentionBlock, TakesFlashAttentionIn16BitsWhereTheCardHasIt) {
+  const bool has_flash = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  const auto random = [](int64_t tokens, uint64_t seed) { return test::random({2, 3, tokens, 16}, seed); };
+  const Tensor q = random(32, 1), k = random(64, 2), v = random(64, 3), gradient = random(32, 4);
+  const Attended expected = in_two_parts(q, k, v, gradient);
+  taken_without_arithmetic();
+  for (const auto type : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
+    if (type == torch::kBFloat16 && !has_flash) continue;
+    const auto on_card = [&](const Tensor& t) { return t.to(kCard, type); };
+    Attended attended;
+    const auto operators =
+        attention_of([&] { attended = in_two_parts(on_card(q), on_card(k), on_card(v), on_card(gradient)); });
+    const std::string kernel = type != torch::kFloat && has_flash ? "flash" : "efficient";
+    EXPECT_THAT(operators, testing::ElementsAre("_scaled_dot_product_" + kernel + "_attention",
+                                                "_scaled_dot_product_" + kernel + "_attention_backward"));
+    // Of size 1, in 8 to 24 bits: a part that is lost, or weighted wrongly, moves them by some tenths.
+    const double tolerance = type == torch::kFloat ? 1e-4 : 5e-2;
+    const auto expect_close = [&](const Tensor& a, const Tensor& b) {
+      EXPECT_LT((a - b).abs().max().item<double>(), tolerance) << type;
+    };
+    expect_close(attended.out, expected.out);
+    expect_close(attended.of.q, expected.of.q);
+    expect_close(attended.of.k, expected.of.k);
+    expect_close(attended.of.v, expected.of.v);
+  }
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+}
+
+TEST(BackgroundCheckpoints, WaitOnceForAllTensors) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  BackgroundCheckpoints background(folder);
+  NamedTensors tensors;
+  for (int i = 0; i < 50; ++i) tensors["tensor " + std::to_string(i)] = torch::full({1000}, i, kCard);
+  background.save(1, tensors);  // makes the pinned copies
+  background.finish();
+  for (auto& [name, tensor] : tensors) tensor.add_(100);
+  const int64_t before = dry_counts().waits;
+  background.save(2, tensors);
+  EXPECT_EQ(dry_counts().waits - before, 1);
+  for (auto& [name, tensor] : tensors) tensor.zero_();  // too late for the file
+  background.finish();
+  const NamedTensors saved = folder.load(2);
+  for (int i = 0; i < 50; ++i)
+    EXPECT_TRUE(torch::equal(saved.at("tensor " + std::to_string(i)), torch::full({1000}, 100.0F + i))) << i;
+}
+
+}  // namespace
+}  // namespace tenfold

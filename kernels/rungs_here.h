@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
 
@@ -41,6 +42,11 @@ int flash_attention_rungs_here() {
 template <class T>
 int flash_attention_backward_rungs_here() {
   return kFlashAttentionBackwardRungs<T> - (sizeof(T) == 2 && compute_capability() < 80 ? 1 : 0);
+}
+
+/// The same for a step of decoding: its last rung is on tensor cores.
+inline int decode_attention_rungs_here() {
+  return compute_capability() < 80 ? kDecodeTensorCoreRung : kDecodeAttentionRungs;
 }
 
 /// Why a rung beyond those is left out.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
 
@@ -28,6 +29,7 @@ template <class T>
 int attention_backward_rungs() {
   return kernels::flash_attention_backward_rungs_here<T>();
 }
+inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -48,6 +50,7 @@ template <class T>
 int attention_backward_rungs() {
   return kernels::kFlashAttentionBackwardRungs<T>;
 }
+inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
 inline void skip_missing_rungs(int, int) {}
 
 #endif

@@ -96,19 +96,19 @@ static __global__ void __launch_bounds__(D) decode_thread_keys(T* out, float* sc
   softmax_and_product<D>(out + at.head * D, scores, in.v + first, at.keys, largest);
 }
 
-/// score = scale * q k of one key, in every lane: lane i has values i, i + 32, ... of the query, and reads those of k.
+/// A row of D values, spread over a warp: lane i has values i, i + 32, ...
 template <int D, class T>
-__device__ inline float dot_of_warp(const float (&q)[D / 32], const T* k, float scale) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
+__device__ inline void load_row(float (&values)[D / 32], const T* row) {
+#pragma unroll
+  for (int i = 0; i < D / 32; ++i) values[i] = to_float(row[threadIdx.x % 32 + 32 * i]);
+}
+/// The product of two such rows, in every lane.
+template <int kValues>
+__device__ inline float dot_of_warp(const float (&a)[kValues], const float (&b)[kValues]) {
   float dot = 0;
 #pragma unroll
-  for (int i = 0; i < D / 32; ++i) dot += q[i] * to_float(k[lane + 32 * i]);
-  return combine_warp(dot, Add()) * scale;
-}
-template <int D, class T>
-__device__ inline void load_query(float (&q)[D / 32], const T* from) {
-#pragma unroll
-  for (int i = 0; i < D / 32; ++i) q[i] = to_float(from[threadIdx.x % 32 + 32 * i]);
+  for (int i = 0; i < kValues; ++i) dot += a[i] * b[i];
+  return combine_warp(dot, Add());
 }
 
 /// Rung 1: a warp has a key. Its lanes read neighbours, 2 sectors for 64 bytes, and join their products in five
@@ -117,12 +117,12 @@ template <class T, int D>
 static __global__ void __launch_bounds__(D) decode_warp_keys(T* out, float* scores, DecodeInput<T> in) {
   const OneHead<T> at(in);
   const int64_t first = cache_rows<false>(in, at.sequence, at.kv_head).first * D;
-  const T* k = in.k + first;
   scores += at.head * in.capacity;
-  float q[D / 32], largest = -INFINITY;
-  load_query<D>(q, in.q + at.head * D);
+  float q[D / 32], k[D / 32], largest = -INFINITY;
+  load_row<D>(q, in.q + at.head * D);
   for (int key = static_cast<int>(threadIdx.x) / 32; key < at.keys; key += D / 32) {
-    const float score = dot_of_warp<D>(q, k + int64_t{key} * D, in.scale);
+    load_row<D>(k, in.k + first + int64_t{key} * D);
+    const float score = dot_of_warp(q, k) * in.scale;
     if (threadIdx.x % 32 == 0) scores[key] = score;
     largest = fmaxf(largest, score);
   }
@@ -190,16 +190,19 @@ static __global__ void __launch_bounds__(kDecodeThreads) decode_online(T* out, D
   const OneHead<T> at(in);
   const CacheRows<kPaged> rows = cache_rows<kPaged>(in, at.sequence, at.kv_head);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  float q[D / 32], sums[D / 32] = {}, largest = -INFINITY, total = 0;
-  load_query<D>(q, in.q + at.head * D);
+  float q[D / 32], k[D / 32], v[D / 32], sums[D / 32] = {}, largest = -INFINITY, total = 0;
+  load_row<D>(q, in.q + at.head * D);
   for (int key = warp; key < at.keys; key += kDecodeWarps) {
     const int64_t row = rows.row(key) * D;
-    const float score = dot_of_warp<D>(q, in.k + row, in.scale);
-    const float now = fmaxf(largest, score), shrink = exp_below(largest, now), weight = exp_below(score, now);
+    load_row<D>(k, in.k + row);
+    load_row<D>(v, in.v + row);  // on its way while the score is made
+    const float score = dot_of_warp(q, k) * in.scale;
+    const float now = fmaxf(largest, score), base = base_of(now);
+    const float shrink = exp_below(largest, base), weight = exp_below(score, base);
     largest = now;
     total = total * shrink + weight;
 #pragma unroll
-    for (int i = 0; i < D / 32; ++i) sums[i] = sums[i] * shrink + weight * to_float(in.v[row + lane + 32 * i]);
+    for (int i = 0; i < D / 32; ++i) sums[i] = sums[i] * shrink + weight * v[i];
   }
 #pragma unroll
   for (int i = 0; i < D / 32; ++i) of_warps[warp * D + lane + 32 * i] = sums[i];

@@ -39,14 +39,14 @@ constexpr int64_t decode_blocks(const DecodeShape& s, int rung) {
   return s.batch * s.kv_heads * ((s.group() + heads - 1) / heads);
 }
 
-/// Pieces to cut every sequence into on a GPU of so many SMs: as many as it takes for two blocks on every SM, but a
-/// piece of a full cache keeps 256 keys, and 64 pieces are the most; 1 for a rung that does not split. Expected, not
-/// yet measured.
+/// Pieces to cut every sequence into on a GPU of so many SMs: as many as leave two blocks for each SM at most, which
+/// run at the same time; but a piece of a full cache keeps 256 keys, and 64 pieces are the most. 1 for a rung that does
+/// not split. Expected, not yet measured.
 constexpr int decode_splits(const DecodeShape& s, int sms, int rung = kDecodeAttentionRungs - 1) {
   constexpr int64_t kLeastKeys = 256, kMost = 64;
   if (rung < kDecodeSplitRung) return 1;
-  const int64_t blocks = decode_blocks(s, rung), wanted = (2 * int64_t{sms} + blocks - 1) / blocks;
-  return static_cast<int>(std::clamp(std::min(wanted, s.capacity / kLeastKeys), int64_t{1}, kMost));
+  const int64_t at_once = 2 * int64_t{sms} / decode_blocks(s, rung);
+  return static_cast<int>(std::clamp(std::min(at_once, s.capacity / kLeastKeys), int64_t{1}, kMost));
 }
 
 /// For each query head q, out = softmax(q k^T / sqrt(head_dim)) v over the first lengths[i] keys of its sequence i. T

@@ -61,16 +61,24 @@ inline constexpr int kBlocksOfSm = kHeads == 1   ? 5
                                    : kHeads == 2 ? 3
                                                  : 2;
 
+/// Eight neighbours that one load brings, as floats: once for all query heads.
+template <class T>
+__device__ inline void load_eight(float (&values)[8], const T* from, int64_t packet, bool inside) {
+  const Packet<T, 8> eight = inside ? packets_of<8>(from)[packet] : Packet<T, 8>{};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values[i] = to_float(eight.values[i]);
+}
+
 /// Scores of a lane's keys for one query head: the products of 8 values, joined over the D / 8 lanes of a key;
 /// -infinity for a key that is beyond `end`.
-template <int D, int kKeys, class T>
-__device__ inline void scores_of(float (&scores)[kKeys], const float (&q)[8], const Packet<T, 8> (&k)[kKeys], int key,
+template <int D, int kKeys>
+__device__ inline void scores_of(float (&scores)[kKeys], const float (&q)[8], const float (&k)[kKeys][8], int key,
                                  int end) {
 #pragma unroll
   for (int n = 0; n < kKeys; ++n) {
     float dot = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) dot += q[i] * to_float(k[n].values[i]);
+    for (int i = 0; i < 8; ++i) dot += q[i] * k[n][i];
 #pragma unroll
     for (int lanes = D / 16; lanes > 0; lanes /= 2) dot += shuffle_xor(dot, lanes);
     scores[n] = key + n * (32 / (D / 8)) < end ? dot : -INFINITY;
@@ -95,21 +103,20 @@ __device__ inline void attend(const DecodeResult<T>& to, const DecodeInput<T>& i
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     largest[h] = -INFINITY;
-    Packet<T, 8> from{};
-    if (h < work.heads) from = packets_of<8>(in.q)[(work.first_head + h) * kLanes + packet];
+    load_eight(q[h], in.q, (work.first_head + h) * kLanes + packet, h < work.heads);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) q[h][i] = h < work.heads ? to_float(from.values[i]) * in.scale : 0;
+    for (int i = 0; i < 8; ++i) q[h][i] *= in.scale;
   }
   for (int first = work.piece.first + warp * kStepKeys<D, kHeads>; first < work.piece.end;
        first += kDecodeWarps * kStepKeys<D, kHeads>) {
     const int key = first + offset;
     const int64_t begin = (rows.row(first) + offset) * kLanes + packet;
-    Packet<T, 8> k[kKeys], v[kKeys];
+    float k[kKeys][8], v[kKeys][8];
 #pragma unroll
     for (int n = 0; n < kKeys; ++n) {
       const bool inside = key + n * kKeysAtOnce < work.piece.end;
-      k[n] = inside ? packets_of<8>(in.k)[begin + n * 32] : Packet<T, 8>{};
-      v[n] = inside ? packets_of<8>(in.v)[begin + n * 32] : Packet<T, 8>{};
+      load_eight(k[n], in.k, begin + n * 32, inside);
+      load_eight(v[n], in.v, begin + n * 32, inside);
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
@@ -117,17 +124,20 @@ __device__ inline void attend(const DecodeResult<T>& to, const DecodeInput<T>& i
       scores_of<D>(scores, q[h], k, key, work.piece.end);
 #pragma unroll
       for (int n = 0; n < kKeys; ++n) now = fmaxf(now, scores[n]);
-      const float base = base_of(now), shrink = exp_below(largest[h], base);
-      largest[h] = now;
-      total[h] *= shrink;
+      const float base = base_of(now);
+      if (now > largest[h]) {  // else the factor is 1, as it mostly is after the first keys
+        const float shrink = exp_below(largest[h], base);
+        largest[h] = now;
+        total[h] *= shrink;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[h][i] *= shrink;
+        for (int i = 0; i < 8; ++i) sums[h][i] *= shrink;
+      }
 #pragma unroll
       for (int n = 0; n < kKeys; ++n) {
         const float weight = exp_below(scores[n], base);
         total[h] += weight;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) sums[h][i] += weight * to_float(v[n].values[i]);
+        for (int i = 0; i < 8; ++i) sums[h][i] += weight * v[n][i];
       }
     }
   }
@@ -147,10 +157,9 @@ __device__ inline void attend(const DecodeResult<T>& to, const DecodeInput<T>& i
       Packet<float, 4>* place = packets_of<4>(of_warps) + ((warp * kHeads + h) * D + 8 * lane) / 4;
       const Packet<float, 4> low{{sums[h][0], sums[h][1], sums[h][2], sums[h][3]}},
           high{{sums[h][4], sums[h][5], sums[h][6], sums[h][7]}};
-      const int swap =
-          lane / 4 % 2;  // four of eight lanes store their second half first: else all meet in half the banks
-      place[swap] = swap == 0 ? low : high;
-      place[1 - swap] = swap == 0 ? high : low;
+      const int second = lane / 4 % 2;  // half of the lanes begin with their second four: else half the banks idle
+#pragma unroll
+      for (int i = 0; i < 2; ++i) place[i ^ second] = i == second ? low : high;
     }
     if (lane == 0) states[warp * kHeads + h] = state;
   }

@@ -25,18 +25,14 @@ inline constexpr int kWarpStages = 2 * 2 * kDecodePageKeys * D;
 template <int D>
 inline constexpr int kMmaRowStride = D + 8;
 
-/// Starts a warp's copies of one page of k and v, `count` keys of it; the rest becomes 0. `row` is its first in k and
-/// v.
+/// Starts a warp's copies of one page, `count` keys of it, from k or from v; the rest becomes 0.
 template <int D, class T>
-__device__ inline void copy_page(T* stage, const DecodeInput<T>& in, int64_t row, int count) {
+__device__ inline void copy_page(T* to, const T* from, int count) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const T *k = in.k + row * D + lane * 8, *v = in.v + row * D + lane * 8;
 #pragma unroll
   for (int n = 0; n < kDecodePageKeys * D / 8 / 32; ++n) {
-    const int key = (lane + 32 * n) / (D / 8), bytes = key < count ? 16 : 0;
-    T* to = stage + page_place<D>(key, (lane + 32 * n) % (D / 8));
-    cp_async<16>(to, k + 256 * n, bytes);
-    cp_async<16>(to + kDecodePageKeys * D, v + 256 * n, bytes);
+    const int packet = lane + 32 * n, key = packet / (D / 8);
+    cp_async<16>(to + page_place<D>(key, packet % (D / 8)), from + packet * 8, key < count ? 16 : 0);
   }
 }
 
@@ -147,12 +143,17 @@ static __global__ void __launch_bounds__(kDecodeThreads) decode_tensor_cores(Dec
   float sums[D / 8][4] = {}, largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
   int key = work.piece.first + warp * kDecodePageKeys, stage = 0;
   const auto row_of = [&](int of_key) { return of_key < end ? rows.row(of_key) : 0; };
-  if (key < end) copy_page<D>(stages, in, row_of(key), end - key);
+  const auto start = [&](int of_stage, int64_t of_page, int count) {
+    copy_page<D>(stages + of_stage * kStage, in.k + of_page * D, count);
+    copy_page<D>(stages + of_stage * kStage + kDecodePageKeys * D, in.v + of_page * D, count);
+  };
+  if (key < end) start(stage, row_of(key), end - key);
   cp_async_commit();
   int64_t row = row_of(key + kStep);
+#pragma unroll 1
   for (; key < end; key += kStep) {
     const int next = key + kStep;
-    if (next < end) copy_page<D>(stages + (1 - stage) * kStage, in, row, end - next);
+    if (next < end) start(1 - stage, row, end - next);
     cp_async_commit();  // of nothing at the end, so that the wait below is always for all but one
     row = row_of(next + kStep);
     cp_async_wait<1>();

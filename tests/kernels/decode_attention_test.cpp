@@ -256,12 +256,12 @@ TEST(DecodeSplits, FillTheGpuAndKeepPiecesLong) {
     return kernels::decode_splits({batch, heads, kv_heads, keys, 128}, 132, rung);
   };
   EXPECT_EQ(splits(1, 64, 8, 65536), 33) << "8 blocks: 264 for 132 SMs";
-  EXPECT_EQ(splits(4, 64, 8, 8192), 9) << "32 blocks: 288";
+  EXPECT_EQ(splits(4, 64, 8, 8192), 8) << "32 blocks: 256; 288 would not all run at once";
   EXPECT_EQ(splits(1, 64, 8, 1000), 3) << "256 keys a piece";
   EXPECT_EQ(splits(1, 64, 8, 255), 1);
-  EXPECT_EQ(splits(33, 64, 8, 65536), 1) << "264 blocks are enough";
+  EXPECT_EQ(splits(17, 64, 8, 65536), 1) << "136 blocks: twice as many would not all run at once";
   EXPECT_EQ(splits(1, 1, 1, 1 << 20), 64) << "no more than 64";
-  EXPECT_EQ(splits(1, 32, 1, 65536), 64) << "two blocks of 16 heads";
+  EXPECT_EQ(splits(4, 32, 1, 65536), 33) << "two blocks of 16 heads";
   EXPECT_EQ(splits(1, 64, 8, 65536, 4), 1) << "a rung that does not split";
 }
 

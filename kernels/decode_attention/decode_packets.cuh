@@ -196,9 +196,9 @@ static __global__ void __launch_bounds__(kDecodeThreads, kBlocksOfSm<kHeads>)
 }
 
 /// Rung 6: keys and values lie in pages of 16 keys, wherever there was room. A warp's step lies in one page: before it
-/// reads 8 or 16 keys it reads 4 bytes of the page table, one sector, and waits for them before it knows where k and v
-/// are. A page holds 16 * D neighbouring values for each key/value head, so that no request touches more sectors than
-/// before.
+/// reads its 4 to 16 keys it reads 4 bytes of the page table, one sector, and waits for them before it knows where k
+/// and v are. A page holds 16 * D neighbouring values for each key/value head, so that no request touches more sectors
+/// than before.
 template <class T, int D, int kHeads>
 static __global__ void __launch_bounds__(kDecodeThreads, kBlocksOfSm<kHeads>)
     decode_paged(DecodeResult<T> to, DecodeInput<T> in) {

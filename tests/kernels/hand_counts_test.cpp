@@ -1,6 +1,6 @@
-// The hand counts of kernels/{transpose,reduction,sgemm,hgemm}/README.md: what arithmetic on a page says must be what
-// the microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of rows that fill
-// sectors.
+// The hand counts of kernels/{transpose,reduction,sgemm,hgemm,decode_attention}/README.md: what arithmetic on a page
+// says must be what the microscope counts. Shapes: one that the tiles cover exactly and one with partial tiles; both of
+// rows that fill sectors.
 #include "kernel_device.h"
 
 #ifndef TENFOLD_COUNTED
@@ -13,6 +13,7 @@ TEST(HandCounts, AreOfTheMicroscope) {
 
 #include <cuda_bf16.h>
 
+#include "kernels/decode_attention/decode_attention_case.h"
 #include "kernels/hgemm/hgemm.h"
 #include "kernels/reduction/reduction.h"
 #include "kernels/sgemm/sgemm.h"
@@ -275,6 +276,74 @@ TEST(HgemmByHand, TilesFragmentsAndTensorCores) {
         const int64_t wavefronts[] = {products / 256, 3 * products / 4096, 3 * products / 4096, products / 2048};
         EXPECT_EQ(fragments.wavefronts, wavefronts[rung - 1]);
       }
+    }
+  }
+}
+
+// --- decode attention ----------------------------------------------------------------------------------------------
+struct Decoding {
+  int64_t batch, kv_heads, group, keys, width;
+};
+// Whole pages and pieces; then a last page of three keys, and a group that no block is compiled for.
+constexpr Decoding kDecodings[] = {{2, 2, 8, 512, 128}, {2, 3, 3, 307, 64}};
+
+class DecodeByHand : public KernelTest {
+ protected:
+  Report seen(const Decoding& d, int rung) {
+    device_.reset();
+    const kernels::DecodeBuffers<__nv_bfloat16> buffers{
+        &device_, {d.batch, d.kv_heads * d.group, d.kv_heads, d.keys, d.width}, rung};
+    simt::fill_normal(43, {buffers.q, buffers.k, buffers.v});
+    std::ranges::fill(buffers.lengths, static_cast<int>(d.keys));
+    buffers.launch();
+    splits_ = buffers.splits;
+    expect_clean();
+    return device_.report();
+  }
+  int splits_ = 1;
+};
+
+TEST_F(DecodeByHand, AThreadForAKeyTouchesASectorForEachValue) {
+  for (const Decoding& d : kDecodings) {
+    const int64_t heads = d.batch * d.kv_heads * d.group, pairs = heads * d.keys;
+    const Report report = seen(d, 0);
+    const Access k = sum(report, Space::global, Kind::load, "k"), v = sum(report, Space::global, Kind::load, "v");
+    EXPECT_EQ(k.requests, heads * parts(d.keys, 32) * d.width);
+    EXPECT_EQ(k.sectors, pairs * d.width);
+    EXPECT_EQ(v.requests, pairs * d.width / 32);
+    EXPECT_EQ(v.sectors, pairs * d.width / 16);
+    EXPECT_EQ(sum(report, Space::global, Kind::store, "workspace").requests, 2 * heads * parts(d.keys, 32));
+  }
+}
+
+TEST_F(DecodeByHand, AGroupReadsPacketsOfItsCacheOnce) {
+  for (const Decoding& d : kDecodings) {
+    const int64_t caches = d.batch * d.kv_heads, heads = caches * d.group;
+    for (int rung = 1; rung < kernels::kDecodeAttentionRungs; ++rung) {
+      const Report report = seen(d, rung);
+      const int64_t readers = rung < 4 ? heads : caches;
+      for (const char* buffer : {"k", "v"}) {
+        const Access load = sum(report, Space::global, Kind::load, buffer);
+        EXPECT_EQ(load.requests, readers * (rung < 3 ? d.keys * d.width / 32 : parts(d.keys * d.width, 256))) << rung;
+        EXPECT_EQ(load.sectors, readers * d.keys * d.width / 16) << rung;
+      }
+    }
+  }
+}
+
+TEST_F(DecodeByHand, PartsPagesAndProducts) {
+  for (const Decoding& d : kDecodings) {
+    const int64_t caches = d.batch * d.kv_heads, heads = caches * d.group;
+    const int64_t step = (d.group > 4 ? 2 : 4) * 256 / d.width;  // keys that a warp of rung 6 reads after a look-up
+    for (const int rung : {5, 6, 7}) {
+      const Report report = seen(d, rung);
+      EXPECT_EQ(total(report, Space::global, Kind::load, "pages").sectors,
+                rung == 5 ? 0 : caches * parts(d.keys, rung == 6 ? step : 16));
+      EXPECT_EQ(report.matrix_multiplies, rung < 7 ? 0 : caches * parts(d.keys, 16) * d.width / 4);
+      int64_t stored = 0;
+      for (const Access& access : report.accesses)
+        stored += access.kind == Kind::store && access.buffer == "workspace" ? access.bytes_asked() : 0;
+      EXPECT_EQ(stored, splits_ > 1 ? 4 * heads * splits_ * (d.width + 2) : 0) << rung;
     }
   }
 }

@@ -140,7 +140,7 @@ class Tools:
             if len(found) != 1:
                 raise MissingCode(f"{library} has no machine code for {capability}; to fix: {TO_BUILD}, "
                                   "where TENFOLD_CUDA_ARCHS names its architecture")
-            text = output_of([self.nvdisasm, "-gi", "-c", found[0]],
+            text = output_of([self.nvdisasm, "-gi", "-c", "-hex", found[0]],
                              "install nvdisasm of CUDA 13.2 or newer: ./tenfold setup tests")
             used = output_of([self.cuobjdump, "-res-usage", found[0]], TO_BUILD)
         resources = {symbol: (int(registers), int(shared)) for symbol, registers, shared in

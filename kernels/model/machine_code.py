@@ -15,6 +15,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common" / "tools"))
 from programs import refuse
 
+import control_bits
+
 try:
     import numpy
     import scipy.optimize
@@ -26,18 +28,20 @@ except ImportError as error:
 INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
 FRAME = re.compile(r'^\s*//## File "([^"]+)", line (\d+)(?: inlined at "([^"]+)", line (\d+))?')
 LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
+WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/\s*$")  # half of an instruction's bits, the lower half on its own line
 FUNCTION = re.compile(r"^\.text\.(\S+):")
 kPrice = 5  # of a line that runs once too often or too seldom, over its instructions
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Instruction:
     address: int
     guard: str | None
     name: str  # LDG.E.128.CONSTANT
     operands: str
     line: str | None  # "kernels/rows.cuh:98"
+    control: control_bits.Control | None = None  # of a disassembly with -hex
 
     @property
     def kind(self):
@@ -69,10 +73,10 @@ def kernel_line(frames):
 
 
 def functions_of(text):
-    """{symbol: [Block]} of nvdisasm -gi -c; the first block is the entry."""
+    """{symbol: [Block]} of nvdisasm -gi -c, with or without -hex; the first block is the entry."""
     found = {}
     symbol, rows, labels, frames, fresh = None, [], {}, [], True
-    waiting = []
+    waiting, lower = [], None
 
     def close():
         if symbol is not None and rows:
@@ -98,6 +102,9 @@ def functions_of(text):
                 labels[label] = len(rows)
             waiting, fresh = [], True
             rows.append(Instruction(int(match[1], 16), match[2], match[3], match[4].strip(), kernel_line(frames)))
+            lower = WORD.search(raw)
+        elif lower and (upper := WORD.search(raw)):
+            rows[-1].control, lower = control_bits.control_of(int(upper[1] + lower[1], 16)), None
     close()
     return found
 

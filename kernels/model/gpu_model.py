@@ -42,18 +42,22 @@ def shared_of_block(gpu, shared):
     return math.ceil((shared + own) / unit) * unit
 
 
-def occupancy(gpu, threads, registers, shared):
-    """CUDA's own rule (cuda_occupancy.h): a quarter of an SM has a quarter of its registers and gives them to warps in 256s; shared
-    memory goes to blocks as above."""
+def occupancy_limits(gpu, threads, registers, shared):
+    """Blocks of an SM that each resource allows, by CUDA's own rule (cuda_occupancy.h): a quarter of an SM has a quarter of its registers
+    and gives them to warps in 256s; shared memory goes to blocks as above."""
     warps = math.ceil(threads / 32)
     of_warp = math.ceil(registers * 32 / 256) * 256
     of_block = shared_of_block(gpu, shared)
-    limits = {
+    return {
         "threads": gpu["most_threads"] // (warps * 32),
         "blocks": gpu["most_blocks"],
         "registers": SCHEDULERS * (65536 // SCHEDULERS // of_warp) // warps if of_warp else 1 << 30,
         "shared memory": gpu["shared_bytes"] // of_block if of_block else 1 << 30,
     }
+
+
+def occupancy(gpu, threads, registers, shared):
+    limits = occupancy_limits(gpu, threads, registers, shared)
     limit = min(limits, key=lambda name: limits[name])
     return Occupancy(limits[limit], limit)
 

@@ -157,6 +157,12 @@ def symbol_of(counts):
     return counts["symbol"].replace("kernelsL", "kernels")  # g++ marks what is static in its name, nvcc does not
 
 
+def static_shared(gpu, reported):
+    """Of a block. For 9.0, ptxas reports the 1 KiB with it that the system keeps."""
+    own = 1024 if gpu["capability"].startswith("9.") else 0
+    return max(0, reported - own)
+
+
 def launches_on(tools, gpu, name, counted):
     """[(Launch, Solution, blocks)], of each kernel that is launched by an operation. Throws MissingCode, machine_code.NoSolution, and
     gpu_model.DoesNotFit where the GPU cannot run it."""
@@ -170,9 +176,7 @@ def launches_on(tools, gpu, name, counted):
         if traps(blocks):
             raise gpu_model.DoesNotFit(f"{symbol} needs a newer GPU than {gpu['capability']}")
         registers, static = resources[symbol]
-        # For 9.0, ptxas reports the 1 KiB with it that the system keeps.
-        own = 1024 if gpu["capability"].startswith("9.") else 0
-        counts = counts | {"static_shared_bytes": max(0, static - own)}
+        counts = counts | {"static_shared_bytes": static_shared(gpu, static)}
         solution = tools.solution(symbol, gpu["capability"], blocks, counts)
         found.append((gpu_model.launch_on(gpu, counts, blocks, solution.executions, registers), solution, blocks))
     return found

@@ -4,7 +4,9 @@ usage: control_bits_test.py --build BUILD
 """
 
 import argparse
+import contextlib
 import dataclasses
+import io
 import pathlib
 import sys
 import unittest
@@ -15,6 +17,7 @@ sys.path.insert(0, str(root / "kernels" / "model"))
 import control_bits
 import gpu_model
 import kernel_time
+import listing as listings
 import machine_code
 
 build = None  # set by the command line
@@ -95,6 +98,42 @@ class Waiting(unittest.TestCase):
         self.assertEqual(control_bits.fixed_distances(listing(rows), gpu_model.dataflow), {5: 1, 4: 1})
 
 
+class OnTheirWay(unittest.TestCase):
+    """Loads of a warp that nobody has waited for yet."""
+
+    def most(self, rows, executions=None):
+        blocks = listing(rows)
+        found = listings.loads_in_flight(blocks, executions or [1] * len(blocks))
+        return found.number, found.bytes
+
+    def test_until_the_first_wait(self):
+        wide, narrow = "LDG.E.128 R8, desc[UR4][R2.64]", "LDG.E R4, desc[UR4][R2.64]"
+        self.assertEqual(self.most([(wide, bits(sets=0)), (narrow, bits(sets=1)), ("FADD R5, R4, R6", bits(waits=0b10))]), (2, 32 * 20))
+        self.assertEqual(self.most([(wide, bits(sets=0)), ("FADD R5, R8, R6", bits(waits=1)), (narrow, bits(sets=1))]), (1, 32 * 16))
+
+    def test_what_a_loop_has_taken_along_counts_once(self):
+        rows = [("MOV R1, R2", bits()), ".L_1", (LOAD, bits(sets=0)), ("FADD R5, R5, R6", bits()), ("@P0 BRA `(.L_1)", bits()), ("EXIT", bits())]
+        self.assertEqual(self.most(rows, [1, 50, 1]), (1, 128))
+
+    def test_copies_go_by_groups(self):
+        copy, close = ("LDGSTS.E.128 [R2], desc[UR4][R2.64]", bits()), ("LDGDEPBAR", bits(sets=0))
+        rows = [copy, close, copy, copy, close, ("DEPBAR.LE SB0, 0x1", bits()), copy, close]
+        self.assertEqual(self.most(rows), (3, 3 * 512), "three before the wait; two and another behind it")
+        self.assertEqual(self.most([copy, close, copy, close, ("DEPBAR.LE SB0, 0x0", bits()), copy]), (2, 2 * 512))
+
+    def test_the_place_is_where_most_is_loaded(self):
+        rows = [(LOAD, bits(sets=0)), (LOAD.replace("R4", "R5"), bits(sets=1)), ("FADD R4, R4, R5", bits(waits=0b11)),
+                ".L_1", (LOAD, bits(sets=0)), ("FADD R5, R4, R6", bits(waits=1)), ("@P0 BRA `(.L_1)", bits()), ("EXIT", bits())]
+        self.assertEqual(self.most(rows, [1, 50, 1]), (1, 128))
+        self.assertEqual(self.most(rows, [1, 1, 1]), (2, 256))
+
+    def test_a_listing_names_the_source_line_once(self):
+        lines = listings.lines_of(listing([(LOAD, bits(stall=2, sets=3)), ("@!P0 FADD R5, R4, R6", bits(stall=4, waits=0b1001, yields=1))])[0])
+        self.assertEqual([line.split() for line in lines[1:]], [
+            ["kernels/copy/copy.cuh:7"], ["0x0", "2", ".", "3", ".", ".", *LOAD.split()], ["0x10", "4", "yes", ".", ".", "0,3", "@!P0", "FADD", "R5,", "R4,", "R6"]])
+        self.assertEqual(listings.lines_of(listing([(LOAD, bits())])[0], "other.cuh"), [])
+
+
 class EveryKernel(unittest.TestCase):
     """Independent evidence for the decoding: the code would be wrong if this did not hold, and it holds by no accident."""
 
@@ -170,6 +209,33 @@ class EveryKernel(unittest.TestCase):
                         noticed += bool(found.too_early or found.too_early_overwrites)
         print(f"{noticed} of {taken} waits", file=sys.stderr)
         self.assertGreater(noticed, 0.7 * taken)
+
+
+class Command(unittest.TestCase):
+    def run_with(self, *arguments):
+        printed, said, code = io.StringIO(), io.StringIO(), 0
+        with unittest.mock.patch("sys.argv", ["listing.py", "--build", str(build), *arguments]), \
+                contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+            try:
+                listings.main()
+            except SystemExit as ended:
+                code = ended.code
+        return code, printed.getvalue(), said.getvalue()
+
+    def test_a_kernel_rung_or_gpu_that_is_not_there(self):
+        for arguments, reason in ((("gemm", "0"), "no kernel 'gemm'; to fix: "), (("sgemm",), "expected KERNEL RUNG"), (("sgemm", "99"), "rung 99 is not in 0 .. 7"),
+                                  (("sgemm", "0", "--gpu", "B200"), "to fix: take one of T4, "), (("sgemm", "0", "--write"), "not both")):
+            code, printed, said = self.run_with(*arguments)
+            self.assertEqual((code, printed, said.count("\n")), (2, "", 1), said)
+            self.assertIn(reason, said)
+
+    def test_a_line_of_the_source_with_its_machine_code(self):
+        code, printed, said = self.run_with("reduction", "5", "--line", "reduction.cuh:115", "--hot")
+        if code == 2:
+            self.skipTest(said)
+        self.assertIn("const float4 values = middle[i];", printed)
+        self.assertIn("LDG.E.128", printed)
+        self.assertNotIn("FADD", printed, "that is another line")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@
 #include "common/pages/book/line_diff.h"
 #include "common/pages/book/link_rates.h"
 #include "common/pages/book/measured.h"
+#include "common/pages/book/nsight_tables.h"
 #include "common/pages/book/one_gpt.h"
 #include "common/pages/book/published_fits.h"
 #include "common/pages/book/published_ladders.h"
@@ -266,6 +267,11 @@ const std::map<std::string, Part>& parts() {
          return published_ladder_markdown(page.root, words[0]);
        }},
       {"ladders", [](const Page& page, const Arguments&) { return published_ladders_markdown(page.root); }},
+      {"nsight_metrics", [](const Page& page, const Arguments&) { return nsight_metrics_markdown(page.root); }},
+      {"nsight_sheet", [](const Page& page, const Arguments&) { return nsight_sheet_markdown(page.root); }},
+      {"loads_in_flight", [](const Page& page, const Arguments&) { return loads_in_flight_markdown(page.root); }},
+      {"control_bits", [](const Page& page, const Arguments&) { return control_bits_markdown(page.root); }},
+      {"control_bits_check", [](const Page& page, const Arguments&) { return control_bits_check_markdown(page.root); }},
       {"arrows", [](const Page& page, const Arguments&) { return arrows_markdown(tree_folders(page.text)); }},
   };
   return all;

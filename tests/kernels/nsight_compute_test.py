@@ -157,7 +157,7 @@ class Sheet(unittest.TestCase):
             self.assertAlmostEqual(self.values("transpose", rung)["dram__bytes_read.sum"], 4 * 8192 * 8192, delta=4096)
 
     def test_source_and_machine_code_count_the_same_requests(self):
-        """The microscope's requests of loads are the machine code's LDG, where nvcc merges none: two ways to one number."""
+        """Both have the same bytes, which the linear programme is told; so nvcc's loads are as wide as the source's."""
         for operation, rung in (("transpose", 0), ("transpose", 4), ("reduction", 0), ("softmax", 4), ("sgemm", 7), ("layer_norm", 4)):
             values = self.values(operation, rung)
             self.assertAlmostEqual(values["smsp__sass_inst_executed_op_global_ld.sum"] / values["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"], 1, delta=0.02,

@@ -22,8 +22,7 @@ constexpr const char* kTime = "gpu__time_duration.sum";
 template <class F>
 auto with_json(const fs::path& root, const std::string& stem, const std::string& script, F&& use) {
   const fs::path file = root / "results" / "compiler" / (stem + ".json");
-  if (!fs::exists(file))
-    throw FileError(file.string() + " is missing; write it with kernels/model/" + script);
+  if (!fs::exists(file)) throw FileError(file.string() + " is missing; write it with kernels/model/" + script);
   try {
     const Json json = Json::parse(read_text(file));
     if (json.at("schema") != "tenfold." + stem + "/1") throw FileError(file.string() + ": unknown schema");

@@ -22,6 +22,12 @@ inline constexpr int kMmaForwardValues = (kGroups * kMmaRows + (kAhead ? 4 : 2) 
 template <int D>
 inline constexpr int kMmaGradientValues = (2 * kMmaRows + 4 * kMmaStep) * D;
 
+/// Blocks of a backward pass that an SM must have registers for: with a smaller D, shared memory has room for more.
+template <int D>
+inline constexpr int kMmaGradientBlocks = D == 128  ? 2
+                                          : D == 64 ? 3
+                                                    : 4;
+
 /// Rung 3: the same loop on tensor cores. A warp makes 16 x 64 scores and 16 x D results with mma.sync; ldmatrix brings
 /// the operands from tiles of 16-bit values, half the bytes. A tile is copied past the registers (cp.async), and the
 /// block waits for it.
@@ -132,25 +138,34 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
 /// attention_gradient_keys() on tensor cores: a block has 64 keys, a warp 16 of them, and 32 queries at a time stream
 /// past.
 template <class T, int D>
-static __global__ void __launch_bounds__(kMmaThreads, 2)
+static __global__ void __launch_bounds__(kMmaThreads, kMmaGradientBlocks<D>)
     attention_gradient_keys_tensor_cores(T* grad_k, T* grad_v, AttentionInput<T> in, AttentionGradient<T> from) {
   constexpr int kTile = kMmaStep * D, kTiles = kMmaStep / 8;
   T *k_tile = dynamic_shared<T>(), *v_tile = k_tile + kMmaRows * D;
   T *q_tiles = v_tile + kMmaRows * D, *grad_tiles = q_tiles + 2 * kTile;
+  float* numbers = reinterpret_cast<float*>(grad_tiles + 2 * kTile);  // twice: kMmaStep of logsumexp, as many of dots
   const int tiles = (in.keys + kMmaRows - 1) / kMmaRows;
   const int64_t head = blockIdx.x / tiles;
   const int first_key = static_cast<int>(blockIdx.x % tiles) * kMmaRows;
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, lane = static_cast<int>(threadIdx.x % 32);
   const int key = first_key + warp_row + lane / 4;  // and the eighth from there
   const T *q = of_head<D>(in.q, head, in.queries), *grad_out = of_head<D>(from.grad_out, head, in.queries);
-  const float *logsumexp = from.logsumexp + head * in.queries, *dots = from.dots + head * in.queries;
+  const float* number = (threadIdx.x < kMmaStep ? from.logsumexp : from.dots) + head * in.queries;
+  const float scale = in.scale * kLog2E;
+  const auto start = [&](int half, int first) {
+    copy_tile<kMmaStep, D>(q_tiles + half * kTile, q, first, in.queries, in.packets);
+    copy_tile<kMmaStep, D>(grad_tiles + half * kTile, grad_out, first, in.queries, in.packets);
+    if (threadIdx.x < 2 * kMmaStep) {
+      const int query = first + static_cast<int>(threadIdx.x % kMmaStep);
+      cp_async<4>(numbers + half * 2 * kMmaStep + threadIdx.x, number + query, query < in.queries ? 4 : 0);
+    }
+    cp_async_commit();
+  };
   const int begin = in.causal ? first_key : 0;  // the first query that sees one of the keys
   if (begin < in.queries) {                     // else the loop below does not wait for what was begun here
     copy_tile<kMmaRows, D>(k_tile, of_head<D>(in.k, head, in.keys), first_key, in.keys, in.packets);
     copy_tile<kMmaRows, D>(v_tile, of_head<D>(in.v, head, in.keys), first_key, in.keys, in.packets);
-    copy_tile<kMmaStep, D>(q_tiles, q, begin, in.queries, in.packets);
-    copy_tile<kMmaStep, D>(grad_tiles, grad_out, begin, in.queries, in.packets);
-    cp_async_commit();
+    start(0, begin);
   }
 
   float k_sums[D / 8][4] = {}, v_sums[D / 8][4] = {};
@@ -158,26 +173,30 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
   for (int first = begin; first < in.queries; first += kMmaStep) {
     cp_async_wait<0>();
     __syncthreads();
-    if (first + kMmaStep < in.queries) {
-      copy_tile<kMmaStep, D>(q_tiles + (1 - now) * kTile, q, first + kMmaStep, in.queries, in.packets);
-      copy_tile<kMmaStep, D>(grad_tiles + (1 - now) * kTile, grad_out, first + kMmaStep, in.queries, in.packets);
-      cp_async_commit();
-    }
+    if (first + kMmaStep < in.queries) start(1 - now, first + kMmaStep);
     float p[kTiles][4], ds[kTiles][4];
     mma_dots<D>(p, k_tile + warp_row * D, q_tiles + now * kTile);
     mma_dots<D>(ds, v_tile + warp_row * D, grad_tiles + now * kTile);
+    // Else all of the weights count; those of keys beyond the last are stored nowhere.
+    if (first + kMmaStep > in.queries || (in.causal && first + 1 < first_key + kMmaRows)) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int query = first + 8 * n + lane % 4 * 2 + i % 2, least = in.causal ? key + i / 2 * 8 : 0;
+          p[n][i] = query < least || query >= in.queries ? -INFINITY : p[n][i];
+        }
+      }
+    }
+    const float* of_lane = numbers + now * 2 * kMmaStep + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
+      const float2 sums = two(of_lane + 8 * n), dots = two(of_lane + kMmaStep + 8 * n);
+      const float shift[2] = {sums.x * kLog2E, sums.y * kLog2E}, dot[2] = {dots.x, dots.y};
 #pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const int query = first + 8 * n + lane % 4 * 2 + side;
-        const float shift = query < in.queries ? logsumexp[query] : 0, dot = query < in.queries ? dots[query] : 0;
-#pragma unroll
-        for (int i = side; i < 4; i += 2) {
-          const bool seen = query < in.queries && sees(in, query, key + i / 2 * 8);
-          p[n][i] = seen ? exp2f((p[n][i] * in.scale - shift) * kLog2E) : 0;
-          ds[n][i] = p[n][i] * (ds[n][i] - dot);
-        }
+      for (int i = 0; i < 4; ++i) {
+        p[n][i] = exp2_approx(p[n][i] * scale - shift[i % 2]);
+        ds[n][i] = p[n][i] * (ds[n][i] - dot[i % 2]);
       }
     }
     mma_add<D>(v_sums, p, grad_tiles + now * kTile);
@@ -192,7 +211,7 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
 
 /// attention_gradient_queries() on tensor cores: a block has 64 queries, and 32 keys at a time stream past.
 template <class T, int D>
-static __global__ void __launch_bounds__(kMmaThreads, 2)
+static __global__ void __launch_bounds__(kMmaThreads, kMmaGradientBlocks<D>)
     attention_gradient_queries_tensor_cores(T* grad_q, AttentionInput<T> in, AttentionGradient<T> from) {
   constexpr int kTile = kMmaStep * D, kTiles = kMmaStep / 8;
   T *q_tile = dynamic_shared<T>(), *grad_tile = q_tile + kMmaRows * D;
@@ -212,10 +231,11 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = query + 8 * half;
-    shift[half] = row < in.queries ? from.logsumexp[head * in.queries + row] : 0;
+    shift[half] = row < in.queries ? from.logsumexp[head * in.queries + row] * kLog2E : 0;
     dot[half] = row < in.queries ? from.dots[head * in.queries + row] : 0;
   }
 
+  const float scale = in.scale * kLog2E;
   float sums[D / 8][4] = {};
   const int end = keys_seen(in, first_query + kMmaRows);
   int now = 0;
@@ -230,14 +250,19 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
     float p[kTiles][4], ds[kTiles][4];
     mma_dots<D>(p, q_tile + warp_row * D, k_tiles + now * kTile);
     mma_dots<D>(ds, grad_tile + warp_row * D, v_tiles + now * kTile);
+    if (first + kMmaStep > in.keys || (in.causal && first + kMmaStep > first_query)) {  // else all of the tile is seen
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (!sees(in, query + i / 2 * 8, first + 8 * n + lane % 4 * 2 + i % 2)) p[n][i] = -INFINITY;
+        }
+      }
+    }
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const bool seen = sees(in, query + i / 2 * 8, first + 8 * n + lane % 4 * 2 + i % 2);
-        const float weight = seen ? exp2f((p[n][i] * in.scale - shift[i / 2]) * kLog2E) : 0;
-        ds[n][i] = weight * (ds[n][i] - dot[i / 2]);
-      }
+      for (int i = 0; i < 4; ++i) ds[n][i] = exp2_approx(p[n][i] * scale - shift[i / 2]) * (ds[n][i] - dot[i / 2]);
     }
     mma_add<D>(sums, ds, k_tiles + now * kTile);
     now = 1 - now;

@@ -35,7 +35,8 @@ __device__ inline int keys_seen(const AttentionInput<T>& in, int end) {
   return in.causal ? min(in.keys, end) : in.keys;
 }
 
-/// Four neighbours as one 16-byte word of shared memory.
+/// Two neighbours as one 8-byte word of shared memory, and four as one of 16.
+__device__ inline const float2& two(const float* first) { return *reinterpret_cast<const float2*>(first); }
 __device__ inline float4& four(float* first) { return *reinterpret_cast<float4*>(first); }
 __device__ inline const float4& four(const float* first) { return *reinterpret_cast<const float4*>(first); }
 

@@ -131,8 +131,8 @@ void flash_attention_backward(Stream stream, T* grad_q, T* grad_k, T* grad_v, fl
     if constexpr (sizeof(T) == 2) {
       if (rung == 1) {
         constexpr size_t kShared = kMmaGradientValues<kD> * sizeof(T);
-        launch(stream, key_blocks, kMmaThreads, kShared, attention_gradient_keys_tensor_cores<T, kD>, grad_k, grad_v,
-               in, from);
+        launch(stream, key_blocks, kMmaThreads, kShared + 4 * kMmaStep * sizeof(float),
+               attention_gradient_keys_tensor_cores<T, kD>, grad_k, grad_v, in, from);
         launch(stream, query_blocks, kMmaThreads, kShared, attention_gradient_queries_tensor_cores<T, kD>, grad_q, in,
                from);
         return;

@@ -81,10 +81,12 @@ struct AttentionGradients {
   Expected q, k, v;
 };
 
-/// flash_attention_backward() for `grad_out`, `out` (as the kernel is given it) and a logsumexp of float.
+/// flash_attention_backward() for `grad_out`, `out` (as the kernel is given it) and a logsumexp of float. Weights below
+/// `least_weight` may be 0: 2^-126 where exp2_approx() makes them, on tensor cores.
 inline AttentionGradients flash_attention_backward_reference(const std::vector<double>& grad_out,
                                                              const AttentionValues& in, const std::vector<double>& out,
-                                                             const AttentionShape& s, Rounding type, Rounding weights) {
+                                                             const AttentionShape& s, Rounding type, Rounding weights,
+                                                             double least_weight = 0) {
   const int64_t heads = s.batch * s.heads, width = s.head_dim;
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   AttentionGradients grad{Expected(heads * s.queries * width), Expected(heads * s.keys * width),
@@ -113,11 +115,11 @@ inline AttentionGradients flash_attention_backward_reference(const std::vector<d
       const double p = scores.weight(key), ds = p * (dp - dot);
       const double p_error =
           scores.errors[key] + kFloatRounding.unit * (4 + 4 * std::abs(scores.logsumexp));  // relative
-      const double ds_error = p * (p_error * std::abs(dp - dot) + dp_error) +
+      const double ds_error = p * (p_error * std::abs(dp - dot) + dp_error) + least_weight * std::abs(dp - dot) +
                               (weights.unit + 4 * kFloatRounding.unit) * std::abs(ds) + weights.least;
       for (int64_t d = 0; d < width; ++d) {
         add(grad.v, of_key + d, p * g[d],
-            (p * (p_error + weights.unit + sum_error(s.queries)) + weights.least) * std::abs(g[d]));
+            (p * (p_error + weights.unit + sum_error(s.queries)) + weights.least + least_weight) * std::abs(g[d]));
         add(grad.k, of_key + d, scale * ds * q[d],
             scale * (ds_error + sum_error(s.queries) * std::abs(ds)) * std::abs(q[d]));
         add(grad.q, row * width + d, scale * ds * k[d],

@@ -174,33 +174,36 @@ static __global__ void __launch_bounds__(kMmaThreads, kMmaGradientBlocks<D>)
     cp_async_wait<0>();
     __syncthreads();
     if (first + kMmaStep < in.queries) start(1 - now, first + kMmaStep);
-    float p[kTiles][4], ds[kTiles][4];
-    mma_dots<D>(p, k_tile + warp_row * D, q_tiles + now * kTile);
-    mma_dots<D>(ds, v_tile + warp_row * D, grad_tiles + now * kTile);
-    // Else all of the weights count; those of keys beyond the last are stored nowhere.
-    if (first + kMmaStep > in.queries || (in.causal && first + 1 < first_key + kMmaRows)) {
+    // Else no query has come yet that sees one of this warp's keys.
+    if (!in.causal || first + kMmaStep > first_key + warp_row) {
+      float p[kTiles][4], ds[kTiles][4];
+      mma_dots<D>(p, k_tile + warp_row * D, q_tiles + now * kTile);
+      mma_dots<D>(ds, v_tile + warp_row * D, grad_tiles + now * kTile);
+      // Else all of the weights count; those of keys beyond the last are stored nowhere.
+      if (first + kMmaStep > in.queries || (in.causal && first + 1 < first_key + kMmaRows)) {
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
+        for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int query = first + 8 * n + lane % 4 * 2 + i % 2, least = in.causal ? key + i / 2 * 8 : 0;
-          p[n][i] = query < least || query >= in.queries ? -INFINITY : p[n][i];
+          for (int i = 0; i < 4; ++i) {
+            const int query = first + 8 * n + lane % 4 * 2 + i % 2, least = in.causal ? key + i / 2 * 8 : 0;
+            p[n][i] = query < least || query >= in.queries ? -INFINITY : p[n][i];
+          }
         }
       }
-    }
-    const float* of_lane = numbers + now * 2 * kMmaStep + lane % 4 * 2;
+      const float* of_lane = numbers + now * 2 * kMmaStep + lane % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-      const float2 sums = two(of_lane + 8 * n), dots = two(of_lane + kMmaStep + 8 * n);
-      const float shift[2] = {sums.x * kLog2E, sums.y * kLog2E}, dot[2] = {dots.x, dots.y};
+      for (int n = 0; n < kTiles; ++n) {
+        const float2 sums = two(of_lane + 8 * n), dots = two(of_lane + kMmaStep + 8 * n);
+        const float shift[2] = {sums.x * kLog2E, sums.y * kLog2E}, dot[2] = {dots.x, dots.y};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        p[n][i] = exp2_approx(p[n][i] * scale - shift[i % 2]);
-        ds[n][i] = p[n][i] * (ds[n][i] - dot[i % 2]);
+        for (int i = 0; i < 4; ++i) {
+          p[n][i] = exp2_approx(p[n][i] * scale - shift[i % 2]);
+          ds[n][i] = p[n][i] * (ds[n][i] - dot[i % 2]);
+        }
       }
+      mma_add<D>(v_sums, p, grad_tiles + now * kTile);
+      mma_add<D>(k_sums, ds, q_tiles + now * kTile);
     }
-    mma_add<D>(v_sums, p, grad_tiles + now * kTile);
-    mma_add<D>(k_sums, ds, q_tiles + now * kTile);
     now = 1 - now;
   }
   mma_store<D>(of_head<D>(grad_k, head, in.keys), k_tile + warp_row * D, k_sums, {in.scale, in.scale},
@@ -218,7 +221,8 @@ static __global__ void __launch_bounds__(kMmaThreads, kMmaGradientBlocks<D>)
   T *k_tiles = grad_tile + kMmaRows * D, *v_tiles = k_tiles + 2 * kTile;
   const int tiles = (in.queries + kMmaRows - 1) / kMmaRows;
   const int64_t head = blockIdx.x / tiles;
-  const int first_query = static_cast<int>(blockIdx.x % tiles) * kMmaRows;
+  // Under a causal mask the last queries see most keys: the longest work of each head first.
+  const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * kMmaRows;
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16, lane = static_cast<int>(threadIdx.x % 32);
   const int query = first_query + warp_row + lane / 4;  // and the eighth from there
   const T *k = of_head<D>(in.k, head, in.keys), *v = of_head<D>(in.v, head, in.keys);
@@ -247,24 +251,28 @@ static __global__ void __launch_bounds__(kMmaThreads, kMmaGradientBlocks<D>)
       copy_tile<kMmaStep, D>(v_tiles + (1 - now) * kTile, v, first + kMmaStep, in.keys, in.packets);
       cp_async_commit();
     }
-    float p[kTiles][4], ds[kTiles][4];
-    mma_dots<D>(p, q_tile + warp_row * D, k_tiles + now * kTile);
-    mma_dots<D>(ds, grad_tile + warp_row * D, v_tiles + now * kTile);
-    if (first + kMmaStep > in.keys || (in.causal && first + kMmaStep > first_query)) {  // else all of the tile is seen
+    // Else the diagonal is past this warp's rows, though not yet past the last warp's.
+    if (!in.causal || first < first_query + warp_row + 16) {
+      float p[kTiles][4], ds[kTiles][4];
+      mma_dots<D>(p, q_tile + warp_row * D, k_tiles + now * kTile);
+      mma_dots<D>(ds, grad_tile + warp_row * D, v_tiles + now * kTile);
+      if (first + kMmaStep > in.keys ||
+          (in.causal && first + kMmaStep > first_query)) {  // else all of the tile is seen
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (!sees(in, query + i / 2 * 8, first + 8 * n + lane % 4 * 2 + i % 2)) p[n][i] = -INFINITY;
+          }
+        }
+      }
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (!sees(in, query + i / 2 * 8, first + 8 * n + lane % 4 * 2 + i % 2)) p[n][i] = -INFINITY;
-        }
+        for (int i = 0; i < 4; ++i) ds[n][i] = exp2_approx(p[n][i] * scale - shift[i / 2]) * (ds[n][i] - dot[i / 2]);
       }
+      mma_add<D>(sums, ds, k_tiles + now * kTile);
     }
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) ds[n][i] = exp2_approx(p[n][i] * scale - shift[i / 2]) * (ds[n][i] - dot[i / 2]);
-    }
-    mma_add<D>(sums, ds, k_tiles + now * kTile);
     now = 1 - now;
   }
   mma_store<D>(of_head<D>(grad_q, head, in.queries), q_tile + warp_row * D, sums, {in.scale, in.scale},

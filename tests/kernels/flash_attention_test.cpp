@@ -315,9 +315,9 @@ class FlashAttentionUnderTheMicroscope : public FlashAttention<float> {
     return device_.report();
   }
   template <class T>
-  Report backward_report(int64_t n, int rung) {
+  Report backward_report(int64_t n, int rung, bool causal = false) {
     device_.reset();
-    const AttentionShape shape{1, 1, n, n, kWidth, false};
+    const AttentionShape shape{1, 1, n, n, kWidth, causal};
     const Inputs<T> in(shape, 91);
     const auto q = copied(in.q.given, "q"), k = copied(in.k.given, "k"), v = copied(in.v.given, "v");
     const auto grad = copied(in.q.given, "grad_out"), out = copied(in.v.given, "out");
@@ -385,6 +385,15 @@ TEST_F(FlashAttentionUnderTheMicroscope, CausalTilesAreSkipped) {
   constexpr int64_t kWide = kLength / 128;
   EXPECT_EQ(moved(forward_report<__half>(kLength, 5, true), "k") * 2 * kWide,
             moved(forward_report<__half>(kLength, 5), "k") * (kWide + 1));
+}
+
+// 16 rows of a warp and 32 that stream past: in the keys kernel 64 instructions for four products, in the other 48.
+TEST_F(FlashAttentionUnderTheMicroscope, WarpsOfTheBackwardPassSkipWhatTheMaskHides) {
+  for (const int64_t n : {128, 256}) {
+    const int64_t tiles = n / 32, all = 2 * tiles * tiles, seen = tiles * (tiles + 1);
+    EXPECT_EQ(backward_report<__half>(n, 1).matrix_multiplies, all * (64 + 48));
+    EXPECT_EQ(backward_report<__half>(n, 1, true).matrix_multiplies, seen * (64 + 48));
+  }
 }
 
 TEST(FlashAttentionRung, KeepsEverySmBusy) {

@@ -1,4 +1,5 @@
-// Causal attention: our rungs beside LibTorch's scaled_dot_product_attention, forward and backward.
+// Causal attention: our rungs beside LibTorch's scaled_dot_product_attention (SDPA), forward and backward. On a GPU
+// each of its fused backends is a contestant of its own: which of them SDPA takes by itself depends on GPU and version.
 #include "ladder.h"
 
 #include "kernels/flash_attention/flash_attention_case.h"
@@ -20,6 +21,53 @@ std::string name_of(const char* operation, torch::ScalarType type, const kernels
   return ladder_name(operation, type, {s.batch, s.heads, s.queries, s.head_dim});
 }
 
+/// While it lives, SDPA takes this backend, or the unfused one where this cannot do it.
+class PinnedSdpa {
+ public:
+  explicit PinnedSdpa(at::SDPBackend backend) {
+    set(backend == at::SDPBackend::flash_attention, backend == at::SDPBackend::efficient_attention,
+        backend == at::SDPBackend::cudnn_attention, true);
+  }
+  PinnedSdpa(const PinnedSdpa&) = delete;
+  PinnedSdpa& operator=(const PinnedSdpa&) = delete;
+  ~PinnedSdpa() { set(flash_, efficient_, cudnn_, math_); }
+
+ private:
+  static at::Context& context() { return at::globalContext(); }
+  static void set(bool flash, bool efficient, bool cudnn, bool math) {
+    context().setSDPUseFlash(flash);
+    context().setSDPUseMemEfficient(efficient);
+    context().setSDPUseCuDNN(cudnn);
+    context().setSDPUseMath(math);
+  }
+  bool flash_ = context().userEnabledFlashSDP(), efficient_ = context().userEnabledMemEfficientSDP(),
+       cudnn_ = context().userEnabledCuDNNSDP(), math_ = context().userEnabledMathSDP();
+};
+
+/// Adds each backend that takes these inputs, in the order of kBackends: ratios are to flash where it runs. `work_of`
+/// makes a contestant's work, given a function that runs SDPA on that backend.
+template <class WorkOf>
+void add_sdpa(Ladder& ladder, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const WorkOf& work_of) {
+  if (!q.is_cuda()) {
+    ladder.contestants.push_back({"SDPA", work_of([=] { return reference::flash_attention(q, k, v, causal); })});
+    return;
+  }
+  const std::pair<const char*, at::SDPBackend> kBackends[] = {{"SDPA flash", at::SDPBackend::flash_attention},
+                                                              {"SDPA cuDNN", at::SDPBackend::cudnn_attention},
+                                                              {"SDPA efficient", at::SDPBackend::efficient_attention}};
+  for (const auto& [name, backend] : kBackends) {
+    const PinnedSdpa pinned(backend);
+    if (at::_fused_sdp_choice(q, k, v, {}, 0.0, causal) != static_cast<int64_t>(backend)) {
+      ladder.skipped.emplace_back(name, "LibTorch does not take this backend here for this type and these sizes");
+      continue;
+    }
+    ladder.contestants.push_back({name, work_of([=, backend = backend] {
+                                    const PinnedSdpa taken(backend);
+                                    return reference::flash_attention(q, k, v, causal);
+                                  })});
+  }
+}
+
 Ladder forward(const Place& place, torch::ScalarType type) {
   const simt::Pass pass = kernels::flash_attention_forward();
   const simt::Shape sizes = sizes_of(place, pass);
@@ -29,13 +77,12 @@ Ladder forward(const Place& place, torch::ScalarType type) {
   const Tensor logsumexp = place.normal({shape.batch, shape.heads, shape.queries});
   // Rung 0 keeps the scores.
   const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
-  Ladder ladder{
-      .name = name_of("attention", type, shape),
-      .flops = flops_of(pass, sizes, type),
-      .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
-                                              shape.causal)},
-      .tolerance = type == torch::kFloat ? 1e-4 : 3e-2,
-      .contestants = {{"SDPA", [=] { return std::vector{reference::flash_attention(q, k, v, shape.causal)}; }}}};
+  Ladder ladder{.name = name_of("attention", type, shape),
+                .flops = flops_of(pass, sizes, type),
+                .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
+                                                        shape.causal)},
+                .tolerance = type == torch::kFloat ? 1e-4 : 3e-2};
+  add_sdpa(ladder, q, k, v, shape.causal, [](auto sdpa) { return [=] { return std::vector{sdpa()}; }; });
   const int all =
       type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
   const int here =
@@ -65,7 +112,7 @@ Ladder backward(const Place& place, torch::ScalarType type) {
     grads.push_back(torch::empty_like(qkv.back()).detach());
   }
   const Tensor grad = normal(place, shape, type),
-               of_aten = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal), out = of_aten.detach();
+               out = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal).detach();
   const Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) /
                         std::sqrt(static_cast<double>(shape.head_dim));
   const Tensor hidden =
@@ -76,8 +123,10 @@ Ladder backward(const Place& place, torch::ScalarType type) {
                 .flops = flops_of(pass, sizes, type),
                 .expected = gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide,
                                       grad.to(torch::kFloat)),
-                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2,
-                .contestants = {{"SDPA", [=] { return gradients(of_aten, qkv, grad); }}}};
+                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2};
+  // The backend is chosen in the forward pass: it runs once, pinned, and its graph is walked again and again.
+  add_sdpa(ladder, qkv[0], qkv[1], qkv[2], shape.causal,
+           [&](auto sdpa) { return [=, result = sdpa()] { return gradients(result, qkv, grad); }; });
   const int all = type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float>
                                         : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
   const int here = type == torch::kFloat || !place.device.is_cuda()

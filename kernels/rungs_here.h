@@ -24,12 +24,12 @@ inline int compute_capability() {
   return 10 * major + minor;
 }
 
-/// Rungs 0 to this - 1 of hgemm run on the current GPU: all on Hopper, all but its own from 8.0 on; on Turing those of
-/// CUDA cores and, for __half, the two that need nothing newer.
+/// Rungs 0 to this - 1 of hgemm run on the current GPU: all on Hopper where its own were built, all but those from 8.0
+/// on; on Turing those of CUDA cores and, for __half, the two that need nothing newer.
 template <class T>
 int hgemm_rungs_here() {
   const int capability = compute_capability();
-  if (capability == 90) return kHgemmAllRungs;
+  if (capability == 90 && hgemm_hopper_built()) return kHgemmAllRungs;
   if (capability >= 80) return kHgemmRungs;
   return capability == 75 && std::is_same_v<T, __half> ? 3 : 1;
 }
@@ -53,6 +53,7 @@ inline int decode_attention_rungs_here() {
 inline std::string reason_not_here() {
   const int capability = compute_capability();
   if (capability == 0) return "it needs a GPU";
+  if (capability == 90 && !hgemm_hopper_built()) return "it was not built: TENFOLD_CUDA_ARCHS had no 9.0";
   return "it does not run on compute capability " + std::to_string(capability / 10) + "." +
          std::to_string(capability % 10);
 }

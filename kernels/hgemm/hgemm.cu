@@ -21,12 +21,7 @@ namespace {
 template <class T>
 int fastest_rung() {
 #ifdef __CUDACC__
-  const int last = hgemm_rungs_here<T>() - 1;
-#ifndef TENFOLD_HOPPER
-  return last < kHgemmRungs ? last : kHgemmRungs - 1;
-#else
-  return last;
-#endif
+  return hgemm_rungs_here<T>() - 1;
 #else
   return kHgemmRungs - 1;
 #endif
@@ -39,16 +34,22 @@ void require_gpu_of([[maybe_unused]] int rung) {
   if (rung >= kHgemmRungs)
     throw std::runtime_error("hgemm: Hopper's rungs cannot run under the microscope, which has no wgmma and no TMA");
 #else
-#ifndef TENFOLD_HOPPER
-  if (rung >= kHgemmRungs)
-    throw std::runtime_error("hgemm: Hopper's rungs were not built; build for compute capability 9.0");
-#endif
   if (rung >= hgemm_rungs_here<T>())
     throw std::runtime_error("hgemm: rung " + std::to_string(rung) + ": " + reason_not_here());
 #endif
 }
 
 }  // namespace
+
+#ifdef __CUDACC__  // the microscope's library, which a program may link as well, has none of them
+bool hgemm_hopper_built() {
+#ifdef TENFOLD_HOPPER
+  return true;
+#else
+  return false;
+#endif
+}
+#endif
 
 template <class T, class AnyStream>
 void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {

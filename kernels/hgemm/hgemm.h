@@ -12,6 +12,9 @@ inline constexpr int kHgemmRungs = 5, kHgemmAllRungs = 8;
 /// Turing (7.5), else 0; under the microscope 4.
 inline constexpr int kHgemmFastest = -1;
 
+/// Whether Hopper's rungs are in this program: it was built for compute capability 9.0.
+bool hgemm_hopper_built();
+
 /// C (m, n) = A (m, k) * B (k, n), all __half or all __nv_bfloat16 and row-major without gaps; C overlaps neither A nor
 /// B. Sums are float32 and rounded once, on the way to C. Rungs: 0 CUDA cores, 1 mma, 2 ldmatrix, 3 cp.async, 4 large
 /// tile; compiled for 9.0a alone: 5 wgmma, 6 producer, 7 persistent. Every rung takes every shape and alignment;

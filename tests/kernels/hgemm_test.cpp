@@ -134,7 +134,7 @@ TYPED_TEST(Hgemm, SizesAndRungsThatCannotBeAreRefused) {
 #ifdef TENFOLD_TEST_ON_GPU
 
 TYPED_TEST(Hgemm, HoppersRungsMatchFloat64) {
-  if (kernels::hgemm_rungs_here<TypeParam>() <= kHgemmRungs) GTEST_SKIP() << "not a Hopper GPU";
+  if (kernels::hgemm_rungs_here<TypeParam>() <= kHgemmRungs) GTEST_SKIP() << kernels::reason_not_here();
   // More tiles than multiprocessors, and more steps than stages.
   constexpr Size kLarge{2176, 4104, 520};
   for (int rung = kHgemmRungs; rung < kHgemmAllRungs; ++rung) {

@@ -13,10 +13,18 @@ struct AttentionShape {
   bool causal = false;
 };
 
-/// Of so many products of queries and keys, or of others of that size. A causal mask leaves half.
+/// Pairs of a query and a key that it sees, of one head: with `causal`, the sum over queries i of min(keys, i + 1).
+constexpr double attention_pairs(const AttentionShape& shape) {
+  const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
+  if (!shape.causal) return queries * keys;
+  if (queries <= keys) return queries * (queries + 1) / 2;
+  return keys * (keys + 1) / 2 + (queries - keys) * keys;
+}
+
+/// Of so many products of queries and keys, or of others of that size, with a multiply-add for each pair that is seen
+/// and each value of a row.
 constexpr double attention_flops(const AttentionShape& shape, int products) {
-  const auto scores = static_cast<double>(shape.batch * shape.heads * shape.queries) * static_cast<double>(shape.keys);
-  return products * 2 * scores * static_cast<double>(shape.head_dim) * (shape.causal ? 0.5 : 1);
+  return products * 2 * static_cast<double>(shape.batch * shape.heads * shape.head_dim) * attention_pairs(shape);
 }
 
 /// The head dimensions that are compiled.

@@ -396,6 +396,19 @@ TEST_F(FlashAttentionUnderTheMicroscope, WarpsOfTheBackwardPassSkipWhatTheMaskHi
   }
 }
 
+TEST(AttentionFlops, CountThePairsThatAreSeen) {
+  for (const bool causal : {false, true}) {
+    for (const int64_t queries : {1, 2, 7, 64}) {
+      for (const int64_t keys : {1, 2, 7, 64}) {
+        int64_t pairs = 0;
+        for (int64_t i = 0; i < queries; ++i) pairs += causal ? std::min(keys, i + 1) : keys;
+        EXPECT_EQ(kernels::attention_flops({2, 3, queries, keys, 32, causal}, 5),
+                  static_cast<double>(5 * 2 * 2 * 3 * 32 * pairs));
+      }
+    }
+  }
+}
+
 TEST(FlashAttentionRung, KeepsEverySmBusy) {
   const auto rung = [](int64_t heads, int64_t queries) {
     return kernels::flash_attention_rung<__half>({8, heads, queries, queries, 64, true}, 132);

@@ -15,6 +15,7 @@ import dataclasses
 import datetime
 import json
 import math
+import signal
 
 import control_bits
 import gpu_model
@@ -228,4 +229,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a pager or head may not want all of it
     main()

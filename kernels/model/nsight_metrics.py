@@ -132,7 +132,8 @@ RULES = {
 }
 LAUNCH, OCCUPANCY, INSTRUCTIONS = "Launch Statistics", "Occupancy", "Instruction Statistics"
 MEMORY, TABLES, COMPUTE = "Memory Workload Analysis", "Memory Workload Analysis Tables", "Compute Workload Analysis"
-SPEED, STALLS, SOURCE = "GPU Speed Of Light Throughput", "Warp State Statistics", "Source Counters"
+SPEED, ROOFLINE = "GPU Speed Of Light Throughput", "GPU Speed Of Light Roofline Chart"
+STALLS, SOURCE = "Warp State Statistics", "Source Counters"
 MERGED = "nvcc has merged or split loads of the source, or the microscope's lanes met otherwise"
 RUNS = "the cheapest executions of the machine code are not those that ran"
 PEAK = "the peak that the model takes of this resource is not the GPU's, or its work is another"
@@ -141,16 +142,16 @@ LSU = L1 + "t_{}_pipe_lsu_mem_global_op_{}.sum"
 
 
 def executed(name, ours, *kinds, rule="within 10 %"):
-    return Metric(f"{SASS}inst_executed_op_{name}.sum", ours, INSTRUCTIONS, rule, RUNS, lambda here: here.instructions(*kinds))
+    return Metric(f"{SASS}inst_executed_op_{name}.sum", ours, TABLES, rule, RUNS, lambda here: here.instructions(*kinds))
 
 
 def floats(name, kind):
-    return Metric(f"{SASS}thread_inst_executed_op_{name}_pred_on.sum", f"{kind} of the machine code, times 32 lanes", COMPUTE, "within 10 %",
+    return Metric(f"{SASS}thread_inst_executed_op_{name}_pred_on.sum", f"{kind} of the machine code, times 32 lanes", ROOFLINE, "within 10 %",
                   RUNS + "; fewer: lanes were switched off", lambda here: 32 * here.instructions(kind) if here.instructions(kind) else None)
 
 
 def limit(name, ours, rule="equal", why="CUDA's rule has changed, or ptxas of another version"):
-    return Metric(f"launch__occupancy_limit_{name}", f"blocks that {ours} allow" if ours != "blocks" else "blocks that an SM holds at all",
+    return Metric(f"launch__occupancy_limit_{name}", f"blocks of an SM, by {ours}" if ours != "blocks" else "blocks that an SM holds at all",
                   OCCUPANCY, rule, why, lambda here: here.limits[ours])
 
 
@@ -177,7 +178,7 @@ METRICS = [
     executed("global_atom", "ATOMG: an atomic with a result", "ATOM", "ATOMG"),
     executed("shared_ld", "LDS", "LDS"), executed("shared_st", "STS", "STS"), executed("ldsm", "LDSM, which `ldmatrix` becomes", "LDSM"),
     executed("shared_atom", "ATOMS", "ATOMS"),
-    Metric(f"{SASS}inst_executed_op_local.sum", "LDL and STL: spills and arrays of a thread", INSTRUCTIONS, "equal", "nvcc of another version spills",
+    Metric(f"{SASS}inst_executed_op_local.sum", "LDL and STL: spills and arrays of a thread", TABLES, "equal", "nvcc of another version spills",
            lambda here: here.issued["LDL"] + here.issued["STL"]),
     floats("ffma", "FFMA"), floats("fadd", "FADD"), floats("fmul", "FMUL"),
     Metric("sm__inst_executed_pipe_tensor_op_hmma.sum", "HMMA, which `mma.sync` becomes", COMPUTE, "within 10 %", RUNS, lambda here: here.instructions("HMMA")),

@@ -163,6 +163,11 @@ class Sheet(unittest.TestCase):
             self.assertAlmostEqual(values["smsp__sass_inst_executed_op_global_ld.sum"] / values["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"], 1, delta=0.02,
                                    msg=f"{operation} {rung}")
 
+    def test_it_describes_today_s_metrics(self):
+        fields = ("name", "ours", "section", "rule", "why")
+        self.assertEqual([tuple(row[field] for field in fields) for row in self.sheet["metrics"]],
+                         [tuple(getattr(metric, field) for field in fields) for metric in METRICS], "kernels/model/nsight_sheet.py writes them")
+
     def test_it_is_of_every_rung_at_the_shape_of_its_case(self):
         tools = kernel_time.Tools(build)
         self.assertEqual({name: (entry["shape"], entry["type"], tuple(rung["name"] for rung in entry["rungs"])) for name, entry in self.entries.items()},

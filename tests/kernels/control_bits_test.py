@@ -141,7 +141,8 @@ class EveryKernel(unittest.TestCase):
     def setUpClass(cls):
         cls.tools, cls.code = kernel_time.Tools(build), {}
         for kernel in kernel_time.kernels():
-            for capability in ("7.5", "8.0", "9.0"):
+            # The bits are the same for all: of the others one kernel shows it, since a kernel takes seconds.
+            for capability in ("7.5", "8.0", "9.0") if kernel == "softmax" else ("9.0",):
                 try:
                     cls.code[kernel, capability] = cls.tools.machine_code(kernel, capability)[0]
                 except kernel_time.MissingCode:

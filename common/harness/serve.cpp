@@ -16,6 +16,7 @@
 #include "common/measure/memory.h"
 #include "common/measure/messages.h"
 #include "common/result/judge.h"
+#include "common/result/timeline_json.h"
 
 namespace tenfold {
 namespace {
@@ -31,13 +32,6 @@ Variant variant_named(const Lesson& lesson, const std::string& name) {
   if (variant == variants.end() || !variant->build) throw UsageError("--serve " + name + ": no variant of this lesson");
   variant->process.reset();  // this is it
   return *variant;
-}
-
-Json json_of(const Timeline& timeline) {
-  Json json = {{"bytes", timeline.bytes}, {"region", timeline.region}};
-  if (timeline.gradients) json["gradients"] = *timeline.gradients;
-  if (timeline.states) json["states"] = *timeline.states;
-  return json;
 }
 
 /// One variant, in a run of its own.

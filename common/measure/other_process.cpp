@@ -11,6 +11,7 @@
 #include "common/base/text.h"
 #include "common/measure/memory.h"
 #include "common/measure/messages.h"
+#include "common/result/timeline_json.h"
 
 namespace tenfold {
 namespace {
@@ -40,14 +41,6 @@ ChildStart other_program(const std::vector<std::string>& command) {
                             {"MALLOC_TOP_PAD_", std::to_string(kTopPad)},
                             {"OMP_NUM_THREADS", std::to_string(at::get_num_threads())}});
   return start;
-}
-
-Timeline timeline_in(const Json& json) {
-  Timeline timeline{.bytes = json.at("bytes").get<std::vector<int64_t>>(),
-                    .region = json.at("region").get<std::vector<std::string>>()};
-  if (json.contains("gradients")) timeline.gradients = json.at("gradients").get<std::vector<int64_t>>();
-  if (json.contains("states")) timeline.states = json.at("states").get<int64_t>();
-  return timeline;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Result files: what is written is read back, and nothing else is.
 #include "common/result/result.h"
 #include "common/base/files.h"
+#include "common/result/timeline_json.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -180,6 +181,24 @@ TEST(ResultFile, OptionalPartsSurvive) {
   for (const char* part : {"headline", "sweep", "budget", "budget_value", "timeline", "NOT WORSE"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
+}
+
+TEST(ResultFile, ATimelineGoesAloneFromOneProcessToAnother) {
+  for (const Timeline& timeline :
+       {Timeline{{1, 5}, {"", "forward"}, std::vector<int64_t>{0, 1}, 1}, Timeline{{}, {}}}) {
+    const Timeline back = timeline_in(json_of(timeline));
+    EXPECT_EQ(back.bytes, timeline.bytes);
+    EXPECT_EQ(back.region, timeline.region);
+    EXPECT_EQ(back.gradients, timeline.gradients);
+    EXPECT_EQ(back.states, timeline.states);
+  }
+  nlohmann::json json = json_of(Timeline{{1}, {""}});
+  json["wrong"] = 1;
+  EXPECT_NE(test::message_of<FileError>([&] { timeline_in(json); }).find("timeline.wrong"), std::string::npos);
+  json.erase("wrong");
+  json.erase("bytes");
+  EXPECT_NE(test::message_of<FileError>([&] { timeline_in(json); }).find("timeline.bytes: is missing"),
+            std::string::npos);
 }
 
 TEST(ResultFile, AColumnOfBlocksIsALine) {

@@ -52,12 +52,22 @@ __device__ inline void copy_tile(T* tile, const T* matrix, int first, int count,
   }
 }
 
-/// products (16 * kGroups, 8 * kTiles) = rows (16 * kGroups, D) * columns (8 * kTiles, D)^T, both in shared memory;
-/// `rows` are the warp's own. Of the products, the kTiles of the first group come first. What ldmatrix brings of the
-/// columns serves all groups.
-template <int D, int kGroups = 1, int kProducts, class T>
-__device__ inline void mma_dots(float (&products)[kProducts][4], const T* rows, const T* columns) {
+/// What mma.sync takes of the warp's rows (16 * kGroups, D), in shared memory: their columns d to d + 15. `row` is lane
+/// % 16 and `eight` lane / 16, given so that a caller computes them once.
+template <int D, int kGroups, class T>
+__device__ inline void load_rows(uint32_t (&a)[kGroups][4], const T* rows, int d, int row, int eight) {
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group)
+    ldmatrix_x4(a[group], rows + 16 * group * D + mma_place<D>(row, d / 8, eight));
+}
+
+/// products (16 * kGroups, 8 * kTiles) = rows (16 * kGroups, D) * columns (8 * kTiles, D)^T. `rows` are the warp's own:
+/// where they lie in shared memory, or all of them in registers, from load_rows(); the columns in shared memory. Of the
+/// products, the kTiles of the first group come first. What ldmatrix brings of the columns serves all groups.
+template <int D, int kGroups = 1, int kProducts, class Rows, class T>
+__device__ inline void mma_dots(float (&products)[kProducts][4], const Rows& rows, const T* columns) {
   constexpr int kTiles = kProducts / kGroups;
+  constexpr bool kInRegisters = !std::is_convertible_v<Rows, const T*>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int row = lane % 16, row_eight = lane / 16, column = lane % 8 + lane / 16 * 8, column_eight = lane / 8 % 2;
 #pragma unroll
@@ -68,17 +78,20 @@ __device__ inline void mma_dots(float (&products)[kProducts][4], const T* rows, 
 #pragma unroll
   for (int d = 0; d < D; d += 16) {
     uint32_t a[kGroups][4], b[4];
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group)
-      ldmatrix_x4(a[group], rows + 16 * group * D + mma_place<D>(row, d / 8, row_eight));
+    if constexpr (!kInRegisters) load_rows<D>(a, rows, d, row, row_eight);
 #pragma unroll
     for (int n = 0; n < kTiles; n += 2) {
       ldmatrix_x4(b, columns + 8 * n * D + mma_place<D>(column, d / 8, column_eight));  // 16 columns, 16 deep
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
         float (&left)[4] = products[group * kTiles + n], (&right)[4] = products[group * kTiles + n + 1];
-        mma_m16n8k16<T>(left, a[group], {b[0], b[1]}, left);
-        mma_m16n8k16<T>(right, a[group], {b[2], b[3]}, right);
+        if constexpr (kInRegisters) {
+          mma_m16n8k16<T>(left, rows[d / 16][group], {b[0], b[1]}, left);
+          mma_m16n8k16<T>(right, rows[d / 16][group], {b[2], b[3]}, right);
+        } else {
+          mma_m16n8k16<T>(left, a[group], {b[0], b[1]}, left);
+          mma_m16n8k16<T>(right, a[group], {b[2], b[3]}, right);
+        }
       }
     }
   }

@@ -15,6 +15,15 @@ inline constexpr int kMmaStep =
 template <int kGroups>
 inline constexpr int kMmaKeys = 64 / kGroups;
 
+/// Whether a warp keeps its queries in registers in the forward pass; else ldmatrix brings them again for each tile.
+/// Not 32 of 128 values, for which there are none, and not 16 of 64, which would cost an SM one of four blocks.
+template <int D, int kGroups>
+inline constexpr bool kQueriesStay = D == 32 || D * kGroups == 128;
+
+/// Blocks of a forward pass that an SM must have registers for.
+template <int D, int kGroups>
+inline constexpr int kMmaForwardBlocks = D == 32 ? 4 : 2;
+
 /// Values of dynamic shared memory: q, and a tile of k and of v, or two each; two tiles that stay, and two each of two
 /// that stream past.
 template <int D, bool kAhead, int kGroups>
@@ -38,7 +47,7 @@ inline constexpr int kMmaGradientBlocks = D == 128  ? 2
 /// Rung 5, two groups of 16 rows a warp: what ldmatrix brings of keys and values serves four products instead of two,
 /// so that shared memory has two thirds as much to do for the same arithmetic.
 template <class T, int D, bool kAhead, int kGroups>
-static __global__ void __launch_bounds__(kMmaThreads, 2)
+static __global__ void __launch_bounds__(kMmaThreads, kMmaForwardBlocks<D, kGroups>)
     attention_tensor_cores(T* out, float* logsumexp, AttentionInput<T> in) {
   constexpr int kKeys = kMmaKeys<kGroups>, kTile = kKeys * D, kTiles = kKeys / 8;
   constexpr int kRows = kGroups * kMmaRows, kHalves = 2 * kGroups;  // a lane has two rows of each group
@@ -59,6 +68,7 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
   };
   if constexpr (kAhead) start(0, 0);
 
+  uint32_t q[kQueriesStay<D, kGroups> ? D / 16 : 1][kGroups][4];
   float sums[kGroups * D / 8][4] = {};
   float largest[kHalves], total[kHalves] = {};  // total: of this lane's columns only, until the end
 #pragma unroll
@@ -76,7 +86,15 @@ static __global__ void __launch_bounds__(kMmaThreads, 2)
     // A block of 128 queries goes on to keys that the rows of its first warps do not see.
     if (kGroups == 1 || !in.causal || first < first_query + warp_row + 16 * kGroups) {
       float scores[kGroups * kTiles][4];
-      mma_dots<D, kGroups>(scores, q_tile + warp_row * D, k_tiles + now * kTile);
+      if constexpr (kQueriesStay<D, kGroups>) {
+        if (first == 0) {
+#pragma unroll
+          for (int d = 0; d < D; d += 16) load_rows<D>(q[d / 16], q_tile + warp_row * D, d, lane % 16, lane / 16);
+        }
+        mma_dots<D, kGroups>(scores, q, k_tiles + now * kTile);
+      } else {
+        mma_dots<D, kGroups>(scores, q_tile + warp_row * D, k_tiles + now * kTile);
+      }
       if (first + kKeys > in.keys || (in.causal && first + kKeys > first_query)) {  // else all of the tile is seen
 #pragma unroll
         for (int n = 0; n < kGroups * kTiles; ++n) {

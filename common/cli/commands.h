@@ -7,7 +7,6 @@
 
 #include "common/base/files.h"
 #include "common/base/flags.h"
-#include "common/result/result.h"
 
 namespace tenfold::cli {
 

@@ -119,6 +119,35 @@ inline unsigned threads_for_row(int64_t columns) {
   return 32 * static_cast<unsigned>(warps < 16 ? warps : 16);
 }
 
+/// Rows that a block has side by side where one warp is enough for a row: an SM that takes no more than 32 blocks (16
+/// on a T4) is then not held to as many warps.
+inline constexpr unsigned kShortRows = 4;
+
+/// A block for rows of so many columns: dim3(threads_for_row(), 1), or kShortRows rows of a warp each. A kernel that is
+/// launched with it asks row_of_thread() for its row, and has a block for each block.y rows.
+inline dim3 block_for_rows(int64_t columns) {
+  const unsigned threads = threads_for_row(columns);
+  return threads == 32 ? dim3(32, kShortRows) : dim3(threads);
+}
+
+/// May be a row beyond the last one, for all threads of a warp. Where a kernel is compiled apart for blocks of a single
+/// row, kSeveral = false saves it registers.
+template <bool kSeveral = true>
+__device__ inline int64_t row_of_thread() {
+  return kSeveral ? int64_t{blockIdx.x} * blockDim.y + threadIdx.y : int64_t{blockIdx.x};
+}
+
+/// combine_block() over one row's threads. A row of one warp (kOneWarp) needs neither shared memory nor a barrier, so
+/// that other rows of the block may have left.
+template <bool kOneWarp, class T, class Combine>
+__device__ inline T combine_row_threads(T value, Combine combine) {
+  if constexpr (kOneWarp) {
+    return combine_warp(value, combine);
+  } else {
+    return combine_block(value, combine);
+  }
+}
+
 inline unsigned blocks_for(int64_t count, int64_t of_block) {
   return static_cast<unsigned>((count + of_block - 1) / of_block);
 }

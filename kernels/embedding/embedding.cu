@@ -45,7 +45,8 @@ void embedding(Stream stream, T* out, const T* weight, const int64_t* ids, int64
   } else {
     const auto kernel =
         packets_fit<T>(width, {out, weight}) ? embedding_packets<T, kPacket<T>> : embedding_packets<T, 1>;
-    launch(stream, each_token, threads_for_row(width), 0, kernel, out, weight, ids, width, vocabulary);
+    const dim3 block = block_for_rows(width);
+    launch(stream, blocks_for(tokens, block.y), block, 0, kernel, out, weight, ids, tokens, width, vocabulary);
   }
 }
 

@@ -33,11 +33,14 @@ static __global__ void embedding_block_per_token(T* __restrict__ out, const T* _
 }
 
 /// Rung 2: N values at a time, 16 bytes where the rows allow it: the same sectors in a quarter of the requests (an
-/// eighth for halves).
+/// eighth for halves). Of short rows a block has several, a warp for each.
 template <class T, int N>
 static __global__ void embedding_packets(T* __restrict__ out, const T* __restrict__ weight,
-                                         const int64_t* __restrict__ ids, int64_t width, int64_t vocabulary) {
-  const int64_t token = blockIdx.x, id = ids[token], count = width / N;
+                                         const int64_t* __restrict__ ids, int64_t tokens, int64_t width,
+                                         int64_t vocabulary) {
+  const int64_t token = row_of_thread(), count = width / N;
+  if (token >= tokens) return;
+  const int64_t id = ids[token];
   const bool known = id >= 0 && id < vocabulary;
   const auto* from = packets_of<N>(weight);
   auto* to = packets_of<N>(out);

@@ -25,8 +25,8 @@ void layer_norm(Stream stream, T* out, float* mean, float* rstd, const T* in, co
     const int64_t of_warp = 32 * kLayerNormHeld * (fit ? kPacket<T> : 1), warps = (columns + of_warp - 1) / of_warp;
     if (rung == 4 && warps == 1) {
       const auto held = fit ? layer_norm_held<T, kPacket<T>, true> : layer_norm_held<T, 1, true>;
-      launch(stream, blocks_for(rows, kLayerNormRows), dim3(32, kLayerNormRows), 0, held, out, mean, rstd, in, weight,
-             bias, rows, columns, epsilon);
+      launch(stream, blocks_for(rows, kShortRows), dim3(32, kShortRows), 0, held, out, mean, rstd, in, weight, bias,
+             rows, columns, epsilon);
       return;
     }
     if (rung == 4 && warps <= 32) {

@@ -172,27 +172,17 @@ static __global__ void layer_norm_packets(T* __restrict__ out, float* __restrict
 
 /// Packets that a thread of rung 4 keeps in registers.
 inline constexpr int kLayerNormHeld = 4;
-/// Rows of one warp each that a block of rung 4 has side by side.
-inline constexpr unsigned kLayerNormRows = 4;
 
 /// Rung 4: the row stays in registers, so that two plain sums do: first the mean, then the squared differences from it.
 /// Neither divides, so a join is one addition instead of thirty instructions, and the row is read once. A quarter of
 /// the threads, with four packets each, make a quarter of the joins. A row that fits into one warp (kOneWarp) needs
-/// neither shared memory nor a barrier, and a block then has four of them: an SM that takes no more than 16 blocks is
-/// not held to 16 warps.
+/// neither shared memory nor a barrier, and a block then has kShortRows of them.
 template <class T, int N, bool kOneWarp>
 static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ mean_out, float* __restrict__ rstd_out,
                                        const T* __restrict__ in, const T* __restrict__ weight,
                                        const T* __restrict__ bias, int64_t rows, int64_t columns, float epsilon) {
-  const int64_t row = kOneWarp ? int64_t{blockIdx.x} * blockDim.y + threadIdx.y : int64_t{blockIdx.x};
-  if (kOneWarp && row >= rows) return;  // the whole warp leaves
-  const auto added_up = [](float value) {
-    if constexpr (kOneWarp) {
-      return combine_warp(value, Add());
-    } else {
-      return combine_block(value, Add());
-    }
-  };
+  const int64_t row = row_of_thread<kOneWarp>();
+  if (kOneWarp && row >= rows) return;
   const auto *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight), *biases = packets_of<N>(bias);
   auto* to = packets_of<N>(out + row * columns);
   const int count = static_cast<int>(columns / N);
@@ -207,7 +197,7 @@ static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ 
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += to_float(x[k].values[i]);
   }
-  const float mean = added_up(sum) * share;
+  const float mean = combine_row_threads<kOneWarp>(sum, Add()) * share;
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < kLayerNormHeld; ++k) {
@@ -218,7 +208,7 @@ static __global__ void layer_norm_held(T* __restrict__ out, float* __restrict__ 
       squares += off * off;
     }
   }
-  const float rstd = rsqrtf(added_up(squares) * share + epsilon);
+  const float rstd = rsqrtf(combine_row_threads<kOneWarp>(squares, Add()) * share + epsilon);
 #pragma unroll
   for (int k = 0; k < kLayerNormHeld; ++k) {
     if (place(k) >= count) break;

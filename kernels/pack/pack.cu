@@ -38,8 +38,8 @@ void pack(Stream stream, T* packed, const T* padded, const Offset* cu_seqlens, i
   }
   const bool fit = rung == 2 && packets_fit<T>(width, {packed, padded});
   const auto kernel = fit ? pack_rows<T, kPacket<T>, Offset> : pack_rows<T, 1, Offset>;
-  launch(stream, static_cast<unsigned>(total), threads_for_row(width), 0, kernel, packed, padded, cu_seqlens, batch,
-         length, width);
+  const dim3 block = block_for_rows(width);
+  launch(stream, blocks_for(total, block.y), block, 0, kernel, packed, padded, cu_seqlens, batch, length, width, total);
 }
 
 template <class T, class Offset, class Stream>
@@ -54,8 +54,9 @@ void unpack(Stream stream, T* padded, const T* packed, const Offset* cu_seqlens,
   }
   const bool fit = rung == 2 && packets_fit<T>(width, {padded, packed});
   const auto kernel = fit ? unpack_rows<T, kPacket<T>, Offset> : unpack_rows<T, 1, Offset>;
-  launch(stream, static_cast<unsigned>(rows), threads_for_row(width), 0, kernel, padded, packed, cu_seqlens, length,
-         width, total, padding);
+  const dim3 block = block_for_rows(width);
+  launch(stream, blocks_for(rows, block.y), block, 0, kernel, padded, packed, cu_seqlens, rows, length, width, total,
+         padding);
 }
 
 template void pack(Stream, float*, const float*, const int32_t*, int64_t, int64_t, int64_t, int64_t, int);

@@ -54,18 +54,21 @@ static __global__ void pack_elements(T* __restrict__ packed, const T* __restrict
   packed[element] = from < 0 ? from_float<T>(NAN) : padded[from * width + element % width];
 }
 
-/// Rung 1 (N = 1): a block per packed row. One thread searches, and the others get the row from shared memory: a search
-/// per row and not per element, for a barrier. Rung 2: N values, 16 bytes, per access: the same sectors in a quarter of
-/// the requests (an eighth for halves).
+/// Rung 1 (N = 1): a block per packed row, or for several short ones. One thread of a row searches, and the others get
+/// the answer from shared memory: a search per row and not per element, for a barrier. Rung 2: N values, 16 bytes, per
+/// access: the same sectors in a quarter of the requests (an eighth for halves).
 template <class T, int N, class Offset>
 static __global__ void pack_rows(T* __restrict__ packed, const T* __restrict__ padded,
-                                 const Offset* __restrict__ cu_seqlens, int64_t batch, int64_t length, int64_t width) {
-  __shared__ int64_t found;
-  if (threadIdx.x == 0) found = padded_row_of(cu_seqlens, batch, length, static_cast<int64_t>(blockIdx.x));
+                                 const Offset* __restrict__ cu_seqlens, int64_t batch, int64_t length, int64_t width,
+                                 int64_t total) {
+  __shared__ int64_t sources[kShortRows];
+  const int64_t row = row_of_thread(), count = width / N;
+  if (threadIdx.x == 0 && row < total) sources[threadIdx.y] = padded_row_of(cu_seqlens, batch, length, row);
   __syncthreads();
-  const int64_t from = found, count = width / N;
+  if (row >= total) return;
+  const int64_t from = sources[threadIdx.y];
   const auto* source = packets_of<N>(padded);
-  auto* to = packets_of<N>(packed) + blockIdx.x * count;
+  auto* to = packets_of<N>(packed) + row * count;
   Packet<T, N> values;
 #pragma unroll
   for (int i = 0; i < N; ++i) values.values[i] = from_float<T>(NAN);
@@ -87,15 +90,18 @@ static __global__ void unpack_elements(T* __restrict__ padded, const T* __restri
   padded[element] = from < 0 ? from_float<T>(padding) : packed[from * width + element % width];
 }
 
-/// Unpack, rung 1 (N = 1): a block per padded row. Every thread loads the same two offsets, which is one sector for a
-/// warp and needs no barrier. Rung 2: N values per access. A row of padding is written and not read.
+/// Unpack, rung 1 (N = 1): a block per padded row, or for several short ones. Every thread loads the same two offsets,
+/// which is one sector for a warp and needs no barrier. Rung 2: N values per access. A row of padding is written and
+/// not read.
 template <class T, int N, class Offset>
 static __global__ void unpack_rows(T* __restrict__ padded, const T* __restrict__ packed,
-                                   const Offset* __restrict__ cu_seqlens, int64_t length, int64_t width, int64_t total,
-                                   float padding) {
-  const int64_t from = packed_row_of(cu_seqlens, length, total, static_cast<int64_t>(blockIdx.x)), count = width / N;
+                                   const Offset* __restrict__ cu_seqlens, int64_t rows, int64_t length, int64_t width,
+                                   int64_t total, float padding) {
+  const int64_t row = row_of_thread(), count = width / N;
+  if (row >= rows) return;
+  const int64_t from = packed_row_of(cu_seqlens, length, total, row);
   const auto* source = packets_of<N>(packed);
-  auto* to = packets_of<N>(padded) + blockIdx.x * count;
+  auto* to = packets_of<N>(padded) + row * count;
   Packet<T, N> values;
 #pragma unroll
   for (int i = 0; i < N; ++i) values.values[i] = from_float<T>(padding);

@@ -23,10 +23,12 @@ void rms_norm(Stream stream, T* out, float* rstd, const T* in, const T* weight, 
     launch(stream, blocks_for(rows, kThreads / 32), kThreads, 0, rms_norm_warp_per_row<T>, out, rstd, in, weight, rows,
            columns, epsilon);
   } else {
-    const auto kernel =
-        packets_fit<T>(columns, {out, in, weight}) ? rms_norm_packets<T, kPacket<T>> : rms_norm_packets<T, 1>;
-    launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, kernel, out, rstd, in, weight, columns,
-           epsilon);
+    const dim3 block = block_for_rows(columns);
+    const bool one_warp = block.y > 1;
+    const auto packets = one_warp ? rms_norm_packets<T, kPacket<T>, true> : rms_norm_packets<T, kPacket<T>, false>;
+    const auto values = one_warp ? rms_norm_packets<T, 1, true> : rms_norm_packets<T, 1, false>;
+    launch(stream, blocks_for(rows, block.y), block, 0, packets_fit<T>(columns, {out, in, weight}) ? packets : values,
+           out, rstd, in, weight, rows, columns, epsilon);
   }
 }
 

@@ -49,11 +49,12 @@ static __global__ void rms_norm_warp_per_row(T* __restrict__ out, float* __restr
 
 /// Rung 2: a block per row and N values at a time, 16 bytes where the rows allow it: a quarter of the requests for
 /// floats (an eighth for halves), up to sixteen warps on one row, and the second read comes from the multiprocessor's
-/// cache.
-template <class T, int N>
+/// cache. Of rows of one warp (kOneWarp) a block has several.
+template <class T, int N, bool kOneWarp>
 static __global__ void rms_norm_packets(T* __restrict__ out, float* __restrict__ rstd_out, const T* __restrict__ in,
-                                        const T* __restrict__ weight, int64_t columns, float epsilon) {
-  const int64_t row = blockIdx.x;
+                                        const T* __restrict__ weight, int64_t rows, int64_t columns, float epsilon) {
+  const int64_t row = row_of_thread<kOneWarp>();
+  if (kOneWarp && row >= rows) return;
   const auto *from = packets_of<N>(in + row * columns), *weights = packets_of<N>(weight);
   auto* to = packets_of<N>(out + row * columns);
   const int64_t count = columns / N;
@@ -63,7 +64,7 @@ static __global__ void rms_norm_packets(T* __restrict__ out, float* __restrict__
 #pragma unroll
     for (int i = 0; i < N; ++i) squares += to_float(x.values[i]) * to_float(x.values[i]);
   }
-  squares = combine_block(squares, Add());
+  squares = combine_row_threads<kOneWarp>(squares, Add());
   const float rstd = rsqrtf(squares / static_cast<float>(columns) + epsilon);
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     Packet<T, N> x = from[p];

@@ -10,8 +10,21 @@ constexpr unsigned kThreads = 128;  // rungs 0 to 2
 template <class T, int N, class Stream>
 void softmax_block_per_row(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, bool hold) {
   const unsigned threads = threads_for_row(columns);
-  const bool held = hold && columns <= static_cast<int64_t>(threads) * kSoftmaxHeld;
-  launch(stream, static_cast<unsigned>(rows), threads, 0, held ? softmax_held<T, N> : softmax_streamed<T, N>, out, in,
+  if (hold && columns <= static_cast<int64_t>(threads) * kSoftmaxHeld) {
+    const dim3 block = block_for_rows(columns);
+    launch(stream, blocks_for(rows, block.y), block, 0,
+           block.y > 1 ? softmax_held<T, N, true> : softmax_held<T, N, false>, out, in, rows, columns);
+  } else {
+    launch(stream, static_cast<unsigned>(rows), threads, 0, softmax_streamed<T, N>, out, in, columns);
+  }
+}
+
+template <class T, int N, class Stream>
+void softmax_gradient_per_row(Stream stream, T* grad_in, const T* grad_out, const T* out, int64_t rows,
+                              int64_t columns) {
+  const dim3 block = block_for_rows(columns);
+  launch(stream, blocks_for(rows, block.y), block, 0,
+         block.y > 1 ? softmax_gradient<T, N, true> : softmax_gradient<T, N, false>, grad_in, grad_out, out, rows,
          columns);
 }
 
@@ -39,9 +52,11 @@ void softmax(Stream stream, T* out, const T* in, int64_t rows, int64_t columns, 
 template <class T, class Stream>
 void softmax_backward(Stream stream, T* grad_in, const T* grad_out, const T* out, int64_t rows, int64_t columns) {
   check_rows("softmax_backward", rows, columns);
-  const auto kernel =
-      packets_fit<T>(columns, {grad_in, grad_out, out}) ? softmax_gradient<T, kPacket<T>> : softmax_gradient<T, 1>;
-  launch(stream, static_cast<unsigned>(rows), threads_for_row(columns), 0, kernel, grad_in, grad_out, out, columns);
+  if (packets_fit<T>(columns, {grad_in, grad_out, out})) {
+    softmax_gradient_per_row<T, kPacket<T>>(stream, grad_in, grad_out, out, rows, columns);
+  } else {
+    softmax_gradient_per_row<T, 1>(stream, grad_in, grad_out, out, rows, columns);
+  }
 }
 
 template void softmax(Stream, float*, const float*, int64_t, int64_t, int);

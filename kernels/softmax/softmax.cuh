@@ -88,11 +88,13 @@ inline constexpr int kSoftmaxHeld = 16;
 
 /// Rung 4, rows of at most 16 values per thread: the row stays in registers, so that memory is read once, and nothing
 /// is online: the largest value first, then the sum.
-template <class T, int N>
-static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ in, int64_t columns) {
+template <class T, int N, bool kOneWarp>
+static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ in, int64_t rows, int64_t columns) {
   constexpr int kPackets = kSoftmaxHeld / N;
-  const auto* from = packets_of<N>(in + blockIdx.x * columns);
-  auto* to = packets_of<N>(out + blockIdx.x * columns);
+  const int64_t row = row_of_thread<kOneWarp>();
+  if (kOneWarp && row >= rows) return;
+  const auto* from = packets_of<N>(in + row * columns);
+  auto* to = packets_of<N>(out + row * columns);
   const int64_t count = columns / N;
   const auto place = [](int p) { return static_cast<int64_t>(p * blockDim.x + threadIdx.x); };
   float held[kSoftmaxHeld];
@@ -108,7 +110,7 @@ static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ i
       }
     }
   }
-  largest = combine_block(largest, Larger());
+  largest = combine_row_threads<kOneWarp>(largest, Larger());
   float sum = 0;
 #pragma unroll
   for (int p = 0; p < kPackets; ++p) {
@@ -120,7 +122,7 @@ static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ i
       }
     }
   }
-  const float scale = 1 / combine_block(sum, Add());
+  const float scale = 1 / combine_row_threads<kOneWarp>(sum, Add());
 #pragma unroll
   for (int p = 0; p < kPackets; ++p) {
     if (place(p) < count) {
@@ -132,12 +134,14 @@ static __global__ void softmax_held(T* __restrict__ out, const T* __restrict__ i
   }
 }
 
-/// A block per row: the sum of grad_out * out first, then the gradient. The second read of both comes from a cache.
-template <class T, int N>
-static __global__ void softmax_gradient(T* grad_in, const T* grad_out, const T* out, int64_t columns) {
-  const auto *grads = packets_of<N>(grad_out + blockIdx.x * columns),
-             *results = packets_of<N>(out + blockIdx.x * columns);
-  auto* to = packets_of<N>(grad_in + blockIdx.x * columns);
+/// A block per row, or kShortRows: the sum of grad_out * out first, then the gradient. The second read of both comes
+/// from a cache.
+template <class T, int N, bool kOneWarp>
+static __global__ void softmax_gradient(T* grad_in, const T* grad_out, const T* out, int64_t rows, int64_t columns) {
+  const int64_t row = row_of_thread<kOneWarp>();
+  if (kOneWarp && row >= rows) return;
+  const auto *grads = packets_of<N>(grad_out + row * columns), *results = packets_of<N>(out + row * columns);
+  auto* to = packets_of<N>(grad_in + row * columns);
   const int64_t count = columns / N;
   float sum = 0;
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
@@ -146,7 +150,7 @@ static __global__ void softmax_gradient(T* grad_in, const T* grad_out, const T* 
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += to_float(g.values[i]) * to_float(y.values[i]);
   }
-  sum = combine_block(sum, Add());
+  sum = combine_row_threads<kOneWarp>(sum, Add());
   for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
     const Packet<T, N> g = grads[p];
     const Packet<T, N> y = results[p];

@@ -29,12 +29,11 @@ bool leads_to_listed(const std::string& field) {
   });
 }
 
-/// A word that begins at a root, a home folder, a parent folder or a drive. "items/s", "kernels/rows.cuh" and the
-/// command
-/// "./tenfold" are none.
+/// A word that begins at a root, a home folder, a parent folder or a drive. "items/s", the unit "/s",
+/// "kernels/rows.cuh" and the command "./tenfold" are none.
 std::string without_paths(const std::string& text) {
   static const std::regex path(
-      R"((^|[\s'"=:(,;\[])(?!\./tenfold\b)(file:/|~[A-Za-z0-9_-]*/|\.\.?/|/|[A-Za-z]:\\)[^\s'"),;\]]+)");
+      R"((^|[\s'"=:(,;\[])(?!\./tenfold\b|/s(?![\w/.-]))(file:/|~[A-Za-z0-9_-]*/|\.\.?/|/|[A-Za-z]:\\)[^\s'"),;\]]+)");
   return std::regex_replace(text, path, std::string("$1") + kPath);
 }
 

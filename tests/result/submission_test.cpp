@@ -77,8 +77,9 @@ TEST(Submission, PathsAndNamesDoNotLeave) {
   VariantResult& skipped = result.cases[0].variants[3];
   trap.failure = "error", trap.reason = "Connection to jane@secret.host (10.1.2.3) refused";
   result.cases[0].variants[1].environment = {{"malloc", "fixed"}, {"HOSTNAME", "secret.host"}, {"USER", "jane"}};
-  for (const std::string path : {"/home/jane/data", "~/jane", "~jane/x", "../jane", "file:///home/jane", "'/root/jane'",
-                                 "cache=/var/jane", "(/home/jane/a b)", "C:\\Users\\jane", "[/mnt/jane]"}) {
+  for (const std::string path :
+       {"/home/jane/data", "~/jane", "~jane/x", "../jane", "file:///home/jane", "'/root/jane'", "cache=/var/jane",
+        "(/home/jane/a b)", "C:\\Users\\jane", "[/mnt/jane]", "/s/jane", "/s-of-jane"}) {
     skipped.reason = "there are no shards in " + path + "; ./tenfold setup 13 makes them";
     std::vector<std::string> left_out;
     Result sent = sendable(result, &left_out);

@@ -26,11 +26,16 @@ void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t
     launch(stream, blocks, kThreads, 0, cross_entropy_backward<T>, logits, targets, counted, rows, classes,
            ignore_index, gradient_scale);
   } else {
-    const int64_t held_bytes = classes * static_cast<int64_t>(sizeof(T));
-    if (rung == 4 && held_bytes + kCrossEntropyOwnShared <= most_shared_bytes()) {
-      launch(stream, static_cast<unsigned>(rows), threads_for_row(classes), static_cast<size_t>(held_bytes),
-             cross_entropy_held<T, kPacket<T>>, logits, losses, targets, counted, classes, ignore_index,
-             gradient_scale);
+    const int64_t row_bytes = classes * static_cast<int64_t>(sizeof(T));
+    const int64_t room = (most_shared_bytes() - kCrossEntropyOwnShared) / 16 * 16;
+    const int64_t kept_bytes = row_bytes < room ? row_bytes : room;
+    if (rung == 4 && 2 * kept_bytes >= row_bytes) {
+      // Where an SM has room for one block only, as many warps as two would have.
+      const unsigned threads = 2 * kept_bytes > room ? 2 * threads_for_row(classes) : threads_for_row(classes);
+      const auto kernel =
+          kept_bytes == row_bytes ? cross_entropy_held<T, kPacket<T>, true> : cross_entropy_held<T, kPacket<T>, false>;
+      launch(stream, static_cast<unsigned>(rows), threads, static_cast<size_t>(kept_bytes), kernel, logits, losses,
+             targets, counted, classes, ignore_index, gradient_scale, kept_bytes / 16);
     } else {
       const auto kernel = rung == 1   ? cross_entropy_one_kernel<T>
                           : rung == 2 ? cross_entropy_online<T>

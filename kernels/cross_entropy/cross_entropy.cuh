@@ -176,6 +176,26 @@ __device__ inline Packet<T, N> gradient_of(const Packet<T, N>& packet, LargestAn
 
 inline constexpr int kLoadsInFlight = 4;  // of a thread, where a loop would wait for each
 
+/// This thread's packets from `p` on become gradients, some of them in flight at a time.
+template <class T, int N>
+__device__ inline void gradients_in_place(Packet<T, N>* packets, int64_t p, int64_t count, LargestAndSum found,
+                                          float scale, int64_t target) {
+  for (; p + (kLoadsInFlight - 1) * int64_t{blockDim.x} < count; p += kLoadsInFlight * int64_t{blockDim.x}) {
+    Packet<T, N> some[kLoadsInFlight];  // a store may not be moved before a load of what might be the same place
+#pragma unroll
+    for (int i = 0; i < kLoadsInFlight; ++i) some[i] = packets[p + i * int64_t{blockDim.x}];
+#pragma unroll
+    for (int i = 0; i < kLoadsInFlight; ++i) {
+      const int64_t place = p + i * int64_t{blockDim.x};
+      packets[place] = gradient_of(some[i], found, scale, target - place * N);
+    }
+  }
+  for (; p < count; p += blockDim.x) {
+    const Packet<T, N> packet = packets[p];
+    packets[p] = gradient_of(packet, found, scale, target - p * N);
+  }
+}
+
 /// Rung 3: the same with N values per access, 16 bytes: a quarter of the requests for floats, an eighth for halves, and
 /// four of them in flight. The sum is rescaled once per packet instead of once per value. A row may begin between
 /// packets, as seven of eight rows of GPT-2's 50,257 classes do in 16 bits: the values before its first packet and
@@ -205,30 +225,19 @@ static __global__ void cross_entropy_vectorised(T* __restrict__ logits, float* _
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
   if (parts.edge >= 0)
     logits[parts.edge] = gradient_of(of_edge, found, of_row.scale, of_row.target - parts.edge).values[0];
-  int64_t p = threadIdx.x;
-  for (; p + (kLoadsInFlight - 1) * int64_t{blockDim.x} < count; p += kLoadsInFlight * int64_t{blockDim.x}) {
-    Packet<T, N> some[kLoadsInFlight];  // a store may not be moved before a load of what might be the same place
-#pragma unroll
-    for (int i = 0; i < kLoadsInFlight; ++i) some[i] = packets[p + i * int64_t{blockDim.x}];
-#pragma unroll
-    for (int i = 0; i < kLoadsInFlight; ++i) {
-      const int64_t place = p + i * int64_t{blockDim.x};
-      packets[place] = gradient_of(some[i], found, of_row.scale, target - place * N);
-    }
-  }
-  for (; p < count; p += blockDim.x) {
-    const Packet<T, N> packet = packets[p];
-    packets[p] = gradient_of(packet, found, of_row.scale, target - p * N);
-  }
+  gradients_in_place(packets, threadIdx.x, count, found, of_row.scale, target);
 }
 
 /// Rung 4: the row stays in shared memory between the passes, so that DRAM is asked for it once on every GPU. Rung 3
 /// has two rows of 50,304 bfloat16 under way on each SM, 27 MB on an H100: its two halves of L2, 50 MB in all, may hold
-/// them; an A6000's 6 MB do not, and rows are read twice there.
-template <class T, int N>
-static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses,
-                                          const int64_t* __restrict__ targets, const int64_t* __restrict__ counted,
-                                          int64_t classes, int64_t ignore_index, float gradient_scale) {
+/// them; an A6000's 6 MB do not, and rows are read twice there. Of a row that is too long the first `kept` packets
+/// stay. The rest is read last in the first pass and first in the second, while L2 may still have it. kWhole: nothing
+/// is left, which saves registers.
+template <class T, int N, bool kWhole>
+static __global__ void __launch_bounds__(1024)
+    cross_entropy_held(T* __restrict__ logits, float* __restrict__ losses, const int64_t* __restrict__ targets,
+                       const int64_t* __restrict__ counted, int64_t classes, int64_t ignore_index, float gradient_scale,
+                       int64_t kept) {
   const int64_t row = blockIdx.x;
   const RowTarget of_row = row_target(targets, counted, row, classes, ignore_index, gradient_scale);
   logits += row * classes;
@@ -241,18 +250,29 @@ static __global__ void cross_entropy_held(T* __restrict__ logits, float* __restr
   LargestAndSum found{-INFINITY, 0};
   const Packet<T, 1> of_edge{parts.edge < 0 ? from_float<T>(-INFINITY) : logits[parts.edge]};
   if (parts.edge >= 0) found = join_packet(found, of_edge);
+  const int64_t in_shared = kWhole || count < kept ? count : kept;
+  int64_t p = threadIdx.x;
 #pragma unroll kLoadsInFlight
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+  for (; p < in_shared; p += blockDim.x) {
     const Packet<T, N> packet = packets[p];
     held[p] = packet;
     found = join_packet(found, packet);
+  }
+  const int64_t rest = p;
+  if constexpr (!kWhole) {
+#pragma unroll kLoadsInFlight
+    for (; p < count; p += blockDim.x) {
+      const Packet<T, N> packet = packets[p];
+      found = join_packet(found, packet);
+    }
   }
   found = join_block(found, JoinLargestAndSum());
   if (threadIdx.x == 0) losses[row] = loss_of(target_logit, found.largest, found.sum);
   if (parts.edge >= 0)
     logits[parts.edge] = gradient_of(of_edge, found, of_row.scale, of_row.target - parts.edge).values[0];
+  if constexpr (!kWhole) gradients_in_place(packets, rest, count, found, of_row.scale, target);
 #pragma unroll kLoadsInFlight
-  for (int64_t p = threadIdx.x; p < count; p += blockDim.x) {
+  for (p = threadIdx.x; p < in_shared; p += blockDim.x) {
     const Packet<T, N> packet = held[p];
     packets[p] = gradient_of(packet, found, of_row.scale, target - p * N);
   }

@@ -6,7 +6,7 @@
 namespace tenfold::kernels {
 
 inline constexpr int kCrossEntropyRungs = 5;
-/// Bytes of shared memory that a block of the last rung takes beside its row.
+/// Bytes of shared memory that a block of the last rung takes beside its row, at the most.
 inline constexpr int64_t kCrossEntropyOwnShared = 256;
 /// The target that says "this row does not count", as in PyTorch.
 inline constexpr int64_t kIgnoreIndex = -100;
@@ -22,8 +22,8 @@ inline constexpr int64_t kIgnoreIndex = -100;
 /// gradient and the mean NaN; nothing is read or written out of bounds. A row with a NaN, with +infinity or with
 /// nothing but -infinity becomes NaN, as in PyTorch. Sums have a fixed order: equal inputs at equally aligned addresses
 /// give equal bits. Rungs: 0 forward and backward apart, a thread per row; 1 in one kernel, a block per row; 2 online;
-/// 3 with 16-byte accesses, whatever the number of classes; 4 with the row in shared memory between the passes, where
-/// there is room for it, else as 3. `gradient_scale` is for half, whose least value, 6e-8, is more than most of a
+/// 3 with 16-byte accesses, whatever the number of classes; 4 with the row in shared memory between the passes, or as
+/// much of it as there is room for; where that is less than half, as 3. `gradient_scale` is for half, whose least value, 6e-8, is more than most of a
 /// mean's gradients: with a scale they are stored, and the caller takes it out again in float. Nothing may overlap.
 /// Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an unknown rung. Source: Hsu et al.,
 /// "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024 (arXiv:2410.10989), section 3.2, for the gradient in

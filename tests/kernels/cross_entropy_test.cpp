@@ -18,9 +18,9 @@ using kernels::kIgnoreIndex;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 1},     {5, 123},   {3, 1000},  {7, 31},   {33, 64},
-                                                          {129, 7},   {2, 1024},  {1, 8192},  {2, 5027}, {9, 1009},
-                                                          {1, 12200}, {1, 12288}, {1, 24400}, {1, 24576}};
+const std::vector<std::pair<int64_t, int64_t>> kShapes = {
+    {1, 1},    {5, 123},   {3, 1000},  {7, 31},    {33, 64},   {129, 7},   {2, 1024},  {1, 8192},  {2, 5027},
+    {9, 1009}, {1, 12200}, {1, 12288}, {1, 24400}, {1, 24576}, {1, 70003}, {2, 70000}, {1, 130001}};
 
 /// A class for each row; every third row does not count, when asked for.
 std::vector<int64_t> some_targets(int64_t rows, int64_t classes, bool ignore = false,

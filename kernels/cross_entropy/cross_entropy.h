@@ -23,11 +23,12 @@ inline constexpr int64_t kIgnoreIndex = -100;
 /// nothing but -infinity becomes NaN, as in PyTorch. Sums have a fixed order: equal inputs at equally aligned addresses
 /// give equal bits. Rungs: 0 forward and backward apart, a thread per row; 1 in one kernel, a block per row; 2 online;
 /// 3 with 16-byte accesses, whatever the number of classes; 4 with the row in shared memory between the passes, or as
-/// much of it as there is room for; where that is less than half, as 3. `gradient_scale` is for half, whose least value, 6e-8, is more than most of a
-/// mean's gradients: with a scale they are stored, and the caller takes it out again in float. Nothing may overlap.
-/// Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an unknown rung. Source: Hsu et al.,
-/// "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024 (arXiv:2410.10989), section 3.2, for the gradient in
-/// the logits' place; Milakov and Gimelshein, 2018 (arXiv:1805.02867) for the online sum.
+/// much of it as there is room for; where that is less than half, as 3. `gradient_scale` is for half, whose least
+/// value, 6e-8, is more than most of a mean's gradients: with a scale they are stored, and the caller takes it out
+/// again in float. Nothing may overlap. Throws std::invalid_argument for a size below 1, more than 2^31 - 1 rows or an
+/// unknown rung. Source: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024
+/// (arXiv:2410.10989), section 3.2, for the gradient in the logits' place; Milakov and Gimelshein, 2018
+/// (arXiv:1805.02867) for the online sum.
 template <class T, class Stream>
 void cross_entropy(Stream stream, T* logits, float* mean, float* losses, int64_t* counted, const int64_t* targets,
                    int64_t rows, int64_t classes, int64_t ignore_index = kIgnoreIndex,

@@ -74,14 +74,20 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const auto at_work = [&](int64_t unit) { return three ? unit : 0; };
   const auto waiting = [&](int64_t units_left) { return kept ? of.embedding + units_left * of.block : 0; };
   // With prefetch the next unit's parameters are there or on their way, and the last unit's gradients are still sent.
-  const int64_t ahead = three && options.prefetch && !kept ? (1 + of.copies) * of.block : 0;
-  const int64_t sending = three && options.prefetch ? (1 + of.copies) * of.block_gradient() : 0;
+  const auto ahead = [&](int64_t units_left) {
+    return three && options.prefetch && !kept ? (1 + of.copies) * (units_left > 0 ? of.block : of.embedding) : 0;
+  };
+  const auto sending = [&](int64_t units_left) {
+    const int64_t last = units_left == of.blocks ? of.head : of.block_gradient();
+    return options.stage > 1 && options.prefetch ? (1 + of.copies) * last : 0;
+  };
   const int64_t after_blocks = rest + before + of.inputs + of.blocks * of.block_kept + waiting(of.blocks);
 
   // The last block is gathered for its backward while the head's runs.
-  int64_t most = after_blocks + at_work(of.head) + ahead + of.head_most();
+  int64_t most = after_blocks + at_work(of.head) + ahead(of.blocks) + of.head_most();
   // The head's weight has its gradient, and that goes to the flat one.
-  most = std::max(most, after_blocks + at_work(of.head) + ahead + of.stream + of.logits() + of.head_weight + of.head);
+  most = std::max(
+      most, after_blocks + at_work(of.head) + ahead(of.blocks) + of.stream + of.logits() + of.head_weight + of.head);
   for (int64_t left = of.blocks; left > 0; --left) {  // blocks whose backward is to come, this one included
     const int64_t done = before > 0 ? before : (of.head + (of.blocks - left) * of.block_gradient()) / divided;
     const int64_t begin = rest + done + of.inputs + left * of.block_kept + of.block_working + waiting(left - 1) +
@@ -90,12 +96,12 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
                            (kept ? 1 : 1 + of.copies) * at_work(of.block);
     const int64_t end = rest + done + of.inputs + (left - 1) * of.block_kept + 2 * of.stream + waiting(left - 1) +
                         of.block_gradient() * (options.stage > 1 ? 1 + of.copies : 1) + of.block_gradient() / ranks;
-    most = std::max({most, gather, begin + (left > 1 ? ahead : 0) + sending, end + (left > 1 ? ahead : 0)});
+    most = std::max({most, gather, begin + ahead(left - 1) + sending(left), end + ahead(left - 1)});
   }
   const int64_t all_gradients = of.trainable() / divided;
   // At the end of backward(): the embeddings' gradient on its way to the flat one.
   most = std::max(most, rest + all_gradients - (options.stage > 1 ? of.embedding / divided : 0) + of.inputs +
-                            at_work(of.embedding) + of.embedding * (options.stage > 1 ? 2 : 1) + sending);
+                            at_work(of.embedding) + of.embedding * (options.stage > 1 ? 2 : 1) + sending(0));
   // Stage 1 reduces now, and 1 and 2 gather what was updated; the update has two temporaries of a shard.
   if (options.stage == 1) most = std::max(most, rest + all_gradients + of.copies * of.largest_trainable());
   if (!three) most = std::max(most, rest + all_gradients + of.copies * of.largest_trainable());

@@ -29,8 +29,8 @@ struct ZeroOptions {
   /// Free a unit's parameters after its forward, and gather them for its backward. The last unit's stay: its backward
   /// is what comes next.
   bool reshard_after_forward = true;
-  /// Gather the next unit while this one computes, and reduce the last one's gradients meanwhile. It needs memory for
-  /// up to three units more. Without it every collective is waited for.
+  /// Gather the next unit while this one computes, and reduce the last one's gradients meanwhile (stage 2, too). It
+  /// needs memory for up to three units more. Without it every collective is waited for.
   bool prefetch = true;
   bool keep_frozen = false;  ///< gather a frozen unit once: nobody changes it
 };
@@ -211,6 +211,9 @@ class ShardedDataParallel {
   void before_backward(size_t index) {
     // The next unit has done its backward. A trainable one was released with its last gradient.
     if (index + 1 < units_.size() && !units_[index + 1]->trainable()) release(*units_[index + 1]);
+    // What was reduced next to a unit's backward is done with when another one's begins; a frozen unit reduces nothing.
+    const FlatUnit* const last = index + 1 < units_.size() ? units_[index + 1].get() : nullptr;
+    if (pending_ != nullptr && pending_ != last) std::exchange(pending_, nullptr)->finish_reduce();
     units_[index]->gather();
     if (options_.prefetch && index > 0 && in_backward_[index - 1]) units_[index - 1]->start_gather();
   }

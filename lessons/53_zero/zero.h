@@ -96,6 +96,7 @@ class ShardedDataParallel {
   /// Runs a unit's part of the model, with its parameters there.
   template <class Function>
   torch::Tensor forward(size_t index, const torch::Tensor& input, const Function& function) {
+    finish_pending();  // of the micro-batch before
     if (options_.stage < 3) return function(input);
     FlatUnit& unit = *units_.at(index);
     unit.gather();
@@ -123,7 +124,7 @@ class ShardedDataParallel {
       TORCH_CHECK(missing.empty(), "no gradient in this backward() for: ", missing,
                   "; every parameter must take part in the loss on every rank, or be frozen with all of its unit");
     }
-    if (pending_ != nullptr) std::exchange(pending_, nullptr)->finish_reduce();
+    finish_pending();
     for (const auto& unit : units_) {
       release(*unit);  // a frozen one that nothing came before
       if (options_.stage > 1 || !unit->trainable()) continue;
@@ -213,7 +214,7 @@ class ShardedDataParallel {
     if (index + 1 < units_.size() && !units_[index + 1]->trainable()) release(*units_[index + 1]);
     // What was reduced next to a unit's backward is done with when another one's begins; a frozen unit reduces nothing.
     const FlatUnit* const last = index + 1 < units_.size() ? units_[index + 1].get() : nullptr;
-    if (pending_ != nullptr && pending_ != last) std::exchange(pending_, nullptr)->finish_reduce();
+    if (pending_ != last) finish_pending();
     units_[index]->gather();
     if (options_.prefetch && index > 0 && in_backward_[index - 1]) units_[index - 1]->start_gather();
   }
@@ -222,13 +223,17 @@ class ShardedDataParallel {
   void after_backward(FlatUnit& unit) {
     release(unit);
     if (options_.stage < 2) return;  // finish() reduces once for all micro-batches
-    if (pending_ != nullptr) std::exchange(pending_, nullptr)->finish_reduce();
+    finish_pending();
     unit.start_reduce(/*in_place=*/false);
     if (options_.prefetch) {
       pending_ = &unit;  // the next unit computes meanwhile
     } else {
       unit.finish_reduce();
     }
+  }
+
+  void finish_pending() {
+    if (pending_ != nullptr) std::exchange(pending_, nullptr)->finish_reduce();
   }
 
   void release(FlatUnit& unit) {

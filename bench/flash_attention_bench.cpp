@@ -82,7 +82,7 @@ Ladder forward(const Place& place, torch::ScalarType type) {
                 .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
                                                         shape.causal)},
                 .tolerance = type == torch::kFloat ? 1e-4 : 3e-2};
-  add_sdpa(ladder, q, k, v, shape.causal, [](auto sdpa) { return [=] { return std::vector{sdpa()}; }; });
+  add_sdpa(ladder, q, k, v, shape.causal, [](const auto& sdpa) { return [=] { return std::vector{sdpa()}; }; });
   const int all =
       type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
   const int here =
@@ -126,7 +126,7 @@ Ladder backward(const Place& place, torch::ScalarType type) {
                 .tolerance = type == torch::kFloat ? 1e-3 : 5e-2};
   // The backend is chosen in the forward pass: it runs once, pinned, and its graph is walked again and again.
   add_sdpa(ladder, qkv[0], qkv[1], qkv[2], shape.causal,
-           [&](auto sdpa) { return [=, result = sdpa()] { return gradients(result, qkv, grad); }; });
+           [&](const auto& sdpa) { return [=, result = sdpa()] { return gradients(result, qkv, grad); }; });
   const int all = type == torch::kFloat ? kernels::kFlashAttentionBackwardRungs<float>
                                         : kernels::kFlashAttentionBackwardRungs<__nv_bfloat16>;
   const int here = type == torch::kFloat || !place.device.is_cuda()

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/sha256.h"
+#include "common/pages/book/kernel_resources.h"
 #include "common/result/result.h"
 
 #include "tests/support/support.h"
@@ -15,7 +15,7 @@ class NsightTables : public testing::Test {
  protected:
   NsightTables() {
     test::write_text(root() / "kernels/copy/copy.cuh", kSource);
-    write(sha256("copy.cuh\n" + std::string(kSource)));
+    write(kernel_sources_hash(root(), "copy"));
   }
   std::filesystem::path root() const { return scratch_.path(); }
   void write(const std::string& sources) const {

@@ -2,7 +2,8 @@
 # best: MLP with AdamW = mlp/adamw* against mlp/adamw*
 # best: GPT with AdamW = gpt/adamw* against gpt/adamw*
 
-import resource
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,7 +23,8 @@ def first_update():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     F.cross_entropy(model(torch.zeros(32, 1, 28, 28)), torch.zeros(32, dtype=torch.long)).backward()
     optimizer.step()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    # Of this program alone: getrusage() keeps the peak of the process that started it.
+    print(1024 * int(re.search(r"^VmHWM:\s*(\d+)", pathlib.Path("/proc/self/status").read_text(), re.M)[1]))
 
 
 def start():

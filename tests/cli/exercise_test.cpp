@@ -111,7 +111,7 @@ TEST_F(Exercise, AreListedWithTheirDifficulty) {
 TEST_F(Exercise, BadInputIsOneLine) {
   for (const auto& [arguments, said] : std::vector<std::pair<std::string, std::string>>{
            {"exercise 31", "unknown exercise '31'; did you mean '30_x'?"},
-           {"exercise mpa", "did you mean '40.1_map'? (all exercises: tenfold exercise)"},
+           {"exercise mpa", "did you mean '40.1_map'? (all exercises: ./tenfold exercise)"},
            {"exercise _", "means several exercises: 30_x, 40.1_map"},
            {"exercise map --hint", "has no second hint"},
            {"exercise map --solution", "40.1_map/solution.h"},

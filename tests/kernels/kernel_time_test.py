@@ -248,7 +248,7 @@ class Described(unittest.TestCase):
 
     def test_the_arithmetic_that_bounds_a_kernel(self):
         peaks = {name: (operation.peak, operation.flops) for name, operation in tools().operations.items() if operation.peak != "dram_bytes_per_s"}
-        product = 8 * 16 * 2048 * 2048 * 128
+        product = 8 * 16 * 2048 * 2049 * 128  # a query sees itself and what is before it
         self.assertEqual(peaks, {"flash_attention": ("tensor_flops_per_s", 2 * product), "flash_attention_backward": ("tensor_flops_per_s", 5 * product),
                                  "hgemm": ("tensor_flops_per_s", 2 * 4096 ** 3), "sgemm": ("flops_per_s", 2 * 4096 ** 3)})
 
@@ -274,8 +274,9 @@ class Committed(unittest.TestCase):
     """Every number that is committed of some rungs is what the model says of them today."""
 
     # Each is counted within a second or two; between them, each of these bounds is the longest of a rung on some GPU.
-    RUNGS = (("bias_gelu", 1), ("cross_entropy", 1), ("hgemm", 4), ("layer_norm", 1), ("reduction", 1), ("rope", 0), ("sgemm", 7), ("transpose", 0))
-    BOUNDS = {"DRAM", "FP32", "L1/shared", "L2", "integers", "issue", "latency", "requests", "tensor cores"}
+    RUNGS = (("bias_gelu", 1), ("cross_entropy", 1), ("hgemm", 4), ("layer_norm", 1), ("layer_norm", 4), ("reduction", 0),
+             ("reduction", 1), ("rope", 0), ("sgemm", 7), ("transpose", 0))
+    BOUNDS = {"atomics", "DRAM", "FP32", "L1/shared", "L2", "integers", "issue", "latency", "requests", "tensor cores"}
 
     @classmethod
     def setUpClass(cls):

@@ -51,7 +51,7 @@ in_tree env TENFOLD_CACHE="$work/a-file" ./tenfold setup kernels
 expect "a cache that is a file" 3 'to fix: set TENFOLD_CACHE to a folder that you can write'
 mkdir "$work/old-python" && printf '#!/bin/sh\necho 3.8\n' >"$work/old-python/python3" && chmod +x "$work/old-python/python3"
 in_tree env TENFOLD_CACHE="$work/none" PATH="$work/old-python:$PATH" ./tenfold setup kernels
-expect "a python3 that is too old" 3 'python3 is version 3.8, and torch 2.11 needs 3.10 or newer; to fix: '
+expect "a python3 that is too old" 3 'python3 is version 3.8, and torch 2.11 is made for 3.10 to 3.14; to fix: '
 check "one line each" '[ "$(wc -l <<<"$output")" = 1 ]'
 
 # --- an environment that was left half made

@@ -45,6 +45,26 @@ def model_hash():
     return hash_of([model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py", root / "common" / "machine" / "gpu_ceilings.cpp"])
 
 
+def entries_of(file):
+    """{operation: entry} of a file in results/compiler; empty where there is none. Refuses a damaged one."""
+    try:
+        return {entry["operation"]: entry for entry in json.loads(file.read_text())["kernels"]} if file.exists() else {}
+    except (ValueError, KeyError) as error:
+        refuse(f"{file} is damaged: {error!r}; to fix: take it from git again, or remove it")
+
+
+def entry_of(operation, rungs):
+    """What such a file has of an operation: which kernel and code it is of, the shape, and what was found of its rungs."""
+    return {"kernel": operation.kernel, "operation": operation.name, "type": operation.type, "shape": operation.shape,
+            "sources": sources_hash(operation.kernel), "rungs": rungs}
+
+
+def write_json(file, out):
+    """All of it, or the file stays as it was."""
+    file.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
+    file.with_suffix(".tmp").rename(file)
+
+
 class NotCompiled(Exception):
     pass
 
@@ -118,8 +138,7 @@ def main():
     out = {"schema": "tenfold.kernel_resources/1", "nvcc": version[1], "date": datetime.date.today().isoformat(), "architectures": archs,
            "kernels": kernels}
     target = root / "results" / "compiler" / "kernel_resources.json"
-    target.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-    target.with_suffix(".tmp").rename(target)
+    write_json(target, out)
     spilled = sum(f["spill_bytes"] > 0 for k in kernels for archs_of in k["functions"].values() for f in archs_of.values())
     print(f"{sum(len(k['functions']) for k in kernels)} kernels on {len(archs)} architectures; {spilled} with spills: {target.relative_to(root)}")
 

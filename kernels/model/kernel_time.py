@@ -103,6 +103,12 @@ class Tools:
                                                  known["peak"], known["sampled_blocks"])
         return dict(sorted(found.items()))
 
+    def gpu(self, key, *others):
+        """The GPU that --gpu names; `others` are the words that the option takes besides."""
+        if key not in self.gpus:
+            refuse(f"--gpu {key}: there is no such GPU; to fix: take one of {', '.join([*others, *self.gpus])}")
+        return self.gpus[key]
+
     def operation(self, name):
         return self.operations.get(name) or refuse(f"there is no kernel '{name}'; to fix: take one of {', '.join(self.operations)}")
 
@@ -223,17 +229,13 @@ def modelled(tools, operation, sample):
         print(f"{name} {rung}: " + ", ".join(f"{key} {1e6 * time['seconds']:.0f} us by {time['bound']}" for key, time in times.items()), flush=True)
     if operation.peak != "dram_bytes_per_s":
         least = {key: max(seconds, operation.flops / tools.gpus[key][operation.peak]) for key, seconds in least.items()}
-    return {"kernel": operation.kernel, "operation": name, "date": datetime.date.today().isoformat(),
-            "sources": kernel_resources.sources_hash(operation.kernel), "model": kernel_resources.model_hash(), "nvcc": tools.nvcc, "sample": sample,
-            "type": operation.type, "shape": shape, "least_seconds": least, "rungs": rungs}
+    return kernel_resources.entry_of(operation, rungs) | {"date": datetime.date.today().isoformat(), "model": kernel_resources.model_hash(),
+                                                          "nvcc": tools.nvcc, "sample": sample, "least_seconds": least}
 
 
 def committed():
     """{operation: entry} of results/compiler/kernel_times.json."""
-    try:
-        return {entry["operation"]: entry for entry in json.loads(TARGET.read_text())["kernels"]} if TARGET.exists() else {}
-    except (ValueError, KeyError) as error:
-        refuse(f"{TARGET} is damaged: {error!r}; to fix: take it from git again, or remove it")
+    return kernel_resources.entries_of(TARGET)
 
 
 def write(tools, names, sample):
@@ -249,8 +251,7 @@ def write(tools, names, sample):
         known[operation.name] = modelled(tools, operation, sample_of(operation, sample))
         out = {"schema": "tenfold.kernel_times/2", "gpus": {key: gpu["name"] for key, gpu in tools.gpus.items()},
                "kernels": [known[name] for name in sorted(known) if name in tools.operations]}
-        TARGET.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-        TARGET.with_suffix(".tmp").rename(TARGET)
+        kernel_resources.write_json(TARGET, out)
 
 
 def sample_of(operation, given):
@@ -290,8 +291,8 @@ def main():
         return
     if options.shape is None:
         refuse("expected KERNEL RUNG SHAPE, as in: softmax 3 rows=8192,columns=8192; or --write")
-    if options.gpu != "all" and options.gpu not in tools.gpus:
-        refuse(f"--gpu {options.gpu}: there is no such GPU; to fix: take one of all, {', '.join(tools.gpus)}")
+    if options.gpu != "all":
+        tools.gpu(options.gpu, "all")
     counted = tools.counts(options.kernel, options.rung, options.shape, sample_of(tools.operation(options.kernel), options.sample))
     asked, missing = list(tools.gpus) if options.gpu == "all" else [options.gpu], []
     for key in asked:

@@ -90,7 +90,7 @@ def main():
                   f"{rung['seconds'] / seconds:.2f}x", flush=True)
     if options.write:
         out = {"schema": "tenfold.ladder_times/1", "date": datetime.date.today().isoformat(), "nvcc": tools.nvcc, "ladders": found}
-        kernel_time.root.joinpath(options.out).write_text(json.dumps(out, indent=1) + "\n")
+        kernel_resources.write_json(kernel_time.root.joinpath(options.out), out)
 
 
 if __name__ == "__main__":

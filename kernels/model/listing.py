@@ -13,7 +13,6 @@ import argparse
 import collections
 import dataclasses
 import datetime
-import json
 import math
 import signal
 
@@ -175,7 +174,7 @@ def checked(tools, gpu):
 
 
 def write(tools, gpu, names):
-    known = {entry["operation"]: entry for entry in json.loads(TARGET.read_text())["kernels"]} if TARGET.exists() else {}
+    known = kernel_resources.entries_of(TARGET)
     for operation in [tools.operation(name) for name in names or tools.operations]:
         rungs = []
         for rung, name in enumerate(operation.rungs):
@@ -185,14 +184,12 @@ def write(tools, gpu, names):
                 refuse(f"{operation.name} {rung}: {gpu['key']}: {error}")
             rungs.append({"name": name} | measures(gpu, found))
             print(f"{operation.name} {rung}: {rungs[-1]}", flush=True)
-        known[operation.name] = {"kernel": operation.kernel, "operation": operation.name, "sources": kernel_resources.sources_hash(operation.kernel),
-                                 "shape": operation.shape, "type": operation.type, "rungs": rungs}
+        known[operation.name] = kernel_resources.entry_of(operation, rungs)
     needed = gpu["dram_bytes_per_s"] * gpu["dram_latency"] / gpu["clock_hz"] / gpu["sms"]
     out = {"schema": "tenfold.loads_in_flight/1", "date": datetime.date.today().isoformat(), "nvcc": tools.nvcc, "gpu": gpu["key"],
            "dram_latency": gpu["dram_latency"], "bytes_needed_on_sm": round(needed), "example": example(tools, gpu),
            "checked": dict(checked(tools, gpu)) | {"clocks": gpu_model.ARITHMETIC_CLOCKS}, "kernels": [known[name] for name in sorted(known)]}
-    TARGET.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-    TARGET.with_suffix(".tmp").rename(TARGET)
+    kernel_resources.write_json(TARGET, out)
 
 
 def main():
@@ -208,9 +205,7 @@ def main():
     parser.add_argument("--build", default="build/dev")
     options = parser.parse_args()
     tools = kernel_time.Tools(options.build)
-    if options.gpu not in tools.gpus:
-        refuse(f"--gpu {options.gpu}: there is no such GPU; to fix: take one of {', '.join(tools.gpus)}")
-    gpu = tools.gpus[options.gpu]
+    gpu = tools.gpu(options.gpu)
     if options.write is not None:
         if options.kernel is not None:
             refuse("expected --write KERNEL... or KERNEL RUNG, not both")

@@ -9,7 +9,6 @@ code 2, and one line that says why and what to do, where it refuses.
 
 import argparse
 import datetime
-import json
 
 import gpu_model
 import kernel_resources
@@ -43,16 +42,14 @@ def expected(tools, gpu, operation, rung):
 
 
 def write(tools, gpu, names):
-    known = {entry["operation"]: entry for entry in json.loads(TARGET.read_text())["kernels"]} if TARGET.exists() else {}
+    known = kernel_resources.entries_of(TARGET)
     for operation in [tools.operation(name) for name in names or tools.operations]:
         rungs = [{"name": name, "launches": expected(tools, gpu, operation, rung)} for rung, name in enumerate(operation.rungs)]
-        known[operation.name] = {"kernel": operation.kernel, "operation": operation.name, "type": operation.type, "shape": operation.shape,
-                                 "sources": kernel_resources.sources_hash(operation.kernel), "rungs": rungs}
+        known[operation.name] = kernel_resources.entry_of(operation, rungs)
     rows = [{"name": metric.name, "ours": metric.ours, "section": metric.section, "rule": metric.rule, "why": metric.why} for metric in METRICS]
     out = {"schema": "tenfold.nsight_compute/1", "date": datetime.date.today().isoformat(), "nvcc": tools.nvcc, "gpu": gpu["key"],
            "metrics": rows, "kernels": [known[name] for name in sorted(known)]}
-    TARGET.with_suffix(".tmp").write_text(json.dumps(out, indent=1) + "\n")
-    TARGET.with_suffix(".tmp").rename(TARGET)
+    kernel_resources.write_json(TARGET, out)
 
 
 def main():
@@ -63,9 +60,7 @@ def main():
     parser.add_argument("--build", default="build/dev")
     options = parser.parse_args()
     tools = kernel_time.Tools(options.build)
-    if options.gpu not in tools.gpus:
-        refuse(f"--gpu {options.gpu}: there is no such GPU; to fix: take one of {', '.join(tools.gpus)}")
-    write(tools, tools.gpus[options.gpu], options.kernels)
+    write(tools, tools.gpu(options.gpu), options.kernels)
 
 
 if __name__ == "__main__":

@@ -35,15 +35,12 @@ std::string ratio_text(const SpeedResult& speed) {
   return speed.ratio ? speed.label + " " + human_ratio(*speed.ratio) : speed.label;
 }
 
-bool host_decides(const VariantResult& variant, const VariantResult& baseline) {
-  constexpr double kShare = 1.0 / 3;
-  return std::ranges::any_of(std::array{&variant, &baseline}, [](const VariantResult* of) {
-    return of->split && of->split->host >= kShare * step_seconds(*of->split);
-  });
-}
-
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline) {
-  return host_decides(variant, baseline) ? " (host)" : "";
+  constexpr double kShare = 1.0 / 3;
+  const auto is_of_host = [](const VariantResult& of) {
+    return of.split && of.split->host >= kShare * step_seconds(*of.split);
+  };
+  return is_of_host(variant) || is_of_host(baseline) ? " (host)" : "";
 }
 
 std::string memory_text(const MemoryResult& memory) {

@@ -11,9 +11,8 @@ namespace tenfold {
 std::string speed_text(const SpeedResult& speed);
 /// "FASTER 1.42x": of a modelled ratio, whose interval would be the host's noise alone, or where a column is narrow.
 std::string ratio_text(const SpeedResult& speed);
-/// Whether a modelled ratio is the host's more than the card's: of one of the two steps a third or more is the host's.
-bool host_decides(const VariantResult& variant, const VariantResult& baseline);
-/// " (host)" behind such a ratio, else nothing.
+/// " (host)" behind a modelled ratio that is the host's more than the card's: of one of the two steps a third or more
+/// is the host's. Else nothing.
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline);
 /// "SMALLER 0.331x"; "-" where memory was not measured.
 std::string memory_text(const MemoryResult& memory);

@@ -46,4 +46,6 @@ void on_rank_threads(int world_size, std::chrono::milliseconds timeout,
   }
 }
 
+void thread_barrier(c10d::ProcessGroup& group) { group.getBackend(c10::kCPU)->barrier()->wait(); }
+
 }  // namespace tenfold

@@ -13,4 +13,8 @@ namespace tenfold {
 void on_rank_threads(int world_size, std::chrono::milliseconds timeout,
                      const std::function<void(int, const c10::intrusive_ptr<c10d::ProcessGroup>&)>& work);
 
+/// Waits until all of them have come. Their group's own barrier() is not for threads: it keeps a tensor in a static
+/// variable (2.11), which two that call it at once free twice. Its backend's is.
+void thread_barrier(c10d::ProcessGroup& group);
+
 }  // namespace tenfold

@@ -74,7 +74,7 @@ inline RankCounts count_update(const GptOptions& options, int ranks, int stage) 
     }
     optimizer.step();
     if (stage > 0) sharded->gather_updated();
-    plain->barrier()->wait();  // nobody computes
+    thread_barrier(*plain);  // nobody computes
     if (rank == 0) {
       counts = {(settled_bytes() - before) / ranks, counter->take()};
       counted = true;

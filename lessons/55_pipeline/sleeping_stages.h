@@ -58,10 +58,10 @@ inline double slept_seconds(const PipelineSchedule& schedule, const SleptMs& who
     pipeline.run();
     each = {whole_model.forward / schedule.stages(), whole_model.backward / schedule.stages()};
     for (int i = 0; i < runs; ++i) {
-      group->barrier()->wait();
+      thread_barrier(*group);
       const auto begin = std::chrono::steady_clock::now();
       pipeline.run();
-      group->barrier()->wait();
+      thread_barrier(*group);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       if (rank == 0) least = i == 0 ? took.count() : std::min(least, took.count());
     }

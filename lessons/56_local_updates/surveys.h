@@ -111,7 +111,7 @@ inline AskedBytes asked_in_round(const Trial& trial, const Way& way, int ranks) 
       flat.gradients.normal_();
       exchange();
     }
-    plain->barrier()->wait();  // what was sent late has arrived, too
+    thread_barrier(*plain);  // what was sent late has arrived, too
     if (rank != 0) return;
     auto counted = counter->take();
     asked = {counted["all_reduce"].bytes, counted["all_gather"].bytes};

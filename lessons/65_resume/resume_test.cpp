@@ -275,9 +275,9 @@ Parameters trained(const std::filesystem::path& folder, int ranks, int64_t end) 
   on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const auto& group) {
     const auto training = training_of(trial_with(kSmallGpt, gpt_workload, rank, ranks > 1 ? group : nullptr));
     const RankCheckpoints checkpoints(folder, rank, ranks);
-    group->barrier()->wait();
+    thread_barrier(*group);
     if (const auto newest = checkpoints.newest()) training->load(checkpoints.load(*newest));
-    group->barrier()->wait();
+    thread_barrier(*group);
     while (training->updates() < end) training->update();
     BackgroundCheckpoints background(checkpoints.own());
     background.save(end, training->state());

@@ -126,6 +126,13 @@ TEST(Architecture, OnlyTheRowsAskWhichKindACaseIs) {
   EXPECT_EQ(sources_with(kind, "common/pages"), std::set<std::string>{"common/pages/rows/rows.cpp"});
 }
 
+// A double free now and then, which no run of the test alone shows: rank_threads.h has the cause.
+TEST(Architecture, NobodyCallsAGroupsOwnBarrier) {
+  const std::regex barrier(R"((group|plain|counted)\w*(->|\.)barrier\()");
+  ASSERT_TRUE(std::regex_search(std::string("group->") + "barrier()->wait();", barrier));
+  for (const char* folder : {"common", "lessons", "tests"}) EXPECT_THAT(sources_with(barrier, folder), IsEmpty());
+}
+
 // The linker then forbids what the page forbids.
 TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   const auto allowed = reachable_folders(folders_of_this_tree());

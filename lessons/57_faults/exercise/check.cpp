@@ -21,7 +21,7 @@ std::vector<int64_t> answers(const Steps& good) {
     const auto at = static_cast<size_t>(rank);
     try {
       result[at] = newest_of_all(good[at], *group);
-      group->barrier()->wait();
+      tenfold::thread_barrier(*group);
     } catch (const std::exception& error) {
       failed[at] = error.what();
     }

@@ -65,6 +65,13 @@ make_environment() {
   fi
 }
 
+# Scripts that somebody has installed through a checkout's link (.venv/bin/pip install) name that checkout; now the environment.
+mend_scripts() {
+  local scripts
+  mapfile -t scripts < <(grep -lIE '^#!.*/\.venv/bin/python[0-9.]*$' "$environment"/bin/* 2>/dev/null)
+  [ -z "${scripts[*]-}" ] || sed -i "1s|^#!.*|#!$environment/bin/python|" "${scripts[@]}"
+}
+
 # has_pinned FILE: whether the environment has these lines NAME==VERSION. Asking pip about torch takes seconds.
 has_pinned() {
   "$root/.venv/bin/python" -I - "$1" <<'PY'
@@ -91,7 +98,9 @@ install_pinned() {
     advise "check the network and the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
     # Until pip is done, nobody may take what there is for whole.
     touch "$environment.unfinished"
-    PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 "$root/.venv/bin/python" -I -m pip install --no-input --disable-pip-version-check --progress-bar off -r "$file"
+    # By its own path, not through this checkout's link: pip writes it into the first line of the scripts that it installs, and
+    # these must run for other checkouts when this one is gone.
+    PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 "$environment/bin/python" -I -m pip install --no-input --disable-pip-version-check --progress-bar off -r "$file"
     if ! has_pinned "$file"; then
       advise "see what ${root}/.venv/bin/python -m pip config list says: target, prefix and root must not be set; then call again"
       echo "pip has put the packages elsewhere"
@@ -279,6 +288,7 @@ set_up_kernels() {
   once 1/4 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"
   find_environment
   made_in=$environment.made once 2/4 "Python packages (CMake, Ninja, CUDA's headers)" install_kernel_packages "$pins"
+  mend_scripts
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure_kernels"-*
   once 3/4 "configure (kernels)" configure_kernels "$root $pins${CXX:-$(installed_clangs)}$(command -v mold || true)"
   step 4/4 "build (${targets[*]})" build_targets 2
@@ -378,6 +388,7 @@ set_up() {
   # The Python twins of the benches need them too.
   [ -z "$tools" ] || made_in=$environment.made once 2/6 "Python packages for tests (clang-format, clang-tidy, tiktoken, Pillow, vl-convert, playwright)" \
     install_test_tools "$pins$(cat "$root/common/tools/requirements-test.txt")"
+  mend_scripts
   [ -z "$tools" ] || want_test_browser
   [ -n "$(toolkit)" ] || made_in=$environment.made once 3/6 "CUDA compiler from PyPI" link_cuda_compiler "$pins"
   if [ -n "$data" ]; then

@@ -75,6 +75,7 @@ output=$(cd "$work" && PYTHONPATH=$work/foreign PIP_CONFIG_FILE=$work/pip.conf T
   tree/tenfold setup kernels 2>&1); status=$?
 expect "a relative cache, foreign packages, pip's user setting, CXX with ccache" 0 'ready: '
 check "the link leads out of the tree" "[ -x '$tree/.venv/bin/ninja' ]"
+check "no script of the environment ends with a checkout" "! grep -lIE '^#!.*/\.venv/' '$tree'/.venv/bin/*"
 output=$(cd "$work" && TENFOLD_CACHE=$relative CXX="ccache $compiler" tree/tenfold setup kernels 2>&1); status=$?
 expect "the second call" 0 '^ready: [0-9]* s$'
 # Ninja is named where asking it takes a while.

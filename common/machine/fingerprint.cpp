@@ -34,16 +34,6 @@ std::string trim(std::string text) {
   return text;
 }
 
-std::string cpu_name() {
-  std::string name = first_line_with("/proc/cpuinfo", "model name");
-  if (name.empty()) name = first_line_with("/proc/cpuinfo", "Model");  // many ARM kernels
-  if (const size_t colon = name.find(':'); colon != std::string::npos) name = name.substr(colon + 1);
-  name = trim(name);
-  if (!name.empty()) return name;
-  utsname system{};
-  return uname(&system) == 0 ? std::string(system.machine) + " CPU" : "unknown CPU";
-}
-
 /// Physical memory, but no more than the control group allows.
 int64_t usable_ram() {
   const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -65,9 +55,9 @@ std::string compiler_name() {
 #endif
 }
 
-/// Letters, digits and single dashes; trade marks and clock speeds left out.
+/// Letters, digits and single dashes; trade marks, clock speeds and words that only explain a number left out.
 std::string as_folder_name(std::string text) {
-  for (const char* noise : {"(R)", "(TM)", "(r)", "(tm)", " CPU", " Processor", "NVIDIA "}) {
+  for (const char* noise : {"(R)", "(TM)", "(r)", "(tm)", " CPU", " Processor", "NVIDIA ", "(family", ", model"}) {
     for (size_t at = text.find(noise); at != std::string::npos; at = text.find(noise))
       text.replace(at, std::string(noise).size(), " ");
   }
@@ -84,7 +74,29 @@ std::string as_folder_name(std::string text) {
   return name.empty() ? "unknown" : name;
 }
 
+std::string cpu_of_this_machine() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  const std::string name = cpu_name(cpuinfo);
+  if (!name.empty()) return name;
+  utsname system{};
+  return uname(&system) == 0 ? std::string(system.machine) + " CPU" : "unknown CPU";
+}
+
 }  // namespace
+
+std::string cpu_name(std::istream& cpuinfo) {
+  std::map<std::string, std::string> fields;  // of the first core
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos) fields.try_emplace(trim(line.substr(0, colon)), trim(line.substr(colon + 1)));
+  }
+  std::string name = fields["model name"];
+  if (name.empty()) name = fields["Model"];  // many ARM kernels
+  const bool has_number = std::ranges::any_of(name, [](unsigned char c) { return std::isdigit(c); });
+  if (!name.empty() && !has_number && !fields["cpu family"].empty() && !fields["model"].empty())
+    name += " (family " + fields["cpu family"] + ", model " + fields["model"] + ")";
+  return name;
+}
 
 int usable_cores() {
   cpu_set_t mask;
@@ -98,7 +110,7 @@ int usable_cores() {
 
 Machine fingerprint() {
   Machine machine;
-  machine.cpu = cpu_name();
+  machine.cpu = cpu_of_this_machine();
   machine.cores = usable_cores();
   machine.ram_bytes = usable_ram();
   machine.os = os_name();

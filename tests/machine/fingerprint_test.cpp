@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "common/base/files.h"
@@ -43,6 +44,20 @@ TEST(Fingerprint, TheIdIsAFolderNameThatStays) {
   if (std::string(host.data()).size() > 3) {
     EXPECT_EQ(id.find(host.data()), std::string::npos) << "the id gives the host's name away";
   }
+}
+
+// Two generations of one maker, as virtual machines name them: only one has AVX-512.
+TEST(CpuName, ANameWithoutANumberIsFollowedByFamilyAndModel) {
+  const auto name = [](const std::string& text) {
+    std::istringstream cpuinfo(text);
+    return cpu_name(cpuinfo);
+  };
+  EXPECT_EQ(name("processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\nmodel\t\t: 3\n"),
+            "AMD EPYC (family 26, model 2)");
+  EXPECT_EQ(name("cpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7763 64-Core Processor\n"),
+            "AMD EPYC 7763 64-Core Processor");
+  EXPECT_EQ(name("Model\t\t: Raspberry Pi\n"), "Raspberry Pi");
+  EXPECT_EQ(name("processor\t: 0\n"), "");
 }
 
 // Pinning this process to one core is what `taskset` does to a user's run.

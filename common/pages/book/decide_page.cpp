@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <stdexcept>
 #include <utility>
 
@@ -149,15 +150,15 @@ struct Lesson {
   std::string link;
 };
 
-/// `word` is a lesson's number; "11=memory" where the lesson's page says that the model cannot tell its speed;
-/// "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own stands for it.
+/// `word` is a lesson's number; "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own stands
+/// for it; at the end "=memory" where the lesson's page says that the model cannot tell its speed.
 Lesson lesson_of(const Page& page, const std::string& word) {
-  const size_t end = word.find_first_of("=:");
-  const std::string number = word.substr(0, end), more = end == std::string::npos ? "" : word.substr(end);
-  const std::string chosen = more.starts_with(":") ? more.substr(1) : "";
-  if (chosen.empty() && !more.empty() && more != "=memory")
+  static const std::regex kWord(R"((\d+)(?::(.+/.+?))?(=memory)?)");
+  std::smatch parts;
+  if (!std::regex_match(word, parts, kWord))
     throw std::invalid_argument("decide: '" + word +
-                                "' is neither a lesson's number nor one with '=memory' or ':CASE/TECHNIQUE'");
+                                "' is neither a lesson's number nor one with ':CASE/TECHNIQUE' or '=memory'");
+  const std::string number = parts[1], chosen = parts[2];
   const auto entry =
       std::ranges::find(page.lessons, number, [](const LessonEntry& of) { return number_of_name(of.name); });
   if (entry == page.lessons.end()) throw std::invalid_argument("decide: there is no lesson '" + number + "'");
@@ -173,7 +174,7 @@ Lesson lesson_of(const Page& page, const std::string& word) {
   std::vector<Outcome> outcomes = outcomes_of(page, entry->name, chosen);
   if (!chosen.empty() && !page.dry.empty() && std::ranges::none_of(outcomes, &Outcome::dry))
     throw std::invalid_argument("decide: no card has the row of '" + word + "'");
-  for (Outcome& outcome : outcomes) outcome.speed_modelled = more != "=memory";
+  for (Outcome& outcome : outcomes) outcome.speed_modelled = !parts[3].matched;
   return {&*entry, screen, std::move(outcomes),
           "[" + number + " " + markdown_cell(entry->title) + "](" +
               file.lexically_relative(page.path.parent_path()).generic_string() + ")"};

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "common/base/text.h"
@@ -310,6 +311,17 @@ std::string made_text(const Cards& cards, const std::string& hash_now) {
   return joined(parts, "; ");
 }
 
+/// Cases of any card, in the last one's order: a card may have been run before a case was written.
+std::vector<std::string> case_names(const Cards& cards) {
+  std::vector<std::string> names;
+  for (const Result* const card : cards | std::views::reverse) {
+    for (const CaseResult& c : card->cases) {
+      if (std::ranges::find(names, c.name) == names.end()) names.push_back(c.name);
+    }
+  }
+  return names;
+}
+
 /// How to read the tables.
 std::string legend(const Cards& cards, const std::string& docs, const std::string& hash_now) {
   const Result& last = *cards.back();
@@ -357,9 +369,13 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                     ", cards that were not there: memory and agreement" +
                     (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) +
                     "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
-  for (const CaseResult& c : last.cases) {
+  for (const std::string& name : case_names(cards)) {
+    Cards with = cards;
+    std::erase_if(with, [&](const Result* card) { return case_of(*card, name) == nullptr; });
+    const Result& newest = *with.back();
+    const CaseResult& c = *case_of(newest, name);
     const CaseRows rows = rows_of(c);
-    out += "\n" + (rows.judged ? case_table(cards, rows) : "On the " + dry_card(last) + ": " + survey_markdown(c));
+    out += "\n" + (rows.judged ? case_table(with, rows) : "On the " + dry_card(newest) + ": " + survey_markdown(c));
   }
   return out + "\n</details>\n";
 }

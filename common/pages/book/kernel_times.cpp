@@ -92,8 +92,8 @@ std::string remarks_on(const fs::path& root, const Json& kernel) {
 }
 
 constexpr const char* kUnseen =
-    " In brackets: no published time on that GPU, or on one of its kind, has been beside a rung that this bound holds "
-    "up.";
+    " In brackets: of no rung that this bound holds up does a time published for that GPU, or one of its kind, lie "
+    "between the bound and the sum of all bounds.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {

@@ -35,7 +35,7 @@ Preparation preparation_of(const std::string& page_text) {
   const std::string text = paragraph(page_text);
   Preparation preparation;
   preparation.reading = found(text, R"((\d+ minutes?) to read)", "10 minutes to read");
-  preparation.running = found(text, R"(`\./tenfold run \d\d` takes ([a-z0-9 ]*(?:minutes?|seconds?)))",
+  preparation.running = found(text, R"(`\./tenfold run \d\d` takes ([a-z0-9 ]*(?:minutes?|seconds?)(?: and a half)?))",
                               "`./tenfold run 30` takes half a minute");
   preparation.difficulty = found(text, R"(Difficulty: (easy|medium|hard)\.)", "Difficulty: easy.");
   // Only what stands before the first sentence ends; later ones may link to other things.

@@ -130,7 +130,7 @@ TEST_F(DecidePage, ASpeedThatTheModelCannotTellIsNotPrinted) {
   EXPECT_THAT(
       text, HasSubstr("- *Speed*, modelled: see its page on T4 (earlier code), H100 (earlier code). Measured: SLOWER"));
   EXPECT_EQ(complaint("H100", "30=speed"),
-            "decide: '30=speed' is neither a lesson's number nor one with '=memory' or ':CASE/TECHNIQUE'");
+            "decide: '30=speed' is neither a lesson's number nor one with ':CASE/TECHNIQUE' or '=memory'");
 }
 
 TEST_F(DecidePage, AnotherRowCanStandForALessonOnCards) {

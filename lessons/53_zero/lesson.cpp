@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
        .question =
            "How much memory does a rank save by keeping only its shard of the model states, and what does that send?",
        .workload = gpt_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen},
        .baseline = {"DDP", data_parallel},
        .most_bytes = zero_most_bytes,

@@ -8,6 +8,7 @@
 
 #include <torch/torch.h>
 
+#include <ATen/OpMathType.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
@@ -52,8 +53,14 @@ struct ZeroOptions {
 ///   sharded.gather_updated();
 ///
 /// Every rank must use every trainable parameter in every backward(), what is trainable stays so, and no parameter is
-/// in two units. Outside forward() and backward() a parameter of stage 3 has no memory. The module must outlive this
-/// object, and so must the object every graph that forward() has made.
+/// in two units, nor used in another unit's forward(): a head that is the embedding belongs into the embedding's unit.
+/// Outside forward() and backward() a parameter of stage 3 has no memory. The module must outlive this object, and so
+/// must the object every graph that forward() has made. On CUDA all calls and the optimizer run on one stream: a unit's
+/// memory is freed and handed out in its order. After a backward() that threw make a new object on every rank.
+///
+/// Under autocast each linear layer keeps its weight's 16-bit copy until its backward(), which releasing a unit does
+/// not free: a rank then needs at least 2 bytes for each parameter, whatever the number of ranks. Checkpoint each
+/// unit's function, which keeps no copy.
 class ShardedDataParallel {
  public:
   /// Names of submodules that make a unit, with all below them.
@@ -69,6 +76,8 @@ class ShardedDataParallel {
     std::unordered_map<const void*, std::string> seen;
     for (const auto& item : module.named_parameters()) {
       const auto [before, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), item.key());
+      // Two names of one tensor in one unit are one parameter.
+      if (!is_new && unit_of(before->second, units) == unit_of(item.key(), units)) continue;
       TORCH_CHECK_VALUE(is_new, "parameter ", item.key(), " is ", before->second,
                         " too: a tied parameter cannot be in two units");
       members[unit_of(item.key(), units)].emplace_back(item.key(), item.value());
@@ -139,7 +148,9 @@ class ShardedDataParallel {
     const torch::NoGradGuard no_grad;
     torch::Tensor squares;
     for (const torch::Tensor& shard : shards()) {
-      const torch::Tensor square = shard.grad().norm().square();
+      // In 32 bits at least: the square of a norm of 256 is infinite in 16.
+      const torch::Tensor square =
+          at::linalg_vector_norm(shard.grad(), 2, {}, false, at::toOpMathType(shard.scalar_type())).square();
       squares = squares.defined() ? squares + square : square;
     }
     if (group_) {

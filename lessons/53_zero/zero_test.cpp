@@ -319,6 +319,39 @@ TEST(Zero, SaysWhatIsWrongWithTheUnits) {
   EXPECT_EQ(message(kUnits, false), "");
 }
 
+/// One layer under two names.
+struct TwiceImpl : torch::nn::Module {
+  TwiceImpl() : layer(4, 4) {
+    register_module("first", layer);
+    register_module("second", layer);
+  }
+  torch::nn::Linear layer;
+};
+TORCH_MODULE(Twice);
+
+TEST(Zero, TwoNamesOfATensorAreOneParameterWithinAUnit) {
+  Twice twice;
+  ShardedDataParallel sharded(*twice, {{"first", "second"}}, nullptr, {});
+  EXPECT_EQ(sharded.units()[0]->size(), 2U);  // weight and bias
+  sharded.forward(0, torch::ones({1, 4}), [&](const Tensor& x) { return twice->layer(twice->layer(x)); })
+      .sum()
+      .backward();
+  sharded.finish();
+  EXPECT_THROW((ShardedDataParallel(*twice, {{"first"}, {"second"}}, nullptr, {})), c10::ValueError);
+}
+
+// A norm of 256 has a square that 16 bits cannot hold.
+TEST(Zero, TheNormOfGradientsIn16BitsIsTakenIn32) {
+  torch::nn::Sequential net(torch::nn::Linear(torch::nn::LinearOptions(1, 4).bias(false)));
+  net->to(torch::kHalf);
+  ShardedDataParallel sharded(*net, {{"0"}}, nullptr, {.stage = 2});
+  const Tensor x = torch::full({1, 1}, 300, torch::kHalf);
+  sharded.forward(0, x, [&](const Tensor& in) { return net->forward(in); }).sum().backward();
+  sharded.finish();
+  EXPECT_NEAR(sharded.clip_gradients(1.0).item<double>(), 600, 1);
+  EXPECT_NEAR(sharded.clip_gradients(1e9).item<double>(), 1, 1e-2);
+}
+
 TEST(Zero, NamesAParameterThatGotNoGradient) {
   Net net = net_with(1);
   ShardedDataParallel sharded(*net, kUnits, nullptr, {.stage = 2});

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
              {.title = "Tensor parallelism",
               .question = "Is a tensor-parallel model right, what does it send, and what does it save?",
               .workload = gpt_workload,
-              .version = 4,
+              .version = 5,
               .settings = {kVocabulary, kDataRanks},
               .baseline = {"one process", one_process},
               .techniques = {{"tensor parallel", tensor_parallel_step, predict_tensor_parallel},

@@ -6,8 +6,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/autocast_mode.h>
-
 #include <optional>
 #include <vector>
 
@@ -36,6 +34,7 @@ struct Gather : torch::autograd::Function<Gather> {
     return group.gather(own);
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("gather_tokens");
     return {kept_group(context).reduce_scatter(gradients[0]), {}};
   }
 };
@@ -47,6 +46,7 @@ struct ReduceScatter : torch::autograd::Function<ReduceScatter> {
     return group.reduce_scatter(partial);
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("reduce_scatter_tokens");
     return {kept_group(context).gather(gradients[0]), {}};
   }
 };
@@ -66,6 +66,7 @@ struct GatherLinear : torch::autograd::Function<GatherLinear> {
   /// Two matmuls, each next to a collective that it does not need: the gather to the input's gradient, the
   /// reduce-scatter to the weight's.
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("gather_linear");
     const TensorGroup group = kept_group(context);
     const auto saved = context->get_saved_variables();
     const bool for_input = context->needs_input_grad(0), for_weight = context->needs_input_grad(1);
@@ -82,14 +83,6 @@ struct GatherLinear : torch::autograd::Function<GatherLinear> {
     return {of_input, of_weight, of_bias, {}, {}};
   }
 };
-
-/// What autocast makes of an input of torch::linear, where it is on. backward() runs without autocast and cannot
-/// multiply two types, so the cast is made before a Function of our own, with its history.
-inline torch::Tensor autocast_input(const torch::Tensor& x) {
-  const c10::DeviceType device = x.device().type();
-  if (!at::autocast::is_autocast_enabled(device)) return x;
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
-}
 
 }  // namespace sequence_parallel
 
@@ -108,7 +101,6 @@ inline torch::Tensor reduce_scatter_tokens(const torch::Tensor& partial, const T
 inline torch::Tensor gather_linear(const torch::Tensor& own, const torch::Tensor& weight, const torch::Tensor& bias,
                                    const TensorGroup& group, bool gather_again = true) {
   if (!group.pointer()) return torch::linear(own, weight, bias);
-  using sequence_parallel::autocast_input;
   const auto optional = bias.defined() ? std::optional<torch::Tensor>(autocast_input(bias)) : std::nullopt;
   return sequence_parallel::GatherLinear::apply(autocast_input(own), autocast_input(weight), optional, group,
                                                 gather_again);

@@ -29,6 +29,7 @@ struct Copy : torch::autograd::Function<Copy> {
     return x.view_as(x);
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("copy_to_ranks");
     // A copy: autograd may still need the gradient that it gives. It is contiguous, too, as a collective wants it.
     const torch::Tensor sum = gradients[0].clone(at::MemoryFormat::Contiguous);
     return {sequence_parallel::kept_group(context).sum(sum), {}};
@@ -46,6 +47,7 @@ struct CopyLinear : torch::autograd::Function<CopyLinear> {
     return torch::linear(x, weight, bias.value_or(torch::Tensor()));
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("copy_linear");
     const auto saved = context->get_saved_variables();
     const torch::Tensor gradient = gradients[0].flatten(0, -2);  // (tokens, out / ranks)
     torch::Tensor of_input, of_weight, of_bias;
@@ -79,7 +81,6 @@ inline torch::Tensor copy_to_ranks(const torch::Tensor& x, const TensorGroup& gr
 inline torch::Tensor copy_linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                                  const TensorGroup& group) {
   if (!group.pointer()) return torch::linear(x, weight, bias);
-  using sequence_parallel::autocast_input;
   const auto optional = bias.defined() ? std::optional<torch::Tensor>(autocast_input(bias)) : std::nullopt;
   return tensor_parallel::CopyLinear::apply(autocast_input(x), autocast_input(weight), optional, group);
 }
@@ -135,7 +136,9 @@ struct RowParallelLinearImpl : torch::nn::Module {
     const torch::Tensor partial = torch::linear(x, weight);
     const torch::Tensor sum =
         how.sequence ? reduce_scatter_tokens(partial, how.group) : sum_over_ranks(partial, how.group);
-    return bias.defined() ? sum + bias : sum;  // once: a bias on each rank would be added as often as there are ranks
+    // Once: a bias on each rank would be added as often as there are ranks. In the sum's type, as torch::linear adds
+    // it.
+    return bias.defined() ? sum + autocast_input(bias) : sum;
   }
 
   Cut cut{1};

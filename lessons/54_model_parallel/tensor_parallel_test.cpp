@@ -132,6 +132,36 @@ TEST(TensorParallel, TrainsUnderAutocastAndWithFrozenWeights) {
   }
 }
 
+// A bias of 32 bits would make the whole result one of 32 bits.
+TEST(TensorParallel, UnderAutocastARowParallelLayersResultIsAsALinearLayers) {
+  on_ranks(2, [](int /*rank*/, const TensorGroup& group) {
+    torch::nn::Linear whole(12, 6);
+    tenfold::RowParallelLinear divided(*whole, tenfold::TensorParallel{group});
+    const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16);
+    EXPECT_EQ(divided(random({8, 6}, 7)).scalar_type(), whole(random({8, 12}, 7)).scalar_type());
+  });
+}
+
+// Autograd does not record a collective: a second derivative would leave out what other ranks have.
+TEST(TensorParallel, SecondDerivativesAreRefused) {
+  on_ranks(2, [](int /*rank*/, const TensorGroup& group) {
+    const Tensor weight = random({4, 6}, 1).requires_grad_(), x = random({8, 6}, 2).requires_grad_();
+    using Layer = std::function<Tensor()>;
+    for (const Layer& layer : {Layer([&] { return tenfold::copy_linear(x, weight, {}, group); }),
+                               Layer([&] { return tenfold::copy_to_ranks(x, group); }),
+                               Layer([&] { return tenfold::gather_linear(x, weight, {}, group); }),
+                               Layer([&] { return tenfold::gather_tokens(x, group); }),
+                               Layer([&] { return tenfold::reduce_scatter_tokens(x, group); })}) {
+      const Tensor loss = layer().square().sum();
+      EXPECT_NE(tenfold::test::message_of<c10::Error>([&] {
+                  loss.backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+                }).find("create_graph"),
+                std::string::npos);
+      loss.backward();
+    }
+  });
+}
+
 tenfold::GptOptions small() { return {.layers = 2, .width = 16, .heads = 4, .length = 8, .batch = 4}; }
 constexpr int64_t kVocabulary = 125;
 

@@ -89,6 +89,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("vocabulary_parallel_cross_entropy");
     const auto saved = context->get_saved_variables();
     const torch::Tensor &probabilities = saved[0], &inside = saved[1], &row = saved[2];
     const torch::Tensor each = torch::where(saved[3], gradients[0] / saved[4], 0.0);  // (n), 0 for an ignored target

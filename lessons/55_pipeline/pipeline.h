@@ -106,6 +106,10 @@ class Pipeline {
     if (consumer_of(schedule_, rank_, action)) {
       TORCH_CHECK(output.sizes().equals(boundary_), "a stage's result is of shape ", output.sizes(),
                   ", the boundary of ", torch::IntArrayRef(boundary_));
+      // The rank that receives it has made room for the boundary's type: autocast, for one, changes a layer's result.
+      TORCH_CHECK(output.dtype() == options_.dtype() && output.device().type() == options_.device().type(),
+                  "a stage's result is ", output.dtype(), " on ", output.device().type(), ", the boundary ",
+                  options_.dtype(), " on ", options_.device().type());
     } else {
       output = output / schedule_.micro_batches;
       loss_ = loss_.defined() ? loss_ + output.detach() : output.detach();

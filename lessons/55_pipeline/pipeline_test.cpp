@@ -256,6 +256,17 @@ TEST(Pipeline, WhatCannotRunIsRefused) {
             std::string::npos);
 }
 
+// The receiver would read half a buffer, or wait for the other half.
+TEST(Pipeline, AResultOfAnotherTypeThanTheBoundarysIsRefused) {
+  const std::vector<Pipeline::Stage> stages = {
+      [](const Tensor&, int) { return torch::ones({1}, torch::kBFloat16).requires_grad_(); },
+      [](const Tensor& input, int) { return input.sum(); }};
+  Pipeline pipeline(tenfold::interleaved_schedule(1, 1, 2), {}, stages, {1}, torch::kFloat);
+  const std::string message = tenfold::test::message_of<c10::Error>([&] { pipeline.run(); });
+  EXPECT_NE(message.find("a stage's result is c10::BFloat16 on cpu, the boundary float on cpu"), std::string::npos)
+      << message;
+}
+
 TEST(Pipeline, ATiedWeightsGradientIsTheSumOnBothRanks) {
   Tensors gradients(3);
   tenfold::on_rank_threads(3, std::chrono::seconds(20), [&](int rank, const Group& group) {

@@ -15,7 +15,7 @@ namespace tenfold {
 
 struct FlatModel {
   torch::Tensor values;     ///< (P): the parameters, in order
-  torch::Tensor gradients;  ///< (P): what backward() adds to; zero it before, zero_grad() would drop the views
+  torch::Tensor gradients;  ///< (P): what backward() adds to; zero it before: zero_grad() refuses parts of a tensor
 };
 
 /// From now on the parameters and their .grad() are parts of two flat tensors. Make the optimizer afterwards. Throws

@@ -4,6 +4,7 @@
 #include "common/ranks/rank_threads.h"
 #include "context_bytes.h"
 #include "context_gpt.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "ring_attention.h"
 #include "sequence_parts.h"
 #include "surveys.h"
@@ -202,6 +203,25 @@ TEST(ContextParallel, SixteenBitsAreSummedInThirtyTwo) {
       // Values of some units have 8 bits: an error of 2^-8 each from the parts, and one from the result.
       EXPECT_TRUE(torch::allclose(own.to(torch::kFloat), alone.index_select(1, places), 2e-2, 3e-2));
     }
+  });
+}
+
+// Rotated or normalised queries and keys come in 32 bits.
+TEST(ContextParallel, UnderAutocastTheBlocksAreComputedAndSentInItsType) {
+  on_ranks(2, [](int /*rank*/, const Group& plain) {
+    const auto counter = std::make_shared<tenfold::RequestCounter>();
+    const Group group = tenfold::counted_group(plain, counter);
+    const Tensor q = random({1, 2, 8, 16}, 1), k = random({1, 2, 8, 16}, 2), v = random({1, 2, 8, 16}, 3);
+    counter->take();
+    const Tensor in_32 = tenfold::gathered_attention(q, k, v, SequenceOrder::zigzag, group);
+    const int64_t bytes = counter->take()["all_gather"].bytes;
+    const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16);
+    for (const Tensor& in_16 : {tenfold::gathered_attention(q, k, v, SequenceOrder::zigzag, group),
+                                tenfold::ring_attention(q, k, v, SequenceOrder::zigzag, group)}) {
+      EXPECT_EQ(in_16.scalar_type(), torch::kBFloat16);
+      EXPECT_TRUE(torch::allclose(in_16.to(torch::kFloat), in_32, 2e-2, 3e-2)) << "bf16 has 8 significant bits";
+    }
+    EXPECT_EQ(2 * counter->take()["all_gather"].bytes, bytes);
   });
 }
 

@@ -91,6 +91,7 @@ struct Attention : torch::autograd::Function<Attention> {
 
   /// Gathers again: what is kept is the rank's own part. Each rank has a share of every block's gradients.
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("gathered_attention");
     const Group group = ring::kept_group(context);
     const auto order = static_cast<SequenceOrder>(context->saved_data["order"].toInt());
     const auto saved = context->get_saved_variables();
@@ -120,7 +121,7 @@ struct Attention : torch::autograd::Function<Attention> {
 inline torch::Tensor gathered_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                         SequenceOrder order, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   ring::check_parts(q, k, v, order);
-  return gathered::Attention::apply(q, k, v, order, group);
+  return gathered::Attention::apply(autocast_input(q), autocast_input(k), autocast_input(v), order, group);
 }
 
 }  // namespace tenfold

@@ -17,6 +17,7 @@
 
 #include "attention_block.h"
 #include "lessons/50_collectives/coalesced_messages.h"
+#include "lessons/54_model_parallel/tensor_group.h"
 #include "sequence_parts.h"
 
 namespace tenfold {
@@ -139,6 +140,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
   /// Keys and values go around once more, and one hop behind them the sum of their gradients. What the owner adds stays
   /// with it, so that both make N - 1 hops: the last one brings the sum home.
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("ring_attention");
     const Group group = kept_group(context);
     const auto order = static_cast<SequenceOrder>(context->saved_data["order"].toInt());
     const auto saved = context->get_saved_variables();
@@ -182,12 +184,13 @@ inline void check_parts(const Tensor& q, const Tensor& k, const Tensor& v, Seque
 /// (B, H, T / N, d) each, to what its queries get, (B, H, T / N, d), laid out as (B, T / N, H, d). Which tokens those
 /// are places_of_rank() says. Without a group there is one rank. A rank sends 2 (N - 1) blocks of (B, H, T / N, d) in
 /// forward and 4 (N - 1) in backward, where the gradients among them have 32 bits. Throws c10::ValueError for shapes
-/// that differ, or an odd number of tokens in the order zigzag.
+/// that differ, or an odd number of tokens in the order zigzag. Under autocast it computes and sends in its type, as
+/// scaled_dot_product_attention() does; rotated or normalised queries and keys may come in 32 bits.
 template <class Merge = RescaleParts>
 torch::Tensor ring_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              SequenceOrder order, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   ring::check_parts(q, k, v, order);
-  return ring::Attention<Merge>::apply(q, k, v, order, group);
+  return ring::Attention<Merge>::apply(autocast_input(q), autocast_input(k), autocast_input(v), order, group);
 }
 
 }  // namespace tenfold

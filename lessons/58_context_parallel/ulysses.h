@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lessons/54_model_parallel/tensor_group.h"
+
 namespace tenfold {
 
 namespace ulysses {
@@ -53,6 +55,7 @@ struct Exchange : torch::autograd::Function<Exchange<kToHeads>> {
     return kToHeads ? to_heads(x, group) : to_tokens(x, group);
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("ulysses");
     const auto group = c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(context->saved_data["group"].toCapsule());
     return {kToHeads ? to_tokens(gradients[0], group) : to_heads(gradients[0], group), {}};
   }

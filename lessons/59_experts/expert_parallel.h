@@ -52,6 +52,7 @@ struct AllToAll : torch::autograd::Function<AllToAll> {
     return exchange_rows(rows, splits, group);
   }
   static Gradients backward(Context* context, Gradients gradients) {
+    refuse_second_derivatives("exchange_rows");
     const TensorGroup group(
         c10::static_intrusive_pointer_cast<c10d::ProcessGroup>(context->saved_data["group"].toCapsule()));
     const Splits forward{context->saved_data["to"].toIntVector(), context->saved_data["from"].toIntVector()};

@@ -131,7 +131,10 @@ struct Gpt2Impl : torch::nn::Module {
     pad_vocabulary();
   }
 
-  torch::Tensor hidden(const torch::Tensor& ids) {  // (B, T) -> (B, T, D)
+  /// (B, T) -> (B, T, D). Throws c10::ValueError for more tokens than there are positions.
+  torch::Tensor hidden(const torch::Tensor& ids) {
+    // A CUDA kernel that reads beyond a table ends the process's work on that GPU.
+    TORCH_CHECK_VALUE(ids.size(1) <= options.length, "Gpt2: ", ids.size(1), " tokens, at most ", options.length);
     torch::Tensor x = wte(ids) + wpe(torch::arange(ids.size(1), ids.options()));
     for (const auto& block : *h) x = parts->block(*block->as<Gpt2Block>(), x);
     return ln_f(x);

@@ -87,6 +87,12 @@ TEST(Gpt2, OtherModelsHaveOtherLogits) {
   EXPECT_GT(difference(turned), 1e-2);
 }
 
+TEST(Gpt2, MoreTokensThanPositionsAreRefused) {
+  Gpt2 model(kTiny);
+  EXPECT_THROW(model->forward(torch::zeros({1, kTiny.length + 1}, torch::kLong)), c10::ValueError);
+  model->forward(torch::zeros({1, kTiny.length}, torch::kLong));
+}
+
 TEST(Gpt2, TheSmallestHas124MillionParameters) {
   EXPECT_EQ(parameters_of(Gpt2Options{}), 124'439'808);  // as it was published
   int64_t counted = 0;

@@ -150,8 +150,8 @@ struct Lesson {
   std::string link;
 };
 
-/// `word` is a lesson's number; "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own stands
-/// for it; at the end "=memory" where the lesson's page says that the model cannot tell its speed.
+/// `word` is a lesson's number; "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own
+/// stands for it; at the end "=memory" where the lesson's page says that the model cannot tell its speed.
 Lesson lesson_of(const Page& page, const std::string& word) {
   static const std::regex kWord(R"((\d+)(?::(.+/.+?))?(=memory)?)");
   std::smatch parts;

@@ -121,7 +121,7 @@ inline torch::Tensor matmul_input(const torch::Tensor& x) {
 }
 
 /// Each expert's MLP on its own rows: rows (m, D) sorted by expert, `up` (E, D, F), `down` (E, F, D), `ends` (E), to
-/// (m, D). D and F must be multiples of 16 bytes. In bfloat16 on CUDA of compute capability 9.0 and above ATen has one
+/// (m, D). D and F must be multiples of 16 bytes. In bfloat16 on CUDA of compute capability 9.0 or 10.x ATen has one
 /// kernel for all groups and the host waits for nothing; elsewhere it loops over the experts and reads `ends` on the
 /// host. Under autocast it computes in autocast's type and returns it.
 inline torch::Tensor grouped_mlp(const torch::Tensor& rows, const torch::Tensor& up, const torch::Tensor& down,

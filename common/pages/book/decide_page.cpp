@@ -197,7 +197,8 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
-  const std::string where = shown == on_card ? "" : "measured on " + shown->place + ":<br>";
+  const std::string where = (shown == on_card ? "" : "measured on " + shown->place + ":<br>") +
+                            std::string(shown->stale ? "*earlier code:*<br>" : "");
   return {lesson.link + "<br>" + shown->compared(), use,
           where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
               markdown_cell(shown->speed(/*interval=*/false)) + others};

@@ -81,7 +81,8 @@ Ladder forward(const Place& place, torch::ScalarType type) {
                 .flops = flops_of(pass, sizes, type),
                 .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
                                                         shape.causal)},
-                .tolerance = type == torch::kFloat ? 1e-4 : 3e-2};
+                // On an H200 each of SDPA's backends is 0.043 away in 16 bits; what is wrong is away by 1 and more.
+                .tolerance = type == torch::kFloat ? 1e-4 : 6e-2};
   add_sdpa(ladder, q, k, v, shape.causal, [](const auto& sdpa) { return [=] { return std::vector{sdpa()}; }; });
   const int all =
       type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
@@ -111,8 +112,9 @@ Ladder backward(const Place& place, torch::ScalarType type) {
     wide.push_back(leaf(qkv.back(), torch::kFloat));
     grads.push_back(torch::empty_like(qkv.back()).detach());
   }
-  const Tensor grad = normal(place, shape, type),
-               out = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal).detach();
+  const Tensor grad = normal(place, shape, type);
+  // Contiguous: on a GPU the memory-efficient backend's result is a view of (B, T, H, d).
+  const Tensor out = reference::flash_attention(qkv[0], qkv[1], qkv[2], shape.causal).detach().contiguous();
   const Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)).detach().to(torch::kFloat) /
                         std::sqrt(static_cast<double>(shape.head_dim));
   const Tensor hidden =
@@ -123,7 +125,8 @@ Ladder backward(const Place& place, torch::ScalarType type) {
                 .flops = flops_of(pass, sizes, type),
                 .expected = gradients(reference::flash_attention(wide[0], wide[1], wide[2], shape.causal), wide,
                                       grad.to(torch::kFloat)),
-                .tolerance = type == torch::kFloat ? 1e-3 : 5e-2};
+                // As above; of gradients, which are sums over up to 2,048 queries, 0.12.
+                .tolerance = type == torch::kFloat ? 1e-3 : 0.2};
   // The backend is chosen in the forward pass: it runs once, pinned, and its graph is walked again and again.
   add_sdpa(ladder, qkv[0], qkv[1], qkv[2], shape.causal,
            [&](const auto& sdpa) { return [=, result = sdpa()] { return gradients(result, qkv, grad); }; });

@@ -75,10 +75,11 @@ TEST_F(DecidePage, ALessonHasItsCellsAndTheCardsNumbers) {
   const std::string text = part();
   EXPECT_THAT(text,
               HasSubstr("| lesson | use it when | H100: memory counted, speed modelled; what others published |\n"));
-  EXPECT_THAT(text, HasSubstr("| [30 Gradient accumulation](../lessons/30_gradient_accumulation/README.md)<br>"
-                              "*accumulate* against *large batch*, case *R2 batch=4* | activations fill it<br>*Not "
-                              "when* it fits: [00](../lessons/00_measuring/README.md) | memory SMALLER 0.250x<br>speed "
-                              "SLOWER 0.80"));
+  EXPECT_THAT(text,
+              HasSubstr("| [30 Gradient accumulation](../lessons/30_gradient_accumulation/README.md)<br>"
+                        "*accumulate* against *large batch*, case *R2 batch=4* | activations fill it<br>*Not "
+                        "when* it fits: [00](../lessons/00_measuring/README.md) | *earlier code:*<br>memory SMALLER "
+                        "0.250x<br>speed SLOWER 0.80"));
   EXPECT_THAT(text, HasSubstr("- *You pay*: launches.\n- *In PyTorch*: `a \\| b(x)`.\n"));
   EXPECT_THAT(text,
               HasSubstr("- *Memory*, counted: SMALLER 0.250x on T4 (earlier code), H100 (earlier code). Measured: "
@@ -91,7 +92,9 @@ TEST_F(DecidePage, ACpusNumberIsNamedWhereTheCardHasNone) {
   dry_.erase(dry_.begin());
   EXPECT_THAT(complaint("H100", "30"), HasSubstr("no result is of a H100"));
   dry_.clear();
-  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>memory SMALLER 0.250x<br>speed SLOWER 0.80"));
+  EXPECT_THAT(
+      part(),
+      HasSubstr("| measured on 2x-sample-cpu:<br>*earlier code:*<br>memory SMALLER 0.250x<br>speed SLOWER 0.80"));
   EXPECT_THAT(part(), Not(HasSubstr("modelled: ")));
   published_.clear();
   EXPECT_THAT(part(), HasSubstr("| not yet measured |\n"));
@@ -107,7 +110,7 @@ TEST_F(DecidePage, AMistakeIsCalledOne) {
 
 TEST_F(DecidePage, NoOtherRowStandsForAHeadlineThatWasNotMeasured) {
   dry_[0].headline = Headline{.case_name = "R2 batch=64", .technique = "accumulate"};
-  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>memory SMALLER 0.250x"));
+  EXPECT_THAT(part(), HasSubstr("| measured on 2x-sample-cpu:<br>*earlier code:*<br>memory SMALLER 0.250x"));
 }
 
 TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {

@@ -96,7 +96,7 @@ inline torch::Tensor capacity_mlp(const torch::Tensor& x, const Routing& routing
   const int64_t ranks = group.ranks(), own = up.size(0), width = x.size(1);
   const ExpertSlots slots = assign_slots(routing.experts, own * ranks, capacity);
   const std::vector<int64_t> equal(static_cast<size_t>(ranks), own * capacity);
-  torch::Tensor rows = expert_capacity::Fill::apply(matmul_input(x), slots.slots, slots.rows());
+  torch::Tensor rows = expert_capacity::Fill::apply(autocast_input(x), slots.slots, slots.rows());
   rows = all_to_all(rows, {equal, equal}, group).view({ranks, own, capacity, width});
   rows = rows.transpose(0, 1).reshape({own, ranks * capacity, width});  // by expert
   rows = torch::gelu(rows.bmm(up), "tanh").bmm(down);

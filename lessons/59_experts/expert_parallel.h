@@ -105,9 +105,9 @@ inline torch::Tensor expert_parallel_mlp(const torch::Tensor& x, const Routing& 
   const ExpertOrder sorted = sort_by_expert(routing.experts, up.size(0) * group.ranks());
   const ExpertExchange exchange = exchange_counts(sorted.counts, group);
   // Cast before they go: under autocast rows travel in 16 bits, there and back.
-  torch::Tensor rows = permute_tokens(matmul_input(x), sorted, routing.experts.size(1));  // (n k, D), by expert
-  rows = all_to_all(rows, exchange.splits, group);                                        // (received, D), by source
-  rows = unpermute_rows(rows, exchange.inverse, exchange.order);                          // by expert
+  torch::Tensor rows = permute_tokens(autocast_input(x), sorted, routing.experts.size(1));  // (n k, D), by expert
+  rows = all_to_all(rows, exchange.splits, group);                                          // (received, D), by source
+  rows = unpermute_rows(rows, exchange.inverse, exchange.order);                            // by expert
   rows = grouped_mlp(rows, up, down, exchange.ends);
   rows = unpermute_rows(rows, exchange.order, exchange.inverse);  // by source
   rows = all_to_all(rows, exchange.splits.reversed(), group);     // (n k, D), by expert

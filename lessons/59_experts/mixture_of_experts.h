@@ -8,11 +8,11 @@
 #include <torch/torch.h>
 
 #include <ATen/OpMathType.h>
-#include <ATen/autocast_mode.h>
 
 #include <cstdint>
 
 #include "lessons/21_mixed_precision/autocast.h"
+#include "lessons/54_model_parallel/tensor_group.h"
 
 namespace tenfold {
 
@@ -112,22 +112,15 @@ inline torch::Tensor weighted_sum(const torch::Tensor& pairs, const torch::Tenso
 /// Where the rows of each expert end, (E), int32: what a grouped matmul reads on the device.
 inline torch::Tensor group_ends(const torch::Tensor& counts) { return counts.cumsum(0).to(torch::kInt); }
 
-/// What autocast makes of a matmul's input, where it is on: _grouped_mm is in none of its lists (2.11), so it would
-/// compute in 32 bits, one expert after the other.
-inline torch::Tensor matmul_input(const torch::Tensor& x) {
-  const c10::DeviceType device = x.device().type();
-  if (!at::autocast::is_autocast_enabled(device)) return x;
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
-}
-
 /// Each expert's MLP on its own rows: rows (m, D) sorted by expert, `up` (E, D, F), `down` (E, F, D), `ends` (E), to
 /// (m, D). D and F must be multiples of 16 bytes. In bfloat16 on CUDA of compute capability 9.0 or 10.x ATen has one
 /// kernel for all groups and the host waits for nothing; elsewhere it loops over the experts and reads `ends` on the
-/// host. Under autocast it computes in autocast's type and returns it.
+/// host. Under autocast it computes in autocast's type and returns it: _grouped_mm is in none of autocast's lists
+/// (2.11), so it would compute in 32 bits, one expert after the other.
 inline torch::Tensor grouped_mlp(const torch::Tensor& rows, const torch::Tensor& up, const torch::Tensor& down,
                                  const torch::Tensor& ends) {
-  const torch::Tensor inner = at::_grouped_mm(matmul_input(rows), matmul_input(up), ends);
-  return at::_grouped_mm(torch::gelu(inner, "tanh"), matmul_input(down), ends);
+  const torch::Tensor inner = at::_grouped_mm(autocast_input(rows), autocast_input(up), ends);
+  return at::_grouped_mm(torch::gelu(inner, "tanh"), autocast_input(down), ends);
 }
 
 /// The mixture of tokens `x` (n, D) where all experts are on this device: `up` (E, D, F), `down` (E, F, D). Drops
@@ -135,7 +128,7 @@ inline torch::Tensor grouped_mlp(const torch::Tensor& rows, const torch::Tensor&
 inline torch::Tensor sorted_mlp(const torch::Tensor& x, const Routing& routing, const torch::Tensor& up,
                                 const torch::Tensor& down) {
   const ExpertOrder sorted = sort_by_expert(routing.experts, up.size(0));
-  const torch::Tensor rows = permute_tokens(matmul_input(x), sorted, routing.experts.size(1));  // (n k, D)
+  const torch::Tensor rows = permute_tokens(autocast_input(x), sorted, routing.experts.size(1));  // (n k, D)
   const torch::Tensor results = grouped_mlp(rows, up, down, group_ends(sorted.counts));
   return weighted_sum(unpermute_rows(results, sorted.order, sorted.inverse), routing.weights);
 }

@@ -57,7 +57,7 @@ class Work:
             self.example = [torch.zeros(settings["batch"], 1, 28, 28), torch.zeros(settings["batch"], dtype=torch.long)]
         else:
             work = lesson.ElementwiseTraining(settings, seed)
-            # The one batch stays on the device, as in C++: copied in each step it takes ten times the step's own time.
+            # The one batch stays on the device, as in C++: copying it takes several times a step's own time.
             self.items, self.example = settings["rows"], [part.to(trial.device) for part in work.batch]
             self.next_batch = lambda: self.example
         self.device, self.model, self.optimizer = trial.device, work.model.to(trial.device), work.optimizer

@@ -1,7 +1,7 @@
 #pragma once
 // Inline PTX of compute capability 9.0a: wgmma, the bulk tensor copies of TMA, and the barriers in shared memory that
-// both report to. For kernels/NAME/NAME_hopper.cuh, which nvcc compiles for 9.0a alone. These instructions have no
-// bodies for the microscope: what uses them cannot run there.
+// both report to. For kernels/NAME/NAME_sm90.cu, which nvcc compiles for 9.0a alone. As in ptx.cuh each instruction is
+// one function with a second body for the microscope.
 //
 // Source: NVIDIA, "PTX ISA", release 9.0: "mbarrier", "cp.async.bulk.tensor", "wgmma.mma_async", "setmaxnreg".
 
@@ -9,30 +9,71 @@
 
 #include <cuda.h>
 
+#ifndef __CUDACC__
+#include "common/microscope/hopper.h"
+#endif
+
 namespace tenfold::kernels {
+
+#ifndef __CUDACC__
+/// The 32-bit address that descriptors are made of; what nvcc compiles has it from ptx.cuh.
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) { return simt::shared_window_address(pointer); }
+#endif
+
+/// Multiprocessors of the GPU that the stream is of, for kernels that start a block on each.
+inline int multiprocessors(Stream stream) {
+#ifndef __CUDACC__
+  return simt::multiprocessors(*stream);
+#else
+  static_cast<void>(stream);  // of the current GPU
+  int device = 0, count = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+#endif
+}
 
 // --- barriers in shared memory ---------------------------------------------------------------------------------------
 // A barrier completes a phase when `arrivals` threads have come and the bytes that were announced have landed. Phases
 // have parity 0, 1, 0, ...; a wait for the parity of the phase before the first one returns at once.
 
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, int arrivals) {
+#ifndef __CUDACC__
+  simt::init_mbarrier(barrier, arrivals);
+#else
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+#endif
 }
 /// Makes initialised barriers known to TMA; a __syncthreads must follow for the other threads.
 __device__ __forceinline__ void mbarrier_init_fence() {
+#ifndef __CUDACC__
+  simt::fence_mbarriers();
+#else
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
 
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
+#ifndef __CUDACC__
+  simt::arrive_at_mbarrier(barrier, 0);
+#else
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+#endif
 }
 /// Arrives, and announces `bytes` that copies will bring in this phase.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
+#ifndef __CUDACC__
+  simt::arrive_at_mbarrier(barrier, bytes);
+#else
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
+#endif
 }
 /// Returns when the phase of this parity is complete.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
+#ifndef __CUDACC__
+  simt::wait_at_mbarrier(barrier, parity);
+#else
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
@@ -42,50 +83,85 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
       "}" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
+#endif
 }
 
 // --- TMA -------------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap* map) {
+#ifndef __CUDACC__
+  static_cast<void>(map);  // the microscope has no cache for it
+#else
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+#endif
 }
 /// One thread starts the copy of the map's whole box, which begins at element (x, y) of the tensor, x along its rows;
 /// elements outside of the tensor are 0. `shared` must be a multiple of 1024 bytes for boxes in the 128-byte swizzle.
 /// The barrier is told of all the box's bytes, those outside included.
 __device__ __forceinline__ void tma_load(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y) {
+#ifndef __CUDACC__
+  simt::copy_box(shared, map, barrier, x, y);
+#else
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
           shared_address(shared)),
       "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
       : "memory");
+#endif
 }
 
 // --- wgmma: the four warps of a warpgroup together, both operands in shared memory -----------------------------------
 
 /// Before the first wgmma, and whenever registers of the sum were touched since.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() {
+#ifndef __CUDACC__
+  simt::warpgroup_fence();
+#else
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wgmma_commit() {
+#ifndef __CUDACC__
+  simt::warpgroup_commit();
+#else
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
 /// Until at most the kNewest last groups are still running.
 template <int kNewest>
 __device__ __forceinline__ void wgmma_wait() {
+#ifndef __CUDACC__
+  simt::warpgroup_wait(kNewest);
+#else
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kNewest) : "memory");
+#endif
 }
 
 /// Keeps the compiler, which does not know that a sum arrives late, from using it before the wait above, or changing it
 /// behind a wgmma_fence.
 __device__ __forceinline__ void wgmma_settle(float (&d)[32][4]) {
+#ifndef __CUDACC__
+  simt::warpgroup_settle(&d[0][0], 32 * 4);
+#else
 #pragma unroll
   for (int j = 0; j < 32; ++j) asm volatile("" : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])::"memory");
+#endif
 }
 
 /// Gives registers back, or takes them: the warpgroup has `kRegisters` for each thread from here on, a multiple of 8.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
+  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+#ifdef __CUDACC__  // under the microscope a thread has as many as it likes
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
+  static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
+#ifdef __CUDACC__
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 
 /// D (64, 256) = A (64, 16) * B (16, 256), plus D with `add`, A and B of T (__half or __nv_bfloat16), D float. A lies
@@ -97,6 +173,10 @@ template <class T>
 __device__ __forceinline__ void wgmma_m64n256k16(float (&d)[32][4], uint64_t a, uint64_t b, bool add) {
   constexpr bool kHalf = std::is_same_v<T, __half>;
   static_assert(kHalf || std::is_same_v<T, __nv_bfloat16>);
+#ifndef __CUDACC__
+  simt::warpgroup_multiply(kHalf ? simt::MatrixType::f16 : simt::MatrixType::bf16, 256, &d[0][0], a, b, add, false,
+                           true);
+#else
   // clang-format off
   if constexpr (kHalf) {
     asm volatile(
@@ -198,6 +278,7 @@ __device__ __forceinline__ void wgmma_m64n256k16(float (&d)[32][4], uint64_t a, 
         : "l"(a), "l"(b), "r"(static_cast<int>(add)));
   }
   // clang-format on
+#endif
 }
 
 }  // namespace tenfold::kernels

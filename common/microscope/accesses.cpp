@@ -31,8 +31,6 @@ Region* region_of(uintptr_t address) {
   return engine.last = std::prev(after)->get();
 }
 
-namespace {
-
 Site& site_of(uint64_t key, uintptr_t pc, Kind kind, int bytes) {
   key |= static_cast<uint64_t>(engine.kernel & 0xff) << 56;  // helpers that are called are code of several kernels
   Site*& cached = engine.site_cache[(key ^ key >> 12) % engine.site_cache.size()];
@@ -56,6 +54,8 @@ Sums& sums_of(Site& site, int region) {
   site.sums.back().example.fill(-1);
   return site.sums.back();
 }
+
+namespace {
 
 /// 32-byte sectors that the lanes touch, in ascending order; each is also marked in the buffer's map.
 int sectors_of(const Slot& slot, int bytes, const Region& region, const Sparse<uint64_t>& touched,
@@ -241,9 +241,20 @@ Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, 
   return site;
 }
 
+Sums& count_bulk(const Region& region, uintptr_t address, Kind kind, int bytes, uint64_t key, uintptr_t pc) {
+  Sums& sums = sums_of(site_of(key, pc, kind, bytes), region.index);
+  if (sums.requests++ == 0) sums.example[0] = static_cast<int64_t>(address - region.low);
+  ++sums.lanes;
+  ++engine.state->totals.lane_accesses;
+  return sums;
+}
+
 bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
   Region* region = region_of(address);
-  if (region == nullptr) return true;  // the thread's own: registers and stack
+  if (region == nullptr) {  // the thread's own: registers and stack
+    if (!engine.current->asynchronous.accumulators.empty()) touch_registers(address, bytes, kind, pc);
+    return true;
+  }
   if (!in_bounds(*region, address, bytes, pc)) return false;
   require_aligned(address, bytes, pc);
   const Site& site = count_lane(*region, address, bytes, kind, key, pc);

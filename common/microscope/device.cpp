@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "common/microscope/engine.h"
+#include "common/microscope/hopper.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -117,6 +118,8 @@ std::vector<Access> merged_accesses(const Device::State& state, int kernel) {
   for (auto& [key, access] : merged) all.push_back(std::move(access));
   return all;
 }
+
+int multiprocessors(const Device& device) { return Engine::options_of(device).multiprocessors; }
 
 Report Device::report() const {
   Report report = state_->totals;

@@ -15,9 +15,10 @@ struct Options {
   bool count = true;  ///< sectors, wavefronts, examples
   bool lines =
       false;  ///< executions of every line: Report::kernels; for kernels compiled with -fsanitize-coverage=trace-pc
-  bool reuse = false;  ///< what caches would see: KernelCounts::touches, reads_again
-  int64_t sample = 0;  ///< 0: every block of a launch runs; else at most so many, spread over the grid
-  bool races = true;   ///< happens-before check: slower, and up to twelve times the buffers' memory
+  bool reuse = false;         ///< what caches would see: KernelCounts::touches, reads_again
+  int64_t sample = 0;         ///< 0: every block of a launch runs; else at most so many, spread over the grid
+  int multiprocessors = 132;  ///< that persistent kernels make their grid for: those of an H100 SXM
+  bool races = true;          ///< happens-before check: slower, and up to twelve times the buffers' memory
 };
 
 class Device;

@@ -3,6 +3,7 @@
 
 #include "common/microscope/built_ins.h"
 
+#include "common/microscope/asynchronous.h"
 #include "common/microscope/fiber.h"
 #include "common/microscope/mapped_memory.h"
 #include "common/microscope/reuse.h"
@@ -25,8 +26,8 @@ struct Stamp {
   uint32_t block = 0;      ///< number of the block over all launches, from 1; 0: nobody
   uint32_t barrier = 0;    ///< barriers that the block had passed
   uint32_t warp_sync = 0;  ///< the lane's clock in its warp: Warp::now()
-  uint16_t thread = 0;
-  uint16_t site = 0;  ///< index in State::sites; the top bit is Kind::atomic
+  uint16_t thread = 0;     ///< or an agent's number; `warp_sync` is then its clock
+  uint16_t site = 0;       ///< index in State::sites; the top bit is Kind::atomic
   static constexpr uint16_t kAtomic = 0x8000;
   /// `barrier` of an asynchronous copy that its thread has not yet waited for: no barrier comes after it.
   static constexpr uint32_t kInFlight = std::numeric_limits<uint32_t>::max();
@@ -137,7 +138,7 @@ struct Copy {
 };
 
 struct Thread {
-  enum class At : uint8_t { start, running, barrier, warp, done };
+  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, done };
   Fiber* fiber = nullptr;
   Index index{};
   At at = At::start;
@@ -152,6 +153,7 @@ struct Thread {
   uint64_t value = 0, result = 0;
   std::vector<Copy> copies;  // in flight, oldest first
   uint32_t groups = 0;       // of copies, committed
+  Asynchronous asynchronous;
 };
 
 /// Clocks of a warp in which only some lanes synchronised: each lane's own, and up to where it knows the others' work.
@@ -164,6 +166,8 @@ struct Warp {
   uint32_t sync = 0;  // the clock of every lane, unless there are clocks for each
   std::unique_ptr<LaneClocks> lanes;
   uint32_t now(int lane) const { return lanes == nullptr ? sync : lanes->own[static_cast<size_t>(lane)]; }
+  uint32_t known(int lane, int other) const;  ///< to the lane, of the other one
+  LaneClocks& each_lane();
 };
 
 /// What a block published through an atomic after a fence: everything before its barrier, and one thread's own work.
@@ -244,6 +248,10 @@ struct Engine {
   std::unordered_map<uintptr_t, std::vector<Release>> releases;
   std::vector<const std::vector<Release>*> acquired;
   bool lost = false;  // cannot go on: a fault was noted
+  std::vector<Agent> agents;
+  std::vector<Mbarrier> mbarriers;
+  std::vector<Warpgroup> warpgroups;
+  Clock agents_known;  // to every thread, since the last __syncthreads
 
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
@@ -252,6 +260,7 @@ struct Engine {
   std::mutex one_launch;
 
   static Device::State& state_of(Device& device) { return *device.state_; }
+  static const Options& options_of(const Device& device) { return device.state_->options; }
 };
 
 extern Engine engine;
@@ -284,6 +293,10 @@ bool count_access(uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr
 bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc);
 /// A misaligned access is a fault that ends the launch.
 void require_aligned(uintptr_t address, int bytes, uintptr_t pc);
+Site& site_of(uint64_t key, uintptr_t pc, Kind kind, int bytes);
+Sums& sums_of(Site& site, int region);
+/// A request of its own that one instruction makes for all its bytes; what it takes is the caller's to add.
+Sums& count_bulk(const Region& region, uintptr_t address, Kind kind, int bytes, uint64_t key, uintptr_t pc);
 /// Adds the lane to the request that it belongs to.
 Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc);
 // reuse.cpp
@@ -312,6 +325,16 @@ void publish_and_learn(uintptr_t address);
 void copy_begins(Region& region, const Copy& copy);
 /// From here on it is a store of its thread.
 void copy_lands(Region& region, const Copy& copy);
+/// Of the running thread: adds what it knows and did to `into`; what it does next is not among it.
+void publish(Clock& into);
+/// At a __syncthreads: what any thread knows of agents, all know.
+void share_agents();
+/// The running thread starts an agent's store, which is complete when the agent's clock has passed `clock`.
+void agent_stores(Region& region, uintptr_t address, int64_t bytes, size_t agent, uint32_t clock, uint16_t site);
+/// What an agent stores comes later than was said.
+void agent_is_late(Region& region, uintptr_t address, int64_t bytes, uint32_t clock);
+/// The same for a load of 16 bytes; the thread is one of those that start it together.
+void agent_loads(Region& region, uintptr_t address, size_t agent, uint32_t clock, uint16_t site);
 /// A __syncwarp of the lanes in `group`: each now knows what any of them did or knew. `live`: the lanes that have not
 /// left.
 void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live);
@@ -326,6 +349,31 @@ std::string hex(uint64_t value, int digits = 8);
 // tensor_cores.cpp
 /// Completes an ldmatrix or mma.sync, for which all 32 lanes must have come; `group`: those that did.
 void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t group);
+// mbarriers.cpp
+/// A new agent's number, which started by the running thread.
+size_t new_agent();
+/// The barrier at this address; null, and a fault, where none was initialised.
+Mbarrier* mbarrier_of(const uint64_t* barrier, uintptr_t pc);
+/// Begins the next phase if nothing of this one is missing.
+void complete_phase(Mbarrier& barrier);
+/// Lets the lanes go on whose mbarriers or products have come so far. True when there are any.
+bool wake_lanes(const std::array<Thread*, 32>& lanes);
+/// What a thread at an mbarrier or at wgmma.wait_group waits for, as a sentence.
+std::string missing(const Thread& thread);
+/// Faults for what is still under way when a block ends.
+void expect_nothing_in_flight();
+// tensor_maps.cpp
+/// An address in a swizzle, of which `bits` bits from bit 4 on change with those from bit 7 on.
+constexpr uintptr_t swizzled(uintptr_t window, uint32_t bits) {
+  return window ^ (window >> 7 & ((uintptr_t{1} << bits) - 1)) << 4;
+}
+/// Until the phase is complete or none is left.
+void land_copies(Mbarrier& barrier);
+// warpgroup.cpp
+/// Whether the thread's wgmma.wait_group is over; computes what it waits for.
+bool finish_products(Thread& thread);
+/// A thread touches its own stack, where its accumulators lie.
+void touch_registers(uintptr_t address, int bytes, Kind kind, uintptr_t pc);
 // built_ins.cpp
 /// Gives the turn back until the scheduler says that what the thread waits for has come.
 void wait(Thread::At at, void* pc);

@@ -1,6 +1,8 @@
 // Finds two accesses to one word, at least one a write, that nothing orders. Orders are: one thread's own sequence; a
-// __syncthreads between two threads of a block; a __syncwarp between two lanes of a warp; launches of a stream; and a
-// fence plus an atomic on one side with the same atomic on the other between blocks. Shuffles order no memory.
+// __syncthreads between two threads of a block; a __syncwarp between two lanes of a warp; an mbarrier between who
+// arrives and who has waited; launches of a stream; and a fence plus an atomic on one side with the same atomic on the
+// other between blocks. Shuffles order no memory. Who waited for a phase or for a group of wgmma knows what agents did
+// in it.
 #include "common/microscope/engine.h"
 
 #include <algorithm>
@@ -9,16 +11,21 @@
 namespace tenfold::simt {
 namespace {
 
+bool is_agent(const Stamp& stamp) { return stamp.thread >= engine.threads.size(); }
+
 bool ordered(const Stamp& before, Space space) {
   if (before.block < engine.first_block) return true;  // nobody, or an earlier launch
   const Thread& now = *engine.current;
   if (before.block == engine.block_number) {
     if (before.barrier == Stamp::kInFlight) return false;
+    if (is_agent(before)) {
+      const Clock& known = now.asynchronous.known;
+      return before.warp_sync < std::max(at(known, before.thread), at(engine.agents_known, before.thread));
+    }
     if (before.thread == now.number || before.barrier < engine.barrier) return true;
+    if (before.warp_sync < at(now.asynchronous.known, before.thread)) return true;
     if (before.thread / 32 != now.number / 32) return false;
-    const Warp& warp = *engine.current_warp;
-    return before.warp_sync <
-           (warp.lanes == nullptr ? warp.sync : warp.lanes->known[now.number % 32][before.thread % 32]);
+    return before.warp_sync < engine.current_warp->known(now.number % 32, before.thread % 32);
   }
   if (space == Space::shared) return true;  // another block's shared memory is other memory
   for (const std::vector<Release>* releases : engine.acquired) {
@@ -31,7 +38,13 @@ bool ordered(const Stamp& before, Space space) {
   return false;
 }
 
+bool in_flight(const Stamp& before) {
+  if (before.barrier == Stamp::kInFlight) return true;
+  return is_agent(before) && before.warp_sync >= engine.agents[before.thread - engine.threads.size()].done;
+}
+
 ThreadId thread_id(uint32_t block, uint16_t thread) {
+  if (thread >= engine.threads.size()) thread = engine.agents[thread - engine.threads.size()].thread;
   const dim3 g = engine.grid, b = engine.block;
   const uint32_t at = block - engine.first_block;
   return {{at % g.x, at / g.x % g.y, at / g.x / g.y}, {thread % b.x, thread / b.x % b.y, thread / b.x / b.y}};
@@ -43,7 +56,7 @@ void note_race(const Region& region, uintptr_t address, const Stamp& before, Kin
   Race& race = state.races[{first, site, region.index}];
   if (race.count++ != 0) return;
   race.space = region.space;
-  race.in_flight = before.barrier == Stamp::kInFlight;
+  race.in_flight = in_flight(before);
   race.first_kind = state.sites[first].kind;
   race.second_kind = kind;
   race.first = where_is(state.sites[first].pc);
@@ -56,24 +69,33 @@ void note_race(const Region& region, uintptr_t address, const Stamp& before, Kin
 
 }  // namespace
 
+namespace {
+
+/// Calls f(shadow, address) for every word that the bytes touch.
+template <class F>
+void for_each_word(Region& region, uintptr_t address, int64_t bytes, F&& f) {
+  if (region.shadow.size() == 0) region.shadow.reset(((region.high - region.low) >> region.granule_shift) + 1);
+  const uintptr_t first = (address - region.low) >> region.granule_shift;
+  const uintptr_t last = (address + static_cast<uintptr_t>(bytes) - 1 - region.low) >> region.granule_shift;
+  for (uintptr_t word = first; word <= last; ++word)
+    f(region.shadow.begin()[word], region.low + (word << region.granule_shift));
+}
+
+}  // namespace
+
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site) {
   if (bytes < 1 << region.granule_shift) {  // shared memory has no element type: the first narrow access tells
     region.granule_shift = bytes == 1 ? 0 : 1;
     region.shadow.reset(0);
   }
-  if (region.shadow.size() == 0) region.shadow.reset(((region.high - region.low) >> region.granule_shift) + 1);
   Thread& now = *engine.current;
   const bool atomic = kind == Kind::atomic;
   const Stamp stamp{engine.block_number, engine.barrier, engine.current_warp->now(now.number % 32), now.number,
                     static_cast<uint16_t>(site | (atomic ? Stamp::kAtomic : 0))};
   if (kind == Kind::store && region.space == Space::global) now.fenced = false;
-  const uintptr_t first = (address - region.low) >> region.granule_shift;
-  const uintptr_t last = (address + static_cast<uintptr_t>(bytes) - 1 - region.low) >> region.granule_shift;
-  for (uintptr_t word = first; word <= last; ++word) {
-    Shadow& shadow = region.shadow.begin()[word];
+  for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t word) {
     const auto conflict = [&](const Stamp& before) {
-      if (!ordered(before, region.space))
-        note_race(region, region.low + (word << region.granule_shift), before, kind, site);
+      if (!ordered(before, region.space)) note_race(region, word, before, kind, site);
     };
     if (!(atomic && (shadow.write.site & Stamp::kAtomic) != 0)) conflict(shadow.write);
     if (kind == Kind::load) {
@@ -87,7 +109,7 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
       }
       shadow.write = stamp;
     }
-  }
+  });
 }
 
 namespace {
@@ -95,10 +117,8 @@ namespace {
 void stamp_copy(Region& region, const Copy& copy, uint32_t barrier) {
   const Thread& now = *engine.current;
   const Stamp stamp{engine.block_number, barrier, engine.current_warp->now(now.number % 32), now.number, copy.site};
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(copy.to) - region.low,
-                  end = begin + static_cast<uintptr_t>(copy.bytes);
-  const uintptr_t last = (end - 1) >> region.granule_shift;
-  for (uintptr_t word = begin >> region.granule_shift; word <= last; ++word) region.shadow.begin()[word] = {stamp, {}};
+  for_each_word(region, reinterpret_cast<uintptr_t>(copy.to), copy.bytes,
+                [&](Shadow& shadow, uintptr_t) { shadow = {stamp, {}}; });
 }
 
 }  // namespace
@@ -109,6 +129,26 @@ void copy_begins(Region& region, const Copy& copy) {
 }
 
 void copy_lands(Region& region, const Copy& copy) { stamp_copy(region, copy, engine.barrier); }
+
+void agent_stores(Region& region, uintptr_t address, int64_t bytes, size_t agent, uint32_t clock, uint16_t site) {
+  check_race(region, address, static_cast<int>(bytes), Kind::store, site);
+  const Stamp stamp{engine.block_number, engine.barrier, clock, static_cast<uint16_t>(agent), site};
+  for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t) { shadow = {stamp, {}}; });
+}
+
+void agent_is_late(Region& region, uintptr_t address, int64_t bytes, uint32_t clock) {
+  for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t) { shadow.write.warp_sync = clock; });
+}
+
+void agent_loads(Region& region, uintptr_t address, size_t agent, uint32_t clock, uint16_t site) {
+  const Stamp stamp{engine.block_number, engine.barrier, clock, static_cast<uint16_t>(agent), site};
+  for_each_word(region, address, 16, [&](Shadow& shadow, uintptr_t word) {
+    if (!ordered(shadow.write, region.space)) note_race(region, word, shadow.write, Kind::load, site);
+    Stamp& first = shadow.reads[0];
+    const bool first_is_ours = first.block == stamp.block && first.thread == stamp.thread;
+    shadow.reads[first_is_ours || ordered(first, region.space) ? 0 : 1] = stamp;
+  });
+}
 
 void publish_and_learn(uintptr_t address) {
   auto& releases = engine.releases[address];
@@ -123,19 +163,73 @@ void publish_and_learn(uintptr_t address) {
   engine.acquired.push_back(&releases);
 }
 
+void join(Clock& into, const Clock& from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+void raise(Clock& clock, size_t of, uint32_t to) {
+  if (clock.size() <= of) clock.resize(of + 1);
+  clock[of] = std::max(clock[of], to);
+}
+
+uint32_t Warp::known(int lane, int other) const {
+  return lanes == nullptr ? sync : lanes->known[static_cast<size_t>(lane)][static_cast<size_t>(other)];
+}
+
+LaneClocks& Warp::each_lane() {
+  if (lanes == nullptr) {
+    lanes = std::make_unique<LaneClocks>();
+    lanes->own.fill(sync);
+    for (auto& of_lane : lanes->known) of_lane.fill(sync);
+  }
+  return *lanes;
+}
+
+void publish(Clock& into) {
+  const Thread& now = *engine.current;
+  Warp& warp = *engine.current_warp;
+  const int lane = now.number % 32;
+  join(into, now.asynchronous.known);
+  for (int other = 0; other < 32; ++other) {
+    const auto number = static_cast<size_t>(now.number - lane + other);
+    if (number < engine.threads.size()) raise(into, number, warp.known(lane, other));
+  }
+  raise(into, now.number, warp.now(lane) + 1);
+  ++warp.each_lane().own[static_cast<size_t>(lane)];
+}
+
+void share_agents() {
+  for (const Thread& thread : engine.threads) {
+    for (size_t agent = engine.threads.size(); agent < thread.asynchronous.known.size(); ++agent)
+      raise(engine.agents_known, agent, thread.asynchronous.known[agent]);
+  }
+}
+
+namespace {
+
+/// What one lane of the group knows of other warps and of agents, all of them know.
+void share_known(const Warp& warp, uint32_t group) {
+  const auto first = static_cast<size_t>(&warp - engine.warps.data()) * 32;
+  const auto known = [&](uint32_t lanes) -> Clock& {
+    return engine.threads[first + static_cast<size_t>(std::countr_zero(lanes))].asynchronous.known;
+  };
+  Clock all;
+  for (uint32_t left = group; left != 0; left &= left - 1) join(all, known(left));
+  for (uint32_t left = group; left != 0 && !all.empty(); left &= left - 1) known(left) = all;
+}
+
+}  // namespace
+
 void synchronise_lanes(Warp& warp, uint32_t group, uint32_t live) {
+  share_known(warp, group);
   if (group == live) {  // all that are left: one clock for everybody again
     if (warp.lanes != nullptr) warp.sync = *std::max_element(warp.lanes->own.begin(), warp.lanes->own.end());
     warp.lanes.reset();
     ++warp.sync;
     return;
   }
-  if (warp.lanes == nullptr) {
-    warp.lanes = std::make_unique<LaneClocks>();
-    warp.lanes->own.fill(warp.sync);
-    for (auto& of_lane : warp.lanes->known) of_lane.fill(warp.sync);
-  }
-  LaneClocks& clocks = *warp.lanes;
+  LaneClocks& clocks = warp.each_lane();
   std::array<uint32_t, 32> known{};
   for (uint32_t left = group; left != 0; left &= left - 1) {
     const auto lane = static_cast<size_t>(std::countr_zero(left));

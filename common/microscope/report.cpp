@@ -30,6 +30,12 @@ const char* name_of(FaultKind kind) {
       return "warp mismatch";
     case FaultKind::deadlock:
       return "deadlock";
+    case FaultKind::in_flight:
+      return "in flight";
+    case FaultKind::mbarrier:
+      return "mbarrier";
+    case FaultKind::bad_operand:
+      return "bad operand";
   }
   return "?";
 }

@@ -26,7 +26,7 @@ struct Access {
   Where where;
   Space space = Space::global;
   Kind kind = Kind::load;
-  int bytes = 4;       ///< per lane
+  int bytes = 4;       ///< per lane; of a box or an operand that one instruction moves for all, in one lane
   std::string buffer;  ///< the global buffer's name; empty for shared memory
   int64_t requests = 0;
   int64_t lanes = 0;             ///< active lanes over all requests; 32 * requests when no lane is masked
@@ -108,11 +108,20 @@ struct Race {
   int64_t offset = 0;  ///< bytes from the buffer's start, where it was seen first
   ThreadId first_thread, second_thread;
   int64_t count = 0;       ///< how often this pair of lines was seen
-  bool in_flight = false;  ///< the first is an asynchronous copy that had not landed: nobody may touch the word, its
-                           ///< own thread neither
+  bool in_flight = false;  ///< the first is an asynchronous copy that had not landed, or a product that still reads:
+                           ///< nobody may touch the word, its own thread neither
 };
 
-enum class FaultKind { out_of_bounds, misaligned, divergent_barrier, warp_mismatch, deadlock };
+enum class FaultKind {
+  out_of_bounds,
+  misaligned,
+  divergent_barrier,
+  warp_mismatch,
+  deadlock,
+  in_flight,
+  mbarrier,
+  bad_operand
+};
 
 /// Something that has no meaning on a GPU. `text` is one sentence.
 struct Fault {
@@ -131,7 +140,7 @@ struct Report {
   int64_t launches = 0, blocks = 0, threads = 0;
   int64_t barriers = 0;           ///< __syncthreads of a block, not of a thread
   int64_t warp_operations = 0;    ///< shuffles, votes, __syncwarp: of a warp
-  int64_t matrix_multiplies = 0;  ///< mma.sync instructions: of a warp
+  int64_t matrix_multiplies = 0;  ///< mma.sync of a warp, wgmma of a warpgroup
   int64_t tensor_flops = 0;       ///< what these multiplied and added
   int64_t lane_accesses = 0;      ///< counted accesses of single threads
   int64_t unique_bytes_read = 0,

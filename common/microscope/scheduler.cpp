@@ -51,20 +51,37 @@ void turn(Thread& thread) {
   if (thread.at == Thread::At::done) engine.idle.push_back(thread.fiber);
 }
 
-/// Runs a warp until each of its threads waits at a barrier, waits for a lane that does not come, or is done.
-void run_warp(size_t number) {
+/// Runs a warp until each of its threads waits at a barrier, waits for what does not come from this warp, or is done.
+/// True when a thread went on.
+bool run_warp(size_t number) {
   engine.current_warp = &engine.warps[number];
   std::array<Thread*, 32> lanes{};
   for (size_t lane = 0; lane < 32 && number * 32 + lane < engine.threads.size(); ++lane)
     lanes[lane] = &engine.threads[number * 32 + lane];
-  do {
+  bool any = wake_lanes(lanes), more = true;
+  while (more) {
     for (Thread* thread : lanes) {
-      if (thread != nullptr && (thread->at == Thread::At::start || thread->at == Thread::At::running)) turn(*thread);
+      if (thread == nullptr || (thread->at != Thread::At::start && thread->at != Thread::At::running)) continue;
+      any = true;
+      turn(*thread);
       if (engine.lost) break;
     }
     flush_warp();
-    if (engine.lost) return;
-  } while (complete_warp_operations(lanes, engine.warps[number]));
+    if (engine.lost) return any;
+    more = complete_warp_operations(lanes, engine.warps[number]);
+    more |= wake_lanes(lanes);
+  }
+  return any;
+}
+
+/// Until no warp can go on without a barrier of the block.
+void run_warps() {
+  bool any = true;
+  while (any && !engine.lost) {
+    any = false;
+    for (size_t warp = 0; warp < engine.warps.size() && !engine.lost; ++warp) any |= run_warp(warp);
+    if (engine.mbarriers.empty() && engine.agents.empty()) return;  // no warp waits for another
+  }
 }
 
 /// After every warp had its turn: opens the barrier, or says why nobody can go on. False when the block is over.
@@ -76,6 +93,10 @@ bool next_phase() {
       note_fault(FaultKind::deadlock, thread.pc,
                  "lane " + std::to_string(thread.number % 32) + " waits for lanes of mask " + hex(thread.mask) +
                      " that never come here");
+      engine.lost = true;
+    }
+    if (thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup) {
+      note_fault(FaultKind::deadlock, thread.pc, missing(thread));
       engine.lost = true;
     }
     if (thread.at != Thread::At::barrier) continue;
@@ -99,6 +120,7 @@ bool next_phase() {
   }
   engine.barrier_result = std::exchange(engine.barrier_predicates, 0);
   ++engine.barrier;
+  share_agents();
   if (engine.state->options.reuse) end_of_phase();
   ++engine.state->totals.barriers;
   count_operation(waiting->pc, "barrier");
@@ -120,6 +142,10 @@ void run_block() {
   engine.block_number = ++state.blocks_started;
   engine.barrier = 0;
   engine.acquired.clear();
+  engine.agents.clear();
+  engine.agents_known.clear();
+  engine.mbarriers.clear();
+  engine.warpgroups.assign(engine.threads.size() / 128, {});
   for (Warp& warp : engine.warps) warp = {};
   for (size_t i = 0; i < engine.threads.size(); ++i) {
     Thread& thread = engine.threads[i];
@@ -131,8 +157,9 @@ void run_block() {
   }
   forget_shared();
   do {
-    for (size_t warp = 0; warp < engine.warps.size() && !engine.lost; ++warp) run_warp(warp);
+    run_warps();
   } while (next_phase());
+  if (!engine.lost) expect_nothing_in_flight();
   if (state.options.reuse) {
     end_of_phase();
     end_of_block();

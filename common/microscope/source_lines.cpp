@@ -42,7 +42,7 @@ int note_frame(void* data, uintptr_t /*pc*/, const char* file, int line, const c
   // Frames come from the inside out; what a header of CUDA's or ours does for the kernel is the kernel's line.
   const bool built_in = where.file.starts_with("common/microscope/") ||
                         where.file.find("/include/") != std::string::npos ||
-                        where.file.starts_with("kernels/launch.cuh") || where.file.starts_with("kernels/ptx.cuh");
+                        where.file.starts_with("kernels/launch.cuh") || where.file.starts_with("kernels/ptx");
   if (search.kernel.file.empty() && !built_in) search.kernel = where;
   return 0;
 }

@@ -6,7 +6,7 @@
 #ifdef __CUDACC__
 #include "kernels/rungs_here.h"
 #endif
-#ifdef TENFOLD_HOPPER
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
 #include "hgemm_sm90.h"
 #endif
 
@@ -30,10 +30,7 @@ int fastest_rung() {
 /// Throws std::runtime_error, one line, where the rung cannot run.
 template <class T>
 void require_gpu_of([[maybe_unused]] int rung) {
-#ifndef __CUDACC__
-  if (rung >= kHgemmRungs)
-    throw std::runtime_error("hgemm: Hopper's rungs cannot run under the microscope, which has no wgmma and no TMA");
-#else
+#ifdef __CUDACC__
   if (rung >= hgemm_rungs_here<T>())
     throw std::runtime_error("hgemm: rung " + std::to_string(rung) + ": " + reason_not_here());
 #endif
@@ -76,7 +73,7 @@ void hgemm(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n,
     launch(stream, dim3(static_cast<unsigned>(tiles)), dim3(256), shared_bytes, kernel, c, a, b, m, n, k);
   };
   const bool vectors = packets_fit<T>(k, {a}) && packets_fit<T>(n, {b, c});
-#if defined(TENFOLD_HOPPER) && defined(__CUDACC__)
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
   if (rung >= kHgemmRungs && vectors) return hgemm_hopper(stream, c, a, b, m, n, k, rung);
 #endif
   switch (rung) {

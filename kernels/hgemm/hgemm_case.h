@@ -18,7 +18,6 @@ struct HgemmBuffers {
   void launch(int rung) const { hgemm(device, c.data(), a.data(), b.data(), m, n, k, rung); }
 };
 
-/// Without Hopper's, which the microscope does not run.
 inline std::vector<simt::Rung> hgemm_rungs() {
   return {
       {"CUDA cores", "As the last rung of sgemm: elements are widened to float on their way to shared memory."},
@@ -29,12 +28,17 @@ inline std::vector<simt::Rung> hgemm_rungs() {
       {"cp.async", "Copies go past the registers and run three steps ahead; one barrier a step."},
       {"large tile",
        "A warp computes 64 x 64: fewer loads for each mma; fragments one step ahead, an order of blocks for "
-       "L2."}};
+       "L2."},
+      {"wgmma",
+       "Hopper: TMA copies boxes at the word of one thread, and four warps multiply 64 x 16 by 16 x 256 straight from "
+       "shared memory; all wait for all."},
+      {"producer", "A third warpgroup starts copies up to three tiles ahead; the other two only multiply."},
+      {"persistent", "As many blocks as multiprocessors, which walk over tiles of C without a pause between them."}};
 }
 
 inline simt::Pass hgemm_pass() {
   return {.name = "hgemm",
-          .rungs = names_of(hgemm_rungs()),
+          .rungs = names_of(hgemm_rungs(), kHgemmRungs),  // Hopper's are not modelled
           .shape = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
           .peak = simt::Peak::tensor_cores,
           .work =

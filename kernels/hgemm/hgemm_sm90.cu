@@ -1,5 +1,5 @@
 // Rungs 5 to 7 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles
-// it for nothing else.
+// it for nothing else. The microscope compiles it as well.
 
 #include "hgemm_sm90.h"
 #include "hgemm_tile.cuh"
@@ -140,9 +140,12 @@ static __global__ void __launch_bounds__(384, 1)
   }
 }
 
-/// The map of a tensor, for TMA. The driver's function is asked of the runtime, so that nothing is linked with libcuda.
-template <class T>
-CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
+/// cuTensorMapEncodeTiled: the driver's, which is asked of the runtime, so that nothing is linked with libcuda; under
+/// the microscope its own, which takes the same arguments.
+static auto tensor_map_encoder() {  // static: the microscope has another body
+#ifndef __CUDACC__
+  return &simt::encode_tensor_map;
+#else
   using Encode = decltype(&cuTensorMapEncodeTiled);
   static const Encode encode = [] {
     void* entry = nullptr;
@@ -152,29 +155,35 @@ CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
       throw std::runtime_error("hgemm: the driver has no cuTensorMapEncodeTiled");
     return reinterpret_cast<Encode>(entry);
   }();
+  int device = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaSetDevice(device));  // binds this thread's context, which the driver's own calls do not
+  return encode;
+#endif
+}
+
+/// The map of a tensor, for TMA.
+template <class T>
+static CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
   constexpr CUtensorMapDataType kType =
       std::is_same_v<T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const cuuint64_t size[] = {tensor.size[0], tensor.size[1]}, strides[] = {tensor.row_bytes};
   const cuuint32_t box[] = {tensor.box[0], tensor.box[1]}, steps[] = {1, 1};
   CUtensorMap map;
-  const CUresult result =
-      encode(&map, kType, 2, const_cast<T*>(data), size, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = tensor_map_encoder()(&map, kType, 2, const_cast<T*>(data), size, strides, box, steps,
+                                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw std::runtime_error("hgemm: the driver refuses a tensor map, error " + std::to_string(result));
   return map;
 }
 
-template <class T>
-void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
-  int device = 0, multiprocessors = 0;
-  check_launch(cudaGetDevice(&device));
-  check_launch(cudaSetDevice(device));  // binds this thread's context, which the driver's own calls do not
-  check_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+template <class T, class AnyStream>
+void hgemm_hopper(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
   if (tiles > 1 << 30)
     throw std::invalid_argument("hgemm: C has more tiles than rung " + std::to_string(rung) + " can count");
-  const int64_t blocks = rung == 7 ? std::min<int64_t>(tiles, multiprocessors) : tiles;
+  const int64_t blocks = rung == 7 ? std::min<int64_t>(tiles, multiprocessors(stream)) : tiles;
   const size_t stages = rung == 5 ? 1 : kHopperStages;
   launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(rung == 5 ? 256 : 384),
          stages * (kHopperBytesOfA + kHopperBytesOfB) + 1024, rung == 5 ? hgemm_wgmma_waiting<T> : hgemm_wgmma<T>, c,
@@ -182,8 +191,8 @@ void hgemm_hopper(cudaStream_t stream, T* c, const T* a, const T* b, int64_t m, 
          static_cast<int>(n), static_cast<int>(k));
 }
 
-template void hgemm_hopper(cudaStream_t, __half*, const __half*, const __half*, int64_t, int64_t, int64_t, int);
-template void hgemm_hopper(cudaStream_t, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
+template void hgemm_hopper(Stream, __half*, const __half*, const __half*, int64_t, int64_t, int64_t, int);
+template void hgemm_hopper(Stream, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, int64_t, int64_t,
                            int64_t, int);
 
 }  // namespace tenfold::kernels

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is every barrier of every kernel needed, and would a test tell? Each __syncthreads(), __syncwarp() and cp_async_wait<N>() of kernels/ is
-taken out in turn, on a copy; the kernel is built for the microscope and its own test must fail, by a race that was seen or by a wrong
-result. Kernels for Hopper alone cannot run there and are left out.
+taken out in turn, on a copy, and of Hopper's kernels (NAME_sm90.cu) each fence, arrival, commit and wait of mbarriers and wgmma; the kernel
+is built for the microscope and its own test must fail, by a race that was seen, a fault or a wrong result.
 
 A barrier whose removal no test notices is unproven. It passes only with a reason in unproven_barriers.txt, one a line:
 
@@ -22,7 +22,9 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BARRIER = re.compile(r"(?:__sync(?:threads|warp)|cp_async_wait<[^<>;]*>)\([^()]*\);")
+BARRIER = re.compile(r"(?:__sync(?:threads|warp)|cp_async_wait<[^<>;]*>|mbarrier_(?:init_fence|arrive\w*|wait)|"
+                     r"wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
+FAULT = re.compile(r"^kernels/\S+:\d+: ", re.M)  # as KernelTest says it
 TIMEOUT_S = 120
 
 
@@ -44,7 +46,7 @@ def included_by(path, tree):
 
 def barriers_of(tree):
     """(file, line number, (begin, end) in the line) of every barrier that is code and not comment."""
-    for file in sorted(tree.glob("**/*.cuh")):
+    for file in sorted([*tree.glob("**/*.cuh"), *tree.glob("*/*_sm90.cu")]):
         if file.name == "launch.cuh" or file.name.endswith("_hopper.cuh"):
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -57,19 +59,22 @@ def barriers_of(tree):
 class Kernel:
     def __init__(self, options, tree, name):
         self.options, self.tree, self.name = options, tree, name
-        self.files = included_by(tree / name / f"{name}.cu", tree)
+        self.sources = [source for source in (tree / name / f"{name}.cu", tree / name / f"{name}_sm90.cu") if source.exists()]
+        self.files = set().union(*(included_by(source, tree) for source in self.sources))
         self.program = options.tests / f"kernel_{name}_test"
         self.library = tree.parent / f"{name}.so"
 
     def build(self):
-        wrapper = self.tree.parent / f"{self.name}_microscope.cpp"
-        wrapper.write_text(f'#include "kernels/{self.name}/{self.name}.cu"\n')
         o = self.options
-        compiled = wrapper.with_suffix(".o")
         include = [f"-I{self.tree.parent}", f"-I{SOURCE}", *(f"-isystem{folder}" for folder in o.system_include.split(";") if folder)]
-        subprocess.run([o.compiler, "-std=c++20", *shlex.split(o.flags), "-w", "-fPIC", *include, "-c", wrapper, "-o", compiled], check=True)
+        objects = []
+        for source in self.sources:
+            wrapper = self.tree.parent / f"{source.stem}_microscope.cpp"
+            wrapper.write_text(f'#include "kernels/{self.name}/{source.name}"\n')
+            objects.append(wrapper.with_suffix(".o"))
+            subprocess.run([o.compiler, "-std=c++20", *shlex.split(o.flags), "-w", "-Wno-psabi", "-fPIC", *include, "-c", wrapper, "-o", objects[-1]], check=True)
         # Apart, because with -fsanitize=thread the linker would add ThreadSanitizer itself.
-        subprocess.run([o.compiler, "-shared", compiled, "-o", self.library, o.engine], check=True)
+        subprocess.run([o.compiler, "-shared", *objects, "-o", self.library, o.engine], check=True)
 
     def fails(self):
         """Why the test fails with the library that was built last; None when it passes."""
@@ -85,7 +90,9 @@ class Kernel:
             return None
         if ran.returncode < 0:
             return f"signal {-ran.returncode}"
-        return "race" if "race between" in ran.stdout else "wrong result"
+        if "race between" in ran.stdout:
+            return "race"
+        return "fault" if FAULT.search(ran.stdout) else "wrong result"
 
 
 def main():

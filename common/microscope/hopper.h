@@ -1,0 +1,50 @@
+#pragma once
+// The kernel's side of what kernels/ptx_hopper.cuh has in it, which says what each instruction does. Only that file
+// includes this.
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "common/microscope/built_ins.h"
+
+namespace tenfold::simt {
+
+/// A pointer into shared memory as an address of the shared window, 32 bits. Dynamic shared memory begins there at 128
+/// modulo 1024, which is all that __align__(128) promises: a tile that must begin at a multiple of 1024 has to see to
+/// it. Static shared memory lies above 256 KiB, where no matrix descriptor reaches.
+uint32_t shared_window_address(const void* pointer);
+
+/// mbarrier.init for `arrivals` in each phase. A store, for the search for races; the others are atomics.
+void init_mbarrier(const uint64_t* barrier, int arrivals);
+/// fence.mbarrier_init, of the barriers that this thread initialised: TMA may be told of them from here on.
+void fence_mbarriers();
+/// mbarrier.arrive, which announces `bytes` first.
+void arrive_at_mbarrier(const uint64_t* barrier, uint32_t bytes);
+/// mbarrier.try_wait.parity until it is true.
+void wait_at_mbarrier(const uint64_t* barrier, uint32_t parity);
+
+/// cuTensorMapEncodeTiled: the arguments and errors are the driver's, what is written is the microscope's own. Only
+/// matrices (rank 2) in boxes without steps are taken, swizzled in no way or with rows as wide as the swizzle; for
+/// others the result is CUDA_ERROR_NOT_SUPPORTED.
+CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
+                           const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
+                           const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+/// cp.async.bulk.tensor.2d from global to shared memory, of the map's box at (x, y).
+void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y);
+
+void warpgroup_fence();
+void warpgroup_commit();
+void warpgroup_wait(int newest);
+/// `count` sums from d on are used from here on.
+void warpgroup_settle(const float* d, int count);
+/// wgmma.mma_async.m64nNk16, N = columns: d has columns / 2 sums of the thread. `across`: neighbours in shared memory
+/// do not lie along the depth but along the rows of A or the columns of B.
+void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint64_t b, bool add, bool a_across,
+                        bool b_across);
+
+/// Of the GPU that persistent kernels make their grid for: Options::multiprocessors.
+int multiprocessors(const Device& device);
+
+}  // namespace tenfold::simt

@@ -1,0 +1,194 @@
+// Barriers in shared memory (mbarrier): who has arrived, which bytes have landed, who may go on; and what everybody
+// knows after that. Source: NVIDIA, "PTX ISA", release 9.0, "Parallel Synchronization and Communication Instructions:
+// mbarrier", with the sections "Phase of the mbarrier object", "Tracking asynchronous operations by the mbarrier
+// object" and "mbarrier.try_wait".
+#include <algorithm>
+
+#include "common/microscope/engine.h"
+#include "common/microscope/hopper.h"
+
+namespace tenfold::simt {
+namespace {
+
+constexpr int kMost = (1 << 20) - 1;  // arrivals, and bytes under way: "Contents of the mbarrier object"
+
+std::string name_of(const Mbarrier& barrier) {
+  return "the mbarrier at shared address " + hex(shared_window_address(pointer_to(barrier.address)), 5);
+}
+
+/// Whether the 8 bytes lie in shared memory. They are not counted as an access; who touches them must be ordered with
+/// mbarrier.init, a store, but not with each other.
+bool touch(const uint64_t* barrier, Kind kind, uintptr_t pc) {
+  const auto address = reinterpret_cast<uintptr_t>(barrier);
+  Region* const region = region_of(address);
+  if (region == nullptr || region->space != Space::shared) {
+    note_fault(FaultKind::out_of_bounds, pc, "an mbarrier is not in shared memory");
+    return false;
+  }
+  if (!in_bounds(*region, address, 8, pc)) return false;
+  require_aligned(address, 8, pc);
+  const uint64_t key = static_cast<uint64_t>(pc) << 8 | static_cast<uint64_t>(kind);
+  if (engine.state->options.races) check_race(*region, address, 8, kind, site_of(key, pc, kind, 8).index);
+  return true;
+}
+
+Mbarrier* find(uintptr_t address) {
+  const auto it = std::find_if(engine.mbarriers.begin(), engine.mbarriers.end(),
+                               [&](const Mbarrier& barrier) { return barrier.address == address; });
+  return it != engine.mbarriers.end() ? &*it : nullptr;
+}
+
+bool phase_is_over(const Mbarrier& barrier, uint32_t parity) { return (barrier.phase & 1) != parity; }
+
+bool pass_mbarrier(Thread& thread) {
+  Mbarrier& barrier = engine.mbarriers[thread.asynchronous.barrier];
+  const uint32_t parity = thread.asynchronous.parity;
+  if (!phase_is_over(barrier, parity) && barrier.pending == 0) land_copies(barrier);
+  if (!phase_is_over(barrier, parity)) return false;
+  join(thread.asynchronous.known, barrier.released);
+  raise(thread.asynchronous.known, barrier.agent, barrier.phase);
+  return true;
+}
+
+}  // namespace
+
+uint32_t shared_window_address(const void* pointer) {
+  constexpr uintptr_t kDynamic = 1024 + 128, kStatic = 256 * 1024;
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const Region* const dynamic = engine.dynamic_shared;
+  if (dynamic != nullptr && address - dynamic->outer_low < dynamic->outer_high - dynamic->outer_low)
+    return static_cast<uint32_t>(address - dynamic->low + kDynamic);
+  return static_cast<uint32_t>(address - engine.static_shared->low + kStatic);
+}
+
+size_t new_agent() {
+  engine.agents.push_back({engine.current->number});
+  return engine.threads.size() + engine.agents.size() - 1;
+}
+
+Mbarrier* mbarrier_of(const uint64_t* barrier, uintptr_t pc) {
+  if (!touch(barrier, Kind::atomic, pc)) return nullptr;
+  Mbarrier* const known = find(reinterpret_cast<uintptr_t>(barrier));
+  if (known == nullptr) note_fault(FaultKind::mbarrier, pc, "this mbarrier was not initialised");
+  return known;
+}
+
+void init_mbarrier(const uint64_t* barrier, int arrivals) {
+  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  const auto address = reinterpret_cast<uintptr_t>(barrier);
+  if (!touch(barrier, Kind::store, pc)) return;
+  if (arrivals < 1 || arrivals > kMost) {
+    note_fault(FaultKind::mbarrier, pc,
+               std::to_string(arrivals) + " arrivals are not in 1 .. " + std::to_string(kMost));
+  } else if (find(address) != nullptr) {
+    note_fault(FaultKind::mbarrier, pc, name_of(*find(address)) + " is initialised a second time");
+  } else {
+    Mbarrier fresh;
+    fresh.address = address, fresh.count = fresh.pending = arrivals;
+    fresh.agent = new_agent(), fresh.initialised_by = engine.current->number;
+    engine.mbarriers.push_back(std::move(fresh));
+  }
+}
+
+void fence_mbarriers() {
+  for (Mbarrier& barrier : engine.mbarriers) barrier.fenced |= barrier.initialised_by == engine.current->number;
+}
+
+void complete_phase(Mbarrier& barrier) {
+  if (barrier.pending != 0 || barrier.bytes != 0) return;
+  join(barrier.released, barrier.arrived);
+  barrier.arrived.clear();
+  barrier.pending = barrier.count;
+  engine.agents[barrier.agent - engine.threads.size()].done = ++barrier.phase;
+  // More was copied than was announced: who waited for this phase does not know of what is still under way.
+  for (BoxCopy& copy : barrier.copies) {
+    copy.phase = barrier.phase;
+    if (engine.state->options.races) agent_is_late(*region_of(copy.to), copy.to, copy.bytes(), copy.phase);
+  }
+}
+
+void arrive_at_mbarrier(const uint64_t* barrier, uint32_t bytes) {
+  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  Mbarrier* const known = mbarrier_of(barrier, pc);
+  if (known == nullptr) return;
+  if (known->pending == 0) {
+    return note_fault(FaultKind::mbarrier, pc,
+                      name_of(*known) + " gets more than its " + std::to_string(known->count) +
+                          " arrivals in a phase, which " + std::to_string(known->bytes) + " bytes hold up");
+  }
+  known->bytes += bytes;
+  if (known->bytes > kMost) {
+    note_fault(FaultKind::mbarrier, pc,
+               name_of(*known) + " cannot count to " + std::to_string(known->bytes) + " bytes under way");
+  }
+  --known->pending;
+  publish(known->arrived);
+  count_operation(pc, "mbarrier arrival");
+  complete_phase(*known);
+}
+
+void wait_at_mbarrier(const uint64_t* barrier, uint32_t parity) {
+  void* const pc = __builtin_return_address(0);
+  const Mbarrier* const known = mbarrier_of(barrier, reinterpret_cast<uintptr_t>(pc));
+  if (known == nullptr) return;
+  engine.current->asynchronous.barrier = static_cast<size_t>(known - engine.mbarriers.data());
+  engine.current->asynchronous.parity = parity & 1;
+  wait(Thread::At::mbarrier, pc);
+}
+
+bool wake_lanes(const std::array<Thread*, 32>& lanes) {
+  const Thread* first = nullptr;
+  for (Thread* thread : lanes) {
+    if (thread == nullptr) continue;
+    const Thread::At at = thread->at;
+    const bool over = (at == Thread::At::mbarrier && pass_mbarrier(*thread)) ||
+                      (at == Thread::At::warpgroup && finish_products(*thread));
+    if (!over) continue;
+    thread->at = Thread::At::running;
+    if (first == nullptr || first->pc != thread->pc)
+      count_operation(thread->pc, at == Thread::At::mbarrier ? "mbarrier wait" : "wgmma wait");
+    first = thread;
+  }
+  return first != nullptr;
+}
+
+std::string missing(const Thread& thread) {
+  const std::string who = "thread " + std::to_string(thread.number) + " waits for ";
+  if (thread.at == Thread::At::warpgroup) {
+    const auto begin = engine.threads.begin() + thread.number / 128 * 128;
+    const auto absent = std::count_if(begin, begin + 128, [&](const Thread& other) {
+      return other.asynchronous.groups < thread.asynchronous.wanted;
+    });
+    return who + "a group of wgmma that " + std::to_string(absent) +
+           " of the 128 threads of its warpgroup have not committed";
+  }
+  const Mbarrier& barrier = engine.mbarriers[thread.asynchronous.barrier];
+  int64_t bytes = barrier.bytes;
+  for (const BoxCopy& copy : barrier.copies) bytes -= copy.bytes();
+  std::string lacks;
+  if (barrier.pending != 0)
+    lacks = std::to_string(barrier.pending) + " of " + std::to_string(barrier.count) + " arrivals never come";
+  if (bytes > 0)
+    lacks += (lacks.empty() ? "" : " and ") + std::to_string(bytes) + " announced bytes that no copy brings";
+  if (bytes < 0) lacks += (lacks.empty() ? "" : " and ") + std::to_string(-bytes) + " bytes more come than announced";
+  return who + "phase " + std::to_string(barrier.phase) + " (parity " + std::to_string(barrier.phase & 1) + ") of " +
+         name_of(barrier) + ": " + lacks;
+}
+
+void expect_nothing_in_flight() {
+  for (const Mbarrier& barrier : engine.mbarriers) {
+    for (const BoxCopy& copy : barrier.copies) {
+      note_fault(FaultKind::in_flight, copy.pc,
+                 "the block ends while this copy of " + std::to_string(copy.bytes()) +
+                     " bytes may be under way: nobody has waited for its phase of " + name_of(barrier));
+    }
+  }
+  for (const Warpgroup& warpgroup : engine.warpgroups) {
+    for (const Product& product : warpgroup.products) {
+      note_fault(FaultKind::in_flight, product.pc,
+                 "the block ends while this product may be under way: nobody has waited for its group");
+    }
+  }
+}
+
+}  // namespace tenfold::simt

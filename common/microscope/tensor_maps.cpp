@@ -1,0 +1,190 @@
+// TMA: what a tensor map says, and boxes copied by it from global to shared memory. On a GPU the bytes come at any time
+// between the start of a copy and the end of its mbarrier's phase. Here they come as late as they may: when the phase
+// lacks nothing else and somebody waits for it. Until he knows of that, every access is a race. Source: NVIDIA, "CUDA
+// Driver API", "Tensor Map Object Management"; NVIDIA, "PTX ISA", release 9.0, "Tensor Data Types: Swizzling Modes" and
+// "cp.async.bulk.tensor".
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/microscope/engine.h"
+#include "common/microscope/hopper.h"
+
+namespace tenfold::simt {
+namespace {
+
+/// What the microscope writes into the 128 bytes of a CUtensorMap.
+struct TensorMap {
+  static constexpr uint64_t kMagic = 0x70616d2d6f726373;  // no bytes of chance
+  uint64_t magic = kMagic;
+  uintptr_t data = 0;
+  uint64_t columns = 0, rows = 0, row_bytes = 0;
+  uint32_t box_columns = 0, box_rows = 0;
+  uint32_t element_bytes = 0;
+  uint32_t swizzle = 0;  ///< address bits that change: 0 to 3, for 16, 32, 64 and 128 bytes
+};
+static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
+
+uint32_t bytes_of(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+      return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+      return 2;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+      return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+/// One request for the whole box: sectors and lines of its rows that lie in the tensor. False where they leave the
+/// buffer.
+bool load_rows(const BoxCopy& copy, uint64_t key, uintptr_t pc) {
+  if (copy.first_row >= copy.end_row || copy.first_byte >= copy.end_byte) return true;  // all of it is 0
+  const auto row = [&](int64_t r) {
+    return copy.from + static_cast<uintptr_t>(r * static_cast<int64_t>(copy.row_bytes) + copy.first_byte);
+  };
+  const auto bytes = static_cast<int>(copy.end_byte - copy.first_byte);
+  Region* const region = region_of(row(copy.first_row));
+  if (region == nullptr || region->space != Space::global) {
+    note_fault(FaultKind::out_of_bounds, pc, "a tensor map is of memory that is no buffer");
+    return false;
+  }
+  const Site& site = site_of(key, pc, Kind::load, static_cast<int>(copy.bytes()));
+  std::vector<uint64_t> sectors;
+  for (int64_t r = copy.first_row; r < copy.end_row; ++r) {
+    if (!in_bounds(*region, row(r), bytes, pc)) return false;
+    if (engine.state->options.races) check_race(*region, row(r), bytes, Kind::load, site.index);
+    for (uint64_t s = row(r) / 32; s <= (row(r) + static_cast<uintptr_t>(bytes) - 1) / 32; ++s) sectors.push_back(s);
+  }
+  if (!engine.state->options.count) return true;
+  std::sort(sectors.begin(), sectors.end());
+  sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
+  Sums& sums = count_bulk(*region, row(copy.first_row), Kind::load, static_cast<int>(copy.bytes()), key, pc);
+  sums.sectors += static_cast<int64_t>(sectors.size());
+  uint64_t line = ~uint64_t{0};
+  for (const uint64_t sector : sectors) {
+    sums.lines += sector / 4 != line;
+    line = sector / 4;
+    const uint64_t bit = sector - region->low / 32;
+    region->sectors_read.begin()[bit / 64] |= uint64_t{1} << bit % 64;
+  }
+  if (engine.state->options.reuse) note_request(*region, sectors.data(), static_cast<int>(sectors.size()), Kind::load);
+  return true;
+}
+
+}  // namespace
+
+CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
+                           const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
+                           const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion /*promotion*/, CUtensorMapFloatOOBfill fill) {
+  if (rank != 2 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || bytes_of(type) == 0 || steps[0] != 1 ||
+      steps[1] != 1 || swizzle > CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  TensorMap own;
+  own.data = reinterpret_cast<uintptr_t>(data);
+  own.columns = size[0], own.rows = size[1], own.row_bytes = strides[0];
+  own.box_columns = box[0], own.box_rows = box[1];
+  own.element_bytes = bytes_of(type), own.swizzle = static_cast<uint32_t>(swizzle);
+  const auto in = [](uint64_t value, uint64_t least, uint64_t most) { return value >= least && value <= most; };
+  const uint64_t width = uint64_t{own.box_columns} * own.element_bytes, swizzled = uint64_t{16} << own.swizzle;
+  const bool good = own.data % 16 == 0 && in(own.columns, 1, uint64_t{1} << 32) && in(own.rows, 1, uint64_t{1} << 32) &&
+                    own.row_bytes % 16 == 0 && in(own.row_bytes, 1, (uint64_t{1} << 40) - 1) &&
+                    in(own.box_columns, 1, 256) && in(own.box_rows, 1, 256) && width % 16 == 0 &&
+                    (own.swizzle == 0 || width <= swizzled);
+  if (!good) return CUDA_ERROR_INVALID_VALUE;
+  if (own.swizzle != 0 && width != swizzled) return CUDA_ERROR_NOT_SUPPORTED;
+  std::memset(static_cast<void*>(map), 0, sizeof *map);
+  std::memcpy(static_cast<void*>(map), &own, sizeof own);
+  return CUDA_SUCCESS;
+}
+
+void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y) {
+  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  const auto key = static_cast<uint64_t>(pc) << 8;
+  const auto to = reinterpret_cast<uintptr_t>(shared);
+  TensorMap tensor;
+  std::memcpy(&tensor, static_cast<const void*>(map), sizeof tensor);
+  if (tensor.magic != TensorMap::kMagic)
+    return note_fault(FaultKind::bad_operand, pc, "the tensor map was not made by cuTensorMapEncodeTiled");
+  Mbarrier* const known = mbarrier_of(barrier, pc);
+  if (known == nullptr) return;
+  if (!known->fenced) {
+    note_fault(FaultKind::mbarrier, pc,
+               "TMA may not know of its mbarrier: no fence.mbarrier_init came after mbarrier.init");
+  }
+
+  const int64_t width = tensor.element_bytes;
+  BoxCopy copy;
+  copy.to = to, copy.window = shared_window_address(shared), copy.pc = pc;
+  copy.row_bytes = tensor.row_bytes, copy.swizzle = tensor.swizzle, copy.phase = known->phase;
+  copy.rows = tensor.box_rows, copy.columns_bytes = tensor.box_columns * width;
+  copy.from = tensor.data + static_cast<uintptr_t>(y * static_cast<int64_t>(tensor.row_bytes) + x * width);
+  const auto inside = [](int64_t begin, uint32_t box, uint64_t size) {
+    const auto end = std::clamp<int64_t>(static_cast<int64_t>(size) - begin, 0, box);
+    return std::pair{std::clamp<int64_t>(-int64_t{begin}, 0, end), end};
+  };
+  std::tie(copy.first_row, copy.end_row) = inside(y, tensor.box_rows, tensor.rows);
+  std::tie(copy.first_byte, copy.end_byte) = inside(x, tensor.box_columns, tensor.columns);
+  copy.first_byte *= width, copy.end_byte *= width;
+
+  Region* const region = region_of(to);
+  if (region == nullptr || region->space != Space::shared)
+    return note_fault(FaultKind::out_of_bounds, pc, "a box is copied to memory that is not shared");
+  const auto bytes = static_cast<int>(copy.bytes());
+  if (!in_bounds(*region, to, bytes, pc)) return;
+  if (const uint32_t least = 128U << copy.swizzle; copy.window % least != 0) {
+    note_fault(FaultKind::misaligned, pc,
+               "a box whose pattern repeats after " + std::to_string(least) + " bytes goes to shared address " +
+                   hex(copy.window, 5) + ", which that does not divide");
+    end_launch();
+  }
+  if (!load_rows(copy, key, pc)) return;
+  copy.site = site_of(key | 1, pc, Kind::store, bytes).index;
+  if (engine.state->options.count) {
+    Sums& sums = count_bulk(*region, to, Kind::store, bytes, key | 1, pc);
+    sums.wavefronts += (bytes + 127) / 128, sums.ideal_wavefronts += (bytes + 127) / 128;
+    sums.worst_ways = std::max(sums.worst_ways, 1);
+  }
+  engine.agents[known->agent - engine.threads.size()].thread = engine.current->number;
+  if (engine.state->options.races) agent_stores(*region, to, bytes, known->agent, copy.phase, copy.site);
+  known->copies.push_back(copy);
+  count_operation(pc, "TMA copy");
+}
+
+void land_copies(Mbarrier& barrier) {
+  const uint32_t phase = barrier.phase;
+  while (!barrier.copies.empty() && barrier.phase == phase) {
+    const BoxCopy copy = barrier.copies.front();
+    barrier.copies.pop_front();
+    std::array<std::byte, 16> packet;
+    for (int64_t row = 0; row < copy.rows; ++row) {
+      for (int64_t byte = 0; byte < copy.columns_bytes; byte += 16) {
+        const int64_t begin = std::clamp(byte, copy.first_byte, copy.end_byte),
+                      end = std::clamp(byte + 16, copy.first_byte, copy.end_byte);
+        packet.fill(std::byte{0});
+        if (row >= copy.first_row && row < copy.end_row && begin < end) {
+          const auto from = copy.from + static_cast<uintptr_t>(row * static_cast<int64_t>(copy.row_bytes) + begin);
+          std::memcpy(packet.data() + (begin - byte), pointer_to(from), static_cast<size_t>(end - begin));
+        }
+        const auto window = copy.window + static_cast<uintptr_t>(row * copy.columns_bytes + byte);
+        std::memcpy(pointer_to(copy.to + swizzled(window, copy.swizzle) - copy.window), packet.data(), packet.size());
+      }
+    }
+    barrier.bytes -= copy.bytes();
+    complete_phase(barrier);
+  }
+}
+
+}  // namespace tenfold::simt

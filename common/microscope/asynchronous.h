@@ -3,6 +3,8 @@
 // Source: NVIDIA, "PTX ISA", release 9.0: "Parallel Synchronization and Communication Instructions: mbarrier",
 // "cp.async.bulk.tensor", "Asynchronous Warpgroup Level Matrix Instructions".
 
+#include "common/microscope/shadow.h"
+
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -44,14 +46,14 @@ struct BoxCopy {
 /// announced have landed.
 struct Mbarrier {
   uintptr_t address = 0;
-  int count = 0, pending = 0;   ///< arrivals of a phase, and those that are missing in this one
-  int64_t bytes = 0;            ///< announced and not yet landed
-  uint32_t phase = 0;           ///< phases completed
-  size_t agent = 0;             ///< number of its copies'
-  uint16_t initialised_by = 0;  ///< thread
-  bool fenced = false;          ///< TMA may know of it
-  Clock arrived, released;      ///< what the arrivals of this phase, and of those before it, make known
-  std::deque<BoxCopy> copies;   ///< under way, oldest first
+  int count = 0, pending = 0;  ///< arrivals of a phase, and those that are missing in this one
+  int64_t bytes = 0;           ///< announced and not yet landed
+  uint32_t phase = 0;          ///< phases completed
+  size_t agent = 0;            ///< number of its copies'
+  Stamp initialised;
+  bool fenced = false;         ///< TMA may know of it
+  Clock arrived, released;     ///< what the arrivals of this phase, and of those before it, make known
+  std::deque<BoxCopy> copies;  ///< under way, oldest first
 };
 
 /// One wgmma.mma_async of the 128 threads of a warpgroup.

@@ -5,8 +5,8 @@
 
 #include "common/microscope/asynchronous.h"
 #include "common/microscope/fiber.h"
-#include "common/microscope/mapped_memory.h"
 #include "common/microscope/reuse.h"
+#include "common/microscope/shadow.h"
 
 #include <deque>
 #include <limits>
@@ -20,48 +20,6 @@
 #include <vector>
 
 namespace tenfold::simt {
-
-/// Who touched a word last, and when in the sense of what orders it.
-struct Stamp {
-  uint32_t block = 0;      ///< number of the block over all launches, from 1; 0: nobody
-  uint32_t barrier = 0;    ///< barriers that the block had passed
-  uint32_t warp_sync = 0;  ///< the lane's clock in its warp: Warp::now()
-  uint16_t thread = 0;     ///< or an agent's number; `warp_sync` is then its clock
-  uint16_t site = 0;       ///< index in State::sites; the top bit is Kind::atomic
-  static constexpr uint16_t kAtomic = 0x8000;
-  /// `barrier` of an asynchronous copy that its thread has not yet waited for: no barrier comes after it.
-  static constexpr uint32_t kInFlight = std::numeric_limits<uint32_t>::max();
-};
-
-/// The history of one word: its last write and two readers since, so that every writer finds a reader other than
-/// itself.
-struct Shadow {
-  Stamp write, reads[2];
-};
-
-/// Zeros that cost nothing until they are touched: a buffer may have gigabytes.
-template <class T>
-class Sparse {
- public:
-  Sparse() = default;
-  ~Sparse() { reset(0); }
-  Sparse(const Sparse&) = delete;
-  Sparse& operator=(const Sparse&) = delete;
-
-  /// `count` zeros, whatever was there before.
-  void reset(size_t count) {
-    if (size_ != 0) munmap(data_, size_ * sizeof(T));
-    data_ = count != 0 ? static_cast<T*>(map_pages(count * sizeof(T))) : nullptr;
-    size_ = count;
-  }
-  T* begin() const { return data_; }
-  T* end() const { return data_ + size_; }
-  size_t size() const { return size_; }
-
- private:
-  T* data_ = nullptr;
-  size_t size_ = 0;
-};
 
 /// Region::index of shared memory. Global buffers have their place in State::all_regions.
 inline constexpr int kStaticShared = -1, kDynamicShared = -2;
@@ -319,6 +277,10 @@ std::vector<KernelCounts> kernel_counts(const Device::State& state);
 std::vector<Access> merged_accesses(const Device::State& state, int kernel);
 // races.cpp
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site);
+/// A race where nothing orders `before` and this access of the running thread.
+void expect_after(const Region& region, uintptr_t address, const Stamp& before, Kind kind, uint16_t site);
+/// Of an access that the running thread makes now.
+Stamp stamp_of(uint16_t site);
 void publish_and_learn(uintptr_t address);
 /// The destination of an asynchronous copy: whoever touches it before it has landed is in a race, its own thread as
 /// well.

@@ -16,6 +16,16 @@ std::string name_of(const Mbarrier& barrier) {
   return "the mbarrier at shared address " + hex(shared_window_address(pointer_to(barrier.address)), 5);
 }
 
+Mbarrier* find(uintptr_t address) {
+  const auto it = std::find_if(engine.mbarriers.begin(), engine.mbarriers.end(),
+                               [&](const Mbarrier& barrier) { return barrier.address == address; });
+  return it != engine.mbarriers.end() ? &*it : nullptr;
+}
+
+uint16_t site_of_touch(Kind kind, uintptr_t pc) {
+  return site_of(static_cast<uint64_t>(pc) << 8 | static_cast<uint64_t>(kind), pc, kind, 8).index;
+}
+
 /// Whether the 8 bytes lie in shared memory. They are not counted as an access; who touches them must be ordered with
 /// mbarrier.init, a store, but not with each other.
 bool touch(const uint64_t* barrier, Kind kind, uintptr_t pc) {
@@ -27,15 +37,13 @@ bool touch(const uint64_t* barrier, Kind kind, uintptr_t pc) {
   }
   if (!in_bounds(*region, address, 8, pc)) return false;
   require_aligned(address, 8, pc);
-  const uint64_t key = static_cast<uint64_t>(pc) << 8 | static_cast<uint64_t>(kind);
-  if (engine.state->options.races) check_race(*region, address, 8, kind, site_of(key, pc, kind, 8).index);
+  if (!engine.state->options.races) return true;
+  const uint16_t site = site_of_touch(kind, pc);
+  check_race(*region, address, 8, kind, site);
+  // Kept apart: a word remembers its latest write only, and that may be an arrival of the thread that initialised it.
+  if (const Mbarrier* known = find(address); known != nullptr)
+    expect_after(*region, address, known->initialised, kind, site);
   return true;
-}
-
-Mbarrier* find(uintptr_t address) {
-  const auto it = std::find_if(engine.mbarriers.begin(), engine.mbarriers.end(),
-                               [&](const Mbarrier& barrier) { return barrier.address == address; });
-  return it != engine.mbarriers.end() ? &*it : nullptr;
 }
 
 bool phase_is_over(const Mbarrier& barrier, uint32_t parity) { return (barrier.phase & 1) != parity; }
@@ -85,13 +93,13 @@ void init_mbarrier(const uint64_t* barrier, int arrivals) {
   } else {
     Mbarrier fresh;
     fresh.address = address, fresh.count = fresh.pending = arrivals;
-    fresh.agent = new_agent(), fresh.initialised_by = engine.current->number;
+    fresh.agent = new_agent(), fresh.initialised = stamp_of(site_of_touch(Kind::store, pc));
     engine.mbarriers.push_back(std::move(fresh));
   }
 }
 
 void fence_mbarriers() {
-  for (Mbarrier& barrier : engine.mbarriers) barrier.fenced |= barrier.initialised_by == engine.current->number;
+  for (Mbarrier& barrier : engine.mbarriers) barrier.fenced |= barrier.initialised.thread == engine.current->number;
 }
 
 void complete_phase(Mbarrier& barrier) {

@@ -81,22 +81,41 @@ void for_each_word(Region& region, uintptr_t address, int64_t bytes, F&& f) {
     f(region.shadow.begin()[word], region.low + (word << region.granule_shift));
 }
 
+/// Shared memory has no element type: the first narrow access tells. Each part of a word has the word's history.
+void split_words(Region& region, int shift) {
+  const int parts = 1 << (region.granule_shift - shift);
+  Sparse<Shadow> words;
+  words.swap(region.shadow);
+  region.granule_shift = shift;
+  if (words.size() == 0) return;
+  region.shadow.reset(words.size() * static_cast<size_t>(parts));
+  Shadow* to = region.shadow.begin();
+  for (const Shadow& word : words) {
+    const bool touched = word.write.block != 0 || word.reads[0].block != 0 || word.reads[1].block != 0;
+    if (touched) std::fill_n(to, parts, word);
+    to += parts;
+  }
+}
+
 }  // namespace
 
+Stamp stamp_of(uint16_t site) {
+  const uint16_t thread = engine.current->number;
+  return {engine.block_number, engine.barrier, engine.current_warp->now(thread % 32), thread, site};
+}
+
+void expect_after(const Region& region, uintptr_t address, const Stamp& before, Kind kind, uint16_t site) {
+  if (!ordered(before, region.space)) note_race(region, address, before, kind, site);
+}
+
 void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_t site) {
-  if (bytes < 1 << region.granule_shift) {  // shared memory has no element type: the first narrow access tells
-    region.granule_shift = bytes == 1 ? 0 : 1;
-    region.shadow.reset(0);
-  }
+  if (bytes < 1 << region.granule_shift) split_words(region, bytes == 1 ? 0 : 1);
   Thread& now = *engine.current;
   const bool atomic = kind == Kind::atomic;
-  const Stamp stamp{engine.block_number, engine.barrier, engine.current_warp->now(now.number % 32), now.number,
-                    static_cast<uint16_t>(site | (atomic ? Stamp::kAtomic : 0))};
+  const Stamp stamp = stamp_of(static_cast<uint16_t>(site | (atomic ? Stamp::kAtomic : 0)));
   if (kind == Kind::store && region.space == Space::global) now.fenced = false;
   for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t word) {
-    const auto conflict = [&](const Stamp& before) {
-      if (!ordered(before, region.space)) note_race(region, word, before, kind, site);
-    };
+    const auto conflict = [&](const Stamp& before) { expect_after(region, word, before, kind, site); };
     if (!(atomic && (shadow.write.site & Stamp::kAtomic) != 0)) conflict(shadow.write);
     if (kind == Kind::load) {
       // The second place always holds the latest reader that is not the first one.
@@ -115,8 +134,8 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
 namespace {
 
 void stamp_copy(Region& region, const Copy& copy, uint32_t barrier) {
-  const Thread& now = *engine.current;
-  const Stamp stamp{engine.block_number, barrier, engine.current_warp->now(now.number % 32), now.number, copy.site};
+  Stamp stamp = stamp_of(copy.site);
+  stamp.barrier = barrier;
   for_each_word(region, reinterpret_cast<uintptr_t>(copy.to), copy.bytes,
                 [&](Shadow& shadow, uintptr_t) { shadow = {stamp, {}}; });
 }
@@ -143,7 +162,7 @@ void agent_is_late(Region& region, uintptr_t address, int64_t bytes, uint32_t cl
 void agent_loads(Region& region, uintptr_t address, size_t agent, uint32_t clock, uint16_t site) {
   const Stamp stamp{engine.block_number, engine.barrier, clock, static_cast<uint16_t>(agent), site};
   for_each_word(region, address, 16, [&](Shadow& shadow, uintptr_t word) {
-    if (!ordered(shadow.write, region.space)) note_race(region, word, shadow.write, Kind::load, site);
+    expect_after(region, word, shadow.write, Kind::load, site);
     Stamp& first = shadow.reads[0];
     const bool first_is_ours = first.block == stamp.block && first.thread == stamp.thread;
     shadow.reads[first_is_ours || ordered(first, region.space) ? 0 : 1] = stamp;

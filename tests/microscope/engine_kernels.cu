@@ -6,6 +6,7 @@
 #include "built_ins.cuh"
 #include "counts.cuh"  // a roundabout name, which reports must not repeat
 #include "faults.cuh"
+#include "hopper_kernels.cuh"
 #include "ptx_kernels.cuh"
 
 namespace tenfold::test {
@@ -83,7 +84,13 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"copy_reverse", copy_reverse}, Named{"copy_own", copy_own}, Named{"copy_pipeline", copy_pipeline<true>},
       Named{"copy_pipeline_unordered", copy_pipeline<false>}, Named{"copy_groups", copy_groups},
       Named{"copy_part_4", copy_part<4>}, Named{"copy_part_8", copy_part<8>}, Named{"copy_part_16", copy_part<16>},
-      Named{"copy_strided", copy_strided}, Named{"copy_fault", copy_fault});
+      Named{"copy_strided", copy_strided}, Named{"copy_fault", copy_fault},
+      // hopper_kernels.cuh
+      Named{"mbarrier_hand_over", mbarrier_hand_over}, Named{"mbarrier_rounds", mbarrier_rounds<0>},
+      Named{"mbarrier_rounds_unordered", mbarrier_rounds<1>}, Named{"mbarrier_rounds_unanswered", mbarrier_rounds<2>},
+      Named{"mbarrier_chain", mbarrier_chain}, Named{"mbarrier_mistake", mbarrier_mistake}, Named{"box_at", box_at},
+      Named{"box_mistake", box_mistake}, Named{"wgmma_product_half", wgmma_product<__half>},
+      Named{"wgmma_product_bfloat16", wgmma_product<__nv_bfloat16>}, Named{"wgmma_mistake", wgmma_mistake});
 }
 
 }  // namespace tenfold::test

@@ -16,10 +16,10 @@ Ladder product(const Place& place, torch::ScalarType type, const simt::Pass& pas
                 .expected = {at::mm(a.to(torch::kDouble), b.to(torch::kDouble))},
                 .tolerance = 1e-2,  // the result's type
                 .contestants = {{"torch::mm", [=] { return std::vector{at::mm(a, b)}; }}}};
-  // The microscope, which checks them without a GPU, runs all but Hopper's.
+  // The microscope, which checks them without a GPU, runs them all.
   const int on_gpu =
       type == torch::kHalf ? kernels::hgemm_rungs_here<__half>() : kernels::hgemm_rungs_here<__nv_bfloat16>();
-  const int all = kernels::kHgemmAllRungs, here = place.device.is_cuda() ? on_gpu : kernels::kHgemmRungs;
+  const int all = kernels::kHgemmAllRungs, here = place.device.is_cuda() ? on_gpu : all;
   skip_rungs(ladder, here, all, kernels::reason_not_here());
   add_rungs(ladder, here, [=](int rung) {
     launch_where_they_are({{"c", c}, {"a", a}, {"b", b}}, [&](auto stream, auto value) {

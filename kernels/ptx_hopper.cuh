@@ -33,6 +33,27 @@ inline int multiprocessors(Stream stream) {
 #endif
 }
 
+/// cuTensorMapEncodeTiled: the driver's, which is asked of the runtime, so that nothing is linked with libcuda; under
+/// the microscope its own, which takes the same arguments.
+static inline auto tensor_map_encoder() {  // static: the microscope has another body
+#ifndef __CUDACC__
+  return &simt::encode_tensor_map;
+#else
+  using Encode = decltype(&cuTensorMapEncodeTiled);
+  static const Encode encode = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check_launch(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
+    if (found != cudaDriverEntryPointSuccess) throw std::runtime_error("the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<Encode>(entry);
+  }();
+  int device = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaSetDevice(device));  // binds this thread's context, which the driver's own calls do not
+  return encode;
+#endif
+}
+
 // --- barriers in shared memory ---------------------------------------------------------------------------------------
 // A barrier completes a phase when `arrivals` threads have come and the bytes that were announced have landed. Phases
 // have parity 0, 1, 0, ...; a wait for the parity of the phase before the first one returns at once.

@@ -81,6 +81,7 @@ void write_pictures(const std::filesystem::path& folder, const KernelCase& page,
   const std::string rung = std::to_string(result.rung);
   for (size_t i = 0; i < result.report.accesses.size(); ++i) {
     const Access& access = result.report.accesses[i];
+    if (access.bytes > 16) continue;  // a box or an operand: no lanes that could be drawn
     const std::string what = std::string(name_of(access.space)) + " " + name_of(access.kind);
     const std::string number = (i + 1 < 10 ? "0" : "") + std::to_string(i + 1);
     const std::string title = page.name + ", rung " + rung + " " + page.rungs[static_cast<size_t>(result.rung)].name +

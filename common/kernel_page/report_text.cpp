@@ -67,7 +67,10 @@ std::string format_problems(const Report& report) {
   for (const Race& race : report.races) {
     const bool one_block = race.first_thread.block == race.second_thread.block;
     const std::string what =
-        race.in_flight
+        race.in_flight && race.first_kind == Kind::load
+            ? "the product that begins at " + short_text_of(race.first) + " may still read when " +
+                  name_of(race.second_kind) + " at " + short_text_of(race.second) + " touches the same word of "
+        : race.in_flight
             ? "the asynchronous copy that begins at " + short_text_of(race.first) + " may not have landed when " +
                   name_of(race.second_kind) + " at " + short_text_of(race.second) + " touches the same word of "
             : std::string(name_of(race.first_kind)) + " at " + short_text_of(race.first) + " and " +

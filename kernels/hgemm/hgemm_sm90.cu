@@ -140,28 +140,6 @@ static __global__ void __launch_bounds__(384, 1)
   }
 }
 
-/// cuTensorMapEncodeTiled: the driver's, which is asked of the runtime, so that nothing is linked with libcuda; under
-/// the microscope its own, which takes the same arguments.
-static auto tensor_map_encoder() {  // static: the microscope has another body
-#ifndef __CUDACC__
-  return &simt::encode_tensor_map;
-#else
-  using Encode = decltype(&cuTensorMapEncodeTiled);
-  static const Encode encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    check_launch(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
-    if (found != cudaDriverEntryPointSuccess)
-      throw std::runtime_error("hgemm: the driver has no cuTensorMapEncodeTiled");
-    return reinterpret_cast<Encode>(entry);
-  }();
-  int device = 0;
-  check_launch(cudaGetDevice(&device));
-  check_launch(cudaSetDevice(device));  // binds this thread's context, which the driver's own calls do not
-  return encode;
-#endif
-}
-
 /// The map of a tensor, for TMA.
 template <class T>
 static CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {

@@ -1,0 +1,130 @@
+// The hand counts of Hopper's rungs in kernels/hgemm/README.md: boxes that TMA copies, operands that wgmma reads, and
+// the results. Shapes: one that the tiles cover exactly and one with partial tiles.
+#include "kernel_device.h"
+
+#ifndef TENFOLD_COUNTED
+
+TEST(HandCountsHopper, AreOfTheMicroscope) {
+  GTEST_SKIP() << "nothing counts here: a GPU does not say what it moved, nor does a build with sanitizers";
+}
+
+#else
+
+#include <cuda_bf16.h>
+
+#include "kernels/hgemm/hgemm.h"
+
+namespace tenfold::test {
+namespace {
+
+using simt::Access;
+using simt::Kind;
+using simt::Report;
+using simt::Space;
+
+int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+struct Size {
+  int64_t m, n, k;
+};
+
+class HandCountsHopper : public testing::TestWithParam<int> {  // of a rung
+ protected:
+  Report report_of(Size size) {
+    using T = __nv_bfloat16;
+    simt::Device device({.reuse = true, .multiprocessors = 2});
+    const auto a = device.buffer<T>("a", size.m * size.k), b = device.buffer<T>("b", size.k * size.n),
+               c = device.buffer<T>("c", size.m * size.n);
+    for (const auto& buffer : {a, b}) std::fill(buffer.begin(), buffer.end(), T(1.0F));
+    kernels::hgemm<T, simt::Stream>(&device, c.data(), a.data(), b.data(), size.m, size.n, size.k, GetParam());
+    EXPECT_TRUE(device.report().clean());
+    return device.report();
+  }
+  /// What moves so many bytes at once, a box or an operand.
+  static Access moved(const Report& report, Space space, Kind kind, int bytes) {
+    for (const Access& access : report.accesses) {
+      if (access.space == space && access.kind == kind && access.bytes == bytes) return access;
+    }
+    ADD_FAILURE() << "no " << name_of(space) << " " << name_of(kind) << " of " << bytes << " bytes";
+    return {};
+  }
+};
+
+constexpr Size kWhole{256, 512, 192}, kPartial{112, 272, 48};
+constexpr int kBoxOfA = 128 * 128, kBoxOfB = 64 * 128, kOperandA = 64 * 32, kOperandB = 256 * 32;  // bytes
+
+TEST_P(HandCountsHopper, Boxes) {
+  for (const auto& [m, n, k] : {kWhole, kPartial}) {
+    const Report report = report_of({m, n, k});
+    const int64_t steps = parts(m, 128) * parts(n, 256) * parts(k, 64);  // of all tiles
+    const Access a_read = moved(report, Space::global, Kind::load, kBoxOfA),
+                 b_read = moved(report, Space::global, Kind::load, kBoxOfB),
+                 a_written = moved(report, Space::shared, Kind::store, kBoxOfA),
+                 b_written = moved(report, Space::shared, Kind::store, kBoxOfB);
+    EXPECT_EQ(a_read.buffer, "a");
+    EXPECT_EQ(b_read.buffer, "b");
+    EXPECT_EQ(a_read.requests, steps);
+    EXPECT_EQ(b_read.requests, parts(m, 128) * parts(k, 64) * parts(n, 64)) << "a box outside of B reads nothing";
+    EXPECT_EQ(a_read.sectors, parts(n, 256) * m * k / 16) << "nor do rows and columns outside";
+    EXPECT_EQ(b_read.sectors, parts(m, 128) * k * n / 16);
+    if (GetParam() < 7) {  // a block has one tile, and no sector of A twice
+      EXPECT_EQ(report.kernels.at(0).touches.at("a").first_reads, a_read.sectors);
+    }
+    EXPECT_EQ(a_written.requests, steps);
+    EXPECT_EQ(b_written.requests, 4 * steps);
+    EXPECT_EQ(a_written.wavefronts, 128 * steps) << "128 bytes each";
+    EXPECT_EQ(b_written.wavefronts, 256 * steps);
+  }
+  const Report report = report_of(kWhole);
+  EXPECT_EQ(report.sectors() * 32, 3 * kWhole.m * kWhole.n * kWhole.k / 128 + 2 * kWhole.m * kWhole.n);
+}
+
+// Two warpgroups multiply, four times 16 in depth.
+TEST_P(HandCountsHopper, Operands) {
+  for (const auto& [m, n, k] : {kWhole, kPartial}) {
+    const Report report = report_of({m, n, k});
+    const int64_t products = parts(m, 128) * parts(n, 256) * parts(k, 64) * 2 * 4;
+    const Access a = moved(report, Space::shared, Kind::load, kOperandA),
+                 b = moved(report, Space::shared, Kind::load, kOperandB);
+    EXPECT_EQ(report.matrix_multiplies, products);
+    EXPECT_EQ(a.requests, products);
+    EXPECT_EQ(b.requests, products);
+    EXPECT_EQ(a.wavefronts, 16 * products);
+    EXPECT_EQ(b.wavefronts, 64 * products);
+    EXPECT_EQ(std::max(a.worst_ways, b.worst_ways), 1);
+  }
+  const Report report = report_of(kWhole);
+  constexpr int64_t kFmas = kWhole.m * kWhole.n * kWhole.k;
+  EXPECT_EQ(report.matrix_multiplies, kFmas / 262144);
+  EXPECT_EQ(sum(report, Space::shared, Kind::load).wavefronts, 5 * kFmas / 16384);
+}
+
+TEST_P(HandCountsHopper, Results) {
+  for (const auto& [m, n, k] : {kWhole, kPartial})
+    EXPECT_EQ(sum(report_of({m, n, k}), Space::global, Kind::store, "c").sectors, m * n / 16);
+  // 16 bytes for each lane: 8 rows of 4 neighbours, which are 2 sectors each.
+  const Access store = sum(report_of(kWhole), Space::global, Kind::store, "c");
+  EXPECT_EQ(store.requests, kWhole.m * kWhole.n / 256);
+  EXPECT_EQ(store.sectors, 16 * store.requests);
+}
+
+// Tiles wait for each other at mbarriers: once for each stage that is filled and, but for rung 5, for each that is
+// free.
+TEST_P(HandCountsHopper, Waits) {
+  const Report report = report_of(kWhole);
+  int64_t waits = 0, arrivals = 0;
+  for (const simt::Operation& operation : report.kernels.at(0).operations) {
+    waits += operation.name == "mbarrier wait" ? operation.count : 0;
+    arrivals += operation.name == "mbarrier arrival" ? operation.count : 0;
+  }
+  constexpr int64_t kSteps = 2 * 2 * 3;  // of all tiles
+  EXPECT_EQ(waits, GetParam() == 5 ? 8 * kSteps : 8 * kSteps + kSteps) << "of 8 warps that multiply, and of one";
+  EXPECT_EQ(arrivals, GetParam() == 5 ? kSteps : kSteps + 8 * kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rungs, HandCountsHopper, testing::Range(kernels::kHgemmRungs, kernels::kHgemmAllRungs));
+
+}  // namespace
+}  // namespace tenfold::test
+
+#endif

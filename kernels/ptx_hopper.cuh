@@ -131,6 +131,18 @@ __device__ __forceinline__ void tma_load(void* shared, const CUtensorMap* map, u
 #endif
 }
 
+// --- shared memory that both see -------------------------------------------------------------------------------------
+
+/// Between ordinary stores to shared memory and wgmma that reads them: by the threads that stored, before the barrier
+/// that the others wait at, or by those behind it.
+__device__ __forceinline__ void fence_async_proxy() {
+#ifndef __CUDACC__
+  simt::fence_async_proxy();
+#else
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // --- wgmma: the four warps of a warpgroup together, both operands in shared memory -----------------------------------
 
 /// Before the first wgmma, and whenever registers of the sum were touched since.

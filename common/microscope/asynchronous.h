@@ -89,6 +89,8 @@ struct Accumulator {
 /// What a thread has to do with all this.
 struct Asynchronous {
   Clock known;
+  Clock fenced_known;               ///< at its last fence.proxy.async, what it did itself included
+  uint32_t fenced_barrier = 0;      ///< __syncthreads that the block had passed then
   size_t barrier = 0;               ///< index in Engine::mbarriers, of the one that it waits for
   uint32_t parity = 0;              ///< of the phase that it waits for
   uint64_t products = 0;            ///< started

@@ -15,6 +15,9 @@ namespace tenfold::simt {
 /// it. Static shared memory lies above 256 KiB, where no matrix descriptor reaches.
 uint32_t shared_window_address(const void* pointer);
 
+/// fence.proxy.async: what the thread stored, and knows to be stored, may be read by wgmma from here on.
+void fence_async_proxy();
+
 /// mbarrier.init for `arrivals` in each phase. A store, for the search for races; the others are atomics.
 void init_mbarrier(const uint64_t* barrier, int arrivals);
 /// fence.mbarrier_init, of the barriers that this thread initialised: TMA may be told of them from here on.

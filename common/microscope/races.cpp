@@ -4,6 +4,7 @@
 // other between blocks. Shuffles order no memory. Who waited for a phase or for a group of wgmma knows what agents did
 // in it.
 #include "common/microscope/engine.h"
+#include "common/microscope/hopper.h"
 
 #include <algorithm>
 #include <bit>
@@ -159,10 +160,34 @@ void agent_is_late(Region& region, uintptr_t address, int64_t bytes, uint32_t cl
   for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t) { shadow.write.warp_sync = clock; });
 }
 
+void fence_async_proxy() {
+  Asynchronous& state = engine.current->asynchronous;
+  publish(state.fenced_known);
+  state.fenced_barrier = engine.barrier;
+}
+
+namespace {
+
+/// An agent sees a thread's store only behind a fence.proxy.async: of that thread, or of one that starts the agent and
+/// knew of the store. Source: NVIDIA, "PTX ISA", release 9.0, "Memory Consistency Model: Proxy-preserved base causality
+/// order".
+void expect_fenced(const Stamp& store, uint16_t site) {
+  if (store.block != engine.block_number || is_agent(store) || !ordered(store, Space::shared)) return;
+  const Asynchronous &mine = engine.current->asynchronous, &its = engine.threads[store.thread].asynchronous;
+  if (store.warp_sync < at(its.fenced_known, store.thread)) return;
+  if (store.barrier < mine.fenced_barrier || store.warp_sync < at(mine.fenced_known, store.thread)) return;
+  note_fault(FaultKind::in_flight, engine.state->sites[site].pc,
+             "reads what was stored at " + text_of(where_is(engine.state->sites[store.site & ~Stamp::kAtomic].pc)) +
+                 ", with no fence.proxy.async in between");
+}
+
+}  // namespace
+
 void agent_loads(Region& region, uintptr_t address, size_t agent, uint32_t clock, uint16_t site) {
   const Stamp stamp{engine.block_number, engine.barrier, clock, static_cast<uint16_t>(agent), site};
   for_each_word(region, address, 16, [&](Shadow& shadow, uintptr_t word) {
     expect_after(region, word, shadow.write, Kind::load, site);
+    expect_fenced(shadow.write, site);
     Stamp& first = shadow.reads[0];
     const bool first_is_ours = first.block == stamp.block && first.thread == stamp.thread;
     shadow.reads[first_is_ours || ordered(first, region.space) ? 0 : 1] = stamp;

@@ -173,6 +173,7 @@ static __global__ void wgmma_product(float* out, const T* in, int64_t n) {
   float sum[64];
   const auto place = [&](int i) { return out + (row + i / 2 % 2 * 8) * 128 + column + i / 4 * 8 + i % 2; };
   for (int i = 0; i < 64; ++i) sum[i] = *place(i);
+  kernels::fence_async_proxy();
   __syncthreads();
   constexpr auto kType = std::is_same_v<T, __half> ? simt::MatrixType::f16 : simt::MatrixType::bf16;
   kernels::wgmma_fence();
@@ -186,11 +187,14 @@ static __global__ void wgmma_product(float* out, const T* in, int64_t n) {
 
 /// Ones times ones: each result is 16. n: 0 right, 1 no fence, 2 its sums are touched behind it, 3 no wait, 4 no
 /// commit, 5 not settled, 6 warps name different operands, 7 an operand changes before the wait, 8 an operand beyond
-/// shared memory, 9 nobody waits and nobody reads, 10 a warp does not come, 11 a wait for all but the newest group.
+/// shared memory, 9 nobody waits and nobody reads, 10 a warp does not come, 11 a wait for all but the newest group, 12
+/// no fence behind the stores of the ones, 13 that fence behind the barrier, which is right.
 static __global__ void wgmma_mistake(float* out, const float*, int64_t n) {
   unsigned char* const tile = aligned_shared();
-  for (int i = threadIdx.x; i < 8192; i += 128) reinterpret_cast<uint16_t*>(tile)[i] = 0x3c00;
+  for (int i = threadIdx.x; i < 8192; i += 128) reinterpret_cast<uint16_t*>(tile)[i] = 0x3c00;  // @ones
+  if (n != 12 && n != 13) kernels::fence_async_proxy();
   __syncthreads();
+  if (n == 13) kernels::fence_async_proxy();
   if (n == 10 && threadIdx.x >= 96) return;
   const Layout a{1, 64}, b{3, 256};
   const uint32_t begin = kernels::shared_address(tile);

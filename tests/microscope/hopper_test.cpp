@@ -296,6 +296,11 @@ TEST_F(Hopper, MistakesWithWgmma) {
   expect_fault(FaultKind::deadlock, "product_wait", "32 of the 128 threads of its warpgroup have not committed");
   mistake(11);
   expect_fault(FaultKind::in_flight, "sum_load", "before wgmma.wait_group");
+  mistake(12);
+  EXPECT_TRUE(device_.report().races.empty());
+  expect_fault(FaultKind::in_flight, "multiply", "with no fence.proxy.async in between");
+  mistake(13);
+  expect_clean();
   mistake(0, 96);
   expect_fault(FaultKind::warp_mismatch, "multiply", "needs the 128 threads of a warpgroup");
 }

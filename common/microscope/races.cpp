@@ -236,7 +236,7 @@ void publish(Clock& into) {
   const int lane = now.number % 32;
   join(into, now.asynchronous.known);
   for (int other = 0; other < 32; ++other) {
-    const auto number = static_cast<size_t>(now.number - lane + other);
+    const size_t number = now.number / 32 * size_t{32} + static_cast<size_t>(other);
     if (number < engine.threads.size()) raise(into, number, warp.known(lane, other));
   }
   raise(into, now.number, warp.now(lane) + 1);

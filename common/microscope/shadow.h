@@ -43,7 +43,7 @@ class Sparse {
     data_ = count != 0 ? static_cast<T*>(map_pages(count * sizeof(T))) : nullptr;
     size_ = count;
   }
-  void swap(Sparse& other) {
+  void swap(Sparse& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
   }

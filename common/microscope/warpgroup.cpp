@@ -67,8 +67,8 @@ std::vector<uintptr_t> packets_of_operand(uint64_t bits, int extent, bool across
 
 /// Index in packets_of_operand of the packet with element i at depth k, and the element's place in it.
 std::pair<size_t, size_t> place_of(bool across, int i, int k) {
-  if (across) return {static_cast<size_t>(i / 8 * kDepth + k), static_cast<size_t>(i % 8)};
-  return {static_cast<size_t>(i * 2 + k / 8), static_cast<size_t>(k % 8)};
+  const int packet = across ? i / 8 * kDepth + k : i * 2 + k / 8;
+  return {static_cast<size_t>(packet), static_cast<size_t>(across ? i % 8 : k % 8)};
 }
 
 /// One request of the whole operand, which goes by core matrices as ldmatrix does: the 8 packets of one are a pass, if
@@ -107,7 +107,7 @@ std::vector<double> values_of(const Product& product, const std::vector<uintptr_
   for (int k = 0; k < kDepth; ++k) {
     for (int i = 0; i < extent; ++i) {
       const auto [packet, element] = place_of(across, i, k);
-      values[static_cast<size_t>(k * extent + i)] =
+      values[static_cast<size_t>(k) * static_cast<size_t>(extent) + static_cast<size_t>(i)] =
           number(product.type, static_cast<const std::byte*>(pointer_to(packets[packet])) + 2 * element);
     }
   }

@@ -213,13 +213,16 @@ void require_aligned(uintptr_t address, int bytes, uintptr_t pc) {
   end_launch();  // as on a GPU; and the CPU's own wide instruction, which comes next, would end the program
 }
 
+void note_touched(const Region& region, uintptr_t address, int bytes) {
+  if (&region != engine.static_shared) return;
+  engine.touched_shared_low = std::min(engine.touched_shared_low, address);
+  engine.state->shared_begin = std::min(engine.state->shared_begin, static_cast<int64_t>(address - region.low));
+  engine.touched_shared_high = std::max(engine.touched_shared_high, address + static_cast<uintptr_t>(bytes));
+}
+
 Site& count_lane(const Region& region, uintptr_t address, int bytes, Kind kind, uint64_t key, uintptr_t pc) {
   Site& site = site_of(key, pc, kind, bytes);
-  if (&region == engine.static_shared) {
-    engine.touched_shared_low = std::min(engine.touched_shared_low, address);
-    engine.state->shared_begin = std::min(engine.state->shared_begin, static_cast<int64_t>(address - region.low));
-    engine.touched_shared_high = std::max(engine.touched_shared_high, address + static_cast<uintptr_t>(bytes));
-  }
+  note_touched(region, address, bytes);
   if (!engine.state->options.count) return site;
   if (site.turn != engine.turn) site.turn = engine.turn, site.next = 0;
   uint32_t at = site.next;

@@ -205,7 +205,8 @@ struct Engine {
   int barrier_predicates = 0, barrier_result = 0;
   std::unordered_map<uintptr_t, std::vector<Release>> releases;
   std::vector<const std::vector<Release>*> acquired;
-  bool lost = false;  // cannot go on: a fault was noted
+  bool lost = false;         // cannot go on: a fault was noted
+  uint32_t first_agent = 0;  // its number: that of the block's threads
   std::vector<Agent> agents;
   std::vector<Mbarrier> mbarriers;
   std::vector<Warpgroup> warpgroups;
@@ -253,6 +254,8 @@ bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc)
 void require_aligned(uintptr_t address, int bytes, uintptr_t pc);
 Site& site_of(uint64_t key, uintptr_t pc, Kind kind, int bytes);
 Sums& sums_of(Site& site, int region);
+/// Of static shared memory, of which each block uses a part.
+void note_touched(const Region& region, uintptr_t address, int bytes);
 /// A request of its own that one instruction makes for all its bytes; what it takes is the caller's to add.
 Sums& count_bulk(const Region& region, uintptr_t address, Kind kind, int bytes, uint64_t key, uintptr_t pc);
 /// Adds the lane to the request that it belongs to.

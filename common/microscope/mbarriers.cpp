@@ -37,6 +37,7 @@ bool touch(const uint64_t* barrier, Kind kind, uintptr_t pc) {
   }
   if (!in_bounds(*region, address, 8, pc)) return false;
   require_aligned(address, 8, pc);
+  note_touched(*region, address, 8);
   if (!engine.state->options.races) return true;
   const uint16_t site = site_of_touch(kind, pc);
   check_race(*region, address, 8, kind, site);
@@ -71,7 +72,7 @@ uint32_t shared_window_address(const void* pointer) {
 
 size_t new_agent() {
   engine.agents.push_back({engine.current->number});
-  return engine.threads.size() + engine.agents.size() - 1;
+  return engine.first_agent + engine.agents.size() - 1;
 }
 
 Mbarrier* mbarrier_of(const uint64_t* barrier, uintptr_t pc) {
@@ -107,7 +108,7 @@ void complete_phase(Mbarrier& barrier) {
   join(barrier.released, barrier.arrived);
   barrier.arrived.clear();
   barrier.pending = barrier.count;
-  engine.agents[barrier.agent - engine.threads.size()].done = ++barrier.phase;
+  engine.agents[barrier.agent - engine.first_agent].done = ++barrier.phase;
   // More was copied than was announced: who waited for this phase does not know of what is still under way.
   for (BoxCopy& copy : barrier.copies) {
     copy.phase = barrier.phase;

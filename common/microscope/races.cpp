@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tenfold::simt {
 namespace {
 
-bool is_agent(const Stamp& stamp) { return stamp.thread >= engine.threads.size(); }
+bool is_agent(const Stamp& stamp) { return stamp.thread >= engine.first_agent; }
 
 bool ordered(const Stamp& before, Space space) {
   if (before.block < engine.first_block) return true;  // nobody, or an earlier launch
@@ -41,11 +42,11 @@ bool ordered(const Stamp& before, Space space) {
 
 bool in_flight(const Stamp& before) {
   if (before.barrier == Stamp::kInFlight) return true;
-  return is_agent(before) && before.warp_sync >= engine.agents[before.thread - engine.threads.size()].done;
+  return is_agent(before) && before.warp_sync >= engine.agents[before.thread - engine.first_agent].done;
 }
 
 ThreadId thread_id(uint32_t block, uint16_t thread) {
-  if (thread >= engine.threads.size()) thread = engine.agents[thread - engine.threads.size()].thread;
+  if (thread >= engine.first_agent) thread = engine.agents[thread - engine.first_agent].thread;
   const dim3 g = engine.grid, b = engine.block;
   const uint32_t at = block - engine.first_block;
   return {{at % g.x, at / g.x % g.y, at / g.x / g.y}, {thread % b.x, thread / b.x % b.y, thread / b.x / b.y}};
@@ -82,19 +83,23 @@ void for_each_word(Region& region, uintptr_t address, int64_t bytes, F&& f) {
     f(region.shadow.begin()[word], region.low + (word << region.granule_shift));
 }
 
-/// Shared memory has no element type: the first narrow access tells. Each part of a word has the word's history.
+/// Shared memory has no element type: the first narrow access tells. Each part of a word has the word's history; of
+/// static shared memory, which all kernels have together, only what this block touched. A buffer, whose element type
+/// is known and which may have gigabytes, begins anew.
 void split_words(Region& region, int shift) {
-  const int parts = 1 << (region.granule_shift - shift);
+  const int before = std::exchange(region.granule_shift, shift);
+  const size_t parts = size_t{1} << (before - shift);
   Sparse<Shadow> words;
   words.swap(region.shadow);
-  region.granule_shift = shift;
-  if (words.size() == 0) return;
-  region.shadow.reset(words.size() * static_cast<size_t>(parts));
-  Shadow* to = region.shadow.begin();
-  for (const Shadow& word : words) {
-    const bool touched = word.write.block != 0 || word.reads[0].block != 0 || word.reads[1].block != 0;
-    if (touched) std::fill_n(to, parts, word);
-    to += parts;
+  if (words.size() == 0 || region.space == Space::global) return;
+  region.shadow.reset(words.size() * parts);
+  const bool fixed = &region == engine.static_shared;
+  const uintptr_t low = fixed ? std::max(region.low, engine.touched_shared_low) : region.low,
+                  high = fixed ? std::min(region.high, engine.touched_shared_high) : region.high;
+  for (size_t word = (low - region.low) >> before; low < high && word <= (high - 1 - region.low) >> before; ++word) {
+    const Shadow& shadow = words.begin()[word];
+    const bool known = shadow.write.block != 0 || shadow.reads[0].block != 0 || shadow.reads[1].block != 0;
+    if (known) std::fill_n(region.shadow.begin() + word * parts, parts, shadow);
   }
 }
 
@@ -116,7 +121,9 @@ void check_race(Region& region, uintptr_t address, int bytes, Kind kind, uint16_
   const Stamp stamp = stamp_of(static_cast<uint16_t>(site | (atomic ? Stamp::kAtomic : 0)));
   if (kind == Kind::store && region.space == Space::global) now.fenced = false;
   for_each_word(region, address, bytes, [&](Shadow& shadow, uintptr_t word) {
-    const auto conflict = [&](const Stamp& before) { expect_after(region, word, before, kind, site); };
+    const auto conflict = [&](const Stamp& before) {
+      if (!ordered(before, region.space)) note_race(region, word, before, kind, site);
+    };
     if (!(atomic && (shadow.write.site & Stamp::kAtomic) != 0)) conflict(shadow.write);
     if (kind == Kind::load) {
       // The second place always holds the latest reader that is not the first one.
@@ -245,7 +252,7 @@ void publish(Clock& into) {
 
 void share_agents() {
   for (const Thread& thread : engine.threads) {
-    for (size_t agent = engine.threads.size(); agent < thread.asynchronous.known.size(); ++agent)
+    for (size_t agent = engine.first_agent; agent < thread.asynchronous.known.size(); ++agent)
       raise(engine.agents_known, agent, thread.asynchronous.known[agent]);
   }
 }

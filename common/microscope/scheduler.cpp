@@ -240,6 +240,7 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const 
   engine.first_block = state.blocks_started + 1;
   engine.releases.clear();
   engine.threads.resize(threads);  // run_block() makes them new
+  engine.first_agent = static_cast<uint32_t>(threads);
   engine.warps.resize((threads + 31) / 32);
 
   Region fixed, dynamic;

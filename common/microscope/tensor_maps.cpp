@@ -151,13 +151,14 @@ void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int
     end_launch();
   }
   if (!load_rows(copy, key, pc)) return;
+  note_touched(*region, to, bytes);
   copy.site = site_of(key | 1, pc, Kind::store, bytes).index;
   if (engine.state->options.count) {
     Sums& sums = count_bulk(*region, to, Kind::store, bytes, key | 1, pc);
     sums.wavefronts += (bytes + 127) / 128, sums.ideal_wavefronts += (bytes + 127) / 128;
     sums.worst_ways = std::max(sums.worst_ways, 1);
   }
-  engine.agents[known->agent - engine.threads.size()].thread = engine.current->number;
+  engine.agents[known->agent - engine.first_agent].thread = engine.current->number;
   if (engine.state->options.races) agent_stores(*region, to, bytes, known->agent, copy.phase, copy.site);
   known->copies.push_back(copy);
   count_operation(pc, "TMA copy");

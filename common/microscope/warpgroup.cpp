@@ -238,7 +238,7 @@ bool finish_products(Thread& thread) {
     ++warpgroup.finished;
   }
   if (warpgroup.agent != 0) {
-    Agent& agent = engine.agents[warpgroup.agent - engine.threads.size()];
+    Agent& agent = engine.agents[warpgroup.agent - engine.first_agent];
     agent.done = std::max(agent.done, state.wanted);
     raise(state.known, warpgroup.agent, state.wanted);
   }

@@ -13,6 +13,13 @@ static __global__ void missing_barrier(float* out, const float* in, int64_t n) {
   out[threadIdx.x] = tile[n - 1 - threadIdx.x];  // @unordered_load
 }
 
+/// The same, read by the byte, once: what came before the first narrow access of a launch must not be forgotten.
+static __global__ void missing_barrier_byte(float* out, const float* in, int64_t n) {
+  __shared__ float tile[128];
+  tile[threadIdx.x] = in[threadIdx.x];                                                           // @wide_store
+  if (threadIdx.x == n - 1) out[threadIdx.x] = reinterpret_cast<const unsigned char*>(tile)[2];  // @narrow_load
+}
+
 static __global__ void with_barrier(float* out, const float* in, int64_t n) {
   __shared__ float tile[128];
   tile[threadIdx.x] = in[threadIdx.x];

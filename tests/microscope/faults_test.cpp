@@ -65,6 +65,7 @@ TEST_F(Faults, RacesInABlock) {
   };
   for (const auto& [kernel, first, second, threads, n] : {
            Planted{"missing_barrier", "unordered_store", "unordered_load", 128, 128},
+           Planted{"missing_barrier_byte", "wide_store", "narrow_load", 128, 128},
            Planted{"missing_second_barrier", "overwriting_store", "overwritten_load", 128, 3},
            Planted{"missing_syncwarp", "lane_store", "lane_load", 32, 0},
            Planted{"shuffle_instead_of_syncwarp", "shuffled_store", "shuffled_load", 32, 0},

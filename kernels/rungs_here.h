@@ -10,6 +10,7 @@
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/split_k/split_k.h"
 
 namespace tenfold::kernels {
 
@@ -48,6 +49,9 @@ int flash_attention_backward_rungs_here() {
 inline int decode_attention_rungs_here() {
   return compute_capability() < 80 ? kDecodeTensorCoreRung : kDecodeAttentionRungs;
 }
+
+/// The same for split_k: none before 8.0.
+inline int split_k_rungs_here() { return compute_capability() < 80 ? 0 : kSplitKRungs; }
 
 /// Why a rung beyond those is left out.
 inline std::string reason_not_here() {

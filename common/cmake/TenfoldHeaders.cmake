@@ -2,11 +2,11 @@
 # and when it is installed.
 #   lessons/NN_x/ANY.h         <tenfold/NAME.h>, where its first line is: // installs as <tenfold/NAME.h>
 #   kernels/NAME/NAME.h        <tenfold/kernels/NAME.h>, and NAME_torch.h beside it
-#   kernels/NAME.h             <tenfold/kernels/NAME.h>, of those in tenfold_kernel_headers, which several of them share
+#   kernels/PATH.h             <tenfold/kernels/PATH.h>, of those in tenfold_kernel_headers, which these include
 #   common/microscope/NAME.h   <tenfold/microscope/NAME.h>, of those in tenfold_microscope_headers
 
 set(tenfold_microscope_headers device.h report.h)
-set(tenfold_kernel_headers norm_backward.h)
+set(tenfold_kernel_headers norm_backward.h split_k/split_k_schedule.h)
 
 # tenfold_headers(ROOT KIND OUT): the headers of a kind (techniques, kernels, kernels_torch, microscope) as a list of
 # PATH=NAME, both relative: lessons/52_ddp/ddp.h=ddp.h.

@@ -8,6 +8,7 @@
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/split_k/split_k.h"
 
 #ifdef TENFOLD_TEST_ON_GPU
 #include "kernels/rungs_here.h"
@@ -30,6 +31,7 @@ int attention_backward_rungs() {
   return kernels::flash_attention_backward_rungs_here<T>();
 }
 inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
+inline int split_k_rungs() { return kernels::split_k_rungs_here(); }
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -51,6 +53,7 @@ int attention_backward_rungs() {
   return kernels::kFlashAttentionBackwardRungs<T>;
 }
 inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
+inline int split_k_rungs() { return kernels::kSplitKRungs; }
 inline void skip_missing_rungs(int, int) {}
 
 #endif

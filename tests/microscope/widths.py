@@ -24,10 +24,12 @@ SKIPPED = 77
 KNOWN = {}
 
 # What a page runs, where it is not float alone.
-TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "hgemm": {"__nv_bfloat16"}}
+TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "hgemm": {"__nv_bfloat16"},
+         "split_k": {"__nv_bfloat16", "float"}}
 
 # Where a small shape of odd sizes leaves lines out. Embedding's: runs of ids that go on over chunks of 32 places.
-ODD = {"decode_attention": "batch=2,heads=6,kv_heads=3,keys=165,head_dim=64", "embedding": "tokens=165,width=37,vocabulary=3"}
+ODD = {"decode_attention": "batch=2,heads=6,kv_heads=3,keys=165,head_dim=64", "embedding": "tokens=165,width=37,vocabulary=3",
+       "split_k": "m=37,n=65,k=1003,wave=4"}
 
 ACCESS = re.compile(r"^\s*(?:@!?%p\d+\s+)?(ld|st)\.(?:volatile\.|weak\.|relaxed\.\w+\.)?(global|shared)((?:\.[\w:]+)*)\s")
 COPY = re.compile(r"^\s*cp\.async\.c[ag]\.shared\.global\s+\[[^]]*\],\s*\[[^]]*\],\s*(\d+)")

@@ -228,6 +228,14 @@ TEST(SplitKSchedule, TheTableOfThePage) {
   }
 }
 
+TEST(SplitKSchedule, TheSecondWaveOfThePage) {
+  const auto span = [](const SplitKSchedule& s) { return makespan(s, 264); };
+  EXPECT_EQ(span(split_k_pieces(324, 72, 1)), 144);
+  EXPECT_EQ(span(split_k_pieces(324, 72, 2)), 108);
+  EXPECT_EQ(through_memory(split_k_pieces(324, 72, 2)), "81 MiB");
+  EXPECT_EQ(span(stream_k(324, 72, 264)), 89);
+}
+
 /// A line for each of `wave` places where blocks run: a letter for each iteration, which names the tile; a small one
 /// where the part's sums go through memory.
 std::vector<std::string> picture(const SplitKSchedule& s, int64_t wave) {

@@ -76,20 +76,21 @@ bool TrainingPass::wants_seed() const {
   return tenfold::wants_seed(run_.options.preset, seeds_, spent, once);
 }
 
-Learned TrainingPass::train(Candidate& candidate, uint64_t seed) const {
+Learned TrainingPass::train(Candidate& candidate, uint64_t seed, bool count) const {
   run_.clean.restore();
   torch::manual_seed(seed);
   Trial trial = run_.trial(candidate);
   trial.seed = seed;
   candidate.record->notes.clear();
-  Learned learned = seeds_ == 0 ? counted(candidate, trial) : std::get<const Run*>(candidate.body)->train(trial);
+  Learned learned = count ? counted(candidate, trial) : std::get<const Run*>(candidate.body)->train(trial);
   if (!all_finite(learned.curve.quality))
     throw NotFinite(training_.metric.name + " became NaN or infinite with seed " + std::to_string(seed));
   return learned;
 }
 
 Learned TrainingPass::counted(Candidate& candidate, const Trial& trial) const {
-  // Every variant's first seed pays for the counting, some 30 ns an allocation.
+  // Every variant's first seed pays for the counting, some 30 ns an allocation; one whose seed had to be counted again
+  // pays twice.
   const CountCpuMemory counting;
   const MemoryWatch memory(run_.devices());
   Learned learned = std::get<const Run*>(candidate.body)->train(trial);
@@ -106,19 +107,26 @@ void TrainingPass::train_seed() {
       drawn_order(run_.candidates.size(), run_.options.seed + static_cast<uint64_t>(seeds_ / 2));
   if (seeds_ % 2 == 1) std::reverse(order.begin(), order.end());
   bool one_thread = run_.device.is_cpu() && run_.options.threads == 1 && run_.world.ranks.world_size == 1;
+  counted_.resize(run_.candidates.size());
   for (size_t i = 0; i < order.size(); ++i) {
     Candidate& candidate = run_.candidates[order[i]];
     if (!candidate.ok()) continue;
     run_.stop_if_interrupted();
     run_.progress.at((seeds_ + static_cast<double>(i) / static_cast<double>(order.size())) / seeds,
                      "seed " + std::to_string(seeds_ + 1) + " of " + std::to_string(seeds) + ": " + candidate.name);
+    const double made = seconds_making_shared();
+    const bool count = !counted_[order[i]];
     run_.guarded(candidate, [&] {
-      const Learned learned = train(candidate, seed);
+      const Learned learned = train(candidate, seed, count);
       one_thread = one_thread && learned.one_thread;
       keep_seed(candidate, training_.metric.name, learned);
     });
+    if (!count) continue;
     for (auto& [kind, bytes] : candidate.result.peak_bytes)
       bytes = static_cast<int64_t>(run_.world.max(static_cast<double>(bytes)));
+    // What all variants share (a trained network, a data set) is no variant's memory, but lies in the peak of the first
+    // one to ask for it: that one is counted again with the next seed.
+    counted_[order[i]] = run_.world.max(seconds_making_shared() - made) == 0;
   }
   if (!run_.candidates.front().ok()) {
     // Without a baseline there is nothing to compare; some have one seed more than others.

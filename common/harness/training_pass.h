@@ -30,7 +30,8 @@ class TrainingPass : public PartPass {
   bool wants_seed() const;
   /// Trains every variant with the next seed. A variant that fails is out; the baseline's failure ends the pass.
   void train_seed();
-  Learned train(Candidate& candidate, uint64_t seed) const;
+  /// With `count` its memory, too.
+  Learned train(Candidate& candidate, uint64_t seed, bool count) const;
   /// Trains, and counts what memory that takes at most, evaluations included.
   Learned counted(Candidate& candidate, const Trial& trial) const;
 
@@ -38,6 +39,7 @@ class TrainingPass : public PartPass {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double made_before_ = 0;  // seconds_making_shared() at begin_
   int seeds_ = 0;           // that are done
+  std::vector<bool> counted_;  // by candidate: its memory, in a seed that made nothing for all of them
 };
 
 }  // namespace tenfold

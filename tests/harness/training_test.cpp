@@ -448,6 +448,19 @@ TEST(Training, HasAPeakAndARate) {
   EXPECT_THAT(ran.out, HasSubstr(" items/s"));
 }
 
+// The first to ask makes it; nobody's training needs it more than the others'.
+TEST(Training, WhatAllShareIsNoVariantsMemory) {
+  constexpr int64_t kBytes = 8 << 20;
+  const auto asking = [](const Trial& trial) {
+    trial.shared<torch::Tensor>("a trained network", [] { return torch::ones({kBytes / 4}); });
+    return train(trial, {});
+  };
+  const auto ran = run(lesson_of({{"asking", asking}, {"asking too", asking}}), {"--rounds", "3"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const auto& variant : ran.result.cases.at(0).variants)
+    EXPECT_LT(variant.peak().value_or(kBytes), kBytes) << variant.name;
+}
+
 TEST(Training, IsChosenDescribedAndSwept) {
   const auto lesson = lesson_of({run_of("twin", {}), run_of("hardly learns", {.learning_rate = 0.004}, WORSE)});
   const auto described = toy::run_plain(lesson, {"--describe"});

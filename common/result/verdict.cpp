@@ -87,9 +87,15 @@ SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, con
   verdict.equal = ratio_interval(aa, technique.build, 1);
   if (static_cast<int>(technique.size()) < kFewestRounds) return verdict;
 
-  // Identical code measured as different: whatever moved the machine may have moved the technique too.
+  // Identical code measured as different: whatever moved the machine may have moved the technique too, as far. Only a
+  // ratio that is clear of 1 by more than that is told.
+  verdict.label = speed_label(verdict.ratio);
   const bool moved = verdict.equal.low > 1 + kClear || verdict.equal.high < 1 - kClear;
-  verdict.label = moved ? Speed::ambiguous : speed_label(verdict.ratio);
+  if (moved) {
+    const double far = std::max(verdict.equal.high, 1 / verdict.equal.low);
+    const Speed told = speed_label({verdict.ratio.low / far, verdict.ratio.middle, verdict.ratio.high * far});
+    if (told != verdict.label || told == Speed::same) verdict.label = Speed::ambiguous;
+  }
   return verdict;
 }
 

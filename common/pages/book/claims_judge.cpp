@@ -167,8 +167,7 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
 std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Result>& published) {
   std::map<std::string, std::vector<Result>> machines;
   for (const Result& result : published) {
-    std::vector<Result>& of_lesson = machines[result.machine.id];
-    if (result.lesson == claim.lesson) of_lesson.push_back(result);
+    if (result.lesson == claim.lesson) machines[result.machine.id].push_back(result);
   }
   std::vector<ClaimOutcome> outcomes;
   for (const auto& [machine, results] : machines) {

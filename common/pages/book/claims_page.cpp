@@ -74,12 +74,19 @@ std::string hanging(const std::string& lead, const std::string& text, size_t ind
 std::string claims_line(const Ledger& ledger, const std::string& lesson, const std::vector<Result>& published,
                         const std::string& ledger_page) {
   std::vector<std::string> parts;
+  std::map<ClaimVerdict, size_t> counts;
   for (const Claim& claim : ledger.claims) {
     if (claim.lesson != lesson) continue;
-    parts.push_back(quoted(markdown_cell(claim.text)) + " *" + to_string(overall(judge_on_each(claim, published))) +
-                    "* ([" + claim.source + "](" + ledger_page + "#" + claim.id + "))");
+    const ClaimVerdict verdict = overall(judge_on_each(claim, published));
+    ++counts[verdict];
+    parts.push_back(quoted(markdown_cell(claim.text)) + " *" + to_string(verdict) + "* ([" + claim.source + "](" +
+                    ledger_page + "#" + claim.id + "))");
   }
-  return parts.empty() ? "" : "Claims tested here: " + joined(parts, "; ") + ".\n";
+  if (parts.empty()) return "";
+  constexpr size_t kInOneLine = 2;  // more would fill the first screen
+  if (parts.size() <= kInOneLine) return "Claims tested here: " + joined(parts, "; ") + ".\n";
+  return "<details><summary>Claims tested here: " + counted_text(counts) + "</summary>\n\n- " + joined(parts, "\n- ") +
+         "\n\n</details>\n";
 }
 
 std::string elsewhere_table(const Ledger& ledger, const std::string& lesson) {

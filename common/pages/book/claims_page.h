@@ -8,7 +8,8 @@
 
 namespace tenfold {
 
-/// One line for a lesson's page; empty when no claim is tested there. `ledger_page` is the way to docs/claims.md.
+/// For a lesson's first screen: one line where there are one or two, else how many came out how, with the list folded;
+/// empty when no claim is tested there. `ledger_page` is the way to docs/claims.md.
 std::string claims_line(const Ledger& ledger, const std::string& lesson, const std::vector<Result>& published,
                         const std::string& ledger_page);
 

@@ -18,6 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 const char* const kLesson = "30_gradient_accumulation";
 
@@ -169,8 +170,10 @@ TEST(Claims, MachinesThatDisagreeMakeItDepend) {
   std::vector<Result> all = results_of({case_of("gpt", memory("SMALLER", 0.4))});
   all.push_back(results_of({case_of("gpt", memory("LARGER", 1.4))}, "machine-b").front());
   all.push_back(results_of({}, "machine-c").front());
+  all.push_back(results_of({}, "machine-d").front());
+  all.back().lesson = "31_activation_checkpointing";
   const std::vector<ClaimOutcome> outcomes = judge_on_each(claim, all);
-  ASSERT_EQ(outcomes.size(), 3U);
+  ASSERT_EQ(outcomes.size(), 3U) << "machine-d has not run the lesson";
   EXPECT_EQ(outcomes[1].machine, "machine-b");
   EXPECT_EQ(outcomes[1].verdict, ClaimVerdict::does_not_hold);
   EXPECT_EQ(outcomes[2].verdict, ClaimVerdict::not_measured);
@@ -289,6 +292,13 @@ TEST(Claims, APageHasOneLineAndATable) {
   EXPECT_EQ(claims_line(ledger, kLesson, {}, "x"),
             "Claims tested here: \"It is so\" *not measured here* ([A](x#one)).\n");
   EXPECT_THAT(claims_line(ledger, "31_activation_checkpointing", results, "x"), IsEmpty());
+  Ledger three = ledger;
+  three.claims.push_back(ledger.claims[0]);
+  three.claims.push_back(ledger.claims[0]);
+  three.claims[2].rule = parse_ledger(ledger_of("memory", "LARGER"), "claims.json").claims[0].rule;
+  EXPECT_THAT(claims_line(three, kLesson, results, "x"),
+              StartsWith("<details><summary>Claims tested here: 2 hold, 1 does not hold</summary>\n\n- \"It is so\" "
+                         "*holds* ([A](x#one))\n- "));
   EXPECT_THAT(elsewhere_table(ledger, kLesson), HasSubstr("**Measured elsewhere, not by us:**\n\n| what |"));
   EXPECT_THAT(elsewhere_table(ledger, kLesson), HasSubstr("[Somebody \\| else](https://example.org)"));
   EXPECT_THAT(elsewhere_table(ledger, "31_activation_checkpointing"), IsEmpty());

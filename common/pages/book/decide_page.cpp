@@ -18,6 +18,7 @@
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/code_hash.h"
+#include "common/result/statistics.h"
 
 namespace tenfold {
 namespace {
@@ -48,6 +49,7 @@ struct Outcome {
   /// Of a training its quality first. Without the interval where a column has to be narrow, and of a modelled ratio,
   /// whose interval would be the host's noise alone.
   std::string speed(bool interval) const {
+    if (verdict().quality && !interval) return quality_in_words();
     if (verdict().quality)
       return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
     const SpeedResult& result = verdict().speed;
@@ -56,6 +58,21 @@ struct Outcome {
     if (dry && !result.ratio) return "not modelled";
     return dry ? ratio_text(result) + host_mark(*row.row.variant, row.c->variants.front())
                : (interval ? speed_text(result) : ratio_text(result));
+  }
+
+ private:
+  /// "validation loss 0.507 instead of 0.502 (lower is better): NOT WORSE; time to an equal one FASTER 2.96x".
+  std::string quality_in_words() const {
+    const Metric& metric = *row.c->metric;
+    const auto of = [&](const VariantResult& variant) {
+      const auto values = variant.quality.find(metric.name);
+      return values == variant.quality.end() ? std::string("-") : human_number(median(values->second));
+    };
+    const std::string unit = metric.unit.empty() ? "" : " " + metric.unit;
+    const bool timed = no_time_because(verdict()).empty() && verdict().speed.ratio;
+    return metric.name + " " + of(*row.row.variant) + " instead of " + of(row.c->variants.front()) + unit + " (" +
+           to_string(metric.better) + " is better): " + verdict().quality->label +
+           (timed ? "; time to an equal one " + ratio_text(verdict().speed) : "");
   }
 };
 
@@ -180,11 +197,12 @@ Lesson lesson_of(const Page& page, const std::string& word) {
               file.lexically_relative(page.path.parent_path()).generic_string() + ")"};
 }
 
-/// "<br>others: [1.41x](address)": what a reader without such a card can hold beside our number.
+/// "<br>others: [1.41x](address), throughput": what a reader without such a card can hold beside our number.
 std::string others_text(const Ledger& ledger, const std::string& lesson) {
   const std::vector<const Elsewhere*> of_lesson = elsewhere_of(ledger, lesson);
   if (of_lesson.empty()) return "";
-  return "<br>others: [" + markdown_cell(of_lesson.front()->number) + "](" + of_lesson.front()->url + ")";
+  const Elsewhere& first = *of_lesson.front();
+  return "<br>others: [" + markdown_cell(first.number) + "](" + first.url + "), " + markdown_cell(first.what);
 }
 
 /// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.

@@ -15,6 +15,7 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -123,7 +124,16 @@ TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
   "url": "https://a.b/c", "date": "2020", "checked": "2026-11-23"}]})");
   EXPECT_THAT(part(), HasSubstr("- *Published elsewhere*, not by us: 20 % more (more steps; A100; BERT; [a "
                                 "benchmark](https://a.b/c)).\n"));
-  EXPECT_THAT(part(), HasSubstr("<br>others: [20 % more](https://a.b/c) |\n"));
+  EXPECT_THAT(part(), HasSubstr("<br>others: [20 % more](https://a.b/c), more steps |\n"));
+}
+
+// A difference without its two values and a sign without its sense say nothing to who decides.
+TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
+  dry_.clear();
+  published_ = {sample_training()};
+  EXPECT_THAT(part(), ContainsRegex("<br>validation loss [0-9.]+ instead of [0-9.]+ .lower is better.: NOT WORSE; "
+                                    "time to an equal one [A-Z]+ [0-9.]+x"));
+  EXPECT_THAT(part(), HasSubstr("NOT WORSE +")) << "with its interval in the folded list";
 }
 
 // A number that the lesson's page disowns must not stand without that page's words.

@@ -218,6 +218,7 @@ std::string one_by_one(const Noted& noted, const Row& things) {
 
 std::string survey_markdown(const CaseResult& c) {
   constexpr size_t kMostColumns = 11;
+  if (std::ranges::all_of(c.variants, is_skipped)) return not_run(c);
   const Noted noted(c);
   Row common, others, constant;
   for (const std::string& thing : noted.things) {
@@ -234,7 +235,13 @@ std::string survey_markdown(const CaseResult& c) {
   std::string out = caption(c);
   if (!common.empty()) out += side_by_side(noted, common);
   if (!others.empty()) out += (common.empty() ? "" : "\n") + one_by_one(noted, others);
-  if (!constant.empty()) out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
+  if (!constant.empty() && common.empty() && others.empty()) {  // no table names the looks
+    Row names;
+    for (const std::string& look : noted.looks) names.push_back("*" + markdown_cell(look) + "*");
+    out += "The same of " + joined(names) + ": " + joined(constant, "; ") + ".\n";
+  } else if (!constant.empty()) {
+    out += "\nThe same in every row: " + joined(constant, "; ") + ".\n";
+  }
   return out + skipped_lines(c);
 }
 

@@ -317,6 +317,16 @@ TEST_F(Generated, ALadderHasARowForEachRungAndItsWorstLines) {
   EXPECT_TRUE(has(text, "| rung 0 | 32 |\n")) << text;
   EXPECT_TRUE(has(text, "| rung 3 | 29 |\n")) << text;
   EXPECT_TRUE(has(text, "\nThe same in every row: arithmetic: 1.00 us.\n")) << text;
+
+  for (VariantResult& look : result.cases[0].variants) look.notes = {{"arithmetic", {1e-6, "s"}}};
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"),
+                  ".\n\nThe same of *rung 0*, *rung 1*, *rung 2*, *rung 3*: arithmetic: 1.00 us.\n"))
+      << "no table names them";
+
+  for (VariantResult& look : result.cases[0].variants) look.status = "skipped", look.reason = "needs a CUDA device";
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), ".\n\nNot run here: needs a CUDA device.\n"));
 }
 
 TEST_F(Generated, ATrainingHasATableOfItsOwn) {

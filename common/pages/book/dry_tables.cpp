@@ -337,7 +337,7 @@ std::string legend(const Cards& cards, const std::string& docs, const std::strin
          (timed ? " Speed is [modelled](" + docs +
                       "/dry_gpu.md#time-modelled): the card's part follows from its ceilings, the host's is that of "
                       "the machine named below; no card has "
-                      "confirmed it. *(host)*: of this step or its baseline a third or more is the host's, so that "
+                      "confirmed it. *(host)*: of this step or its baseline a fifth or more is the host's, so that "
                       "another host has another ratio."
                 : "") +
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "

@@ -36,7 +36,7 @@ std::string ratio_text(const SpeedResult& speed) {
 }
 
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline) {
-  constexpr double kShare = 1.0 / 3;
+  constexpr double kShare = 1.0 / 5;
   const auto is_of_host = [](const VariantResult& of) {
     return of.split && of.split->host >= kShare * step_seconds(*of.split);
   };

@@ -11,7 +11,7 @@ namespace tenfold {
 std::string speed_text(const SpeedResult& speed);
 /// "FASTER 1.42x": of a modelled ratio, whose interval would be the host's noise alone, or where a column is narrow.
 std::string ratio_text(const SpeedResult& speed);
-/// " (host)" behind a modelled ratio that is the host's more than the card's: of one of the two steps a third or more
+/// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more
 /// is the host's. Else nothing.
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline);
 /// "SMALLER 0.331x"; "-" where memory was not measured.

@@ -7,6 +7,7 @@
 
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/verdict_json.h"
+#include "common/pages/rows/verdict_words.h"
 
 #include "tests/support/sample.h"
 
@@ -51,6 +52,17 @@ TEST(Rows, AModelledTimeSaysSo) {
   EXPECT_TRUE(rows.has(Column::speed));
   EXPECT_EQ(rows.rows[0].at(Column::speed).text, "baseline");
   EXPECT_TRUE(rounds_text(result.cases[0]).ends_with(" by the card's modelled clock"));
+}
+
+// Another host has another ratio.
+TEST(Rows, AStepThatIsAFifthTheHostsIsMarked) {
+  VariantResult busy, waiting;
+  busy.split = Split{.host = 0.1, .device = 0.9};
+  waiting.split = Split{.host = 0.2, .device = 0.8};
+  EXPECT_EQ(host_mark(busy, busy), "");
+  EXPECT_EQ(host_mark(waiting, busy), " (host)");
+  EXPECT_EQ(host_mark(busy, waiting), " (host)") << "the baseline's counts as well";
+  EXPECT_EQ(host_mark({}, {}), "") << "not split";
 }
 
 TEST(Rows, ATrainingHasQualityAndTheTimeToIt) {

@@ -2,7 +2,7 @@
 // Is a tensor-parallel model right, what does it send, and what does it save?
 // Read tensor_parallel.h first: layers that are cut along their outputs and along their inputs, with one collective
 // after each pair. sequence_parallel.h divides the tokens between them, vocabulary_parallel.h the embedding and the
-// loss.
+// loss. clip_sharded.h clips the gradients' norm.
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -18,12 +18,13 @@ using torch::Tensor;
 /// Without the technique: one process has the whole model. The other ranks have nothing to do.
 Step one_process(const Trial& trial) {
   auto training = whole_model(trial);
-  auto update = [training, idle = trial.rank != 0] {
+  auto update = [training, idle = trial.rank != 0, max_norm = trial.get(kMaxNorm)] {
     if (idle) return Tensor();
     const auto [ids, targets] = training->next_batch();  // (B, T) each
     training->optimizer->zero_grad();
     Tensor loss = training->model->loss(training->model->hidden(ids), targets);
     loss.backward();
+    if (max_norm > 0) torch::nn::utils::clip_grad_norm_(training->model->parameters(), max_norm);
     optimizer_step(*training->optimizer);
     return loss;
   };
@@ -44,13 +45,14 @@ Step divided(const Trial& trial, Division division) {
   model->to(trial.device);
   auto batches = std::make_shared<Batches>(trial, options, data.index, data.size);
   std::shared_ptr<torch::optim::Optimizer> optimizer = sgd(model->parameters(), options.learning_rate);
-  auto update = [=, group = data.group] {
+  auto update = [=, group = data.group, max_norm = trial.get(kMaxNorm)] {
     const auto [ids, targets] = batches->next();  // (B / data ranks, T) each
     optimizer->zero_grad();
     Tensor loss = model->loss(ids, targets);
     loss.backward();
     model->sum_replicated_gradients();  // of sequence parallelism
     if (group) average_in_buckets(model->parameters(), assign_buckets(model->parameters(), {}), *group);
+    model->clip_gradients(max_norm);
     optimizer_step(*optimizer);
     return loss;
   };
@@ -86,6 +88,10 @@ Step padding_counted(const Trial& trial) {
   needs_two_ranks(trial);
   return divided(trial, {.vocabulary = true, .mistake = Mistake::padding_counted});
 }
+Step norm_of_own_part(const Trial& trial) {
+  needs_two_ranks(trial);
+  return divided(trial, {.how = {.sequence = true}, .vocabulary = true, .mistake = Mistake::norm_of_own_part});
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -96,7 +102,7 @@ int main(int argc, char** argv) {
               .question = "Is a tensor-parallel model right, what does it send, and what does it save?",
               .workload = gpt_workload,
               .version = 5,
-              .settings = {kVocabulary, kDataRanks},
+              .settings = {kVocabulary, kDataRanks, kMaxNorm},
               .baseline = {"one process", one_process},
               .techniques = {{"tensor parallel", tensor_parallel_step, predict_tensor_parallel},
                              {"vocabulary parallel", vocabulary_parallel_step, predict_vocabulary_parallel},
@@ -104,7 +110,8 @@ int main(int argc, char** argv) {
                              {"gathered again", gathered_again, predict_gathered_again},
                              {"norm not summed", norm_not_summed},
                              {"bias on every rank", bias_on_every_rank},
-                             {"padding counted", padding_counted}},
+                             {"padding counted", padding_counted},
+                             {"norm of own part", norm_of_own_part}},
               .cases = {{.name = "gpt",
                          .expected = {{"tensor parallel", SMALLER},
                                       {"vocabulary parallel", SMALLER},
@@ -121,7 +128,8 @@ int main(int argc, char** argv) {
                                       {"gathered again", SLOWER},
                                       {"norm not summed", TRAP},
                                       {"bias on every rank", TRAP},
-                                      {"padding counted", TRAP}},
+                                      {"padding counted", TRAP},
+                                      {"norm of own part", TRAP}},
                          .place = any_ranks},
                         {.name = "data x tensor",
                          .settings = on_two_by_two(),

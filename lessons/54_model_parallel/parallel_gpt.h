@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "clip_sharded.h"
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
@@ -65,7 +66,8 @@ enum class Mistake {
   none,
   norm_not_summed,     ///< gradients of what each rank uses for its own tokens alone are not summed over the ranks
   bias_on_every_rank,  ///< a row-parallel layer's bias is added before the sum
-  padding_counted      ///< rows that fill the vocabulary up are classes
+  padding_counted,     ///< rows that fill the vocabulary up are classes
+  norm_of_own_part     ///< gradients are clipped by the norm of a rank's own
 };
 
 /// How a GPT is divided.
@@ -177,11 +179,22 @@ struct ParallelGpt : torch::nn::Module {
     if (division.how.sequence && division.mistake != Mistake::norm_not_summed) sum_gradients(replicated(), group());
   }
 
-  /// Parameters that every rank has whole.
-  std::vector<torch::Tensor> replicated() const {
+  /// Then scales the gradients so that their norm, over all ranks, is at most `max_norm`; 0: leaves them.
+  void clip_gradients(double max_norm) const {
+    if (max_norm <= 0) return;
+    if (division.mistake == Mistake::norm_of_own_part)
+      torch::nn::utils::clip_grad_norm_(parameters(), max_norm);  // wrong
+    else
+      clip_grad_norm_sharded(divided(), replicated(), max_norm, group());
+  }
+
+  /// Parameters that every rank has whole, and those of which it has a part.
+  std::vector<torch::Tensor> replicated() const { return parameters_that_are(/*cut=*/false); }
+  std::vector<torch::Tensor> divided() const { return parameters_that_are(/*cut=*/true); }
+  std::vector<torch::Tensor> parameters_that_are(bool cut) const {
     std::vector<torch::Tensor> parameters;
     for (const auto& item : named_parameters()) {
-      if (cut_of(item.key()).dimension < 0) parameters.push_back(item.value());
+      if ((cut_of(item.key()).dimension >= 0) == cut) parameters.push_back(item.value());
     }
     return parameters;
   }

@@ -85,7 +85,8 @@ inline Prediction predict_scheme(const Counted& one_process, Scheme scheme) {
   const int64_t data_ranks = one_process.get(kDataRanks);
   Prediction prediction{.peak_bytes = peak_bytes_of(of, data_ranks, one_process.device.is_cpu())};
   if (one_process.ranks > 1)
-    prediction.sent_bytes = of.payload_bytes() + (data_ranks > 1 ? 4 * of.parameter_values() : 0);
+    prediction.sent_bytes = of.payload_bytes() + (data_ranks > 1 ? 4 * of.parameter_values() : 0) +
+                            (one_process.get(kMaxNorm) > 0 ? 4 : 0);  // the square of the gradients' norm
   if (one_process.ranks == 2) prediction.speed_ratio = one_process.step_seconds / step_seconds_of(one_process, of);
   return prediction;
 }

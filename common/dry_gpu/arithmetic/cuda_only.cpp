@@ -30,10 +30,11 @@ struct Attention {
   int64_t causal = 0;  ///< 1: a row sees the keys up to its own number; 2: the last row sees all keys
   double scale = 0;
   Tensor kept = {};  ///< with dropout: 0, or 1 / (1 - p), for each share
+  int64_t groups;    ///< heads of the keys and values that the program has
 
   Attention(const c10::IValue& query, const c10::IValue& key, const c10::IValue& value, const Tensor& with_bias,
             int64_t is_causal, const c10::IValue& with_scale)
-      : q(wide(query)), k(wide(key)), v(wide(value)), bias(wide(with_bias)), causal(is_causal) {
+      : q(wide(query)), k(wide(key)), v(wide(value)), bias(wide(with_bias)), causal(is_causal), groups(k.size(1)) {
     scale = with_scale.isNone() ? 1 / std::sqrt(static_cast<double>(q.size(-1))) : with_scale.toDouble();
     // Grouped queries: several heads share a key and a value.
     if (k.size(1) != q.size(1)) {
@@ -64,8 +65,12 @@ struct Attention {
     Tensor of_shares = at::matmul(gradient, v.transpose(-2, -1));
     if (kept.defined()) of_shares = of_shares * kept;
     const Tensor of_scores = shares * (of_shares - (gradient * out).sum(-1, true));
-    return {at::matmul(of_scores, k) * scale, at::matmul(of_scores.transpose(-2, -1), q) * scale,
-            at::matmul((kept.defined() ? shares * kept : shares).transpose(-2, -1), gradient), of_scores};
+    return {at::matmul(of_scores, k) * scale, of_groups(at::matmul(of_scores.transpose(-2, -1), q) * scale),
+            of_groups(at::matmul((kept.defined() ? shares * kept : shares).transpose(-2, -1), gradient)), of_scores};
+  }
+  /// A gradient of keys or values: the sum over the heads that share them.
+  Tensor of_groups(const Tensor& all) const {
+    return all.unflatten(1, at::IntArrayRef{groups, all.size(1) / groups}).sum(2);
   }
   /// From these keys alone.
   std::array<Tensor, 4> backward(const Tensor& gradient) const {

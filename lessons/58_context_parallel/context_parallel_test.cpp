@@ -88,12 +88,17 @@ TEST(SequenceParts, WhatCannotBeCutIsRefused) {
   EXPECT_NE(refusal_of([] {
               const Tensor x = torch::zeros({1, 2, 4, 4});
               tenfold::ring_attention(x, x.narrow(1, 0, 1), x, SequenceOrder::contiguous, {});
-            }).find("(B, H, T / N, d) each"),
+            }).find("keys and values (B, G, T / N, d), where G divides H"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([] {
+              const Tensor q = torch::zeros({1, 4, 4, 4}), k = torch::zeros({1, 3, 4, 4});
+              tenfold::gathered_attention(q, k, k, SequenceOrder::contiguous, {});
+            }).find("where G divides H, not [1, 4, 4, 4], [1, 3, 4, 4]"),
             std::string::npos);
   on_ranks(3, [](int, const Group& group) {
     EXPECT_NE(refusal_of([&] {
                 tenfold::tokens_to_heads(torch::zeros({1, 2, 3, 4, 5}), group);
-              }).find("Ulysses: 3 ranks do not divide 4 heads; ring attention has no such limit"),
+              }).find("Ulysses: 3 ranks do not divide 4 heads (or groups of heads); ring attention"),
               std::string::npos);
     EXPECT_NE(refusal_of([&] {
                 tenfold::heads_to_tokens(torch::zeros({1, 4, 1, 1, 5}), group);
@@ -185,6 +190,72 @@ TEST(Ulysses, EqualsOneProcess) {
   for (const int ranks : {1, 2, 3, 4}) {
     EXPECT_LT(deviation(Scheme::ulysses, {2, 24, 12, 5}, ranks), kRounding) << ranks;
     EXPECT_LT(deviation(Scheme::ulysses, {1, 5L * ranks, ranks, 4}, ranks), kRounding) << ranks;
+  }
+}
+
+/// Result and gradients of attention with grouped heads: queries (B, H, T, d), keys and values (B, G, T, d).
+struct Grouped {
+  Tensor result, of_q, of_k, of_v;
+};
+using GroupedAttention = std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)>;
+
+Grouped of_grouped(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& scale,
+                   const GroupedAttention& attention) {
+  const auto leaf = [](const Tensor& t) { return t.clone().requires_grad_(); };
+  const Tensor of[] = {leaf(q), leaf(k), leaf(v)};
+  const Tensor result = attention(of[0], of[1], of[2]);
+  (result * scale).sum().backward();
+  return {result.detach(), of[0].grad(), of[1].grad(), of[2].grad()};
+}
+
+/// Ulysses with queries in one message, keys and values in another.
+Tensor ulysses_of_groups(const Tensor& q, const Tensor& k, const Tensor& v, const Group& group) {
+  const auto as_tokens = [](const Tensor& t) { return t.transpose(1, 2); };  // (B, T / N, heads, d)
+  const Tensor queries = tenfold::tokens_to_heads(as_tokens(q).unsqueeze(2), group).select(2, 0);
+  const Tensor both = tenfold::tokens_to_heads(torch::stack({as_tokens(k), as_tokens(v)}, 2), group);
+  const Tensor result = at::scaled_dot_product_attention(as_tokens(queries), as_tokens(both.select(2, 0)),
+                                                         as_tokens(both.select(2, 1)), {}, 0, /*is_causal=*/true,
+                                                         /*scale=*/{}, /*enable_gqa=*/true);
+  return as_tokens(tenfold::heads_to_tokens(as_tokens(result).unsqueeze(2), group).select(2, 0));
+}
+
+TEST(GroupedHeads, EqualOneProcessAndOnlyTheFewAreSent) {
+  for (const int64_t groups : {2, 4}) {
+    const Tensor q = random({2, 8, 24, 5}, 1), scale = random({2, 8, 24, 5}, 4);
+    const Tensor k = random({2, groups, 24, 5}, 2), v = random({2, groups, 24, 5}, 3);
+    const Grouped alone = of_grouped(q, k, v, scale, [](const Tensor& a, const Tensor& b, const Tensor& c) {
+      const auto all = [](const Tensor& few) { return few.repeat_interleave(8 / few.size(1), 1); };
+      return at::scaled_dot_product_attention(a, all(b), all(c), {}, 0, /*is_causal=*/true);
+    });
+    on_ranks(2, [&](int rank, const Group& plain) {
+      const auto counter = std::make_shared<tenfold::RequestCounter>();
+      const Group group = tenfold::counted_group(plain, counter);
+      for (const auto order : {SequenceOrder::contiguous, SequenceOrder::zigzag}) {
+        const Tensor places = tenfold::places_of_rank(order, 24, rank, 2);
+        const auto own = [&](const Tensor& t) { return t.index_select(2, places); };
+        const auto check = [&](const std::string& name, const GroupedAttention& attention) {
+          counter->take();
+          const Grouped part = of_grouped(own(q), own(k), own(v), own(scale), attention);
+          // As for equal heads above.
+          EXPECT_LT((part.result - own(alone.result)).abs().max().item<double>(), kRounding) << name;
+          EXPECT_LT((part.of_q - own(alone.of_q)).abs().max().item<double>(), kRounding) << name;
+          EXPECT_LT((part.of_k - own(alone.of_k)).abs().max().item<double>(), kRounding) << name;
+          EXPECT_LT((part.of_v - own(alone.of_v)).abs().max().item<double>(), kRounding) << name;
+        };
+        const int64_t block = 4 * own(k).numel();
+        check("ring", [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+          return tenfold::ring_attention(a, b, c, order, group);
+        });
+        EXPECT_EQ(counter->take()["send"].bytes, 6 * block) << "2 in forward, 4 in backward";
+        check("gathered", [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+          return tenfold::gathered_attention(a, b, c, order, group);
+        });
+        EXPECT_EQ(counter->take()["all_gather"].bytes, 2 * 2 * 2 * block) << "of two ranks, twice";
+        if (order == SequenceOrder::zigzag) continue;  // Ulysses wants tokens in their order
+        check("Ulysses",
+              [&](const Tensor& a, const Tensor& b, const Tensor& c) { return ulysses_of_groups(a, b, c, group); });
+      }
+    });
   }
 }
 

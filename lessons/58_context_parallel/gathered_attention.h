@@ -24,7 +24,7 @@ namespace gathered {
 using ring::Group;
 using torch::Tensor;
 
-/// All ranks' blocks one behind the other, (2 N, B, H, T / N, d), and one of them, (2, B, H, T / N, d).
+/// All ranks' blocks one behind the other, (2 N, B, G, T / N, d), and one of them, (2, B, G, T / N, d).
 inline std::vector<int64_t> sizes_of_all(const Tensor& block, int64_t ranks) {
   std::vector<int64_t> sizes = block.sizes().vec();
   sizes.at(0) *= ranks;
@@ -42,7 +42,7 @@ class Blocks {
     work_ = group->_allgather_base(all_, own_);
   }
 
-  /// Rank `source`'s, (2, B, H, T / N, d). Waits for the others when the first of them is asked for.
+  /// Rank `source`'s, (2, B, G, T / N, d). Waits for the others when the first of them is asked for.
   Tensor of_rank(int source) {
     if (source == rank_) return own_;
     if (work_) {
@@ -116,7 +116,7 @@ struct Attention : torch::autograd::Function<Attention> {
 
 }  // namespace gathered
 
-/// As ring_attention(), with keys and values gathered: in forward one all-gather of 2 (B, H, T, d), in backward another
+/// As ring_attention(), with keys and values gathered: in forward one all-gather of 2 (B, G, T, d), in backward another
 /// and a reduce-scatter of as much, in 32 bits. Throws what ring_attention() throws.
 inline torch::Tensor gathered_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                         SequenceOrder order, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {

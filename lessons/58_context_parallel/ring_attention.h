@@ -72,7 +72,7 @@ inline Group kept_group(torch::autograd::AutogradContext* context) {
 /// The rank whose block is here after so many hops.
 inline int source_of(int rank, int hops, int ranks) { return (rank - hops + ranks) % ranks; }
 
-/// Attention of what queries see of a block of keys and values, (2, B, H, T / N, d): merged into `out` and `lse`, which
+/// Attention of what queries see of a block of keys and values, (2, B, G, T / N, d): merged into `out` and `lse`, which
 /// the rank's own block, the first, makes. `Merge`: how two parts of a result become one.
 template <class Merge>
 void attend(const Tensor& q, const Tensor& block, const VisibleBlock& seen, Tensor& out, Tensor& lse) {
@@ -108,7 +108,7 @@ inline std::optional<QkvGradients> attend_backward(const Attended& of, const Ten
     queries(of_q).add_(share.q);
   return share;
 }
-/// Adds it to the sum of a block's gradients, (2, B, H, T / N, d).
+/// Adds it to the sum of a block's gradients, (2, B, G, T / N, d).
 inline void add_share(const Tensor& of_block, const std::optional<QkvGradients>& share, const VisibleBlock& seen) {
   if (!share) return;
   of_block[0].narrow(2, 0, seen.keys).add_(share->k);
@@ -123,7 +123,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
   static Tensor forward(Context* context, const Tensor& q, const Tensor& k, const Tensor& v, SequenceOrder order,
                         const Group& group) {
     const int rank = rank_of(group), ranks = ranks_of(group);
-    Tensor out, lse, block = torch::stack({k, v});  // keys and values in one message, (2, B, H, T / N, d)
+    Tensor out, lse, block = torch::stack({k, v});  // keys and values in one message, (2, B, G, T / N, d)
     for (int hops = 0; hops < ranks; ++hops) {
       std::optional<Hop> next;
       if (hops + 1 < ranks) next.emplace(block, group, Hop::kBlock);
@@ -155,7 +155,7 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
       const auto share = attend_backward({gradients[0], q, out, lse}, block, seen, of_q);
       // What a rank adds to its own block's sum stays; what goes around begins with the first rank after it, and is
       // waited for only here: it travels while the block's gradients are computed.
-      Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, H, T / N, d)
+      Tensor of_block = hops < 2 ? torch::zeros(block.sizes(), lse.options()) : sum->wait();  // (2, B, G, T / N, d)
       add_share(of_block, share, seen);
       if (hops == 0)
         of_own = of_block;
@@ -170,9 +170,12 @@ struct Attention : torch::autograd::Function<Attention<Merge>> {
 };
 
 inline void check_parts(const Tensor& q, const Tensor& k, const Tensor& v, SequenceOrder order) {
-  TORCH_CHECK_VALUE(q.dim() == 4 && q.sizes().equals(k.sizes()) && q.sizes().equals(v.sizes()),
-                    "context parallelism: queries, keys and values are (B, H, T / N, d) each, not ", q.sizes(), ", ",
-                    k.sizes(), ", ", v.sizes());
+  const bool are_heads = q.dim() == 4 && k.dim() == 4 && k.size(1) > 0 && q.size(1) % k.size(1) == 0;
+  TORCH_CHECK_VALUE(are_heads && k.sizes().equals(v.sizes()) && k.size(0) == q.size(0) && k.size(2) == q.size(2) &&
+                        k.size(3) == q.size(3),
+                    "context parallelism: queries are (B, H, T / N, d), keys and values (B, G, T / N, d), where G "
+                    "divides H, not ",
+                    q.sizes(), ", ", k.sizes(), ", ", v.sizes());
   TORCH_CHECK_VALUE(order == SequenceOrder::contiguous || q.size(2) % 2 == 0,
                     "context parallelism in zigzag order: a rank has two chunks of equal size, not ", q.size(2),
                     " tokens");
@@ -180,12 +183,13 @@ inline void check_parts(const Tensor& q, const Tensor& k, const Tensor& v, Seque
 
 }  // namespace ring
 
-/// Causal attention of a sequence that is divided over the ranks of a group: this rank's queries, keys and values,
-/// (B, H, T / N, d) each, to what its queries get, (B, H, T / N, d), laid out as (B, T / N, H, d). Which tokens those
-/// are places_of_rank() says. Without a group there is one rank. A rank sends 2 (N - 1) blocks of (B, H, T / N, d) in
+/// Causal attention of a sequence that is divided over the ranks of a group: this rank's queries, (B, H, T / N, d),
+/// keys and values, (B, G, T / N, d), to what its queries get, (B, H, T / N, d), laid out as (B, T / N, H, d). G is H,
+/// or with grouped heads a divisor of it, as in scaled_dot_product_attention(enable_gqa). Which tokens those are
+/// places_of_rank() says. Without a group there is one rank. A rank sends 2 (N - 1) blocks of (B, G, T / N, d) in
 /// forward and 4 (N - 1) in backward, where the gradients among them have 32 bits. Throws c10::ValueError for shapes
-/// that differ, or an odd number of tokens in the order zigzag. Under autocast it computes and sends in its type, as
-/// scaled_dot_product_attention() does; rotated or normalised queries and keys may come in 32 bits.
+/// that do not go together, or an odd number of tokens in the order zigzag. Under autocast it computes and sends in its
+/// type, as scaled_dot_product_attention() does; rotated or normalised queries and keys may come in 32 bits.
 template <class Merge = RescaleParts>
 torch::Tensor ring_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              SequenceOrder order, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {

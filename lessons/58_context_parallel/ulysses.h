@@ -64,11 +64,14 @@ struct Exchange : torch::autograd::Function<Exchange<kToHeads>> {
 }  // namespace ulysses
 
 /// Tokens to heads: (B, T / N, C, H, d) of each rank to (B, T, C, H / N, d). C is 3 for queries, keys and values, which
-/// then go in one message. Without a group there is one rank. Throws c10::ValueError unless the ranks divide the heads.
+/// then go in one message. With grouped heads queries go alone, C = 1, and keys and values with C = 2: a rank gets the
+/// groups of its queries' heads, so that scaled_dot_product_attention(enable_gqa) takes them as they are; the ranks
+/// must divide the groups, too. Without a group there is one rank. Throws c10::ValueError unless the ranks divide the
+/// heads.
 inline torch::Tensor tokens_to_heads(const torch::Tensor& x, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   if (!group) return x;
   TORCH_CHECK_VALUE(x.size(3) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ",
-                    x.size(3), " heads; ring attention has no such limit");
+                    x.size(3), " heads (or groups of heads); ring attention has no such limit");
   return ulysses::Exchange<true>::apply(x, group);
 }
 

@@ -94,6 +94,43 @@ TEST(AttentionBlock, TakesFlashAttentionIn16BitsWhereTheCardHasIt) {
   EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
 }
 
+// FlashAttention takes few keys and values for many query heads as they are; the other kernel gets copies.
+TEST(AttentionBlock, GroupedHeadsAreThoseOfRepeatedKeys) {
+  const bool has_flash = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  const auto random = [](int64_t heads, int64_t tokens, uint64_t seed) {
+    return test::random({2, heads, tokens, 16}, seed);
+  };
+  const Tensor q = random(6, 32, 1), k = random(2, 64, 2), v = random(2, 64, 3), gradient = random(6, 32, 4);
+  const Attended expected = in_two_parts(q, expand_heads(k, 6), expand_heads(v, 6), gradient);
+  const auto sum = [](const Tensor& all) { return all.unflatten(1, {2, 3}).sum(2); };
+  for (const auto type : {torch::kFloat, torch::kHalf}) {
+    const auto on_card = [&](const Tensor& t) { return t.to(kCard, type); };
+    Attended attended;
+    const auto operators =
+        attention_of([&] { attended = in_two_parts(on_card(q), on_card(k), on_card(v), on_card(gradient)); });
+    const std::string kernel = type != torch::kFloat && has_flash ? "flash" : "efficient";
+    EXPECT_THAT(operators, testing::ElementsAre("_scaled_dot_product_" + kernel + "_attention",
+                                                "_scaled_dot_product_" + kernel + "_attention_backward"));
+    // Of some units, in 11 to 24 bits.
+    const double tolerance = type == torch::kFloat ? 1e-4 : 5e-2;
+    EXPECT_LT((attended.out - expected.out).abs().max().item<double>(), tolerance) << type;
+    EXPECT_LT((attended.of.q - expected.of.q).abs().max().item<double>(), tolerance) << type;
+    EXPECT_LT((attended.of.k - sum(expected.of.k)).abs().max().item<double>(), tolerance) << type;
+    EXPECT_LT((attended.of.v - sum(expected.of.v)).abs().max().item<double>(), tolerance) << type;
+  }
+}
+
+// A Function runs without gradients, and asks for a kernel that has a backward all the same.
+TEST(AttentionBlock, LeavesFlashAttentionWhereItHasNoBackward) {
+  const auto* const card = at::cuda::getCurrentDeviceProperties();
+  const bool has_limit = (card->major == 8 && card->minor >= 6) || card->major == 12;
+  const torch::NoGradGuard no_grad;
+  for (const int64_t size : {192, 208, 256}) {
+    const Tensor x = torch::zeros({1, 2, 32, size}, torch::TensorOptions(kCard).dtype(torch::kHalf));
+    EXPECT_EQ(flash_takes(x, x, x, /*causal=*/true), card->major >= 8 && !(has_limit && size == 208)) << size;
+  }
+}
+
 TEST(BackgroundCheckpoints, WaitOnceForAllTensors) {
   const test::Scratch scratch;
   const CheckpointFolder folder(scratch.path());

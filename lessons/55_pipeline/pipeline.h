@@ -37,7 +37,9 @@ namespace tenfold {
 ///   only optimizer.step();
 ///
 /// Micro-batches are of equal size and have one shape at every boundary between stages. After an exception the group
-/// must not be used again: messages may be under way.
+/// must not be used again: messages may be under way. A stage's result is kept until its backward, also when it has
+/// been sent: (b, t, d) for each micro-batch in flight, which Megatron-LM can free (deallocate_pipeline_outputs). To
+/// clip the gradients' norm, take that of all stages: clip_sharded.h.
 class Pipeline {
  public:
   /// What a stage computes of a micro-batch: from the result of the stage before (undefined in the first, which takes

@@ -89,19 +89,24 @@ class DistributedDataParallel {
   /// Before a backward() in which this rank's `loss` does not use every parameter: those count as having no gradient
   /// here, whatever other ranks use. A parameter that no rank has used, and that had no .grad, then has none after
   /// finish(), so that the optimizer leaves it alone. Every rank must call it or none; it costs an all-reduce of a
-  /// number for each parameter.
+  /// number for each parameter, and on a rank that leaves a parameter out finish() makes the host wait for the device.
   void expect(const torch::Tensor& loss) {
     if (!synchronise_) return;
     torch::NoGradGuard no_grad;
     const auto reached = parameters_in_graph(loss);
-    used_ = torch::zeros({static_cast<int64_t>(parameters_.size())}, torch::kInt);
+    const torch::Device device = parameters_[0].device();
+    const torch::Tensor used = torch::empty({static_cast<int64_t>(parameters_.size())},
+                                            torch::dtype(torch::kInt).pinned_memory(device.is_cuda()));
+    leaves_out_ = false;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const torch::Tensor& gradient = parameters_[i].grad();  // of micro-batches before, under NoSync
       const bool in_graph = reached.contains(parameters_[i].unsafeGetTensorImpl());
-      used_[static_cast<int64_t>(i)] = in_graph || gradient.defined();
+      const bool is_used = in_graph || gradient.defined();
+      used.mutable_data_ptr<int>()[i] = is_used ? 1 : 0;
+      leaves_out_ = leaves_out_ || !is_used;
       if (!in_graph) put_ready(i, gradient);
     }
-    used_ = used_.to(parameters_[0].device());
+    used_ = used.to(device, /*non_blocking=*/true);
   }
 
   /// Instead of backward(), on a rank that has no batch left while others have: its gradients are zero.
@@ -125,13 +130,14 @@ class DistributedDataParallel {
     torch::NoGradGuard no_grad;
     if (started_ < buckets_.size()) refuse_incomplete();
     if (used_.defined()) start_all_reduce(used_, *group_)->wait();
-    const torch::Tensor used = used_.defined() ? std::exchange(used_, {}).cpu() : torch::Tensor();
+    // What this rank has used is used: only a rank that left a parameter out has to know the others'.
+    const torch::Tensor used = used_.defined() && leaves_out_ ? used_.cpu() : torch::Tensor();
     for (Bucket& bucket : buckets_) {
       bucket.work->wait();
       bucket.work.reset();
       for (size_t slot = 0; slot < bucket.members.size(); ++slot) {
         const size_t i = bucket.members[slot];
-        if (used.defined() && used[static_cast<int64_t>(i)].item<int>() == 0) {
+        if (used.defined() && used.const_data_ptr<int>()[i] == 0) {
           parameters_[i].mutable_grad().reset();
         } else if (options_.gradients_are_views) {
           parameters_[i].mutable_grad() = bucket.views[slot];
@@ -171,7 +177,7 @@ class DistributedDataParallel {
   struct Bucket {
     std::vector<size_t> members;
     torch::Tensor flat;                // what is sent
-    std::vector<torch::Tensor> views;  // of it, one for each member, in that parameter's shape
+    std::vector<torch::Tensor> views;  // of it, one for each member, in that parameter's shape and strides
     size_t missing = 0;                // members whose gradient is not there yet
     c10::intrusive_ptr<c10d::Work> work;
   };
@@ -192,12 +198,19 @@ class DistributedDataParallel {
       int64_t at = 0;
       for (const size_t i : members) {
         places_[i] = {buckets_.size(), bucket.views.size()};
-        bucket.views.push_back(bucket.flat.narrow(0, at, parameters_[i].numel()).view(parameters_[i].sizes()));
+        bucket.views.push_back(shaped_as(parameters_[i], bucket.flat.narrow(0, at, parameters_[i].numel())));
         at += parameters_[i].numel();
       }
       buckets_.push_back(std::move(bucket));
     }
     reset_counts();
+  }
+
+  /// With the parameter's strides, too, where these leave no gaps: copies of channels_last gradients are then copies
+  /// of memory, and fused optimizers want a gradient laid out as its parameter.
+  static torch::Tensor shaped_as(const torch::Tensor& parameter, const torch::Tensor& part) {
+    if (!parameter.is_non_overlapping_and_dense()) return part.view(parameter.sizes());
+    return part.as_strided(parameter.sizes(), parameter.strides(), part.storage_offset());
   }
 
   void reset_counts() {
@@ -311,6 +324,7 @@ class DistributedDataParallel {
   std::vector<std::pair<size_t, size_t>> places_;  // of each parameter: its bucket and slot
   std::vector<bool> ready_;
   torch::Tensor used_;                               // by how many ranks each parameter is; where expect() was called
+  bool leaves_out_ = false;                          // this rank, a parameter; where expect() was called
   size_t started_ = 0;                               // buckets whose all-reduce has begun
   std::shared_ptr<std::atomic<Backward>> backward_;  // the one that made what is ready
   bool synchronise_ = true;

@@ -788,6 +788,69 @@ TEST(Ddp, WeightsWithStridesOfTheirOwn) {
   });
 }
 
+/// Convolutions whose weights lie in channels_last, as lesson 22 lays them.
+torch::nn::Sequential channels_last_net() {
+  torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)), torch::nn::Tanh(),
+                            torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 2, 2)));
+  const torch::NoGradGuard no_grad;
+  const auto generator = at::detail::createCPUGenerator(3);
+  for (const Tensor& parameter : net->parameters()) {
+    parameter.normal_(0, 0.3, generator);
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+  return net;
+}
+
+// A fused step, which goes through memory as it lies: with a gradient laid out otherwise it is another step on a CPU,
+// and refused on a GPU.
+void fused_step(const torch::nn::Sequential& net) {
+  const torch::NoGradGuard no_grad;
+  Tensors gradients;
+  for (const Tensor& parameter : net->parameters()) gradients.push_back(parameter.grad());
+  at::_fused_sgd_(net->parameters(), gradients, /*momentum_buffer_list=*/{}, /*weight_decay=*/0, /*momentum=*/0,
+                  /*lr=*/0.1, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false);
+}
+
+TEST(Ddp, GradientsLieAsTheirParameters) {
+  const Tensor x = torch::randn({4, 3, 6, 6}, at::detail::createCPUGenerator(4));
+  const auto update = [&](torch::nn::Sequential& net, const Tensor& rows, const std::function<void()>& finish) {
+    net->zero_grad();
+    net->forward(rows.contiguous(at::MemoryFormat::ChannelsLast)).square().mean().backward();
+    finish();
+    fused_step(net);
+  };
+  torch::nn::Sequential alone = channels_last_net();
+  for (int step = 0; step < kSteps; ++step) update(alone, x, [] {});
+  EXPECT_GT(largest_difference(alone->parameters(), channels_last_net()->parameters()), 1e-2) << "nothing was trained";
+  const tenfold::DdpOptions copied, views{.gradients_are_views = true}, rounded{.sent_as = torch::kBFloat16};
+  for (const tenfold::DdpOptions& options : {copied, views, rounded}) {
+    on_ranks(2, [&](int rank, const Group& group) {
+      torch::nn::Sequential net = channels_last_net();
+      tenfold::DistributedDataParallel ddp(*net, group, options);
+      const auto finish = [&] {
+        ddp.finish();
+        for (const Tensor& p : net->parameters()) EXPECT_EQ(p.grad().strides(), p.strides());
+      };
+      for (int step = 0; step < kSteps; ++step) update(net, tenfold::local_batch(x, rank, 2), finish);
+      // bf16 rounds gradients below 1 by 2^-9 and their sum by as much, and steps are a tenth of them.
+      const double tolerance = options.sent_as ? 0.1 * kSteps * 2 / 512 : 1e-6;
+      EXPECT_LT(largest_difference(net->parameters(), alone->parameters()), tolerance);
+    });
+  }
+}
+
+// Buckets are summed as they lie.
+TEST(Ddp, AnotherMemoryFormatOnOneRankIsRefused) {
+  const auto messages = refusals(2, [](int rank) {
+    const torch::nn::Sequential net = channels_last_net();
+    const Tensor weight = net->parameters()[0];
+    if (rank == 1) weight.set_data(weight.contiguous());
+    return net.ptr();
+  });
+  EXPECT_NE(messages[0].find("[4, 3, 3, 3] Float, strides [27, 1, 9, 3]"), std::string::npos) << messages[0];
+  EXPECT_NE(messages[1].find("the ranks' models differ"), std::string::npos) << messages[1];
+}
+
 TEST(Ddp, PartsAreEqualOrRefused) {
   const Tensor batch = torch::arange(6);
   EXPECT_TRUE(torch::equal(tenfold::local_batch(batch, 1, 3), torch::tensor({2, 3}, torch::kLong)));

@@ -15,7 +15,8 @@
 
 namespace tenfold {
 
-/// Each parameter and each buffer in a line: name, shape, type, whether it is frozen, and whose memory it shares.
+/// Each parameter and each buffer in a line: name, shape, type, whether it is frozen, and whose memory it shares. Of a
+/// trainable parameter in another memory format (channels_last) its strides, too: its gradient travels as it lies.
 inline std::vector<std::string> states_of(const torch::nn::Module& module) {
   std::vector<std::string> lines;
   std::unordered_map<const void*, std::string> names;
@@ -23,6 +24,8 @@ inline std::vector<std::string> states_of(const torch::nn::Module& module) {
     if (!state.defined()) return;
     std::ostringstream line;
     line << kind << " '" << name << "' " << state.sizes() << ' ' << state.scalar_type() << (frozen ? ", frozen" : "");
+    const bool has_own_format = !state.is_contiguous() && state.is_non_overlapping_and_dense();
+    if (state.requires_grad() && has_own_format) line << ", strides " << state.strides();
     const auto [first, is_new] = names.try_emplace(state.unsafeGetTensorImpl(), name);
     if (!is_new) line << ", the same as '" << first->second << "'";
     lines.push_back(line.str());

@@ -144,6 +144,39 @@ TEST(SyncBatchNorm, BatchNormOnEachRankIsAnotherModel) {
   EXPECT_GT(difference(own.output, expected.output.narrow(0, 0, 4)), 100 * kTolerance);
 }
 
+// One value has no variance; of two ranks with one value each there is one.
+TEST(SyncBatchNorm, OneValueAChannelIsRefusedOnEveryRank) {
+  const auto refused = [](SyncBatchNorm& norm, int64_t rows) {
+    const auto message = tenfold::test::message_of<c10::ValueError>([&] { norm(torch::ones({rows, kChannels})); });
+    EXPECT_TRUE(torch::equal(norm->running_var, torch::ones({kChannels}))) << "as it was";
+    EXPECT_EQ(norm->num_batches_tracked.item<int64_t>(), 0);
+    return message.find("more than 1 value a channel") != std::string::npos;
+  };
+  SyncBatchNorm alone(kChannels, nullptr);
+  EXPECT_TRUE(refused(alone, 1));
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    SyncBatchNorm norm(kChannels, group);
+    EXPECT_TRUE(refused(norm, rank == 0 ? 1 : 0));
+    EXPECT_TRUE(refused(norm, 0));
+    norm(torch::full({1, kChannels}, 1.0F + static_cast<float>(rank)));
+    EXPECT_LT(difference(norm->running_var, torch::full({kChannels}, 0.9 + 0.1 * 0.5)), 1e-6);
+    norm->eval();
+    EXPECT_NO_THROW(norm(torch::ones({1, kChannels})));
+  });
+}
+
+TEST(SyncBatchNorm, SecondDerivativesAreRefused) {
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    SyncBatchNorm norm(kChannels, group);
+    const Tensor x = samples({6, kChannels}, static_cast<uint64_t>(rank)).requires_grad_();
+    const Tensor loss = norm(x).pow(3).sum();
+    const auto message = tenfold::test::message_of<c10::Error>(
+        [&] { torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true); });
+    EXPECT_NE(message.find("create_graph"), std::string::npos) << message;
+    EXPECT_TRUE(torch::autograd::grad({loss}, {x})[0].defined());
+  });
+}
+
 TEST(SyncBatchNorm, InEvaluationAndWithoutAGroupItIsBatchNorm) {
   const Tensor x = samples({4, kChannels, 2, 2}, 1);
   torch::nn::BatchNorm2d plain(kChannels);

@@ -24,13 +24,19 @@ struct AskedBytes {
   }
 };
 
+/// P, with the gaps that let each parameter begin at an aligned address.
+inline int64_t flat_values_of(const Shapes& shapes) {
+  int64_t values = 0;
+  for (const Shape& shape : shapes) values += aligned_begin(values_of(shape), /*value_bytes=*/4);
+  return values;
+}
 /// 4 P: the gradients.
-inline AskedBytes data_parallel_bytes(const Shapes& shapes) { return {.all_reduce = 4 * values_of(shapes)}; }
+inline AskedBytes data_parallel_bytes(const Shapes& shapes) { return {.all_reduce = 4 * flat_values_of(shapes)}; }
 /// 2 P.
-inline AskedBytes bf16_bytes(const Shapes& shapes) { return {.all_reduce = 2 * values_of(shapes)}; }
+inline AskedBytes bf16_bytes(const Shapes& shapes) { return {.all_reduce = 2 * flat_values_of(shapes)}; }
 /// 8 k from each rank: a value and its place.
 inline AskedBytes top_k_bytes(const Shapes& shapes, double share, int64_t ranks) {
-  return {.all_gather = 8 * ranks * TopK::sent_values(values_of(shapes), share)};
+  return {.all_gather = 8 * ranks * TopK::sent_values(flat_values_of(shapes), share)};
 }
 
 /// What PowerSGD makes of the parameters.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -124,19 +125,21 @@ class PowerSgd {
            const PowerSgdOptions& options)
       : group_(std::move(group)), options_(options), generator_(at::detail::createCPUGenerator(options.seed)) {
     TORCH_CHECK_VALUE(options.rank >= 1, "PowerSGD needs a rank of at least 1, not ", options.rank);
-    int64_t begin = 0;
-    for (const torch::Tensor& parameter : parameters) {
+    const std::vector<int64_t> begins = flat_begins(parameters);
+    std::unordered_set<const void*> seen;  // a tied parameter is one
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const torch::Tensor& parameter = parameters[i];
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       const int64_t rank = rank_of(parameter.sizes(), options);
       if (rank > 0) {
         const int64_t rows = parameter.size(0), columns = parameter.numel() / rows;
-        matrices_.push_back({begin, rows, columns, rank, kept_values_, p_values_, q_values_});
+        matrices_.push_back({begins[i], rows, columns, rank, kept_values_, p_values_, q_values_});
         kept_values_ += rows * columns;
         p_values_ += rows * rank;
         q_values_ += columns * rank;
       } else {
-        whole_.push_back({begin, parameter.numel()});
+        whole_.push_back({begins[i], parameter.numel()});
       }
-      begin += parameter.numel();
     }
     if (options.error_feedback) kept_ = torch::zeros({kept_values_}, parameters.at(0).options().requires_grad(false));
     q_ = torch::empty({q_values_}, parameters.at(0).options().requires_grad(false));

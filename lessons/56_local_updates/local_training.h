@@ -30,7 +30,9 @@ struct LocalTraining : RankTraining {
   torch::Tensor backward() {
     const auto parts = next_parts();
     flat.gradients.zero_();
-    return forward_backward(parts[0]);
+    torch::Tensor loss = forward_backward(parts[0]);
+    require_attached(flat, model->parameters());
+    return loss;
   }
 
   /// The whole model, which every rank has after a round, and the mean of the ranks' last gradients. Throws c10::Error
@@ -44,12 +46,12 @@ struct LocalTraining : RankTraining {
       mean_over_ranks(gradients, group);
     }
     Gathered all;
-    int64_t begin = 0;
+    const std::vector<int64_t> begins = flat_begins(parameters().values());
     for (const auto& parameter : parameters()) {
       const torch::Tensor& value = parameter.value();
+      const int64_t begin = begins[all.parameters.size()];
       all.parameters.insert(parameter.key(), value);
       all.gradients.insert(parameter.key(), gradients.narrow(0, begin, value.numel()).view(value.sizes()));
-      begin += value.numel();
     }
     return all;
   }

@@ -364,6 +364,46 @@ TEST(LocalUpdates, SaysWhatIsWrong) {
   EXPECT_THROW(tenfold::flat_model({torch::zeros({2}), torch::zeros({2}, torch::kDouble)}), c10::ValueError);
 }
 
+TEST(FlatModel, PartsBeginAtAlignedAddressesAndATiedParameterLiesOnce) {
+  Net net;  // of 95, 19, 57 and 3 values
+  std::vector<Tensor> parameters = net->parameters(), before;
+  parameters.push_back(net->first->weight);
+  for (const Tensor& parameter : parameters) before.push_back(parameter.detach().clone());
+  const FlatModel flat = tenfold::flat_model(parameters);
+  EXPECT_EQ(tenfold::flat_begins(parameters), (std::vector<int64_t>{0, 96, 116, 176, 0, 180}));
+  EXPECT_EQ(flat.values.numel(), 180);
+  EXPECT_EQ(flat.values[95].item<float>(), 0) << "a gap";
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(torch::equal(parameters[i], before[i]));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parameters[i].const_data_ptr()) % 16, 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parameters[i].grad().const_data_ptr()) % 16, 0);
+  }
+  PowerSgd power(parameters, nullptr, {.rank = 2});
+  EXPECT_EQ(power.kept().numel(), 95 + 57) << "two names, one gradient";
+  loss_of(net, 0, 0, 1).backward();
+  const Tensor bias = net->first->bias.grad().clone();
+  power.mean(flat.gradients);
+  EXPECT_TRUE(torch::equal(net->first->bias.grad(), bias)) << "a vector is sent as it is";
+}
+
+// LibTorch's zero_grad() drops gradients: the next exchange would average zeros, and each rank step by its own.
+TEST(FlatModel, AGradientOrAParameterThatLeftItIsFound) {
+  Net net;
+  auto optimizer = sgd_of(net);
+  const FlatModel flat = tenfold::flat_model(net->parameters());
+  optimizer.zero_grad(/*set_to_none=*/false);
+  loss_of(net, 0, 0, 1).backward();
+  EXPECT_NO_THROW(tenfold::require_attached(flat, net->parameters()));
+  optimizer.zero_grad();
+  EXPECT_THROW(tenfold::require_attached(flat, net->parameters()), c10::Error);
+  loss_of(net, 0, 0, 1).backward();
+  EXPECT_THROW(tenfold::require_attached(flat, net->parameters()), c10::Error);
+  const FlatModel again = tenfold::flat_model(net->parameters());
+  EXPECT_NO_THROW(tenfold::require_attached(again, net->parameters()));
+  net->to(torch::kDouble);
+  EXPECT_THROW(tenfold::require_attached(again, net->parameters()), c10::Error);
+}
+
 // What the survey publishes. Of an odd number of bytes a ring's parts need not be whole.
 TEST(LocalUpdates, BytesAskedAreTheFormulas) {
   const auto record = std::make_shared<tenfold::TrialRecord>();

@@ -48,7 +48,7 @@ inline Prediction predict_bf16(const Counted& counted) {
 /// k.
 inline Prediction predict_top_k_of(const Counted& counted, double share) {
   const Shapes shapes = shapes_of(counted);
-  const int64_t parameters = data_parallel_bytes(shapes).all(), k = TopK::sent_values(values_of(shapes), share);
+  const int64_t parameters = data_parallel_bytes(shapes).all(), k = TopK::sent_values(flat_values_of(shapes), share);
   const int64_t sent = top_k_bytes(shapes, share, counted.ranks).all();
   const int64_t received = counted.ranks > 1 ? sent * (over_gloo(counted) ? 2 : 1) : 0;
   const int64_t working = std::max({parameters + 12 * k, 24 * k, 16 * k + received});

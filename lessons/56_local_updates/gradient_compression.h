@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -36,7 +37,12 @@ struct TopKOptions {
 
 /// Sends the values that are largest in size, and where they stand. Ranks choose different places, so that nothing can
 /// be summed on the way: each rank gets all ranks' messages, 8 N k bytes.
-/// Source: A. F. Aji and K. Heafield, Sparse Communication for Distributed Gradient Descent, 2017 (arXiv:1704.05021).
+///
+/// With momentum and a share near 1 % this is not enough: a value that waits is then applied without the momentum it
+/// would have had. Deep Gradient Compression (Y. Lin et al., 2017, arXiv:1712.01887) keeps each rank's momentum, adds
+/// it up instead of the gradient, clears both where they were sent, and lowers the share in the first epochs. That is
+/// not done here. Source: A. F. Aji and K. Heafield, Sparse Communication for Distributed Gradient Descent, 2017
+/// (arXiv:1704.05021).
 class TopK {
  public:
   /// Throws std::invalid_argument (c10::ValueError) unless 0 < share <= 1.
@@ -92,14 +98,17 @@ class TopK {
   torch::Tensor kept_;
 };
 
-/// Makes the columns of a matrix (n, r) orthogonal and of length 1, in place; a column that the ones before span
-/// becomes zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits.
-inline void orthogonalise(const torch::Tensor& matrix) {
+/// Makes the columns of matrices (k, n, r) orthogonal and of length 1, in place; a column that the ones before span
+/// becomes zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits. Some 12 operators a column for all k
+/// matrices together; at::linalg_qr, which PyTorch's hook takes, needs fewer and makes such a column any direction.
+inline void orthogonalise(const torch::Tensor& matrices) {
   constexpr double kNothing = 1e-10;  // of a column: twice what rounding leaves, 1e-7
-  for (int64_t i = 0; i < matrix.size(1); ++i) {
-    const torch::Tensor column = matrix.narrow(1, i, 1), before = matrix.narrow(1, 0, i), length = column.norm();
-    for (int pass = 0; pass < 2 && i > 0; ++pass) column.sub_(before.mm(before.t().mm(column)));
-    const torch::Tensor left = column.norm();
+  const auto length_of = [](const torch::Tensor& column) { return column.norm(2, /*dim=*/1, /*keepdim=*/true); };
+  for (int64_t i = 0; i < matrices.size(2); ++i) {
+    const torch::Tensor column = matrices.narrow(2, i, 1), before = matrices.narrow(2, 0, i);
+    const torch::Tensor length = length_of(column);  // (k, 1, 1)
+    for (int pass = 0; pass < 2 && i > 0; ++pass) column.sub_(before.bmm(before.mT().bmm(column)));
+    const torch::Tensor left = length_of(column);
     column.mul_((left > kNothing * length) / left.clamp_min(1e-30));
   }
 }
@@ -117,6 +126,10 @@ struct PowerSgdOptions {
 /// PowerSGD: a gradient (n, m) is sent as P (n, r) and Q (m, r), of which P Q^T is the nearest that one step of a power
 /// iteration finds. Both are linear in the gradient, so that all-reduces can sum them; they are two, since Q needs P.
 /// Vectors, and matrices that would save nothing, are sent as they are.
+///
+/// The first updates suffer most from inexact gradients: PyTorch's hook sends them whole for 1000 updates
+/// (start_powerSGD_iter) and advises a tenth of the training, no less than the rate's warm-up. Here the caller does so,
+/// by mean_over_ranks() instead of mean().
 /// Source: T. Vogels, S. P. Karimireddy, M. Jaggi, PowerSGD, NeurIPS 2019 (arXiv:1905.13727).
 class PowerSgd {
  public:
@@ -133,14 +146,14 @@ class PowerSgd {
       const int64_t rank = rank_of(parameter.sizes(), options);
       if (rank > 0) {
         const int64_t rows = parameter.size(0), columns = parameter.numel() / rows;
-        matrices_.push_back({begins[i], rows, columns, rank, kept_values_, p_values_, q_values_});
+        matrices_.push_back({begins[i], rows, columns, rank, kept_values_, 0, q_values_});
         kept_values_ += rows * columns;
-        p_values_ += rows * rank;
         q_values_ += columns * rank;
       } else {
         whole_.push_back({begins[i], parameter.numel()});
       }
     }
+    place_p();
     if (options.error_feedback) kept_ = torch::zeros({kept_values_}, parameters.at(0).options().requires_grad(false));
     q_ = torch::empty({q_values_}, parameters.at(0).options().requires_grad(false));
     draw_q();
@@ -172,8 +185,10 @@ class PowerSgd {
       torch::mm_out(product, to_send(matrix, gradients), matrix.q_of(q_));
     }
     mean_over_ranks(p, group_);
+    for (const Alike& alike : alike_)
+      orthogonalise(p.narrow(0, alike.p_begin, alike.count * alike.rows * alike.rank)
+                        .view({alike.count, alike.rows, alike.rank}));
     for (const Matrix& matrix : matrices_) {
-      orthogonalise(matrix.p_of(p));
       torch::Tensor product = matrix.q_of(q_);
       torch::mm_out(product, to_send(matrix, gradients).t(), matrix.p_of(p));
     }
@@ -203,6 +218,21 @@ class PowerSgd {
   struct Whole {
     int64_t begin, values;
   };
+  struct Alike {  // matrices whose P have one shape and lie one after the other: one batch for orthogonalise()
+    int64_t rows, rank, p_begin, count;
+  };
+
+  void place_p() {
+    std::map<std::pair<int64_t, int64_t>, std::vector<Matrix*>> by_shape;
+    for (Matrix& matrix : matrices_) by_shape[{matrix.rows, matrix.rank}].push_back(&matrix);
+    for (const auto& [shape, matrices] : by_shape) {
+      alike_.push_back({shape.first, shape.second, p_values_, static_cast<int64_t>(matrices.size())});
+      for (Matrix* const matrix : matrices) {
+        matrix->p_begin = p_values_;
+        p_values_ += shape.first * shape.second;
+      }
+    }
+  }
 
   void draw_q() { q_.copy_(torch::randn({q_values_}, generator_, torch::kFloat)); }
   /// A column is zero after a gradient of a lower rank, or of zeros, and would stay so: the next P would have a zero
@@ -236,6 +266,7 @@ class PowerSgd {
   at::Generator generator_;
   std::vector<Matrix> matrices_;
   std::vector<Whole> whole_;
+  std::vector<Alike> alike_;
   int64_t kept_values_ = 0, p_values_ = 0, q_values_ = 0;
   torch::Tensor kept_, q_, first_q_;
 };

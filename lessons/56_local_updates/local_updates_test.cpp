@@ -312,7 +312,7 @@ TEST(PowerSgd, ColumnsAreOrthogonalEvenIfTheMatrixIsNot) {
   Tensor matrix = torch::randn({20, 4}, generator_of(3));
   matrix.select(1, 2).copy_(2 * matrix.select(1, 0) + 1e-4 * matrix.select(1, 2));  // nearly the first
   matrix.select(1, 3).zero_();
-  tenfold::orthogonalise(matrix);
+  tenfold::orthogonalise(matrix.unsqueeze(0));
   const Tensor products = matrix.t().mm(matrix);
   Tensor expected = torch::eye(4);
   expected[3][3] = 0;
@@ -324,10 +324,34 @@ TEST(PowerSgd, ColumnsAreOrthogonalEvenIfTheMatrixIsNot) {
 TEST(PowerSgd, NoMoreColumnsThanThereAreDimensions) {
   Tensor matrix = torch::zeros({20, 5});
   matrix.narrow(0, 4, 3).copy_(torch::randn({3, 5}, generator_of(3)));
-  tenfold::orthogonalise(matrix);
+  tenfold::orthogonalise(matrix.unsqueeze(0));
   Tensor expected = torch::zeros({20, 20});
   for (int64_t i = 4; i < 7; ++i) expected[i][i] = 1;
   EXPECT_LT(difference(matrix.mm(matrix.t()), expected), kTolerance) << "a projection onto these rows";
+}
+
+// They lie together and are made orthogonal in one batch; each must come out as alone.
+TEST(PowerSgd, MatricesOfOneHeightAreAsEachAlone) {
+  const std::vector<Tensor> matrices = {torch::randn({8, 12}, generator_of(1)), torch::randn({6, 8}, generator_of(2)),
+                                        torch::randn({8, 16}, generator_of(3))};
+  const auto compressed = [](const std::vector<Tensor>& parameters) {
+    PowerSgd power(parameters, nullptr, {.rank = 2, .error_feedback = false});
+    std::vector<Tensor> flat;
+    for (const Tensor& parameter : parameters) flat.push_back(parameter.flatten());
+    const Tensor gradients = torch::cat(flat);
+    // Each update goes on from the one before: wherever it began, an update ends at the two largest singular values.
+    for (int update = 0; update < 200; ++update) {
+      gradients.copy_(torch::cat(flat));
+      power.mean(gradients);
+    }
+    return gradients;
+  };
+  const Tensor together = compressed(matrices);
+  int64_t at = 0;
+  for (const Tensor& matrix : matrices) {
+    EXPECT_LT(difference(together.narrow(0, at, matrix.numel()), compressed({matrix})), 1e-3);
+    at += matrix.numel();
+  }
 }
 
 TEST(StaleMean, GivesTheMeanOfTheUpdateBefore) {

@@ -4,13 +4,19 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <istream>
 #include <memory>
+#include <sstream>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "background_checkpoint.h"
@@ -131,6 +137,111 @@ TEST(AtomicCheckpoint, WhatCannotBeWrittenLeavesTheOldFile) {
   const std::string message = message_of<std::runtime_error>([&] { write_durably(scratch.path() / "file", "new"); });
   EXPECT_NE(message.find("file.part: cannot be made: "), std::string::npos) << message;
   EXPECT_EQ(read_text(scratch.path() / "file"), "old");
+}
+
+// The host may have no memory for the states a second time: what is written is the tensors' own memory.
+TEST(AtomicCheckpoint, IsWrittenFromWhereTheTensorsAre) {
+  const NamedTensors tensors = some_tensors(1);
+  std::string bytes;
+  std::vector<const void*> parts;
+  send_checkpoint(tensors, [&](std::string_view part) {
+    bytes += part;
+    parts.push_back(part.data());
+  });
+  for (const auto& [name, tensor] : tensors) {
+    const bool is_sent = std::find(parts.begin(), parts.end(), tensor.const_data_ptr()) != parts.end();
+    EXPECT_EQ(is_sent, tensor.is_contiguous()) << name;
+  }
+  EXPECT_EQ(bytes, checkpoint_bytes(tensors));
+  EXPECT_EQ(damage_of(bytes), "");
+  const test::Scratch scratch;
+  CheckpointFolder(scratch.path()).save(1, tensors);
+  EXPECT_EQ(read_text(CheckpointFolder(scratch.path()).file_of(1)), bytes);
+}
+
+/// Notes where each read goes and how much it asks for.
+class NotedReads : public std::stringbuf {
+ public:
+  explicit NotedReads(const std::string& bytes) : std::stringbuf(bytes, std::ios::in) {}
+  std::vector<std::pair<const void*, std::streamsize>> reads;
+
+ private:
+  std::streamsize xsgetn(char* to, std::streamsize size) override {
+    reads.emplace_back(to, size);
+    return std::stringbuf::xsgetn(to, size);
+  }
+};
+
+TEST(AtomicCheckpoint, IsReadToWhereTheTensorsStay) {
+  constexpr std::streamsize kPart = 1 << 20;
+  NotedReads noted(checkpoint_bytes({{"large", torch::arange(1'000'000)}, {"small", torch::arange(3)}}));
+  std::istream in(&noted);
+  EXPECT_EQ(damage_of(in), "");
+  EXPECT_GE(noted.reads.size(), 8u);
+  for (const auto& [to, size] : noted.reads) EXPECT_LE(size, kPart);
+  noted.reads.clear();
+  const NamedTensors tensors = tensors_of(in);
+  for (const auto& [to, size] : noted.reads) {
+    if (size > kPart) EXPECT_EQ(to, tensors.at("large").const_data_ptr());
+  }
+  EXPECT_TRUE(torch::equal(tensors.at("large"), torch::arange(1'000'000)));
+}
+
+// Written when a checkpoint was put together in memory.
+TEST(AtomicCheckpoint, FilesOfBeforeAreRead) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  const NamedTensors tensors = {{"a name", torch::arange(3.0F).view({1, 3})}, {"step", torch::tensor(int64_t{7})}};
+  std::string bytes = "tenfold checkpoint 1\ntensor 6 2 1 3 a name\n";
+  bytes.append("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12);
+  bytes += "tensor 4 0 step\n";
+  bytes.append("\7\0\0\0\0\0\0\0", 8);
+  bytes += "end 00000000000000000079 eb4631022609b5a5\n";
+  write_text(folder.file_of(7), bytes);
+  expect_equal(folder.load(7), tensors);
+  EXPECT_EQ(checkpoint_bytes(tensors), bytes) << "and those of now by the program of then";
+}
+
+// A part may end anywhere.
+TEST(AtomicCheckpoint, TheChecksumIsThatOfThePartsTogether) {
+  const std::string bytes = checkpoint_bytes(some_tensors(1)).substr(0, 100);
+  Checksum whole(bytes.size());
+  whole.add(bytes);
+  for (size_t first = 0; first <= bytes.size(); ++first) {
+    for (size_t second = 0; second <= std::min<size_t>(20, bytes.size() - first); ++second) {
+      Checksum parts(bytes.size());
+      parts.add(std::string_view(bytes).substr(0, first));
+      parts.add(std::string_view(bytes).substr(first, second));
+      parts.add(std::string_view(bytes).substr(first + second));
+      ASSERT_EQ(parts.value(), whole.value()) << first << ", " << second;
+    }
+  }
+}
+
+TEST(AtomicCheckpoint, ASizeThatNobodyWroteIsDamage) {
+  const test::Scratch scratch;
+  const CheckpointFolder folder(scratch.path());
+  const std::string whole = checkpoint_bytes({{"values", torch::zeros({3, 5})}});
+  for (const char* sizes : {"2 999999999999 5", "2 3 999999999999999", "2 3 -5", "2 3 4611686018427387904", "77 3 5"}) {
+    std::string damaged = whole;
+    write_text(folder.file_of(1), damaged.replace(damaged.find("2 3 5"), 5, sizes));
+    const std::string message = message_of<std::runtime_error>([&] { folder.load(1); });
+    EXPECT_NE(message.find("step_1 is damaged: "), std::string::npos) << message;
+    EXPECT_THROW(tensors_of(read_text(folder.file_of(1))), std::runtime_error);
+  }
+}
+
+TEST(AtomicCheckpoint, WhatStopsHalfWayLeavesTheOldFile) {
+  const test::Scratch scratch;
+  write_text(scratch.path() / "file", "old");
+  EXPECT_THROW(write_durably(scratch.path() / "file",
+                             [](const ByteSink& sink) {
+                               sink("half of the new");
+                               throw std::length_error("no more");
+                             }),
+               std::length_error);
+  EXPECT_EQ(read_text(scratch.path() / "file"), "old");
+  EXPECT_FALSE(fs::exists(scratch.path() / "file.part"));
 }
 
 TEST(BackgroundCheckpoints, SavesWhatTheTensorsWere) {

@@ -91,7 +91,7 @@ inline void train_and_save(const Trial& trial, const std::filesystem::path& fold
     }
   }
   background.finish();
-  write_durably(folder / "end", checkpoint_bytes(training->state()));
+  write_durably(folder / "end", [&](const ByteSink& sink) { send_checkpoint(training->state(), sink); });
 }
 
 /// That training in a process of its own, which a thread of this one must not have used before: it computes with one

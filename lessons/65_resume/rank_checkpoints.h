@@ -5,6 +5,8 @@
 
 #include <torch/torch.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -35,24 +37,34 @@ class RankCheckpoints {
 
   /// Where this rank saves; atomic_checkpoint.h and background_checkpoint.h write to it. Two are kept: ranks that save
   /// in the background may be a checkpoint apart.
-  CheckpointFolder own() const { return CheckpointFolder(folder_of(rank_, ranks_)); }
+  CheckpointFolder own() const { return folder(rank_, ranks_); }
 
-  /// The newest step of which every rank's file is whole, whatever the number of ranks that saved it. Every rank finds
-  /// the same as long as nobody saves. It reads the files of all ranks, one after the other: where they are large, let
-  /// rank 0 call it and tell the others.
-  std::optional<SavedStep> newest() const {
-    std::optional<SavedStep> newest;
-    for (const int ranks : numbers_of_ranks()) {
-      std::vector<int64_t> common = CheckpointFolder(folder_of(0, ranks)).good_steps();
-      for (int rank = 1; rank < ranks && !common.empty(); ++rank) {
-        const std::filesystem::path folder = folder_of(rank, ranks);
-        const auto good =
-            std::filesystem::exists(folder) ? CheckpointFolder(folder).good_steps() : std::vector<int64_t>();
-        std::erase_if(common, [&](int64_t step) { return !std::binary_search(good.begin(), good.end(), step); });
-      }
-      if (!common.empty() && (!newest || common.back() > newest->step)) newest = {common.back(), ranks};
+  /// The newest step of which every rank's file is whole, whatever the number of ranks that saved it. Every rank of the
+  /// group must call it, while nobody saves, and gets the same answer: rank 0 lists the steps, and the ranks share the
+  /// files of each, newest first, until one is whole. After a save by as many ranks each reads the one file that it
+  /// then loads. `device` is one of the group's backend.
+  std::optional<SavedStep> newest(torch::Device device, c10d::ProcessGroup& group) const {
+    for (const SavedStep& saved : steps_of_rank_0(device, group)) {
+      bool is_whole = true;
+      for (int rank = group.getRank(); rank < saved.ranks; rank += group.getSize())
+        is_whole = is_whole && folder(rank, saved.ranks).damage(saved.step).empty();
+      std::vector<torch::Tensor> on_all{torch::tensor({is_whole ? 1 : 0}, torch::kLong).to(device)};
+      c10d::AllreduceOptions options;
+      options.reduceOp = c10d::ReduceOp::MIN;
+      group.allreduce(on_all, options)->wait();
+      if (on_all[0].item<int64_t>() == 1) return saved;
     }
-    return newest;
+    return std::nullopt;
+  }
+  /// The same without a group: one process reads the files of all ranks.
+  std::optional<SavedStep> newest() const {
+    for (const SavedStep& saved : steps()) {
+      bool is_whole = true;
+      for (int rank = 0; rank < saved.ranks; ++rank)
+        is_whole = is_whole && folder(rank, saved.ranks).damage(saved.step).empty();
+      if (is_whole) return saved;
+    }
+    return std::nullopt;
   }
 
   /// What this rank goes on from, by the rank that saved it, on the CPU: of as many ranks its own file alone, so that
@@ -66,13 +78,46 @@ class RankCheckpoints {
     return of_ranks;
   }
   /// What one of them has saved.
-  NamedTensors load_of(const SavedStep& saved, int rank) const {
-    return CheckpointFolder(folder_of(rank, saved.ranks)).load(saved.step);
-  }
+  NamedTensors load_of(const SavedStep& saved, int rank) const { return folder(rank, saved.ranks).load(saved.step); }
 
  private:
   std::filesystem::path folder_of(int rank, int ranks) const {
     return root_ / ("rank_" + std::to_string(rank) + "_of_" + std::to_string(ranks));
+  }
+
+  CheckpointFolder folder(int rank, int ranks) const { return CheckpointFolder(folder_of(rank, ranks)); }
+
+  /// Of which every rank has a file, whole or not, newest first. Reads no file.
+  std::vector<SavedStep> steps() const {
+    std::vector<SavedStep> all;
+    for (const int ranks : numbers_of_ranks()) {
+      std::vector<int64_t> common = folder(0, ranks).steps();
+      for (int rank = 1; rank < ranks; ++rank)
+        std::erase_if(common,
+                      [&](int64_t step) { return !std::filesystem::exists(folder(rank, ranks).file_of(step)); });
+      for (const int64_t step : common) all.push_back({step, ranks});
+    }
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
+    return all;
+  }
+
+  /// A folder of a network may look different from each node, and the ranks must ask about the same steps.
+  std::vector<SavedStep> steps_of_rank_0(torch::Device device, c10d::ProcessGroup& group) const {
+    std::vector<int64_t> numbers;
+    if (group.getRank() == 0) {
+      for (const SavedStep& saved : steps()) numbers.insert(numbers.end(), {saved.step, saved.ranks});
+    }
+    std::vector<torch::Tensor> size{torch::tensor({static_cast<int64_t>(numbers.size())}, torch::kLong).to(device)};
+    group.broadcast(size)->wait();
+    numbers.resize(static_cast<size_t>(size[0].item<int64_t>()));
+    if (numbers.empty()) return {};
+    std::vector<torch::Tensor> sent{torch::tensor(numbers, torch::kLong).to(device)};
+    group.broadcast(sent)->wait();
+    const torch::Tensor received = sent[0].cpu().view({-1, 2});
+    std::vector<SavedStep> all;
+    for (int64_t i = 0; i < received.size(0); ++i)
+      all.push_back({received[i][0].item<int64_t>(), static_cast<int>(received[i][1].item<int64_t>())});
+    return all;
   }
 
   std::vector<int> numbers_of_ranks() const {

@@ -62,7 +62,8 @@ class Restarts {
     run_->training.reset();
     torch::manual_seed(trial_.seed + 1);  // a process draws its first weights; which ones does not matter
     run_->training = training_of(trial_);
-    const auto newest = run_->checkpoints.newest();
+    const RankCheckpoints& checkpoints = run_->checkpoints;
+    const auto newest = trial_.group ? checkpoints.newest(trial_.device, *trial_.group) : checkpoints.newest();
     TORCH_CHECK(newest && newest->step == updates, "the newest checkpoint is not that of update ", updates);
     std::vector<NamedTensors> of_ranks = run_->checkpoints.load(*newest);
     for (NamedTensors& saved : of_ranks) forget(saved);

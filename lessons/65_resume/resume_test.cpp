@@ -215,6 +215,47 @@ TEST(RankCheckpoints, AStepCountsWhenTheFilesOfAllRanksAreWhole) {
   EXPECT_EQ(first.newest()->step, 6);
 }
 
+// A crash has left rank 1's newest file half-written: no rank may take the step whose files the others have.
+TEST(RankCheckpoints, RanksOfAGroupAgreeAndShareTheReading) {
+  const test::Scratch scratch;
+  const auto with = [](int64_t value) { return NamedTensors{{"value", torch::tensor({value})}}; };
+  for (int rank = 0; rank < 3; ++rank) {
+    const RankCheckpoints saved(scratch.path(), rank, 3);
+    for (const int64_t step : {4, 8}) saved.own().save(step, with(10 * step + rank));
+  }
+  const RankCheckpoints first(scratch.path(), 0, 3);
+  write_text(first.own().file_of(9), read_text(first.own().file_of(8)));  // the others were killed before
+  const auto newest_of = [&](int ranks) {
+    std::vector<std::optional<SavedStep>> newest(static_cast<size_t>(ranks));
+    on_rank_threads(ranks, std::chrono::seconds(20), [&](int rank, const auto& group) {
+      newest[static_cast<size_t>(rank)] = RankCheckpoints(scratch.path(), rank, ranks).newest(torch::kCPU, *group);
+    });
+    return newest;
+  };
+  const auto expect_step = [&](int64_t step, const std::optional<SavedStep>& newest) {
+    ASSERT_TRUE(newest);
+    EXPECT_EQ(newest->step, step);
+    EXPECT_EQ(newest->ranks, 3);
+  };
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const auto& newest : newest_of(ranks)) expect_step(8, newest);
+  }
+  for (const int torn : {1, 2}) {
+    const std::filesystem::path file = RankCheckpoints(scratch.path(), torn, 3).own().file_of(8);
+    const std::string whole = read_text(file);
+    write_text(file, whole.substr(0, whole.size() / 2));
+    for (const int ranks : {1, 2, 3, 4}) {
+      for (const auto& newest : newest_of(ranks)) expect_step(4, newest);
+    }
+    expect_step(4, first.newest());
+    write_text(file, whole);
+  }
+  const test::Scratch empty;
+  on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const auto& group) {
+    EXPECT_FALSE(RankCheckpoints(empty.path(), rank, 2).newest(torch::kCPU, *group));
+  });
+}
+
 TEST(RankCheckpoints, RanksThatShareTheGlobalBatchStandAtTheSameBatch) {
   const LoaderState place{.epoch = 2, .batch = 3, .ahead = {}, .size = 100, .batch_size = 6, .ranks = 2, .rank = 1};
   const LoaderState third = place_of_rank(place, 2, 3);
@@ -276,7 +317,7 @@ Parameters trained(const std::filesystem::path& folder, int ranks, int64_t end) 
     const auto training = training_of(trial_with(kSmallGpt, gpt_workload, rank, ranks > 1 ? group : nullptr));
     const RankCheckpoints checkpoints(folder, rank, ranks);
     thread_barrier(*group);
-    if (const auto newest = checkpoints.newest()) training->load(checkpoints.load(*newest));
+    if (const auto newest = checkpoints.newest(torch::kCPU, *group)) training->load(checkpoints.load(*newest));
     thread_barrier(*group);
     while (training->updates() < end) training->update();
     BackgroundCheckpoints background(checkpoints.own());

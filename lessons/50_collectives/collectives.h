@@ -60,8 +60,9 @@ class RankMessages {
   void receive(const torch::Tensor& received, int from) const { exchange({}, from, received, from); }
 
   /// Both at once: ranks that all sent first would wait for each other. The two must not share memory. An empty or
-  /// undefined tensor makes no message. Throws c10::Error when the other rank does not answer within the group's
-  /// timeout; the process group is then to be made again. Over NCCL nothing throws here: the watchdog ends the process.
+  /// undefined tensor makes no message. Over Gloo it throws c10::Error when the other rank does not answer within the
+  /// group's timeout; the process group is then to be made again. Over NCCL it queues the messages, returns at once and
+  /// throws nothing: after the timeout the watchdog ends the process.
   void exchange(const torch::Tensor& sent, int to, const torch::Tensor& received, int from) const {
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     std::vector<torch::Tensor> out{sent}, in{received};

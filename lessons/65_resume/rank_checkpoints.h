@@ -97,7 +97,9 @@ class RankCheckpoints {
                       [&](int64_t step) { return !std::filesystem::exists(folder(rank, ranks).file_of(step)); });
       for (const int64_t step : common) all.push_back({step, ranks});
     }
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
+    std::sort(all.begin(), all.end(), [](const SavedStep& a, const SavedStep& b) {
+      return a.step != b.step ? a.step > b.step : a.ranks < b.ranks;
+    });
     return all;
   }
 

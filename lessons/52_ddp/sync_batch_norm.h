@@ -129,7 +129,7 @@ class SyncBatchNormImpl : public torch::nn::Module {
     TORCH_CHECK_VALUE(x.dim() >= 2 && x.size(1) == weight.size(0), "expected (N, ", weight.size(0), ", ...), and got ",
                       x.sizes());
     const bool is_alone = !group_ || group_->getSize() == 1;
-    if (is_training() && is_alone) require_variance(static_cast<double>(x.numel() / x.size(1)));
+    if (is_training() && is_alone) require_variance(x.numel() / x.size(1));
     if (!is_training() || !group_) {
       if (is_training()) num_batches_tracked += 1;
       return torch::batch_norm(x, weight, bias, running_mean, running_var, is_training(), momentum_, eps_,
@@ -139,7 +139,7 @@ class SyncBatchNormImpl : public torch::nn::Module {
     {
       const torch::NoGradGuard no_grad;
       all = sync_batch_norm::of_all_ranks(x, *group_);
-      if (all.count.is_cpu()) require_variance(all.count.item<double>());
+      if (all.count.is_cpu()) require_variance(static_cast<int64_t>(all.count.item<double>()));
       num_batches_tracked += 1;
       running_mean.lerp_(all.mean.to(running_mean.scalar_type()), momentum_);
       const torch::Tensor unbiased = all.variance * all.count / (all.count - 1).clamp_min(1);  // as BatchNorm's
@@ -154,7 +154,7 @@ class SyncBatchNormImpl : public torch::nn::Module {
   torch::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
-  static void require_variance(double values) {
+  static void require_variance(int64_t values) {
     TORCH_CHECK_VALUE(values > 1, "SyncBatchNorm: training needs more than 1 value a channel, and there are ", values);
   }
 

@@ -39,6 +39,19 @@ struct GradScalerState {
 ///     scaler.step(optimizer);
 ///     scaler.update();                  // once, after the step() of every optimizer
 ///
+/// With DDP all ranks see the same gradients and decide alike. Where a rank holds gradients of its own (ZeRO, tensor,
+/// pipeline or expert parallelism), an infinity that only one rank sees would let it alone skip, and the ranks' parts
+/// would no longer belong to one model. All skip, or none, when they reduce what they found:
+///
+///     scaler.unscale_(optimizer);
+///     std::vector<torch::Tensor> infinity{scaler.found_infinity(optimizer)};
+///     c10d::AllreduceOptions options;
+///     options.reduceOp = c10d::ReduceOp::MAX;
+///     group.allreduce(infinity, options)->wait();  // all ranks that train this model
+///     scaler.step(optimizer);
+///
+/// A pipeline stage that computes no loss calls scale() on any scalar of its device once.
+///
 /// Waits for the device once per step(), to decide whether to skip, as PyTorch's does; nowhere else but in state(),
 /// current_scale() and load(). Calls in the wrong order throw c10::Error.
 /// Source: Micikevicius et al., Mixed Precision Training, 2018; the same numbers as PyTorch's torch.amp.GradScaler.
@@ -96,6 +109,19 @@ class GradScaler {
       stage.found_infinity.push_back(found.to(scale_.device(), /*non_blocking=*/true));
     }
     stage.unscaled = true;
+  }
+
+  /// What unscale_() found: () on the scale's device, float, over 0 when a gradient of the optimizer is infinite or
+  /// NaN, 0 when it has no gradients, so that its rank can join the others. step() and update() read the same tensor:
+  /// reduce it in place, by MAX over the ranks, before step(). Does not synchronise.
+  torch::Tensor found_infinity(torch::optim::Optimizer& optimizer) {
+    check_scaled("found_infinity");
+    const auto entry = stages_.find(&optimizer);
+    TORCH_CHECK(entry != stages_.end() && entry->second.unscaled && !entry->second.stepped,
+                "GradScaler: found_infinity() is asked for between unscale_() and step()");
+    std::vector<torch::Tensor>& all = entry->second.found_infinity;
+    all = {all.empty() ? torch::zeros({}, scale_.options()) : torch::stack(all).amax()};
+    return all.front();
   }
 
   /// optimizer.step(), unless a gradient is infinite or NaN. True when the step was made.

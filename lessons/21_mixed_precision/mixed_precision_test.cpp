@@ -119,6 +119,51 @@ TEST(GradScaler, OneBadOptimizerBacksOffForAll) {
   EXPECT_EQ(scaler.current_scale(), 4);
 }
 
+// What an all-reduce by MAX does on the rank whose own gradients are finite.
+TEST(GradScaler, AnInfinityOfAnotherRankSkipsTheStepAndBacksOff) {
+  for (const bool other_rank_has_it : {false, true}) {
+    Plant plant;
+    GradScaler scaler({.initial_scale = 8});
+    plant.backward(scaler, torch::ones({kWidth}));
+    scaler.unscale_(plant.optimizer);
+    Tensor infinity = scaler.found_infinity(plant.optimizer);
+    EXPECT_EQ(infinity.dim(), 0);
+    EXPECT_EQ(infinity.item<float>(), 0);
+    if (other_rank_has_it) infinity.fill_(1);
+    EXPECT_EQ(scaler.step(plant.optimizer), !other_rank_has_it);
+    EXPECT_EQ(torch::equal(plant.weights.detach(), torch::ones({kWidth})), other_rank_has_it);
+    scaler.update();
+    EXPECT_EQ(scaler.current_scale(), other_rank_has_it ? 4 : 8);
+    EXPECT_EQ(scaler.skipped_steps(), other_rank_has_it ? 1 : 0);
+  }
+}
+
+TEST(GradScaler, FoundInfinityIsOfAllTypesOfGradients) {
+  const Tensor first = torch::ones({2}).requires_grad_(), second = torch::ones({2}, torch::kDouble).requires_grad_();
+  torch::optim::SGD optimizer(std::vector<Tensor>{first, second}, 0.1);
+  GradScaler scaler({.initial_scale = 8});
+  scaler.scale((first * kInfinity).sum() + second.sum()).backward();
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.found_infinity(optimizer); }).find("between unscale_() and step()"),
+            std::string::npos);
+  scaler.unscale_(optimizer);
+  EXPECT_GT(scaler.found_infinity(optimizer).item<float>(), 0);
+  EXPECT_FALSE(scaler.step(optimizer));
+  EXPECT_NE(message_of<c10::Error>([&] { scaler.found_infinity(optimizer); }).find("between unscale_() and step()"),
+            std::string::npos);
+}
+
+// An expert that got no token, say: its rank must not leave the others waiting in their all-reduce.
+TEST(GradScaler, ARankWithoutGradientsJoins) {
+  Plant plant;
+  GradScaler scaler({.initial_scale = 8});
+  scaler.scale(torch::zeros({}));
+  scaler.unscale_(plant.optimizer);
+  scaler.found_infinity(plant.optimizer).fill_(1);
+  EXPECT_FALSE(scaler.step(plant.optimizer));
+  scaler.update();
+  EXPECT_EQ(scaler.current_scale(), 4);
+}
+
 TEST(GradScaler, ContinuesFromASavedState) {
   Plant plant, resumed;
   GradScaler scaler({.initial_scale = 8, .growth_interval = 3});

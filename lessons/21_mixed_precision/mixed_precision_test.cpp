@@ -253,5 +253,22 @@ TEST(Autocast, AWeightsCopyDoesNotOutliveTheScope) {
   EXPECT_FALSE(torch::equal(before, output()));
 }
 
+TEST(AutocastInput, IsTheCopyThatALinearLayerTakes) {
+  const Tensor weight = torch::rand({4, 4}).requires_grad_(), ids = torch::arange(4);
+  EXPECT_TRUE(autocast_input(weight).is_same(weight)) << "autocast is off";
+  {
+    const Autocast scope(at::kCPU, torch::kBFloat16);
+    const Tensor copy = autocast_input(weight);
+    EXPECT_EQ(copy.scalar_type(), torch::kBFloat16);
+    EXPECT_TRUE(autocast_input(weight).is_same(copy)) << "from the cache, as the layer's";
+    EXPECT_TRUE(autocast_input(ids).is_same(ids));
+    EXPECT_EQ(autocast_input(weight.detach().to(torch::kDouble)).scalar_type(), torch::kDouble);
+    copy.sum().backward();
+    const Autocast off(at::kCPU, torch::kBFloat16, /*enabled=*/false);
+    EXPECT_TRUE(autocast_input(weight).is_same(weight));
+  }
+  EXPECT_TRUE(torch::equal(weight.grad(), torch::ones({4, 4}))) << "in the weight's type";
+}
+
 }  // namespace
 }  // namespace tenfold

@@ -249,7 +249,7 @@ TEST(ActivationOffload, AWeightsCopyInSixteenBitsMayStay) {
     Offloaded offloaded(model, /*least=*/1);
     const Autocast scope(torch::kCPU, torch::kBFloat16);
     const Tensor x = model.input.clone().requires_grad_(), weight = model.blocks[0]->down->weight;
-    if (keep) offloaded.offload.keep(at::autocast::cached_cast(torch::kBFloat16, weight, torch::kCPU));
+    if (keep) offloaded.offload.keep(autocast_input(weight));
     offloaded.offload.block([&](const Tensor& in) { return torch::linear(in, weight); }, x);
     EXPECT_EQ(offloaded.offload.bytes_to_host(), 2 * (kRows * kWidth + (keep ? 0 : kWidth * kWidth)));
   }

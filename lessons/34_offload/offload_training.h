@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include "common/models/gpt.h"
 #include "host_pool.h"
 #include "lessons/12_transfer_overlap/copy_streams.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "lessons/45_fused_adamw/adamw_steps.h"
 #include "optimizer_offload.h"
@@ -108,10 +108,8 @@ struct ActivationsAway {
 
   /// Under autocast a matmul saves its weight's 16-bit copy.
   void keep_copies_of(const GptBlockImpl& block) {
-    const auto device = copies.device().type();
-    if (!at::autocast::is_autocast_enabled(device)) return;
     for (const auto& layer : {block.qkv, block.projection, block.up, block.down})
-      offload.keep(at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), layer->weight, device));
+      offload.keep(autocast_input(layer->weight));
   }
 
   /// All page-locked memory goes back to the driver, LibTorch's cache of it included.

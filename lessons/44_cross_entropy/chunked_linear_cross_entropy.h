@@ -145,13 +145,8 @@ inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, c
                     "chunked_linear_cross_entropy: hidden, weight and targets must be on one device");
   TORCH_CHECK_VALUE(options.chunk_rows >= 0, "chunked_linear_cross_entropy: chunk_rows=", options.chunk_rows,
                     " is negative");
-  const auto device = hidden.device().type();
-  const auto autocast_type = at::autocast::get_autocast_dtype(device);
-  torch::Tensor h = hidden, w = weight;
-  if (at::autocast::is_autocast_enabled(device)) {
-    h = at::autocast::cached_cast(autocast_type, h, device);
-    w = at::autocast::cached_cast(autocast_type, w, device);
-  }
+  torch::Tensor h = autocast_input(hidden);
+  const torch::Tensor w = autocast_input(weight);
   TORCH_CHECK_VALUE(h.is_floating_point() && h.scalar_type() == w.scalar_type(),
                     "chunked_linear_cross_entropy: hidden is ", h.scalar_type(), " and weight ", w.scalar_type(),
                     "; expected one floating type");
@@ -165,7 +160,8 @@ inline torch::Tensor chunked_linear_cross_entropy(const torch::Tensor& hidden, c
   const int64_t rows =
       options.chunk_rows > 0 ? options.chunk_rows : default_chunk_rows(h.size(0), h.size(1), w.size(0));
   const bool recording = at::GradMode::is_enabled();
-  const Autocast off(device, autocast_type, /*enabled=*/false);  // the types inside are chosen already
+  const auto device = hidden.device().type();
+  const Autocast off(device, at::autocast::get_autocast_dtype(device), /*enabled=*/false);  // the types are chosen
   return chunked_cross_entropy_detail::LinearCrossEntropy::apply(
       h, w, flat, rows, options.ignore_index, recording && h.requires_grad(), recording && w.requires_grad());
 }

@@ -135,6 +135,17 @@ TEST(CapturableAdamW, LeavesWhatHasNoGradient) {
   both.expect_equal();
 }
 
+TEST(CapturableAdamW, WithoutAnyGradientNothingIsDone) {
+  const TwoTrainings both;
+  CapturableAdamW optimizer(both.ours, kOptions);
+  EXPECT_NO_THROW(optimizer.step());
+  for (size_t i = 0; i < both.ours.size(); ++i) EXPECT_TRUE(both.ours[i].equal(both.theirs[i])) << "tensor " << i;
+}
+
+TEST(CapturableAdamW, RefusesAmsgrad) {
+  EXPECT_THROW(CapturableAdamW(TwoTrainings().ours, torch::optim::AdamWOptions(1e-3).amsgrad(true)), c10::ValueError);
+}
+
 /// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.
 Counted counted(double host, double batch, double step, double flops) {
   Counted baseline{.device = torch::kCUDA};

@@ -8,6 +8,7 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -23,7 +24,7 @@ namespace tenfold {
 
 struct CheckpointOptions {
   /// The recomputation draws the same random numbers as the first forward: needed by dropout. Costs one copy of the
-  /// generator's state per call (5 KB on the CPU, 16 bytes on CUDA).
+  /// generator's state per call and device (5 KB on the CPU, 16 bytes on CUDA).
   bool keep_random_state = true;
 };
 
@@ -32,14 +33,22 @@ namespace checkpoint_detail {
 using torch::Tensor;
 using torch::autograd::variable_list;
 
-/// State of the default generators of the CPU and of one accelerator.
+/// The CPU, and each other device among these once.
+inline std::vector<torch::Device> with_cpu(const std::vector<torch::Device>& devices) {
+  std::vector<torch::Device> all{at::kCPU};
+  for (const torch::Device& device : devices) {
+    if (std::find(all.begin(), all.end(), device) == all.end()) all.push_back(device);
+  }
+  return all;
+}
+
+/// State of the default generators of these devices.
 struct RandomState {
-  explicit RandomState(std::optional<torch::Device> accelerator) : device(accelerator), cpu(read(at::kCPU)) {
-    if (device) on_device = read(*device);
+  explicit RandomState(const std::vector<torch::Device>& devices) {
+    for (const torch::Device& device : devices) states.emplace_back(device, read(device));
   }
   void restore() const {
-    write(at::kCPU, cpu);
-    if (device) write(*device, on_device);
+    for (const auto& [device, state] : states) write(device, state);
   }
 
  private:
@@ -54,8 +63,7 @@ struct RandomState {
     generator.set_state(state);
   }
 
-  std::optional<torch::Device> device;
-  Tensor cpu, on_device;
+  std::vector<std::pair<torch::Device, Tensor>> states;
 };
 
 /// Puts the random state of its construction back, whatever happens in between.
@@ -113,8 +121,8 @@ inline void require_unchanged(const variable_list& inputs, const std::vector<uin
 struct Block : torch::CustomClassHolder {
   std::function<variable_list(const variable_list&)> run;
   CheckpointOptions options;
-  std::optional<torch::Device> accelerator;  // of the inputs
-  std::optional<RandomState> random_state;   // before the first forward
+  std::vector<torch::Device> devices;       // the CPU first, and those of the inputs
+  std::optional<RandomState> random_state;  // before the first forward
   std::optional<AutocastState> autocast_cpu, autocast_device;
   std::vector<OutputKind> outputs;  // of the first forward
 };
@@ -124,7 +132,7 @@ inline variable_list recompute(const Block& block, const variable_list& inputs) 
   RECORD_USER_SCOPE("recompute");
   std::optional<RestoreRandomState> afterwards;
   if (block.random_state) {
-    afterwards.emplace(RandomState(block.accelerator));  // what runs after this block must not notice
+    afterwards.emplace(RandomState(block.devices));  // what runs after this block must not notice
     block.random_state->restore();
   }
   const auto& cpu = *block.autocast_cpu;
@@ -153,12 +161,14 @@ struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list forward(torch::autograd::AutogradContext* context, const c10::intrusive_ptr<Block>& block,
                                const Tensors&... inputs) {
     const variable_list all{inputs...};
+    std::vector<torch::Device> devices;
     for (const Tensor& input : all) {
-      if (input.defined() && !input.device().is_cpu()) block->accelerator = input.device();
+      if (input.defined()) devices.push_back(input.device());
     }
-    if (block->options.keep_random_state) block->random_state.emplace(block->accelerator);
+    block->devices = with_cpu(devices);
+    if (block->options.keep_random_state) block->random_state.emplace(block->devices);
     block->autocast_cpu = AutocastState{at::kCPU};
-    if (block->accelerator) block->autocast_device = AutocastState{block->accelerator->type()};
+    if (block->devices.size() > 1) block->autocast_device = AutocastState{block->devices.back().type()};
     context->saved_data["block"] = c10::IValue::make_capsule(block);
     context->set_materialize_grads(false);
     context->save_for_backward(all);
@@ -239,18 +249,18 @@ auto checkpoint_with(const CheckpointOptions& options, BlockT block, const Tenso
   }
 }
 
-/// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state, autocast
-/// state and with the inputs of the first, and then through it. The block is a module holder or any callable (it is
-/// copied, and must not depend on what changes in between) from tensors to a Tensor or a std::vector<Tensor> of any
-/// shapes; inputs that are undefined or need no gradient are passed on, and so are outputs that are undefined. Losses
-/// and gradients equal those of block(inputs...), bit for bit on the CPU. Calls may be nested. Without grad mode it is
-/// block(inputs...). Throws c10::ValueError when no input requires a gradient (PyTorch warns), and c10::Error when the
-/// block changes an input in place. backward() throws c10::Error when it is given inputs or create_graph; when an input
-/// was changed in place since forward; when the block's second run has another number of outputs, or one of another
-/// shape, type or device; and, like any backward(), the second time unless the first retained the graph. A change that
-/// LibTorch does not count (through data() or a pointer), of an input or of what the block refers to, is not seen.
-/// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; PyTorch's torch.utils.checkpoint with
-/// use_reentrant=True works the same way.
+/// block(inputs...), keeping only the inputs: backward() runs the block a second time, in the random state of the CPU
+/// and of the inputs' devices, in the autocast state and with the inputs of the first, and then through it. The block
+/// is a module holder or any callable (it is copied, and must not depend on what changes in between) from tensors to a
+/// Tensor or a std::vector<Tensor> of any shapes; inputs that are undefined or need no gradient are passed on, and so
+/// are outputs that are undefined. Losses and gradients equal those of block(inputs...), bit for bit on the CPU. Calls
+/// may be nested. Without grad mode it is block(inputs...). Throws c10::ValueError when no input requires a gradient
+/// (PyTorch warns), and c10::Error when the block changes an input in place. backward() throws c10::Error when it is
+/// given inputs or create_graph; when an input was changed in place since forward; when the block's second run has
+/// another number of outputs, or one of another shape, type or device; and, like any backward(), the second time unless
+/// the first retained the graph. A change that LibTorch does not count (through data() or a pointer), of an input or of
+/// what the block refers to, is not seen. Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016;
+/// PyTorch's torch.utils.checkpoint with use_reentrant=True works the same way.
 template <class BlockT, class... Tensors>
 auto checkpoint(BlockT block, const Tensors&... inputs) {
   return checkpoint_with(CheckpointOptions{}, std::move(block), inputs...);

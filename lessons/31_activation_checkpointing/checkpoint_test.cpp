@@ -98,6 +98,28 @@ TEST_F(Checkpoint, TheRandomStateAfterwardsIsThatOfThePlainRun) {
                            train(again, inputs_, targets_, true).random_state));
 }
 
+TEST_F(Checkpoint, TheRandomStateIsThatOfEveryDevice) {
+  using checkpoint_detail::with_cpu;
+  const torch::Device cpu(at::kCPU), first(at::kCUDA, 0), second(at::kCUDA, 1);
+  using Devices = std::vector<torch::Device>;
+  EXPECT_EQ(with_cpu({}), Devices{cpu});
+  EXPECT_EQ(with_cpu({cpu, cpu}), Devices{cpu});
+  EXPECT_EQ(with_cpu({second, cpu, first, second}), (Devices{cpu, second, first}));
+}
+
+TEST_F(Checkpoint, DropoutOnTwoGpusIsRepeatedOnBoth) {
+  if (torch::cuda::device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
+  const auto halves = [](const Tensor& a, const Tensor& b) -> std::vector<Tensor> {
+    return {torch::dropout(a, 0.5, /*train=*/true), torch::dropout(b, 0.5, /*train=*/true)};
+  };
+  const torch::Device first(at::kCUDA, 0), second(at::kCUDA, 1);
+  const Tensor a = torch::ones({1000}, first).requires_grad_(), b = torch::ones({1000}, second).requires_grad_();
+  const std::vector<Tensor> out = checkpoint(halves, a, b);
+  (out[0].sum().cpu() + out[1].sum().cpu()).backward();
+  EXPECT_TRUE(torch::equal(a.grad(), out[0])) << "what was dropped then is dropped again";
+  EXPECT_TRUE(torch::equal(b.grad(), out[1]));
+}
+
 TEST_F(Checkpoint, WithoutTheRandomStateTheGradientsAreOthers) {
   Model kept = fresh(), again = fresh();
   const Trained plain = train(kept, inputs_, targets_, false);

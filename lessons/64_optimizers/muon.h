@@ -161,7 +161,7 @@ class Muon : public ParameterWise<Muon, MuonOptions, MuonParamState> {
   }
 };
 
-/// A model's parameters, each in one of the two, in the model's order.
+/// A model's parameters, each once in one of the two, in the model's order.
 struct MuonSplit {
   std::vector<torch::Tensor> hidden;  ///< matrices, (R, C) each: for Muon
   std::vector<torch::Tensor> rest;    ///< embeddings, the named layers, norms, biases, convolutions: for AdamW
@@ -169,23 +169,29 @@ struct MuonSplit {
 
 /// Splits by shape, by the type of a layer, and by name: an embedding is a matrix, too, but a table of rows, and only
 /// you know which layers are not hidden: the output layer, and of a model without an embedding the first. A parameter
-/// is of a layer "head" when its name begins with "head.". Throws c10::ValueError for a name that the model does not
-/// have.
+/// is of a layer "head" when its name begins with "head.". A tied parameter, which the model lists under each of its
+/// names, is given once, and is hidden where all its names are. Throws c10::ValueError for a name that the model does
+/// not have.
 inline MuonSplit split_for_muon(const torch::nn::Module& model, const std::vector<std::string>& not_hidden) {
-  std::set<const void*> tables;
+  std::set<const void*> left_out, seen;
   for (const auto& module : model.modules()) {
     if (const auto* embedding = module->as<torch::nn::EmbeddingImpl>())
-      tables.insert(embedding->weight.unsafeGetTensorImpl());
+      left_out.insert(embedding->weight.unsafeGetTensorImpl());
   }
-  MuonSplit split;
+  const auto parameters = model.named_parameters();
   std::set<std::string> found;
-  for (const auto& item : model.named_parameters()) {
-    bool hidden = item.value().dim() == 2 && !tables.contains(item.value().unsafeGetTensorImpl());
+  for (const auto& item : parameters) {
     for (const std::string& layer : not_hidden) {
       if (!item.key().starts_with(layer + ".")) continue;
-      hidden = false;
+      left_out.insert(item.value().unsafeGetTensorImpl());
       found.insert(layer);
     }
+  }
+  MuonSplit split;
+  for (const auto& item : parameters) {
+    const void* const parameter = item.value().unsafeGetTensorImpl();
+    if (!seen.insert(parameter).second) continue;  // no optimizer would notice, and each would update it twice
+    const bool hidden = item.value().dim() == 2 && !left_out.contains(parameter);
     (hidden ? split.hidden : split.rest).push_back(item.value());
   }
   for (const std::string& layer : not_hidden)

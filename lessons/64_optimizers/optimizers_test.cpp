@@ -201,6 +201,23 @@ TEST(Split, HiddenMatricesAreThoseOfTheBlocks) {
   }
 }
 
+TEST(Split, ATiedParameterIsGivenOnce) {
+  const auto model = std::make_shared<torch::nn::Module>();
+  std::vector<std::shared_ptr<torch::nn::Module>> layers;
+  for (const char* name : {"first", "second", "head"})
+    layers.push_back(model->register_module(name, std::make_shared<torch::nn::Module>()));
+  const Tensor hidden = layers[0]->register_parameter("weight", torch::rand({4, 4}));
+  layers[1]->register_parameter("weight", hidden);
+  const Tensor output = layers[1]->register_parameter("output", torch::rand({4, 4}));  // hidden by its first name
+  layers[2]->register_parameter("weight", output);
+  ASSERT_EQ(model->named_parameters().size(), 4U) << "LibTorch lists all names";
+  const MuonSplit split = split_for_muon(*model, {"head"});
+  ASSERT_EQ(split.hidden.size(), 1U);
+  EXPECT_TRUE(split.hidden[0].is_same(hidden));
+  ASSERT_EQ(split.rest.size(), 1U);
+  EXPECT_TRUE(split.rest[0].is_same(output));
+}
+
 TEST(Split, ConvolutionsAreLeftToAdamW) {
   const ConvNet model(ConvNetOptions{.channels = 8});
   const MuonSplit split = split_for_muon(*model, {"head"});

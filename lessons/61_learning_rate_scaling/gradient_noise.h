@@ -48,11 +48,14 @@ inline NoiseEstimate noise_of_two_batches(int64_t small_batch, int64_t large_bat
 inline torch::Tensor squared_norm_of(const std::vector<torch::Tensor>& gradients) {
   const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> defined;
+  auto type = torch::kFloat;  // at least: of a norm in 16 bits two or three digits are right, and above 65504 none
   for (const torch::Tensor& gradient : gradients) {
-    if (gradient.defined()) defined.push_back(gradient.detach());
+    if (!gradient.defined()) continue;
+    defined.push_back(gradient.detach());
+    if (gradient.scalar_type() == torch::kDouble) type = torch::kDouble;
   }
   TORCH_CHECK_VALUE(!defined.empty(), "squared_norm_of: no gradient is defined");
-  return torch::stack(torch::_foreach_norm(defined)).to(torch::kDouble).square().sum();
+  return torch::stack(torch::_foreach_norm(defined, 2, type)).to(torch::kDouble).square().sum();
 }
 
 /// Averages the two squared norms over updates, and only then divides. A ratio for each update would be useless: below

@@ -15,6 +15,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@ struct MupWidths {
   /// A layer that ends the width, whose outputs are as many as the base's: its weights begin smaller by this than a
   /// layer's usual ones, whose variance is 1 / fan_in; else the logits' first updates would grow with the width.
   double initial_scale() const { return out == 1 ? 1 / std::sqrt(in) : 1; }
+  bool operator==(const MupWidths&) const = default;
 };
 
 namespace mup_detail {
@@ -59,7 +61,12 @@ inline void collect(torch::nn::Module& model, torch::nn::Module& base, const std
     if (item.value().dim() >= 1) widths.out = times(item.value().size(0), narrow->size(0));
     if (item.value().dim() >= 2) widths.in = times(item.value().size(1), narrow->size(1));
     if (embedding) std::swap(widths.in, widths.out);  // (V, D): picks one of V rows and gives D outputs
-    found.push_back({item.value(), widths});
+    const auto same = [&](const MupParameter& other) { return other.parameter.is_same(item.value()); };
+    const auto tied = std::find_if(found.begin(), found.end(), same);
+    TORCH_CHECK_VALUE(tied == found.end() || tied->widths == widths, "muP: parameter '", path, item.key(),
+                      "' is tied to a layer whose other side is wide, as an output layer to an embedding, and would "
+                      "need two rates; give the two layers weights of their own");
+    if (tied == found.end()) found.push_back({item.value(), widths});
   }
   const auto children = model.named_children(), base_children = base.named_children();
   TORCH_CHECK_VALUE(children.size() == base_children.size(), "muP: '", path, "' has other parts than in the base");
@@ -70,7 +77,8 @@ inline void collect(torch::nn::Module& model, torch::nn::Module& base, const std
   }
 }
 
-/// In the model's order. Throws c10::ValueError, with the name, where the base is another model.
+/// In the model's order, a tied one once. Throws c10::ValueError, with the name, where the base is another model, and
+/// for a parameter that is tied between an embedding and an output layer.
 inline std::vector<MupParameter> parameters(torch::nn::Module& model, torch::nn::Module& base) {
   std::vector<MupParameter> found;
   collect(model, base, "", found);
@@ -80,7 +88,7 @@ inline std::vector<MupParameter> parameters(torch::nn::Module& model, torch::nn:
 }  // namespace mup_detail
 
 /// Once, after the layers have initialised themselves with variances of 1 / fan_in, as LibTorch's do. Throws
-/// c10::ValueError where the base is another model.
+/// c10::ValueError where the base is another model, and for an output layer that is tied to an embedding.
 inline void mup_initialise(torch::nn::Module& model, torch::nn::Module& base) {
   const torch::NoGradGuard no_gradients;
   for (auto& [parameter, widths] : mup_detail::parameters(model, base)) {
@@ -88,9 +96,9 @@ inline void mup_initialise(torch::nn::Module& model, torch::nn::Module& base) {
   }
 }
 
-/// A group for each parameter, in the model's order: the options with a rate of its own. `Options` are those of SGD,
-/// or of Adam and AdamW, whose updates do not grow with the gradient. Throws c10::ValueError where the base is another
-/// model.
+/// A group for each parameter, in the model's order and a tied one once: the options with a rate of its own. `Options`
+/// are those of SGD, or of Adam and AdamW, whose updates do not grow with the gradient. Throws c10::ValueError as
+/// mup_initialise().
 template <class Options>
 std::vector<torch::optim::OptimizerParamGroup> mup_groups(torch::nn::Module& model, torch::nn::Module& base,
                                                           const Options& options) {

@@ -107,6 +107,16 @@ TEST(GradientNoise, NormOfManyTensorsIsThatOfOne) {
   EXPECT_NE(test::message_of<c10::ValueError>([] { squared_norm_of({Tensor()}); }), "");
 }
 
+TEST(GradientNoise, NormIsComputedIn32BitsAtLeast) {
+  const Tensor threes = torch::full({1001}, 3.0);
+  const double expected = 9.0 * 1001;
+  EXPECT_NEAR(squared_norm_of({threes.to(torch::kBFloat16)}).item<double>(), expected, 1e-6 * expected);
+  const Tensor large = torch::full({4}, 60000.0, torch::kHalf);  // their norm is 120000
+  EXPECT_EQ(squared_norm_of({large}).item<double>(), 4 * 60000.0 * 60000.0);
+  const Tensor exact = torch::full({1}, 1 + 1e-12, torch::kDouble);
+  EXPECT_NEAR(squared_norm_of({exact, large}).item<double>() - 4 * 60000.0 * 60000.0, 1, 1e-5);
+}
+
 TEST(NoiseSurvey, TheAverageOfRatiosIsAnotherNumber) {
   const Regression problem;
   torch::manual_seed(1);
@@ -282,6 +292,32 @@ TEST(Mup, RefusesAnotherModelAsBase) {
   TwoLayers model(8);
   torch::nn::Linear other(8, 8);
   EXPECT_NE(test::message_of<c10::ValueError>([&] { mup_initialise(*model, *other); }), "");
+}
+
+/// Two layers that are one, between an embedding and an output layer, which are one where `tied`.
+std::shared_ptr<torch::nn::Module> tied_model(int64_t width, bool tied) {
+  const auto model = std::make_shared<torch::nn::Module>();
+  const auto tokens = model->register_module("tokens", torch::nn::Embedding(10, width));
+  const auto hidden = model->register_module("hidden", torch::nn::Linear(width, width));
+  const auto again = model->register_module("again", std::make_shared<torch::nn::Module>());
+  again->register_parameter("weight", hidden->weight);
+  const auto head = model->register_module("head", std::make_shared<torch::nn::Module>());
+  head->register_parameter("weight", tied ? tokens->weight : torch::rand({10, width}));
+  return model;
+}
+
+TEST(Mup, ATiedParameterHasOneGroup) {
+  const auto base = tied_model(4, false), model = tied_model(8, false);
+  const auto groups = mup_groups(*model, *base, torch::optim::AdamOptions(1.0));
+  ASSERT_EQ(groups.size(), 4U);  // the embedding, the hidden layer's weight and bias, the output layer
+  EXPECT_TRUE(groups[1].params()[0].is_same(model->named_parameters()["again.weight"]));
+  EXPECT_EQ(groups[1].options().get_lr(), 0.5);
+}
+
+TEST(Mup, AnOutputLayerThatIsTheEmbeddingIsRefused) {
+  const auto base = tied_model(4, true), model = tied_model(8, true);
+  const std::string message = test::message_of<c10::ValueError>([&] { mup_initialise(*model, *base); });
+  EXPECT_NE(message.find("'head.weight' is tied"), std::string::npos) << message;
 }
 
 TEST(Mup, CoordinatesDoNotGrowWithTheWidth) {

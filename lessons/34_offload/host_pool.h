@@ -4,15 +4,19 @@
 
 #include <torch/torch.h>
 
+#include <c10/core/Storage.h>
+
+#include <bit>
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace tenfold {
 
-/// Buffers of bytes, kept by their size. For one thread at a time. A buffer may be taken again as soon as it was given
-/// back: whoever fills it orders that behind the copy that reads it.
+/// Buffers of bytes. Their sizes are rounded up to powers of two, as LibTorch's allocator of page-locked memory rounds
+/// them anyway: where lengths change from batch to batch, a new size finds the buffers of the others, and the pool does
+/// not grow with each. For one thread at a time. A buffer may be taken again as soon as it was given back: whoever
+/// fills it orders that behind the copy that reads it.
 class HostPool {
  public:
   /// `pinned`: page-locked, so that copies from and to a GPU overlap. Without a GPU it must be false.
@@ -20,17 +24,22 @@ class HostPool {
 
   /// (bytes) of uint8.
   torch::Tensor take(int64_t bytes) {
-    std::vector<torch::Tensor>& free = free_[bytes];
+    const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
+    std::vector<c10::Storage>& free = free_[size];
     if (free.empty()) {
-      bytes_ += bytes;
-      return torch::empty({bytes}, torch::dtype(torch::kByte).pinned_memory(pinned_));
+      bytes_ += size;
+      free.push_back(torch::empty({size}, torch::dtype(torch::kByte).pinned_memory(pinned_)).storage());
     }
-    torch::Tensor buffer = std::move(free.back());
+    torch::Tensor buffer = torch::empty({0}, torch::dtype(torch::kByte));
+    buffer.set_(free.back(), 0, {bytes}, {1});
     free.pop_back();
     return buffer;
   }
 
-  void give_back(torch::Tensor buffer) { free_[buffer.numel()].push_back(std::move(buffer)); }
+  /// What take() returned.
+  void give_back(const torch::Tensor& buffer) {
+    free_[static_cast<int64_t>(buffer.storage().nbytes())].push_back(buffer.storage());
+  }
 
   /// Lets go of the buffers that nobody has.
   void drop() {
@@ -38,13 +47,13 @@ class HostPool {
     free_.clear();
   }
 
-  /// Of all buffers, taken or free.
+  /// Of all buffers, taken or free, as rounded.
   int64_t bytes() const { return bytes_; }
 
  private:
   bool pinned_;
   int64_t bytes_ = 0;
-  std::map<int64_t, std::vector<torch::Tensor>> free_;
+  std::map<int64_t, std::vector<c10::Storage>> free_;  // by size
 };
 
 }  // namespace tenfold

@@ -75,6 +75,22 @@ TEST(HostPool, UsesBuffersAgain) {
   EXPECT_EQ(pool.bytes(), 64 + 64 + 32);
 }
 
+TEST(HostPool, SizesThatChangeDoNotMakeItGrow) {
+  HostPool pool(/*pinned=*/false);
+  for (int64_t bytes = 1026; bytes <= 2048; bytes += 31) {
+    const Tensor first = pool.take(bytes), second = pool.take(bytes - 1);
+    EXPECT_EQ(first.numel(), bytes);
+    first.fill_(1);
+    second.fill_(2);
+    EXPECT_EQ(first.sum().item<int64_t>(), bytes) << "the other one is elsewhere";
+    pool.give_back(first);
+    pool.give_back(second);
+  }
+  EXPECT_EQ(pool.bytes(), 2 * 2048);
+  pool.drop();
+  EXPECT_EQ(pool.bytes(), 0);
+}
+
 constexpr int64_t kBlocks = 4, kRows = 32, kWidth = 16, kLeast = 1024;
 
 /// A residual block whose saved tensors are views: two halves of one storage, and a tensor with its transpose.
@@ -369,6 +385,7 @@ TEST(Prediction, SixteenNumbersOfEachFeatureLeave) {
   offload.end_of_forward();
   const BlockActivations block(options.batch * options.length, options.width, options.heads);
   EXPECT_EQ(offload.bytes_to_host(), moved_bytes(options.layers, 1, block));
+  EXPECT_EQ(pool->bytes(), (options.layers - 1) * block.on_host);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "common/harness/lesson.h"
@@ -17,14 +18,21 @@ namespace tenfold::inline lesson_34 {
 /// Most bytes of a step of the baseline. AdamW has a second average that SGD with momentum has not.
 inline int64_t most_bytes(const Trial& trial) { return gpt_most_bytes(trial) + parameter_bytes(gpt_options(trial)); }
 
+/// Bytes of a buffer of HostPool for so many.
+inline int64_t buffer_bytes(int64_t bytes) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes))); }
+
 /// What a block saves for its backward and what of it leaves: for each token the inputs of its two norms (2 D), of its
 /// four linear layers (7 D) and of GELU (4 D), and queries, keys and values (3 D). Attention's output is its
 /// projection's input.
 struct BlockActivations {
   BlockActivations(int64_t rows, int64_t width, int64_t heads)
-      : small(4 * rows * (4 + heads)), big(64 * rows * width) {}
-  int64_t small;  ///< two norms' means and deviations, and attention's sum for each head: stay
-  int64_t big;    ///< 16 numbers for each feature of each token: leave
+      : small(4 * rows * (4 + heads)),
+        big(64 * rows * width),
+        on_host(5 * buffer_bytes(4 * rows * width) + buffer_bytes(12 * rows * width) +
+                2 * buffer_bytes(16 * rows * width)) {}
+  int64_t small;    ///< two norms' means and deviations, and attention's sum for each head: stay
+  int64_t big;      ///< 16 numbers for each feature of each token: leave
+  int64_t on_host;  ///< their buffers: five tensors of 1 number for each feature, one of 3 and two of 4
 };
 
 /// Bytes that leave in a step, and come back, by formula.
@@ -54,7 +62,7 @@ inline int64_t peak_with_activations_away(const Counted& kept_here) {
   }
   peak = std::max(peak, bytes.resting);
   // Without a second memory what left is still there, in the pool.
-  if (kept_here.device.is_cpu()) peak += (bytes.blocks - stay) * leaves;
+  if (kept_here.device.is_cpu()) peak += (bytes.blocks - stay) * block.on_host;
   return peak;
 }
 
@@ -95,7 +103,7 @@ inline int64_t peak_recomputed(const Counted& kept_here, int64_t stay) {
   int64_t base = bytes.states + bytes.stream;
   // What left is still there, in the pool, and the random states are: a CPU has no second memory.
   if (kept_here.device.is_cpu())
-    base += away * bytes.stream +
+    base += away * buffer_bytes(bytes.stream) +
             bytes.blocks * static_cast<int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
   int64_t peak = std::max(bytes.resting, base + stay * bytes.stream + bytes.head_most());
   int64_t gradients = bytes.other_gradients;

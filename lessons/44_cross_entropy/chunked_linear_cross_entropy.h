@@ -32,11 +32,20 @@ using torch::autograd::variable_list;
 /// number, 65504, and probabilities down to 2e-9 stay above its smallest normal one, 6e-5.
 constexpr double kHalfScale = 32768;
 
-/// Adds a times b to `sum` (float). On CUDA both are fp16 and only their product is 32 bits wide; on the CPU, where no
+/// a times b to `result` (float). On CUDA both are of 16 bits, and only the result has 32; on the CPU, where no
 /// operator does that, a is float, and b is widened.
-inline void add_product(const Tensor& sum, const Tensor& a, const Tensor& b) {
+inline void set_product(Tensor result, const Tensor& a, const Tensor& b) {
+  if (result.is_cuda()) {
+    at::mm_out(result, a, b, torch::kFloat);
+  } else {
+    at::mm_out(result, a, b.to(torch::kFloat));
+  }
+}
+
+/// The same, added to `sum`: by the matmul itself, which rounds no product to 16 bits and makes no tensor of them.
+inline void add_product(Tensor sum, const Tensor& a, const Tensor& b) {
   if (sum.is_cuda()) {
-    sum.add_(at::mm(a, b, torch::kFloat));
+    at::addmm_out(sum, sum, a, b, torch::kFloat);
   } else {
     sum.addmm_(a, b.to(torch::kFloat));
   }
@@ -59,7 +68,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
         ignored.logical_not().to(wide) * (half ? torch::full_like(mean, kHalfScale) : mean);  // (N, 1)
     Tensor total = torch::zeros({}, hidden.options().dtype(wide));
     Tensor grad_hidden, grad_weight;
-    if (hidden_gradient) grad_hidden = half ? torch::zeros_like(hidden, scales.options()) : torch::empty_like(hidden);
+    if (hidden_gradient) grad_hidden = torch::empty_like(hidden, half ? scales.options() : hidden.options());
     if (weight_gradient)
       grad_weight = torch::zeros_like(weight, weight.options().dtype(wide));  // 16 bits would lose late chunks
     for (int64_t first = 0; first < hidden.size(0); first += chunk_rows) {
@@ -78,7 +87,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       p.scatter_(1, target, p.gather(1, target) - scale);                           // - 1 / counted at the target
       const Tensor gradient = half && p.is_cpu() ? p : p.to(hidden.scalar_type());  // no copy when p has that type
       if (half) {
-        if (hidden_gradient) add_product(chunk_of(grad_hidden), gradient, weight);
+        if (hidden_gradient) set_product(chunk_of(grad_hidden), gradient, weight);
         if (weight_gradient) add_product(grad_weight, gradient.t(), h);
         continue;
       }
@@ -88,6 +97,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       }
       if (weight_gradient && wide == weight.scalar_type()) {
         grad_weight.addmm_(gradient.t(), h);
+      } else if (weight_gradient && grad_weight.is_cuda()) {
+        add_product(grad_weight, gradient.t(), h);
       } else if (weight_gradient) {
         grad_weight.add_(at::mm(gradient.t(), h));
       }

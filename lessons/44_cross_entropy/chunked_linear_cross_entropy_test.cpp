@@ -100,6 +100,24 @@ TEST_F(ChunkedCrossEntropy, ManySmallChunksLoseNothingInSixteenBits) {
   EXPECT_LE(distance(gradient(torch::kBFloat16), gradient(torch::kDouble)), 1e-2);
 }
 
+TEST_F(ChunkedCrossEntropy, OnAGpuSixteenBitsAreAsCloseAsOnTheCpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  const Data exact = data(torch::kDouble);
+  for (const at::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
+    const auto rounded = [&](const Tensor& t, at::ScalarType to, c10::DeviceType device) {
+      return t.detach().to(type).to(device, to).requires_grad_();
+    };
+    const Data ours = {rounded(exact.hidden, type, torch::kCUDA), rounded(exact.weight, type, torch::kCUDA),
+                       exact.targets.to(torch::kCUDA)};
+    const Data widened = {rounded(exact.hidden, torch::kDouble, torch::kCPU),
+                          rounded(exact.weight, torch::kDouble, torch::kCPU), exact.targets};
+    for (const int64_t chunk : kChunks) {
+      const Result on_gpu = chunked(ours, chunk);
+      expect_near({on_gpu.loss.cpu(), on_gpu.hidden.cpu(), on_gpu.weight.cpu()}, plain(widened), 2e-2, chunk);
+    }
+  }
+}
+
 TEST_F(ChunkedCrossEntropy, TheGradientThatArrivesIsMultipliedIn) {
   const Data d = data(torch::kDouble);
   expect_near(chunked(d, 5, -3.5), plain(d, -3.5), 1e-14, 5);

@@ -13,6 +13,8 @@
 #include <limits>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
+
 namespace tenfold {
 
 /// A weight is about codes * scales: a quarter of the bytes of 32 bits, and 4 for each row.
@@ -45,20 +47,24 @@ inline EightBitRows fp8_rows(const torch::Tensor& weight) {
   return {values.clamp_(-kLargest, kLargest).to(torch::kFloat8_e4m3fn), scales};
 }
 
-/// x (..., in) by the rows, and a bias (out) where there is one: (..., out). The arithmetic is in 32 bits. Only so many
-/// rows of the weight are in 32 bits at a time: with all of them the peak would be that of the weight before.
+/// x (..., in) by the rows, and a bias (out) where there is one: (..., out), of x's type, under autocast of autocast's.
+/// 16 bits hold every code. Only so many rows of the weight are in that type at a time: with all of them the peak would
+/// be that of the weight before.
 inline torch::Tensor weight_only_linear(const torch::Tensor& x, const EightBitRows& rows, const torch::Tensor& bias,
                                         int64_t rows_at_a_time = 256) {
+  const torch::Tensor input = autocast_input(x);
+  const bool half = input.scalar_type() == torch::kHalf;  // sums of codes may be above its largest number, 65504
   const int64_t outputs = rows.codes.size(0);
-  std::vector<int64_t> shape = x.sizes().vec();
+  std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = outputs;
-  torch::Tensor y = torch::empty(shape, x.options());
+  torch::Tensor y = torch::empty(shape, input.options());
   for (int64_t begin = 0; begin < outputs; begin += rows_at_a_time) {
     const int64_t count = std::min(rows_at_a_time, outputs - begin);
-    const torch::Tensor part = rows.codes.narrow(0, begin, count).to(torch::kFloat);  // (count, in)
-    y.narrow(-1, begin, count).copy_(torch::nn::functional::linear(x, part));
+    torch::Tensor part = rows.codes.narrow(0, begin, count).to(input.scalar_type());  // (count, in)
+    if (half) part.mul_(rows.scales.narrow(0, begin, count).unsqueeze(1));
+    y.narrow(-1, begin, count).copy_(torch::nn::functional::linear(input, part));
   }
-  y.mul_(rows.scales);  // once for each output, not once for each weight
+  if (!half) y.mul_(rows.scales);  // once for each output, not once for each weight
   if (bias.defined()) y.add_(bias);
   return y;
 }

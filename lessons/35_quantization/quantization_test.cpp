@@ -11,6 +11,7 @@
 #include "eight_bit_rows.h"
 #include "forms.h"
 #include "inference.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "prediction.h"
 #include "surveys.h"
 #include "tests/support/support.h"
@@ -79,6 +80,29 @@ TEST(WeightOnlyLinear, IsTheProductWithTheStoredWeightWhateverRowsAtATime) {
       EXPECT_LE(relative_error(weight_only_linear(x, rows, bias, at_a_time), exact), 1e-5) << at_a_time;
     }
     EXPECT_LE(relative_error(weight_only_linear(x, rows, {}) + bias, exact), 1e-5) << "a layer without a bias";
+  }
+}
+
+TEST(WeightOnlyLinear, TakesSixteenBits) {
+  const Tensor x = torch::randn({5, 300}), bias = torch::randn({70});
+  for (const auto quantize : {int8_rows, fp8_rows}) {
+    const EightBitRows rows = quantize(torch::randn({70, 300}));
+    const Tensor exact = weight_only_linear(x, rows, bias);
+    for (const at::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
+      const Tensor y = weight_only_linear(x.to(type), rows, bias);
+      EXPECT_EQ(y.scalar_type(), type);
+      EXPECT_LE(relative_error(y.to(torch::kFloat), exact), 1e-2);  // x and y are rounded to 8 bits or more
+      const Autocast scope(torch::kCPU, type);
+      EXPECT_TRUE(weight_only_linear(x, rows, bias).equal(y)) << "as of a linear layer under autocast";
+    }
+  }
+}
+
+TEST(WeightOnlyLinear, SumsOfCodesDoNotOverflowInFp16) {
+  const Tensor x = torch::full({1, 300}, 30, torch::kHalf);
+  for (const auto quantize : {int8_rows, fp8_rows}) {
+    const EightBitRows rows = quantize(torch::full({2, 300}, 0.01));  // a sum is 90, of codes above 10^6
+    EXPECT_NEAR(weight_only_linear(x, rows, {}).max().item<double>(), 90, 1);
   }
 }
 

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
               .question = "How much memory does it save if backward() recomputes activations instead of keeping them, "
                           "and what does it cost?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .core = true,
               .baseline = variant("keep all", keep_all),
               .most_bytes = most_bytes,

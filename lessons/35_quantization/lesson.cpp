@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
        .question = "What do weights of 8 bits save in size and time when a model only runs forward, and what do "
                    "they cost in quality?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kUpdates, kRowsAtATime},
        .baseline = variant("fp32", as_they_are),
        .most_bytes = inference_most_bytes,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "tensor_group.h"
 
 namespace tenfold {

@@ -4,7 +4,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -18,14 +17,6 @@ namespace tenfold {
 /// would be wrong without a word. Throws c10::Error with create_graph.
 inline void refuse_second_derivatives(const char* function) {
   TORCH_CHECK(!at::GradMode::is_enabled(), function, ": backward(create_graph = true) is not supported");
-}
-
-/// What autocast makes of an input of torch::linear, where it is on. backward() runs without autocast and cannot
-/// multiply two types, so the cast is made before a Function of our own, with its history.
-inline torch::Tensor autocast_input(const torch::Tensor& x) {
-  const c10::DeviceType device = x.device().type();
-  if (!at::autocast::is_autocast_enabled(device)) return x;
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
 }
 
 /// A collective under way. Compute what does not need it, then wait().

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "sequence_parallel.h"
 #include "tensor_group.h"
 

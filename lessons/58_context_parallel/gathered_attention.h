@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "ring_attention.h"
 #include "sequence_parts.h"
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "attention_block.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/50_collectives/coalesced_messages.h"
 #include "lessons/54_model_parallel/tensor_group.h"
 #include "sequence_parts.h"

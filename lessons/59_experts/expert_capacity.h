@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "expert_parallel.h"
 #include "mixture_of_experts.h"
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/54_model_parallel/tensor_group.h"
 #include "mixture_of_experts.h"
 

@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
        .question =
            "Which learning rate does a larger batch need, and from which batch on does a larger one no longer help?",
        .workload = mlp_workload,
+       .version = 2,
        .settings = {kTimes, kMomentum, kUpdates, kOptimizer, kTarget, kBaseWidth},
        .baseline = {"large batch", by(RateRule::linear)},
        .most_bytes = large_batch_most_bytes,

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
        .question = "Which optimizer reaches a loss in the fewest updates and in the least time, and what does its "
                    "state cost?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kAdamWRate, kMuonRate, kLionRate, kScheduleFreeRate, kMomentumRate, kBeta2, kWeightDecay,
                     kNativeBf16, kUpdates, kEvaluations, kSeconds, kRuns, kTarget},
        .baseline = {"AdamW", step(adamw)},

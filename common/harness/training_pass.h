@@ -37,8 +37,8 @@ class TrainingPass : public PartPass {
 
   const Training& training_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double made_before_ = 0;  // seconds_making_shared() at begin_
-  int seeds_ = 0;           // that are done
+  double made_before_ = 0;     // seconds_making_shared() at begin_
+  int seeds_ = 0;              // that are done
   std::vector<bool> counted_;  // by candidate: its memory, in a seed that made nothing for all of them
 };
 

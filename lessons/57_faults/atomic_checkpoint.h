@@ -217,6 +217,12 @@ inline NamedTensors tensors_of(std::string bytes) {
   return tensors_of(in);
 }
 
+/// A descriptor of an open file or folder; negative: none.
+struct ClosedAtEnd {
+  int number;
+  ~ClosedAtEnd() { close(number); }
+};
+
 /// The file has its old bytes or all of those that `send` hands to its sink. Throws std::runtime_error, in one line, or
 /// what `send` throws, and the file is then as it was.
 inline void write_durably(const std::filesystem::path& path, const std::function<void(const ByteSink&)>& send) {
@@ -224,12 +230,8 @@ inline void write_durably(const std::filesystem::path& path, const std::function
   const auto require = [&](bool done, const char* problem) {
     if (!done) throw std::runtime_error(part + ": " + problem + ": " + std::strerror(errno));
   };
-  struct Descriptor {
-    int number;
-    ~Descriptor() { close(number); }
-  };
   try {
-    const Descriptor file{open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    const ClosedAtEnd file{open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
     require(file.number >= 0, "cannot be made");
     send([&](std::string_view bytes) {
       while (!bytes.empty()) {
@@ -244,7 +246,7 @@ inline void write_durably(const std::filesystem::path& path, const std::function
     unlink(part.c_str());
     throw;
   }
-  const Descriptor folder{
+  const ClosedAtEnd folder{
       open(path.has_parent_path() ? path.parent_path().c_str() : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   require(folder.number >= 0 && fsync(folder.number) == 0, "its folder cannot be forced to the disk");
 }

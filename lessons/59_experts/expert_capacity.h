@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "lessons/21_mixed_precision/autocast.h"
 #include "expert_parallel.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "mixture_of_experts.h"
 
 namespace tenfold {

@@ -138,8 +138,8 @@ TEST(VerdictRule, PairingCancelsTheDriftOfTheMachine) {
   EXPECT_GE((shares(conditions, 1.0)[Speed::same]), 0.90);
 }
 
-// Two identical baselines differ by 5 %: a technique between them may be identical, too. What is clearer is told all the
-// same.
+// Two identical baselines differ by 5 %: a technique between them may be identical, too. What is clearer is told all
+// the same.
 TEST(VerdictRule, UnequalBaselinesForbidWhatTheyMayExplain) {
   const Conditions moved{.noise = normal_noise(0.005), .second_block = 1.05};
   for (const double speed : {1.0, 1.03, 1.05}) EXPECT_GE(shares(moved, speed)[Speed::ambiguous], 0.99) << speed;

@@ -26,7 +26,8 @@ struct ClaimOutcome {
 /// AMBIGUOUS or UNDECIDED decides nothing, nor does one whose interval has a bound inside it.
 ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results);
 
-/// One outcome for each machine that ran the lesson, by its id; for a GPU that is not there where it has decided the claim.
+/// One outcome for each machine that ran the lesson, by its id; for a GPU that is not there where it has decided the
+/// claim.
 std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Result>& published);
 
 /// Over all machines: what they agree on; `depends` where one contradicts another.

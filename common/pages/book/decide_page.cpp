@@ -12,6 +12,7 @@
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/first_screen.h"
 #include "common/pages/book/links.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/headlines.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/quality_words.h"
@@ -217,9 +218,15 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
   const std::string where = (shown == on_card ? "" : "measured on " + shown->place + ":<br>") +
                             std::string(shown->stale ? "*earlier code:*<br>" : "");
+  std::string on_gpus;  // a real card's number beside the modelled one
+  for (const Outcome& outcome : lesson.outcomes) {
+    if (outcome.dry || &outcome == &*shown || !is_on_gpu(*outcome.row.c)) continue;
+    on_gpus += "<br>*measured on " + outcome.place + (outcome.stale ? ", earlier code" : "") + "*: memory " +
+               markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
+  }
   return {lesson.link + "<br>" + shown->compared(), use,
           where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
-              markdown_cell(shown->speed(/*interval=*/false)) + others};
+              markdown_cell(shown->speed(/*interval=*/false)) + on_gpus + others};
 }
 
 std::string list_of(const Lesson& lesson, const Ledger& ledger) {

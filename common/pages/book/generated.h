@@ -29,6 +29,7 @@
 // map        -                     a table of all lessons: what each needs, in what order and for how long
 // results    -                     every published verdict
 // kernels    -                     what the compiler says of every kernel
+// timed      KERNEL                what GPUs took for its rungs
 // arrows     -                     the picture of the table in docs/architecture.md
 //
 // and single numbers in sentences: common/pages/book/inline_values.h.

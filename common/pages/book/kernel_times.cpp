@@ -92,8 +92,8 @@ std::string remarks_on(const fs::path& root, const Json& kernel) {
 }
 
 constexpr const char* kUnseen =
-    " In brackets: of no rung that this bound holds up does a time published for that GPU, or one of its kind, lie "
-    "between the bound and the sum of all bounds.";
+    " In brackets: unchecked. No published time of a rung with this bound, on that GPU or one of its kind, lies between "
+    "the bound and the sum of all bounds.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {
@@ -229,6 +229,17 @@ std::string kernel_bounds_text(const fs::path& root, const std::string& name, co
       }
     }
     return "";
+  });
+}
+
+std::vector<std::string> rung_names(const fs::path& root, const std::string& operation) {
+  return with_times(root, [&](const Json& json) {
+    std::vector<std::string> names;
+    for (const Json& kernel : json.at("kernels")) {
+      if (kernel.at("operation") != operation) continue;
+      for (const Json& rung : kernel.at("rungs")) names.push_back(rung.at("name"));
+    }
+    return names;
   });
 }
 

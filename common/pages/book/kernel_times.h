@@ -24,4 +24,8 @@ std::string kernel_times_text(const std::filesystem::path& root, const std::stri
 /// blocks on an SM. `rung` is a number or a name. Empty for a kernel or a rung that is not modelled.
 std::string kernel_bounds_text(const std::filesystem::path& root, const std::string& kernel, const std::string& rung);
 
+/// Names of an operation's rungs in their order, "cp.async"; none where it is not modelled. Throws as
+/// kernel_times_markdown().
+std::vector<std::string> rung_names(const std::filesystem::path& root, const std::string& operation);
+
 }  // namespace tenfold

@@ -38,6 +38,7 @@
 #include "common/pages/book/rank_tables.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/book/seals.h"
+#include "common/pages/book/timed_ladders.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/terminal_table.h"
@@ -259,6 +260,11 @@ const std::map<std::string, Part>& parts() {
       {"modelled",
        [](const Page& page, const Arguments& words) {
          return kernel_times_markdown(page.root, words.empty() ? "" : words[0]);
+       }},
+      {"timed",
+       [](const Page& page, const Arguments& words) {
+         if (words.size() != 1) throw std::invalid_argument("timed: of one benchmark, bench/NAME_bench.cpp");
+         return timed_ladders_markdown(page.root, words[0]);
        }},
       {"ladder",
        [](const Page& page, const Arguments& words) {

@@ -55,8 +55,9 @@ TEST(Exercise42_1, EveryIterationIsDoneOnce) {
     }
     for (size_t at = 0; at < times.size(); ++at) {
       const auto tile = static_cast<int64_t>(at) / p.depth, iteration = static_cast<int64_t>(at) % p.depth;
-      ASSERT_EQ(times[at], 1) << "hint: so often iteration " << iteration << " of tile " << tile << " is done, "
-                              << text_of(p) << "; does each share begin where the one before ends?";
+      ASSERT_EQ(times[at], 1) << "hint: iteration " << iteration << " of tile " << tile << " is computed " << times[at]
+                              << " times and not once, " << text_of(p)
+                              << "; does each share begin where the one before ends?";
     }
   }
 }

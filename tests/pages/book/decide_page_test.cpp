@@ -127,6 +127,14 @@ TEST_F(DecidePage, WhatOthersPublishedIsSaidToBeTheirs) {
   EXPECT_THAT(part(), HasSubstr("<br>others: [20 % more](https://a.b/c), more steps |\n"));
 }
 
+TEST_F(DecidePage, AGpusNumberStandsBesideTheModelledOne) {
+  published_.push_back(sample_result());
+  published_.back().machine.id = "h200";
+  for (CaseResult& c : published_.back().cases) c.device = "cuda";
+  EXPECT_THAT(part(), ContainsRegex("<br>speed SLOWER 0.8[0-9]*x<br>.measured on h200, earlier code.: memory SMALLER "
+                                    "0.250x, speed SLOWER 0.8[0-9]*x"));
+}
+
 // A difference without its two values and a sign without its sense say nothing to who decides.
 TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
   dry_.clear();

@@ -1,0 +1,107 @@
+#include "common/pages/book/timed_ladders.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/book/kernel_times.h"
+#include "common/pages/rows/comparison_text.h"
+#include "common/pages/rows/kernel_rows.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/result/statistics.h"
+
+namespace tenfold {
+namespace {
+
+namespace fs = std::filesystem;
+using Row = std::vector<std::string>;
+
+constexpr const char* kRung = "rung ";
+
+/// A contestant's rounds, on empty caches and on warm ones; nullptr where it was not timed so.
+struct Contestant {
+  std::string name;
+  const KernelRow *cold = nullptr, *hot = nullptr;
+  bool is_rung() const { return name.starts_with(kRung); }
+};
+
+struct Ladder {
+  std::string name;  ///< "softmax backward, Float, 8192 x 8192"
+  std::vector<Contestant> contestants;
+};
+
+/// In the order of the report.
+std::vector<Ladder> ladders_of(const std::vector<KernelRow>& rows) {
+  std::vector<Ladder> ladders;
+  for (const KernelRow& row : rows) {
+    auto ladder = std::ranges::find(ladders, row.ladder, &Ladder::name);
+    if (ladder == ladders.end()) ladder = ladders.insert(ladders.end(), {row.ladder, {}});
+    auto of = std::ranges::find(ladder->contestants, row.name, &Contestant::name);
+    if (of == ladder->contestants.end()) of = ladder->contestants.insert(of, {row.name});
+    (row.caches == "cold" ? of->cold : of->hot) = &row;
+  }
+  return ladders;
+}
+
+std::string time_text(const KernelRow* row) { return row ? human_seconds(median(row->seconds)) : "-"; }
+
+/// Speed over another contestant's on empty caches, round by round.
+std::string speed_over(const KernelRow* row, const KernelRow* other) {
+  if (!row || !other || row == other) return "-";
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(row->seconds.size(), other->seconds.size()); ++i)
+    ratios.push_back(other->seconds[i] / row->seconds[i]);
+  return interval_text(median_interval(ratios));
+}
+
+std::string table_of(const fs::path& root, const std::string& program, const Ladder& ladder) {
+  const std::string operation = ladder.name.substr(0, ladder.name.find(','));
+  const Row names = rung_names(root, program + (operation.ends_with(" backward") ? "_backward" : ""));
+  std::vector<const Contestant*> others;
+  for (const Contestant& contestant : ladder.contestants) {
+    if (!contestant.is_rung()) others.push_back(&contestant);
+  }
+  std::vector<Row> table = {{"", "empty caches", "warm caches", "of the card"}};
+  for (const Contestant* other : others) table[0].push_back("speed over " + other->name);
+  for (const Contestant& contestant : ladder.contestants) {
+    std::string name = contestant.name;
+    const size_t rung = contestant.is_rung() ? std::stoul(name.substr(std::string(kRung).size())) : names.size();
+    if (rung < names.size()) name += ", " + names[rung];
+    table.push_back({name, time_text(contestant.cold), time_text(contestant.hot),
+                     contestant.cold ? share_of_ceiling(*contestant.cold) : "-"});
+    for (const Contestant* other : others) table.back().push_back(speed_over(contestant.cold, other->cold));
+  }
+  return "**" + markdown_cell(ladder.name) + "**\n\n" + markdown_table_of_texts(table);
+}
+
+}  // namespace
+
+std::string timed_ladders_markdown(const fs::path& root, const std::string& program) {
+  std::map<std::string, fs::path> reports;  // by machine
+  for (const auto& entry : fs::directory_iterator(root / "results")) {
+    const fs::path file = entry.path() / "bench" / (program + ".json");
+    if (fs::exists(file)) reports[entry.path().filename().string()] = file;
+  }
+  std::string out;
+  for (const auto& [machine, file] : reports) {
+    const std::vector<KernelRow> rows = read_kernel_rows(file);
+    if (rows.empty() || rows.front().gpu.empty()) continue;
+    const BenchReport report = read_bench_report(file);
+    out += (out.empty() ? "" : "\n") + ("**" + markdown_cell(machine) + "**: " + markdown_cell(rows.front().gpu)) +
+           "; " + report.date.substr(0, 10) + ", commit " + report.commit.substr(0, 10) + ", " +
+           std::to_string(rows.front().seconds.size()) + " rounds. *Of the card*: bytes or FLOP a second on empty " +
+           "caches, as a share of the maker's figure.\n\n";
+    const std::vector<Ladder> ladders = ladders_of(rows);
+    for (size_t i = 0; i < ladders.size(); ++i) {
+      if (i == 1) out += "\n<details><summary>Other types and sizes</summary>\n";
+      out += (i > 0 ? "\n" : "") + table_of(root, program, ladders[i]);
+    }
+    if (ladders.size() > 1) out += "\n</details>\n";
+  }
+  return out.empty() ? "No GPU has timed it yet.\n" : out;
+}
+
+}  // namespace tenfold

@@ -76,8 +76,8 @@ def dataflow(instruction):
     name, kind = instruction.name, instruction.kind
     if kind in WRITES_NOTHING:
         return [], registers_of(instruction.operands)
-    at = next((i for i, part in enumerate(operands) if re.match(r"R\d+", part)), None)
-    if at is None:
+    at = next((i for i, part in enumerate(operands) if re.match(r"R(\d+|Z)\b", part)), None)
+    if at is None or operands[at].startswith("RZ"):  # an atomic whose result nobody wants: what follows is read
         return [], registers_of(instruction.operands)
     first = registers_of(operands[at])[0]
     many = 1

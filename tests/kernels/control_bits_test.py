@@ -88,6 +88,12 @@ class Waiting(unittest.TestCase):
         self.assertEqual(len(of("LDS R8, [R2]", 0).too_early), 1)
         self.assertEqual(len(of("MUFU.EX2 R8, R9", 0b10).too_early), 1, "another pipe")
 
+    def test_an_exchange_whose_result_nobody_wants_writes_nothing(self):
+        exchange = ("ATOMG.E.EXCH.STRONG.GPU PT, RZ, desc[UR6][R4.64], R7", bits(sets=0, frees=1))
+        found = hazards(listing([exchange, ("SEL R7, RZ, 0x1, !P0", bits(waits=0b10)), ("FADD R5, R7, R6", bits())]))
+        self.assertEqual((found.too_early, found.too_early_overwrites), ([], []))
+        self.assertEqual(len(hazards(listing([exchange, ("SEL R7, RZ, 0x1, !P0", bits())])).too_early_overwrites), 1, "it is read")
+
     def test_no_register_is_overwritten_before_it_was_read(self):
         store = "STG.E.128 desc[UR4][R2.64], R4"
         self.assertEqual(len(hazards(listing([(store, bits(frees=2)), ("FADD R7, R8, R6", bits())])).too_early_overwrites), 1, "the fourth that is stored")

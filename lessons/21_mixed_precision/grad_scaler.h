@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct GradScalerState {
 ///     group.allreduce(infinity, options)->wait();  // all ranks that train this model
 ///     scaler.step(optimizer);
 ///
-/// A pipeline stage that computes no loss calls scale() on any scalar of its device once.
+/// A pipeline stage that computes no loss calls scale() on any scalar of its device once, and once more after load().
 ///
 /// Waits for the device once per step(), to decide whether to skip, as PyTorch's does; nowhere else but in state(),
 /// current_scale() and load(). Calls in the wrong order throw c10::Error.
@@ -90,10 +91,11 @@ class GradScaler {
     const torch::NoGradGuard no_grad;
     std::map<std::pair<std::string, at::ScalarType>, std::vector<torch::Tensor>>
         groups;  // one kernel per device and type
+    std::unordered_set<const void*> seen;  // a tied parameter is in the list under each of its names
     for (const auto& group : optimizer.param_groups()) {
       for (const torch::Tensor& parameter : group.params()) {
         torch::Tensor gradient = parameter.grad();
-        if (!gradient.defined()) continue;
+        if (!gradient.defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
         TORCH_CHECK(
             gradient.scalar_type() != torch::kHalf, "GradScaler: a parameter of shape ", gradient.sizes(),
             " has an fp16 gradient, which cannot hold the divided values; keep parameters in 32 bits and use Autocast");

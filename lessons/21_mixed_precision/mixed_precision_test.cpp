@@ -75,6 +75,16 @@ TEST(GradScaler, UnscalesToTheGradientOfTheLoss) {
   EXPECT_TRUE(torch::equal(plant.weights.grad(), input));
 }
 
+// LibTorch's optimizers take a tied parameter under each of its names.
+TEST(GradScaler, ATiedParameterIsUnscaledOnce) {
+  Plant plant;
+  torch::optim::SGD twice({plant.weights, plant.weights}, torch::optim::SGDOptions(0.1));
+  GradScaler scaler({.initial_scale = 1024});
+  plant.backward(scaler, torch::full({kWidth}, 3.0F));
+  scaler.unscale_(twice);
+  EXPECT_TRUE(torch::equal(plant.weights.grad(), torch::full({kWidth}, 3.0F)));
+}
+
 TEST(GradScaler, SkipsTheStepAndBacksOffThenGrows) {
   Plant plant;
   GradScaler scaler({.initial_scale = 8, .growth_interval = 2});

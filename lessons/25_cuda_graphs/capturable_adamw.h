@@ -10,25 +10,31 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <utility>
+#include <unordered_set>
 #include <vector>
 
 namespace tenfold {
 
-/// Updates parameters of one device by ATen's fused operator: one launch for many tensors. Those without a gradient
-/// stay as they are; the others share one step number, so they should be the same in each step, as they are in a graph.
-/// On a GPU the operator asks for gradients with the strides of their parameters.
+/// Updates parameters of one device and one type by ATen's fused operator: one launch for many tensors. Those without a
+/// gradient stay as they are; the others share one step number, so they should be the same in each step, as they are in
+/// a graph. A tied parameter, which LibTorch lists under each of its names, is updated once.
 class CapturableAdamW {
  public:
-  /// Throws c10::ValueError for amsgrad, which is not implemented.
-  CapturableAdamW(std::vector<torch::Tensor> parameters, const torch::optim::AdamWOptions& options)
-      : parameters_(std::move(parameters)), options_(options) {
+  /// Throws c10::ValueError for amsgrad, which is not implemented, and for parameters of several types or devices.
+  CapturableAdamW(const std::vector<torch::Tensor>& parameters, const torch::optim::AdamWOptions& options)
+      : options_(options) {
     TORCH_CHECK_VALUE(!options.amsgrad(), "CapturableAdamW: amsgrad is not implemented");
-    for (const torch::Tensor& parameter : parameters_) {
+    std::unordered_set<const void*> seen;
+    for (const torch::Tensor& parameter : parameters) {
+      TORCH_CHECK_VALUE(parameter.scalar_type() == parameters[0].scalar_type() &&
+                            parameter.device() == parameters[0].device(),
+                        "CapturableAdamW: parameters of several types or devices");
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+      parameters_.push_back(parameter);
       averages_.push_back(torch::zeros_like(parameter));
       square_averages_.push_back(torch::zeros_like(parameter));
     }
-    // The operator reads 32 bits, and computes the corrections in 64.
+    // The operator reads 32 bits.
     steps_ = torch::zeros({}, parameters_.at(0).options().dtype(torch::kFloat).requires_grad(false));
     rate_ = torch::full_like(steps_, options.lr());
   }
@@ -37,12 +43,16 @@ class CapturableAdamW {
   /// stream.
   void set_rate(double rate) { rate_.fill_(rate); }
 
+  /// Throws c10::Error for a gradient with other strides than its parameter's: the operator goes through both as they
+  /// lie.
   void step() {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> parameters, gradients, averages, square_averages;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const torch::Tensor& gradient = parameters_[i].grad();
       if (!gradient.defined()) continue;
+      TORCH_CHECK(lie_alike(parameters_[i], gradient), "CapturableAdamW: the gradient of parameter ", i,
+                  " is not laid out as the parameter");
       parameters.push_back(parameters_[i]);
       gradients.push_back(gradient);
       averages.push_back(averages_[i]);
@@ -57,6 +67,11 @@ class CapturableAdamW {
   }
 
  private:
+  static bool lie_alike(const torch::Tensor& parameter, const torch::Tensor& gradient) {
+    if (parameter.is_contiguous() && gradient.is_contiguous()) return true;
+    return parameter.is_non_overlapping_and_dense() && parameter.strides() == gradient.strides();
+  }
+
   std::vector<torch::Tensor> parameters_, averages_, square_averages_;
   torch::Tensor steps_, rate_;  // one number each
   torch::optim::AdamWOptions options_;

@@ -146,6 +146,23 @@ TEST(CapturableAdamW, RefusesAmsgrad) {
   EXPECT_THROW(CapturableAdamW(TwoTrainings().ours, torch::optim::AdamWOptions(1e-3).amsgrad(true)), c10::ValueError);
 }
 
+TEST(CapturableAdamW, RefusesWhatItsOperatorWouldGetWrong) {
+  EXPECT_THROW(CapturableAdamW({torch::ones({4}), torch::ones({4}, torch::kBFloat16)}, kOptions), c10::ValueError);
+  torch::Tensor weight = torch::ones({3, 5}).requires_grad_();
+  CapturableAdamW optimizer({weight}, kOptions);
+  weight.mutable_grad() = torch::ones({5, 3}).t();
+  EXPECT_THROW(optimizer.step(), c10::Error) << "it goes through both as they lie";
+  EXPECT_TRUE(weight.equal(torch::ones({3, 5})));
+}
+
+TEST(CapturableAdamW, ATiedParameterIsUpdatedOnce) {
+  torch::Tensor once = torch::ones({3}).requires_grad_(), tied = torch::ones({3}).requires_grad_();
+  CapturableAdamW single({once}, kOptions), both({tied, tied}, kOptions);
+  once.mutable_grad() = torch::full({3}, 0.5F), tied.mutable_grad() = torch::full({3}, 0.5F);
+  for (int step = 0; step < 3; ++step) single.step(), both.step();
+  EXPECT_TRUE(tied.equal(once));
+}
+
 /// A step of a GPU, counted: seconds of the host, of which some make the batch, and of the device.
 Counted counted(double host, double batch, double step, double flops) {
   Counted baseline{.device = torch::kCUDA};

@@ -49,7 +49,7 @@ inline EightBitRows fp8_rows(const torch::Tensor& weight) {
 
 /// x (..., in) by the rows, and a bias (out) where there is one: (..., out), of x's type, under autocast of autocast's.
 /// 16 bits hold every code. Only so many rows of the weight are in that type at a time: with all of them the peak would
-/// be that of the weight before.
+/// be that of the weight before, as it is where x needs a gradient, since autograd keeps them all.
 inline torch::Tensor weight_only_linear(const torch::Tensor& x, const EightBitRows& rows, const torch::Tensor& bias,
                                         int64_t rows_at_a_time = 256) {
   const torch::Tensor input = autocast_input(x);

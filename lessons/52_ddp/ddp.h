@@ -109,11 +109,12 @@ class DistributedDataParallel {
     used_ = used.to(device, /*non_blocking=*/true);
   }
 
-  /// Instead of backward(), on a rank that has no batch left while others have: its gradients are zero.
+  /// Instead of backward(), on a rank that has no batch left while others have: its gradients are zero, or what its
+  /// micro-batches under NoSync have left. Where the others call expect(), call expect(torch::zeros({})) instead.
   void without_batch() {
     if (!synchronise_) return;
     torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters_.size(); ++i) put_ready(i, {});
+    for (size_t i = 0; i < parameters_.size(); ++i) put_ready(i, parameters_[i].grad());
   }
 
   /// From the next backward() on .grad() becomes the ranks' sum over this number: the ranks, at first; those that have

@@ -322,6 +322,31 @@ TEST(Ddp, RanksWithFewerBatchesSendZerosUntilAllHaveNone) {
   });
 }
 
+// A rank's data may end in the middle of an accumulation: what its micro-batches have left counts.
+TEST(Ddp, WithoutABatchWhatWasAccumulatedIsSent) {
+  const auto [x, y] = batch_of(0, 0);
+  Net alone = net_with(1);
+  loss_of(alone, x, y).backward();
+  on_ranks(2, [&, x = x, y = y](int rank, const Group& group) {
+    Net net = net_with(1);
+    tenfold::DistributedDataParallel ddp(*net, group);
+    ddp.mean_over(1);
+    if (rank == 0) {
+      {
+        const tenfold::NoSync no_sync(ddp);
+        loss_of(net, x, y).backward();
+      }
+      ddp.without_batch();
+    } else {
+      ddp.without_batch();
+    }
+    ddp.finish();
+    const auto own = net->parameters(), whole = alone->parameters();
+    for (size_t i = 0; i < own.size(); ++i)
+      EXPECT_LT((own[i].grad() - whole[i].grad()).abs().max().item<double>(), 1e-6) << "parameter " << i;
+  });
+}
+
 TEST(Ddp, AccumulationWithAndWithoutNoSync) {
   const Tensors alone = trained_alone();
   const Trained each = trained_together(2, {512, 4096}, /*micro_batches=*/3, /*quiet=*/false);

@@ -78,7 +78,8 @@ inline void scale_gradients(const std::vector<torch::Tensor>& parameters, const 
 /// that the first and the last stage of a pipeline share.
 ///
 /// A group for data parallelism is none of its business: average first. Where two groups divide the model, such as a
-/// pipeline of tensor-parallel stages, sum over one after the other:
+/// pipeline of tensor-parallel stages, sum over one after the other; a weight that two stages share then stands in the
+/// lists of one of them alone, and all scale theirs:
 ///
 ///   const torch::Tensor norm = pipeline.sum(tenfold::gradient_square(cut, whole, tensor)).sqrt();
 ///   tenfold::scale_gradients(model->parameters(), norm, 1.0);

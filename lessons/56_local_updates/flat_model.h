@@ -40,8 +40,9 @@ inline std::vector<int64_t> flat_begins(const std::vector<torch::Tensor>& parame
 }
 
 /// From now on the parameters and their .grad() are parts of two flat tensors. Make the optimizer afterwards, of each
-/// parameter once. Throws std::invalid_argument (c10::ValueError) unless all parameters are of one type and on one
-/// device.
+/// parameter once. They lie contiguous: channels_last is lost. Throws std::invalid_argument (c10::ValueError) unless all
+/// parameters are trainable, of one type and on one device: a frozen one would get a gradient of zeros, and weight decay
+/// would shrink it.
 inline FlatModel flat_model(const std::vector<torch::Tensor>& parameters) {
   const torch::NoGradGuard no_grad;
   // Below autograd, to which they are then no views: zero_grad(false) detaches gradients in place, which is refused to
@@ -50,6 +51,7 @@ inline FlatModel flat_model(const std::vector<torch::Tensor>& parameters) {
   TORCH_CHECK_VALUE(!parameters.empty(), "a flat model needs parameters");
   const torch::TensorOptions options = parameters[0].options().requires_grad(false);
   for (const torch::Tensor& parameter : parameters) {
+    TORCH_CHECK_VALUE(parameter.requires_grad(), "a flat model takes trainable parameters alone");
     TORCH_CHECK_VALUE(parameter.dtype() == options.dtype() && parameter.device() == options.device(),
                       "a flat model needs parameters of one type on one device");
   }

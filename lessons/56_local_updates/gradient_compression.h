@@ -73,6 +73,7 @@ class TopK {
     } else {
       kept_.zero_();
     }
+    kept_.nan_to_num_(0, 0, 0);  // an update that overflowed is skipped; kept, its infinities would spoil all to come
     gradients.zero_();
     const int64_t ranks = messages.size(0);
     for (int64_t rank = 0; rank < ranks; ++rank) {  // in this order on every rank: the sums are the same bit for bit
@@ -102,7 +103,7 @@ class TopK {
 /// becomes zero. Gram-Schmidt, each column twice: once leaves too much in 32 bits. Some 12 operators a column for all k
 /// matrices together; at::linalg_qr, which PyTorch's hook takes, needs fewer and makes such a column any direction.
 inline void orthogonalise(const torch::Tensor& matrices) {
-  constexpr double kNothing = 1e-10;  // of a column: twice what rounding leaves, 1e-7
+  constexpr double kNothing = 1e-6;  // of a column: rounding leaves 1e-7 of it, in a direction of its own
   const auto length_of = [](const torch::Tensor& column) { return column.norm(2, /*dim=*/1, /*keepdim=*/true); };
   for (int64_t i = 0; i < matrices.size(2); ++i) {
     const torch::Tensor column = matrices.narrow(2, i, 1), before = matrices.narrow(2, 0, i);
@@ -198,6 +199,8 @@ class PowerSgd {
       torch::mm_out(product, matrix.p_of(p), matrix.q_of(q_).t());
       if (options_.error_feedback) kept_of(matrix).sub_(product);
     }
+    // An update that overflowed is skipped; kept, its infinities would spoil all to come.
+    if (kept_.defined()) kept_.nan_to_num_(0, 0, 0);
   }
 
   /// What the ranks have not sent yet of the compressed matrices, one after the other; undefined without feedback.
@@ -235,12 +238,14 @@ class PowerSgd {
   }
 
   void draw_q() { q_.copy_(torch::randn({q_values_}, generator_, torch::kFloat)); }
-  /// A column is zero after a gradient of a lower rank, or of zeros, and would stay so: the next P would have a zero
-  /// there, and the next Q again. It begins anew where it first did, on all ranks alike, and the host waits for
+  /// A column is zero after a gradient of a lower rank, or of zeros, and not finite after one that overflowed, and would
+  /// stay so: the next P would be the same there, and the next Q again. It begins anew where it first did, on all ranks alike, and the host waits for
   /// nothing.
   void revive_q() const {
     for (const Matrix& matrix : matrices_) {
-      const torch::Tensor q = matrix.q_of(q_), is_dead = q.eq(0).all(0, /*keepdim=*/true);
+      const torch::Tensor q = matrix.q_of(q_);
+      const torch::Tensor is_dead =
+          q.eq(0).all(0, /*keepdim=*/true).logical_or(q.isfinite().all(0, /*keepdim=*/true).logical_not());
       q.copy_(torch::where(is_dead, matrix.q_of(first_q_), q));
     }
   }

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -308,6 +309,37 @@ TEST(PowerSgd, ComesBackAfterAGradientOfLowerRank) {
   }
 }
 
+// fp16 with a loss scale overflows now and then; the update is skipped, and the next ones must be as before.
+TEST(PowerSgd, AndTopKComeBackAfterAnOverflow) {
+  const Tensor matrix = torch::randn({12, 2}, generator_of(5)).mm(torch::randn({2, 10}, generator_of(6)));  // rank 2
+  PowerSgd power({torch::zeros({12, 10})}, nullptr, {.rank = 2});
+  tenfold::TopK top(nullptr, {.share = 0.5});
+  const auto update = [&](const Tensor& gradient) {
+    Tensor by_power = gradient.flatten().clone(), by_top = gradient.flatten().clone();
+    power.mean(by_power), top.mean(by_top);
+    return std::pair(by_power.view({12, 10}), by_top.view({12, 10}));
+  };
+  update(matrix);
+  Tensor overflowed = matrix.clone();
+  overflowed[3][4] = std::numeric_limits<float>::infinity();
+  const auto [of_power, of_top] = update(overflowed);
+  EXPECT_FALSE(of_power.isfinite().all().item<bool>()) << "a scaler must see it";
+  EXPECT_FALSE(of_top.isfinite().all().item<bool>());
+  for (int i = 0; i < 3; ++i) {
+    const auto [power_again, top_again] = update(matrix);
+    EXPECT_TRUE(power_again.isfinite().all().item<bool>()) << i;
+    EXPECT_TRUE(top_again.isfinite().all().item<bool>()) << i;
+  }
+  EXPECT_TRUE(power.kept().isfinite().all().item<bool>());
+}
+
+TEST(PowerSgd, AColumnThatTheOnesBeforeSpanBecomesZero) {
+  Tensor matrix = torch::randn({200, 2}, generator_of(3));
+  matrix.select(1, 1).copy_(3 * matrix.select(1, 0));  // rounding must not be made a column of its own
+  tenfold::orthogonalise(matrix.unsqueeze(0));
+  EXPECT_EQ(matrix.select(1, 1).abs().max().item<float>(), 0);
+}
+
 TEST(PowerSgd, ColumnsAreOrthogonalEvenIfTheMatrixIsNot) {
   Tensor matrix = torch::randn({20, 4}, generator_of(3));
   matrix.select(1, 2).copy_(2 * matrix.select(1, 0) + 1e-4 * matrix.select(1, 2));  // nearly the first
@@ -411,6 +443,12 @@ TEST(FlatModel, PartsBeginAtAlignedAddressesAndATiedParameterLiesOnce) {
 }
 
 // LibTorch's zero_grad() drops gradients: the next exchange would average zeros, and each rank step by its own.
+TEST(FlatModel, RefusesAFrozenParameter) {
+  Net net;
+  net->first->weight.requires_grad_(false);
+  EXPECT_THROW(tenfold::flat_model(net->parameters()), c10::ValueError);
+}
+
 TEST(FlatModel, AGradientOrAParameterThatLeftItIsFound) {
   Net net;
   auto optimizer = sgd_of(net);

@@ -224,7 +224,7 @@ struct ClosedAtEnd {
 };
 
 /// The file has its old bytes or all of those that `send` hands to its sink. Throws std::runtime_error, in one line, or
-/// what `send` throws, and the file is then as it was.
+/// what `send` throws; the file is then as it was, unless only its folder could not be forced to the disk.
 inline void write_durably(const std::filesystem::path& path, const std::function<void(const ByteSink&)>& send) {
   const std::string part = path.string() + ".part";  // in the same folder, or rename() would have to copy
   const auto require = [&](bool done, const char* problem) {
@@ -248,7 +248,8 @@ inline void write_durably(const std::filesystem::path& path, const std::function
   }
   const ClosedAtEnd folder{
       open(path.has_parent_path() ? path.parent_path().c_str() : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  require(folder.number >= 0 && fsync(folder.number) == 0, "its folder cannot be forced to the disk");
+  require(folder.number >= 0 && (fsync(folder.number) == 0 || errno == EINVAL),  // some network folders cannot
+          "its folder cannot be forced to the disk");
 }
 inline void write_durably(const std::filesystem::path& path, std::string_view bytes) {
   write_durably(path, [&](const ByteSink& sink) { sink(bytes); });
@@ -289,9 +290,13 @@ class CheckpointFolder {
     return steps;
   }
 
-  /// What is wrong with a step's file, in a few words; empty: nothing. Reads all of it.
+  /// What is wrong with a step's file, in a few words; empty: nothing. Reads all of it. Throws std::runtime_error, in one
+  /// line, where it is there and cannot be opened: that is no damage.
   std::string damage(int64_t step) const {
     std::ifstream in(file_of(step), std::ios::binary);
+    const std::string reason = std::strerror(errno);
+    if (!in.is_open() && std::filesystem::exists(file_of(step)))
+      throw std::runtime_error(file_of(step).string() + ": cannot be opened: " + reason);
     return damage_of(in);
   }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct SavedStep {
   int ranks = 1;
 };
 
-/// ROOT/rank_0_of_2/step_40 and so on.
+/// ROOT/rank_0_of_2/step_40 and so on. A save removes later steps of as many ranks only: who goes back behind a step of
+/// another number of ranks removes its folders, or the next restart finds that step.
 class RankCheckpoints {
  public:
   /// Makes the rank's folder. Throws std::filesystem::filesystem_error where that cannot be done.
@@ -35,28 +37,37 @@ class RankCheckpoints {
     std::filesystem::create_directories(folder_of(rank_, ranks_));
   }
 
-  /// Where this rank saves; atomic_checkpoint.h and background_checkpoint.h write to it. Two are kept: ranks that save
-  /// in the background may be a checkpoint apart.
-  CheckpointFolder own() const { return folder(rank_, ranks_); }
+  /// Where this rank saves; atomic_checkpoint.h and background_checkpoint.h write to it. Three are kept: in the
+  /// background a rank may have written a step while another still writes the one before, or could not write it.
+  CheckpointFolder own() const { return CheckpointFolder(folder_of(rank_, ranks_), /*keep=*/3); }
 
   /// The newest step of which every rank's file is whole, whatever the number of ranks that saved it. Every rank of the
   /// group must call it, while nobody saves, and gets the same answer: rank 0 lists the steps, and the ranks share the
   /// files of each, newest first, until one is whole. After a save by as many ranks each reads the one file that it
-  /// then loads. `device` is one of the group's backend.
+  /// then loads. `device` is one of the group's backend. Throws std::runtime_error on all of them where one rank cannot
+  /// list the folders or open a file: an older step would be taken, and the good file removed by the next save.
   std::optional<SavedStep> newest(torch::Device device, c10d::ProcessGroup& group) const {
     for (const SavedStep& saved : steps_of_rank_0(device, group)) {
-      bool is_whole = true;
-      for (int rank = group.getRank(); rank < saved.ranks; rank += group.getSize())
-        is_whole = is_whole && folder(rank, saved.ranks).damage(saved.step).empty();
-      std::vector<torch::Tensor> on_all{torch::tensor({is_whole ? 1 : 0}, torch::kLong).to(device)};
+      int64_t state = kWhole;
+      for (int rank = group.getRank(); rank < saved.ranks && state == kWhole; rank += group.getSize()) {
+        try {
+          if (!folder(rank, saved.ranks).damage(saved.step).empty()) state = kDamaged;
+        } catch (const std::exception&) {
+          state = kUnreadable;
+        }
+      }
+      std::vector<torch::Tensor> on_all{torch::tensor({state}, torch::kLong).to(device)};
       c10d::AllreduceOptions options;
       options.reduceOp = c10d::ReduceOp::MIN;
       group.allreduce(on_all, options)->wait();
-      if (on_all[0].item<int64_t>() == 1) return saved;
+      const auto worst = on_all[0].item<int64_t>();
+      if (worst == kUnreadable)
+        throw std::runtime_error(root_.string() + ": a rank cannot read step " + std::to_string(saved.step));
+      if (worst == kWhole) return saved;
     }
     return std::nullopt;
   }
-  /// The same without a group: one process reads the files of all ranks.
+  /// The same without a group: one process reads the files of all ranks. Throws what CheckpointFolder::damage() throws.
   std::optional<SavedStep> newest() const {
     for (const SavedStep& saved : steps()) {
       bool is_whole = true;
@@ -81,6 +92,9 @@ class RankCheckpoints {
   NamedTensors load_of(const SavedStep& saved, int rank) const { return folder(rank, saved.ranks).load(saved.step); }
 
  private:
+  /// Of a rank's files of a step; the ranks take the least.
+  static constexpr int64_t kUnreadable = -1, kDamaged = 0, kWhole = 1;
+
   std::filesystem::path folder_of(int rank, int ranks) const {
     return root_ / ("rank_" + std::to_string(rank) + "_of_" + std::to_string(ranks));
   }
@@ -106,12 +120,20 @@ class RankCheckpoints {
   /// A folder of a network may look different from each node, and the ranks must ask about the same steps.
   std::vector<SavedStep> steps_of_rank_0(torch::Device device, c10d::ProcessGroup& group) const {
     std::vector<int64_t> numbers;
+    int64_t count = 0;
     if (group.getRank() == 0) {
-      for (const SavedStep& saved : steps()) numbers.insert(numbers.end(), {saved.step, saved.ranks});
+      try {
+        for (const SavedStep& saved : steps()) numbers.insert(numbers.end(), {saved.step, saved.ranks});
+        count = static_cast<int64_t>(numbers.size());
+      } catch (const std::exception&) {
+        count = -1;  // the others wait already
+      }
     }
-    std::vector<torch::Tensor> size{torch::tensor({static_cast<int64_t>(numbers.size())}, torch::kLong).to(device)};
+    std::vector<torch::Tensor> size{torch::tensor({count}, torch::kLong).to(device)};
     group.broadcast(size)->wait();
-    numbers.resize(static_cast<size_t>(size[0].item<int64_t>()));
+    count = size[0].item<int64_t>();
+    if (count < 0) throw std::runtime_error(root_.string() + ": rank 0 cannot list its folders");
+    numbers.resize(static_cast<size_t>(count));
     if (numbers.empty()) return {};
     std::vector<torch::Tensor> sent{torch::tensor(numbers, torch::kLong).to(device)};
     group.broadcast(sent)->wait();

@@ -4,6 +4,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -253,6 +257,31 @@ TEST(RankCheckpoints, RanksOfAGroupAgreeAndShareTheReading) {
   const test::Scratch empty;
   on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const auto& group) {
     EXPECT_FALSE(RankCheckpoints(empty.path(), rank, 2).newest(torch::kCPU, *group));
+  });
+}
+
+// Else an older step would be taken without a word, and the next save would remove the good file.
+TEST(RankCheckpoints, AFileThatCannotBeOpenedStopsAllRanks) {
+  const test::Scratch scratch;
+  for (int rank = 0; rank < 2; ++rank) {
+    const CheckpointFolder own = RankCheckpoints(scratch.path(), rank, 2).own();
+    for (const int64_t step : {4, 8}) own.save(step, {{"value", torch::tensor({step})}});
+  }
+  const std::filesystem::path file = RankCheckpoints(scratch.path(), 1, 2).own().file_of(8);
+  std::filesystem::remove(file);
+  sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};  // of a socket open() says no, also to root
+  ASSERT_LT(file.string().size(), sizeof name.sun_path);
+  file.string().copy(name.sun_path, sizeof name.sun_path - 1);
+  const int made = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(made, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  close(made);
+  EXPECT_NE(message_of<std::runtime_error>([&] { RankCheckpoints(scratch.path(), 0, 2).newest(); })
+                .find("step_8: cannot be opened: "),
+            std::string::npos);
+  on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const auto& group) {
+    const RankCheckpoints own(scratch.path(), rank, 2);
+    EXPECT_NE(message_of<std::runtime_error>([&] { own.newest(torch::kCPU, *group); }).find("cannot read step 8"),
+              std::string::npos);
   });
 }
 

@@ -49,8 +49,8 @@ class Autocast {
 
 /// `x` as autocast passes it to an operator that gains from 16 bits: where autocast is on for x's device, a 16-bit copy
 /// of an x of another type, with its history and from the same cache; else x itself, as are integers and 64 bits. For
-/// operators that are not in PyTorch's list, such as an autograd Function of one's own: cast before it, since backward(),
-/// called behind the scope, runs without autocast, and a matmul cannot take two types.
+/// operators that are not in PyTorch's list, such as an autograd Function of one's own: cast before it, since
+/// backward(), called behind the scope, runs without autocast, and a matmul cannot take two types.
 inline torch::Tensor autocast_input(const torch::Tensor& x) {
   const c10::DeviceType device = x.device().type();
   if (!at::autocast::is_autocast_enabled(device)) return x;

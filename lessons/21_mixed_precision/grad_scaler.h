@@ -90,7 +90,7 @@ class GradScaler {
                 "GradScaler: unscale_() was already called for this optimizer since the last update()");
     const torch::NoGradGuard no_grad;
     std::map<std::pair<std::string, at::ScalarType>, std::vector<torch::Tensor>>
-        groups;  // one kernel per device and type
+        groups;                            // one kernel per device and type
     std::unordered_set<const void*> seen;  // a tied parameter is in the list under each of its names
     for (const auto& group : optimizer.param_groups()) {
       for (const torch::Tensor& parameter : group.params()) {

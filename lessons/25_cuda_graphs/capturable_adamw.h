@@ -26,9 +26,9 @@ class CapturableAdamW {
     TORCH_CHECK_VALUE(!options.amsgrad(), "CapturableAdamW: amsgrad is not implemented");
     std::unordered_set<const void*> seen;
     for (const torch::Tensor& parameter : parameters) {
-      TORCH_CHECK_VALUE(parameter.scalar_type() == parameters[0].scalar_type() &&
-                            parameter.device() == parameters[0].device(),
-                        "CapturableAdamW: parameters of several types or devices");
+      TORCH_CHECK_VALUE(
+          parameter.scalar_type() == parameters[0].scalar_type() && parameter.device() == parameters[0].device(),
+          "CapturableAdamW: parameters of several types or devices");
       if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
       parameters_.push_back(parameter);
       averages_.push_back(torch::zeros_like(parameter));

@@ -40,9 +40,9 @@ inline std::vector<int64_t> flat_begins(const std::vector<torch::Tensor>& parame
 }
 
 /// From now on the parameters and their .grad() are parts of two flat tensors. Make the optimizer afterwards, of each
-/// parameter once. They lie contiguous: channels_last is lost. Throws std::invalid_argument (c10::ValueError) unless all
-/// parameters are trainable, of one type and on one device: a frozen one would get a gradient of zeros, and weight decay
-/// would shrink it.
+/// parameter once. They lie contiguous: channels_last is lost. Throws std::invalid_argument (c10::ValueError) unless
+/// all parameters are trainable, of one type and on one device: a frozen one would get a gradient of zeros, and weight
+/// decay would shrink it.
 inline FlatModel flat_model(const std::vector<torch::Tensor>& parameters) {
   const torch::NoGradGuard no_grad;
   // Below autograd, to which they are then no views: zero_grad(false) detaches gradients in place, which is refused to

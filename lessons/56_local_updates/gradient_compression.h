@@ -238,9 +238,9 @@ class PowerSgd {
   }
 
   void draw_q() { q_.copy_(torch::randn({q_values_}, generator_, torch::kFloat)); }
-  /// A column is zero after a gradient of a lower rank, or of zeros, and not finite after one that overflowed, and would
-  /// stay so: the next P would be the same there, and the next Q again. It begins anew where it first did, on all ranks alike, and the host waits for
-  /// nothing.
+  /// A column is zero after a gradient of a lower rank, or of zeros, and not finite after one that overflowed, and
+  /// would stay so: the next P would be the same there, and the next Q again. It begins anew where it first did, on all
+  /// ranks alike, and the host waits for nothing.
   void revive_q() const {
     for (const Matrix& matrix : matrices_) {
       const torch::Tensor q = matrix.q_of(q_);

@@ -290,8 +290,8 @@ class CheckpointFolder {
     return steps;
   }
 
-  /// What is wrong with a step's file, in a few words; empty: nothing. Reads all of it. Throws std::runtime_error, in one
-  /// line, where it is there and cannot be opened: that is no damage.
+  /// What is wrong with a step's file, in a few words; empty: nothing. Reads all of it. Throws std::runtime_error, in
+  /// one line, where it is there and cannot be opened: that is no damage.
   std::string damage(int64_t step) const {
     std::ifstream in(file_of(step), std::ios::binary);
     const std::string reason = std::strerror(errno);

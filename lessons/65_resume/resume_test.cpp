@@ -275,8 +275,9 @@ TEST(RankCheckpoints, AFileThatCannotBeOpenedStopsAllRanks) {
   const int made = socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(bind(made, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
   close(made);
-  EXPECT_NE(message_of<std::runtime_error>([&] { RankCheckpoints(scratch.path(), 0, 2).newest(); })
-                .find("step_8: cannot be opened: "),
+  EXPECT_NE(message_of<std::runtime_error>([&] {
+              RankCheckpoints(scratch.path(), 0, 2).newest();
+            }).find("step_8: cannot be opened: "),
             std::string::npos);
   on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const auto& group) {
     const RankCheckpoints own(scratch.path(), rank, 2);

@@ -92,8 +92,8 @@ std::string remarks_on(const fs::path& root, const Json& kernel) {
 }
 
 constexpr const char* kUnseen =
-    " In brackets: unchecked. No published time of a rung with this bound, on that GPU or one of its kind, lies between "
-    "the bound and the sum of all bounds.";
+    " In brackets: unchecked. No published time of a rung with this bound, on that GPU or one of its kind, lies "
+    "between the bound and the sum of all bounds.";
 
 /// "layer_norm backward"
 std::string title_of(const Json& kernel) {

@@ -49,7 +49,7 @@ TEST_F(TimedLadders, AGpusTimesStandBesideTheOthers) {
   publish("h200", timed);
   const std::string text = timed_ladders_markdown(root_, "copy");
   EXPECT_THAT(text, HasSubstr("**h200**: NVIDIA H200; 2026-11-29, commit 265cce0b5f, 12 rounds."));
-  EXPECT_THAT(text, HasSubstr("**copy, Float, 64 x 64**\n\n|  | empty caches | warm caches | of the card | speed over "
+  EXPECT_THAT(text, HasSubstr("**copy, Float, 64 x 64**\n\n| | empty caches | warm caches | of the card | speed over "
                               "ATen |\n"));
   EXPECT_THAT(text, HasSubstr("| rung 1, tiled | 200 us | 150 us | DRAM "));
   EXPECT_THAT(text, HasSubstr("| 1.50x"));

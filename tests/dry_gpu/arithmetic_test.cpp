@@ -480,6 +480,22 @@ TEST(Answers, WhatIsSparseIsNamed) {
   EXPECT_THAT(taken_without_arithmetic(), testing::Contains("aten::mul"));
 }
 
+// Products of 16 bits whose result has 32, written or added in place, as lesson 44 asks for them.
+TEST(Answers, ProductsOf16BitsWithAResultOf32) {
+  const bool bfloat = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  for (const at::ScalarType type : bfloat ? std::vector{at::kHalf, at::kBFloat16} : std::vector{at::kHalf}) {
+    const Tensor a = torch::randn({5, 7}).to(type), b = torch::randn({7, 3}).to(type), first = torch::randn({5, 3});
+    const Tensor product = a.to(at::kFloat).mm(b.to(at::kFloat));
+    const Tensor a_there = a.to(kCard), b_there = b.to(kCard);
+    Tensor written = torch::empty({5, 3}, kCard), sum = first.to(kCard);
+    at::mm_out(written, a_there, b_there, at::kFloat);
+    at::addmm_out(sum, sum, a_there, b_there, at::kFloat);
+    EXPECT_TRUE(at::mm(a_there, b_there, at::kFloat).cpu().allclose(product, 1e-6, 1e-6)) << type;
+    EXPECT_TRUE(written.cpu().allclose(product, 1e-6, 1e-6)) << type;
+    EXPECT_TRUE(sum.cpu().allclose(first + product, 1e-6, 1e-6)) << type;
+  }
+}
+
 // A CPU has no histc of integers. Of 0 to 9 in three bins of 10 / 3 each, the last one has its right edge, too.
 TEST(Counts, OfIntegers) {
   const Tensor x = torch::arange(10, torch::kLong).to(kCard);

@@ -49,7 +49,9 @@ Values for_the_cpu(const Values& arguments) {
 Values computed(const c10::OperatorHandle& op, const Values& arguments, const Values& made, const Seed& seed) {
   const std::optional<int> takes = op.schema().argumentIndexWithName("generator");
   const Drawing drawing(takes ? Seed() : seed);
-  if (const OnCpu* const own = on_cpu(op.schema().name())) return (*own)(arguments, made);
+  const OnCpu* own = on_cpu(op.schema().name() + "." + op.schema().overload_name());
+  if (own == nullptr) own = on_cpu(op.schema().name());
+  if (own != nullptr) return (*own)(arguments, made);
   torch::jit::Stack stack = arguments;
   if (takes && seed.draws) stack[static_cast<size_t>(*takes)] = at::detail::createCPUGenerator(seed.seed);
   op.callBoxed(&stack);

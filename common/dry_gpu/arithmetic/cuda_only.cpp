@@ -308,6 +308,19 @@ Values log_softmax_backward(const Values& in, const Values&) {
   return {at::_log_softmax_backward_data(gradient, wide(in[1]), in[2].toInt(), gradient.scalar_type())};
 }
 
+// Products of 16 bits whose result has 32: a CPU has no such overload. With `out` the last argument is written.
+Values wide_mm(const Values& in, const Values&) {
+  const Tensor product = at::mm(wide(in[0]), wide(in[1]));
+  if (in.size() == 3) return {product};
+  return {tensor_of(in.back()).copy_(product)};
+}
+
+Values wide_addmm(const Values& in, const Values&) {
+  const Tensor sum = at::addmm(wide(in[0]), wide(in[1]), wide(in[2]), in[4].toScalar(), in[5].toScalar());
+  if (in.size() == 6) return {sum};
+  return {tensor_of(in.back()).copy_(sum)};
+}
+
 // The CPU's counts no integers. A GPU computes their bins in 64 bits.
 Values histc(const Values& in, const Values&) {
   const Tensor x = tensor_of(in[0]);
@@ -359,6 +372,10 @@ const OnCpu* on_cpu(const std::string& name) {
       {"aten::_log_softmax", log_softmax},
       {"aten::_softmax_backward_data", softmax_backward},
       {"aten::_log_softmax_backward_data", log_softmax_backward},
+      {"aten::mm.dtype", wide_mm},
+      {"aten::mm.dtype_out", wide_mm},
+      {"aten::addmm.dtype", wide_addmm},
+      {"aten::addmm.dtype_out", wide_addmm},
       {"aten::histc", histc},
       {"aten::_cudnn_ctc_loss", cudnn_ctc_loss},
   };

@@ -13,7 +13,8 @@ namespace tenfold::dry {
 /// CPU. A result that nobody reads on a CPU is none.
 using OnCpu = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&, const std::vector<c10::IValue>&)>;
 
-/// nullptr where the CPU's own operator of that name will do. `name` has its overload: "aten::_softmax".
+/// nullptr where the CPU's own operator of that name will do. `name` is that of all overloads, "aten::_softmax", or of
+/// one, "aten::mm.dtype".
 const OnCpu* on_cpu(const std::string& name);
 
 }  // namespace tenfold::dry

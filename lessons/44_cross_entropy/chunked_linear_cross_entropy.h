@@ -97,9 +97,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       }
       if (weight_gradient && wide == weight.scalar_type()) {
         grad_weight.addmm_(gradient.t(), h);
-      } else if (weight_gradient && grad_weight.is_cuda()) {
-        add_product(grad_weight, gradient.t(), h);
-      } else if (weight_gradient) {
+      } else if (weight_gradient) {  // add_product() takes bfloat16 from compute capability 8.0 on alone
         grad_weight.add_(at::mm(gradient.t(), h));
       }
     }

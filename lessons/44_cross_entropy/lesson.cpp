@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
              {.title = "Cross-entropy without the logits",
               .question = "How much memory do you save by never materialising the logits, and what does it cost?",
               .workload = gpt_workload,
-              .version = 6,
+              .version = 7,
               .settings = {kChunkRows},
               .baseline = {"plain", plain},
               .techniques = {{"chunked", chunked, in_chunks}},

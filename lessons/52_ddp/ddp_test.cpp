@@ -324,7 +324,7 @@ TEST(Ddp, RanksWithFewerBatchesSendZerosUntilAllHaveNone) {
 
 // A rank's data may end in the middle of an accumulation: what its micro-batches have left counts.
 TEST(Ddp, WithoutABatchWhatWasAccumulatedIsSent) {
-  const auto [x, y] = batch_of(0, 0);
+  const auto [x, y] = global_batch(0);
   Net alone = net_with(1);
   loss_of(alone, x, y).backward();
   on_ranks(2, [&, x = x, y = y](int rank, const Group& group) {

@@ -210,8 +210,11 @@ std::string others_text(const Ledger& ledger, const std::string& lesson) {
 std::vector<std::string> table_row(const Lesson& lesson, const std::string& card, const Ledger& ledger) {
   const auto on_card = std::ranges::find_if(
       lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
-  const auto shown =
-      on_card == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : on_card;
+  const auto measured_now =
+      std::ranges::find_if(lesson.outcomes, [](const Outcome& outcome) { return !outcome.dry && !outcome.stale; });
+  const auto measured =
+      measured_now == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : measured_now;
+  const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
   const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())

@@ -3,7 +3,8 @@
 page counted, beside those in nvcc's PTX for the same line. A float4 that one side takes apart fails, with the line named.
 
 Pages run float32, so functions for half and bfloat16 are left out of the PTX, except for kernels that TYPES names. Of inline PTX,
-ldmatrix is a load of 16 bytes and cp.async a load and a store. Atomics are left out on both sides.
+ldmatrix is a load of 16 bytes and cp.async a load and a store. Atomics are left out on both sides, and so is what no thread loads or
+stores: a box of TMA, an operand of wgmma.
 
     widths.py --nvcc /usr/local/cuda/bin/nvcc --pages build/dev/kernels
 """
@@ -19,6 +20,7 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
+WIDEST = 16  # bytes that a thread loads or stores at a time
 
 # Lines where nvcc and the microscope may differ: (file, a part of the line): reason. An entry that no line needs fails too.
 KNOWN = {}
@@ -103,7 +105,7 @@ def widths_of_page(page, folder):
             sys.exit(f"{page.name}, {shape or 'its own shape'}: exit {ran.returncode}: {ran.stderr or ran.stdout}")
         for rung in json.loads(out.read_text())["rungs"]:
             for access in rung["report"]["accesses"]:
-                if access["kind"] != "atomic":
+                if access["kind"] != "atomic" and access["bytes"] <= WIDEST:
                     where = access["where"]
                     widths[where["file"], where["line"], access["space"], access["kind"]].add(access["bytes"])
     return widths

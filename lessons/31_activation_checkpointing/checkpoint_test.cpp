@@ -319,7 +319,7 @@ TEST_F(Checkpoint, ASecondRunWithOtherOutputsIsRefused) {
   const Tensor x = torch::ones({3}).requires_grad_();
   const auto other = [&x](auto first, auto second) {
     int runs = 0;
-    const std::string message = refusal_of([&](const Tensor& a) { return ++runs == 1 ? first(a) : second(a); }, x);
+    std::string message = refusal_of([&](const Tensor& a) { return ++runs == 1 ? first(a) : second(a); }, x);
     EXPECT_FALSE(x.grad().defined()) << "a wrong gradient was added";
     return message;
   };

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/cut_gpt.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/support.h"
 
@@ -30,19 +31,8 @@ void on_ranks(int ranks, const std::function<void(int, const TensorGroup&)>& wor
 // 127 classes: with padding on 2 and on 4 ranks.
 constexpr int64_t kClasses = 127;
 
-tenfold::Gpt whole_gpt() {
-  tenfold::Gpt whole(tenfold::GptOptions{.layers = 2, .width = 16, .heads = 4, .length = 8, .batch = 4});
-  tenfold::cut_vocabulary(*whole, kClasses);
-  const torch::NoGradGuard no_grad;
-  uint64_t seed = 1;  // the ranks are threads, which share LibTorch's own generator
-  for (const Tensor& parameter : whole->parameters()) parameter.copy_(0.1 * random(parameter.sizes(), seed++));
-  return whole;
-}
-
-std::pair<Tensor, Tensor> batch() {
-  const Tensor text = torch::randint(0, kClasses, {4, 9}, at::detail::createCPUGenerator(9), torch::kLong);
-  return {text.narrow(1, 0, 8).contiguous(), text.narrow(1, 1, 8).contiguous()};
-}
+tenfold::Gpt whole_gpt() { return tenfold::test::cut_gpt(kClasses); }
+std::pair<Tensor, Tensor> batch() { return tenfold::test::cut_gpt_batch(kClasses); }
 
 /// One process's model after backward().
 tenfold::Gpt alone() {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cut_gpt.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/support.h"
 
@@ -162,22 +163,11 @@ TEST(TensorParallel, SecondDerivativesAreRefused) {
   });
 }
 
-tenfold::GptOptions small() { return {.layers = 2, .width = 16, .heads = 4, .length = 8, .batch = 4}; }
 constexpr int64_t kVocabulary = 125;
 
-tenfold::Gpt whole_gpt() {
-  tenfold::Gpt whole(small());
-  tenfold::cut_vocabulary(*whole, kVocabulary);
-  const torch::NoGradGuard no_grad;
-  uint64_t seed = 1;  // the ranks are threads, which share LibTorch's own generator
-  for (const Tensor& parameter : whole->parameters()) parameter.copy_(0.1 * random(parameter.sizes(), seed++));
-  return whole;
-}
-
-std::pair<Tensor, Tensor> batch() {
-  const Tensor text = torch::randint(0, kVocabulary, {4, 9}, at::detail::createCPUGenerator(9), torch::kLong);
-  return {text.narrow(1, 0, 8).contiguous(), text.narrow(1, 1, 8).contiguous()};
-}
+tenfold::GptOptions small() { return tenfold::test::cut_gpt_options(); }
+tenfold::Gpt whole_gpt() { return tenfold::test::cut_gpt(kVocabulary); }
+std::pair<Tensor, Tensor> batch() { return tenfold::test::cut_gpt_batch(kVocabulary); }
 
 struct Trained {
   double loss = 0;

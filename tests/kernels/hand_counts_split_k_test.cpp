@@ -23,8 +23,6 @@ using simt::Kind;
 using simt::Report;
 using simt::Space;
 
-int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
 struct Product {
   int64_t m, n, k;
   int64_t row_tiles() const { return parts(m, 128); }

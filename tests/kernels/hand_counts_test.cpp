@@ -27,8 +27,6 @@ using simt::Kind;
 using simt::Report;
 using simt::Space;
 
-int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
 // --- transpose -----------------------------------------------------------------------------------------------------
 struct Matrix {
   int64_t rows, columns;

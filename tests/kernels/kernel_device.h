@@ -21,6 +21,9 @@
 
 namespace tenfold::test {
 
+/// How many tiles of `size` cover `count`.
+inline int64_t parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
 /// Standard normal values, the same everywhere for a seed (std::normal_distribution differs between libraries).
 inline std::vector<float> normal_values(int64_t count, uint64_t seed) {
   std::mt19937_64 bits(seed);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_kernels.h"
@@ -49,6 +50,39 @@ class EngineTest : public testing::Test {
   }
 
   simt::Device device_;
+};
+
+/// Of kernels in tests/microscope/FILE, whose lines a comment names.
+class MarkedLines : public EngineTest {
+ protected:
+  explicit MarkedLines(std::string file) : file_(std::move(file)) {}
+
+  int line(const std::string& marker) const { return line_of(file_, marker); }
+  simt::Where where(const std::string& marker) const { return {path(), line(marker)}; }
+  std::string path() const { return "tests/microscope/" + file_; }
+
+  std::vector<simt::Access> accesses_at(const std::string& marker, simt::Space space, simt::Kind kind) const {
+    const simt::Where here = where(marker);
+    std::vector<simt::Access> all;
+    for (const simt::Access& access : device_.report().accesses) {
+      if (access.where == here && access.space == space && access.kind == kind) all.push_back(access);
+    }
+    return all;
+  }
+  /// All races there are, each of which must be between these two lines.
+  std::vector<simt::Race> races_between(const std::string& a, const std::string& b) const {
+    const int first = line(a), second = line(b);
+    std::vector<simt::Race> races = device_.report().races;
+    for (const simt::Race& race : races) {
+      EXPECT_EQ(std::minmax(race.first.line, race.second.line), std::minmax(first, second))
+          << race.first.line << " " << race.second.line;
+      EXPECT_EQ(race.first.file, path());
+    }
+    return races;
+  }
+
+ private:
+  std::string file_;
 };
 
 }  // namespace tenfold::test

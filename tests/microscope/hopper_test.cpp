@@ -19,10 +19,10 @@ using simt::Kind;
 using simt::Report;
 using simt::Space;
 
-constexpr const char* kFile = "tests/microscope/hopper_kernels.cuh";
-
-class Hopper : public EngineTest {
+class Hopper : public MarkedLines {
  protected:
+  Hopper() : MarkedLines("hopper_kernels.cuh") {}
+
   void run(const char* kernel, uint32_t threads, int64_t n, void* out, const void* in, size_t shared_bytes = 0) {
     SCOPED_TRACE(std::string(kernel) + " " + std::to_string(n));
     device_.reset();
@@ -30,37 +30,18 @@ class Hopper : public EngineTest {
   }
   /// Races between these lines and no others, of which one at least is with what is in flight, or none.
   void expect_race(const std::string& a, const std::string& b, bool in_flight) const {
-    const Report report = device_.report();
-    ASSERT_FALSE(report.races.empty()) << "no race between " << a << " and " << b;
-    const int first = line_of("hopper_kernels.cuh", a), second = line_of("hopper_kernels.cuh", b);
-    bool any_in_flight = false;
-    for (const simt::Race& race : report.races) {
-      EXPECT_EQ(std::minmax(race.first.line, race.second.line), std::minmax(first, second))
-          << race.first.line << " " << race.second.line;
-      EXPECT_EQ(race.first.file, kFile);
-      any_in_flight |= race.in_flight;
-    }
-    EXPECT_EQ(any_in_flight, in_flight);
+    const std::vector<simt::Race> races = races_between(a, b);
+    ASSERT_FALSE(races.empty()) << "no race between " << a << " and " << b;
+    EXPECT_EQ(std::ranges::any_of(races, &simt::Race::in_flight), in_flight);
   }
   /// A fault of the kind at this line whose text has this part; there may be others, which follow from it.
   void expect_fault(FaultKind kind, const std::string& marker, const std::string& part) const {
     std::string others;
     for (const simt::Fault& fault : device_.report().faults) {
-      if (fault.kind == kind && fault.where == simt::Where{kFile, line_of("hopper_kernels.cuh", marker)} &&
-          fault.text.find(part) != std::string::npos)
-        return;
+      if (fault.kind == kind && fault.where == where(marker) && fault.text.find(part) != std::string::npos) return;
       others += "\n  " + text_of(fault.where) + ": " + name_of(fault.kind) + ": " + fault.text;
     }
     ADD_FAILURE() << "no fault '" << name_of(kind) << "' with '" << part << "' at " << marker << " but" << others;
-  }
-  std::vector<Access> at(const std::string& marker, Space space, Kind kind) const {
-    std::vector<Access> all;
-    for (const Access& access : device_.report().accesses) {
-      if (access.where == simt::Where{kFile, line_of("hopper_kernels.cuh", marker)} && access.space == space &&
-          access.kind == kind)
-        all.push_back(access);
-    }
-    return all;
   }
 
   simt::Buffer<float> out_ = counted<float>("out", 1024), in_ = counted<float>("in", 1024);
@@ -89,8 +70,7 @@ TEST_F(Hopper, TheInitialisationIsAStore) {
   run("mbarrier_hand_over", 64, 4, out_.data(), in_.data());
   const Report report = device_.report();
   ASSERT_FALSE(report.races.empty());
-  for (const simt::Race& race : report.races)
-    EXPECT_EQ(race.first.line, line_of("hopper_kernels.cuh", "init")) << race.second.line;
+  for (const simt::Race& race : report.races) EXPECT_EQ(race.first.line, line("init")) << race.second.line;
 }
 
 TEST_F(Hopper, AWaitThatNobodyEndsIsADeadlockAndSaysWhatIsMissing) {
@@ -177,7 +157,8 @@ TEST_F(Boxes, LieInSharedMemoryAsTheSwizzleSaysWithZerosOutside) {
         }
         if (!of_row.empty()) sectors += of_row.back() - of_row.front() + 1;
       }
-      const auto reads = at("box", Space::global, Kind::load), writes = at("box", Space::shared, Kind::store);
+      const auto reads = accesses_at("box", Space::global, Kind::load),
+                 writes = accesses_at("box", Space::shared, Kind::store);
       ASSERT_EQ(writes.size(), 1U);
       EXPECT_EQ(writes[0].bytes, 2048);
       EXPECT_EQ(writes[0].wavefronts, 16);
@@ -256,7 +237,7 @@ TEST_F(Hopper, WgmmaIsAMatrixProductInEveryLayout) {
       }
       EXPECT_EQ(device_.report().matrix_multiplies, 1);
       EXPECT_EQ(device_.report().tensor_flops, 2 * 64 * 128 * 16);
-      const auto reads = at("product", Space::shared, Kind::load);
+      const auto reads = accesses_at("product", Space::shared, Kind::load);
       ASSERT_EQ(reads.size(), 2U);
       EXPECT_EQ(reads[0].bytes + reads[1].bytes, 64 * 32 + 128 * 32);
       EXPECT_EQ(reads[0].wavefronts + reads[1].wavefronts, 16 + 32) << "no conflict in any canonical layout";

@@ -17,17 +17,12 @@ using simt::Kind;
 using simt::Report;
 using simt::Space;
 
-constexpr const char* kFile = "tests/microscope/ptx_kernels.cuh";
-
-class Ptx : public EngineTest {
+class Ptx : public MarkedLines {
  protected:
+  Ptx() : MarkedLines("ptx_kernels.cuh") {}
+
   Access at(const std::string& marker, Space space, Kind kind) const {
-    const int line = line_of("ptx_kernels.cuh", marker);
-    std::vector<Access> found;
-    for (const Access& access : device_.report().accesses) {
-      if (access.where == simt::Where{kFile, line} && access.space == space && access.kind == kind)
-        found.push_back(access);
-    }
+    const std::vector<Access> found = accesses_at(marker, space, kind);
     EXPECT_EQ(found.size(), 1U) << marker;
     return found.size() == 1 ? found[0] : Access{};
   }
@@ -35,11 +30,7 @@ class Ptx : public EngineTest {
     const Report report = device_.report();
     EXPECT_TRUE(report.faults.empty()) << report.faults[0].text;
     ASSERT_FALSE(report.races.empty()) << "no race between " << a << " and " << b;
-    const int first = line_of("ptx_kernels.cuh", a), second = line_of("ptx_kernels.cuh", b);
-    for (const simt::Race& race : report.races) {
-      EXPECT_EQ(std::minmax(race.first.line, race.second.line), std::minmax(first, second))
-          << race.first.line << " " << race.second.line;
-      EXPECT_EQ(race.first.file, kFile);
+    for (const simt::Race& race : races_between(a, b)) {
       EXPECT_EQ(race.space, Space::shared);
       EXPECT_EQ(race.in_flight, in_flight);
     }
@@ -50,7 +41,7 @@ class Ptx : public EngineTest {
     ASSERT_EQ(report.faults.size(), 1U);
     const simt::Fault& fault = report.faults[0];
     EXPECT_EQ(name_of(fault.kind), std::string(name_of(kind))) << fault.text;
-    EXPECT_EQ(text_of(fault.where), kFile + (":" + std::to_string(line_of("ptx_kernels.cuh", marker)))) << fault.text;
+    EXPECT_EQ(text_of(fault.where), text_of(where(marker))) << fault.text;
     EXPECT_NE(fault.text.find(part), std::string::npos) << fault.text;
   }
 
@@ -234,8 +225,8 @@ TEST_F(Ptx, ACopyMustNotOverwriteWhatIsStillRead) {
   run_kernel(&device_, "copy_pipeline_unordered", block, out_.data(), in_.data(), 5);
   EXPECT_FALSE(device_.report().races.empty());
   for (const simt::Race& race : device_.report().races) {
-    EXPECT_EQ(race.first.line, line_of("ptx_kernels.cuh", race.in_flight ? "pipeline_copy" : "pipeline_load"));
-    EXPECT_EQ(race.second.line, line_of("ptx_kernels.cuh", race.in_flight ? "pipeline_load" : "pipeline_copy"));
+    EXPECT_EQ(race.first.line, line(race.in_flight ? "pipeline_copy" : "pipeline_load"));
+    EXPECT_EQ(race.second.line, line(race.in_flight ? "pipeline_load" : "pipeline_copy"));
   }
 }
 

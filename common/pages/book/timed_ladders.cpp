@@ -48,13 +48,9 @@ std::vector<Ladder> ladders_of(const std::vector<KernelRow>& rows) {
 
 std::string time_text(const KernelRow* row) { return row ? human_seconds(median(row->seconds)) : "-"; }
 
-/// Speed over another contestant's on empty caches, round by round.
-std::string speed_over(const KernelRow* row, const KernelRow* other) {
+std::string speed_text_over(const KernelRow* row, const KernelRow* other) {
   if (!row || !other || row == other) return "-";
-  std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(row->seconds.size(), other->seconds.size()); ++i)
-    ratios.push_back(other->seconds[i] / row->seconds[i]);
-  return interval_text(median_interval(ratios));
+  return interval_text(median_interval(speeds_over(*row, *other)));
 }
 
 std::string table_of(const fs::path& root, const std::string& program, const Ladder& ladder) {
@@ -72,7 +68,7 @@ std::string table_of(const fs::path& root, const std::string& program, const Lad
     if (rung < names.size()) name += ", " + names[rung];
     table.push_back({name, time_text(contestant.cold), time_text(contestant.hot),
                      contestant.cold ? share_of_ceiling(*contestant.cold) : "-"});
-    for (const Contestant* other : others) table.back().push_back(speed_over(contestant.cold, other->cold));
+    for (const Contestant* other : others) table.back().push_back(speed_text_over(contestant.cold, other->cold));
   }
   return "**" + markdown_cell(ladder.name) + "**\n\n" + markdown_table_of_texts(table);
 }

@@ -47,13 +47,18 @@ void add_copies(std::vector<KernelRow>& rows) {
     const auto copy = std::ranges::find_if(rows, [&](const KernelRow& other) {
       return other.ladder == row.ladder && other.caches == row.caches && other.name == kCopy;
     });
-    if (copy == rows.end() || row.name == kCopy) continue;
-    for (size_t i = 0; i < std::min(row.seconds.size(), copy->seconds.size()); ++i)
-      row.of_copy.push_back(copy->seconds[i] / row.seconds[i]);
+    if (copy != rows.end() && row.name != kCopy) row.of_copy = speeds_over(row, *copy);
   }
 }
 
 }  // namespace
+
+std::vector<double> speeds_over(const KernelRow& row, const KernelRow& other) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(row.seconds.size(), other.seconds.size()); ++i)
+    ratios.push_back(other.seconds[i] / row.seconds[i]);
+  return ratios;
+}
 
 bool is_bench_report(const std::string& text) {
   if (text.find("\"benchmarks\"") == std::string::npos) return false;  // a result is long to parse

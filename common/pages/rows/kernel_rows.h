@@ -24,6 +24,9 @@ struct KernelRow {
   std::string label() const { return program + ": " + ladder + ", " + name + ", " + caches; }
 };
 
+/// Speed over another contestant's of the same run, round by round.
+std::vector<double> speeds_over(const KernelRow& row, const KernelRow& other);
+
 /// Whether the text is a benchmark's report and no result.
 bool is_bench_report(const std::string& text);
 

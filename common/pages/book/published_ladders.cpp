@@ -6,6 +6,8 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/rows/kernel_rows.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/result.h"
 #include "common/result/statistics.h"
@@ -24,10 +26,11 @@ struct PublishedRung {
   size_t ours = 0;  ///< our rung that does the same
   double seconds = 0;
 };
-/// What somebody else measured of a kernel's rungs: docs/published_ladders/NAME.json.
+/// What was measured of a kernel's rungs, by others or of our own code: docs/published_ladders/NAME.json.
 struct PublishedLadder {
   std::string name, kernel, shape, gpu, source, url, date, note;
   std::string column;  ///< the pages' GPU that is nearest to its own
+  bool own = false;    ///< our code, from a report in results/
   bool held_out = false;
   std::vector<PublishedRung> rungs;
 };
@@ -52,20 +55,43 @@ double seconds_of(const Json& ladder, const Json& rung) {
   return ladder.at("bytes").get<double>() / rung.at("gbytes_per_s").get<double>() / 1e9;
 }
 
-PublishedLadder read_ladder(const fs::path& file) {
-  return from_json(file, "tenfold.published_ladder/2", [&](const Json& json) {
-    PublishedLadder ladder{file.stem(),
-                           json.at("kernel"),
-                           json.at("shape"),
-                           json.at("gpu"),
-                           json.at("source"),
-                           json.at("url"),
-                           json.at("date"),
-                           json.value("note", ""),
-                           "",
-                           json.at("held_out"),
-                           {}};
+/// Of our own code: medians of the report's rounds on empty caches, since the model takes no cache for filled.
+void add_own_times(PublishedLadder& ladder, const Json& json, const fs::path& root) {
+  const std::string file = json.at("report"), timed = json.at("ladder");
+  const BenchReport report = read_bench_report(root / file);
+  const std::vector<KernelRow> rows = read_kernel_rows(root / file);
+  ladder.own = true;
+  ladder.source = "this code, " + report.commit.substr(0, 10);
+  ladder.url = "../" + file;
+  ladder.date = report.date.substr(0, 10);
+  for (const size_t ours : json.at("rungs")) {
+    const std::string name = "rung " + std::to_string(ours);
+    const auto row = std::ranges::find_if(rows, [&](const KernelRow& candidate) {
+      return candidate.ladder == timed && candidate.name == name && candidate.caches == "cold";
+    });
+    if (row == rows.end()) throw FileError(file + " has no " + name + " of '" + timed + "' on empty caches");
+    ladder.rungs.push_back({name, ours, median(row->seconds)});
+  }
+}
+
+PublishedLadder read_ladder(const fs::path& root, const std::string& name) {
+  const fs::path file = root / "docs" / "published_ladders" / (name + ".json");
+  return from_json(file, "tenfold.published_ladder/3", [&](const Json& json) {
+    PublishedLadder ladder;
+    ladder.name = name;
+    ladder.kernel = json.at("kernel");
+    ladder.shape = json.at("shape");
+    ladder.gpu = json.at("gpu");
     ladder.column = json.value("column", ladder.gpu);
+    ladder.note = json.value("note", "");
+    ladder.held_out = json.at("held_out");
+    if (json.contains("report")) {
+      add_own_times(ladder, json, root);
+      return ladder;
+    }
+    ladder.source = json.at("source");
+    ladder.url = json.at("url");
+    ladder.date = json.at("date");
     for (const Json& rung : json.at("rungs"))
       ladder.rungs.push_back({rung.at("name"), rung.at("ours"), seconds_of(json, rung)});
     return ladder;
@@ -75,7 +101,7 @@ PublishedLadder read_ladder(const fs::path& file) {
 std::vector<PublishedLadder> all_ladders(const fs::path& root) {
   std::vector<PublishedLadder> ladders;
   for (const auto& entry : fs::directory_iterator(root / "docs" / "published_ladders"))
-    if (entry.path().extension() == ".json") ladders.push_back(read_ladder(entry.path()));
+    if (entry.path().extension() == ".json") ladders.push_back(read_ladder(root, entry.path().stem()));
   std::ranges::sort(ladders, {}, &PublishedLadder::name);
   return ladders;
 }
@@ -121,11 +147,13 @@ Models read_models(const fs::path& root) {
   return models;
 }
 
-/// The ladder's modelled times; refuses where the file is of other rungs.
+/// The ladder's modelled times; nothing of a ladder that is younger than the frozen model, which is not run again.
+/// Refuses where the file is of other rungs.
 std::optional<std::vector<ModelledRung>> rungs_of(const std::optional<ModelledLadders>& model,
                                                   const PublishedLadder& ladder) {
   if (!model) return std::nullopt;
   const auto found = model->ladders.find(ladder.name);
+  if (found == model->ladders.end() && !model->commit.empty()) return std::nullopt;
   if (found == model->ladders.end() || found->second.size() != ladder.rungs.size())
     throw FileError("results/compiler/ladder_times" + std::string(model->commit.empty() ? "" : "_frozen") +
                     ".json does not have the rungs of " + ladder.name +
@@ -171,9 +199,11 @@ std::string inside_text(const std::vector<ModelledRung>& rungs, const PublishedL
   return std::to_string(inside) + " of " + std::to_string(rungs.size());
 }
 
-void add_errors(std::vector<std::string>& row, const LadderAgreement& agreement, const PublishedLadder& ladder) {
-  row.insert(row.end(), {tau_text(agreement), human_number(agreement.median_factor),
-                         human_number(agreement.worst_factor), wrong_text(agreement, ladder)});
+void add_errors(std::vector<std::string>& row, const std::optional<LadderAgreement>& agreement,
+                const PublishedLadder& ladder) {
+  if (!agreement) return void(row.insert(row.end(), 4, "-"));
+  row.insert(row.end(), {tau_text(*agreement), human_number(agreement->median_factor),
+                         human_number(agreement->worst_factor), wrong_text(*agreement, ladder)});
 }
 
 /// "Of 20 pairs ... Times are off by ..."
@@ -221,7 +251,7 @@ std::vector<LadderErrors> ladder_errors(const fs::path& root) {
 }
 
 std::string published_ladder_markdown(const fs::path& root, const std::string& name) {
-  const PublishedLadder ladder = read_ladder(root / "docs" / "published_ladders" / (name + ".json"));
+  const PublishedLadder ladder = read_ladder(root, name);
   const Models models = read_models(root);
   const auto frozen = rungs_of(models.frozen, ladder), now = rungs_of(models.now, ladder);
   Rows rows = {{"published", "our rung", "published time"}};
@@ -267,10 +297,10 @@ std::string order_remarks(const fs::path& root, const std::string& kernel,
       for (const PublishedRung& fast : ladder.rungs) {
         const double ours = seconds(slow.ours, ladder.column), others = seconds(fast.ours, ladder.column);
         if (slow.seconds / fast.seconds < kApart || ours == 0 || others == 0 || ours >= others) continue;
-        remarks += "Published in the other order: rung " + std::to_string(slow.ours) + " took " +
-                   human_ratio(slow.seconds / fast.seconds) + " the time of rung " + std::to_string(fast.ours) +
-                   " on " + ladder.gpu + " (" + linked(ladder) + "); the column " + ladder.column +
-                   " has it as the faster one.\n";
+        remarks += (ladder.own ? "Measured" : "Published") + std::string(" in the other order: rung ") +
+                   std::to_string(slow.ours) + " took " + human_ratio(slow.seconds / fast.seconds) +
+                   " the time of rung " + std::to_string(fast.ours) + " on " + ladder.gpu + " (" + linked(ladder) +
+                   "); the column " + ladder.column + " has it as the faster one.\n";
       }
     }
   }
@@ -292,7 +322,7 @@ std::string published_ladders_markdown(const fs::path& root) {
     rows.push_back({ladder.kernel, ladder.gpu, linked(ladder) + ", " + ladder.date,
                     ladder.held_out ? "held out" : "in sample", std::to_string(ladder.rungs.size())});
     for (const auto* model : {&models.frozen, &models.now})
-      if (const auto agreement = agreement_of(*model, ladder)) add_errors(rows.back(), *agreement, ladder);
+      if (*model) add_errors(rows.back(), agreement_of(*model, ladder), ladder);
     if (const auto rungs = rungs_of(models.now, ladder)) rows.back().push_back(inside_text(*rungs, ladder));
   }
   return markdown_table(rows) + (models.frozen ? "\nFrozen: the model at commit " + models.frozen->commit + ".\n" : "");

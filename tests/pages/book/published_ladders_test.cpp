@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
+#include "common/base/files.h"
 #include "common/result/result.h"
 
 #include "tests/support/support.h"
@@ -38,7 +41,7 @@ class Ladders : public testing::Test {
   std::filesystem::path root() const { return scratch_.path(); }
   void ladder(const std::string& name, const std::string& rest) const {
     test::write_text(root() / "docs/published_ladders" / (name + ".json"),
-                     R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+                     R"({"schema": "tenfold.published_ladder/3", "kernel": "copy", "shape": "count=8", "gpu": "T4",
       "source": "somebody", "url": "https://example.org", "date": "2026-01-02", )" +
                          rest + "}");
   }
@@ -98,6 +101,51 @@ TEST_F(Ladders, APairInTheOtherOrderHasARemark) {
   EXPECT_EQ(order_remarks(root(), "copy", [](size_t rung, const std::string&) { return rung == 1 ? 2.0 : 1.0; }), "");
   EXPECT_EQ(order_remarks(root(), "copy", [](size_t, const std::string&) { return 0.0; }), "")
       << "it has no such column";
+}
+
+TEST_F(Ladders, OfOurOwnCodeTheReportHasTheTimes) {
+  nlohmann::json report = {
+      {"context", {{"gpu", "NVIDIA T4"}, {"commit", "265cce0b5f774d23"}, {"date", "2026-11-29T22:30:21"}}},
+      {"benchmarks", nlohmann::json::array()}};
+  const auto add = [&report](const std::string& name, double us) {
+    report["benchmarks"].push_back({{"name", "copy, Float, 8/" + name},
+                                    {"run_type", "iteration"},
+                                    {"real_time", us},
+                                    {"time_unit", "us"},
+                                    {"bytes/s", 1e9}});
+  };
+  for (const double us : {4e6, 2e6, 3e6}) add("rung 0/cold", us);
+  add("rung 1/cold", 1e6), add("rung 1/hot", 5e6);
+  test::write_text(root() / "results/t4/bench/copy.json", report.dump());
+  const auto own = [&](const std::string& rungs) {
+    test::write_text(root() / "docs/published_ladders/copy_T4.json",
+                     R"({"schema": "tenfold.published_ladder/3", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+      "report": "results/t4/bench/copy.json", "ladder": "copy, Float, 8", "held_out": true, "rungs": )" +
+                         rungs + "}");
+  };
+  own("[0, 1]");
+  times("ladder_times.json", "", {2, 1});
+  const std::string text = published_ladder_markdown(root(), "copy_T4");
+  EXPECT_NE(text.find("| rung 0 | 0 | 3.0 s |"), std::string::npos) << "the median:\n" << text;
+  EXPECT_NE(text.find("| rung 1 | 1 | 1.0 s |"), std::string::npos) << "on empty caches:\n" << text;
+  EXPECT_NE(text.find("[this code, 265cce0b5f](../results/t4/bench/copy.json), 2026-11-29"), std::string::npos) << text;
+  const auto ours = [](size_t rung, const std::string&) { return rung == 0 ? 1.0 : 2.0; };
+  EXPECT_NE(order_remarks(root(), "copy", ours).find("Measured in the other order: rung 0 took 3.00x"),
+            std::string::npos);
+  own("[0, 2]");
+  EXPECT_NE(test::message_of<FileError>([&] { ladder_errors(root()); }).find("has no rung 2 of 'copy, Float, 8'"),
+            std::string::npos);
+}
+
+TEST_F(Ladders, AFrozenModelIsNotAskedForYoungerLadders) {
+  times("ladder_times_frozen.json", R"("commit": "abc", )", {1, 3});
+  times("ladder_times.json", "", {2, 1});
+  std::filesystem::rename(root() / "docs/published_ladders/copy_T4.json", root() / "docs/published_ladders/young.json");
+  const std::string now = read_text(root() / "results/compiler/ladder_times.json");
+  test::write_text(root() / "results/compiler/ladder_times.json",
+                   std::regex_replace(now, std::regex("copy_T4"), "young"));
+  EXPECT_NE(published_ladders_markdown(root()).find("| 2 | - | - | - | - | 1 |"), std::string::npos)
+      << published_ladders_markdown(root());
 }
 
 TEST_F(Ladders, FilesOfOtherRungsAndDamagedOnesAreNamed) {

@@ -4,7 +4,8 @@
 // reads it: weight-only quantization.
 //
 //   const EightBitRows rows = int8_rows(layer->weight);
-//   y = weight_only_linear(x, rows, layer->bias);
+//   y = weight_only_linear(x, rows, layer->bias);   // on any device, in any type
+//   y = one_kernel_linear(x, rows, layer->bias);    // for a few tokens on a CPU: no weight in 16 or 32 bits at all
 
 #include <torch/torch.h>
 
@@ -65,6 +66,26 @@ inline torch::Tensor weight_only_linear(const torch::Tensor& x, const EightBitRo
     y.narrow(-1, begin, count).copy_(torch::nn::functional::linear(input, part));
   }
   if (!half) y.mul_(rows.scales);  // once for each output, not once for each weight
+  if (bias.defined()) y.add_(bias);
+  return y;
+}
+
+/// The same by a kernel of LibTorch that reads codes of int8 and multiplies, for inference: autograd has no derivative
+/// of it. A CPU's is fast in bfloat16 only, to which x, the scales and the sums are rounded. That of CUDA (2.11) takes
+/// 32 bits only and gives each thread a result, so that the lanes of a warp read 32 rows: right, and slow. Throws where
+/// 16 does not divide x's last size: a CPU's reads 16 codes at a time and past the end of a row, unchecked.
+inline torch::Tensor one_kernel_linear(const torch::Tensor& x, const EightBitRows& rows, const torch::Tensor& bias) {
+  TORCH_CHECK(rows.codes.scalar_type() == torch::kChar, "one_kernel_linear: takes codes of int8, not ",
+              rows.codes.scalar_type());
+  TORCH_CHECK(x.size(-1) % 16 == 0, "one_kernel_linear: needs inputs that 16 divides, not ", x.size(-1));
+  const torch::Tensor input = autocast_input(x);
+  const at::ScalarType type = input.is_cuda() ? torch::kFloat : torch::kBFloat16;
+  std::vector<int64_t> shape = input.sizes().vec();
+  shape.back() = rows.codes.size(0);
+  torch::Tensor y = at::_weight_int8pack_mm(input.reshape({-1, input.size(-1)}).to(type).contiguous(), rows.codes,
+                                            rows.scales.to(type))
+                        .to(input.scalar_type())
+                        .view(shape);
   if (bias.defined()) y.add_(bias);
   return y;
 }

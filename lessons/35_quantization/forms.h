@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "common/harness/lesson.h"
+#include "common/measure/dry.h"
 #include "dynamic_int8_linear.h"
 #include "eight_bit_rows.h"
 #include "other_linears.h"
@@ -45,6 +46,16 @@ inline MakeForm weight_only(const Trial& trial, EightBitRows (*quantize)(const t
 
 inline MakeForm int8_weights(const Trial& trial) { return weight_only(trial, int8_rows); }
 inline MakeForm fp8_weights(const Trial& trial) { return weight_only(trial, fp8_rows); }
+
+/// Weights of 8 bits that are multiplied as they are read.
+inline MakeForm int8_one_kernel(const Trial& trial) {
+  if (dry_card()) trial.skip("LibTorch's kernel reads 32 rows at a time, which a time modelled by bytes does not see");
+  return [](const torch::nn::LinearImpl& layer) {
+    return LinearForm{[rows = int8_rows(layer.weight), bias = layer.bias](const torch::Tensor& x) {
+      return one_kernel_linear(x, rows, bias);
+    }};
+  };
+}
 
 /// A trap: codes are not clamped. The largest weight of a row is 127.5 steps, which rounds to 128 half of the time, and
 /// 128 in int8 is -128.

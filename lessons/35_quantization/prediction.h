@@ -60,6 +60,10 @@ inline std::vector<LinearShape> linears_of(const Counted& counted) {
   return convnet_linears({.channels = counted.get(convnet::kChannels)});
 }
 
+inline bool reads_one_token(const Counted& counted) {
+  return counted.workload == gpt_workload && counted.get(gpt::kBatch) * counted.get(gpt::kLength) == 1;
+}
+
 /// Rows of activations that a GPT has at a time, one for each token, and their sizes.
 struct Activations {
   int64_t rows, width, vocabulary;
@@ -98,9 +102,7 @@ inline Prediction predict_bf16_weights(const Counted& counted) {
   Prediction prediction =
       peak_with(counted, bytes_in_32_bits(linears) / 2,
                 [](const LinearShape& linear, int64_t rows) { return 2 * rows * (linear.inputs + linear.outputs); });
-  if (counted.device.is_cuda() && counted.workload == gpt_workload &&
-      counted.get(gpt::kBatch) * counted.get(gpt::kLength) == 1)
-    prediction.speed_ratio = 2;
+  if (counted.device.is_cuda() && reads_one_token(counted)) prediction.speed_ratio = 2;
   return prediction;
 }
 
@@ -113,6 +115,20 @@ inline Prediction predict_weight_only(const Counted& counted) {
   });
 }
 
+/// Weights of 8 bits by one kernel: a layer's activations and its scales in 16 bits. Speed for one token on a CPU: as
+/// much faster as fewer bytes are read.
+inline Prediction predict_one_kernel(const Counted& counted) {
+  const std::vector<LinearShape> linears = linears_of(counted);
+  const int64_t codes = bytes_in_8_bits(linears);
+  const int64_t value = counted.device.is_cuda() ? 0 : 2;  // on CUDA everything has its type already
+  Prediction prediction = peak_with(counted, codes, [value](const LinearShape& linear, int64_t rows) {
+    return value * (rows * (linear.inputs + linear.outputs) + linear.outputs);
+  });
+  if (counted.device.is_cpu() && reads_one_token(counted))
+    prediction.speed_ratio = static_cast<double>(bytes_in_32_bits(linears)) / static_cast<double>(codes);
+  return prediction;
+}
+
 /// Dynamic int8: the packed weights, wherever they are, and the sums of a layer's products as integers of 32 bits.
 /// Speed for one token, which reads each weight once for one product: as much faster as fewer bytes are read. For more
 /// tokens arithmetic counts as well, and of products of integers no ceiling is known.
@@ -121,7 +137,7 @@ inline Prediction predict_dynamic_int8(const Counted& counted) {
   const int64_t packed = bytes_packed(linears);
   Prediction prediction =
       peak_with(counted, packed, [](const LinearShape& linear, int64_t rows) { return 4 * rows * linear.outputs; });
-  if (counted.workload == gpt_workload && counted.get(gpt::kBatch) * counted.get(gpt::kLength) == 1)
+  if (reads_one_token(counted))
     prediction.speed_ratio = static_cast<double>(bytes_in_32_bits(linears)) / static_cast<double>(packed);
   return prediction;
 }

@@ -1,5 +1,7 @@
 """Lesson 35 in PyTorch; tests/parity/twins.py holds its losses against those of the C++ program."""
 
+import functools
+
 # region quantize
 import torch
 import torch.nn.functional as F
@@ -25,25 +27,36 @@ class Int8Weights(nn.Module):  # on any device
     def forward(self, x):
         y = F.linear(x, self.codes.to(x.dtype)) * self.scales  # the whole weight in 32 bits while it is multiplied
         return y if self.bias is None else y + self.bias
+
+
+class OneKernel(Int8Weights):  # for a few tokens on a CPU; CUDA's kernel wants float32 and is slow
+    def forward(self, x):
+        y = torch._weight_int8pack_mm(x.flatten(0, -2).bfloat16(), self.codes, self.scales.bfloat16())
+        y = y.to(x.dtype).unflatten(0, x.shape[:-1])
+        return y if self.bias is None else y + self.bias
 # endregion
 
 
-def int8_weights(model):
+def with_layers_of(kind, model):
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(module, name, Int8Weights(child))
+                setattr(module, name, kind(child))
     return model
 
 
+FORMS = {"dynamic int8": dynamic_int8,
+         "int8 weights": functools.partial(with_layers_of, Int8Weights),
+         "int8, one kernel": functools.partial(with_layers_of, OneKernel)}
+
+
 SMALL = {"batch": 4, "layers": 2, "width": 32, "length": 16}
-TWINS = [{"case": "gpt", "technique": "dynamic int8", "settings": SMALL},
-         {"case": "gpt", "technique": "int8 weights", "settings": SMALL}]
+TWINS = [{"case": "gpt", "technique": name, "settings": SMALL} for name in FORMS]
 
 
 def train(workloads, twin, settings, seed):
     work = workloads.GptTraining(settings, seed)
-    model = (dynamic_int8 if twin["technique"] == "dynamic int8" else int8_weights)(work.model)
+    model = FORMS[twin["technique"]](work.model)
     while True:
         ids, targets = work.next_batch()
         with torch.no_grad():

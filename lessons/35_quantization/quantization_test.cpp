@@ -106,6 +106,30 @@ TEST(WeightOnlyLinear, SumsOfCodesDoNotOverflowInFp16) {
   }
 }
 
+TEST(OneKernelLinear, IsTheProductWithTheStoredWeight) {
+  const torch::NoGradGuard no_graph;
+  const Tensor x = torch::randn({2, 5, 304}), bias = torch::randn({70});
+  const EightBitRows rows = int8_rows(torch::randn({70, 304}));
+  const Tensor exact = torch::nn::functional::linear(x, in_32_bits(rows), bias);
+  // x, the scale and the sum are each rounded to 8 bits: at most 1/256 of a row's sum, once for each.
+  EXPECT_LE(relative_error(one_kernel_linear(x, rows, bias), exact), 3.0 / 256);
+  EXPECT_LE(relative_error(one_kernel_linear(x, rows, {}) + bias, exact), 3.0 / 256) << "a layer without a bias";
+  const Tensor turned = x.transpose(0, 1);
+  EXPECT_LE(relative_error(one_kernel_linear(turned, rows, bias), exact.transpose(0, 1)), 3.0 / 256);
+  EXPECT_EQ(one_kernel_linear(x.to(torch::kHalf), rows, bias.to(torch::kHalf)).scalar_type(), torch::kHalf);
+}
+
+TEST(OneKernelLinear, RefusesWhatTheKernelReadsWrong) {
+  const auto message_of = [](const Tensor& x, const EightBitRows& rows) {
+    return test::message_of<c10::Error>([&] { one_kernel_linear(x, rows, {}); });
+  };
+  const Tensor weight = torch::randn({70, 304}), narrow = torch::randn({70, 300});
+  EXPECT_NE(message_of(torch::randn({1, 304}), fp8_rows(weight)).find("takes codes of int8, not Float8_e4m3fn"),
+            std::string::npos);
+  EXPECT_NE(message_of(torch::randn({1, 300}), int8_rows(narrow)).find("inputs that 16 divides, not 300"),
+            std::string::npos);
+}
+
 class DynamicInt8 : public testing::Test {
  protected:
   void SetUp() override {
@@ -225,6 +249,7 @@ TEST(OtherLinears, QuantizedModelsGiveNearlyTheSameOutputs) {
   };
   // What the lesson's agreement allows.
   EXPECT_LE(error_of(int8_weights(trial)), 0.05);
+  EXPECT_LE(error_of(int8_one_kernel(trial)), 0.05);
   EXPECT_LE(error_of(fp8_weights(trial)), 0.05);
   EXPECT_GT(error_of(no_clamp(trial)), 0.1) << "a wrong sign of the largest weights must not pass";
   if (has_int8_products()) {

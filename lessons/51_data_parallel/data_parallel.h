@@ -3,7 +3,8 @@
 // Data parallel training of one process on several devices, as torch.nn.DataParallel does it: in each step the batch is
 // scattered, the parameters are copied to every device, the copies run on a thread each, their outputs are gathered on
 // the first device, and backward() sums their gradients there. Model, gradients and optimizer state are those of the
-// first device; the others have nothing between two steps.
+// first device; the others have nothing between two steps. To be read, not for speed: a copy between two GPUs begins
+// when both have done what was queued on their streams before it, and copies have no stream of their own here.
 // Source: PyTorch, torch/nn/parallel/{data_parallel,replicate,parallel_apply,scatter_gather}.py.
 
 #include <torch/torch.h>

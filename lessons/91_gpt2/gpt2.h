@@ -1,7 +1,7 @@
 // installs as <tenfold/gpt2.h>
 #pragma once
-// GPT-2 as it was published, its parameters under the names that its files have: learned positions, norms before each
-// part, GELU by tanh, biases everywhere, and a head that is the token embedding.
+// GPT-2 as it was published, but without its dropout, its parameters under the names that its files have: learned
+// positions, norms before each part, GELU by tanh, biases everywhere, and a head that is the token embedding.
 // Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019; names of its file at Hugging Face.
 
 #include <torch/torch.h>

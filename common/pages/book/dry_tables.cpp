@@ -346,6 +346,13 @@ std::string legend(const Cards& cards, const std::string& docs, const std::strin
          " " + made_text(cards, hash_now) + ".\n";
 }
 
+/// Whether nothing of the survey could run where `measured` was: then a card's table is all that there is.
+bool runs_on_cards_alone(const Result* measured, const CaseResult& survey) {
+  const CaseResult* const there = measured == nullptr ? nullptr : case_of(*measured, survey.name);
+  return there != nullptr &&
+         std::ranges::all_of(there->variants, [](const VariantResult& look) { return look.status == "skipped"; });
+}
+
 }  // namespace
 
 std::string dry_card(const Result& result) {
@@ -355,7 +362,7 @@ std::string dry_card(const Result& result) {
 }
 
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
-                         const std::string& docs) {
+                         const std::string& docs, const Result* measured) {
   const Cards cards = by_card(dry, lesson);
   if (cards.empty()) return "";
   const Result& last = *cards.back();
@@ -367,17 +374,20 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                                       ": the lesson's code has changed since*)";
   std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + stale +
                     ", cards that were not there: memory and agreement" +
-                    (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) +
-                    "\n\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
+                    (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) + "\n";
+  std::string folded = "\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
   for (const std::string& name : case_names(cards)) {
     Cards with = cards;
     std::erase_if(with, [&](const Result* card) { return case_of(*card, name) == nullptr; });
     const Result& newest = *with.back();
     const CaseResult& c = *case_of(newest, name);
     const CaseRows rows = rows_of(c);
-    out += "\n" + (rows.judged ? case_table(with, rows) : "On the " + dry_card(newest) + ": " + survey_markdown(c));
+    if (rows.judged)
+      folded += "\n" + case_table(with, rows);
+    else
+      (runs_on_cards_alone(measured, c) ? out : folded) += "\nOn the " + dry_card(newest) + ": " + survey_markdown(c);
   }
-  return out + "\n</details>\n";
+  return out + folded + "\n</details>\n";
 }
 
 }  // namespace tenfold

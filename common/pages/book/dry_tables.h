@@ -9,10 +9,10 @@
 namespace tenfold {
 
 /// A table for a lesson's page: of each case and variant the peak on each card, what was predicted, what a step asks of
-/// the card, and the agreement. Empty without a result of the lesson. `docs` is the way from the page to the folder
-/// docs.
+/// the card, and the agreement; folded, but for surveys of which `measured`, the result that the page shows beside it,
+/// could run nothing. Empty without a result of the lesson. `docs` is the way from the page to the folder docs.
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
-                         const std::string& docs);
+                         const std::string& docs, const Result* measured = nullptr);
 
 /// The card's short name, by which columns and remarks call it: "H100".
 std::string dry_card(const Result& result);

@@ -187,8 +187,12 @@ struct Noted {
 
 /// A row for each look, or across where two or three of them noted more than that.
 std::string side_by_side(const Noted& noted, const Row& things) {
-  const bool across = noted.looks.size() <= 3 && noted.looks.size() <= things.size();
-  const Row &columns = across ? noted.looks : things, &down = across ? things : noted.looks;
+  Row looks = noted.looks;
+  std::erase_if(looks, [&](const std::string& look) {  // one_by_one() has all of it
+    return std::ranges::all_of(things, [&](const std::string& thing) { return noted.value(look, thing).empty(); });
+  });
+  const bool across = looks.size() <= 3 && looks.size() <= things.size();
+  const Row &columns = across ? looks : things, &down = across ? things : looks;
   Rows rows = {{""}};
   rows.back().insert(rows.back().end(), columns.begin(), columns.end());
   for (const std::string& name : down) {
@@ -199,9 +203,41 @@ std::string side_by_side(const Noted& noted, const Row& things) {
   return table_of(rows);
 }
 
+/// What one look noted of several things, as "rung 1, requests" of rungs: a row for each, or nothing where these are
+/// numbers of several looks, or not the same for each thing.
+std::string by_thing(const Noted& noted, const Row& names) {
+  constexpr size_t kMostColumns = 6;
+  Row looks, things, columns;
+  std::map<std::pair<std::string, std::string>, std::string> values;
+  const auto add = [](Row& to, const std::string& name) {
+    if (std::ranges::find(to, name) == to.end()) to.push_back(name);
+  };
+  for (const std::string& name : names) {
+    const size_t comma = name.find(", ");
+    for (const std::string& look : noted.looks) {
+      const std::string value = noted.value(look, name);
+      if (value.empty()) continue;
+      if (comma == std::string::npos) return "";
+      const std::string thing = name.substr(0, comma), column = name.substr(comma + 2);
+      add(looks, look), add(things, thing), add(columns, column);
+      values[{thing, column}] = value;
+    }
+  }
+  if (looks.size() != 1 || things.size() < 2 || columns.size() < 2 || columns.size() > kMostColumns) return "";
+  if (values.size() != things.size() * columns.size()) return "";
+  Rows rows = {{looks.front()}};
+  rows.back().insert(rows.back().end(), columns.begin(), columns.end());
+  for (const std::string& thing : things) {
+    rows.push_back({thing});
+    for (const std::string& column : columns) rows.back().push_back(values.at({thing, column}));
+  }
+  return table_of(rows);
+}
+
 /// A row for each number.
 std::string one_by_one(const Noted& noted, const Row& things) {
   constexpr size_t kMostOpen = 20;
+  if (const std::string table = by_thing(noted, things); !table.empty()) return table;
   Rows rows = {{"of", "what", "value"}};
   for (const std::string& look : noted.looks) {
     for (const std::string& thing : things) {

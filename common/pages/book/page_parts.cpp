@@ -164,9 +164,9 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
     throw std::invalid_argument("measured: there is no lesson '" + lesson + "'");
   const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
   const std::string hash_now = code_hash(page.root / "lessons" / lesson);
-  const std::string on_dry = dry_markdown(page.dry, lesson, hash_now, docs.generic_string());
-  return measured_markdown(page.published, result_of(page.references, lesson), lesson, hash_now,
-                           docs.generic_string()) +
+  const Result* const measured = result_of(page.references, lesson);
+  const std::string on_dry = dry_markdown(page.dry, lesson, hash_now, docs.generic_string(), measured);
+  return measured_markdown(page.published, measured, lesson, hash_now, docs.generic_string()) +
          (on_dry.empty() ? "" : "\n" + on_dry);
 }
 

@@ -93,6 +93,25 @@ TEST(DryTables, EachReasonIsSaidOnceAndAColumnOfPredictionsNeedsOne) {
   EXPECT_THAT(page, HasSubstr("| variant | H100 | launches (H100) |"));
 }
 
+TEST(DryTables, ASurveyThatOnlyACardRunsIsNotFolded) {
+  Result dry = sample_dry_result();
+  CaseResult counted = dry.cases[0];
+  counted.name = "counted", counted.kind = "survey", counted.verdicts.clear();
+  dry.cases.push_back(counted);
+  Result measured = dry;
+  const auto folded = [&] {
+    const std::string page = dry_markdown({dry}, dry.lesson, dry.code_hash, "docs", &measured);
+    const size_t survey = page.find("On the H100: **counted**");
+    EXPECT_NE(survey, std::string::npos) << page;
+    return survey > page.find("Every case on every card");
+  };
+  EXPECT_TRUE(folded()) << "the other machine ran it";
+  for (VariantResult& look : measured.cases.back().variants) look.status = "skipped";
+  EXPECT_FALSE(folded());
+  measured.cases.pop_back();
+  EXPECT_TRUE(folded()) << "nobody knows whether the other machine could run it";
+}
+
 TEST(DryTables, PredictionsOfAllLessonsByCard) {
   const std::string table = dry_peaks_markdown({sample_dry_result("H100"), sample_dry_result("T4", 16)});
   EXPECT_THAT(

@@ -1,6 +1,7 @@
 #include "common/pages/book/generated.h"
 #include "common/pages/book/lesson_map.h"
 #include "common/pages/book/line_diff.h"
+#include "common/pages/book/measured.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -295,6 +296,25 @@ TEST_F(Generated, LooksThatNotedTheSameThingsStandSideBySide) {
   result.cases[0].variants[0].notes = {{"bytes", {64, "bytes"}}};
   write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "| rung 1 | something else | 1 |\n"));
+}
+
+TEST(Surveys, WhatOneLookNotedOfSeveralThingsIsATableOfThem) {
+  CaseResult counted;
+  counted.name = "counted", counted.kind = "survey";
+  VariantResult eager, fused, ours;
+  eager.name = "eager", fused.name = "fused", ours.name = "ours";
+  eager.notes = {{"operators", {5, ""}}}, fused.notes = {{"operators", {2, ""}}};
+  ours.notes = {
+      {"rung 0, loads", {4, ""}}, {"rung 0, stores", {1, ""}}, {"rung 1, loads", {3, ""}}, {"rung 1, stores", {1, ""}}};
+  counted.variants = {eager, fused, ours};
+  const std::string table = survey_markdown(counted);
+  EXPECT_NE(table.find("| ours | loads | stores |\n|---|---:|---:|\n| rung 0 | 4 | 1 |\n| rung 1 | 3 | 1 |\n"),
+            std::string::npos)
+      << table;
+  EXPECT_EQ(table.find("| ours | |"), std::string::npos) << "no empty row: " << table;
+  counted.variants[2].notes.erase("rung 1, stores");
+  EXPECT_NE(survey_markdown(counted).find("| ours | rung 1, loads | 3 |\n"), std::string::npos)
+      << "not the same of each";
 }
 
 // Which line is worst is for `./tenfold kernel`; a page says how bad it is, and does not change with every edit.

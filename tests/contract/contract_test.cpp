@@ -218,23 +218,25 @@ TEST_P(EveryLesson, NeedsNoMoreThanItSays) {
   if (compared == 0) GTEST_SKIP() << "no case of size cpu, with a peak and without a budget, is published";
 }
 
-// The flags of all lessons come from one list in common/harness: one program speaks for all.
+// Whatever its suffix: patches, results and the files of the root are merged, too.
 TEST(Tree, HoldsNoMarksOfAnUnfinishedMerge) {
-  const auto is_mark = [](const std::string& line) {
-    return line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
-  };
-  for (const char* top : {"bench", "common", "docs", "kernels", "lessons", "tests", ".github", ".ci"}) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(kSource)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  for (const char* top : {"bench", "common", "docs", "kernels", "lessons", "results", "tests", ".github", ".ci"}) {
     if (!fs::exists(kSource / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(kSource / top)) {
-      static const std::set<std::string> kTexts = {".cpp", ".h",   ".cu",    ".cuh", ".py",  ".sh",
-                                                   ".md",  ".yml", ".cmake", ".txt", ".json"};
-      if (!entry.is_regular_file() || (!kTexts.contains(entry.path().extension()) && top != std::string(".ci")))
-        continue;
-      for (const std::string& line : lines_of(entry.path())) EXPECT_FALSE(is_mark(line)) << entry.path();
+      if (entry.is_regular_file()) files.push_back(entry.path());
     }
+  }
+  for (const fs::path& file : files) {
+    const std::string text = "\n" + text_of(file);
+    for (const char* mark : {"\n<<<<<<< ", "\n>>>>>>> "}) EXPECT_EQ(text.find(mark), std::string::npos) << file;
   }
 }
 
+// The flags of all lessons come from one list in common/harness: one program speaks for all.
 TEST(Lessons, HaveTheFrozenFlags) {
   const std::set<std::string> frozen = {"--help", "--preset", "--size",   "--device",  "--case",    "--only",
                                         "--set",  "--sweep",  "--rounds", "--seed",    "--threads", "--ranks",

@@ -354,6 +354,11 @@ TEST_P(EveryLesson, ExplainsWhatCameOutOtherwise) {
     const size_t begin = at + std::string("<!-- explains ").size();
     const std::string row = readme.substr(begin, readme.find(" -->", begin) - begin);
     EXPECT_TRUE(rows.contains(row)) << name() << "/README.md explains '" << row << "', which is no published row";
+    // Rows that share a cause share a paragraph: their comments stand in a row.
+    size_t next = readme.find('\n', begin) + 1;
+    while (readme.compare(next, 13, "<!-- explains") == 0) next = readme.find('\n', next) + 1;
+    EXPECT_FALSE(readme.substr(next).empty() || std::string("\n#|").find(readme[next]) != std::string::npos)
+        << name() << "/README.md: behind '" << marker(row) << "' stands no paragraph";
   }
 }
 

@@ -25,6 +25,16 @@ std::vector<fs::path> pages() {
   return found;
 }
 
+/// What stands between `begin` and `end` is taken away, both included: comments, whose conditions may have a > of their
+/// own.
+std::string without(std::string text, const std::string& begin, const std::string& end) {
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
+    const size_t behind = text.find(end, at + begin.size());
+    text.erase(at, behind == std::string::npos ? behind : behind + end.size() - at);
+  }
+  return text;
+}
+
 /// Lines below each second-level heading.
 std::map<std::string, std::vector<std::string>> sections_of(const fs::path& page) {
   std::map<std::string, std::vector<std::string>> sections;
@@ -42,15 +52,15 @@ std::map<std::string, std::vector<std::string>> sections_of(const fs::path& page
   return sections;
 }
 
-/// Of prose: no tables, pictures, code or comments.
+/// Of prose: no tables, pictures, code or comments. An inline value counts: it is read as a word.
 size_t words_of(const std::vector<std::string>& lines) {
+  static const std::regex tag("<[^>]*>");
   size_t words = 0;
   bool code = false;
   for (const std::string& line : lines) {
     if (line.starts_with("```")) code = !code;
-    if (code || line.starts_with("|") || line.starts_with("![") || line.starts_with("<") || line.starts_with("    "))
-      continue;
-    std::istringstream text(line);
+    if (code || line.starts_with("|") || line.starts_with("![") || line.starts_with("    ")) continue;
+    std::istringstream text(std::regex_replace(without(line, "<!--", "-->"), tag, " "));
     for (std::string word; text >> word;) ++words;
   }
   return words;

@@ -112,6 +112,25 @@ TEST_P(EveryPage, KeepsItsBudgets) {
   EXPECT_LE(items, 7);
 }
 
+TEST_P(EveryPage, CutsItsCodeFromFiles) {
+  size_t number = 0;
+  bool generated = false;
+  std::istringstream text(tenfold::test::read_text(GetParam()));
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    if (line.starts_with("<!-- tenfold:begin ")) generated = true;
+    if (line.starts_with("<!-- tenfold:end")) generated = false;
+    EXPECT_FALSE(line.starts_with("```") && !generated)
+        << GetParam() << ":" << number << ": code is cut from a file that is compiled or run, not typed";
+  }
+  const auto change = sections_of(GetParam())["The change"];
+  EXPECT_TRUE(std::ranges::any_of(change, [](const std::string& line) {
+    const std::string block = "<!-- tenfold:begin code ";
+    return line.starts_with("<!-- tenfold:begin diff ") ||
+           (line.starts_with(block) && line.compare(block.size(), 7, "python.") != 0);
+  })) << "The change shows no C++ of the lesson";
+}
+
 TEST_P(EveryPage, LetsTheReaderGuessAndSaysHowToRead) {
   auto sections = sections_of(GetParam());
   EXPECT_TRUE(has(sections["What it brings"], "How to read this")) << "two or three sentences below the tables";

@@ -210,6 +210,34 @@ TEST(Pages, SpeakOfNoLessonThatExistsAsOfOneToCome) {
   for (const fs::path& page : all) EXPECT_EQ(outdated(prose_of(page), numbers), std::vector<std::string>{}) << page;
 }
 
+/// Words that the field has another word for, or that say nothing.
+std::vector<std::string> unwanted_words(const std::string& prose) {
+  static const std::map<std::string, std::string> kInstead = {
+      {"joint batch(es)?", "full batch, global batch"},
+      {"momenta", "optimizer state"},
+      {"matrix products?", "matmul, GEMM"},
+      {"multiprocessors?", "SM"},
+      {"worked off", "processed"},
+      {"stops? to matter", "stops mattering"},
+      {"never there as a whole", "never materialised"},
+      {"one often reads", "a common claim is, with its source"},
+      {"simply|obviously|basically|of course|note that", "it without this word"},
+  };
+  std::vector<std::string> wrong;
+  for (const auto& [word, instead] : kInstead) {
+    const std::regex whole("\\b(" + word + ")\\b", std::regex::icase);
+    for (std::sregex_iterator at(prose.begin(), prose.end(), whole), end; at != end; ++at)
+      wrong.push_back(at->str() + ": say " + instead);
+  }
+  return wrong;
+}
+
+// Titles of others' works are as they are: Sources are not asked.
+TEST_P(EveryPage, UsesTheFieldsWords) {
+  const std::string prose = prose_of(GetParam());
+  EXPECT_EQ(unwanted_words(prose.substr(0, prose.find("## Sources "))), std::vector<std::string>{});
+}
+
 INSTANTIATE_TEST_SUITE_P(Lessons, EveryPage, testing::ValuesIn(pages()),
                          [](const auto& page) { return "L" + page.param.parent_path().filename().string(); });
 

@@ -98,29 +98,6 @@ TEST_P(EveryLesson, ReadmeHasTheHeadings) {
     EXPECT_NE(readme.find(part), std::string::npos) << part;
 }
 
-// Who opens a page wants to know at once what it asks, what came out, and whether it is for him.
-TEST_P(EveryLesson, TheFirstScreenDecides) {
-  const std::vector<std::string> lines = lines_of(folder() / "README.md");
-  std::vector<std::string> screen;
-  for (const std::string& line : lines) {
-    if (line.starts_with("## ")) break;
-    screen.push_back(line);
-  }
-  const auto begins = [&](const std::string& with) {
-    return std::any_of(screen.begin(), screen.end(), [&](const std::string& line) { return line.starts_with(with); });
-  };
-  for (const char* part : {"<!-- tenfold:begin question -->", "*Short answer.* ",
-                           "| use it when | skip it when | you pay | in PyTorch |", "Before this: "})
-    EXPECT_TRUE(begins(part)) << name() << "/README.md: before the first heading stands no line '" << part << "...'";
-  size_t seen = 0, folded = 0;
-  for (const std::string& line : screen) {
-    if (line.starts_with("<details>")) folded = ++seen;
-    if (folded == 0) ++seen;
-    if (line == "</details>") folded = 0;
-  }
-  EXPECT_LE(seen, 20U) << "lines before the first heading";
-}
-
 // A twin that no page shows is read by nobody; one that the test does not train is only said to be the same.
 TEST_P(EveryLesson, ShowsItsTwin) {
   const std::string readme = text_of(folder() / "README.md");

@@ -98,6 +98,29 @@ bool has(const std::vector<std::string>& lines, const std::string& part) {
 
 class EveryPage : public testing::TestWithParam<fs::path> {};
 
+// Who opens a page wants to know at once what it asks, what came out, and whether it is for him.
+TEST_P(EveryPage, TheFirstScreenDecides) {
+  const std::vector<std::string> screen = sections_of(GetParam())[""];
+  const auto begins = [&](const std::string& with) {
+    return std::any_of(screen.begin(), screen.end(), [&](const std::string& line) { return line.starts_with(with); });
+  };
+  for (const char* part : {"<!-- tenfold:begin question -->", "*Short answer.* ",
+                           "| use it when | skip it when | you pay | in PyTorch |", "Before this: "})
+    EXPECT_TRUE(begins(part)) << GetParam() << ": before the first heading stands no line '" << part << "...'";
+  const bool measures = tenfold::test::read_text(GetParam()).find("<!-- value ") != std::string::npos;
+  const auto answer =
+      std::ranges::find_if(screen, [](const std::string& line) { return line.starts_with("*Short answer.* "); });
+  const std::vector<std::string> sentences(answer, std::find(answer, screen.end(), ""));
+  EXPECT_TRUE(!measures || has(sentences, "<!-- value ")) << GetParam() << ": the short answer has no published number";
+  size_t seen = 0, folded = 0;
+  for (const std::string& line : screen) {
+    if (line.starts_with("<details>")) folded = ++seen;
+    if (folded == 0) ++seen;
+    if (line == "</details>") folded = 0;
+  }
+  EXPECT_LE(seen, 20U) << "lines before the first heading";
+}
+
 TEST_P(EveryPage, KeepsItsBudgets) {
   auto sections = sections_of(GetParam());
   EXPECT_LE(words_of(sections["The idea"]), 260U) << "one idea; the rest stands in Inside";

@@ -45,6 +45,7 @@ std::map<std::string, std::vector<std::string>> sections_of(const fs::path& page
     if (line.starts_with("```")) code = !code;
     if (!code && line.starts_with("## ")) {
       heading = line.substr(3);
+      sections[heading] = {};
     } else {
       sections[heading].push_back(line);
     }
@@ -133,6 +134,14 @@ TEST_P(EveryPage, KeepsItsBudgets) {
       std::count_if(mistakes.begin(), mistakes.end(), [](const std::string& line) { return line.starts_with("- "); });
   EXPECT_GE(items, 3);
   EXPECT_LE(items, 7);
+  const auto symptoms =
+      std::count_if(mistakes.begin(), mistakes.end(), [](const std::string& line) { return line.starts_with("- **"); });
+  EXPECT_EQ(symptoms, items) << "a mistake begins with what its reader sees or does, in bold";
+}
+
+TEST_P(EveryPage, SaysSomethingBelowEachHeading) {
+  for (const auto& [heading, lines] : sections_of(GetParam()))
+    EXPECT_GE(words_of(lines), 15U) << GetParam() << ": " << heading;
 }
 
 TEST_P(EveryPage, CutsItsCodeFromFiles) {
@@ -159,6 +168,8 @@ TEST_P(EveryPage, LetsTheReaderGuessAndSaysHowToRead) {
   EXPECT_TRUE(has(sections["What it brings"], "How to read this")) << "two or three sentences below the tables";
   EXPECT_TRUE(has(sections["Try it"], "guess")) << "two or three questions before the reader runs it";
   EXPECT_TRUE(has(sections["Try it"], "<details><summary>Answer</summary>")) << "answers are folded";
+  EXPECT_TRUE(has(sections["Try it"], "./tenfold run ") || has(sections["Try it"], "./tenfold kernel "))
+      << "one experiment";
   EXPECT_TRUE(has(sections["Try it"], "./tenfold exercise ")) << "the exercise";
 }
 

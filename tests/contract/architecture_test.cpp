@@ -130,7 +130,26 @@ TEST(Architecture, OnlyTheRowsAskWhichKindACaseIs) {
 TEST(Architecture, NobodyCallsAGroupsOwnBarrier) {
   const std::regex barrier(R"((group|plain|counted)\w*(->|\.)barrier\()");
   ASSERT_TRUE(std::regex_search(std::string("group->") + "barrier()->wait();", barrier));
-  for (const char* folder : {"common", "lessons", "tests"}) EXPECT_THAT(sources_with(barrier, folder), IsEmpty());
+  for (const char* folder : {"bench", "common", "lessons", "tests"})
+    EXPECT_THAT(sources_with(barrier, folder), IsEmpty());
+}
+
+// A reader of a lesson or a kernel sees the language, and whoever copies a header gets no name that nothing scopes.
+TEST(Architecture, LessonsAndKernelsDefineNoMacros) {
+  const std::regex macro(R"((^|\n)[ \t]*#[ \t]*define[ \t])");
+  ASSERT_TRUE(std::regex_search(std::string("#pragma once\n#define CHECK(x) x\n"), macro));
+  for (const char* folder : {"lessons", "kernels"}) EXPECT_THAT(sources_with(macro, folder), IsEmpty());
+}
+
+// Within a function it is nobody else's.
+TEST(Architecture, NoHeaderOpensANamespaceForItsReaders) {
+  const std::regex opened("(^|\n)using namespace ");
+  ASSERT_TRUE(std::regex_search(std::string("#pragma once\nusing namespace tenfold;\n"), opened));
+  for (const char* folder : {"bench", "common", "kernels", "lessons", "tests"}) {
+    std::set<std::string> sources = sources_with(opened, folder);
+    std::erase_if(sources, [](const std::string& path) { return path.ends_with(".cpp") || path.ends_with(".cu"); });
+    EXPECT_THAT(sources, IsEmpty());
+  }
 }
 
 // The linker then forbids what the page forbids.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "common/harness/lesson.h"
-#include "common/models/gpt.h"
+#include "common/models/gpt_memory.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_52 {
@@ -21,14 +23,37 @@ inline int64_t sent_bytes_of(const Counted& one_process, Exchange exchange) {
   return exchange == Exchange::bf16 ? one_process.gradient_bytes / 2 : one_process.gradient_bytes;
 }
 
+/// A GPT's gradients in the order of its parameters: shapes without memory, which assign_buckets() takes as well.
+inline std::vector<torch::Tensor> shapes_of_gradients(const GptOptions& options) {
+  const int64_t width = options.width;
+  std::vector<torch::Tensor> shapes;
+  const auto add = [&](int64_t rows, int64_t columns) {
+    shapes.push_back(torch::empty({rows, columns}, torch::device(torch::kMeta)));
+  };
+  add(options.vocabulary(), width);
+  add(options.length, width);
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    for (const auto& [out, in] : {std::pair(width, int64_t{0}),
+                                  {3 * width, width},
+                                  {width, width},
+                                  {width, int64_t{0}},
+                                  {4 * width, width},
+                                  {width, 4 * width}}) {
+      add(out, std::max<int64_t>(1, in));  // a norm's weight has one number for each feature
+      add(out, 1);                         // bias
+    }
+  }
+  for (int i = 0; i < 2; ++i) add(width, 1);  // the last norm
+  add(options.vocabulary(), width);
+  return shapes;
+}
+
 /// All-reduces of one exchange.
 inline int64_t all_reduces_of(const Counted& one_process, Exchange exchange) {
   if (exchange == Exchange::nothing) return 0;
-  // A GPT's parameters: 12 in each block, and 5 of the embeddings, the last norm and the head.
-  if (exchange == Exchange::each_gradient) return 12 * one_process.get(gpt::kLayers) + 5;
-  const DdpOptions sizes = bucket_sizes(one_process);
-  const int64_t behind_first = std::max<int64_t>(0, one_process.gradient_bytes - sizes.first_bucket_bytes);
-  return 1 + (behind_first + sizes.bucket_bytes - 1) / sizes.bucket_bytes;
+  const std::vector<torch::Tensor> gradients = shapes_of_gradients(gpt_options(one_process));
+  if (exchange == Exchange::each_gradient) return static_cast<int64_t>(gradients.size());
+  return static_cast<int64_t>(assign_buckets(gradients, bucket_sizes(one_process)).size());
 }
 
 /// In weak scaling one process computes a batch for each rank.

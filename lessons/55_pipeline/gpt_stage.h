@@ -20,6 +20,7 @@
 #include "common/models/host_batch.h"
 #include "pipeline.h"
 #include "settings.h"
+#include "weight_grad_store.h"
 
 namespace tenfold::inline lesson_55 {
 
@@ -95,12 +96,21 @@ struct GptStage : torch::nn::Module {
   torch::nn::Linear head{nullptr};
 };
 
+/// The blocks' linear layers leave their weights' gradients in the store. The head does not: it would keep the logits'
+/// gradient, (B / m, T, V), of each micro-batch. Nor do norms and embeddings, whose gradients take little time.
+inline GptParts parts_that_defer_to(const c10::intrusive_ptr<WeightGradStore>& store) {
+  return {.linear = [store](torch::nn::LinearImpl& layer, const torch::Tensor& x) {
+    return deferred_linear(x, layer.weight, layer.bias, store);
+  }};
+}
+
 /// A rank's stages of the GPT, one for each chunk of the schedule, and their optimizer. Every rank draws the whole
 /// model alike and keeps its part.
 struct RankStages {
   RankStages(const Trial& trial, const PipelineSchedule& schedule)
       : options(gpt_options(trial)),
         tied(trial.get(kTied)),
+        store(schedule.split ? c10::make_intrusive<WeightGradStore>() : nullptr),
         group_(trial.mesh.along(kPipeline).group),
         rank_(trial.mesh.along(kPipeline).index),
         last_rank_(schedule.ranks - 1) {
@@ -108,7 +118,7 @@ struct RankStages {
       trial.skip("layers=" + std::to_string(options.layers) + " do not make " + std::to_string(schedule.stages()) +
                  " stages");
     }
-    const Gpt whole(options);
+    const Gpt whole(options, store ? parts_that_defer_to(store) : GptParts());
     if (tied) {  // two copies of one weight, on the first rank and on the last
       const torch::NoGradGuard no_grad;
       whole->head->weight.copy_(whole->tokens->weight);
@@ -164,6 +174,7 @@ struct RankStages {
 
   GptOptions options;
   bool tied;
+  c10::intrusive_ptr<WeightGradStore> store;  ///< in a split schedule
   std::vector<std::shared_ptr<GptStage>> stages;
   Parameters parameters = Parameters();
   std::unique_ptr<torch::optim::Optimizer> optimizer;

@@ -59,8 +59,8 @@ Step through_pipeline(const Trial& trial, const PipelineSchedule& schedule, Mist
   }
   const std::vector<int64_t> boundary = {trial.get(tenfold::gpt::kBatch) / schedule.micro_batches,
                                          model->options.length, model->options.width};  // (B / micro-batches, T, D)
-  auto pipeline =
-      std::make_shared<Pipeline>(schedule, group, stages, boundary, torch::dtype(torch::kFloat).device(trial.device));
+  const auto options = torch::dtype(torch::kFloat).device(trial.device);
+  auto pipeline = std::make_shared<Pipeline>(schedule, group, stages, boundary, options, model->store);
   auto update = [=] {
     batch->next();
     model->optimizer->zero_grad();
@@ -90,7 +90,8 @@ Step gpipe(const Trial& trial) {
   return through_pipeline(trial, tenfold::gpipe_schedule(ranks_of(trial), micro_batches_of(trial)));
 }
 
-Step one_f_one_b(const Trial& trial, Mistake mistake) {
+template <Mistake mistake = Mistake::none>
+Step one_f_one_b(const Trial& trial) {
   const auto schedule = tenfold::one_f_one_b_schedule(ranks_of(trial), micro_batches_of(trial));
   return through_pipeline(trial, schedule, mistake);
 }
@@ -102,10 +103,10 @@ Step interleaved(const Trial& trial) {
   return through_pipeline(trial, tenfold::interleaved_schedule(ranks, micro_batches, chunks));
 }
 
-Step right(const Trial& trial) { return one_f_one_b(trial, Mistake::none); }
-Step divided_twice(const Trial& trial) { return one_f_one_b(trial, Mistake::divided_twice); }
-Step updated_between(const Trial& trial) { return one_f_one_b(trial, Mistake::updated_between); }
-Step tied_apart(const Trial& trial) { return one_f_one_b(trial, Mistake::tied_apart); }
+/// 1F1B in which the weights' gradients fill the waiting.
+Step zb_h1(const Trial& trial) {
+  return through_pipeline(trial, tenfold::zb_h1_schedule(ranks_of(trial), micro_batches_of(trial)));
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -124,22 +125,27 @@ int main(int argc, char** argv) {
        .most_bytes = most_bytes,
        .techniques = {{"naive", naive, predict_naive},
                       {"GPipe", gpipe, predict_gpipe},
-                      {"1F1B", right, predict_one_f_one_b},
+                      {"1F1B", one_f_one_b<>, predict_one_f_one_b},
                       {"interleaved 1F1B", interleaved, predict_interleaved},
-                      {"divided twice", divided_twice},
-                      {"updated between micro-batches", updated_between},
-                      {"tied gradients not added", tied_apart}},
+                      {"ZB-H1", zb_h1, predict_zb_h1},
+                      {"divided twice", one_f_one_b<Mistake::divided_twice>},
+                      {"updated between micro-batches", one_f_one_b<Mistake::updated_between>},
+                      {"tied gradients not added", one_f_one_b<Mistake::tied_apart>}},
        .cases = {{.name = "gpt",
                   .expected = {{"naive", SMALLER},
                                {"GPipe", {}},
                                {"1F1B", SMALLER},
                                {"interleaved 1F1B", {}},
+                               {"ZB-H1", SMALLER},
                                {"divided twice", TRAP},
                                {"updated between micro-batches", TRAP}},
                   .place = any_ranks},
                  {.name = "many micro-batches",
                   .settings = {gpt::kBatch(32, 16, 32), kMicroBatches(16)},
-                  .expected = {{"GPipe", mistake(LARGER)}, {"1F1B", {FASTER, SMALLER}}, {"interleaved 1F1B", FASTER}},
+                  .expected = {{"GPipe", mistake(LARGER)},
+                               {"1F1B", {FASTER, SMALLER}},
+                               {"interleaved 1F1B", FASTER},
+                               {"ZB-H1", {FASTER, SMALLER}}},
                   .place = any_ranks},
                  {.name = "tied embedding",
                   .settings = {kTied(true), gpt::kLayers(2), gpt::kWidth(32), gpt::kHeads(2), gpt::kLength(32)},
@@ -153,7 +159,8 @@ int main(int argc, char** argv) {
                     {{"naive", naive_bubble},
                      {"GPipe", gpipe_bubble},
                      {"1F1B", one_f_one_b_bubble},
-                     {"interleaved 1F1B", interleaved_bubble}}},
+                     {"interleaved 1F1B", interleaved_bubble},
+                     {"ZB-H1", zb_h1_bubble}}},
                    {"published orders",
                     {{"torchtitan, 512 H100", torchtitan_order}, {"zero-bubble, 8 H800", zero_bubble_order}}}},
        .headline = Headline{"many micro-batches", "1F1B"},

@@ -25,6 +25,7 @@
 #include "lessons/50_collectives/coalesced_messages.h"
 #include "pipeline_check.h"
 #include "pipeline_schedule.h"
+#include "weight_grad_store.h"
 
 namespace tenfold {
 
@@ -47,16 +48,19 @@ class Pipeline {
   /// divides it by the number of micro-batches.
   using Stage = std::function<torch::Tensor(const torch::Tensor& input, int micro_batch)>;
 
-  /// `stages` are this rank's, one for each chunk; the group may be null where there is one rank. Throws
-  /// std::invalid_argument (c10::ValueError) for a schedule that its check finds at fault, that would hang on its
-  /// device, or that has not as many ranks as the group or as many chunks as there are stages.
+  /// `stages` are this rank's, one for each chunk; the group may be null where there is one rank. A split schedule, as
+  /// ZB-H1, needs the `store` that the stages' layers leave their weights' gradients in, and no other may have one.
+  /// Throws std::invalid_argument (c10::ValueError) for a schedule that its check finds at fault, that would hang on
+  /// its device, or that has not as many ranks as the group or as many chunks as there are stages.
   Pipeline(PipelineSchedule schedule, c10::intrusive_ptr<c10d::ProcessGroup> group, std::vector<Stage> stages,
-           std::vector<int64_t> boundary, torch::TensorOptions options)
+           std::vector<int64_t> boundary, torch::TensorOptions options,
+           c10::intrusive_ptr<WeightGradStore> store = nullptr)
       : schedule_(std::move(schedule)),
         group_(std::move(group)),
         stages_(std::move(stages)),
         boundary_(std::move(boundary)),
         options_(options),
+        store_(std::move(store)),
         rank_(group_ ? group_->getRank() : 0) {
     const ScheduleCheck check = check_schedule(schedule_);
     TORCH_CHECK_VALUE(check.fault.empty(), "this schedule cannot train: ", check.fault);
@@ -67,6 +71,8 @@ class Pipeline {
                       " ranks on a group of ", group_ ? group_->getSize() : 1);
     TORCH_CHECK_VALUE(stages_.size() == static_cast<size_t>(schedule_.chunks), "a schedule of ", schedule_.chunks,
                       " chunks, and ", stages_.size(), " stages on this rank");
+    TORCH_CHECK_VALUE(schedule_.split == static_cast<bool>(store_),
+                      "a schedule needs a store of weights' gradients if it is split, and only then");
     actions_ = actions_between_exchanges(schedule_, rank_,
                                          in_pairs ? PipelineExchange::in_pairs : PipelineExchange::with_next);
   }
@@ -75,13 +81,17 @@ class Pipeline {
   /// rank of the last stage, detached; undefined on the others. Every rank must call it.
   torch::Tensor run() {
     loss_ = torch::Tensor();
-    exchange(actions_[0]);
+    wait_for(post(actions_[0]));
     for (size_t i = 0; i < actions_.size(); ++i) {
-      for (const PipelineAction& action : actions_[i]) {
-        const bool is_forward = action.pass == PipelinePass::forward;
-        hand_on(action, is_forward ? forward(action, input_of(action)) : backward(action, input_of(action)));
+      const auto exchanged = std::ranges::find(actions_[i], PipelinePass::weight_gradients, &PipelineAction::pass);
+      for (auto action = actions_[i].begin(); action != exchanged; ++action) {
+        const bool is_forward = action->pass == PipelinePass::forward;
+        hand_on(*action, is_forward ? forward(*action, input_of(*action)) : backward(*action, input_of(*action)));
       }
-      exchange(i + 1 < actions_.size() ? actions_[i + 1] : std::vector<PipelineAction>());
+      const Posted posted = post(i + 1 < actions_.size() ? actions_[i + 1] : std::vector<PipelineAction>());
+      // Nobody waits for these: the messages travel meanwhile.
+      for (auto action = exchanged; action != actions_[i].end(); ++action) weight_gradients(*action);
+      wait_for(posted);
     }
     RECORD_USER_SCOPE("communication");
     for (const Sent& sent : sent_) sent.work->wait();
@@ -98,6 +108,15 @@ class Pipeline {
     int tag;
     std::vector<torch::Tensor> message;   // nobody may write to it before it has gone
     c10::intrusive_ptr<c10d::Work> work;  // none: not yet under way
+  };
+  struct Received {
+    PlacedAction from;
+    std::vector<torch::Tensor> message;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+  struct Posted {
+    std::vector<Received> received;
+    c10::intrusive_ptr<c10d::Work> as_one;  // over NCCL, of all messages
   };
 
   /// What the next stage takes; in the last one nobody.
@@ -124,7 +143,13 @@ class Pipeline {
   torch::Tensor backward(const PipelineAction& action, const torch::Tensor& gradient) {
     const auto held = held_.extract({action.chunk, action.micro_batch}).mapped();
     held.output.backward(gradient);  // frees this micro-batch's activations
+    if (store_) left_[{action.chunk, action.micro_batch}] = store_->take();
     return held.input.defined() ? held.input.grad() : torch::Tensor();
+  }
+
+  /// What a backward has left.
+  void weight_gradients(const PipelineAction& action) {
+    run_weight_gradients(left_.extract({action.chunk, action.micro_batch}).mapped());
   }
 
   /// Keeps an action's result for a stage of this rank, or for the next exchange with another.
@@ -138,36 +163,39 @@ class Pipeline {
       sent_.push_back({*to, tag, {result.contiguous()}, nullptr});
   }
 
-  /// Sends what was made since the last exchange, and receives what the next actions take. Over Gloo the sends are
-  /// started and not waited for: ranks that wait with each send hang in most schedules, each at a send to the other.
-  /// NCCL would run the messages one after the other and hang as well, so there they go out as one call, and what is
-  /// computed next waits for all of them: a send to a rank that is late holds up this one.
-  void exchange(const std::vector<PipelineAction>& next) {
-    struct Received {
-      PlacedAction from;
-      std::vector<torch::Tensor> message;
-      c10::intrusive_ptr<c10d::Work> work;
-    };
-    std::vector<Received> received;
+  /// Sends what was made since the last exchange, and begins to receive what the next actions take. Over Gloo the sends
+  /// are started and not waited for: ranks that wait with each send hang in most schedules, each at a send to the
+  /// other. NCCL would run the messages one after the other and hang as well, so there they go out as one call, and
+  /// what is computed after it waits for all of them: a send to a rank that is late holds up this one.
+  Posted post(const std::vector<PipelineAction>& next) {
+    Posted posted;
     for (const PipelineAction& action : next) {
       const auto from = producer_of(schedule_, rank_, action);
-      if (from && from->rank != rank_) received.push_back({*from, {torch::empty(boundary_, options_)}, nullptr});
+      if (from && from->rank != rank_) posted.received.push_back({*from, {torch::empty(boundary_, options_)}, nullptr});
     }
     const auto is_new = [](const Sent& sent) { return !sent.work; };
-    if (received.empty() && std::ranges::none_of(sent_, is_new)) return;
+    if (posted.received.empty() && std::ranges::none_of(sent_, is_new)) return posted;
     RECORD_USER_SCOPE("communication");
     std::optional<CoalescedMessages> as_one;
     if (options_.device().is_cuda()) as_one.emplace(*group_, c10::DeviceType::CUDA);
     for (Sent& sent : sent_)
       if (is_new(sent)) sent.work = group_->send(sent.message, sent.to.rank, sent.tag);
-    for (Received& receive : received)
+    for (Received& receive : posted.received)
       receive.work = group_->recv(receive.message, receive.from.rank, tag_of(receive.from));
-    if (as_one) {
-      as_one->end()->wait();
+    if (as_one) posted.as_one = as_one->end();
+    return posted;
+  }
+
+  /// Ends an exchange: what the next actions take is at hand.
+  void wait_for(const Posted& posted) {
+    if (posted.received.empty() && !posted.as_one) return;
+    RECORD_USER_SCOPE("communication");
+    if (posted.as_one) {
+      posted.as_one->wait();
       sent_.clear();
     }
-    for (const Received& receive : received) {
-      if (!as_one) {
+    for (const Received& receive : posted.received) {
+      if (!posted.as_one) {
         receive.work->wait();
         forget_received(receive.from);
       }
@@ -204,10 +232,12 @@ class Pipeline {
   std::vector<Stage> stages_;
   std::vector<int64_t> boundary_;
   torch::TensorOptions options_;
+  c10::intrusive_ptr<WeightGradStore> store_;
   int rank_;
-  std::vector<std::vector<PipelineAction>> actions_;  // of this rank, between two exchanges
-  std::map<std::pair<int, int>, Held> held_;          // by chunk and micro-batch
-  std::map<int, torch::Tensor> at_hand_;              // what actions to come take, by tag
+  std::vector<std::vector<PipelineAction>> actions_;           // of this rank, between two exchanges
+  std::map<std::pair<int, int>, Held> held_;                   // by chunk and micro-batch
+  std::map<std::pair<int, int>, WeightGradStore::Work> left_;  // by chunk and micro-batch
+  std::map<int, torch::Tensor> at_hand_;                       // what actions to come take, by tag
   std::vector<Sent> sent_;
   torch::Tensor loss_;
 };

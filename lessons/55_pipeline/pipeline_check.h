@@ -20,6 +20,7 @@ namespace tenfold {
 struct PassTimes {
   std::vector<double> forward, backward;  ///< of each stage
   double message = 0;
+  double weights_share = 0.5;  ///< of a backward, what the weights' gradients take: a pass of their own if it is split
 };
 /// Equal stages that divide a model's passes.
 inline PassTimes equal_stages(const PipelineSchedule& schedule, double forward, double backward, double message = 0) {
@@ -48,7 +49,8 @@ enum class PipelineExchange {
   in_pairs    ///< what a forward and the backward after it made, and what the next two take: Megatron-LM's way
 };
 
-/// A rank's actions in order; between those that stand together it exchanges nothing.
+/// A rank's actions in order; between those that stand together it exchanges nothing. Weights' gradients stand last:
+/// they are computed while the messages that follow are under way.
 inline std::vector<std::vector<PipelineAction>> actions_between_exchanges(const PipelineSchedule& schedule, int rank,
                                                                           PipelineExchange exchange) {
   const auto& order = schedule.of_rank[static_cast<size_t>(rank)];
@@ -58,8 +60,9 @@ inline std::vector<std::vector<PipelineAction>> actions_between_exchanges(const 
                             order, [](const PipelineAction& action) { return action.pass == PipelinePass::forward; });
   std::vector<std::vector<PipelineAction>> together;
   for (const PipelineAction& action : order) {
-    const bool joins = in_pairs && action.pass == PipelinePass::backward && !together.empty() &&
-                       together.back().back().pass == PipelinePass::forward;
+    const bool is_pair = in_pairs && action.pass == PipelinePass::backward && !together.empty() &&
+                         together.back().back().pass == PipelinePass::forward;
+    const bool joins = is_pair || (action.pass == PipelinePass::weight_gradients && !together.empty());
     if (!joins) together.emplace_back();
     together.back().push_back(action);
   }
@@ -72,6 +75,22 @@ using PassKey = std::tuple<PipelinePass, int, int>;  // pass, stage, micro-batch
 
 inline PassKey key_of(const PipelineSchedule& schedule, int rank, const PipelineAction& action) {
   return {action.pass, schedule.stage_of(rank, action.chunk), action.micro_batch};
+}
+
+/// What a pass takes of a rank's time.
+inline double time_of(const PipelineSchedule& schedule, const PassTimes& times, int rank,
+                      const PipelineAction& action) {
+  const auto stage = static_cast<size_t>(schedule.stage_of(rank, action.chunk));
+  const double backward = times.backward.at(stage), weights = schedule.split ? backward * times.weights_share : 0;
+  switch (action.pass) {
+    case PipelinePass::forward:
+      return times.forward.at(stage);
+    case PipelinePass::backward:
+      return backward - weights;
+    case PipelinePass::weight_gradients:
+      return weights;
+  }
+  return 0;
 }
 
 /// Every rank runs its actions as soon as their inputs are there. Ranks that wait for ever stop early.
@@ -91,8 +110,7 @@ inline PipelineTimeline run_all(const PipelineSchedule& schedule, const PassTime
           if (input == ended.end()) break;
           begin = std::max(begin, input->second + (from->rank == rank ? 0 : times.message));
         }
-        const auto stage = static_cast<size_t>(schedule.stage_of(rank, action.chunk));
-        const double takes = (action.pass == PipelinePass::forward ? times.forward : times.backward).at(stage);
+        const double takes = time_of(schedule, times, rank, action);
         done.push_back({action, begin, begin + takes});
         ended[key_of(schedule, rank, action)] = begin + takes;
         timeline.length = std::max(timeline.length, begin + takes);
@@ -104,31 +122,45 @@ inline PipelineTimeline run_all(const PipelineSchedule& schedule, const PassTime
 }
 
 inline std::string text_of(int rank, const PipelineAction& action) {
-  return std::string(action.pass == PipelinePass::forward ? "forward" : "backward") + " of micro-batch " +
-         std::to_string(action.micro_batch) + ", chunk " + std::to_string(action.chunk) + ", on rank " +
-         std::to_string(rank);
+  const bool is_forward = action.pass == PipelinePass::forward, is_backward = action.pass == PipelinePass::backward;
+  return std::string(is_forward    ? "forward"
+                     : is_backward ? "backward"
+                                   : "weights' gradients") +
+         " of micro-batch " + std::to_string(action.micro_batch) + ", chunk " + std::to_string(action.chunk) +
+         ", on rank " + std::to_string(rank);
 }
 
-/// Each pass of each micro-batch once in each stage, and forward first: else what is wrong.
+/// The passes of a micro-batch through a stage, in the order in which they must come.
+inline std::vector<PipelinePass> passes_of(const PipelineSchedule& schedule) {
+  if (!schedule.split) return {PipelinePass::forward, PipelinePass::backward};
+  return {PipelinePass::forward, PipelinePass::backward, PipelinePass::weight_gradients};
+}
+
+/// Each pass of each micro-batch once in each stage, and in its order: else what is wrong.
 inline std::string wrong_set_of_actions(const PipelineSchedule& schedule) {
   if (schedule.ranks < 1 || schedule.micro_batches < 1 || schedule.chunks < 1)
     return "ranks, micro-batches and chunks must be at least 1";
   if (schedule.of_rank.size() != static_cast<size_t>(schedule.ranks)) return "there must be one order for each rank";
+  const std::vector<PipelinePass> passes = passes_of(schedule);
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const auto& order = schedule.of_rank[static_cast<size_t>(rank)];
     for (int micro_batch = 0; micro_batch < schedule.micro_batches; ++micro_batch) {
       for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
-        const PipelineAction forward{PipelinePass::forward, micro_batch, chunk};
-        const PipelineAction backward{PipelinePass::backward, micro_batch, chunk};
-        for (const PipelineAction& action : {forward, backward}) {
+        auto before = order.begin();
+        for (const PipelinePass pass : passes) {
+          const PipelineAction action{pass, micro_batch, chunk};
           if (const auto times = std::ranges::count(order, action); times != 1)
             return text_of(rank, action) + ", is there " + std::to_string(times) + " times instead of once";
+          const auto at = std::ranges::find(order, action);
+          if (at < before)
+            return text_of(rank, action) + ", comes before its " +
+                   (pass == PipelinePass::backward ? "forward" : "backward");
+          before = at;
         }
-        if (std::ranges::find(order, backward) < std::ranges::find(order, forward))
-          return text_of(rank, backward) + ", comes before its forward";
       }
     }
-    if (order.size() != size_t{2} * static_cast<size_t>(schedule.micro_batches) * static_cast<size_t>(schedule.chunks))
+    if (order.size() !=
+        passes.size() * static_cast<size_t>(schedule.micro_batches) * static_cast<size_t>(schedule.chunks))
       return "rank " + std::to_string(rank) + " has actions of micro-batches or chunks that do not exist";
   }
   return "";
@@ -205,7 +237,7 @@ inline bool received_as_sent(const std::vector<MessageGroups>& of_rank, int send
 /// What a schedule is found to be.
 struct ScheduleCheck {
   std::string fault;      ///< why it cannot train; empty: it can
-  std::vector<int> held;  ///< of each rank: most forwards at a time whose backward is still to come, in chunks
+  std::vector<int> held;  ///< of each rank: most forwards at a time whose last pass is still to come, in chunks
   /// Nobody hangs if a rank waits with each send until the receiver takes it. If not, sends must be started and waited
   /// for later.
   bool sends_may_wait = false;
@@ -232,7 +264,8 @@ inline ScheduleCheck check_schedule(const PipelineSchedule& schedule) {
     }
     int held = 0, most = 0;
     for (const PipelineAction& action : order) {
-      held += action.pass == PipelinePass::forward ? 1 : -1;
+      if (action.pass == PipelinePass::forward) ++held;
+      if (action.pass == passes_of(schedule).back()) --held;
       most = std::max(most, held);
     }
     check.held.push_back(most);
@@ -265,6 +298,16 @@ inline PipelineTimeline timeline_of(const PipelineSchedule& schedule, const Pass
 /// (p - 1) / (v m + p - 1). Naive has (p - 1) / p.
 inline double idle_share_of(int ranks, int micro_batches, int chunks = 1) {
   return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
+}
+
+/// ZB-H1's: (p - 1) (F + B - W) of waiting next to m (F + B + W) of computing, F forward, B the input's gradient and W
+/// the weights'. It holds for W at most F and at most B, and for at least as many micro-batches as ranks: otherwise a
+/// rank has too much or too little to fill its waiting with. Source: P. Qi et al., table 2; the paper's ZB-H2, with
+/// twice the micro-batches held, has (p - 1) (F + B - 2 W).
+inline double zb_h1_idle_share_of(int ranks, int micro_batches, double forward = 1, double input = 1,
+                                  double weights = 1) {
+  const double bubble = (ranks - 1) * (forward + input - weights);
+  return bubble / (micro_batches * (forward + input + weights) + bubble);
 }
 
 }  // namespace tenfold

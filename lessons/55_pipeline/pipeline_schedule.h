@@ -4,18 +4,23 @@
 // They are checked before anything is said of them: that every pass has its inputs, that nobody waits for ever, what
 // each rank holds. Only of a checked schedule a timeline is made. Sources: Y. Huang et al., GPipe, NeurIPS 2019; D.
 // Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021 (1F1B with
-// flushes, and interleaved).
+// flushes, and interleaved); P. Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv 2401.10241 (ZB-H1).
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenfold {
 
-enum class PipelinePass { forward, backward };
+enum class PipelinePass {
+  forward,
+  backward,         ///< gradients of a stage's input and of its weights; in a split schedule of its input alone
+  weight_gradients  ///< those of its weights, in a split schedule
+};
 
 /// One pass of one micro-batch through one of the rank's virtual stages ("chunks").
 struct PipelineAction {
@@ -29,6 +34,7 @@ struct PipelineAction {
 struct PipelineSchedule {
   int ranks = 1, micro_batches = 1, chunks = 1;
   std::vector<std::vector<PipelineAction>> of_rank = {};  ///< each rank's actions, in order
+  bool split = false;  ///< the weights' gradients are a pass of their own, which no other rank waits for
 
   int stages() const { return ranks * chunks; }
   int stage_of(int rank, int chunk) const { return chunk * ranks + rank; }
@@ -105,6 +111,27 @@ inline PipelineSchedule interleaved_schedule(int ranks, int micro_batches, int c
   return schedule;
 }
 
+/// ZB-H1, a zero-bubble schedule: 1F1B whose backward is split. A gradient goes to the rank before as soon as it is
+/// there, and the weights' gradients are computed where the rank would wait. Rank r has them r micro-batches late, so
+/// that every rank holds as many micro-batches as the first one does in 1F1B: the smaller of ranks and micro-batches.
+/// torch.distributed.pipelining's ScheduleInterleavedZeroBubble of one stage on each rank has the same order.
+inline PipelineSchedule zb_h1_schedule(int ranks, int micro_batches) {
+  PipelineSchedule schedule = one_f_one_b_schedule(ranks, micro_batches);
+  schedule.split = true;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<PipelineAction> order;
+    int next = 0;  // micro-batch whose weights' gradients are to come
+    for (const PipelineAction& action : schedule.of_rank[static_cast<size_t>(rank)]) {
+      order.push_back(action);
+      if (action.pass == PipelinePass::backward && action.micro_batch >= rank)
+        order.push_back({PipelinePass::weight_gradients, next++});
+    }
+    while (next < micro_batches) order.push_back({PipelinePass::weight_gradients, next++});
+    schedule.of_rank[static_cast<size_t>(rank)] = std::move(order);
+  }
+  return schedule;
+}
+
 /// An action on a rank.
 struct PlacedAction {
   int rank = 0;
@@ -112,9 +139,10 @@ struct PlacedAction {
 };
 
 /// Whose result an action takes: the stage before in forward, the stage behind in backward. The first stage's forward
-/// takes data, the last one's backward its own loss.
+/// takes data, the last one's backward its own loss, weights' gradients what their rank's backward has left.
 inline std::optional<PlacedAction> producer_of(const PipelineSchedule& schedule, int rank,
                                                const PipelineAction& action) {
+  if (action.pass == PipelinePass::weight_gradients) return std::nullopt;
   const int from = schedule.stage_of(rank, action.chunk) + (action.pass == PipelinePass::forward ? -1 : 1);
   if (from < 0 || from >= schedule.stages()) return std::nullopt;
   return PlacedAction{schedule.rank_of(from), {action.pass, action.micro_batch, schedule.chunk_of(from)}};
@@ -123,6 +151,7 @@ inline std::optional<PlacedAction> producer_of(const PipelineSchedule& schedule,
 /// Who takes an action's result.
 inline std::optional<PlacedAction> consumer_of(const PipelineSchedule& schedule, int rank,
                                                const PipelineAction& action) {
+  if (action.pass == PipelinePass::weight_gradients) return std::nullopt;
   const int to = schedule.stage_of(rank, action.chunk) + (action.pass == PipelinePass::forward ? 1 : -1);
   if (to < 0 || to >= schedule.stages()) return std::nullopt;
   return PlacedAction{schedule.rank_of(to), {action.pass, action.micro_batch, schedule.chunk_of(to)}};

@@ -107,6 +107,15 @@ TEST(PipelineSchedule, FaultsAreNamed) {
   expect("one order for each rank", [](PipelineSchedule& s) { s.of_rank.pop_back(); });
   expect("backward of micro-batch 0, chunk 0, on rank 2, comes before its forward",
          [](PipelineSchedule& s) { std::swap(s.of_rank[2][0], s.of_rank[2][1]); });
+  expect("weights' gradients of micro-batch 3, chunk 0, on rank 2, is there 0 times", [](PipelineSchedule& s) {
+    s = tenfold::zb_h1_schedule(3, 4);
+    s.of_rank[2].pop_back();
+  });
+  expect("weights' gradients of micro-batch 0, chunk 0, on rank 0, comes before its backward", [](PipelineSchedule& s) {
+    s = tenfold::zb_h1_schedule(3, 4);
+    std::swap(s.of_rank[0][3], s.of_rank[0][4]);
+  });
+  expect("do not exist", [](PipelineSchedule& s) { s.of_rank[1].push_back({PipelinePass::weight_gradients, 0}); });
   // Rank 0 wants the first gradient before it has sent the micro-batch that rank 1 takes first.
   expect("waits for ever", [](PipelineSchedule& s) {
     s.of_rank[0] = tenfold::naive_schedule(3, 4).of_rank[0];
@@ -137,6 +146,8 @@ TEST(PipelineSchedule, AForwardAndTheBackwardAfterItExchangeTogether) {
   const auto schedule = tenfold::interleaved_schedule(2, 4, 2);  // 8 passes each way; rank 1 warms up with 2
   EXPECT_EQ(sizes(schedule, 1, in_pairs), (std::vector<size_t>{1, 1, 2, 2, 2, 2, 2, 2, 1, 1}));
   EXPECT_EQ(sizes(schedule, 1, with_next), std::vector<size_t>(16, 1));
+  // The gradient is sent before the weights' are computed.
+  EXPECT_EQ(sizes(tenfold::zb_h1_schedule(2, 3), 1, with_next), (std::vector<size_t>{1, 1, 1, 2, 1, 3}));
   // Rank 0 of two micro-batches has all forwards first: there are no pairs.
   EXPECT_EQ(sizes(tenfold::interleaved_schedule(2, 2, 2), 0, in_pairs), std::vector<size_t>(8, 1));
 }
@@ -165,8 +176,12 @@ Tensor data_of(int micro_batch, uint64_t what) {
   return torch::randn({kRows, 6}, generator);
 }
 
-Tensor stage_result(const Tensor& weight, const Tensor& input, int stage, int stages, int micro_batch) {
-  const Tensor h = torch::tanh(torch::matmul(stage == 0 ? data_of(micro_batch, 0) : input, weight));
+using Store = c10::intrusive_ptr<tenfold::WeightGradStore>;
+
+Tensor stage_result(const Tensor& weight, const Tensor& input, int stage, int stages, int micro_batch,
+                    const Store& store = nullptr) {
+  const Tensor x = stage == 0 ? data_of(micro_batch, 0) : input;
+  const Tensor h = torch::tanh(store ? tenfold::deferred_linear(x, weight, {}, store) : torch::linear(x, weight));
   return stage + 1 == stages ? torch::mse_loss(h, data_of(micro_batch, 50)) : h;
 }
 
@@ -195,14 +210,15 @@ Trained together(const PipelineSchedule& schedule, int runs = 1) {
   const auto on_rank = [&](int rank, const Group& group) {
     std::vector<Pipeline::Stage> stages;
     Tensors weights;
+    const Store store = schedule.split ? c10::make_intrusive<tenfold::WeightGradStore>() : nullptr;
     for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
       const int stage = schedule.stage_of(rank, chunk);
       weights.push_back(weight_of(stage));
-      stages.push_back([&schedule, stage, weight = weights.back()](const Tensor& input, int micro_batch) {
-        return stage_result(weight, input, stage, schedule.stages(), micro_batch);
+      stages.push_back([&schedule, stage, store, weight = weights.back()](const Tensor& input, int micro_batch) {
+        return stage_result(weight, input, stage, schedule.stages(), micro_batch, store);
       });
     }
-    Pipeline pipeline(schedule, group, stages, {kRows, 6}, torch::kFloat);
+    Pipeline pipeline(schedule, group, stages, {kRows, 6}, torch::kFloat, store);
     for (int i = 0; i < runs; ++i) {
       for (Tensor& weight : weights) weight.mutable_grad() = Tensor();
       const Tensor loss = pipeline.run();
@@ -239,6 +255,8 @@ TEST(Pipeline, EqualsOneProcess) {
   expect_equals_one_process(tenfold::interleaved_schedule(3, 3, 2));
   expect_equals_one_process(tenfold::interleaved_schedule(1, 3, 2));  // no group
   expect_equals_one_process(tenfold::one_f_one_b_schedule(3, 5), /*runs=*/3);
+  for (const auto& [ranks, micro_batches] : {std::pair{1, 3}, {2, 1}, {2, 4}, {3, 2}, {4, 6}})
+    expect_equals_one_process(tenfold::zb_h1_schedule(ranks, micro_batches), /*runs=*/2);
 }
 
 TEST(Pipeline, WhatCannotRunIsRefused) {
@@ -254,6 +272,7 @@ TEST(Pipeline, WhatCannotRunIsRefused) {
             std::string::npos);
   EXPECT_NE(message_of(tenfold::gpipe_schedule(1, 2), {stage, stage}).find("1 chunks, and 2 stages"),
             std::string::npos);
+  EXPECT_NE(message_of(tenfold::zb_h1_schedule(1, 2), {stage}).find("needs a store"), std::string::npos);
 }
 
 // The receiver would read half a buffer, or wait for the other half.

@@ -29,16 +29,20 @@ struct MicroBatchBytes {
 /// micro-batch that it holds its blocks' activations with their input, of the last stage also what the loss keeps. On
 /// top comes the larger of two moments: in a block's backward gradients of the inner layer twice, a linear layer's new
 /// gradient, and the result and its gradient, which the pipeline holds; or the loss with its logits and their gradient.
+/// In a split schedule a backward leaves of each block the inputs of its four linear layers, 7 D numbers a token, and
+/// the gradients of their results, 9 D. In the block's backward the inner layer's activation, 4 D, is thus still there,
+/// and a linear layer's new gradient comes with the weights' gradients.
 inline int64_t peak_bytes_of(const Counted& one_process, const PipelineSchedule& schedule, int rank) {
   const MicroBatchBytes bytes(one_process);
   const int64_t width = one_process.get(gpt::kWidth), layers = one_process.get(gpt::kLayers);
   const int64_t vocabulary = MicroBatchBytes::vocabulary_of(one_process), length = one_process.get(gpt::kLength);
   const int64_t kept = one_process.region("block.forward").largest_retained_bytes;
   const int64_t kept_loss = bytes.stream + 8 * bytes.rows + bytes.logits;  // the norm's result, and the logarithms
-  const int64_t in_block = 6 * bytes.stream + 16 * width * width;
+  const int64_t new_gradient = 16 * width * width;
+  const int64_t in_block = schedule.split ? 10 * bytes.stream : 6 * bytes.stream + new_gradient;
 
   struct Chunk {
-    int64_t parameters = 0, held = 0;  // held: by one micro-batch
+    int64_t parameters = 0, held = 0, left = 0;  // held: by one micro-batch; left: for its weights' gradients
     bool has_loss = false, has_gradients = false;
   };
   std::vector<Chunk> chunks;
@@ -51,22 +55,39 @@ inline int64_t peak_bytes_of(const Counted& one_process, const PipelineSchedule&
     next.parameters = (own.end - own.begin) * block_parameter_bytes(width);
     if (stage == 0) next.parameters += 4 * (vocabulary + length) * width;
     if (next.has_loss) next.parameters += 4 * (vocabulary + 2) * width;
+    next.left = schedule.split ? (own.end - own.begin) * 16 * bytes.stream : 0;
     next.held = (own.end - own.begin) * kept + bytes.stream + (next.has_loss ? kept_loss : 0);
     parameters += next.parameters;
   }
   int64_t now = 2 * parameters + 2 * 8 * one_process.get(gpt::kBatch) * length, most = 0;  // with ids and targets
   for (const PipelineAction& action : schedule.of_rank.at(static_cast<size_t>(rank))) {
     Chunk& own = chunks[static_cast<size_t>(action.chunk)];
+    if (action.pass == PipelinePass::weight_gradients) {
+      if (!std::exchange(own.has_gradients, true))
+        now += own.parameters;
+      else
+        most = std::max(most, now + new_gradient);
+      most = std::max(most, now);
+      now -= own.left;
+      continue;
+    }
     if (action.pass == PipelinePass::forward) now += own.held;
     // The loss's backward frees the logarithms before it comes to the blocks.
     most =
         std::max(most, now + std::max(in_block - (own.has_loss ? kept_loss : 0), own.has_loss ? 2 * bytes.logits : 0));
     if (action.pass == PipelinePass::forward) continue;
-    now -= own.held;
-    if (!std::exchange(own.has_gradients, true)) now += own.parameters;
+    now += own.left - own.held;
+    if (!schedule.split && !std::exchange(own.has_gradients, true)) now += own.parameters;
     most = std::max(most, now);
   }
   return most;
+}
+
+/// Of a block's floating-point operations, the part of its linear layers: 24 D^2 a token next to 4 T D of attention. In
+/// a backward half of that part is the weights' gradients.
+inline double linear_share_of(const Counted& one_process) {
+  const auto width = static_cast<double>(one_process.get(gpt::kWidth));
+  return 24 * width / (24 * width + 4 * static_cast<double>(one_process.get(gpt::kLength)));
 }
 
 /// Seconds of a rank's step: the schedule's timeline with each stage's share of what one process computes, a message at
@@ -79,6 +100,7 @@ inline double step_seconds_of(const Counted& one_process, const PipelineSchedule
   const double head = one_process.share("head.forward") * step / micro_batches;
   const double backward = (step - data - optimizer) / micro_batches - blocks - head;
   PassTimes times = equal_stages(schedule, 0, 0);
+  times.weights_share = 0.5 * linear_share_of(one_process);
   for (int stage = 0; stage < schedule.stages(); ++stage) {
     const int64_t layers = one_process.get(gpt::kLayers);
     const BlockRange own = blocks_of(layers, stage, schedule.stages());
@@ -119,6 +141,9 @@ inline Prediction predict_one_f_one_b(const Counted& one_process) {
 inline Prediction predict_interleaved(const Counted& one_process) {
   const auto chunks = static_cast<int>(one_process.get(kVirtualStages));
   return predict_schedule(one_process, interleaved_schedule(one_process.ranks, micro_batches_of(one_process), chunks));
+}
+inline Prediction predict_zb_h1(const Counted& one_process) {
+  return predict_schedule(one_process, zb_h1_schedule(one_process.ranks, micro_batches_of(one_process)));
 }
 
 }  // namespace tenfold::inline lesson_55

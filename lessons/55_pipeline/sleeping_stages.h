@@ -22,21 +22,31 @@ struct SleptMs {
   double forward = 0, backward = 0;
 };
 
-/// Hands its input on after a sleep, and its gradient after another.
+/// Hands its input on after a sleep, and its gradient after another, or after a part of it: the weights' gradients,
+/// which a store takes where there is one, have the rest.
 struct SleepingStage : torch::autograd::Function<SleepingStage> {
   static void for_ms(double ms) {
     if (ms > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
   }
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input, double forward_ms,
-                               double backward_ms) {
+                               double backward_ms, const c10::intrusive_ptr<WeightGradStore>& store) {
     context->saved_data["backward_ms"] = backward_ms;
+    if (store) context->saved_data["store"] = c10::IValue::make_capsule(store);
     for_ms(forward_ms);
     return input.clone();
   }
   static std::vector<torch::Tensor> backward(torch::autograd::AutogradContext* context,
                                              const std::vector<torch::Tensor>& gradients) {
-    for_ms(context->saved_data["backward_ms"].toDouble());
-    return {gradients[0], torch::Tensor(), torch::Tensor()};
+    const double backward_ms = context->saved_data["backward_ms"].toDouble();
+    const auto store = context->saved_data.find("store");
+    const double weights_ms = store != context->saved_data.end() ? backward_ms * PassTimes().weights_share : 0;
+    for_ms(backward_ms - weights_ms);
+    if (weights_ms > 0) {
+      c10::static_intrusive_pointer_cast<WeightGradStore>(store->second.toCapsule())->put([weights_ms] {
+        for_ms(weights_ms);
+      });
+    }
+    return {gradients[0], torch::Tensor(), torch::Tensor(), torch::Tensor()};
   }
 };
 
@@ -45,16 +55,17 @@ inline double slept_seconds(const PipelineSchedule& schedule, const SleptMs& who
   double least = 0;
   on_rank_threads(schedule.ranks, std::chrono::seconds(30), [&](int rank, const auto& group) {
     SleptMs each;  // of a stage; none in the first run, which connects the ranks
+    const auto store = schedule.split ? c10::make_intrusive<WeightGradStore>() : nullptr;
     std::vector<Pipeline::Stage> stages;
     for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
       const bool is_last = schedule.stage_of(rank, chunk) + 1 == schedule.stages();
-      stages.push_back([&each, is_last](const torch::Tensor& input, int) {
+      stages.push_back([&each, is_last, store](const torch::Tensor& input, int) {
         const torch::Tensor begin = input.defined() ? input : torch::ones({1}).requires_grad_();
-        const torch::Tensor result = SleepingStage::apply(begin, each.forward, each.backward);
+        const torch::Tensor result = SleepingStage::apply(begin, each.forward, each.backward, store);
         return is_last ? result.sum() : result;
       });
     }
-    Pipeline pipeline(schedule, group, stages, {1}, torch::kFloat);
+    Pipeline pipeline(schedule, group, stages, {1}, torch::kFloat, store);
     pipeline.run();
     each = {whole_model.forward / schedule.stages(), whole_model.backward / schedule.stages()};
     for (int i = 0; i < runs; ++i) {
@@ -105,6 +116,11 @@ inline void one_f_one_b_bubble(const Trial& trial) {
 inline void interleaved_bubble(const Trial& trial) {
   note_bubble(trial, interleaved_schedule(kBubbleRanks, kBubbleMicroBatches, kBubbleChunks),
               idle_share_of(kBubbleRanks, kBubbleMicroBatches, kBubbleChunks));
+}
+/// F, B and W take the same.
+inline void zb_h1_bubble(const Trial& trial) {
+  note_bubble(trial, zb_h1_schedule(kBubbleRanks, kBubbleMicroBatches),
+              zb_h1_idle_share_of(kBubbleRanks, kBubbleMicroBatches));
 }
 
 }  // namespace tenfold::inline lesson_55

@@ -1,0 +1,150 @@
+// The zero-bubble schedule, and the split of a backward that it needs.
+#include "pipeline.h"
+#include "weight_grad_store.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/autocast_mode.h>
+
+#include "common/ranks/rank_threads.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using tenfold::Pipeline, tenfold::PipelineAction, tenfold::PipelinePass;
+using torch::Tensor;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Tensors = std::vector<Tensor>;
+
+std::vector<PipelineAction> order_of(const std::string& passes) {  // "F0 B0 W0"
+  std::istringstream in(passes);
+  std::vector<PipelineAction> order;
+  for (std::string pass; in >> pass;) {
+    using enum PipelinePass;
+    order.push_back({pass[0] == 'F' ? forward : pass[0] == 'B' ? backward : weight_gradients, pass[1] - '0'});
+  }
+  return order;
+}
+
+TEST(ZbH1, IsOneFOneBWithTheWeightsGradientsWhereARankWouldWait) {
+  const auto schedule = tenfold::zb_h1_schedule(3, 4);
+  EXPECT_EQ(schedule.of_rank[0], order_of("F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3"));
+  EXPECT_EQ(schedule.of_rank[1], order_of("F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3"));
+  EXPECT_EQ(schedule.of_rank[2], order_of("F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3"));
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    for (int micro_batches = 1; micro_batches <= 2 * ranks + 1; ++micro_batches) {
+      const auto zb_h1 = tenfold::zb_h1_schedule(ranks, micro_batches);
+      const auto one_f_one_b = tenfold::one_f_one_b_schedule(ranks, micro_batches);
+      const auto check = tenfold::check_schedule(zb_h1);
+      EXPECT_EQ(check.fault, "") << ranks << " ranks, " << micro_batches;
+      EXPECT_EQ(check.held, std::vector<int>(static_cast<size_t>(ranks), std::min(micro_batches, ranks)));
+      EXPECT_EQ(std::ranges::max(check.held), std::ranges::max(tenfold::check_schedule(one_f_one_b).held));
+      EXPECT_TRUE(check.in_order && check.exchanges_may_wait) << "hangs over NCCL";
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(tenfold::messages_of(zb_h1, rank), tenfold::messages_of(one_f_one_b, rank));
+    }
+  }
+}
+
+// In whole units: forward F, the input's gradient B, the weights' W.
+TEST(ZbH1, TheBubbleIsTheClosedForm) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    for (const int micro_batches : {ranks, ranks + 1, 2 * ranks, 4 * ranks}) {
+      const auto schedule = tenfold::zb_h1_schedule(ranks, micro_batches);
+      const auto shortest = [&](int f, int b, int w) {
+        auto times = tenfold::equal_stages(schedule, f * ranks, (b + w) * ranks);
+        times.weights_share = static_cast<double>(w) / (b + w);
+        const auto timeline = tenfold::timeline_of(schedule, times);
+        EXPECT_NEAR(timeline.busy, ranks * micro_batches * (f + b + w), 1e-9);
+        return std::pair(timeline.length - micro_batches * (f + b + w), timeline.idle_share());
+      };
+      for (const auto& [f, b, w] : {std::array{1, 1, 1}, {2, 2, 1}, {3, 4, 2}, {4, 3, 3}, {2, 5, 0}}) {
+        const auto [bubble, idle] = shortest(f, b, w);
+        EXPECT_NEAR(bubble, (ranks - 1) * (f + b - w), 1e-9) << ranks << " ranks, " << micro_batches;
+        EXPECT_NEAR(idle, tenfold::zb_h1_idle_share_of(ranks, micro_batches, f, b, w), 1e-12);
+      }
+      // Weights' gradients that take longer than a forward do not fit into the waiting.
+      if (ranks > 1) EXPECT_GT(shortest(1, 1, 2).first, 0);
+    }
+  }
+  // A third of 1F1B's bubble, with one stage on each rank and its messages.
+  EXPECT_NEAR(tenfold::zb_h1_idle_share_of(4, 8), 3.0 / 27, 1e-12);
+  EXPECT_NEAR(tenfold::zb_h1_idle_share_of(8, 16), 7.0 / 55, 1e-12);
+}
+
+// Rank 1 computes its weights' gradients until rank 0 has used what rank 1 sent.
+TEST(ZbH1, TheGradientTravelsWhileTheWeightsGradientsAreComputed) {
+  std::promise<void> used;
+  bool was_used = false;
+  tenfold::on_rank_threads(2, std::chrono::seconds(20), [&](int rank, const Group& group) {
+    const auto store = c10::make_intrusive<tenfold::WeightGradStore>();
+    const auto stage = [&, rank](const Tensor& input, int) {
+      const Tensor h = (rank == 0 ? torch::ones({1}).requires_grad_() : input) * 2;
+      h.register_hook([&, rank](const Tensor&) {
+        if (rank == 0)
+          used.set_value();
+        else
+          store->put(
+              [&] { was_used = used.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready; });
+      });
+      return rank == 0 ? h : h.sum();
+    };
+    Pipeline(tenfold::zb_h1_schedule(2, 1), group, {stage}, {1}, torch::kFloat, store).run();
+  });
+  EXPECT_TRUE(was_used);
+}
+
+Tensors gradients_of(const Tensors& leaves, const std::function<Tensor()>& loss) {
+  for (const Tensor& leaf : leaves) leaf.mutable_grad() = Tensor();
+  for (int i = 0; i < 2; ++i) loss().backward();
+  Tensors gradients;
+  for (const Tensor& leaf : leaves) gradients.push_back(leaf.grad().defined() ? leaf.grad().clone() : Tensor());
+  return gradients;
+}
+
+TEST(WeightGradStore, LeavesTheWeightsGradientsAndTheyAreAutograds) {
+  const auto store = c10::make_intrusive<tenfold::WeightGradStore>();
+  const Tensor x = torch::randn({2, 3, 4}).requires_grad_(), weight = torch::randn({5, 4}).requires_grad_();
+  const Tensor bias = torch::randn({5}).requires_grad_(), factors = torch::randn({2, 3, 5});
+  for (const bool reduced : {false, true}) {
+    at::autocast::set_autocast_enabled(at::kCPU, reduced);
+    const auto expected = gradients_of(
+        {x, weight, bias}, [&] { return (torch::nn::functional::linear(x, weight, bias) * factors).sum(); });
+    const auto at_once = gradients_of(
+        {x, weight, bias}, [&] { return (tenfold::deferred_linear(x, weight, bias, store) * factors).sum(); });
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+    EXPECT_TRUE(torch::equal(at_once[0], expected[0]));
+    EXPECT_FALSE(at_once[1].defined() || at_once[2].defined());
+    tenfold::run_weight_gradients(store->take());
+    if (!reduced) EXPECT_TRUE(torch::equal(weight.grad(), expected[1]) && torch::equal(bias.grad(), expected[2]));
+    EXPECT_TRUE(torch::allclose(weight.grad(), expected[1], reduced ? 1e-2 : 1e-6) &&
+                weight.grad().is_same_size(weight));
+    EXPECT_TRUE(torch::allclose(bias.grad(), expected[2], reduced ? 1e-2 : 1e-6));
+    EXPECT_EQ(weight.grad().scalar_type(), torch::kFloat);
+  }
+  tenfold::deferred_linear(x, weight.detach(), {}, store).sum().backward();
+  EXPECT_TRUE(store->take().empty()) << "frozen weights have no gradients";
+  EXPECT_THROW(tenfold::deferred_linear(x, weight * 2, bias, store), c10::ValueError);
+}
+
+// Autograd checks its inputs in backward(): what comes later is the store's to check.
+TEST(WeightGradStore, AnInputThatIsChangedBeforeItsUseIsRefused) {
+  const auto store = c10::make_intrusive<tenfold::WeightGradStore>();
+  const Tensor weight = torch::randn({5, 4}).requires_grad_();
+  Tensor x = torch::randn({3, 4});
+  tenfold::deferred_linear(x, weight, {}, store).sum().backward();
+  x.mul_(2);
+  EXPECT_THROW(tenfold::run_weight_gradients(store->take()), c10::Error);
+}
+
+}  // namespace

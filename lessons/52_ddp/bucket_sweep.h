@@ -75,7 +75,8 @@ inline double all_reduce_seconds(const std::vector<int64_t>& bytes, int runs, c1
 template <int kKib>
 void note_bucket_size(const Trial& trial) {
   constexpr int kRanks = 2, kSteps = 3, kMessages = 5;
-  const DdpOptions sizes = bucket_sizes_of(int64_t{kKib} << 10);
+  constexpr int64_t kBytes = int64_t{kKib} << 10;
+  const DdpOptions sizes{.first_bucket_bytes = std::min<int64_t>(kBytes, 1 << 20), .bucket_bytes = kBytes};
   on_rank_threads(kRanks, std::chrono::seconds(60), [&](int rank, const auto& group) {
     GptTraining training(trial);
     const auto bytes = bytes_of_buckets(training.model->parameters(), sizes);

@@ -21,6 +21,11 @@
 
 namespace tenfold::inline lesson_52 {
 
+/// The first bucket has at most 1 MiB, as in the lesson's steps.
+inline DdpOptions buckets_of(int64_t bytes) {
+  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
+}
+
 /// Of each all-reduce, in the order in which they start.
 inline std::vector<int64_t> bytes_of_buckets(const std::vector<torch::Tensor>& gradients, const DdpOptions& sizes) {
   std::vector<int64_t> bytes;
@@ -75,8 +80,7 @@ inline double all_reduce_seconds(const std::vector<int64_t>& bytes, int runs, c1
 template <int kKib>
 void note_bucket_size(const Trial& trial) {
   constexpr int kRanks = 2, kSteps = 3, kMessages = 5;
-  constexpr int64_t kBytes = int64_t{kKib} << 10;
-  const DdpOptions sizes{.first_bucket_bytes = std::min<int64_t>(kBytes, 1 << 20), .bucket_bytes = kBytes};
+  const DdpOptions sizes = buckets_of(int64_t{kKib} << 10);
   on_rank_threads(kRanks, std::chrono::seconds(60), [&](int rank, const auto& group) {
     GptTraining training(trial);
     const auto bytes = bytes_of_buckets(training.model->parameters(), sizes);

@@ -16,7 +16,7 @@ TEST(BucketSweep, TheShapesOfAGptsGradientsMakeItsBuckets) {
        {tenfold::GptOptions{}, {.layers = 2, .width = 24, .heads = 2, .length = 8}}) {
     const auto parameters = tenfold::Gpt(options)->parameters();
     for (const int64_t kib : {0, 1, 16, 100, 256, 4096}) {
-      const auto sizes = tenfold::bucket_sizes_of(kib << 10);
+      const auto sizes = tenfold::buckets_of(kib << 10);
       const auto bytes = tenfold::bytes_of_buckets(tenfold::shapes_of_gradients(options), sizes);
       EXPECT_EQ(bytes, tenfold::bytes_of_buckets(parameters, sizes)) << kib;
       EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}), tenfold::parameter_bytes(options));

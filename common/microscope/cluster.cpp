@@ -237,12 +237,12 @@ void store_to_cluster(uint32_t address, uint32_t value) {
   if (to != nullptr) std::memcpy(to, &value, sizeof value);
 }
 
-void arrive_in_cluster(uint32_t address) {
+void arrive_in_cluster(uint32_t address, bool release) {
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   Place place;
   if (!find_place(place, address, pc) || !visit(place.block, true, pc)) return;
   Mbarrier* const known = mbarrier_of(place.address, place.block, pc);
-  if (known != nullptr) arrive(*known, 0, pc);
+  if (known != nullptr) arrive(*known, 0, release, pc);
 }
 
 void arrive_at_cluster_barrier() {

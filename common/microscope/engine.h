@@ -342,8 +342,8 @@ void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t gr
 size_t new_agent();
 /// The barrier at this address in a block of the cluster; null, and a fault, where none was initialised.
 Mbarrier* mbarrier_of(uintptr_t address, size_t block, uintptr_t pc);
-/// mbarrier.arrive, which announces `bytes` first.
-void arrive(Mbarrier& barrier, uint32_t bytes, uintptr_t pc);
+/// mbarrier.arrive, which announces `bytes` first. Without `release` it makes known what agents did, and nothing else.
+void arrive(Mbarrier& barrier, uint32_t bytes, bool release, uintptr_t pc);
 /// Begins the next phase if nothing of this one is missing.
 void complete_phase(Mbarrier& barrier);
 /// Lets the lanes go on whose mbarriers or products have come so far. True when there are any.

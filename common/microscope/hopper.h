@@ -53,8 +53,9 @@ uint32_t cluster_blocks();
 uint32_t map_to_block(const void* shared, uint32_t block);
 uint32_t load_from_cluster(uint32_t address);
 void store_to_cluster(uint32_t address, uint32_t value);
-/// mbarrier.arrive at another block's barrier.
-void arrive_in_cluster(uint32_t address);
+/// mbarrier.arrive at another block's barrier; with .release.cluster or, where not `release`, so that only the products
+/// that the thread has waited for are known there.
+void arrive_in_cluster(uint32_t address, bool release);
 /// barrier.cluster.arrive, barrier.cluster.wait.
 void arrive_at_cluster_barrier();
 void wait_at_cluster_barrier();

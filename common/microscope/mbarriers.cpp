@@ -110,7 +110,7 @@ void complete_phase(Mbarrier& barrier) {
   }
 }
 
-void arrive(Mbarrier& barrier, uint32_t bytes, uintptr_t pc) {
+void arrive(Mbarrier& barrier, uint32_t bytes, bool release, uintptr_t pc) {
   if (barrier.pending == 0) {
     return note_fault(FaultKind::mbarrier, pc,
                       name_of(barrier) + " gets more than its " + std::to_string(barrier.count) +
@@ -122,7 +122,12 @@ void arrive(Mbarrier& barrier, uint32_t bytes, uintptr_t pc) {
                name_of(barrier) + " cannot count to " + std::to_string(barrier.bytes) + " bytes under way");
   }
   --barrier.pending;
-  publish(barrier.arrived);
+  if (release) {
+    publish(barrier.arrived);
+  } else {
+    const Clock& known = engine.current->asynchronous.known;
+    for (size_t agent = engine.first_agent; agent < known.size(); ++agent) raise(barrier.arrived, agent, known[agent]);
+  }
   count_operation(pc, "mbarrier arrival");
   complete_phase(barrier);
 }
@@ -130,7 +135,7 @@ void arrive(Mbarrier& barrier, uint32_t bytes, uintptr_t pc) {
 void arrive_at_mbarrier(const uint64_t* barrier, uint32_t bytes) {
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   Mbarrier* const known = mbarrier_of(reinterpret_cast<uintptr_t>(barrier), engine.rank, pc);
-  if (known != nullptr) arrive(*known, bytes, pc);
+  if (known != nullptr) arrive(*known, bytes, true, pc);
 }
 
 void wait_at_mbarrier(const uint64_t* barrier, uint32_t parity) {

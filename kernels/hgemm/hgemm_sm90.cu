@@ -232,7 +232,7 @@ static __global__ void __launch_bounds__(384, 1)
     give_registers<40>();
     for (int tile = first; threadIdx.x == 0 && tile < row_tiles * column_tiles; tile += clusters) {
       for (int step = 0; step < steps; ++step, next_stage()) {
-        mbarrier_wait_cluster(&empty[stage], parity ^ 1);
+        mbarrier_wait(&empty[stage], parity ^ 1);
         hopper_load_shared(stages + stage * kStage, &full[stage], &a_map, &b_map, tile_of_block(tile), rank, step);
       }
     }
@@ -241,7 +241,7 @@ static __global__ void __launch_bounds__(384, 1)
     const int group = warpgroup - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     const auto free_stage = [&](int read) {  // a lane for each block
       const uint32_t barrier = cluster_address(&empty[read], lane % kHopperCluster);
-      if (lane < kHopperCluster) mbarrier_arrive_cluster(barrier);
+      if (lane < kHopperCluster) mbarrier_arrive_remote(barrier);
     };
     for (int tile = first; tile < row_tiles * column_tiles; tile += clusters) {
       const auto [row_tile, column_tile] = tile_of_block(tile);

@@ -60,7 +60,7 @@ static __global__ void cluster_hand_on(uint32_t* out, const uint32_t* in, int64_
 /// Block 0 tells block 1's mbarrier that its words are there, and waits at its own until block 1 has read them: no
 /// other barrier is needed at the end. n: 0 right, 1 block 0 does not wait, 2 its barrier wants one arrival too many, 3
 /// block 1 does not wait, 4 the blocks do not wait for each other at the beginning, 5 arrives at a block that is not
-/// there.
+/// there, 6 tells it by an arrival that orders no stores.
 static __global__ void cluster_mbarriers(uint32_t* out, const uint32_t* in, int64_t n) {
   __shared__ uint64_t ready, read;
   __shared__ uint32_t tile[32];
@@ -69,9 +69,11 @@ static __global__ void cluster_mbarriers(uint32_t* out, const uint32_t* in, int6
   __syncthreads();
   if (n != 4) cluster_sync();
   if (cluster_rank() == 0) {
-    tile[lane] = in[lane];                                             // @told_store
-    mbarrier_arrive_cluster(cluster_address(&ready, n == 5 ? 2 : 1));  // @tell
-    if (n != 1) kernels::mbarrier_wait_cluster(&read, 0);              // @read_wait
+    tile[lane] = in[lane];  // @told_store
+    const uint32_t barrier = cluster_address(&ready, n == 5 ? 2 : 1);
+    if (n == 6) kernels::mbarrier_arrive_remote(barrier);
+    if (n != 6) mbarrier_arrive_cluster(barrier);          // @tell
+    if (n != 1) kernels::mbarrier_wait_cluster(&read, 0);  // @read_wait
   } else {
     if (n != 3) kernels::mbarrier_wait_cluster(&ready, 0);           // @ready_wait
     out[lane] = cluster_load(cluster_address(tile + 31 - lane, 0));  // @told_load

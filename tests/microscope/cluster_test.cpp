@@ -119,6 +119,8 @@ TEST_F(Cluster, MbarriersOfOthers) {
   mistake(5);
   expect_fault(FaultKind::cluster, "tell", "block 2 of a cluster of 2");
   expect_fault(FaultKind::deadlock, "ready_wait", "of block 1 waits for phase 0");
+  mistake(6);
+  expect_race("told_store", "told_load");
 }
 
 TEST_F(Cluster, LaunchesThatNoGpuTakes) {

@@ -31,10 +31,9 @@ void exchange_fields(ClusterBlock& block) {
 /// The static shared memory that a block may have touched.
 std::pair<uintptr_t, uintptr_t> touched() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // nobody tells what was touched
-  return {engine.static_shared->low, engine.static_shared->high};
-#else
-  return {engine.touched_shared_low, std::max(engine.touched_shared_low, engine.touched_shared_high)};
+  if (engine.cluster.size() > 1) return {engine.static_shared->low, engine.static_shared->high};
 #endif
+  return {engine.touched_shared_low, std::max(engine.touched_shared_low, engine.touched_shared_high)};
 }
 
 /// Where bytes of a block's shared memory lie: what is static of a block that has not its turn lies in `kept`.

@@ -16,7 +16,7 @@ using kernels::mbarrier_arrive_cluster;
 
 __device__ inline void cluster_sync() {
   cluster_arrive();
-  cluster_wait();
+  cluster_wait();  // @cluster_wait
 }
 
 // --- shared memory of others -----------------------------------------------------------------------------------------

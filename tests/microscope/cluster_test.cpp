@@ -176,6 +176,8 @@ TEST_F(ClusterBoxes, MistakesWithMulticast) {
   mistake(1);
   expect_fault(FaultKind::deadlock, "multicast_wait", "of block 1 waits for phase 0");
   expect_fault(FaultKind::deadlock, "multicast_wait", ": 2048 announced bytes that no copy brings");
+  expect_fault(FaultKind::deadlock, "cluster_wait",
+               "thread 0 of block 0 waits for the cluster's barrier, where 32 of 64 threads do not arrive");
   mistake(2);
   expect_fault(FaultKind::cluster, "multicast", "the mask 0x0005 names no block, or one that a cluster of 2 has not");
   mistake(9);

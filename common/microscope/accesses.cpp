@@ -1,10 +1,10 @@
 // Counts what a warp's loads and stores ask of the memory system. g++ calls a hook at every access of a file that was
 // compiled with -fsanitize=thread; lanes meet in a slot by instruction and by how often each came there in this turn.
-#include "common/microscope/engine.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "common/microscope/cluster.h"
 
 namespace tenfold::simt {
 
@@ -197,7 +197,8 @@ void flush_warp() {
 bool in_bounds(const Region& region, uintptr_t address, int bytes, uintptr_t pc) {
   if (address >= region.low && address + static_cast<uintptr_t>(bytes) <= region.high) return true;
   const int64_t offset = static_cast<int64_t>(address) - static_cast<int64_t>(region.low);
-  const std::string name = region.space == Space::shared ? "shared memory" : "buffer " + region.name;
+  const std::string name =
+      region.space == Space::shared ? "shared memory" + of_block(region.block) : "buffer " + region.name;
   note_fault(FaultKind::out_of_bounds, pc,
              "touches byte " + std::to_string(offset) + " of " + name + ", which has " +
                  std::to_string(region.high - region.low));

@@ -46,6 +46,7 @@ struct BoxCopy {
 /// announced have landed.
 struct Mbarrier {
   uintptr_t address = 0;
+  size_t block = 0;            ///< of the cluster
   int count = 0, pending = 0;  ///< arrivals of a phase, and those that are missing in this one
   int64_t bytes = 0;           ///< announced and not yet landed
   uint32_t phase = 0;          ///< phases completed
@@ -78,6 +79,27 @@ struct Warpgroup {
   std::deque<Product> products;  ///< oldest first
 };
 
+/// A box that TMA stores, between its start and the wait for its group.
+struct BoxStore {
+  BoxCopy box;  ///< from shared memory, `to`, to the tensor, `from`
+  uint32_t group = 0;
+  bool read = false;  ///< shared memory is no longer needed
+};
+
+/// Of a cluster: all its threads that have not ended arrive, and each waits after its own arrival.
+struct ClusterBarrier {
+  uint32_t phase = 0;
+  int missing = 0;          ///< threads that have neither ended nor arrived in this phase
+  int live = 0;             ///< threads that have not ended
+  Clock arrived, released;  ///< as an Mbarrier's
+};
+
+/// A thread's latest access to the shared memory of another block of its cluster.
+struct Visit {
+  uint32_t clock = 0;
+  uintptr_t pc = 0;
+};
+
 /// Registers that a thread gave to wgmma.
 struct Accumulator {
   enum class Is : uint8_t { in_flight, landed, settled };
@@ -97,6 +119,12 @@ struct Asynchronous {
   uint32_t groups = 0, wanted = 0;  ///< committed; waited for
   bool fenced = false;              ///< wgmma.fence since its last access to an accumulator
   std::vector<Accumulator> accumulators;
+  std::deque<BoxStore> stores;    ///< by TMA, oldest first
+  uint32_t store_groups = 0;      ///< committed
+  size_t reader = 0, writer = 0;  ///< agents of its stores: in shared and in global memory; 0 before the first
+  bool cluster_arrived = false;   ///< at the cluster's barrier, and has not yet waited
+  uint32_t cluster_phase = 0;     ///< of its latest arrival
+  uint32_t begun = 0;             ///< blocks of the cluster that it knows to have begun, a bit each
 };
 
 }  // namespace tenfold::simt

@@ -40,7 +40,8 @@ uint64_t warp_exchange(WarpOp op, uint32_t mask, uint64_t value, Number number, 
 uint32_t active_lanes() {
   const size_t first = engine.current->number / 32 * 32U;
   uint32_t lanes = 0;
-  for (size_t lane = 0; lane < 32 && first + lane < engine.threads.size(); ++lane) {
+  const size_t end = std::min(first + 32, engine.rank * engine.apart + engine.threads_of_block);
+  for (size_t lane = 0; first + lane < end; ++lane) {
     if (engine.threads[first + lane].at != Thread::At::done) lanes |= 1U << lane;
   }
   return lanes;

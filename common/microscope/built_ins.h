@@ -73,8 +73,8 @@ void commit_copies();
 /// Moves the data of the thread's committed groups, except for the `newest`.
 void wait_for_copies(int newest);
 
-/// One CUDA thread: `enter(call)` runs `kernel` with its arguments.
-void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const void* kernel,
+/// One CUDA thread: `enter(call)` runs `kernel` with its arguments. `cluster` blocks, neighbours along x, run together.
+void run_grid(Device& device, dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes, const void* kernel,
               void (*enter)(const void*), const void* call);
 
 template <class T>
@@ -265,20 +265,26 @@ namespace tenfold::kernels {
 
 using Stream = simt::Stream;
 
-/// Runs `kernel` to its end. Throws std::invalid_argument for a grid, block or amount of shared memory that no GPU
-/// takes.
+/// Runs `kernel` to its end, in clusters of `cluster` blocks. Throws std::invalid_argument for a grid, block, cluster
+/// or amount of shared memory that no GPU takes.
 template <class... Parameters, class... Arguments>
-void launch(Stream device, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
-            Arguments... arguments) {
+void launch_cluster(Stream device, dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes,
+                    void (*kernel)(Parameters...), Arguments... arguments) {
   struct Call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> arguments;
   };
   const Call call{kernel, {static_cast<Parameters>(arguments)...}};
   simt::run_grid(
-      *device, grid, block, shared_bytes, reinterpret_cast<const void*>(kernel),
+      *device, grid, block, cluster, shared_bytes, reinterpret_cast<const void*>(kernel),
       [](const void* c) { std::apply(static_cast<const Call*>(c)->kernel, static_cast<const Call*>(c)->arguments); },
       &call);
+}
+
+template <class... Parameters, class... Arguments>
+void launch(Stream device, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  launch_cluster(device, grid, block, 1, shared_bytes, kernel, arguments...);
 }
 
 template <class T>

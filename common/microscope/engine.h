@@ -32,6 +32,7 @@ struct Region {
   uintptr_t outer_low = 0, outer_high = 0;  // with the guard on both sides
   int granule_shift = 2;                    // shadow words of 1, 2 or 4 bytes
   int index = 0;
+  size_t block = 0;  // of the cluster, which has this shared memory
   Sparse<Shadow> shadow;
   Sparse<uint64_t> sectors_read, sectors_written;  // one bit per 32-byte sector
 };
@@ -96,12 +97,12 @@ struct Copy {
 };
 
 struct Thread {
-  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, done };
+  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, cluster, done };
   Fiber* fiber = nullptr;
   Index index{};
   At at = At::start;
   bool fenced = false;  // a __threadfence since its last global store
-  uint16_t number = 0;  // in the block
+  uint16_t number = 0;  // in the cluster, whose blocks have Engine::apart numbers each
   uintptr_t pc = 0;     // where it waits
   // What a warp operation exchanges.
   WarpOp op = WarpOp::sync;
@@ -176,6 +177,23 @@ struct Reuse {
   std::unordered_set<uint64_t> read, written;                 // sectors
 };
 
+/// A block of the cluster that runs: most of it is in the engine's fields of the same names while the block has its
+/// turn.
+struct ClusterBlock {
+  Region fixed, dynamic;          // its shared memory
+  std::vector<std::byte> memory;  // the dynamic one and its guards
+  std::vector<std::byte> kept;    // the static one from touched_shared_low on, while another block has its turn
+  uintptr_t touched_shared_low = std::numeric_limits<uintptr_t>::max(), touched_shared_high = 0;
+  Index block_index{};
+  uint32_t barrier = 0;
+  int barrier_predicates = 0, barrier_result = 0;
+  std::vector<const std::vector<Release>*> acquired;
+  Clock block_known;
+  Reuse reuse;
+  bool ended = false;
+  std::unordered_map<uint16_t, Visit> visits;  // of other blocks' threads, by their numbers
+};
+
 /// The launch that is running. One per process: the hooks have no other way to find it.
 struct Engine {
   Device::State* state = nullptr;
@@ -210,7 +228,12 @@ struct Engine {
   std::vector<Agent> agents;
   std::vector<Mbarrier> mbarriers;
   std::vector<Warpgroup> warpgroups;
-  Clock agents_known;  // to every thread, since the last __syncthreads
+  Clock block_known;                 // to every thread of the block, since the last __syncthreads; alone, agents only
+  std::deque<ClusterBlock> cluster;  // a block that is launched without one is alone in its own
+  size_t rank = 0;                   // of the block that has its turn
+  size_t threads_of_block = 0, apart = 0;
+  uint32_t first_of_cluster = 0;  // its block_number
+  ClusterBarrier cluster_barrier;
 
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
@@ -292,8 +315,8 @@ void copy_begins(Region& region, const Copy& copy);
 void copy_lands(Region& region, const Copy& copy);
 /// Of the running thread: adds what it knows and did to `into`; what it does next is not among it.
 void publish(Clock& into);
-/// At a __syncthreads: what any thread knows of agents, all know.
-void share_agents();
+/// At a __syncthreads: what any thread knows of agents and of other blocks, all know.
+void share_known();
 /// The running thread starts an agent's store, which is complete when the agent's clock has passed `clock`.
 void agent_stores(Region& region, uintptr_t address, int64_t bytes, size_t agent, uint32_t clock, uint16_t site);
 /// What an agent stores comes later than was said.
@@ -317,15 +340,17 @@ void complete_matrix_operation(const std::array<Thread*, 32>& lanes, uint32_t gr
 // mbarriers.cpp
 /// A new agent's number, which started by the running thread.
 size_t new_agent();
-/// The barrier at this address; null, and a fault, where none was initialised.
-Mbarrier* mbarrier_of(const uint64_t* barrier, uintptr_t pc);
+/// The barrier at this address in a block of the cluster; null, and a fault, where none was initialised.
+Mbarrier* mbarrier_of(uintptr_t address, size_t block, uintptr_t pc);
+/// mbarrier.arrive, which announces `bytes` first. Without `release` it makes known what agents did, and nothing else.
+void arrive(Mbarrier& barrier, uint32_t bytes, bool release, uintptr_t pc);
 /// Begins the next phase if nothing of this one is missing.
 void complete_phase(Mbarrier& barrier);
 /// Lets the lanes go on whose mbarriers or products have come so far. True when there are any.
 bool wake_lanes(const std::array<Thread*, 32>& lanes);
 /// What a thread at an mbarrier or at wgmma.wait_group waits for, as a sentence.
 std::string missing(const Thread& thread);
-/// Faults for what is still under way when a block ends.
+/// Faults for what is still under way when the block that has its turn ends.
 void expect_nothing_in_flight();
 // tensor_maps.cpp
 /// An address in a swizzle, of which `bits` bits from bit 4 on change with those from bit 7 on.

@@ -37,6 +37,29 @@ CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
 /// cp.async.bulk.tensor.2d from global to shared memory, of the map's box at (x, y).
 void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y);
 
+/// The same to the same place in every block of the cluster that has a bit in `mask`, each of which reports to its own
+/// mbarrier there.
+void copy_box_to(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y, uint32_t mask);
+/// cp.async.bulk.tensor.2d from shared to global memory, of the map's box at (x, y).
+void store_box(const CUtensorMap* map, const void* shared, int x, int y);
+void commit_stores();
+/// Until at most the `newest` groups of the thread's stores are under way, or `only_read`: read shared memory.
+void wait_for_stores(int newest, bool only_read);
+
+/// Of the block in its cluster; and the blocks of that.
+uint32_t cluster_rank();
+uint32_t cluster_blocks();
+/// mapa: the address of the same place in another block of the cluster; only the functions below take it.
+uint32_t map_to_block(const void* shared, uint32_t block);
+uint32_t load_from_cluster(uint32_t address);
+void store_to_cluster(uint32_t address, uint32_t value);
+/// mbarrier.arrive at another block's barrier; with .release.cluster or, where not `release`, so that only the products
+/// that the thread has waited for are known there.
+void arrive_in_cluster(uint32_t address, bool release);
+/// barrier.cluster.arrive, barrier.cluster.wait.
+void arrive_at_cluster_barrier();
+void wait_at_cluster_barrier();
+
 void warpgroup_fence();
 void warpgroup_commit();
 void warpgroup_wait(int newest);

@@ -2,7 +2,7 @@
 // __syncthreads between two threads of a block; a __syncwarp between two lanes of a warp; an mbarrier between who
 // arrives and who has waited; launches of a stream; and a fence plus an atomic on one side with the same atomic on the
 // other between blocks. Shuffles order no memory. Who waited for a phase or for a group of wgmma knows what agents did
-// in it.
+// in it. The blocks of a cluster know of each other through mbarriers and the cluster's barrier.
 #include "common/microscope/engine.h"
 #include "common/microscope/hopper.h"
 
@@ -22,14 +22,20 @@ bool ordered(const Stamp& before, Space space) {
     if (before.barrier == Stamp::kInFlight) return false;
     if (is_agent(before)) {
       const Clock& known = now.asynchronous.known;
-      return before.warp_sync < std::max(at(known, before.thread), at(engine.agents_known, before.thread));
+      return before.warp_sync < std::max(at(known, before.thread), at(engine.block_known, before.thread));
     }
     if (before.thread == now.number || before.barrier < engine.barrier) return true;
     if (before.warp_sync < at(now.asynchronous.known, before.thread)) return true;
     if (before.thread / 32 != now.number / 32) return false;
     return before.warp_sync < engine.current_warp->known(now.number % 32, before.thread % 32);
   }
-  if (space == Space::shared) return true;  // another block's shared memory is other memory
+  if (before.block - engine.first_of_cluster < engine.cluster.size()) {  // by a peer
+    if (before.barrier == Stamp::kInFlight) return false;
+    const Clock& known = now.asynchronous.known;
+    if (before.warp_sync < std::max(at(known, before.thread), at(engine.block_known, before.thread))) return true;
+    if (space == Space::shared) return false;
+  }
+  if (space == Space::shared) return true;  // the shared memory of a block that is gone was other memory
   for (const std::vector<Release>* releases : engine.acquired) {
     const size_t block = before.block - engine.first_block;
     if (block >= releases->size() || !(*releases)[block].done) continue;
@@ -49,7 +55,8 @@ ThreadId thread_id(uint32_t block, uint16_t thread) {
   if (thread >= engine.first_agent) thread = engine.agents[thread - engine.first_agent].thread;
   const dim3 g = engine.grid, b = engine.block;
   const uint32_t at = block - engine.first_block;
-  return {{at % g.x, at / g.x % g.y, at / g.x / g.y}, {thread % b.x, thread / b.x % b.y, thread / b.x / b.y}};
+  const auto of_block = static_cast<uint32_t>(thread % engine.apart);
+  return {{at % g.x, at / g.x % g.y, at / g.x / g.y}, {of_block % b.x, of_block / b.x % b.y, of_block / b.x / b.y}};
 }
 
 void note_race(const Region& region, uintptr_t address, const Stamp& before, Kind kind, uint16_t site) {
@@ -93,9 +100,12 @@ void split_words(Region& region, int shift) {
   words.swap(region.shadow);
   if (words.size() == 0 || region.space == Space::global) return;
   region.shadow.reset(words.size() * parts);
-  const bool fixed = &region == engine.static_shared;
-  const uintptr_t low = fixed ? std::max(region.low, engine.touched_shared_low) : region.low,
-                  high = fixed ? std::min(region.high, engine.touched_shared_high) : region.high;
+  const bool fixed = region.index == kStaticShared, mine = region.block == engine.rank;
+  const ClusterBlock& owner = engine.cluster[region.space == Space::shared ? region.block : engine.rank];
+  const uintptr_t touched_low = mine ? engine.touched_shared_low : owner.touched_shared_low,
+                  touched_high = mine ? engine.touched_shared_high : owner.touched_shared_high;
+  const uintptr_t low = fixed ? std::max(region.low, touched_low) : region.low,
+                  high = fixed ? std::min(region.high, touched_high) : region.high;
   for (size_t word = (low - region.low) >> before; low < high && word <= (high - 1 - region.low) >> before; ++word) {
     const Shadow& shadow = words.begin()[word];
     const bool known = shadow.write.block != 0 || shadow.reads[0].block != 0 || shadow.reads[1].block != 0;
@@ -242,6 +252,7 @@ void publish(Clock& into) {
   Warp& warp = *engine.current_warp;
   const int lane = now.number % 32;
   join(into, now.asynchronous.known);
+  if (engine.cluster.size() > 1) join(into, engine.block_known);
   for (int other = 0; other < 32; ++other) {
     const size_t number = now.number / 32 * size_t{32} + static_cast<size_t>(other);
     if (number < engine.threads.size()) raise(into, number, warp.known(lane, other));
@@ -250,10 +261,20 @@ void publish(Clock& into) {
   ++warp.each_lane().own[static_cast<size_t>(lane)];
 }
 
-void share_agents() {
-  for (const Thread& thread : engine.threads) {
-    for (size_t agent = engine.first_agent; agent < thread.asynchronous.known.size(); ++agent)
-      raise(engine.agents_known, agent, thread.asynchronous.known[agent]);
+void share_known() {
+  const bool alone = engine.cluster.size() == 1;
+  const size_t first = engine.rank * engine.apart;
+  for (size_t number = first; number < first + engine.threads_of_block; ++number) {
+    const Clock& known = engine.threads[number].asynchronous.known;
+    for (size_t i = alone ? engine.first_agent : 0; i < known.size(); ++i) raise(engine.block_known, i, known[i]);
+  }
+  if (alone) return;  // nobody asks for what the barrier's own number orders
+  for (size_t number = first; number < first + engine.threads_of_block; number += 32) {
+    Warp& warp = engine.warps[number / 32];
+    if (warp.lanes != nullptr) warp.sync = *std::max_element(warp.lanes->own.begin(), warp.lanes->own.end());
+    warp.lanes.reset();
+    ++warp.sync;
+    for (size_t lane = 0; lane < 32; ++lane) raise(engine.block_known, number + lane, warp.sync);
   }
 }
 

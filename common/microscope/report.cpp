@@ -36,6 +36,10 @@ const char* name_of(FaultKind kind) {
       return "mbarrier";
     case FaultKind::bad_operand:
       return "bad operand";
+    case FaultKind::cluster:
+      return "cluster";
+    case FaultKind::block_ended:
+      return "block ended";
   }
   return "?";
 }

@@ -120,7 +120,9 @@ enum class FaultKind {
   deadlock,
   in_flight,
   mbarrier,
-  bad_operand
+  bad_operand,
+  cluster,     ///< a block that the cluster has not, or that may not have begun; its barrier in the wrong order
+  block_ended  ///< shared memory of a block that ends, or may end, before its peer has touched it
 };
 
 /// Something that has no meaning on a GPU. `text` is one sentence.

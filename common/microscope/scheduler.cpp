@@ -7,10 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 #include "common/base/seconds_since.h"
-#include "common/microscope/engine.h"
+#include "common/microscope/cluster.h"
 
 namespace tenfold::simt {
 
@@ -29,6 +30,7 @@ void body(Fiber* fiber) {
   for (;;) {
     engine.enter(engine.call);
     engine.current->at = Thread::At::done;
+    leave_cluster_barrier(*engine.current);
     fiber->suspend();
   }
 }
@@ -56,7 +58,8 @@ void turn(Thread& thread) {
 bool run_warp(size_t number) {
   engine.current_warp = &engine.warps[number];
   std::array<Thread*, 32> lanes{};
-  for (size_t lane = 0; lane < 32 && number * 32 + lane < engine.threads.size(); ++lane)
+  const size_t end = engine.rank * engine.apart + engine.threads_of_block;
+  for (size_t lane = 0; lane < 32 && number * 32 + lane < end; ++lane)
     lanes[lane] = &engine.threads[number * 32 + lane];
   bool any = wake_lanes(lanes), more = true;
   while (more) {
@@ -74,31 +77,38 @@ bool run_warp(size_t number) {
   return any;
 }
 
-/// Until no warp can go on without a barrier of the block.
-void run_warps() {
-  bool any = true;
-  while (any && !engine.lost) {
-    any = false;
-    for (size_t warp = 0; warp < engine.warps.size() && !engine.lost; ++warp) any |= run_warp(warp);
-    if (engine.mbarriers.empty() && engine.agents.empty()) return;  // no warp waits for another
-  }
+/// The threads of the block that has its turn.
+std::span<Thread> threads_of_block() {
+  return std::span(engine.threads).subspan(engine.rank * engine.apart, engine.threads_of_block);
 }
 
-/// After every warp had its turn: opens the barrier, or says why nobody can go on. False when the block is over.
-bool next_phase() {
+/// Until no warp of the block can go on without a barrier of it, or without another block. True when a thread went on.
+bool run_warps() {
+  const size_t first = engine.rank * engine.apart / 32, end = first + (engine.threads_of_block + 31) / 32;
+  bool went_on = false, any = true;
+  while (any && !engine.lost) {
+    any = false;
+    for (size_t warp = first; warp < end && !engine.lost; ++warp) any |= run_warp(warp);
+    went_on |= any;
+    if (engine.mbarriers.empty() && engine.agents.empty() && engine.cluster.size() == 1)
+      break;  // no warp waits for another
+  }
+  return went_on;
+}
+
+bool waits_elsewhere(const Thread& thread) {
+  return thread.at == Thread::At::warp || thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup ||
+         thread.at == Thread::At::cluster;
+}
+
+/// Opens the block's barrier if nobody is left who might come to it. False when nobody waits there, or somebody may
+/// come.
+bool open_barrier() {
   if (engine.lost) return false;
+  const std::span<Thread> threads = threads_of_block();
+  if (std::ranges::any_of(threads, waits_elsewhere)) return false;
   const Thread* waiting = nullptr;
-  for (const Thread& thread : engine.threads) {
-    if (thread.at == Thread::At::warp) {
-      note_fault(FaultKind::deadlock, thread.pc,
-                 "lane " + std::to_string(thread.number % 32) + " waits for lanes of mask " + hex(thread.mask) +
-                     " that never come here");
-      engine.lost = true;
-    }
-    if (thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup) {
-      note_fault(FaultKind::deadlock, thread.pc, missing(thread));
-      engine.lost = true;
-    }
+  for (const Thread& thread : threads) {
     if (thread.at != Thread::At::barrier) continue;
     // The compiler may make two calls of one __syncthreads in the source.
     if (waiting != nullptr && waiting->pc != thread.pc && where_is(waiting->pc) != where_is(thread.pc)) {
@@ -107,60 +117,81 @@ bool next_phase() {
     }
     waiting = waiting != nullptr ? waiting : &thread;
   }
-  if (engine.lost || waiting == nullptr) return false;
-  const auto done = std::count_if(engine.threads.begin(), engine.threads.end(),
-                                  [](const Thread& t) { return t.at == Thread::At::done; });
+  if (waiting == nullptr) return false;
+  const auto done = std::ranges::count(threads, Thread::At::done, &Thread::at);
   if (done != 0) {
-    note_fault(FaultKind::divergent_barrier, waiting->pc,
-               std::to_string(done) + " of " + std::to_string(engine.threads.size()) +
-                   " threads never reach this __syncthreads");
+    note_fault(
+        FaultKind::divergent_barrier, waiting->pc,
+        std::to_string(done) + " of " + std::to_string(threads.size()) + " threads never reach this __syncthreads");
   }
-  for (Thread& thread : engine.threads) {
+  for (Thread& thread : threads) {
     if (thread.at == Thread::At::barrier) thread.at = Thread::At::running;
   }
   engine.barrier_result = std::exchange(engine.barrier_predicates, 0);
   ++engine.barrier;
-  share_agents();
+  share_known();
   if (engine.state->options.reuse) end_of_phase();
   ++engine.state->totals.barriers;
   count_operation(waiting->pc, "barrier");
   return true;
 }
 
-/// NaN everywhere in shared memory: a block must not read what the one before it left.
-void forget_shared() {
-  const auto fill = [](uintptr_t low, uintptr_t high) {
-    if (low < high) std::memset(pointer_to(low), 0xff, high - low);
-  };
-  fill(engine.touched_shared_low, engine.touched_shared_high);
-  engine.touched_shared_low = std::numeric_limits<uintptr_t>::max(), engine.touched_shared_high = 0;
-  if (engine.dynamic_shared != nullptr) fill(engine.dynamic_shared->low, engine.dynamic_shared->high);
+/// Nobody in the cluster can go on: says what each thread of the block that has its turn waits for.
+void note_deadlocks() {
+  for (const Thread& thread : threads_of_block()) {
+    if (!waits_elsewhere(thread)) continue;
+    note_fault(FaultKind::deadlock, thread.pc,
+               thread.at == Thread::At::warp
+                   ? "lane " + std::to_string(thread.number % 32) + " waits for lanes of mask " + hex(thread.mask) +
+                         " that never come here"
+                   : missing(thread));
+    engine.lost = true;
+  }
 }
 
-void run_block() {
+/// Runs the block that has its turn as far as it can. True when a thread went on.
+bool run_block() {
+  bool went_on = false;
+  do {
+    went_on |= run_warps();
+  } while (open_barrier());
+  const bool done =
+      std::ranges::all_of(threads_of_block(), [](const Thread& thread) { return thread.at == Thread::At::done; });
+  if (done && !engine.lost && !engine.cluster[engine.rank].ended) end_block();
+  return went_on;
+}
+
+void run_cluster(uint64_t first) {
   auto& state = *engine.state;
-  engine.block_number = ++state.blocks_started;
-  engine.barrier = 0;
-  engine.acquired.clear();
+  begin_cluster(first);
   engine.agents.clear();
-  engine.agents_known.clear();
   engine.mbarriers.clear();
   engine.warpgroups.assign(engine.threads.size() / 128, {});
   for (Warp& warp : engine.warps) warp = {};
   for (size_t i = 0; i < engine.threads.size(); ++i) {
     Thread& thread = engine.threads[i];
-    const auto number = static_cast<uint32_t>(i);
+    const auto number = static_cast<uint32_t>(i % engine.apart);
     thread = {};
     thread.number = static_cast<uint16_t>(i);
     thread.index = {number % engine.block.x, number / engine.block.x % engine.block.y,
                     number / engine.block.x / engine.block.y};
   }
-  forget_shared();
-  do {
-    run_warps();
-  } while (next_phase());
-  if (!engine.lost) expect_nothing_in_flight();
-  if (state.options.reuse) {
+  const size_t blocks = engine.cluster.size();
+  for (bool any = true; any && !engine.lost;) {
+    any = false;
+    for (size_t rank = 0; rank < blocks && !engine.lost; ++rank) {
+      turn_to(rank);
+      any |= run_block();
+    }
+    any &= blocks != 1;  // one that is alone has gone as far as it can
+  }
+  const bool ended_early = engine.lost;
+  for (size_t rank = 0; rank < blocks && !ended_early; ++rank) {
+    turn_to(rank);
+    note_deadlocks();
+  }
+  for (size_t rank = 0; rank < blocks && state.options.reuse; ++rank) {
+    turn_to(rank);
     end_of_phase();
     end_of_block();
   }
@@ -204,17 +235,18 @@ std::string text_of(dim3 d) {
 
 /// The i-th of `running`: spread over the grid by the golden section, so that no row or column of it is met again and
 /// again; where they are not few, which would meet blocks twice, evenly.
-uint64_t sampled_block(uint64_t i, uint64_t running, uint64_t blocks) {
-  if (blocks < 8 * running) return i * blocks / running;
+uint64_t sampled_cluster(uint64_t i, uint64_t running, uint64_t clusters) {
+  if (clusters < 8 * running) return i * clusters / running;
   const double place = 0.5 + static_cast<double>(i) * 0.6180339887498949;
-  return static_cast<uint64_t>((place - std::floor(place)) * static_cast<double>(blocks));
+  return static_cast<uint64_t>((place - std::floor(place)) * static_cast<double>(clusters));
 }
 
 }  // namespace
 
-void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const void* kernel,
+void run_grid(Device& device, dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes, const void* kernel,
               void (*enter)(const void*), const void* call) {
   constexpr size_t kMostShared = 227 * 1024;  // Hopper's, the largest there is
+  constexpr unsigned kMostBlocks = 8;         // of a cluster that every GPU with clusters takes
   const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
   require(threads >= 1 && threads <= 1024 && block.z <= 64,
           "block " + text_of(block) + " must have 1 to 1024 threads, at most 64 in z");
@@ -223,6 +255,10 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const 
   require(
       shared_bytes <= kMostShared,
       std::to_string(shared_bytes) + " bytes of shared memory are more than any GPU's " + std::to_string(kMostShared));
+
+  require(cluster >= 1 && cluster <= kMostBlocks && grid.x % cluster == 0,
+          "clusters of " + std::to_string(cluster) + " blocks, which must be 1 to " + std::to_string(kMostBlocks) +
+              " and divide the grid's " + std::to_string(grid.x));
 
   const std::lock_guard one(engine.one_launch);
   const CatchWildPointers catch_them;
@@ -239,36 +275,36 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const 
   engine.enter = enter, engine.call = call;
   engine.first_block = state.blocks_started + 1;
   engine.releases.clear();
-  engine.threads.resize(threads);  // run_block() makes them new
-  engine.first_agent = static_cast<uint32_t>(threads);
-  engine.warps.resize((threads + 31) / 32);
+  // Blocks of a cluster begin with a warpgroup of their own; the threads in between never run.
+  engine.threads_of_block = threads, engine.apart = cluster == 1 ? threads : (threads + 127) / 128 * 128;
+  engine.threads.resize(cluster * engine.apart);  // run_cluster() makes them new
+  engine.first_agent = static_cast<uint32_t>(engine.threads.size());
+  const size_t warps_of_block = (threads + 31) / 32;
+  engine.warps.resize((engine.threads.size() + 31) / 32);
 
-  Region fixed, dynamic;
-  fixed.space = dynamic.space = Space::shared;
-  fixed.index = kStaticShared, dynamic.index = kDynamicShared;
-  std::tie(fixed.low, fixed.high) = thread_local_range(reinterpret_cast<const void*>(enter));
-  fixed.outer_low = fixed.low, fixed.outer_high = fixed.high;
-  constexpr size_t kGuard = 4096;
-  std::vector<std::byte> memory;
-  if (shared_bytes != 0) {
-    memory.resize(shared_bytes + 2 * kGuard + 256);
-    dynamic.low = (reinterpret_cast<uintptr_t>(memory.data()) + kGuard + 255) & ~uintptr_t{255};
+  const auto [low, high] = thread_local_range(reinterpret_cast<const void*>(enter));
+  engine.cluster.clear();
+  for (size_t i = 0; i < cluster; ++i) {
+    constexpr size_t kGuard = 4096;
+    ClusterBlock& one_block = engine.cluster.emplace_back();
+    Region &fixed = one_block.fixed, &dynamic = one_block.dynamic;
+    fixed.space = dynamic.space = Space::shared;
+    fixed.index = kStaticShared, dynamic.index = kDynamicShared;
+    fixed.block = dynamic.block = i;
+    fixed.low = fixed.outer_low = low, fixed.high = fixed.outer_high = high;
+    if (shared_bytes == 0) continue;
+    one_block.memory.resize(shared_bytes + 2 * kGuard + 256);
+    dynamic.low = (reinterpret_cast<uintptr_t>(one_block.memory.data()) + kGuard + 255) & ~uintptr_t{255};
     dynamic.high = dynamic.low + shared_bytes;
     dynamic.outer_low = dynamic.low - kGuard, dynamic.outer_high = dynamic.high + kGuard;
   }
-  engine.static_shared = &fixed;
-  engine.dynamic_shared = shared_bytes != 0 ? &dynamic : nullptr;
-  engine.touched_shared_low = fixed.low,
-  engine.touched_shared_high = fixed.high;  // the last launch may have used all of it
+  engine.static_shared = &engine.cluster[0].fixed;
+  engine.touched_shared_low = low, engine.touched_shared_high = high;  // the last launch may have used all of it
 
-  const uint64_t running = state.options.sample == 0 ? blocks : std::min<uint64_t>(blocks, state.options.sample);
-  for (uint64_t i = 0; i < running && !engine.lost; ++i) {
-    const uint64_t number = running == blocks ? i : sampled_block(i, running, blocks);
-    engine.block_index.x = static_cast<uint32_t>(number % grid.x);
-    engine.block_index.y = static_cast<uint32_t>(number / grid.x % grid.y);
-    engine.block_index.z = static_cast<uint32_t>(number / grid.x / grid.y);
-    run_block();
-  }
+  const uint64_t clusters = blocks / cluster, sample = (state.options.sample + cluster - 1) / cluster;
+  const uint64_t running = state.options.sample == 0 ? clusters : std::min<uint64_t>(clusters, sample);
+  for (uint64_t i = 0; i < running && !engine.lost; ++i)
+    run_cluster((running == clusters ? i : sampled_cluster(i, running, clusters)) * cluster);
   state.kernels[static_cast<size_t>(engine.kernel)].grid_blocks += static_cast<int64_t>(blocks);
 
   if (engine.lost) {  // fibers are left in the middle of a thread: their stacks go, the kernel's locals need no
@@ -280,11 +316,12 @@ void run_grid(Device& device, dim3 grid, dim3 block, size_t shared_bytes, const 
   ++state.totals.launches;
   state.totals.blocks += started;
   state.kernels[static_cast<size_t>(engine.kernel)].blocks += started;
-  state.kernels[static_cast<size_t>(engine.kernel)].warps += started * static_cast<int64_t>(engine.warps.size());
+  state.kernels[static_cast<size_t>(engine.kernel)].warps += started * static_cast<int64_t>(warps_of_block);
   state.totals.threads += started * static_cast<int64_t>(threads);
   state.totals.largest_shared_bytes = std::max(state.totals.largest_shared_bytes, static_cast<int64_t>(shared_bytes));
   state.totals.seconds += seconds_since(begin);
   engine.static_shared = engine.dynamic_shared = nullptr;
+  engine.cluster.clear();
   engine.state = nullptr;
 }
 

@@ -4,26 +4,14 @@
 // Driver API", "Tensor Map Object Management"; NVIDIA, "PTX ISA", release 9.0, "Tensor Data Types: Swizzling Modes" and
 // "cp.async.bulk.tensor".
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
-#include "common/microscope/engine.h"
+#include "common/microscope/cluster.h"
 #include "common/microscope/hopper.h"
+#include "common/microscope/tensor_map.h"
 
 namespace tenfold::simt {
 namespace {
-
-/// What the microscope writes into the 128 bytes of a CUtensorMap.
-struct TensorMap {
-  static constexpr uint64_t kMagic = 0x70616d2d6f726373;  // no bytes of chance
-  uint64_t magic = kMagic;
-  uintptr_t data = 0;
-  uint64_t columns = 0, rows = 0, row_bytes = 0;
-  uint32_t box_columns = 0, box_rows = 0;
-  uint32_t element_bytes = 0;
-  uint32_t swizzle = 0;  ///< address bits that change: 0 to 3, for 16, 32, 64 and 128 bytes
-};
-static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
 uint32_t bytes_of(CUtensorMapDataType type) {
   switch (type) {
@@ -110,58 +98,119 @@ CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
   return CUDA_SUCCESS;
 }
 
-void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y) {
-  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-  const auto key = static_cast<uint64_t>(pc) << 8;
-  const auto to = reinterpret_cast<uintptr_t>(shared);
-  TensorMap tensor;
+bool read_map(TensorMap& tensor, const CUtensorMap* map, uintptr_t pc) {
   std::memcpy(&tensor, static_cast<const void*>(map), sizeof tensor);
-  if (tensor.magic != TensorMap::kMagic)
-    return note_fault(FaultKind::bad_operand, pc, "the tensor map was not made by cuTensorMapEncodeTiled");
-  Mbarrier* const known = mbarrier_of(barrier, pc);
-  if (known == nullptr) return;
-  if (!known->fenced) {
-    note_fault(FaultKind::mbarrier, pc,
-               "TMA may not know of its mbarrier: no fence.mbarrier_init came after mbarrier.init");
-  }
+  if (tensor.magic == TensorMap::kMagic) return true;
+  note_fault(FaultKind::bad_operand, pc, "the tensor map was not made by cuTensorMapEncodeTiled");
+  return false;
+}
 
+BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, uintptr_t pc) {
   const int64_t width = tensor.element_bytes;
-  BoxCopy copy;
-  copy.to = to, copy.window = shared_window_address(shared), copy.pc = pc;
-  copy.row_bytes = tensor.row_bytes, copy.swizzle = tensor.swizzle, copy.phase = known->phase;
-  copy.rows = tensor.box_rows, copy.columns_bytes = tensor.box_columns * width;
-  copy.from = tensor.data + static_cast<uintptr_t>(y * static_cast<int64_t>(tensor.row_bytes) + x * width);
-  const auto inside = [](int64_t begin, uint32_t box, uint64_t size) {
-    const auto end = std::clamp<int64_t>(static_cast<int64_t>(size) - begin, 0, box);
+  BoxCopy box;
+  box.to = reinterpret_cast<uintptr_t>(shared), box.window = shared_window_address(shared), box.pc = pc;
+  box.row_bytes = tensor.row_bytes, box.swizzle = tensor.swizzle;
+  box.rows = tensor.box_rows, box.columns_bytes = tensor.box_columns * width;
+  box.from = tensor.data + static_cast<uintptr_t>(y * static_cast<int64_t>(tensor.row_bytes) + x * width);
+  const auto inside = [](int64_t begin, uint32_t extent, uint64_t size) {
+    const auto end = std::clamp<int64_t>(static_cast<int64_t>(size) - begin, 0, extent);
     return std::pair{std::clamp<int64_t>(-int64_t{begin}, 0, end), end};
   };
-  std::tie(copy.first_row, copy.end_row) = inside(y, tensor.box_rows, tensor.rows);
-  std::tie(copy.first_byte, copy.end_byte) = inside(x, tensor.box_columns, tensor.columns);
-  copy.first_byte *= width, copy.end_byte *= width;
+  std::tie(box.first_row, box.end_row) = inside(y, tensor.box_rows, tensor.rows);
+  std::tie(box.first_byte, box.end_byte) = inside(x, tensor.box_columns, tensor.columns);
+  box.first_byte *= width, box.end_byte *= width;
+  return box;
+}
 
-  Region* const region = region_of(to);
-  if (region == nullptr || region->space != Space::shared)
-    return note_fault(FaultKind::out_of_bounds, pc, "a box is copied to memory that is not shared");
-  const auto bytes = static_cast<int>(copy.bytes());
-  if (!in_bounds(*region, to, bytes, pc)) return;
-  if (const uint32_t least = 128U << copy.swizzle; copy.window % least != 0) {
-    note_fault(FaultKind::misaligned, pc,
-               "a box whose pattern repeats after " + std::to_string(least) + " bytes goes to shared address " +
-                   hex(copy.window, 5) + ", which that does not divide");
+bool box_fits(const Region& region, const BoxCopy& box, const char* does) {
+  if (!in_bounds(region, box.to, static_cast<int>(box.bytes()), box.pc)) return false;
+  if (const uint32_t least = 128U << box.swizzle; box.window % least != 0) {
+    note_fault(FaultKind::misaligned, box.pc,
+               "a box whose pattern repeats after " + std::to_string(least) + " bytes " + does + " shared address " +
+                   hex(box.window, 5) + ", which that does not divide");
     end_launch();
   }
-  if (!load_rows(copy, key, pc)) return;
-  note_touched(*region, to, bytes);
-  copy.site = site_of(key | 1, pc, Kind::store, bytes).index;
+  return true;
+}
+
+void for_each_packet(const BoxCopy& box, const std::function<void(std::byte*, uintptr_t, int64_t, int64_t)>& f) {
+  for (int64_t row = 0; row < box.rows; ++row) {
+    const bool inside = row >= box.first_row && row < box.end_row;
+    for (int64_t byte = 0; byte < box.columns_bytes; byte += 16) {
+      const int64_t begin = inside ? std::clamp(byte, box.first_byte, box.end_byte) : byte,
+                    end = inside ? std::clamp(byte + 16, box.first_byte, box.end_byte) : byte;
+      const auto from = box.from + static_cast<uintptr_t>(row * static_cast<int64_t>(box.row_bytes) + begin);
+      const auto window = box.window + static_cast<uintptr_t>(row * box.columns_bytes + byte);
+      f(static_cast<std::byte*>(pointer_to(box.to + swizzled(window, box.swizzle) - box.window)), from, begin - byte,
+        std::max<int64_t>(end - begin, 0));
+    }
+  }
+}
+
+namespace {
+
+/// What one copy brings to one block of the cluster.
+void start_box(BoxCopy copy, Mbarrier& barrier, Region& region) {
+  const auto bytes = static_cast<int>(copy.bytes());
+  const auto key = static_cast<uint64_t>(copy.pc) << 8 | 1;
+  copy.phase = barrier.phase;
+  note_touched(region, copy.to, bytes);
+  copy.site = site_of(key, copy.pc, Kind::store, bytes).index;
   if (engine.state->options.count) {
-    Sums& sums = count_bulk(*region, to, Kind::store, bytes, key | 1, pc);
+    Sums& sums = count_bulk(region, copy.to, Kind::store, bytes, key, copy.pc);
     sums.wavefronts += (bytes + 127) / 128, sums.ideal_wavefronts += (bytes + 127) / 128;
     sums.worst_ways = std::max(sums.worst_ways, 1);
   }
-  engine.agents[known->agent - engine.first_agent].thread = engine.current->number;
-  if (engine.state->options.races) agent_stores(*region, to, bytes, known->agent, copy.phase, copy.site);
-  known->copies.push_back(copy);
-  count_operation(pc, "TMA copy");
+  engine.agents[barrier.agent - engine.first_agent].thread = engine.current->number;
+  if (engine.state->options.races) agent_stores(region, copy.to, bytes, barrier.agent, copy.phase, copy.site);
+  barrier.copies.push_back(copy);
+}
+
+/// To every block of `mask`, at the places that `shared` and `barrier` have in this one.
+void copy_to(uint32_t mask, const char* name, void* shared, const CUtensorMap* map, const uint64_t* barrier, int x,
+             int y, uintptr_t pc) {
+  TensorMap tensor;
+  if (!read_map(tensor, map, pc)) return;
+  const auto to = reinterpret_cast<uintptr_t>(shared);
+  std::vector<Mbarrier*> barriers;
+  for (size_t block = 0; block < engine.cluster.size(); ++block) {
+    if ((mask >> block & 1) == 0) continue;
+    if (!visit(block, false, pc)) return;
+    Mbarrier* const known = mbarrier_of(in_block(reinterpret_cast<uintptr_t>(barrier), block), block, pc);
+    if (known == nullptr) return;
+    if (!known->fenced) {
+      note_fault(FaultKind::mbarrier, pc,
+                 "TMA may not know of its mbarrier: no fence.mbarrier_init came after mbarrier.init");
+    }
+    barriers.push_back(known);
+  }
+  BoxCopy copy = box_of(tensor, shared, x, y, pc);
+  const Region* const region = shared_region(to, engine.rank);
+  if (region == nullptr)
+    return note_fault(FaultKind::out_of_bounds, pc, "a box is copied to memory that is not shared");
+  if (!box_fits(*region, copy, "goes to") || !load_rows(copy, static_cast<uint64_t>(pc) << 8, pc)) return;
+  for (Mbarrier* known : barriers) {
+    copy.to = in_block(to, known->block);
+    start_box(copy, *known, *shared_region(copy.to, known->block));
+  }
+  count_operation(pc, name);
+}
+
+}  // namespace
+
+void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y) {
+  copy_to(1U << engine.rank, "TMA copy", shared, map, barrier, x, y,
+          reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+}
+
+void copy_box_to(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y, uint32_t mask) {
+  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  if (mask == 0 || mask >> engine.cluster.size() != 0) {
+    return note_fault(FaultKind::cluster, pc,
+                      "the mask " + hex(mask, 4) + " names no block, or one that a cluster of " +
+                          std::to_string(engine.cluster.size()) + " has not");
+  }
+  copy_to(mask, "TMA multicast", shared, map, barrier, x, y, pc);
 }
 
 void land_copies(Mbarrier& barrier) {
@@ -169,20 +218,10 @@ void land_copies(Mbarrier& barrier) {
   while (!barrier.copies.empty() && barrier.phase == phase) {
     const BoxCopy copy = barrier.copies.front();
     barrier.copies.pop_front();
-    std::array<std::byte, 16> packet;
-    for (int64_t row = 0; row < copy.rows; ++row) {
-      for (int64_t byte = 0; byte < copy.columns_bytes; byte += 16) {
-        const int64_t begin = std::clamp(byte, copy.first_byte, copy.end_byte),
-                      end = std::clamp(byte + 16, copy.first_byte, copy.end_byte);
-        packet.fill(std::byte{0});
-        if (row >= copy.first_row && row < copy.end_row && begin < end) {
-          const auto from = copy.from + static_cast<uintptr_t>(row * static_cast<int64_t>(copy.row_bytes) + begin);
-          std::memcpy(packet.data() + (begin - byte), pointer_to(from), static_cast<size_t>(end - begin));
-        }
-        const auto window = copy.window + static_cast<uintptr_t>(row * copy.columns_bytes + byte);
-        std::memcpy(pointer_to(copy.to + swizzled(window, copy.swizzle) - copy.window), packet.data(), packet.size());
-      }
-    }
+    for_each_packet(copy, [](std::byte* packet, uintptr_t from, int64_t offset, int64_t bytes) {
+      std::memset(packet, 0, 16);
+      if (bytes != 0) std::memcpy(packet + offset, pointer_to(from), static_cast<size_t>(bytes));
+    });
     barrier.bytes -= copy.bytes();
     complete_phase(barrier);
   }

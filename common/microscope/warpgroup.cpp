@@ -179,7 +179,7 @@ void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint
   Thread& thread = *engine.current;
   Asynchronous& state = thread.asynchronous;
   const size_t index = thread.number / kThreads;
-  if ((index + 1) * kThreads > engine.threads.size())
+  if ((thread.number % engine.apart / kThreads + 1) * kThreads > engine.threads_of_block)
     return note_fault(FaultKind::warp_mismatch, pc, "wgmma needs the 128 threads of a warpgroup");
   Warpgroup& warpgroup = engine.warpgroups[index];
   if (warpgroup.agent == 0) warpgroup.agent = new_agent();

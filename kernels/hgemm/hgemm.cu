@@ -10,6 +10,7 @@
 #include "hgemm_sm90.h"
 #endif
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -21,7 +22,7 @@ namespace {
 template <class T>
 int fastest_rung() {
 #ifdef __CUDACC__
-  return hgemm_rungs_here<T>() - 1;
+  return std::min(hgemm_rungs_here<T>(), kHgemmProvenRungs) - 1;
 #else
   return kHgemmRungs - 1;
 #endif

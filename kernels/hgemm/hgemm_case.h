@@ -33,7 +33,9 @@ inline std::vector<simt::Rung> hgemm_rungs() {
        "Hopper: TMA copies boxes at the word of one thread, and four warps multiply 64 x 16 by 16 x 256 straight from "
        "shared memory; all wait for all."},
       {"producer", "A third warpgroup starts copies up to three tiles ahead; the other two only multiply."},
-      {"persistent", "As many blocks as multiprocessors, which walk over tiles of C without a pause between them."}};
+      {"persistent", "As many blocks as multiprocessors, which walk over tiles of C without a pause between them."},
+      {"cluster", "Two blocks share their tile of B: each copies one half of it to both."},
+      {"TMA store", "A warp leaves its results in shared memory, and TMA takes them to C while it multiplies on."}};
 }
 
 inline simt::Pass hgemm_pass() {

@@ -1,10 +1,10 @@
-// Rungs 5 to 7 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles
+// Rungs 5 to 9 of the ladder of hgemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc compiles
 // it for nothing else. The microscope compiles it as well.
 
 #include "hgemm_sm90.h"
 #include "hgemm_tile.cuh"
 #include "hgemm_tma.h"
-#include "kernels/ptx_hopper.cuh"
+#include "kernels/ptx_cluster.cuh"
 
 #include <algorithm>
 
@@ -140,6 +140,140 @@ static __global__ void __launch_bounds__(384, 1)
   }
 }
 
+/// The same for a block of a cluster: all of its tile of A, and of B's, which both need, one half for both. So two
+/// threads, one of each block, fill the stage that `full` is told of.
+__device__ inline void hopper_load_shared(unsigned char* stage, uint64_t* full, const CUtensorMap* a_map,
+                                          const CUtensorMap* b_map, HgemmTile tile, int rank, int step) {
+  constexpr int kBoxes = kHopperColumns / kHopperBoxWidth / kHopperCluster;
+  constexpr uint16_t kAll = (1 << kHopperCluster) - 1;
+  mbarrier_arrive_expect(full, kHopperBytesOfA + kHopperBytesOfB);
+  tma_load(stage, a_map, full, step * kHopperDepth, tile.row * kHopperRows);
+#pragma unroll
+  for (int i = 0; i < kBoxes; ++i) {
+    const int box = rank * kBoxes + i;
+    tma_load_multicast(stage + kHopperBytesOfA + box * kHopperBoxBytesOfB, b_map, full,
+                       tile.column * kHopperColumns + box * kHopperBoxWidth, step * kHopperDepth, kAll);
+  }
+}
+
+/// A warp writes its 16 x 256 sums to C from (row, column) on, 64 columns at a time: it leaves them in shared memory,
+/// where TMA expects them, and one lane starts the store. A lane's two neighbours are a word; in the 128-byte swizzle
+/// the words of 8 rows lie in 32 banks, so that nobody exchanges anything first.
+template <class T>
+__device__ __forceinline__ void hopper_store(unsigned char* rooms, const CUtensorMap* c_map, int row, int column,
+                                             const float (&sum)[32][4]) {
+  constexpr int kTiles = kHopperBoxWidth / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int box = 0; box < kHopperColumns / kHopperBoxWidth; ++box) {
+    unsigned char* const room = rooms + box % kHopperRooms * kHopperRoomBytes;
+    if (lane == 0) tma_store_wait_read<kHopperRooms - 1>();  // the room's last store has read it
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int offset = (8 * half + lane / 4) * 128 + j * 16 + lane % 4 * 4;
+        const float* const from = &sum[box * kTiles + j][2 * half];
+        *reinterpret_cast<uint32_t*>(room + swizzle_128(offset)) = register_of<T>(from[0], from[1]);
+      }
+    }
+    fence_async_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      tma_store(c_map, room, column + box * kHopperBoxWidth, row);
+      tma_store_commit();
+    }
+  }
+}
+
+/// Rung 8: blocks in clusters of two, one above the other in C, that need the same tile of B. Each copies one half of
+/// it to both (multicast), so that L2 delivers 32 KiB a step for a block and not 48. A stage is filled by both
+/// producers and read in both blocks: its bytes are counted in each, and it is free when the warps of both have said so
+/// to both. Below an odd number of rows of tiles, the last block multiplies zeros.
+///
+/// Rung 9: results leave by TMA (kByTma). A warp only leaves them in shared memory and multiplies on, while they are on
+/// their way to C.
+template <class T, bool kByTma>
+static __global__ void __launch_bounds__(384, 1)
+    hgemm_cluster(T* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                  const __grid_constant__ CUtensorMap c_map, int m, int n, int k) {
+  constexpr uint32_t kStage = kHopperBytesOfA + kHopperBytesOfB;
+  __shared__ uint64_t full[kHopperStages], empty[kHopperStages];
+  unsigned char* const stages = hopper_stages();
+  constexpr int kRows = kHopperCluster * kHopperRows;  // of a cluster's tile of C
+  const int row_tiles = (m + kRows - 1) / kRows, column_tiles = (n + kHopperColumns - 1) / kHopperColumns;
+  const int steps = (k + kHopperDepth - 1) / kHopperDepth, rank = static_cast<int>(cluster_rank());
+  const int first = blockIdx.x / kHopperCluster, clusters = gridDim.x / kHopperCluster;
+  const auto tile_of_block = [&](int tile) -> HgemmTile {
+    const auto [row, column] = hgemm_tile(tile, row_tiles, column_tiles);
+    return {row * kHopperCluster + rank, column};
+  };
+  if (threadIdx.x == 0) {
+    tma_prefetch(&a_map);
+    tma_prefetch(&b_map);
+    if constexpr (kByTma) tma_prefetch(&c_map);
+    for (int stage = 0; stage < kHopperStages; ++stage) {
+      mbarrier_init(&full[stage], 1);
+      mbarrier_init(&empty[stage], 8 * kHopperCluster);  // the warps that multiply, of both blocks
+    }
+    mbarrier_init_fence();
+  }
+  cluster_arrive();
+  cluster_wait();  // both blocks have begun, and their barriers are there
+
+  int stage = 0;
+  uint32_t parity = 0;  // of the stage's current use
+  const auto next_stage = [&] {
+    if (++stage == kHopperStages) stage = 0, parity ^= 1;
+  };
+  const int warpgroup = threadIdx.x / 128;
+  if (warpgroup == 0) {
+    give_registers<40>();
+    for (int tile = first; threadIdx.x == 0 && tile < row_tiles * column_tiles; tile += clusters) {
+      for (int step = 0; step < steps; ++step, next_stage()) {
+        mbarrier_wait(&empty[stage], parity ^ 1);
+        hopper_load_shared(stages + stage * kStage, &full[stage], &a_map, &b_map, tile_of_block(tile), rank, step);
+      }
+    }
+  } else {
+    take_registers<232>();
+    const int group = warpgroup - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    const auto free_stage = [&](int read) {  // a lane for each block
+      const uint32_t barrier = cluster_address(&empty[read], lane % kHopperCluster);
+      if (lane < kHopperCluster) mbarrier_arrive_remote(barrier);
+    };
+    for (int tile = first; tile < row_tiles * column_tiles; tile += clusters) {
+      const auto [row_tile, column_tile] = tile_of_block(tile);
+      float sum[1][kHopperColumns / 8][4];
+      int last = 0;
+      for (int step = 0; step < steps; ++step) {
+        mbarrier_wait(&full[stage], parity);
+        hopper_multiply<T>(sum[0], shared_address(stages) + stage * kStage, group, step != 0);
+        wgmma_wait<1>();  // the step before is done with its stage
+        if (step != 0) free_stage(last);
+        last = stage;
+        next_stage();
+      }
+      wgmma_wait<0>();
+      wgmma_settle(sum[0]);
+      free_stage(last);
+      const int row = row_tile * kHopperRows + group * 64 + warp * 16, column = column_tile * kHopperColumns;
+      if constexpr (kByTma) {
+        unsigned char* const rooms = stages + kHopperStages * kStage;
+        hopper_store<T>(rooms + (group * 4 + warp) * kHopperRooms * kHopperRoomBytes, &c_map, row, column, sum[0]);
+      } else {
+        hgemm_store<true>(c, m, n, row, column, sum);
+      }
+    }
+    if constexpr (kByTma) {
+      if (lane == 0) tma_store_wait_read<0>();  // shared memory must last until then
+    }
+  }
+  cluster_arrive();
+  cluster_wait();  // a block must not end while the other may still arrive at its barriers
+}
+
 /// The map of a tensor, for TMA.
 template <class T>
 static CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
@@ -156,11 +290,26 @@ static CUtensorMap hopper_map(const T* data, const HopperTensor& tensor) {
   return map;
 }
 
+/// Rungs 8 and 9.
+template <class T, class AnyStream>
+static void hgemm_clusters(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
+  constexpr int64_t kRows = kHopperCluster * kHopperRows;
+  const int64_t tiles = (m + kRows - 1) / kRows * ((n + kHopperColumns - 1) / kHopperColumns);
+  const int64_t clusters = std::min<int64_t>(tiles, std::max(1, multiprocessors(stream) / kHopperCluster));
+  const size_t rooms = rung == 9 ? 8 * kHopperRooms * kHopperRoomBytes : 0;
+  launch_cluster(stream, dim3(static_cast<unsigned>(clusters * kHopperCluster)), dim3(384), kHopperCluster,
+                 kHopperStages * (kHopperBytesOfA + kHopperBytesOfB) + rooms + 1024,
+                 rung == 9 ? hgemm_cluster<T, true> : hgemm_cluster<T, false>, c, hopper_map(a, hopper_tensor_a(m, k)),
+                 hopper_map(b, hopper_tensor_b(k, n)), hopper_map(c, hopper_tensor_c(m, n)), static_cast<int>(m),
+                 static_cast<int>(n), static_cast<int>(k));
+}
+
 template <class T, class AnyStream>
 void hgemm_hopper(AnyStream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung) {
   const int64_t tiles = (m + kHopperRows - 1) / kHopperRows * ((n + kHopperColumns - 1) / kHopperColumns);
   if (tiles > 1 << 30)
     throw std::invalid_argument("hgemm: C has more tiles than rung " + std::to_string(rung) + " can count");
+  if (rung >= 8) return hgemm_clusters(stream, c, a, b, m, n, k, rung);
   const int64_t blocks = rung == 7 ? std::min<int64_t>(tiles, multiprocessors(stream)) : tiles;
   const size_t stages = rung == 5 ? 1 : kHopperStages;
   launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(rung == 5 ? 256 : 384),

@@ -5,8 +5,8 @@
 
 namespace tenfold::kernels {
 
-/// C (m, n) = A (m, k) * B (k, n) by rung 5, 6 or 7, on a GPU of compute capability 9.0 or under the microscope. k and
-/// n must be divisible by 8 and the pointers by 16. Throws std::invalid_argument for more tiles than it can count.
+/// C (m, n) = A (m, k) * B (k, n) by one of rungs 5 to 9, on a GPU of compute capability 9.0 or under the microscope. k
+/// and n must be divisible by 8 and the pointers by 16. Throws std::invalid_argument for more tiles than it can count.
 template <class T, class Stream>
 void hgemm_hopper(Stream stream, T* c, const T* a, const T* b, int64_t m, int64_t n, int64_t k, int rung);
 

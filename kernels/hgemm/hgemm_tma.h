@@ -21,6 +21,13 @@ inline constexpr uint32_t kHopperBytesOfA = kHopperRows * kHopperDepth * 2,
                           kHopperBytesOfB = kHopperDepth * kHopperColumns * 2;
 inline constexpr uint32_t kHopperBoxBytesOfB = kHopperDepth * kHopperBoxWidth * 2;
 
+/// Blocks of a cluster, which multiply different rows of A by the same columns of B: each copies its share of B's tile
+/// to both.
+inline constexpr int kHopperCluster = 2;
+/// Where a warp leaves results for TMA to store: two rooms of 16 rows of 128 bytes each, filled in turn.
+inline constexpr int kHopperRoomRows = 16, kHopperRooms = 2;
+inline constexpr uint32_t kHopperRoomBytes = kHopperRoomRows * kHopperBoxWidth * 2;
+
 /// What cuTensorMapEncodeTiled is told of a row-major matrix of 16-bit elements; the dimension with neighbours comes
 /// first.
 struct HopperTensor {
@@ -36,6 +43,12 @@ constexpr HopperTensor hopper_tensor_b(int64_t k, int64_t n) {
   return {{static_cast<uint64_t>(n), static_cast<uint64_t>(k)},
           static_cast<uint64_t>(n) * 2,
           {kHopperBoxWidth, kHopperDepth}};
+}
+
+constexpr HopperTensor hopper_tensor_c(int64_t m, int64_t n) {
+  return {{static_cast<uint64_t>(n), static_cast<uint64_t>(m)},
+          static_cast<uint64_t>(n) * 2,
+          {kHopperBoxWidth, kHopperRoomRows}};
 }
 
 /// The 128-byte swizzle: where byte `offset` of a box lies, in a place that 1024 divides. Within 8 rows of 128 bytes,

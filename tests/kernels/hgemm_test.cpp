@@ -170,8 +170,10 @@ TYPED_TEST(Hgemm, MoreResultsThanAnIntCounts) {
 
 // Blocks that walk over several tiles with more steps than stages, so that every barrier is used again and again.
 TYPED_TEST(Hgemm, PersistentBlocksWalkOverTheirTiles) {
-  constexpr Size kSize{300, 520, 328};  // nine tiles, of six steps
-  for (const int multiprocessors : {1, 2}) {
+  constexpr Size kSize{300, 520, 328};  // nine tiles, of six steps; six of a cluster, two with a block that has no rows
+  for (const auto& [rung, multiprocessors, blocks] :
+       std::vector<std::array<int, 3> >{{7, 1, 1}, {7, 2, 2}, {8, 1, 2}, {8, 5, 4}, {9, 1, 2}, {9, 5, 4}}) {
+    SCOPED_TRACE("rung " + std::to_string(rung) + ", " + std::to_string(multiprocessors) + " multiprocessors");
     simt::Device device({.multiprocessors = multiprocessors});
     const auto a = device.buffer<TypeParam>("a", kSize.m * kSize.k),
                b = device.buffer<TypeParam>("b", kSize.k * kSize.n),
@@ -179,9 +181,9 @@ TYPED_TEST(Hgemm, PersistentBlocksWalkOverTheirTiles) {
     const Values<TypeParam> a_values(normal_values(a.size(), 9)), b_values(normal_values(b.size(), 10));
     std::ranges::copy(a_values.given, a.begin());
     std::ranges::copy(b_values.given, b.begin());
-    hgemm(&device, c.data(), a.data(), b.data(), kSize.m, kSize.n, kSize.k, 7);
+    hgemm(&device, c.data(), a.data(), b.data(), kSize.m, kSize.n, kSize.k, rung);
     const simt::Report report = device.report();
-    EXPECT_EQ(report.blocks, multiprocessors);
+    EXPECT_EQ(report.blocks, blocks);
     for (const auto& race : report.races)
       ADD_FAILURE() << "race between " << simt::text_of(race.first) << " and " << simt::text_of(race.second);
     for (const auto& fault : report.faults) ADD_FAILURE() << simt::text_of(fault.where) << ": " << fault.text;
@@ -220,7 +222,7 @@ class HgemmUnderTheMicroscope : public KernelTest {
 };
 
 TEST_F(HgemmUnderTheMicroscope, every_multiply_add_behind_rung_0_is_on_tensor_cores) {
-  constexpr Size kSize{128, 256, 64};
+  constexpr Size kSize{256, 256, 64};  // whole tiles of a cluster, too
   EXPECT_EQ(report_of(0, kSize).tensor_flops, 0);
   for (int rung = 1; rung < kHgemmRungs; ++rung) {
     EXPECT_EQ(report_of(rung, kSize).tensor_flops, 2 * kSize.m * kSize.n * kSize.k) << "rung " << rung;
@@ -237,8 +239,10 @@ TEST_F(HgemmUnderTheMicroscope, a_tile_moves_each_value_once_for_as_many_uses_as
   constexpr int64_t kUses = kSize.m * kSize.n * kSize.k, kBytes = 2;
   for (int rung = 0; rung < 4; ++rung)
     EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), 2 * kUses * kBytes / 128) << "rung " << rung;
-  for (int rung = 4; rung < kHgemmAllRungs; ++rung)
+  for (int rung = 4; rung < 8; ++rung)
     EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), kUses * kBytes / 128 + kUses * kBytes / 256) << "rung " << rung;
+  for (int rung = 8; rung < kHgemmAllRungs; ++rung)
+    EXPECT_EQ(loaded_bytes(report_of(rung, kSize)), 2 * kUses * kBytes / 256) << "rung " << rung << " shares B";
 }
 
 TEST_F(HgemmUnderTheMicroscope, ldmatrix_needs_fewer_requests_and_no_conflicts) {
@@ -286,6 +290,8 @@ TEST_F(HgemmUnderTheMicroscope, a_pipeline_needs_one_barrier_for_each_step) {
   EXPECT_EQ(report_of(5, kSize).barriers, 1 + 256 / 64);
   EXPECT_EQ(report_of(6, kSize).barriers, 1) << "what follows is the mbarriers'";
   EXPECT_EQ(report_of(7, kSize).barriers, 1);
+  EXPECT_EQ(report_of(8, kSize).barriers, 0) << "there are two of a cluster";
+  EXPECT_EQ(report_of(9, kSize).barriers, 0);
 }
 
 #endif

@@ -1,8 +1,11 @@
 // The Hopper rung's arithmetic, on the CPU: boxes as TMA lays them into shared memory, read again as wgmma reads them
 // through its descriptors. The two models are written from the documents, apart from the code under test.
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "kernel_device.h"
@@ -67,6 +70,8 @@ constexpr uint32_t kStage = k::kHopperBytesOfA + k::kHopperBytesOfB;
 
 TEST(HgemmTma, StagesFitIntoSharedMemoryAndBeginWhereTheSwizzleDoes) {
   static_assert(k::kHopperStages * kStage + 1024 + 1024 <= 227 * 1024);
+  static_assert(k::kHopperStages * kStage + 8 * k::kHopperRooms * k::kHopperRoomBytes + 1024 + 1024 <= 227 * 1024);
+  static_assert(k::kHopperRoomBytes % 1024 == 0 && (k::kHopperColumns / k::kHopperBoxWidth) % k::kHopperCluster == 0);
   static_assert(k::kHopperBytesOfA % 1024 == 0 && kStage % 1024 == 0 && k::kHopperBoxBytesOfB % 1024 == 0);
   static_assert(k::kHopperBoxBytesOfB * (k::kHopperColumns / k::kHopperBoxWidth) == k::kHopperBytesOfB);
   EXPECT_EQ(k::hopper_tensor_a(300, 200).row_bytes, 400U);
@@ -74,6 +79,9 @@ TEST(HgemmTma, StagesFitIntoSharedMemoryAndBeginWhereTheSwizzleDoes) {
   EXPECT_EQ(k::hopper_tensor_b(200, 72).row_bytes, 144U);
   EXPECT_EQ(k::hopper_tensor_b(200, 72).size[1], 200U);
   EXPECT_EQ(k::hopper_tensor_a(1, 1).box[0] * k::hopper_tensor_a(1, 1).box[1] * 2, k::kHopperBytesOfA);
+  EXPECT_EQ(k::hopper_tensor_c(300, 72).row_bytes, 144U);
+  EXPECT_EQ(k::hopper_tensor_c(300, 72).size[1], 300U);
+  EXPECT_EQ(k::hopper_tensor_c(1, 1).box[0] * k::hopper_tensor_c(1, 1).box[1] * 2, k::kHopperRoomBytes);
   EXPECT_EQ(k::hopper_tensor_b(1, 1).box[0] * k::hopper_tensor_b(1, 1).box[1] * 2, k::kHopperBoxBytesOfB);
 }
 
@@ -159,6 +167,49 @@ TEST(HgemmTma, BlocksWalkOverEveryTileOnceAndStayTogether) {
   }
   EXPECT_EQ(rows.size(), 8U);
   EXPECT_EQ(columns.size(), 8U);
+}
+
+/// Where a Hilbert curve over 32 x 32 places is after `steps`: quarter by quarter, each turned so that its end meets
+/// the next one's beginning. D. Hilbert: "Ueber die stetige Abbildung einer Linie auf ein Flaechenstueck",
+/// Mathematische Annalen 38, 1891.
+k::HgemmTile on_hilbert_curve(int steps) {
+  int row = 0, column = 0;
+  for (int side = 1; side < 32; side *= 2, steps /= 4) {
+    const int quarter = steps % 4;
+    if (quarter == 3) row = side - 1 - row, column = side - 1 - column;
+    if (quarter == 0 || quarter == 3) std::swap(row, column);
+    if (quarter >= 2) row += side;
+    if (quarter == 1 || quarter == 2) column += side;
+  }
+  return {row, column};
+}
+
+// Why no rung follows a Hilbert curve: kernels/hgemm/README.md has these numbers. What 66 clusters, all that an H100
+// has at once, read: rows of tiles of A and columns of B.
+TEST(HgemmTma, GroupsOfEightRowsReadNoMoreThanAHilbertCurve) {
+  constexpr int kTiles = 8192 / 256, kClusters = 66;
+  const auto tiles_read = [&](auto&& tile_of) {
+    size_t read = 0;
+    std::set<std::pair<int, int>> all;
+    for (int first = 0; first < kTiles * kTiles; first += kClusters) {
+      std::set<int> rows, columns;
+      for (int i = first; i < std::min(first + kClusters, kTiles * kTiles); ++i) {
+        const auto [row, column] = tile_of(i);
+        rows.insert(row), columns.insert(column), all.emplace(row, column);
+      }
+      read += rows.size() + columns.size();
+    }
+    EXPECT_EQ(all.size(), size_t{kTiles} * kTiles);
+    return read;
+  };
+  for (int i = 1; i < kTiles * kTiles; ++i) {
+    const auto [row, column] = on_hilbert_curve(i);
+    const auto [row_before, column_before] = on_hilbert_curve(i - 1);
+    ASSERT_EQ(std::abs(row - row_before) + std::abs(column - column_before), 1) << i;
+  }
+  EXPECT_EQ(tiles_read([&](int i) { return k::hgemm_tile(i, kTiles, kTiles); }), 292U);
+  EXPECT_EQ(tiles_read(on_hilbert_curve), 313U);
+  EXPECT_EQ(tiles_read([&](int i) { return k::HgemmTile{i / kTiles, i % kTiles}; }), 559U);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is every barrier and fence of every kernel needed, and would a test tell? Each __syncthreads(), __syncwarp(), __threadfence() and
 cp_async_wait<N>() of kernels/ is taken out in turn, on a copy, and of Hopper's kernels (NAME_sm90.cu) each fence, arrival, commit and
-wait of mbarriers and wgmma; the kernel is built for the microscope and its own test must fail, by a race that was seen, a fault or a
+wait of mbarriers, clusters, TMA's stores and wgmma; the kernel is built for the microscope and its own test must fail, by a race that was seen, a fault or a
 wrong result.
 
 A barrier whose removal no test notices is unproven. It passes only with a reason in unproven_barriers.txt, one a line:
@@ -23,8 +23,8 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BARRIER = re.compile(r"(?:__sync(?:threads|warp)|__threadfence|cp_async_wait<[^<>;]*>|mbarrier_(?:init_fence|arrive\w*|wait)|"
-                     r"wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
+BARRIER = re.compile(r"(?:__sync(?:threads|warp)|__threadfence|cp_async_wait<[^<>;]*>|mbarrier_(?:init_fence|arrive\w*|wait\w*)|"
+                     r"cluster_(?:arrive|wait)|fence_async_proxy|tma_store_(?:commit|wait\w*<[^<>;]*>)|wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
 FAULT = re.compile(r"^kernels/\S+:\d+: ", re.M)  # as KernelTest says it
 TIMEOUT_S = 120
 
@@ -48,7 +48,7 @@ def included_by(path, tree):
 def barriers_of(tree):
     """(file, line number, (begin, end) in the line) of every barrier and fence that is code and not comment."""
     for file in sorted([*tree.glob("**/*.cuh"), *tree.glob("*/*_sm90.cu")]):
-        if file.name == "launch.cuh" or file.name.endswith("_hopper.cuh"):
+        if file.name == "launch.cuh" or file.name.startswith("ptx"):
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
             comment = line.find("//")

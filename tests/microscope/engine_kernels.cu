@@ -4,6 +4,7 @@
 #include <string>
 
 #include "built_ins.cuh"
+#include "cluster_kernels.cuh"
 #include "counts.cuh"  // a roundabout name, which reports must not repeat
 #include "faults.cuh"
 #include "hopper_kernels.cuh"
@@ -15,9 +16,9 @@ namespace {
 template <class Out, class In>
 void start(simt::Stream stream, const Launch& launch, void (*kernel)(Out*, const In*, int64_t), void* out,
            const void* in, int64_t n) {
-  const auto& [grid, block, shared_bytes] = launch;
-  kernels::launch(stream, dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), shared_bytes, kernel,
-                  static_cast<Out*>(out), static_cast<const In*>(in), n);
+  const auto& [grid, block, shared_bytes, cluster] = launch;
+  kernels::launch_cluster(stream, dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), cluster,
+                          shared_bytes, kernel, static_cast<Out*>(out), static_cast<const In*>(in), n);
 }
 
 /// Whether `name` is the kernel's, and if so starts it.
@@ -91,7 +92,11 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"mbarrier_rounds_unordered", mbarrier_rounds<1>}, Named{"mbarrier_rounds_unanswered", mbarrier_rounds<2>},
       Named{"mbarrier_chain", mbarrier_chain}, Named{"mbarrier_mistake", mbarrier_mistake}, Named{"box_at", box_at},
       Named{"box_mistake", box_mistake}, Named{"wgmma_product_half", wgmma_product<__half>},
-      Named{"wgmma_product_bfloat16", wgmma_product<__nv_bfloat16>}, Named{"wgmma_mistake", wgmma_mistake});
+      Named{"wgmma_product_bfloat16", wgmma_product<__nv_bfloat16>}, Named{"wgmma_mistake", wgmma_mistake},
+      // cluster_kernels.cuh
+      Named{"cluster_hand_on", cluster_hand_on<false>}, Named{"cluster_hand_on_static", cluster_hand_on<true>},
+      Named{"cluster_mbarriers", cluster_mbarriers}, Named{"cluster_multicast", cluster_multicast},
+      Named{"box_stored_at", box_stored_at}, Named{"box_store_mistake", box_store_mistake});
 }
 
 }  // namespace tenfold::test

@@ -96,7 +96,7 @@ struct Copy {
 };
 
 struct Thread {
-  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, done };
+  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, named_barrier, done };
   Fiber* fiber = nullptr;
   Index index{};
   At at = At::start;
@@ -210,7 +210,8 @@ struct Engine {
   std::vector<Agent> agents;
   std::vector<Mbarrier> mbarriers;
   std::vector<Warpgroup> warpgroups;
-  Clock agents_known;  // to every thread, since the last __syncthreads
+  std::vector<NamedBarrier> named_barriers;  // by number; none before the first is used
+  Clock agents_known;                        // to every thread, since the last __syncthreads
 
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
@@ -327,6 +328,13 @@ bool wake_lanes(const std::array<Thread*, 32>& lanes);
 std::string missing(const Thread& thread);
 /// Faults for what is still under way when a block ends.
 void expect_nothing_in_flight();
+// named_barriers.cpp
+/// Whether the phase that the thread waits for at a bar.sync is over.
+bool pass_named_barrier(Thread& thread);
+/// What it waits for there: "named barrier 1, ..."
+std::string missing_at_named_barrier(const Thread& thread);
+/// Faults for those whose last phase lacks threads when the block ends.
+void expect_no_arrivals_left();
 // tensor_maps.cpp
 /// An address in a swizzle, of which `bits` bits from bit 4 on change with those from bit 7 on.
 constexpr uintptr_t swizzled(uintptr_t window, uint32_t bits) {

@@ -151,11 +151,14 @@ bool wake_lanes(const std::array<Thread*, 32>& lanes) {
     if (thread == nullptr) continue;
     const Thread::At at = thread->at;
     const bool over = (at == Thread::At::mbarrier && pass_mbarrier(*thread)) ||
-                      (at == Thread::At::warpgroup && finish_products(*thread));
+                      (at == Thread::At::warpgroup && finish_products(*thread)) ||
+                      (at == Thread::At::named_barrier && pass_named_barrier(*thread));
     if (!over) continue;
     thread->at = Thread::At::running;
     if (first == nullptr || first->pc != thread->pc)
-      count_operation(thread->pc, at == Thread::At::mbarrier ? "mbarrier wait" : "wgmma wait");
+      count_operation(thread->pc, at == Thread::At::mbarrier    ? "mbarrier wait"
+                                  : at == Thread::At::warpgroup ? "wgmma wait"
+                                                                : "named barrier wait");
     first = thread;
   }
   return first != nullptr;
@@ -163,6 +166,7 @@ bool wake_lanes(const std::array<Thread*, 32>& lanes) {
 
 std::string missing(const Thread& thread) {
   const std::string who = "thread " + std::to_string(thread.number) + " waits for ";
+  if (thread.at == Thread::At::named_barrier) return who + missing_at_named_barrier(thread);
   if (thread.at == Thread::At::warpgroup) {
     const auto begin = engine.threads.begin() + thread.number / 128 * 128;
     const auto absent = std::count_if(begin, begin + 128, [&](const Thread& other) {
@@ -185,6 +189,7 @@ std::string missing(const Thread& thread) {
 }
 
 void expect_nothing_in_flight() {
+  expect_no_arrivals_left();
   for (const Mbarrier& barrier : engine.mbarriers) {
     for (const BoxCopy& copy : barrier.copies) {
       note_fault(FaultKind::in_flight, copy.pc,

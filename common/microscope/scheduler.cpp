@@ -80,7 +80,8 @@ void run_warps() {
   while (any && !engine.lost) {
     any = false;
     for (size_t warp = 0; warp < engine.warps.size() && !engine.lost; ++warp) any |= run_warp(warp);
-    if (engine.mbarriers.empty() && engine.agents.empty()) return;  // no warp waits for another
+    if (engine.mbarriers.empty() && engine.agents.empty() && engine.named_barriers.empty())
+      return;  // no warp waits for another
   }
 }
 
@@ -95,7 +96,8 @@ bool next_phase() {
                      " that never come here");
       engine.lost = true;
     }
-    if (thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup) {
+    if (thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup ||
+        thread.at == Thread::At::named_barrier) {
       note_fault(FaultKind::deadlock, thread.pc, missing(thread));
       engine.lost = true;
     }
@@ -145,6 +147,7 @@ void run_block() {
   engine.agents.clear();
   engine.agents_known.clear();
   engine.mbarriers.clear();
+  engine.named_barriers.clear();
   engine.warpgroups.assign(engine.threads.size() / 128, {});
   for (Warp& warp : engine.warps) warp = {};
   for (size_t i = 0; i < engine.threads.size(); ++i) {

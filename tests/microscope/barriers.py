@@ -24,7 +24,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BARRIER = re.compile(r"(?:__sync(?:threads|warp)|__threadfence|cp_async_wait<[^<>;]*>|mbarrier_(?:init_fence|arrive\w*|wait)|"
-                     r"wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
+                     r"named_barrier_(?:sync|arrive)|wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
 FAULT = re.compile(r"^kernels/\S+:\d+: ", re.M)  # as KernelTest says it
 TIMEOUT_S = 120
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "attention_kernels.cuh"
 #include "built_ins.cuh"
 #include "counts.cuh"  // a roundabout name, which reports must not repeat
 #include "faults.cuh"
@@ -91,7 +92,14 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"mbarrier_rounds_unordered", mbarrier_rounds<1>}, Named{"mbarrier_rounds_unanswered", mbarrier_rounds<2>},
       Named{"mbarrier_chain", mbarrier_chain}, Named{"mbarrier_mistake", mbarrier_mistake}, Named{"box_at", box_at},
       Named{"box_mistake", box_mistake}, Named{"wgmma_product_half", wgmma_product<__half>},
-      Named{"wgmma_product_bfloat16", wgmma_product<__nv_bfloat16>}, Named{"wgmma_mistake", wgmma_mistake});
+      Named{"wgmma_product_bfloat16", wgmma_product<__nv_bfloat16>}, Named{"wgmma_mistake", wgmma_mistake},
+      // attention_kernels.cuh
+      Named{"named_hand_over", named_hand_over}, Named{"named_rounds", named_rounds<0>},
+      Named{"named_rounds_unordered", named_rounds<1>}, Named{"box_of_stack", box_of_stack},
+      Named{"wgmma_64_half", wgmma_narrow<__half, 64>}, Named{"wgmma_128_half", wgmma_narrow<__half, 128>},
+      Named{"wgmma_64_bfloat16", wgmma_narrow<__nv_bfloat16, 64>},
+      Named{"wgmma_128_bfloat16", wgmma_narrow<__nv_bfloat16, 128>},
+      Named{"wgmma_operand_mistake", wgmma_operand_mistake});
 }
 
 }  // namespace tenfold::test

@@ -14,9 +14,9 @@ struct Launch {
   size_t shared_bytes = 0;
 };
 
-/// Runs the kernel of built_ins.cuh, counts.cuh, faults.cuh, ptx_kernels.cuh or hopper_kernels.cuh that is called
-/// `name`; what it does with out, in and n stands there. Throws std::invalid_argument for an unknown name, and what the
-/// launch throws.
+/// Runs the kernel that is called `name`, of built_ins.cuh, counts.cuh, faults.cuh, ptx_kernels.cuh, hopper_kernels.cuh
+/// or attention_kernels.cuh; what it does with out, in and n stands there. Throws std::invalid_argument for an unknown
+/// name, and what the launch throws.
 void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch, void* out, const void* in = nullptr,
                 int64_t n = 0);
 

@@ -4,6 +4,15 @@
 #include "flash_attention.cuh"
 #include "flash_attention_backward.cuh"
 
+#ifdef __CUDACC__
+#include "kernels/rungs_here.h"
+#endif
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+#include "flash_attention_sm90.h"
+#endif
+
+#include <algorithm>
+
 namespace tenfold::kernels {
 namespace {
 
@@ -52,6 +61,15 @@ AttentionInput<T> input(const T* q, const T* k, const T* v, const AttentionShape
           packets};
 }
 
+/// Throws std::runtime_error, one line, where a rung of 9.0a cannot run.
+template <class T>
+void require_hopper([[maybe_unused]] int rung) {
+#ifdef __CUDACC__
+  if (rung >= kFlashAttentionRungs<T> && rung >= flash_attention_rungs_here<T>())
+    throw std::runtime_error("flash_attention: rung " + std::to_string(rung) + ": " + reason_not_here());
+#endif
+}
+
 /// Calls function(std::integral_constant<int, D>()) for the head_dim, which check() has seen.
 template <class Function>
 void with_head_dim(int64_t head_dim, const Function& function) {
@@ -79,9 +97,17 @@ template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& s, int rung) {
   const char* name = "flash_attention";
-  check(name, s, rung, kFlashAttentionRungs<T>, rung == 0 && workspace == nullptr);
+  check(name, s, rung, kFlashAttentionAllRungs<T>, rung == 0 && workspace == nullptr);
+  require_hopper<T>(rung);
   const AttentionInput<T> in = input(q, k, v, s, {out});
   if (rung == 0) return materialised(stream, out, logsumexp, workspace, in, s);
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+  if constexpr (sizeof(T) == 2) {
+    if (rung >= kFlashAttentionRungs<T> && in.packets && s.head_dim >= 64)
+      return flash_attention_hopper(stream, out, logsumexp, in, s, rung);
+  }
+#endif
+  rung = std::min(rung, kFlashAttentionRungs<T> - 1);
   with_head_dim(s.head_dim, [&](auto head_dim) {
     constexpr int kD = decltype(head_dim)::value;
     if (rung == 1) {

@@ -10,8 +10,8 @@ namespace {
 
 using kernels::AttentionShape;
 using kernels::AttentionValues;
+using kernels::kFlashAttentionAllRungs;
 using kernels::kFlashAttentionBackwardRungs;
-using kernels::kFlashAttentionRungs;
 
 std::string text_of(const AttentionShape& s, int rung) {
   return std::to_string(s.batch) + " x " + std::to_string(s.heads) + " x (" + std::to_string(s.queries) + ", " +
@@ -131,7 +131,7 @@ TYPED_TEST(FlashAttention, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) {
     for (const AttentionShape& shape : kShapes) this->expect_forward(shape, rung, 42);
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, EveryBackwardRungMatchesFloat64) {
@@ -148,7 +148,7 @@ TYPED_TEST(FlashAttention, LargeScoresDoNotOverflow) {
     for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) this->expect_forward(shape, rung, 62, 16);
     for (int rung = 0; rung < attention_backward_rungs<TypeParam>(); ++rung) this->expect_backward(shape, rung, 63, 16);
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 // The largest score comes last, tile after tile: everything that was summed before must be scaled down each time.
@@ -165,7 +165,7 @@ TYPED_TEST(FlashAttention, ScoresThatGrowFromKeyToKey) {
                                                              this->weights_of(rung >= this->kTensorCores));
     expect_all(this->forward(in, shape, rung).out, expected.out, text_of(shape, rung));
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, EqualScoresGiveTheMean) {
@@ -180,7 +180,7 @@ TYPED_TEST(FlashAttention, EqualScoresGiveTheMean) {
     for (const double value : widened(found.out)) ASSERT_EQ(value, 0.5) << "rung " << rung;
     for (const float value : found.logsumexp) ASSERT_NEAR(value, std::log(64.0), 1e-6) << "rung " << rung;
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 // A key that nobody may see can hold anything, and its gradient is 0.
@@ -204,14 +204,14 @@ TYPED_TEST(FlashAttention, CausalQueriesDoNotSeeLaterKeys) {
       ASSERT_EQ(static_cast<float>(gradients.v[i]), 0) << "rung " << rung << ", " << i;
     }
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, ArraysThatBeginBetweenPackets) {
   const AttentionShape shape{1, 2, 37, 70, 64, false};
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) this->expect_forward(shape, rung, 75, 1, 1);
   for (int rung = 0; rung < attention_backward_rungs<TypeParam>(); ++rung) this->expect_backward(shape, rung, 76, 1, 1);
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, TheSameInputsGiveTheSameBits) {
@@ -230,7 +230,7 @@ TYPED_TEST(FlashAttention, TheSameInputsGiveTheSameBits) {
     EXPECT_EQ(widened(once.k), widened(twice.k));
     EXPECT_EQ(widened(once.v), widened(twice.v));
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
@@ -255,7 +255,7 @@ TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
     EXPECT_THROW(back(shape, sums.data(), 0), std::invalid_argument);
   }
   EXPECT_THROW(call({}, -1), std::invalid_argument);
-  EXPECT_THROW(call({}, kFlashAttentionRungs<T>), std::invalid_argument);
+  EXPECT_THROW(call({}, kFlashAttentionAllRungs<T>), std::invalid_argument);
   EXPECT_THROW(call({}, 0), std::invalid_argument) << "rung 0 without a workspace";
   EXPECT_THROW(back({}, sums.data(), kFlashAttentionBackwardRungs<T>), std::invalid_argument);
   EXPECT_THROW(back({}, nullptr, 0), std::invalid_argument) << "backward without a workspace";

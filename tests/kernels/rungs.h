@@ -46,7 +46,7 @@ int hgemm_rungs() {
 }
 template <class T>
 int attention_rungs() {
-  return kernels::kFlashAttentionRungs<T>;
+  return kernels::kFlashAttentionAllRungs<T>;
 }
 template <class T>
 int attention_backward_rungs() {

@@ -10,7 +10,7 @@ namespace {
 using namespace tenfold::bench;
 
 simt::Shape sizes_of(const Place& place, const simt::Pass& pass) {
-  return place.pick(pass, {{"batch", 1}, {"heads", 2}, {"queries", 65}, {"keys", 65}, {"head_dim", 32}, {"causal", 1}});
+  return place.pick(pass, {{"batch", 1}, {"heads", 2}, {"queries", 65}, {"keys", 65}, {"head_dim", 64}, {"causal", 1}});
 }
 
 Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::ScalarType type) {
@@ -86,7 +86,7 @@ Ladder forward(const Place& place, torch::ScalarType type) {
                 .tolerance = type == torch::kFloat ? 1e-4 : 6e-2};
   add_sdpa(ladder, q, k, v, shape.causal, [](const auto& sdpa) { return [=] { return std::vector{sdpa()}; }; });
   const int all =
-      type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
+      type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionAllRungs<__nv_bfloat16>;
   const int here =
       type == torch::kFloat || !place.device.is_cuda() ? all : kernels::flash_attention_rungs_here<__nv_bfloat16>();
   skip_rungs(ladder, here, all, kernels::reason_not_here());

@@ -10,8 +10,8 @@ namespace {
 
 using kernels::AttentionShape;
 using kernels::AttentionValues;
-using kernels::kFlashAttentionAllRungs;
 using kernels::kFlashAttentionBackwardRungs;
+using kernels::kFlashAttentionRungs;
 
 std::string text_of(const AttentionShape& s, int rung) {
   return std::to_string(s.batch) + " x " + std::to_string(s.heads) + " x (" + std::to_string(s.queries) + ", " +
@@ -131,7 +131,38 @@ TYPED_TEST(FlashAttention, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) {
     for (const AttentionShape& shape : kShapes) this->expect_forward(shape, rung, 42);
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+}
+
+// Hopper's rungs: tiles of 128 queries and 128 keys, a ring that is filled more than once, and ends within tiles; and,
+// where a GPU runs them, what the others were asked above.
+TYPED_TEST(FlashAttention, RungsOfHopperMatchFloat64OverManyTiles) {
+  for (int rung = kFlashAttentionRungs<TypeParam>; rung < attention_rungs_with_hopper<TypeParam>(); ++rung) {
+    for (const AttentionShape& shape :
+         {AttentionShape{1, 2, 300, 300, 64, true}, AttentionShape{2, 1, 129, 383, 128, false},
+          AttentionShape{1, 1, 257, 385, 128, true}, AttentionShape{1, 1, 64, 640, 64, false}})
+      this->expect_forward(shape, rung, 43);
+    if (rung < attention_rungs<TypeParam>()) continue;
+    for (const AttentionShape& shape : kShapes) this->expect_forward(shape, rung, 42);
+    this->expect_forward({1, 1, 33, 270, 64, false}, rung, 62, 16);
+    this->expect_forward({1, 2, 37, 70, 64, false}, rung, 75, 1, 1);
+  }
+  skip_missing_rungs(attention_rungs_with_hopper<TypeParam>(), kernels::kFlashAttentionAllRungs<TypeParam>);
+}
+
+// A weight of 0 times infinity is NaN: a tile that reaches over the end of a head must not hold the next one's values.
+TYPED_TEST(FlashAttention, AHeadDoesNotSeeTheNextOnesValues) {
+  const AttentionShape shape{1, 2, 70, 150, 64, false};
+  const Inputs<TypeParam> in(shape, 79);
+  Inputs<TypeParam> other(shape, 79);
+  const size_t of_head = size_t{150} * 64, of_result = size_t{70} * 64;
+  for (size_t i = of_head; i < 2 * of_head; ++i) other.v.given[i] = TypeParam(INFINITY);
+  for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) {
+    const auto expected = widened(this->forward(in, shape, rung).out),
+               found = widened(this->forward(other, shape, rung).out);
+    for (size_t i = 0; i < of_result; ++i) ASSERT_EQ(found[i], expected[i]) << "rung " << rung << ", " << i;
+  }
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, EveryBackwardRungMatchesFloat64) {
@@ -148,7 +179,7 @@ TYPED_TEST(FlashAttention, LargeScoresDoNotOverflow) {
     for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) this->expect_forward(shape, rung, 62, 16);
     for (int rung = 0; rung < attention_backward_rungs<TypeParam>(); ++rung) this->expect_backward(shape, rung, 63, 16);
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 // The largest score comes last, tile after tile: everything that was summed before must be scaled down each time.
@@ -165,7 +196,7 @@ TYPED_TEST(FlashAttention, ScoresThatGrowFromKeyToKey) {
                                                              this->weights_of(rung >= this->kTensorCores));
     expect_all(this->forward(in, shape, rung).out, expected.out, text_of(shape, rung));
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, EqualScoresGiveTheMean) {
@@ -180,7 +211,7 @@ TYPED_TEST(FlashAttention, EqualScoresGiveTheMean) {
     for (const double value : widened(found.out)) ASSERT_EQ(value, 0.5) << "rung " << rung;
     for (const float value : found.logsumexp) ASSERT_NEAR(value, std::log(64.0), 1e-6) << "rung " << rung;
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 // A key that nobody may see can hold anything, and its gradient is 0.
@@ -204,14 +235,14 @@ TYPED_TEST(FlashAttention, CausalQueriesDoNotSeeLaterKeys) {
       ASSERT_EQ(static_cast<float>(gradients.v[i]), 0) << "rung " << rung << ", " << i;
     }
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, ArraysThatBeginBetweenPackets) {
   const AttentionShape shape{1, 2, 37, 70, 64, false};
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) this->expect_forward(shape, rung, 75, 1, 1);
   for (int rung = 0; rung < attention_backward_rungs<TypeParam>(); ++rung) this->expect_backward(shape, rung, 76, 1, 1);
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, TheSameInputsGiveTheSameBits) {
@@ -230,7 +261,7 @@ TYPED_TEST(FlashAttention, TheSameInputsGiveTheSameBits) {
     EXPECT_EQ(widened(once.k), widened(twice.k));
     EXPECT_EQ(widened(once.v), widened(twice.v));
   }
-  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionAllRungs<TypeParam>);
+  skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
@@ -255,7 +286,7 @@ TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
     EXPECT_THROW(back(shape, sums.data(), 0), std::invalid_argument);
   }
   EXPECT_THROW(call({}, -1), std::invalid_argument);
-  EXPECT_THROW(call({}, kFlashAttentionAllRungs<T>), std::invalid_argument);
+  EXPECT_THROW(call({}, kernels::kFlashAttentionAllRungs<T>), std::invalid_argument);
   EXPECT_THROW(call({}, 0), std::invalid_argument) << "rung 0 without a workspace";
   EXPECT_THROW(back({}, sums.data(), kFlashAttentionBackwardRungs<T>), std::invalid_argument);
   EXPECT_THROW(back({}, nullptr, 0), std::invalid_argument) << "backward without a workspace";
@@ -353,7 +384,7 @@ TEST_F(FlashAttentionUnderTheMicroscope, OnlyTheMaterialisedRungTouchesMemoryFor
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 0)), least + 8 * n * n);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 1)), least);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 2)), least);
-    for (const int rung : {3, 4, 5})
+    for (const int rung : {3, 4, 5, 6, 7, 8})
       EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, rung)), 8 * n * kWidth + 4 * n);
     // Eight arrays, and a number of each query: logsumexp read, dots written and read.
     EXPECT_EQ(dram_bytes(backward_report<float>(n, 0)), 32 * n * kWidth + 12 * n);

@@ -4,9 +4,6 @@
 #include "flash_attention.cuh"
 #include "flash_attention_backward.cuh"
 
-#ifdef __CUDACC__
-#include "kernels/rungs_here.h"
-#endif
 #if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
 #include "flash_attention_sm90.h"
 #endif
@@ -62,11 +59,17 @@ AttentionInput<T> input(const T* q, const T* k, const T* v, const AttentionShape
 }
 
 /// Throws std::runtime_error, one line, where a rung of 9.0a cannot run.
-template <class T>
 void require_hopper([[maybe_unused]] int rung) {
 #ifdef __CUDACC__
-  if (rung >= kFlashAttentionRungs<T> && rung >= flash_attention_rungs_here<T>())
-    throw std::runtime_error("flash_attention: rung " + std::to_string(rung) + ": " + reason_not_here());
+  const std::string text = "flash_attention: rung " + std::to_string(rung);
+#ifndef TENFOLD_HOPPER
+  throw std::runtime_error(text + " was not built: TENFOLD_CUDA_ARCHS had no 9.0");
+#endif
+  int device = 0, major = 0, minor = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check_launch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (major != 9 || minor != 0) throw std::runtime_error(text + " needs a GPU of compute capability 9.0 (Hopper)");
 #endif
 }
 
@@ -98,7 +101,7 @@ void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, 
                      const AttentionShape& s, int rung) {
   const char* name = "flash_attention";
   check(name, s, rung, kFlashAttentionAllRungs<T>, rung == 0 && workspace == nullptr);
-  require_hopper<T>(rung);
+  if (rung >= kFlashAttentionRungs<T>) require_hopper(rung);
   const AttentionInput<T> in = input(q, k, v, s, {out});
   if (rung == 0) return materialised(stream, out, logsumexp, workspace, in, s);
 #if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)

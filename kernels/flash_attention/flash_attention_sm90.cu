@@ -194,7 +194,6 @@ static __global__ void __launch_bounds__(384, 1)
         shrink_sums(sums, shrink);
       }
       wgmma_wait<0>();
-      wgmma_settle(sums);
       wgmma_settle(weights);
       release(tile - 1, kValuesPart);
       pack_weights<T>(weights, scores);

@@ -325,12 +325,12 @@ void touch_registers(uintptr_t address, int bytes, Kind kind, uintptr_t pc) {
   for (const Accumulator& known : state.accumulators) {
     if (known.low >= address + static_cast<uintptr_t>(bytes) || address >= known.high) continue;
     if (known.operand && kind == Kind::load) continue;  // wgmma changes it as little
-    const std::string what = std::string(kind == Kind::load ? "reads" : "changes") +
-                             (known.operand ? " an operand of wgmma before " : " a sum of wgmma before ");
+    const std::string touches = std::string(kind == Kind::load ? "reads" : "changes") +
+                                (known.operand ? " an operand of wgmma before " : " a sum of wgmma before ");
     if (known.is == Accumulator::Is::in_flight) {
-      note_fault(FaultKind::in_flight, pc, what + "wgmma.wait_group has waited for it");
+      note_fault(FaultKind::in_flight, pc, touches + "wgmma.wait_group has waited for it");
     } else if (known.is == Accumulator::Is::landed) {
-      note_fault(FaultKind::in_flight, pc, what + "wgmma_settle: nvcc may have moved it up");
+      note_fault(FaultKind::in_flight, pc, touches + "wgmma_settle: nvcc may have moved it up");
     }
     state.fenced = false;
   }

@@ -295,6 +295,8 @@ TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
   EXPECT_THROW(call({}, -1), std::invalid_argument);
   EXPECT_THROW(call({}, kernels::kFlashAttentionAllRungs<T>), std::invalid_argument);
   EXPECT_THROW(call({}, 0), std::invalid_argument) << "rung 0 without a workspace";
+  for (int rung = attention_rungs_with_hopper<T>(); rung < kernels::kFlashAttentionAllRungs<T>; ++rung)
+    EXPECT_THROW(call({}, rung), std::runtime_error) << "rung " << rung << " on a GPU that lacks it";
   EXPECT_THROW(back({}, sums.data(), kFlashAttentionBackwardRungs<T>), std::invalid_argument);
   EXPECT_THROW(back({}, nullptr, 0), std::invalid_argument) << "backward without a workspace";
   for (const double value : widened(out.host())) EXPECT_TRUE(std::isnan(value)) << "something ran";

@@ -1,4 +1,4 @@
-// Causal attention: our rungs beside LibTorch's scaled_dot_product_attention (SDPA), forward and backward. On a GPU
+// Attention: our rungs beside LibTorch's scaled_dot_product_attention (SDPA), forward and backward. On a GPU
 // each of its fused backends is a contestant of its own: which of them SDPA takes by itself depends on GPU and version.
 #include "ladder.h"
 
@@ -9,8 +9,12 @@
 namespace {
 using namespace tenfold::bench;
 
-simt::Shape sizes_of(const Place& place, const simt::Pass& pass) {
-  return place.pick(pass, {{"batch", 1}, {"heads", 2}, {"queries", 65}, {"keys", 65}, {"head_dim", 32}, {"causal", 1}});
+simt::Shape sizes_of(const Place& place, simt::Pass pass, bool causal) {
+  for (auto& [name, size] : pass.shape) {
+    if (name == "causal") size = causal ? 1 : 0;
+  }
+  return place.pick(
+      pass, {{"batch", 1}, {"heads", 2}, {"queries", 65}, {"keys", 65}, {"head_dim", 64}, {"causal", causal ? 1 : 0}});
 }
 
 Tensor normal(const Place& place, const kernels::AttentionShape& s, torch::ScalarType type) {
@@ -68,16 +72,16 @@ void add_sdpa(Ladder& ladder, const Tensor& q, const Tensor& k, const Tensor& v,
   }
 }
 
-Ladder forward(const Place& place, torch::ScalarType type) {
+Ladder forward(const Place& place, torch::ScalarType type, bool causal) {
   const simt::Pass pass = kernels::flash_attention_forward();
-  const simt::Shape sizes = sizes_of(place, pass);
+  const simt::Shape sizes = sizes_of(place, pass, causal);
   const kernels::AttentionShape shape = kernels::attention_shape(sizes);
   const Tensor q = normal(place, shape, type), k = normal(place, shape, type), v = normal(place, shape, type),
                out = torch::empty_like(q);
   const Tensor logsumexp = place.normal({shape.batch, shape.heads, shape.queries});
   // Rung 0 keeps the scores.
   const Tensor workspace = place.normal({kernels::flash_attention_workspace_bytes(shape, 0) / 4});
-  Ladder ladder{.name = name_of("attention", type, shape),
+  Ladder ladder{.name = name_of(shape.causal ? "attention" : "attention without a mask", type, shape),
                 .flops = flops_of(pass, sizes, type),
                 .expected = {reference::flash_attention(q.to(torch::kFloat), k.to(torch::kFloat), v.to(torch::kFloat),
                                                         shape.causal)},
@@ -86,7 +90,7 @@ Ladder forward(const Place& place, torch::ScalarType type) {
                 .tolerance = type == torch::kFloat ? 1e-4 : 6e-2};
   add_sdpa(ladder, q, k, v, shape.causal, [](const auto& sdpa) { return [=] { return std::vector{sdpa()}; }; });
   const int all =
-      type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionRungs<__nv_bfloat16>;
+      type == torch::kFloat ? kernels::kFlashAttentionRungs<float> : kernels::kFlashAttentionAllRungs<__nv_bfloat16>;
   const int here =
       type == torch::kFloat || !place.device.is_cuda() ? all : kernels::flash_attention_rungs_here<__nv_bfloat16>();
   skip_rungs(ladder, here, all, kernels::reason_not_here());
@@ -105,7 +109,7 @@ Ladder forward(const Place& place, torch::ScalarType type) {
 
 Ladder backward(const Place& place, torch::ScalarType type) {
   const simt::Pass pass = kernels::flash_attention_backward_pass();
-  const simt::Shape sizes = sizes_of(place, pass);
+  const simt::Shape sizes = sizes_of(place, pass, /*causal=*/true);
   const kernels::AttentionShape shape = kernels::attention_shape(sizes);
   std::vector<Tensor> qkv, wide, grads;
   for (int i = 0; i < 3; ++i) {
@@ -163,8 +167,10 @@ Ladder backward(const Place& place, torch::ScalarType type) {
 
 int main(int argc, char** argv) {
   return run(argc, argv,
-             {[](const Place& place) { return forward(place, torch::kBFloat16); },
-              [](const Place& place) { return forward(place, torch::kFloat); },
+             {[](const Place& place) { return forward(place, torch::kBFloat16, /*causal=*/true); },
+              [](const Place& place) { return forward(place, torch::kFloat, /*causal=*/true); },
+              // As rates of FlashAttention-3 have been published.
+              [](const Place& place) { return forward(place, torch::kBFloat16, /*causal=*/false); },
               [](const Place& place) { return backward(place, torch::kBFloat16); },
               [](const Place& place) { return backward(place, torch::kFloat); }});
 }

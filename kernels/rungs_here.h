@@ -35,9 +35,11 @@ int hgemm_rungs_here() {
   return capability == 75 && std::is_same_v<T, __half> ? 3 : 1;
 }
 
-/// The same for attention: its last rungs for 16 bits are on tensor cores, from 8.0 on.
+/// The same for attention: its last rungs for 16 bits are on tensor cores, from 8.0 on, and then Hopper's own, which
+/// are built where hgemm's are.
 template <class T>
 int flash_attention_rungs_here() {
+  if (compute_capability() == 90 && hgemm_hopper_built()) return kFlashAttentionAllRungs<T>;
   return compute_capability() < 80 ? kFlashAttentionRungs<float> : kFlashAttentionRungs<T>;
 }
 template <class T>

@@ -62,14 +62,17 @@ struct Product {
   int type = 0, columns = 0;  ///< MatrixType
   uint64_t a = 0, b = 0;      ///< descriptors
   bool add = false, a_across = false, b_across = false;
+  bool a_in_registers = false;  ///< then `a` is 0, and a_registers are set
   uint32_t group = 0;
   uintptr_t pc = 0;
-  int came = 0;                                 ///< threads
-  std::array<float*, 128> d{};                  ///< of each thread, columns / 2 sums
-  std::vector<uintptr_t> a_packets, b_packets;  ///< of 8 elements; empty where a descriptor is bad
+  int came = 0;                                    ///< threads
+  std::array<float*, 128> d{};                     ///< of each thread, columns / 2 sums
+  std::array<const uint32_t*, 128> a_registers{};  ///< of each thread, four pairs of elements
+  std::vector<uintptr_t> a_packets, b_packets;     ///< of 8 elements; empty where a descriptor is bad
+  bool readable() const { return !b_packets.empty() && (a_in_registers || !a_packets.empty()); }
   bool same_as(const Product& o) const {
     return type == o.type && columns == o.columns && a == o.a && b == o.b && add == o.add && a_across == o.a_across &&
-           b_across == o.b_across && group == o.group;
+           b_across == o.b_across && a_in_registers == o.a_in_registers && group == o.group;
   }
 };
 
@@ -100,12 +103,22 @@ struct Visit {
   uintptr_t pc = 0;
 };
 
-/// Registers that a thread gave to wgmma.
+/// Registers that a thread gave to wgmma: sums, or an operand, which wgmma only reads.
 struct Accumulator {
   enum class Is : uint8_t { in_flight, landed, settled };
   uintptr_t low = 0, high = 0;
   uint32_t group = 0;  ///< of the latest product
   Is is = Is::in_flight;
+  bool operand = false;
+};
+
+/// A barrier of bar.sync and bar.arrive, which is known by a number. It completes a phase when so many threads have
+/// come as each of them says.
+struct NamedBarrier {
+  int threads = 0, came = 0;  ///< of this phase: wanted, and here
+  uint32_t phase = 0;         ///< phases completed
+  uintptr_t pc = 0;           ///< of the latest that came
+  Clock arrived, released;    ///< what those of this phase, and of the phases before it, make known
 };
 
 /// What a thread has to do with all this.
@@ -115,6 +128,8 @@ struct Asynchronous {
   uint32_t fenced_barrier = 0;      ///< __syncthreads that the block had passed then
   size_t barrier = 0;               ///< index in Engine::mbarriers, of the one that it waits for
   uint32_t parity = 0;              ///< of the phase that it waits for
+  size_t named_barrier = 0;         ///< number of the one that it waits at
+  uint32_t named_phase = 0;         ///< that it waits for
   uint64_t products = 0;            ///< started
   uint32_t groups = 0, wanted = 0;  ///< committed; waited for
   bool fenced = false;              ///< wgmma.fence since its last access to an accumulator

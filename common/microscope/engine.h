@@ -97,7 +97,7 @@ struct Copy {
 };
 
 struct Thread {
-  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, cluster, done };
+  enum class At : uint8_t { start, running, barrier, warp, mbarrier, warpgroup, cluster, named_barrier, done };
   Fiber* fiber = nullptr;
   Index index{};
   At at = At::start;
@@ -234,6 +234,7 @@ struct Engine {
   size_t threads_of_block = 0, apart = 0;
   uint32_t first_of_cluster = 0;  // its block_number
   ClusterBarrier cluster_barrier;
+  std::vector<NamedBarrier> named_barriers;  // of each block by number; none before the first is used
 
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Fiber*> idle;
@@ -352,6 +353,13 @@ bool wake_lanes(const std::array<Thread*, 32>& lanes);
 std::string missing(const Thread& thread);
 /// Faults for what is still under way when the block that has its turn ends.
 void expect_nothing_in_flight();
+// named_barriers.cpp
+/// Whether the phase that the thread waits for at a bar.sync is over.
+bool pass_named_barrier(Thread& thread);
+/// What it waits for there: "named barrier 1, ..."
+std::string missing_at_named_barrier(const Thread& thread);
+/// Faults for those whose last phase lacks threads when the block ends.
+void expect_no_arrivals_left();
 // tensor_maps.cpp
 /// An address in a swizzle, of which `bits` bits from bit 4 on change with those from bit 7 on.
 constexpr uintptr_t swizzled(uintptr_t window, uint32_t bits) {

@@ -28,14 +28,14 @@ void arrive_at_mbarrier(const uint64_t* barrier, uint32_t bytes);
 void wait_at_mbarrier(const uint64_t* barrier, uint32_t parity);
 
 /// cuTensorMapEncodeTiled: the arguments and errors are the driver's, what is written is the microscope's own. Only
-/// matrices (rank 2) in boxes without steps are taken, swizzled in no way or with rows as wide as the swizzle; for
-/// others the result is CUDA_ERROR_NOT_SUPPORTED.
+/// matrices (rank 2) and stacks of them (rank 3, a box lies in one) in boxes without steps are taken, swizzled in
+/// no way or with rows as wide as the swizzle; for others the result is CUDA_ERROR_NOT_SUPPORTED.
 CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
                            const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
                            const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
-/// cp.async.bulk.tensor.2d from global to shared memory, of the map's box at (x, y).
-void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y);
+/// cp.async.bulk.tensor.2d from global to shared memory, of the map's box at (x, y); .3d, of the one in matrix z.
+void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y, int z = 0);
 
 /// The same to the same place in every block of the cluster that has a bit in `mask`, each of which reports to its own
 /// mbarrier there.
@@ -69,6 +69,16 @@ void warpgroup_settle(const float* d, int count);
 /// do not lie along the depth but along the rows of A or the columns of B.
 void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint64_t b, bool add, bool a_across,
                         bool b_across);
+
+/// The same with A in registers: `a` are four of the thread, two elements each.
+void warpgroup_multiply_registers(MatrixType type, int columns, float* d, const uint32_t* a, uint64_t b, bool add,
+                                  bool b_across);
+/// `count` registers of operands from a on may change from here on.
+void warpgroup_settle(const uint32_t* a, int count);
+
+/// bar.sync and bar.arrive at barrier 1 to 15 of the block, for so many threads, a multiple of 32.
+void sync_named_barrier(int number, int threads);
+void arrive_at_named_barrier(int number, int threads);
 
 /// Of the GPU that persistent kernels make their grid for: Options::multiprocessors.
 int multiprocessors(const Device& device);

@@ -155,13 +155,15 @@ bool wake_lanes(const std::array<Thread*, 32>& lanes) {
     const Thread::At at = thread->at;
     const bool over = (at == Thread::At::mbarrier && pass_mbarrier(*thread)) ||
                       (at == Thread::At::warpgroup && finish_products(*thread)) ||
-                      (at == Thread::At::cluster && pass_cluster_barrier(*thread));
+                      (at == Thread::At::cluster && pass_cluster_barrier(*thread)) ||
+                      (at == Thread::At::named_barrier && pass_named_barrier(*thread));
     if (!over) continue;
     thread->at = Thread::At::running;
     if (first == nullptr || first->pc != thread->pc)
       count_operation(thread->pc, at == Thread::At::mbarrier    ? "mbarrier wait"
                                   : at == Thread::At::warpgroup ? "wgmma wait"
-                                                                : "cluster barrier");
+                                  : at == Thread::At::cluster   ? "cluster barrier"
+                                                                : "named barrier wait");
     first = thread;
   }
   return first != nullptr;
@@ -174,6 +176,7 @@ std::string missing(const Thread& thread) {
     return who + "the cluster's barrier, where " + std::to_string(engine.cluster_barrier.missing) + " of " +
            std::to_string(engine.cluster_barrier.live) + " threads do not arrive";
   }
+  if (thread.at == Thread::At::named_barrier) return who + missing_at_named_barrier(thread);
   if (thread.at == Thread::At::warpgroup) {
     const auto begin = engine.threads.begin() + thread.number / 128 * 128;
     const auto absent = std::count_if(begin, begin + 128, [&](const Thread& other) {
@@ -196,6 +199,7 @@ std::string missing(const Thread& thread) {
 }
 
 void expect_nothing_in_flight() {
+  expect_no_arrivals_left();
   for (const Mbarrier& barrier : engine.mbarriers) {
     if (barrier.block != engine.rank) continue;
     for (const BoxCopy& copy : barrier.copies) {

@@ -90,7 +90,8 @@ bool run_warps() {
     any = false;
     for (size_t warp = first; warp < end && !engine.lost; ++warp) any |= run_warp(warp);
     went_on |= any;
-    if (engine.mbarriers.empty() && engine.agents.empty() && engine.cluster.size() == 1)
+    if (engine.mbarriers.empty() && engine.agents.empty() && engine.named_barriers.empty() &&
+        engine.cluster.size() == 1)
       break;  // no warp waits for another
   }
   return went_on;
@@ -98,7 +99,7 @@ bool run_warps() {
 
 bool waits_elsewhere(const Thread& thread) {
   return thread.at == Thread::At::warp || thread.at == Thread::At::mbarrier || thread.at == Thread::At::warpgroup ||
-         thread.at == Thread::At::cluster;
+         thread.at == Thread::At::cluster || thread.at == Thread::At::named_barrier;
 }
 
 /// Opens the block's barrier if nobody is left who might come to it. False when nobody waits there, or somebody may
@@ -166,6 +167,7 @@ void run_cluster(uint64_t first) {
   begin_cluster(first);
   engine.agents.clear();
   engine.mbarriers.clear();
+  engine.named_barriers.clear();
   engine.warpgroups.assign(engine.threads.size() / 128, {});
   for (Warp& warp : engine.warps) warp = {};
   for (size_t i = 0; i < engine.threads.size(); ++i) {

@@ -15,6 +15,7 @@ struct TensorMap {
   uint64_t magic = kMagic;
   uintptr_t data = 0;
   uint64_t columns = 0, rows = 0, row_bytes = 0;
+  uint64_t matrices = 1, matrix_bytes = 0;  ///< the third dimension
   uint32_t box_columns = 0, box_rows = 0;
   uint32_t element_bytes = 0;
   uint32_t swizzle = 0;  ///< address bits that change: 0 to 3, for 16, 32, 64 and 128 bytes
@@ -23,8 +24,8 @@ static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
 /// False, and a fault, where the map was not made by encode_tensor_map.
 bool read_map(TensorMap& tensor, const CUtensorMap* map, uintptr_t pc);
-/// The box whose first element is (x, y): `from` is there, `to` in this block's shared memory.
-BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, uintptr_t pc);
+/// The box whose first element is (x, y) of matrix z: `from` is there, `to` in this block's shared memory.
+BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, int z, uintptr_t pc);
 /// False, and a fault, where the box leaves the region; one that is not aligned ends the launch. `does`: "goes to".
 bool box_fits(const Region& region, const BoxCopy& box, const char* does);
 /// Calls f(packet, global, offset, bytes) for every 16 bytes of the box in shared memory: `bytes` of them, from

@@ -76,7 +76,8 @@ CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
                            const cuuint64_t* size, const cuuint64_t* strides, const cuuint32_t* box,
                            const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                            CUtensorMapL2promotion /*promotion*/, CUtensorMapFloatOOBfill fill) {
-  if (rank != 2 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || bytes_of(type) == 0 || steps[0] != 1 ||
+  const bool rank_fits = rank == 2 || (rank == 3 && box[2] == 1 && steps[2] == 1);
+  if (!rank_fits || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || bytes_of(type) == 0 || steps[0] != 1 ||
       steps[1] != 1 || swizzle > CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -84,13 +85,15 @@ CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
   own.data = reinterpret_cast<uintptr_t>(data);
   own.columns = size[0], own.rows = size[1], own.row_bytes = strides[0];
   own.box_columns = box[0], own.box_rows = box[1];
+  if (rank == 3) own.matrices = size[2], own.matrix_bytes = strides[1];
   own.element_bytes = bytes_of(type), own.swizzle = static_cast<uint32_t>(swizzle);
   const auto in = [](uint64_t value, uint64_t least, uint64_t most) { return value >= least && value <= most; };
   const uint64_t width = uint64_t{own.box_columns} * own.element_bytes, swizzled = uint64_t{16} << own.swizzle;
   const bool good = own.data % 16 == 0 && in(own.columns, 1, uint64_t{1} << 32) && in(own.rows, 1, uint64_t{1} << 32) &&
                     own.row_bytes % 16 == 0 && in(own.row_bytes, 1, (uint64_t{1} << 40) - 1) &&
-                    in(own.box_columns, 1, 256) && in(own.box_rows, 1, 256) && width % 16 == 0 &&
-                    (own.swizzle == 0 || width <= swizzled);
+                    in(own.matrices, 1, uint64_t{1} << 32) && own.matrix_bytes % 16 == 0 &&
+                    in(own.matrix_bytes, rank == 3 ? 1 : 0, (uint64_t{1} << 40) - 1) && in(own.box_columns, 1, 256) &&
+                    in(own.box_rows, 1, 256) && width % 16 == 0 && (own.swizzle == 0 || width <= swizzled);
   if (!good) return CUDA_ERROR_INVALID_VALUE;
   if (own.swizzle != 0 && width != swizzled) return CUDA_ERROR_NOT_SUPPORTED;
   std::memset(static_cast<void*>(map), 0, sizeof *map);
@@ -105,18 +108,20 @@ bool read_map(TensorMap& tensor, const CUtensorMap* map, uintptr_t pc) {
   return false;
 }
 
-BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, uintptr_t pc) {
+BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, int z, uintptr_t pc) {
   const int64_t width = tensor.element_bytes;
   BoxCopy box;
   box.to = reinterpret_cast<uintptr_t>(shared), box.window = shared_window_address(shared), box.pc = pc;
   box.row_bytes = tensor.row_bytes, box.swizzle = tensor.swizzle;
   box.rows = tensor.box_rows, box.columns_bytes = tensor.box_columns * width;
-  box.from = tensor.data + static_cast<uintptr_t>(y * static_cast<int64_t>(tensor.row_bytes) + x * width);
+  box.from = tensor.data + static_cast<uintptr_t>(z * static_cast<int64_t>(tensor.matrix_bytes) +
+                                                  y * static_cast<int64_t>(tensor.row_bytes) + x * width);
   const auto inside = [](int64_t begin, uint32_t extent, uint64_t size) {
     const auto end = std::clamp<int64_t>(static_cast<int64_t>(size) - begin, 0, extent);
     return std::pair{std::clamp<int64_t>(-int64_t{begin}, 0, end), end};
   };
   std::tie(box.first_row, box.end_row) = inside(y, tensor.box_rows, tensor.rows);
+  if (z < 0 || static_cast<uint64_t>(z) >= tensor.matrices) box.end_row = box.first_row;
   std::tie(box.first_byte, box.end_byte) = inside(x, tensor.box_columns, tensor.columns);
   box.first_byte *= width, box.end_byte *= width;
   return box;

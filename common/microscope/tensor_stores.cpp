@@ -62,7 +62,7 @@ void store_box(const CUtensorMap* map, const void* shared, int x, int y) {
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   TensorMap tensor;
   if (!read_map(tensor, map, pc)) return;
-  const BoxCopy box = box_of(tensor, shared, x, y, pc);
+  const BoxCopy box = box_of(tensor, shared, x, y, 0, pc);
   Region* const region = shared_region(box.to, engine.rank);
   if (region == nullptr)
     return note_fault(FaultKind::out_of_bounds, pc, "a box is stored from memory that is not shared");

@@ -1,9 +1,9 @@
-// wgmma: products that the four warps of a warpgroup start together, with both operands in shared memory. On a GPU they
-// read their operands and write their sums at any time between their start and wgmma.wait_group. Here they do both as
-// late as they may, at the wait; every access in between is a race or a fault. Source: NVIDIA, "PTX ISA", release 9.0,
-// "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments and Shared Memory Matrix Layouts", "Matrix
-// Descriptor Format", "wgmma.fence", "wgmma.wait_group". Which address bits a swizzle changes, and what the two strides
-// mean without one: NVIDIA CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp.
+// wgmma: products that the four warps of a warpgroup start together, with both operands in shared memory, or the left
+// one in registers. On a GPU they read their operands and write their sums at any time between their start and
+// wgmma.wait_group. Here they do both as late as they may, at the wait; every access in between is a race or a fault.
+// Source: NVIDIA, "PTX ISA", release 9.0, "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments and
+// Shared Memory Matrix Layouts", "Matrix Descriptor Format", "wgmma.fence", "wgmma.wait_group". Which address bits a
+// swizzle changes, and what the two strides mean without one: NVIDIA CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -114,8 +114,24 @@ std::vector<double> values_of(const Product& product, const std::vector<uintptr_
   return values;
 }
 
+/// A as (16, 64), from the registers of each thread: "Register Fragments for wgmma.mma_async.m64nNk16".
+std::vector<double> values_of_registers(const Product& product, const Thread* threads) {
+  std::vector<double> values(size_t{kRows} * kDepth);
+  for (size_t thread = 0; thread < kThreads; ++thread) {
+    if (threads[thread].at == Thread::At::done) continue;  // compute() says so
+    const size_t warp = thread / 32, lane = thread % 32;
+    for (size_t i = 0; i < 8; ++i) {  // elements of the thread, two of each register
+      const size_t row = 16 * warp + lane / 4 + i / 2 % 2 * 8, k = lane % 4 * 2 + i % 2 + i / 4 * 8;
+      values[k * kRows + row] =
+          number(product.type, reinterpret_cast<const std::byte*>(product.a_registers[thread]) + 2 * i);
+    }
+  }
+  return values;
+}
+
 void compute(const Product& product, const Thread* threads) {
-  const std::vector<double> a = values_of(product, product.a_packets, product.a_across),
+  const std::vector<double> a = product.a_in_registers ? values_of_registers(product, threads)
+                                                       : values_of(product, product.a_packets, product.a_across),
                             b = values_of(product, product.b_packets, product.b_across);
   const auto columns = static_cast<size_t>(product.columns);
   std::vector<double> sums(kRows * columns, 0.0);
@@ -156,11 +172,11 @@ Product* join_product(Warpgroup& warpgroup, const Product& mine) {
     return nullptr;
   }
   Product& product = warpgroup.products.emplace_back(mine);
-  product.a_packets = packets_of_operand(mine.a, kRows, mine.a_across, "A", mine.pc);
+  if (!mine.a_in_registers) product.a_packets = packets_of_operand(mine.a, kRows, mine.a_across, "A", mine.pc);
   product.b_packets = packets_of_operand(mine.b, mine.columns, mine.b_across, "B", mine.pc);
   const auto key = static_cast<uint64_t>(mine.pc) << 8;
-  if (engine.state->options.count && !product.a_packets.empty() && !product.b_packets.empty()) {
-    count_operand(product.a_packets, mine.a_across, key, mine.pc);
+  if (engine.state->options.count && product.readable()) {
+    if (!mine.a_in_registers) count_operand(product.a_packets, mine.a_across, key, mine.pc);
     count_operand(product.b_packets, mine.b_across, key | 1, mine.pc);
   }
   count_operation(mine.pc, "wgmma");
@@ -173,9 +189,20 @@ void warpgroup_fence() { engine.current->asynchronous.fenced = true; }
 
 void warpgroup_commit() { ++engine.current->asynchronous.groups; }
 
-void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint64_t b, bool add, bool a_across,
-                        bool b_across) {
-  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+namespace {
+
+/// Registers of the running thread are a product's from here on.
+void give_to_product(const void* registers, size_t bytes, bool operand) {
+  Asynchronous& state = engine.current->asynchronous;
+  const auto low = reinterpret_cast<uintptr_t>(registers);
+  auto it = std::find_if(state.accumulators.begin(), state.accumulators.end(),
+                         [&](const Accumulator& known) { return known.low == low; });
+  if (it == state.accumulators.end()) it = state.accumulators.insert(it, Accumulator{});
+  *it = {low, low + bytes, state.groups, Accumulator::Is::in_flight, operand};
+}
+
+void multiply(Product mine, float* d, const uint32_t* a_registers) {
+  const uintptr_t pc = mine.pc;
   Thread& thread = *engine.current;
   Asynchronous& state = thread.asynchronous;
   const size_t index = thread.number / kThreads;
@@ -187,27 +214,47 @@ void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint
     note_fault(FaultKind::in_flight, pc,
                "no wgmma.fence came before, or its sums were touched since: registers may not be in order");
   }
-  Product mine;
-  mine.type = static_cast<int>(type), mine.columns = columns, mine.a = a, mine.b = b, mine.add = add;
-  mine.a_across = a_across, mine.b_across = b_across, mine.group = state.groups, mine.pc = pc;
+  mine.group = state.groups;
   Product* const product = join_product(warpgroup, mine);
   if (product == nullptr) return;
   product->d[thread.number % kThreads] = d;
   ++product->came;
-
-  const auto low = reinterpret_cast<uintptr_t>(d);
-  auto it = std::find_if(state.accumulators.begin(), state.accumulators.end(),
-                         [&](const Accumulator& known) { return known.low == low; });
-  if (it == state.accumulators.end()) it = state.accumulators.insert(it, Accumulator{});
-  *it = {low, low + static_cast<uintptr_t>(columns) * 2, state.groups, Accumulator::Is::in_flight};
+  give_to_product(d, static_cast<size_t>(mine.columns) * 2, false);
+  if (mine.a_in_registers) {
+    product->a_registers[thread.number % kThreads] = a_registers;
+    give_to_product(a_registers, 4 * sizeof(uint32_t), true);
+  }
 
   if (!engine.state->options.races || thread.number % 32 != 0) return;  // one lane for each warp
   const auto key = static_cast<uint64_t>(pc) << 8;
   const uint16_t site_a = site_of(key, pc, Kind::load, kRows * kDepth * 2).index,
-                 site_b = site_of(key | 1, pc, Kind::load, columns * kDepth * 2).index;
+                 site_b = site_of(key | 1, pc, Kind::load, mine.columns * kDepth * 2).index;
   Region& region = *engine.dynamic_shared;
   for (const uintptr_t packet : product->a_packets) agent_loads(region, packet, warpgroup.agent, state.groups, site_a);
   for (const uintptr_t packet : product->b_packets) agent_loads(region, packet, warpgroup.agent, state.groups, site_b);
+}
+
+Product product_of(MatrixType type, int columns, uint64_t b, bool add, bool b_across, const void* pc) {
+  Product product;
+  product.type = static_cast<int>(type), product.columns = columns, product.b = b, product.add = add;
+  product.b_across = b_across, product.pc = reinterpret_cast<uintptr_t>(pc);
+  return product;
+}
+
+}  // namespace
+
+void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint64_t b, bool add, bool a_across,
+                        bool b_across) {
+  Product mine = product_of(type, columns, b, add, b_across, __builtin_return_address(0));
+  mine.a = a, mine.a_across = a_across;
+  multiply(std::move(mine), d, nullptr);
+}
+
+void warpgroup_multiply_registers(MatrixType type, int columns, float* d, const uint32_t* a, uint64_t b, bool add,
+                                  bool b_across) {
+  Product mine = product_of(type, columns, b, add, b_across, __builtin_return_address(0));
+  mine.a_in_registers = true;
+  multiply(std::move(mine), d, a);
 }
 
 void warpgroup_wait(int newest) {
@@ -231,7 +278,7 @@ bool finish_products(Thread& thread) {
     if (product.came != kThreads) {
       note_fault(FaultKind::warp_mismatch, product.pc,
                  std::to_string(kThreads - product.came) + " threads of the warpgroup do not come to this wgmma");
-    } else if (!product.a_packets.empty() && !product.b_packets.empty()) {
+    } else if (product.readable()) {
       compute(product, threads);
     }
     warpgroup.products.pop_front();
@@ -248,28 +295,42 @@ bool finish_products(Thread& thread) {
   return true;
 }
 
-void warpgroup_settle(const float* d, int count) {
-  const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-  const auto low = reinterpret_cast<uintptr_t>(d), high = low + static_cast<uintptr_t>(count) * sizeof(float);
+namespace {
+
+void settle(const void* registers, int count, uintptr_t pc) {
+  const auto low = reinterpret_cast<uintptr_t>(registers), high = low + static_cast<uintptr_t>(count) * 4;
   for (Accumulator& known : engine.current->asynchronous.accumulators) {
     if (known.low >= high || low >= known.high) continue;
     if (known.is == Accumulator::Is::in_flight) {
-      note_fault(FaultKind::in_flight, pc, "these sums may be under way: no wgmma.wait_group has waited for them");
+      note_fault(FaultKind::in_flight, pc,
+                 std::string(known.operand ? "this operand may still be read" : "these sums may be under way") +
+                     ": no wgmma.wait_group has waited for them");
     } else {
       known.is = Accumulator::Is::settled;
     }
   }
 }
 
+}  // namespace
+
+void warpgroup_settle(const float* d, int count) {
+  settle(d, count, reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+}
+void warpgroup_settle(const uint32_t* a, int count) {
+  settle(a, count, reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+}
+
 void touch_registers(uintptr_t address, int bytes, Kind kind, uintptr_t pc) {
   Asynchronous& state = engine.current->asynchronous;
   for (const Accumulator& known : state.accumulators) {
     if (known.low >= address + static_cast<uintptr_t>(bytes) || address >= known.high) continue;
-    const std::string what = kind == Kind::load ? "reads" : "changes";
+    if (known.operand && kind == Kind::load) continue;  // wgmma changes it as little
+    const std::string touches = std::string(kind == Kind::load ? "reads" : "changes") +
+                                (known.operand ? " an operand of wgmma before " : " a sum of wgmma before ");
     if (known.is == Accumulator::Is::in_flight) {
-      note_fault(FaultKind::in_flight, pc, what + " a sum of wgmma before wgmma.wait_group has waited for it");
+      note_fault(FaultKind::in_flight, pc, touches + "wgmma.wait_group has waited for it");
     } else if (known.is == Accumulator::Is::landed) {
-      note_fault(FaultKind::in_flight, pc, what + " a sum of wgmma before wgmma_settle: nvcc may have moved it up");
+      note_fault(FaultKind::in_flight, pc, touches + "wgmma_settle: nvcc may have moved it up");
     }
     state.fenced = false;
   }

@@ -4,6 +4,12 @@
 #include "flash_attention.cuh"
 #include "flash_attention_backward.cuh"
 
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+#include "flash_attention_sm90.h"
+#endif
+
+#include <algorithm>
+
 namespace tenfold::kernels {
 namespace {
 
@@ -52,6 +58,21 @@ AttentionInput<T> input(const T* q, const T* k, const T* v, const AttentionShape
           packets};
 }
 
+/// Throws std::runtime_error, one line, where a rung of 9.0a cannot run.
+void require_hopper([[maybe_unused]] int rung) {
+#ifdef __CUDACC__
+  const std::string text = "flash_attention: rung " + std::to_string(rung);
+#ifndef TENFOLD_HOPPER
+  throw std::runtime_error(text + " was not built: TENFOLD_CUDA_ARCHS had no 9.0");
+#endif
+  int device = 0, major = 0, minor = 0;
+  check_launch(cudaGetDevice(&device));
+  check_launch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  check_launch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (major != 9 || minor != 0) throw std::runtime_error(text + " needs a GPU of compute capability 9.0 (Hopper)");
+#endif
+}
+
 /// Calls function(std::integral_constant<int, D>()) for the head_dim, which check() has seen.
 template <class Function>
 void with_head_dim(int64_t head_dim, const Function& function) {
@@ -79,9 +100,17 @@ template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& s, int rung) {
   const char* name = "flash_attention";
-  check(name, s, rung, kFlashAttentionRungs<T>, rung == 0 && workspace == nullptr);
+  check(name, s, rung, kFlashAttentionAllRungs<T>, rung == 0 && workspace == nullptr);
+  if (rung >= kFlashAttentionRungs<T>) require_hopper(rung);
   const AttentionInput<T> in = input(q, k, v, s, {out});
   if (rung == 0) return materialised(stream, out, logsumexp, workspace, in, s);
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+  if constexpr (sizeof(T) == 2) {
+    if (rung >= kFlashAttentionRungs<T> && in.packets && s.head_dim >= 64)
+      return flash_attention_hopper(stream, out, logsumexp, in, s, rung);
+  }
+#endif
+  rung = std::min(rung, kFlashAttentionRungs<T> - 1);
   with_head_dim(s.head_dim, [&](auto head_dim) {
     constexpr int kD = decltype(head_dim)::value;
     if (rung == 1) {

@@ -34,6 +34,9 @@ constexpr bool flash_attention_takes(int64_t head_dim) { return head_dim == 32 |
 /// take no float: the last three of forward, the last one of backward.
 template <class T>
 inline constexpr int kFlashAttentionRungs = sizeof(T) == 2 ? 6 : 3;
+/// With those of the forward pass that are for GPUs of compute capability 9.0 alone. The microscope runs them all.
+template <class T>
+inline constexpr int kFlashAttentionAllRungs = sizeof(T) == 2 ? 9 : 3;
 template <class T>
 inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 
@@ -43,18 +46,23 @@ inline constexpr int kFlashAttentionBackwardRungs = sizeof(T) == 2 ? 2 : 1;
 /// Rungs: 0 materialised: scores to memory, softmax, product (three kernels); 1 online softmax, keys and values in
 /// tiles of shared memory; 2 tiles in registers, warps split by queries, causal tiles skipped; 3 tensor cores, 4
 /// the next tile copied meanwhile, 5 32 queries a warp (these three not float, and compute capability 8.0; for up to 64
-/// queries the last is as the one before). `workspace` has
+/// queries the last is as the one before); compiled for 9.0a alone, 6 wgmma and TMA, 7 warpgroups that multiply in
+/// turns, 8 the softmax overlapped with products of its own warpgroup, too (these three for head_dim 64 and 128 and
+/// arrays that begin at multiples of 16 bytes; else they leave the work to rung 5). `workspace` has
 /// flash_attention_workspace_bytes() and may be null where that is 0. No two arrays may overlap. Throws
 /// std::invalid_argument, before any launch, for a size below 1 or too large for a grid, another head_dim, a workspace
-/// that is missing, or an unknown rung; std::runtime_error on a GPU that a rung does not run on. Sources: Milakov and
+/// that is missing, or an unknown rung; std::runtime_error on a GPU that a rung does not run on, and for rungs of 9.0a
+/// where they were not built. The default is the last one that a GPU has run. Sources: Milakov and
 /// Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867); Dao, Fu, Ermon, Rudra and Re,
-/// "FlashAttention", 2022 (arXiv:2205.14135); Dao, "FlashAttention-2", 2023 (arXiv:2307.08691).
+/// "FlashAttention", 2022 (arXiv:2205.14135); Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); Shah, Bikshandi, Zhang,
+/// Thakkar, Ramani and Dao, "FlashAttention-3", 2024 (arXiv:2407.08608).
 template <class T, class Stream>
 void flash_attention(Stream stream, T* out, float* logsumexp, float* workspace, const T* q, const T* k, const T* v,
                      const AttentionShape& shape, int rung = kFlashAttentionRungs<T> - 1);
 
 /// The rung of the forward pass to take on a GPU of so many SMs: the last one, or rung 4, whose blocks have half as
-/// many queries, where the last one's would be fewer than two for each SM. Expected, not yet measured.
+/// many queries, where the last one's would be fewer than two for each SM. Expected, not yet measured. Never one of
+/// those for 9.0a: no GPU has run them yet.
 template <class T>
 int flash_attention_rung(const AttentionShape& s, int sms) {
   constexpr int kLast = kFlashAttentionRungs<T> - 1;

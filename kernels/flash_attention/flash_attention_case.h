@@ -55,12 +55,18 @@ inline std::vector<simt::Rung> flash_attention_rungs() {
       {"registers", "A lane keeps a tile of scores and of results in registers, and scales once for a tile of keys."},
       {"tensor cores", "Products by mma.sync on operands from ldmatrix, in 16 bits."},
       {"copies ahead", "The next tile is on its way by cp.async while this one is worked on."},
-      {"wide warps", "A warp has 32 queries: what ldmatrix brings of keys and values serves twice as many products."}};
+      {"wide warps", "A warp has 32 queries: what ldmatrix brings of keys and values serves twice as many products."},
+      {"wgmma",
+       "Hopper: one warp brings tiles by TMA; two warpgroups of 64 queries multiply by wgmma, straight from shared "
+       "memory and with the weights in registers."},
+      {"in turns", "The warpgroups start products in turns: the softmax of one falls into the products of the other."},
+      {"overlapped",
+       "A warpgroup makes the softmax of a tile while its own product of the tile before with the values runs."}};
 }
 
 inline simt::Pass flash_attention_forward() {
   return {.name = "flash_attention",
-          .rungs = names_of(flash_attention_rungs()),
+          .rungs = names_of(flash_attention_rungs(), kFlashAttentionRungs<__nv_bfloat16>),  // Hopper's are not modelled
           .shape = {{"batch", 8}, {"heads", 16}, {"queries", 2048}, {"keys", 2048}, {"head_dim", 128}, {"causal", 1}},
           .peak = simt::Peak::tensor_cores,
           .work =

@@ -43,7 +43,8 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 /// The last of `rungs`, or the last of float's, which are on CUDA cores, where the device lacks the tensor cores that
-/// the others need.
+/// the others need. The rungs for compute capability 9.0 alone are not among them: no GPU has run them yet, and the
+/// operator takes none before one has.
 int last_of(int rungs, [[maybe_unused]] int of_float, [[maybe_unused]] const Tensor& q) {
 #ifdef TENFOLD_WITH_CUDA
   if (q.is_cuda() && at::cuda::getDeviceProperties(q.get_device())->major < 8) return of_float - 1;

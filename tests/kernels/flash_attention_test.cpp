@@ -127,11 +127,49 @@ class FlashAttention : public KernelTest {
 };
 TYPED_TEST_SUITE(FlashAttention, RowTypes);
 
+// First, because tests/microscope/barriers.py runs this program once for every barrier that it takes out of these
+// rungs.
+template <class T>
+class FlashAttentionOnHopper : public FlashAttention<T> {};
+using SixteenBits = testing::Types<__half, __nv_bfloat16>;
+TYPED_TEST_SUITE(FlashAttentionOnHopper, SixteenBits);
+
+// Hopper's rungs: tiles of 128 queries and 128 keys, a ring that is filled more than once, and ends within tiles; and,
+// where a GPU runs them, what the others were asked above.
+TYPED_TEST(FlashAttentionOnHopper, EveryRungMatchesFloat64) {
+  for (int rung = kFlashAttentionRungs<TypeParam>; rung < attention_rungs_with_hopper<TypeParam>(); ++rung) {
+    for (const AttentionShape& shape :
+         {AttentionShape{1, 2, 300, 300, 64, true}, AttentionShape{2, 1, 129, 383, 128, false},
+          AttentionShape{1, 1, 257, 385, 128, true}, AttentionShape{1, 1, 64, 640, 64, false}})
+      this->expect_forward(shape, rung, 43);
+    if (rung < attention_rungs<TypeParam>()) continue;
+    for (const AttentionShape& shape : kShapes) this->expect_forward(shape, rung, 42);
+    this->expect_forward({1, 1, 33, 270, 64, false}, rung, 62, 16);
+    this->expect_forward({1, 2, 37, 70, 64, false}, rung, 75, 1, 1);
+  }
+  skip_missing_rungs(attention_rungs_with_hopper<TypeParam>(), kernels::kFlashAttentionAllRungs<TypeParam>);
+}
+
 TYPED_TEST(FlashAttention, EveryRungMatchesFloat64) {
   for (int rung = 0; rung < attention_rungs<TypeParam>(); ++rung) {
     for (const AttentionShape& shape : kShapes) this->expect_forward(shape, rung, 42);
   }
   skip_missing_rungs(attention_rungs<TypeParam>(), kFlashAttentionRungs<TypeParam>);
+}
+
+// A weight of 0 times infinity is NaN: a tile that reaches over the end of a head must not hold the next one's values.
+TYPED_TEST(FlashAttention, AHeadDoesNotSeeTheNextOnesValues) {
+  const AttentionShape shape{1, 2, 70, 150, 64, false};
+  const Inputs<TypeParam> in(shape, 79);
+  Inputs<TypeParam> other(shape, 79);
+  const size_t of_head = size_t{150} * 64, of_result = size_t{70} * 64;
+  for (size_t i = of_head; i < 2 * of_head; ++i) other.v.given[i] = TypeParam(INFINITY);
+  for (int rung = 0; rung < attention_rungs_with_hopper<TypeParam>(); ++rung) {
+    const auto expected = widened(this->forward(in, shape, rung).out),
+               results = widened(this->forward(other, shape, rung).out);
+    for (size_t i = 0; i < of_result; ++i) ASSERT_EQ(results[i], expected[i]) << "rung " << rung << ", " << i;
+  }
+  skip_missing_rungs(attention_rungs_with_hopper<TypeParam>(), kernels::kFlashAttentionAllRungs<TypeParam>);
 }
 
 TYPED_TEST(FlashAttention, EveryBackwardRungMatchesFloat64) {
@@ -255,8 +293,10 @@ TYPED_TEST(FlashAttention, RefusesWhatCannotBeAndRunsNothing) {
     EXPECT_THROW(back(shape, sums.data(), 0), std::invalid_argument);
   }
   EXPECT_THROW(call({}, -1), std::invalid_argument);
-  EXPECT_THROW(call({}, kFlashAttentionRungs<T>), std::invalid_argument);
+  EXPECT_THROW(call({}, kernels::kFlashAttentionAllRungs<T>), std::invalid_argument);
   EXPECT_THROW(call({}, 0), std::invalid_argument) << "rung 0 without a workspace";
+  for (int rung = attention_rungs_with_hopper<T>(); rung < kernels::kFlashAttentionAllRungs<T>; ++rung)
+    EXPECT_THROW(call({}, rung), std::runtime_error) << "rung " << rung << " on a GPU that lacks it";
   EXPECT_THROW(back({}, sums.data(), kFlashAttentionBackwardRungs<T>), std::invalid_argument);
   EXPECT_THROW(back({}, nullptr, 0), std::invalid_argument) << "backward without a workspace";
   for (const double value : widened(out.host())) EXPECT_TRUE(std::isnan(value)) << "something ran";
@@ -353,7 +393,7 @@ TEST_F(FlashAttentionUnderTheMicroscope, OnlyTheMaterialisedRungTouchesMemoryFor
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 0)), least + 8 * n * n);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 1)), least);
     EXPECT_EQ(dram_bytes(forward_report<float>(n, 2)), least);
-    for (const int rung : {3, 4, 5})
+    for (const int rung : {3, 4, 5, 6, 7, 8})
       EXPECT_EQ(dram_bytes(forward_report<__nv_bfloat16>(n, rung)), 8 * n * kWidth + 4 * n);
     // Eight arrays, and a number of each query: logsumexp read, dots written and read.
     EXPECT_EQ(dram_bytes(backward_report<float>(n, 0)), 32 * n * kWidth + 12 * n);

@@ -24,6 +24,11 @@ int hgemm_rungs() {
 }
 template <class T>
 int attention_rungs() {
+  return std::min(kernels::flash_attention_rungs_here<T>(), kernels::kFlashAttentionRungs<T>);
+}
+/// With those that only Hopper has, which on a GPU have a test of their own.
+template <class T>
+int attention_rungs_with_hopper() {
   return kernels::flash_attention_rungs_here<T>();
 }
 template <class T>
@@ -46,7 +51,11 @@ int hgemm_rungs() {
 }
 template <class T>
 int attention_rungs() {
-  return kernels::kFlashAttentionRungs<T>;
+  return kernels::kFlashAttentionAllRungs<T>;
+}
+template <class T>
+int attention_rungs_with_hopper() {
+  return kernels::kFlashAttentionAllRungs<T>;
 }
 template <class T>
 int attention_backward_rungs() {

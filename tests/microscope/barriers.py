@@ -24,7 +24,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BARRIER = re.compile(r"(?:__sync(?:threads|warp)|__threadfence|cp_async_wait<[^<>;]*>|mbarrier_(?:init_fence|arrive\w*|wait\w*)|"
-                     r"cluster_(?:arrive|wait)|fence_async_proxy|tma_store_(?:commit|wait\w*<[^<>;]*>)|wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
+                     r"cluster_(?:arrive|wait)|named_barrier_(?:sync|arrive)|fence_async_proxy|tma_store_(?:commit|wait\w*<[^<>;]*>)|wgmma_(?:fence|commit|settle|wait<[^<>;]*>))\([^()]*\);")
 FAULT = re.compile(r"^kernels/\S+:\d+: ", re.M)  # as KernelTest says it
 TIMEOUT_S = 120
 
@@ -61,7 +61,9 @@ class Kernel:
     def __init__(self, options, tree, name):
         self.options, self.tree, self.name = options, tree, name
         self.sources = [source for source in (tree / name / f"{name}.cu", tree / name / f"{name}_sm90.cu") if source.exists()]
-        self.files = set().union(*(included_by(source, tree) for source in self.sources))
+        self.included = {source: included_by(source, tree) for source in self.sources}
+        self.files = set().union(*self.included.values())
+        self.compiled = {}  # of each source, the text of all that it includes
         self.program = options.tests / f"kernel_{name}_test"
         self.library = tree.parent / f"{name}.so"
 
@@ -71,8 +73,12 @@ class Kernel:
         objects = []
         for source in self.sources:
             wrapper = self.tree.parent / f"{source.stem}_microscope.cpp"
-            wrapper.write_text(f'#include "kernels/{self.name}/{source.name}"\n')
             objects.append(wrapper.with_suffix(".o"))
+            text = "".join(file.read_text() for file in sorted(self.included[source]))
+            if self.compiled.get(source) == text:
+                continue
+            self.compiled[source] = text
+            wrapper.write_text(f'#include "kernels/{self.name}/{source.name}"\n')
             subprocess.run([o.compiler, "-std=c++20", *shlex.split(o.flags), "-w", "-Wno-psabi", "-fPIC", *include, "-c", wrapper, "-o", objects[-1]], check=True)
         # Apart, because with -fsanitize=thread the linker would add ThreadSanitizer itself.
         subprocess.run([o.compiler, "-shared", *objects, "-o", self.library, o.engine], check=True)

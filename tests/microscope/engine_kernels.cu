@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "attention_kernels.cuh"
 #include "built_ins.cuh"
 #include "cluster_kernels.cuh"
 #include "counts.cuh"  // a roundabout name, which reports must not repeat
@@ -96,7 +97,14 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       // cluster_kernels.cuh
       Named{"cluster_hand_on", cluster_hand_on<false>}, Named{"cluster_hand_on_static", cluster_hand_on<true>},
       Named{"cluster_mbarriers", cluster_mbarriers}, Named{"cluster_multicast", cluster_multicast},
-      Named{"box_stored_at", box_stored_at}, Named{"box_store_mistake", box_store_mistake});
+      Named{"box_stored_at", box_stored_at}, Named{"box_store_mistake", box_store_mistake},
+      // attention_kernels.cuh
+      Named{"named_hand_over", named_hand_over}, Named{"named_rounds", named_rounds<0>},
+      Named{"named_rounds_unordered", named_rounds<1>}, Named{"box_of_stack", box_of_stack},
+      Named{"wgmma_64_half", wgmma_narrow<__half, 64>}, Named{"wgmma_128_half", wgmma_narrow<__half, 128>},
+      Named{"wgmma_64_bfloat16", wgmma_narrow<__nv_bfloat16, 64>},
+      Named{"wgmma_128_bfloat16", wgmma_narrow<__nv_bfloat16, 128>},
+      Named{"wgmma_operand_mistake", wgmma_operand_mistake});
 }
 
 }  // namespace tenfold::test

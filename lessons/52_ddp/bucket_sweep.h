@@ -79,7 +79,7 @@ inline double all_reduce_seconds(const std::vector<int64_t>& bytes, int runs, c1
 /// Notes an exchange with buckets of `kKib`, alone and next to backward(), predicted and measured on rank 0.
 template <int kKib>
 void note_bucket_size(const Trial& trial) {
-  constexpr int kRanks = 2, kSteps = 3, kMessages = 5;
+  constexpr int kRanks = 2, kSteps = 3, kMessages = 5, kProbes = 21;
   const DdpOptions sizes = buckets_of(int64_t{kKib} << 10);
   on_rank_threads(kRanks, std::chrono::seconds(60), [&](int rank, const auto& group) {
     GptTraining training(trial);
@@ -87,8 +87,8 @@ void note_bucket_size(const Trial& trial) {
     int64_t payload = 0;
     for (const int64_t each : bytes) payload += each;
     AllReduceTime time;
-    time.latency_s = all_reduce_seconds({4}, kMessages, *group);
-    const double whole = all_reduce_seconds({payload}, kMessages, *group);
+    time.latency_s = all_reduce_seconds({4}, kProbes, *group);
+    const double whole = all_reduce_seconds({payload}, kProbes, *group);
     time.bytes_per_s = static_cast<double>(payload) / std::max(1e-9, whole - time.latency_s);
     const double alone = all_reduce_seconds(bytes, kMessages, *group);
 

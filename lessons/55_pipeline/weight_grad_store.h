@@ -22,6 +22,10 @@
 namespace tenfold {
 
 /// What backward() has left to do, of one micro-batch at a time. A graph that defers to a store keeps it alive.
+///
+///   auto store = c10::make_intrusive<tenfold::WeightGradStore>();
+///   ... h = tenfold::deferred_linear(h, layer->weight, layer->bias, store);  // in a stage
+///   tenfold::Pipeline pipeline(zb_h1_schedule(4, 8), group, {forward}, {b, t, d}, torch::kFloat, store);
 class WeightGradStore : public torch::CustomClassHolder {
  public:
   using Work = std::vector<std::function<void()>>;

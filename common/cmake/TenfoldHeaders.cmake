@@ -6,7 +6,7 @@
 #   common/microscope/NAME.h   <tenfold/microscope/NAME.h>, of those in tenfold_microscope_headers
 
 set(tenfold_microscope_headers device.h report.h)
-set(tenfold_kernel_headers norm_backward.h split_k/split_k_schedule.h grouped_gemm/grouped_gemm_schedule.h hgemm/hgemm_tile_order.h)
+set(tenfold_kernel_headers norm_backward.h split_k/split_k_schedule.h)
 
 # tenfold_headers(ROOT KIND OUT): the headers of a kind (techniques, kernels, kernels_torch, microscope) as a list of
 # PATH=NAME, both relative: lessons/52_ddp/ddp.h=ddp.h.

@@ -97,7 +97,8 @@ void launch_rung(AnyStream stream, T* out, T* workspace, GroupedInput<T> in, con
                  grouped_one_grid<T, kVectors>);
   }
   if (rung == kGroupedPersistentRung) return start(blocks, grouped_persistent<T, kVectors>);
-  start(blocks, rung == kGroupedGatherRung ? grouped_gathered<T, kVectors, false> : grouped_gathered<T, kVectors, true>);
+  start(blocks,
+        rung == kGroupedGatherRung ? grouped_gathered<T, kVectors, false> : grouped_gathered<T, kVectors, true>);
 }
 
 }  // namespace

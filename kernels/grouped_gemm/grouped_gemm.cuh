@@ -108,8 +108,8 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 /// Rung 5: tails (kTails). The last tile of an expert is computed only where it has rows: a warp whose 64 rows all lie
 /// behind the end copies for the others, and leaves the tensor cores to them.
 template <class T, bool kVectors, bool kTails>
-static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1) grouped_gathered(T* out,
-                                                                                              GroupedInput<T> in) {
+static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
+    grouped_gathered(T* out, GroupedInput<T> in) {
   GroupedSearch search(in.offsets, in.experts, in.columns);
   GroupedTile tile;
   for (auto at = static_cast<int>(blockIdx.x); search.find(at, tile); at += static_cast<int>(gridDim.x)) {

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "grouped_gemm_schedule.h"
-
 namespace tenfold::kernels {
 
 inline constexpr int kGroupedGemmRungs = 6;

@@ -26,7 +26,7 @@ inline std::vector<int> far_apart_rows(int64_t rows) {
   return row_of;
 }
 
-/// Its buffers for a routing, of a type of 16 bits: `largest` is that of the first expert, whose like is no other.
+/// Its buffers for a routing, of a type of 16 bits.
 template <class T>
 struct GroupedBuffers {
   simt::Stream device;
@@ -36,9 +36,9 @@ struct GroupedBuffers {
   int rung;
   int64_t tokens = std::max<int64_t>(1, shape.rows / kGroupedActive);
   int64_t of_workspace = grouped_gemm_workspace(shape, largest_expert(routing), true, rung);
-  simt::Buffer<T> x = device->buffer<T>("x", tokens * shape.depth),
-                  weights = device->buffer<T>("weights", shape.experts * shape.depth * shape.columns),
-                  out = device->buffer<T>("out", shape.rows * shape.columns),
+  simt::Buffer<T> x = device->buffer<T>("x", tokens* shape.depth),
+                  weights = device->buffer<T>("weights", shape.experts* shape.depth* shape.columns),
+                  out = device->buffer<T>("out", shape.rows* shape.columns),
                   workspace = device->buffer<T>("workspace", std::max<int64_t>(1, of_workspace));
   simt::Buffer<int> row_of = device->buffer<int>("row_of", shape.rows),
                     offsets = device->buffer<int>("offsets", shape.experts + 1);
@@ -60,8 +60,8 @@ inline GroupedShape grouped_shape(const simt::Shape& shape) {
 
 template <class T>
 GroupedBuffers<T> grouped_buffers(simt::Device& device, const simt::Shape& shape, int rung) {
-  return {&device, grouped_shape(shape),
-          one_large_expert(shape.at("rows"), shape.at("experts"), shape.at("largest")), shape.at("wave"), rung};
+  return {&device, grouped_shape(shape), uneven_routing(shape.at("rows"), shape.at("experts"), shape.at("largest")),
+          shape.at("wave"), rung};
 }
 
 inline std::vector<simt::Rung> grouped_gemm_rungs() {
@@ -74,32 +74,32 @@ inline std::vector<simt::Rung> grouped_gemm_rungs() {
 }
 
 inline simt::Pass grouped_gemm_pass() {
-  return {.name = "grouped_gemm",
-          .rungs = names_of(grouped_gemm_rungs()),
-          // 2048 tokens that go to two of 16 experts each; the first gets three times the mean.
-          .shape = {{"rows", 4096},
-                    {"experts", 16},
-                    {"largest", 768},
-                    {"depth", 512},
-                    {"columns", 1024},
-                    {"wave", kGroupedWaveAssumed}},
-          .peak = simt::Peak::tensor_cores,
-          .work =
-              [](const simt::Shape& shape, int64_t value_bytes) {
-                const GroupedShape s = grouped_shape(shape);
-                const int64_t tokens = std::max<int64_t>(1, s.rows / kGroupedActive);
-                return simt::Work{
-                    .flops = 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.depth * s.columns),
-                    .least_bytes =
-                        (tokens * s.depth + s.experts * s.depth * s.columns + s.rows * s.columns) * value_bytes};
-              },
-          .sampled_blocks = 0,  // experts differ
-          .launch =
-              [](simt::Device& device, const simt::Shape& shape, int rung) {
-                const auto buffers = grouped_buffers<__nv_bfloat16>(device, shape, rung);
-                simt::fill_repeating({buffers.x, buffers.weights});
-                buffers.launch();
-              }};
+  return {
+      .name = "grouped_gemm",
+      .rungs = names_of(grouped_gemm_rungs()),
+      // 2048 tokens that go to two of 16 experts each; the first gets three times the mean.
+      .shape = {{"rows", 4096},
+                {"experts", 16},
+                {"largest", 768},
+                {"depth", 512},
+                {"columns", 1024},
+                {"wave", kGroupedWaveAssumed}},
+      .peak = simt::Peak::tensor_cores,
+      .work =
+          [](const simt::Shape& shape, int64_t value_bytes) {
+            const GroupedShape s = grouped_shape(shape);
+            const int64_t tokens = std::max<int64_t>(1, s.rows / kGroupedActive);
+            return simt::Work{
+                .flops = 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.depth * s.columns),
+                .least_bytes = (tokens * s.depth + s.experts * s.depth * s.columns + s.rows * s.columns) * value_bytes};
+          },
+      .sampled_blocks = 0,  // experts differ
+      .launch =
+          [](simt::Device& device, const simt::Shape& shape, int rung) {
+            const auto buffers = grouped_buffers<__nv_bfloat16>(device, shape, rung);
+            simt::fill_repeating({buffers.x, buffers.weights});
+            buffers.launch();
+          }};
 }
 
 inline simt::KernelCase grouped_gemm_case() {

@@ -21,8 +21,8 @@ inline Expected grouped_gemm_reference(const std::vector<double>& x, const std::
       rows.insert(rows.end(), from, from + depth);
     }
     const auto weight = weights.begin() + static_cast<int64_t>(expert) * depth * columns;
-    const Expected own = hgemm_reference(rows, {weight, weight + depth * columns}, offsets[expert + 1] - offsets[expert],
-                                         columns, depth, rounding);
+    const Expected own = hgemm_reference(rows, {weight, weight + depth * columns},
+                                         offsets[expert + 1] - offsets[expert], columns, depth, rounding);
     const int64_t at = offsets[expert] * columns;
     std::copy(own.values.begin(), own.values.end(), expected.values.begin() + at);
     std::copy(own.bounds.begin(), own.bounds.end(), expected.bounds.begin() + at);

@@ -3,6 +3,7 @@
 // that of hgemm's rung 3.
 
 #include "grouped_gemm.h"
+#include "grouped_gemm_schedule.h"
 #include "kernels/hgemm/hgemm_tile.cuh"
 
 namespace tenfold::kernels {
@@ -88,8 +89,8 @@ __device__ inline void grouped_multiply(GroupedSums& sum, const Rows& rows, cons
     T* const a_tile = stages + step % kGroupedStages * kGroupedStage;
     if (step < steps) {
       rows.copy(a_tile, step);
-      hgemm_copy<HgemmCopy::async, kVectors, kGroupedDepth, kGroupedTile>(
-          a_tile + kGroupedTile * kGroupedDepth, weight, depth, columns, step * kGroupedDepth, column);
+      hgemm_copy<HgemmCopy::async, kVectors, kGroupedDepth, kGroupedTile>(a_tile + kGroupedTile * kGroupedDepth, weight,
+                                                                          depth, columns, step * kGroupedDepth, column);
     }
     cp_async_commit();  // of nothing at the end, so that the wait below counts right
   };

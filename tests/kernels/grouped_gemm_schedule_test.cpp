@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 
+#include "grouped_gemm_figure.h"
 #include "kernels/grouped_gemm/grouped_gemm_case.h"
 #include "kernels/grouped_gemm/grouped_gemm_makespan.h"
 #include "tests/support/support.h"
@@ -171,6 +172,15 @@ TEST(GroupedGemmSchedule, TheTableOfThePage) {
       line += " " + mebibytes(kernels::copied_bytes(offsets, kDepth, kColumns, rung)) + " |";
     EXPECT_NE(readme.find(line), std::string::npos) << "kernels/grouped_gemm/README.md lacks the line\n" << line;
   }
+}
+
+TEST(GroupedGemmSchedule, TheFigureOfThePage) {
+  const auto drawn = build_folder() / "tests/grouped_gemm_waste.svg",
+             committed = source_folder() / "docs/figures/grouped_gemm_waste.svg";
+  const std::string svg = WasteFigure().svg();
+  if (read_text(committed) == svg) return;
+  write_text(drawn, svg);
+  FAIL() << "the schedule's functions draw it otherwise; look at it, then: cp " << drawn << " " << committed;
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ Tensor loop_of_matmuls(const Tensor& rows, const Tensor& weights, const Tensor& 
 /// The same as a batch of buffers, all as large as the largest expert needs. `expert_of` (T): whose each row is.
 Tensor padded_batch(const Tensor& rows, const Tensor& weights, const Tensor& offsets, const Tensor& expert_of) {
   const int64_t experts = weights.size(0), largest = kernels::largest_expert(on_host(offsets));
-  const Tensor places = torch::arange(rows.size(0), expert_of.options()) - offsets.index_select(0, expert_of) +
-                        expert_of * largest;
+  const Tensor places =
+      torch::arange(rows.size(0), expert_of.options()) - offsets.index_select(0, expert_of) + expert_of * largest;
   Tensor buffers = torch::zeros({experts * largest, rows.size(1)}, rows.options());
   buffers.index_copy_(0, places, rows);
   return at::bmm(buffers.view({experts, largest, -1}), weights).view({experts * largest, -1}).index_select(0, places);
@@ -45,8 +45,8 @@ Tensor padded_batch(const Tensor& rows, const Tensor& weights, const Tensor& off
 Ladder products(const Place& place, torch::ScalarType type, const simt::Sizes& sizes) {
   simt::Pass pass = kernels::grouped_gemm_pass();
   if (!sizes.empty()) pass.shape = sizes;
-  const simt::Shape shape = place.pick(
-      pass, {{"rows", 200}, {"experts", 5}, {"largest", 130}, {"depth", 72}, {"columns", 136}, {"wave", 3}});
+  const simt::Shape shape =
+      place.pick(pass, {{"rows", 200}, {"experts", 5}, {"largest", 130}, {"depth", 72}, {"columns", 136}, {"wave", 3}});
   const kernels::GroupedShape s = kernels::grouped_shape(shape);
   const std::vector<int> routing = kernels::uneven_routing(s.rows, s.experts, shape.at("largest"));
   const int64_t wave = place.timed ? wave_of(place, type) : shape.at("wave");
@@ -54,7 +54,8 @@ Ladder products(const Place& place, torch::ScalarType type, const simt::Sizes& s
     return torch::tensor(values, torch::dtype(torch::kInt)).to(place.device);
   };
   const Tensor x = place.normal({s.rows / kernels::kGroupedActive, s.depth}, type),
-               weights = place.normal({s.experts, s.depth, s.columns}, type), out = place.normal({s.rows, s.columns}, type);
+               weights = place.normal({s.experts, s.depth, s.columns}, type),
+               out = place.normal({s.rows, s.columns}, type);
   const Tensor row_of = ints(kernels::far_apart_rows(s.rows)), offsets = ints(routing), ends = offsets.slice(0, 1);
   const Tensor counts = ends - offsets.slice(0, 0, -1),
                expert_of = torch::arange(s.experts, counts.options().dtype(torch::kLong)).repeat_interleave(counts);

@@ -5,15 +5,19 @@
 
 namespace tenfold::kernels {
 
-/// One row of `width` values, by a warp: from `from`, or zeros where it is null.
+/// One row of `width` values, by a warp.
 template <bool kVectors, class T>
 __device__ inline void grouped_copy_row(T* to, const T* from, int width) {
   constexpr int kValues = kVectors ? kPacket<T> : 1;
-  for (int i = threadIdx.x % 32; i < width / kValues; i += 32) {
-    Packet<T, kValues> values = {};
-    if (from != nullptr) values = packets_of<kValues>(from)[i];
-    packets_of<kValues>(to)[i] = values;
-  }
+  for (int i = threadIdx.x % 32; i < width / kValues; i += 32)
+    packets_of<kValues>(to)[i] = packets_of<kValues>(from)[i];
+}
+
+/// Zeros in its place.
+template <bool kVectors, class T>
+__device__ inline void grouped_clear_row(T* to, int width) {
+  constexpr int kValues = kVectors ? kPacket<T> : 1;
+  for (int i = threadIdx.x % 32; i < width / kValues; i += 32) packets_of<kValues>(to)[i] = {};
 }
 
 /// The row that a warp copies.
@@ -28,9 +32,9 @@ static __global__ void grouped_pad(T* padded, GroupedInput<T> in, int capacity) 
   if (row >= static_cast<int64_t>(in.experts) * capacity) return;
   const int expert = static_cast<int>(row / capacity), place = static_cast<int>(row % capacity);
   const int at = in.offsets[expert] + place;
-  const T* from = nullptr;
-  if (at < in.offsets[expert + 1]) from = in.x + hgemm_offset(in.source_of(at), in.depth, 0);
-  grouped_copy_row<kVectors>(padded + row * in.depth, from, in.depth);
+  T* const to = padded + row * in.depth;
+  if (at >= in.offsets[expert + 1]) return grouped_clear_row<kVectors>(to, in.depth);
+  grouped_copy_row<kVectors>(to, in.x + hgemm_offset(in.source_of(at), in.depth, 0), in.depth);
 }
 
 /// After it: each buffer's first rows, back into one matrix.

@@ -53,18 +53,18 @@ struct RowsGathered {
     const int packet = threadIdx.x % kPackets, column = step * kGroupedDepth + packet * 8;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      T* const to = tile + hgemm_place<true, kGroupedDepth>(threadIdx.x / kPackets + i * kApart, packet);
+      const int place = hgemm_place<true, kGroupedDepth>(threadIdx.x / kPackets + i * kApart, packet);
       const T* const from = x + hgemm_offset(source[i], depth, column);
       const bool row_inside = source[i] >= 0;
       if constexpr (kVectors) {
         const bool inside = row_inside && column < depth;
-        cp_async<16>(to, inside ? from : x, inside ? 16 : 0);
+        cp_async<16>(tile + place, inside ? from : x, inside ? 16 : 0);
       } else {
         HgemmPacket<T> eight = {};
         for (int j = 0; j < 8; ++j) {
           if (row_inside && column + j < depth) eight.values[j] = from[j];
         }
-        *packets_of<8>(to) = eight;
+        packets_of<8>(tile)[place / 8] = eight;
       }
     }
   }

@@ -53,7 +53,8 @@ struct WasteFigure {
     const size_t last = skews.size() - 1;
     const auto percent = [&](size_t point, int rung) { return text(100 * wasted(point, rung), "%.0f %%"); };
     std::string out =
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 310\" role=\"img\" aria-labelledby=\"title desc\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 310\" role=\"img\" aria-labelledby=\"title "
+        "desc\">\n"
         "  <title id=\"title\">Wasted time of blocks against the skew of the routing</title>\n"
         "  <desc id=\"desc\">\n    Three lines over the largest expert's rows divided by the mean, from 1 to 16.";
     for (const Line& line : lines) {
@@ -62,7 +63,8 @@ struct WasteFigure {
     }
     out +=
         "\n  </desc>\n  <style>\n"
-        "    text { font: 15px system-ui, -apple-system, \"Segoe UI\", Roboto, \"DejaVu Sans\", sans-serif; fill: #1f2328; "
+        "    text { font: 15px system-ui, -apple-system, \"Segoe UI\", Roboto, \"DejaVu Sans\", sans-serif; fill: "
+        "#1f2328; "
         "}\n"
         "    .bold { font-weight: 600; }\n    .mid { text-anchor: middle; }\n    .end { text-anchor: end; }\n"
         "    .grid { stroke: #7d8590; stroke-opacity: 0.4; }\n"
@@ -70,18 +72,20 @@ struct WasteFigure {
         "    @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } }\n  </style>\n";
     out += label(8, 18, "wasted share of the blocks' time", "bold");
     for (const int share : {0, 25, 50, 75, 100}) {
-      out += "  <path class=\"grid\" d=\"M" + text(kLeft) + " " + text(y(share / 100.0)) + " H" + text(kRight) + "\"/>\n";
+      out +=
+          "  <path class=\"grid\" d=\"M" + text(kLeft) + " " + text(y(share / 100.0)) + " H" + text(kRight) + "\"/>\n";
       out += label(kLeft - 8, y(share / 100.0) + 5, std::to_string(share) + " %", "end");
     }
-    for (size_t point = 0; point <= last; ++point) out += label(x(point), kBottom + 20, text(skews[point], "%g"), "mid");
+    for (size_t point = 0; point <= last; ++point)
+      out += label(x(point), kBottom + 20, text(skews[point], "%g"), "mid");
     out += label((kLeft + kRight) / 2, kBottom + 46, "rows of the largest expert, over the mean of all", "mid");
     for (const Line& line : lines) {
       std::string path;
       for (size_t point = 0; point <= last; ++point)
         path += (point == 0 ? "M" : " L") + text(x(point)) + " " + text(y(wasted(point, line.rung)));
       out += "  <path class=\"line\" stroke=\"" + std::string(line.colour) + "\"" +
-             (*line.dash == 0 ? std::string() : " stroke-dasharray=\"" + std::string(line.dash) + "\"") + " d=\"" + path +
-             "\"/>\n";
+             (*line.dash == 0 ? std::string() : " stroke-dasharray=\"" + std::string(line.dash) + "\"") + " d=\"" +
+             path + "\"/>\n";
       out += label(kRight + 10, y(wasted(last, line.rung)) + line.label_down,
                    std::string(line.name) + ", " + percent(last, line.rung));
     }

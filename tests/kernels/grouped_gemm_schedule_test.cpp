@@ -174,6 +174,40 @@ TEST(GroupedGemmSchedule, TheTableOfThePage) {
   }
 }
 
+/// A line for each of `wave` places where blocks run: a letter for each tile, which names the expert; a small one where
+/// the tile holds no row of it. `launches`: the tiles of each launch, in the order of its blocks.
+std::vector<std::string> picture(const std::vector<std::string>& launches, size_t wave) {
+  std::vector<std::string> places(wave);
+  for (const std::string& tiles : launches) {
+    const size_t begin = places[0].size();
+    for (size_t at = 0; at < tiles.size(); ++at) places[at % wave] += tiles[at];
+    const size_t end = begin + (tiles.size() + wave - 1) / wave;
+    for (std::string& place : places) place.resize(end, '.');
+  }
+  return places;
+}
+
+TEST(GroupedGemmSchedule, ThePictureOfThePage) {
+  const Offsets offsets{0, 300, 300, 340, 470};
+  std::vector<std::string> padded(1), launches, list(1);
+  for (int e = 0; e < 4; ++e) {
+    const int rows = offsets[static_cast<size_t>(e) + 1] - offsets[static_cast<size_t>(e)];
+    for (int tile = 0; tile < grouped_tiles(kernels::largest_expert(offsets)); ++tile)
+      padded[0] += static_cast<char>((tile * kGroupedTile < rows ? 'A' : 'a') + e);
+    if (rows > 0) launches.emplace_back(static_cast<size_t>(grouped_tiles(rows)), static_cast<char>('A' + e));
+  }
+  for (const GroupedTile& tile : grouped_tile_list(offsets, 1)) list[0] += static_cast<char>('A' + tile.expert);
+  const auto zero = picture(padded, 4), one = picture(launches, 4), two = picture(list, 4);
+  EXPECT_EQ(static_cast<int64_t>(zero[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 0), 4));
+  EXPECT_EQ(static_cast<int64_t>(one[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 1), 4));
+  EXPECT_EQ(static_cast<int64_t>(two[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 3), 4));
+  const std::string readme = read_text(source_folder() / "kernels/grouped_gemm/README.md");
+  for (size_t place = 0; place < 4; ++place) {
+    const std::string line = "    " + zero[place] + "         " + one[place] + "           " + two[place] + "\n";
+    EXPECT_NE(readme.find(line), std::string::npos) << "kernels/grouped_gemm/README.md lacks the line\n" << line;
+  }
+}
+
 TEST(GroupedGemmSchedule, TheFigureOfThePage) {
   const auto drawn = build_folder() / "tests/grouped_gemm_waste.svg",
              committed = source_folder() / "docs/figures/grouped_gemm_waste.svg";

@@ -100,7 +100,8 @@ TEST(Exercise42_3, EveryTileHasABlock) {
       ASSERT_GE(blocks, tiles) << "hint: " << rows << " rows of " << experts << " experts can be " << tiles
                                << " tiles, and there are " << blocks << " blocks";
       ASSERT_LE(blocks, (rows + kTile - 1) / kTile + experts)
-          << "hint: " << blocks << " blocks for " << rows << " rows of " << experts << " experts; no division needs them";
+          << "hint: " << blocks << " blocks for " << rows << " rows of " << experts
+          << " experts; no division needs them";
     }
   }
 }

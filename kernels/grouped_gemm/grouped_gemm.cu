@@ -1,6 +1,7 @@
 #include "grouped_gemm.h"
 
 #include "grouped_gemm.cuh"
+#include "grouped_gemm_backward.cuh"
 
 #include <algorithm>
 #include <stdexcept>
@@ -34,12 +35,16 @@ int64_t largest_of(const int* offsets, const GroupedShape& shape) {
   return largest;
 }
 
-void check(const GroupedShape& shape, const int* host_offsets, int64_t blocks, int rung) {
-  if (rung < 0 || rung >= kGroupedGemmRungs) throw no_such_rung(kName, rung, kGroupedGemmRungs);
+void check_sizes(const GroupedShape& shape) {
   check_size("rows", shape.rows, 0);
   check_size("experts", shape.experts, 1);
   check_size("depth", shape.depth, 1);
   check_size("columns", shape.columns, 1);
+}
+
+void check(const GroupedShape& shape, const int* host_offsets, int64_t blocks, int rung) {
+  if (rung < 0 || rung >= kGroupedGemmRungs) throw no_such_rung(kName, rung, kGroupedGemmRungs);
+  check_sizes(shape);
   if (rung >= kGroupedPersistentRung) check_size("blocks", blocks, 1);
   if (most_row_tiles(shape.rows, shape.experts) > kMost / grouped_tiles(shape.columns)) refuse("too many tiles");
   if (rung < kGroupedDeviceRung && host_offsets == nullptr)
@@ -48,6 +53,18 @@ void check(const GroupedShape& shape, const int* host_offsets, int64_t blocks, i
 
 template <class T>
 constexpr size_t kSharedBytes = kGroupedStages * kGroupedStage * sizeof(T);
+
+template <class T>
+GroupedInput<T> input_of(const T* x, const T* weights, const int* row_of, const int* offsets,
+                         const GroupedShape& shape) {
+  return {.x = x,
+          .weights = weights,
+          .row_of = row_of,
+          .offsets = offsets,
+          .experts = static_cast<int>(shape.experts),
+          .depth = static_cast<int>(shape.depth),
+          .columns = static_cast<int>(shape.columns)};
+}
 
 unsigned blocks_for_rows(int64_t rows) {
   constexpr int64_t kWarps = kGroupedThreads / 32;
@@ -128,19 +145,31 @@ void grouped_gemm(AnyStream stream, T* out, T* workspace, const T* x, const int*
   if (grouped_gemm_workspace(shape, largest, row_of != nullptr, rung) > 0 && workspace == nullptr)
     refuse("rung " + std::to_string(rung) + " needs a workspace");
   require_ampere(kName);
-  const GroupedInput<T> in{.x = x,
-                           .weights = weights,
-                           .row_of = row_of,
-                           .offsets = offsets,
-                           .experts = static_cast<int>(shape.experts),
-                           .depth = static_cast<int>(shape.depth),
-                           .columns = static_cast<int>(shape.columns)};
+  const auto in = input_of(x, weights, row_of, offsets, shape);
   const bool vectors =
       packets_fit<T>(shape.depth, {x, workspace}) && packets_fit<T>(shape.columns, {weights, out, workspace});
   if (vectors) return launch_rung<true>(stream, out, workspace, in, host_offsets, largest, shape, blocks, rung);
   launch_rung<false>(stream, out, workspace, in, host_offsets, largest, shape, blocks, rung);
 }
 
+template <class T, class AnyStream>
+void grouped_gemm_weights(AnyStream stream, T* dweights, const T* x, const int* row_of, const T* dout,
+                          const int* offsets, const GroupedShape& shape) {
+  check_sizes(shape);
+  const int64_t column_tiles = grouped_tiles(shape.columns);
+  if (grouped_tiles(shape.depth) > kMost / column_tiles / shape.experts) refuse("too many tiles");
+  require_ampere(kName);
+  const auto in = input_of<T>(x, nullptr, row_of, offsets, shape);
+  const bool vectors = packets_fit<T>(shape.depth, {x}) && packets_fit<T>(shape.columns, {dout, dweights});
+  const auto blocks = static_cast<unsigned>(shape.experts * grouped_tiles(shape.depth) * column_tiles);
+  launch(stream, dim3(blocks), dim3(kGroupedThreads), kSharedBytes<T>,
+         vectors ? grouped_weight_gradient<T, true> : grouped_weight_gradient<T, false>, dweights, in, dout);
+}
+
+template void grouped_gemm_weights(Stream, __half*, const __half*, const int*, const __half*, const int*,
+                                   const GroupedShape&);
+template void grouped_gemm_weights(Stream, __nv_bfloat16*, const __nv_bfloat16*, const int*, const __nv_bfloat16*,
+                                   const int*, const GroupedShape&);
 template void grouped_gemm(Stream, __half*, __half*, const __half*, const int*, const __half*, const int*, const int*,
                            const GroupedShape&, int64_t, int);
 template void grouped_gemm(Stream, __nv_bfloat16*, __nv_bfloat16*, const __nv_bfloat16*, const int*,

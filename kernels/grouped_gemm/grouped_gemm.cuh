@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
     grouped_one_grid(T* out, GroupedInput<T> in) {
-  GroupedSearch search(in.offsets, in.experts, in.columns);
+  GroupedSearch search(in);
   GroupedTile tile;
   if (search.find(static_cast<int>(blockIdx.x), tile)) grouped_product<kVectors>(out, in, tile);
 }
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
     grouped_persistent(T* out, GroupedInput<T> in) {
-  GroupedSearch search(in.offsets, in.experts, in.columns);
+  GroupedSearch search(in);
   GroupedTile tile;
   for (auto at = static_cast<int>(blockIdx.x); search.find(at, tile); at += static_cast<int>(gridDim.x)) {
     grouped_product<kVectors>(out, in, tile);
@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 template <class T, bool kVectors, bool kTails>
 static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
     grouped_gathered(T* out, GroupedInput<T> in) {
-  GroupedSearch search(in.offsets, in.experts, in.columns);
+  GroupedSearch search(in);
   GroupedTile tile;
   for (auto at = static_cast<int>(blockIdx.x); search.find(at, tile); at += static_cast<int>(gridDim.x)) {
     const RowsGathered<kVectors, T> rows(in, tile);

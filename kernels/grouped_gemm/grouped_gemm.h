@@ -48,6 +48,13 @@ void grouped_gemm(Stream stream, T* out, T* workspace, const T* x, const int* ro
                   const int* offsets, const int* host_offsets, const GroupedShape& shape, int64_t blocks,
                   int rung = kGroupedGemmRungs - 1);
 
+/// The gradient of the weights: dweights[e] = X^T * D for the rows X of x, as row_of has them, and D of `dout` (rows,
+/// columns) that are expert e's; (depth, columns) each, zeros for an expert without rows. All experts' in one launch, a
+/// block for each tile of 128 x 128, and the host reads no offset. Types, arrays and errors as those of grouped_gemm().
+template <class T, class Stream>
+void grouped_gemm_weights(Stream stream, T* dweights, const T* x, const int* row_of, const T* dout, const int* offsets,
+                          const GroupedShape& shape);
+
 /// Blocks of the last rung that the current GPU runs at a time. Not under the microscope.
 template <class T>
 int64_t grouped_gemm_wave(bool packets);

@@ -64,6 +64,26 @@ GroupedBuffers<T> grouped_buffers(simt::Device& device, const simt::Shape& shape
           shape.at("wave"), rung};
 }
 
+/// Those of the weights' gradient.
+template <class T>
+struct GroupedGradientBuffers {
+  simt::Stream device;
+  GroupedShape shape;
+  std::vector<int> routing;
+  int64_t tokens = std::max<int64_t>(1, shape.rows / kGroupedActive);
+  simt::Buffer<T> x = device->buffer<T>("x", tokens* shape.depth),
+                  dout = device->buffer<T>("dout", shape.rows* shape.columns),
+                  dweights = device->buffer<T>("dweights", shape.experts* shape.depth* shape.columns);
+  simt::Buffer<int> row_of = device->buffer<int>("row_of", shape.rows),
+                    offsets = device->buffer<int>("offsets", shape.experts + 1);
+
+  void launch() const {
+    std::ranges::copy(far_apart_rows(shape.rows), row_of.begin());
+    std::ranges::copy(routing, offsets.begin());
+    grouped_gemm_weights(device, dweights.data(), x.data(), row_of.data(), dout.data(), offsets.data(), shape);
+  }
+};
+
 inline std::vector<simt::Rung> grouped_gemm_rungs() {
   return {{"padded", "A batched product: every expert has a buffer as large as the largest one needs."},
           {"launches", "A launch for each expert with rows, one after the other; the host reads how many there are."},
@@ -102,12 +122,29 @@ inline simt::Pass grouped_gemm_pass() {
           }};
 }
 
+inline simt::Pass grouped_gemm_backward_pass() {
+  const simt::Pass forward = grouped_gemm_pass();
+  return {.name = "grouped_gemm_backward",
+          .rungs = {"weights"},
+          .shape = {{"rows", 4096}, {"experts", 16}, {"largest", 768}, {"depth", 512}, {"columns", 1024}},
+          .peak = simt::Peak::tensor_cores,
+          .work = forward.work,  // the same arrays, read and written the other way round
+          .sampled_blocks = 0,
+          .launch = [](simt::Device& device, const simt::Shape& shape, int) {
+            const GroupedGradientBuffers<__nv_bfloat16> buffers{
+                &device, grouped_shape(shape),
+                uneven_routing(shape.at("rows"), shape.at("experts"), shape.at("largest"))};
+            simt::fill_repeating({buffers.x, buffers.dout});
+            buffers.launch();
+          }};
+}
+
 inline simt::KernelCase grouped_gemm_case() {
   return {.name = "grouped_gemm",
           .title = "Products of a mixture of experts, bfloat16 with sums in float32",
           .shape = {{"rows", 512}, {"experts", 6}, {"largest", 300}, {"depth", 96}, {"columns", 256}, {"wave", 8}},
           .rungs = grouped_gemm_rungs(),
-          .passes = {grouped_gemm_pass()}};
+          .passes = {grouped_gemm_pass(), grouped_gemm_backward_pass()}};
 }
 
 }  // namespace tenfold::kernels

@@ -33,40 +33,54 @@ struct RowsInPlace {
   }
 };
 
-/// Rows of a tile that lie anywhere: where each of the two rows is that this thread copies a packet of in every
-/// iteration. Looked up once for a tile.
-template <bool kVectors, class T>
-struct RowsGathered {
-  static constexpr int kPackets = kGroupedDepth / 8, kApart = kGroupedThreads / kPackets, kOwn = kGroupedTile / kApart;
-  const T* x;
-  int source[kOwn], depth;
-
-  __device__ RowsGathered(const GroupedInput<T>& in, const GroupedTile& tile) : x(in.x), depth(in.depth) {
+/// Where the two rows are that this thread copies a packet of, for a tile of kWidth columns whose rows lie anywhere: -1
+/// from `row_end` on.
+template <int kWidth, class T>
+__device__ inline void grouped_look_up(int (&source)[2], const GroupedInput<T>& in, int row, int row_end) {
+  constexpr int kPackets = kWidth / 8;
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const int row = tile.row + static_cast<int>(threadIdx.x) / kPackets + i * kApart;
-      source[i] = -1;
-      if (row < tile.row_end) source[i] = in.source_of(row);
+  for (int i = 0; i < 2; ++i) {
+    const int at = row + static_cast<int>(threadIdx.x) / kPackets + i * (kGroupedThreads / kPackets);
+    source[i] = -1;
+    if (at < row_end) source[i] = in.source_of(at);
+  }
+}
+
+/// Copies kWidth columns from `column0` on of the rows that were looked up; 0 beyond the edges. hgemm_copy() for rows
+/// that lie anywhere.
+template <bool kVectors, int kWidth, class T>
+__device__ inline void grouped_copy_rows(T* tile, const GroupedInput<T>& in, const int (&source)[2], int column0) {
+  constexpr int kPackets = kWidth / 8;
+  const int packet = threadIdx.x % kPackets, column = column0 + packet * 8;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int place = hgemm_place<true, kWidth>(threadIdx.x / kPackets + i * (kGroupedThreads / kPackets), packet);
+    const T* const from = in.x + hgemm_offset(source[i], in.depth, column);
+    const bool row_inside = source[i] >= 0;
+    if constexpr (kVectors) {
+      const bool inside = row_inside && column < in.depth;
+      cp_async<16>(tile + place, inside ? from : in.x, inside ? 16 : 0);
+    } else {
+      HgemmPacket<T> eight = {};
+      for (int j = 0; j < 8; ++j) {
+        if (row_inside && column + j < in.depth) eight.values[j] = from[j];
+      }
+      packets_of<8>(tile)[place / 8] = eight;
     }
   }
+}
+
+/// Rows of a tile that lie anywhere, looked up once for it.
+template <bool kVectors, class T>
+struct RowsGathered {
+  const GroupedInput<T>& in;
+  int source[2];
+
+  __device__ RowsGathered(const GroupedInput<T>& input, const GroupedTile& tile) : in(input) {
+    grouped_look_up<kGroupedDepth>(source, in, tile.row, tile.row_end);
+  }
   __device__ void copy(T* tile, int step) const {
-    const int packet = threadIdx.x % kPackets, column = step * kGroupedDepth + packet * 8;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const int place = hgemm_place<true, kGroupedDepth>(threadIdx.x / kPackets + i * kApart, packet);
-      const T* const from = x + hgemm_offset(source[i], depth, column);
-      const bool row_inside = source[i] >= 0;
-      if constexpr (kVectors) {
-        const bool inside = row_inside && column < depth;
-        cp_async<16>(tile + place, inside ? from : x, inside ? 16 : 0);
-      } else {
-        HgemmPacket<T> eight = {};
-        for (int j = 0; j < 8; ++j) {
-          if (row_inside && column + j < depth) eight.values[j] = from[j];
-        }
-        packets_of<8>(tile)[place / 8] = eight;
-      }
-    }
+    grouped_copy_rows<kVectors, kGroupedDepth>(tile, in, source, step * kGroupedDepth);
   }
 };
 
@@ -77,21 +91,18 @@ using GroupedSums = float[kGroupedRows][kGroupedColumns][4];
 __device__ inline int grouped_warp_row() { return static_cast<int>(threadIdx.x) / 128 * 64; }
 __device__ inline int grouped_warp_column() { return static_cast<int>(threadIdx.x) / 32 % 4 * 32; }
 
-/// The product of a tile's rows with the tile of a weight (depth, columns) from `column` on. Copies run three
-/// iterations ahead by cp.async, with one barrier an iteration, and start again with each tile: before the next one all
-/// threads must have left this one. A warp that does not multiply still copies.
-template <bool kVectors, class T, class Rows>
-__device__ inline void grouped_multiply(GroupedSums& sum, const Rows& rows, const T* weight, int depth, int columns,
-                                        int column, bool multiplies) {
+/// Where the tile of B lies in a stage, behind that of A.
+inline constexpr int kGroupedBehindA = kGroupedTile * kGroupedDepth;
+
+/// Sums of `steps` iterations. copy(stage, step) starts the copies of an iteration, load(fragments, stage, half) takes
+/// half of its depth out of shared memory. Copies run three iterations ahead by cp.async, with one barrier an
+/// iteration, and start again with each tile: before the next one all threads must have left this one. A warp that does
+/// not multiply still copies.
+template <class T, class Copy, class Load>
+__device__ inline void grouped_sum(GroupedSums& sum, int steps, bool multiplies, const Copy& copy, const Load& load) {
   T* const stages = dynamic_shared<T>();
-  const int steps = (depth + kGroupedDepth - 1) / kGroupedDepth;
   const auto start = [&](int step) {
-    T* const a_tile = stages + step % kGroupedStages * kGroupedStage;
-    if (step < steps) {
-      rows.copy(a_tile, step);
-      hgemm_copy<HgemmCopy::async, kVectors, kGroupedDepth, kGroupedTile>(a_tile + kGroupedTile * kGroupedDepth, weight,
-                                                                          depth, columns, step * kGroupedDepth, column);
-    }
+    if (step < steps) copy(stages + step % kGroupedStages * kGroupedStage, step);
     cp_async_commit();  // of nothing at the end, so that the wait below counts right
   };
   for (int step = 0; step < kGroupedStages - 1; ++step) start(step);
@@ -108,24 +119,37 @@ __device__ inline void grouped_multiply(GroupedSums& sum, const Rows& rows, cons
     __syncthreads();
     start(step + kGroupedStages - 1);
     if (!multiplies) continue;
-    const T* const a_tile = stages + step % kGroupedStages * kGroupedStage;
+    const T* const stage = stages + step % kGroupedStages * kGroupedStage;
 #pragma unroll
     for (int half = 0; half < kGroupedDepth / 16; ++half) {
       HgemmFragments<kGroupedRows, kGroupedColumns> fragments;
-      hgemm_load_fragments<kGroupedTile>(fragments, a_tile, a_tile + kGroupedTile * kGroupedDepth, grouped_warp_row(),
-                                         grouped_warp_column(), half);
+      load(fragments, stage, half);
       hgemm_multiply<T>(sum, fragments);
     }
   }
 }
 
+/// The product of a tile's rows with the tile of a weight (depth, columns) from `column` on.
+template <bool kVectors, class T, class Rows>
+__device__ inline void grouped_multiply(GroupedSums& sum, const Rows& rows, const T* weight, int depth, int columns,
+                                        int column, bool multiplies) {
+  const auto copy = [&](T* stage, int step) {
+    rows.copy(stage, step);
+    hgemm_copy<HgemmCopy::async, kVectors, kGroupedDepth, kGroupedTile>(stage + kGroupedBehindA, weight, depth, columns,
+                                                                        step * kGroupedDepth, column);
+  };
+  const auto load = [](auto& fragments, const T* stage, int half) {
+    hgemm_load_fragments<kGroupedTile>(fragments, stage, stage + kGroupedBehindA, grouped_warp_row(),
+                                       grouped_warp_column(), half);
+  };
+  grouped_sum<T>(sum, (depth + kGroupedDepth - 1) / kGroupedDepth, multiplies, copy, load);
+}
+
 /// A warp's place in the list of tiles: 32 experts, one for each lane. Finds tiles in rising order.
+template <class T>
 class GroupedSearch {
  public:
-  __device__ GroupedSearch(const int* offsets, int experts, int columns)
-      : offsets_(offsets), experts_(experts), column_tiles_(static_cast<int>(grouped_tiles(columns))) {
-    read();
-  }
+  explicit __device__ GroupedSearch(const GroupedInput<T>& in) : in_(in) { read(); }
 
   /// The tile's expert, for all lanes: the first whose tiles end behind it. An expert without rows has none, so that
   /// its tiles end where those of the one before do. False behind the last tile.
@@ -133,25 +157,27 @@ class GroupedSearch {
     unsigned behind = __ballot_sync(0xffffffffU, tile < tile_end_);
     while (behind == 0) {
       first_ += 32;
-      if (first_ >= experts_) return false;
+      if (first_ >= in_.experts) return false;
       read();
       behind = __ballot_sync(0xffffffffU, tile < tile_end_);
     }
-    const int lane = __ffs(static_cast<int>(behind)) - 1;
-    const int row = __shfl_sync(0xffffffffU, row_, lane), row_end = __shfl_sync(0xffffffffU, row_end_, lane),
-              tile_end = __shfl_sync(0xffffffffU, tile_end_, lane);
-    const int tiles = static_cast<int>(grouped_tiles(row_end - row)) * column_tiles_;
-    place = grouped_tile(first_ + lane, row, row_end, column_tiles_, tile - (tile_end - tiles));
+    const int lane = __ffs(static_cast<int>(behind)) - 1, expert = first_ + lane;
+    const int row = in_.offsets[expert], row_end = in_.offsets[expert + 1];  // not kept: each register counts
+    const int tiles = static_cast<int>(grouped_tiles(row_end - row)) * column_tiles(),
+              first_tile = __shfl_sync(0xffffffffU, tile_end_, lane) - tiles;
+    place = grouped_tile(expert, row, row_end, column_tiles(), tile - first_tile);
     return true;
   }
 
  private:
+  __device__ int column_tiles() const { return static_cast<int>(grouped_tiles(in_.columns)); }
+
   /// Each lane's expert from first_ on, and, by a sum over the lanes before, where its tiles end.
   __device__ void read() {
     const int lane = threadIdx.x % 32, expert = first_ + lane;
     const int before = first_ == 0 ? 0 : __shfl_sync(0xffffffffU, tile_end_, 31);
-    row_ = offsets_[min(expert, experts_)], row_end_ = offsets_[min(expert + 1, experts_)];
-    tile_end_ = static_cast<int>(grouped_tiles(row_end_ - row_)) * column_tiles_;
+    const int row = in_.offsets[min(expert, in_.experts)], row_end = in_.offsets[min(expert + 1, in_.experts)];
+    tile_end_ = static_cast<int>(grouped_tiles(row_end - row)) * column_tiles();
 #pragma unroll
     for (int lanes = 1; lanes < 32; lanes *= 2) {
       const int below = __shfl_up_sync(0xffffffffU, tile_end_, lanes);
@@ -160,9 +186,8 @@ class GroupedSearch {
     tile_end_ += before;
   }
 
-  const int* offsets_;
-  int experts_, column_tiles_;
-  int first_ = 0, row_ = 0, row_end_ = 0, tile_end_ = 0;
+  const GroupedInput<T>& in_;
+  int first_ = 0, tile_end_ = 0;
 };
 
 }  // namespace tenfold::kernels

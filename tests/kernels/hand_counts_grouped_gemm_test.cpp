@@ -102,22 +102,23 @@ TEST_F(GroupedGemmByHand, EveryOtherRungReadsRowsForEachColumnOfTilesAndWeightsF
   }
 }
 
-// Two requests of each of 8 warps for 32 experts. A block of rung 2 reads as far as its tile's expert, and one without
-// a tile all; a block of rung 3 reads all of them once, however many tiles it computes.
+// Two requests of each of 8 warps for 32 experts, and two for a tile's own. A block of rung 2 reads as far as its
+// tile's expert, and one without a tile all; a block of rung 3 reads all of them once, however many tiles it computes.
 TEST_F(GroupedGemmByHand, OffsetsAreReadForEachBlockAndNotForEachTile) {
   for (const Layer& l : {whole(), partial()}) {
     const int64_t permutes = parts(l.rows(), 8) * 8;  // a warp of the copy asks for the last one
     const auto requests = [&](int rung) { return sum(seen(l, rung), Space::global, Kind::load, "offsets").requests; };
-    int64_t of_grid = 0, lanes_before = 0;
+    const int64_t own = 16 * l.row_tiles() * l.column_tiles();
+    int64_t of_grid = 0;
     for (size_t e = 0; e < l.counts.size(); ++e) {
-      lanes_before = static_cast<int64_t>(e) / 32 + 1;
-      of_grid += 16 * parts(l.counts[e], 128) * l.column_tiles() * lanes_before;
+      const int64_t searches = static_cast<int64_t>(e) / 32 + 1;
+      of_grid += 16 * parts(l.counts[e], 128) * l.column_tiles() * searches;
     }
     const int64_t most = (l.rows() + std::min(l.rows(), l.experts()) * 127) / 128, all = parts(l.experts(), 32);
     of_grid += 16 * (most - l.row_tiles()) * l.column_tiles() * all;
-    EXPECT_EQ(requests(2), permutes + of_grid);
-    EXPECT_EQ(requests(3), permutes + 16 * all * kBlocks);
-    EXPECT_EQ(requests(4), 16 * all * kBlocks);
+    EXPECT_EQ(requests(2), permutes + own + of_grid);
+    EXPECT_EQ(requests(3), permutes + own + 16 * all * kBlocks);
+    EXPECT_EQ(requests(4), own + 16 * all * kBlocks);
   }
 }
 
@@ -136,6 +137,23 @@ TEST_F(GroupedGemmByHand, TailsMultiplyHalfOfATileThatHas64RowsOrFewer) {
   const int64_t for_half = 64 * 2 * parts(l.depth, 32) * l.column_tiles();
   EXPECT_EQ(seen(l, kGroupedGatherRung).matrix_multiplies, 4 * 2 * for_half);
   EXPECT_EQ(seen(l, kGroupedGemmRungs - 1).matrix_multiplies, 5 * for_half);
+}
+
+// Each row of x for each column of tiles, each row of dout for each row of them, and every gradient stored, that of the
+// expert without rows among them.
+TEST_F(GroupedGemmByHand, TheWeightsGradientReadsRowsAndStoresEveryExpert) {
+  for (const Layer& l : {whole(), partial()}) {
+    device_.reset();
+    const kernels::GroupedGradientBuffers<__nv_bfloat16> buffers{
+        &device_, {l.rows(), l.experts(), l.depth, l.columns}, l.offsets()};
+    simt::fill_normal(45, {buffers.x, buffers.dout});
+    buffers.launch();
+    expect_clean();
+    const Report report = device_.report();
+    EXPECT_EQ(sectors(report, Kind::load, "x"), l.rows() * l.depth / 16 * l.column_tiles());
+    EXPECT_EQ(sectors(report, Kind::load, "dout"), l.rows() * l.columns / 16 * parts(l.depth, 128));
+    EXPECT_EQ(sectors(report, Kind::store, "dweights"), l.experts() * l.depth * l.columns / 16);
+  }
 }
 
 }  // namespace

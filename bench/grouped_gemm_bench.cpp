@@ -97,6 +97,54 @@ Ladder products(const Place& place, torch::ScalarType type, const simt::Sizes& s
   });
   return ladder;
 }
+/// The gradient of the weights. ATen gathers the rows before.
+Ladder gradient(const Place& place, torch::ScalarType type) {
+  const simt::Pass pass = kernels::grouped_gemm_backward_pass();
+  const simt::Shape shape =
+      place.pick(pass, {{"rows", 200}, {"experts", 5}, {"largest", 130}, {"depth", 72}, {"columns", 136}});
+  const kernels::GroupedShape s = kernels::grouped_shape(shape);
+  const auto ints = [&](const std::vector<int>& values) {
+    return torch::tensor(values, torch::dtype(torch::kInt)).to(place.device);
+  };
+  const Tensor x = place.normal({s.rows / kernels::kGroupedActive, s.depth}, type),
+               dout = place.normal({s.rows, s.columns}, type),
+               dweights = place.normal({s.experts, s.depth, s.columns}, type);
+  const Tensor row_of = ints(kernels::far_apart_rows(s.rows)),
+               offsets = ints(kernels::uneven_routing(s.rows, s.experts, shape.at("largest")));
+  const auto rows = [=] { return x.index_select(0, row_of); };
+  const auto loop = [=](const Tensor& of_rows, const Tensor& of_out) {
+    const std::vector<int> begins = on_host(offsets);
+    std::vector<Tensor> products;
+    for (size_t e = 0; e + 1 < begins.size(); ++e) {
+      products.push_back(
+          at::mm(of_rows.slice(0, begins[e], begins[e + 1]).t(), of_out.slice(0, begins[e], begins[e + 1])));
+    }
+    return at::stack(products);
+  };
+  Ladder ladder{.name = ladder_name("grouped GEMM, weights' gradient", type,
+                                    {s.rows, s.experts, shape.at("largest"), s.depth, s.columns}),
+                .flops = flops_of(pass, shape, type),
+                .expected = {loop(rows().to(torch::kDouble), dout.to(torch::kDouble))},
+                .tolerance = 3e-2,
+                .contestants = {{"torch::_grouped_mm",
+                                 [=] { return std::vector{at::_grouped_mm(rows().t(), dout, offsets.slice(0, 1))}; }},
+                                {"torch::mm, loop", [=] { return std::vector{loop(rows(), dout)}; }}}};
+  const int here = !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0 ? 1 : 0;
+  skip_rungs(ladder, here, 1, kernels::reason_not_here());
+  add_rungs(ladder, here, [=](int) {
+    launch_where_they_are({{"dweights", dweights}, {"x", x}, {"row_of", row_of}, {"dout", dout}, {"offsets", offsets}},
+                          [&](auto stream, auto value) {
+                            using T = decltype(value);
+                            if constexpr (sizeof(T) == 2) {
+                              kernels::grouped_gemm_weights(stream, data_of<T>(dweights), data_of<T>(x),
+                                                            data_of<int>(row_of), data_of<T>(dout),
+                                                            data_of<int>(offsets), s);
+                            }
+                          });
+    return std::vector{dweights};
+  });
+  return ladder;
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,5 +161,6 @@ int main(int argc, char** argv) {
               [=](const Place& place) { return products(place, torch::kBFloat16, few); },
               [=](const Place& place) { return products(place, torch::kBFloat16, many); },
               [=](const Place& place) { return products(place, torch::kBFloat16, decode); },
-              [=](const Place& place) { return products(place, torch::kHalf, many); }});
+              [=](const Place& place) { return products(place, torch::kHalf, many); },
+              [](const Place& place) { return gradient(place, torch::kBFloat16); }});
 }

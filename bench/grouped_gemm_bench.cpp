@@ -75,9 +75,10 @@ Ladder products(const Place& place, torch::ScalarType type, const simt::Sizes& s
           {"torch::_grouped_mm", [=] { return std::vector{at::_grouped_mm(rows(), weights, ends)}; }},
           {"torch::mm, loop", [=] { return std::vector{loop_of_matmuls(rows(), weights, offsets)}; }},
           {"torch::bmm, padded", [=] { return std::vector{padded_batch(rows(), weights, offsets, expert_of)}; }}}};
-  const int all = kernels::kGroupedGemmRungs, here = place.device.is_cuda() ? kernels::grouped_gemm_rungs_here() : all;
-  skip_rungs(ladder, here, all, kernels::reason_not_here());
-  add_rungs(ladder, here, [=](int rung) {
+  const int all = kernels::kGroupedGemmRungs,
+            runnable = place.device.is_cuda() ? kernels::grouped_gemm_rungs_here() : all;
+  skip_rungs(ladder, runnable, all, kernels::reason_not_here());
+  add_rungs(ladder, runnable, [=](int rung) {
     const std::vector<int> known = rung < kernels::kGroupedDeviceRung ? on_host(offsets) : std::vector<int>();
     launch_where_they_are({{"out", out},
                            {"workspace", workspace},
@@ -129,9 +130,9 @@ Ladder gradient(const Place& place, torch::ScalarType type) {
                 .contestants = {{"torch::_grouped_mm",
                                  [=] { return std::vector{at::_grouped_mm(rows().t(), dout, offsets.slice(0, 1))}; }},
                                 {"torch::mm, loop", [=] { return std::vector{loop(rows(), dout)}; }}}};
-  const int here = !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0 ? 1 : 0;
-  skip_rungs(ladder, here, 1, kernels::reason_not_here());
-  add_rungs(ladder, here, [=](int) {
+  const int runnable = !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0 ? 1 : 0;
+  skip_rungs(ladder, runnable, 1, kernels::reason_not_here());
+  add_rungs(ladder, runnable, [=](int) {
     launch_where_they_are({{"dweights", dweights}, {"x", x}, {"row_of", row_of}, {"dout", dout}, {"offsets", offsets}},
                           [&](auto stream, auto value) {
                             using T = decltype(value);

@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 }
 
 /// Rung 3: persistent. As many blocks as the GPU runs at a time, and each walks over the list in steps of their number:
-/// the search goes on from where it stands, offsets are read once for a block, and none starts only to return. Blocks
+/// the search goes on from where it stands, and no block starts only to return. Blocks
 /// that run together are neighbours in the list, so that they share rows and an expert's weight in L2.
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)

@@ -49,9 +49,18 @@ struct WasteFigure {
            "</text>\n";
   }
 
+  std::string percent(size_t point, int rung) const { return text(100 * wasted(point, rung), "%.0f %%"); }
+
+  /// What the page says of it.
+  std::string alt() const {
+    const size_t last = skews.size() - 1;
+    return "Padding wastes " + percent(0, 0) + " of the blocks' time for equal experts and " + percent(last, 0) +
+           " where the largest has 16 times the mean; a launch for each expert " + percent(last, 1) +
+           "; one list of tiles " + percent(last, 3);
+  }
+
   std::string svg() const {
     const size_t last = skews.size() - 1;
-    const auto percent = [&](size_t point, int rung) { return text(100 * wasted(point, rung), "%.0f %%"); };
     std::string out =
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 310\" role=\"img\" aria-labelledby=\"title "
         "desc\">\n"

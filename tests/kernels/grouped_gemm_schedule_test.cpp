@@ -197,13 +197,14 @@ TEST(GroupedGemmSchedule, ThePictureOfThePage) {
     if (rows > 0) launches.emplace_back(static_cast<size_t>(grouped_tiles(rows)), static_cast<char>('A' + e));
   }
   for (const GroupedTile& tile : grouped_tile_list(offsets, 1)) list[0] += static_cast<char>('A' + tile.expert);
-  const auto zero = picture(padded, 4), one = picture(launches, 4), two = picture(list, 4);
-  EXPECT_EQ(static_cast<int64_t>(zero[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 0), 4));
-  EXPECT_EQ(static_cast<int64_t>(one[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 1), 4));
-  EXPECT_EQ(static_cast<int64_t>(two[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 3), 4));
+  const auto of_padded = picture(padded, 4), of_launches = picture(launches, 4), of_list = picture(list, 4);
+  EXPECT_EQ(static_cast<int64_t>(of_padded[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 0), 4));
+  EXPECT_EQ(static_cast<int64_t>(of_launches[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 1), 4));
+  EXPECT_EQ(static_cast<int64_t>(of_list[0].size()), makespan(tiles_of_blocks(offsets, 1, 4, 3), 4));
   const std::string readme = read_text(source_folder() / "kernels/grouped_gemm/README.md");
   for (size_t place = 0; place < 4; ++place) {
-    const std::string line = "    " + zero[place] + "         " + one[place] + "           " + two[place] + "\n";
+    const std::string line =
+        "    " + of_padded[place] + "         " + of_launches[place] + "           " + of_list[place] + "\n";
     EXPECT_NE(readme.find(line), std::string::npos) << "kernels/grouped_gemm/README.md lacks the line\n" << line;
   }
 }
@@ -211,7 +212,8 @@ TEST(GroupedGemmSchedule, ThePictureOfThePage) {
 TEST(GroupedGemmSchedule, TheFigureOfThePage) {
   const auto drawn = build_folder() / "tests/grouped_gemm_waste.svg",
              committed = source_folder() / "docs/figures/grouped_gemm_waste.svg";
-  const std::string svg = WasteFigure().svg();
+  const std::string svg = WasteFigure().svg(), page = read_text(source_folder() / "kernels/grouped_gemm/README.md");
+  EXPECT_NE(page.find("![" + WasteFigure().alt() + "]("), std::string::npos) << WasteFigure().alt();
   if (read_text(committed) == svg) return;
   write_text(drawn, svg);
   FAIL() << "the schedule's functions draw it otherwise; look at it, then: cp " << drawn << " " << committed;

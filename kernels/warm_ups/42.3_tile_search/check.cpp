@@ -47,16 +47,16 @@ TEST(Exercise42_3, ATileLiesInItsExpert) {
     for (int64_t block = 0; block < kManyBlocks; ++block) {
       const Tile tile = tile_of_block(offsets, block);
       if (tile.expert == -1) continue;
-      const std::string what = "hint: " + text_of(offsets) + ": block " + std::to_string(block) + " has rows " +
+      const std::string text = "hint: " + text_of(offsets) + ": block " + std::to_string(block) + " has rows " +
                                std::to_string(tile.begin) + " to " + std::to_string(tile.end) + " of expert " +
                                std::to_string(tile.expert);
-      ASSERT_TRUE(tile.expert >= 0 && tile.expert < experts) << what << ", which there is not";
+      ASSERT_TRUE(tile.expert >= 0 && tile.expert < experts) << text << ", which there is not";
       const int64_t first = offsets[static_cast<size_t>(tile.expert)],
                     end = offsets[static_cast<size_t>(tile.expert) + 1];
-      ASSERT_LT(tile.begin, tile.end) << what << ": a tile has a row at least, and an expert without rows no tile";
-      ASSERT_LE(tile.end - tile.begin, kTile) << what << ", more than " << kTile;
+      ASSERT_LT(tile.begin, tile.end) << text << ": a tile has a row at least, and an expert without rows no tile";
+      ASSERT_LE(tile.end - tile.begin, kTile) << text << ", more than " << kTile;
       ASSERT_TRUE(tile.begin >= first && tile.end <= end)
-          << what << ", whose rows are " << first << " to " << end << ": others want another weight";
+          << text << ", whose rows are " << first << " to " << end << ": others want another weight";
     }
   }
 }

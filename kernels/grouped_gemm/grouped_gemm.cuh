@@ -93,8 +93,8 @@ static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
 }
 
 /// Rung 3: persistent. As many blocks as the GPU runs at a time, and each walks over the list in steps of their number:
-/// the search goes on from where it stands, and no block starts only to return. Blocks
-/// that run together are neighbours in the list, so that they share rows and an expert's weight in L2.
+/// the search goes on from where it stands, and no block starts only to return. Blocks that run together are neighbours
+/// in the list, so that they share rows and an expert's weight in L2.
 template <class T, bool kVectors>
 static __global__ void __launch_bounds__(kGroupedThreads, kVectors ? 2 : 1)
     grouped_persistent(T* out, GroupedInput<T> in) {

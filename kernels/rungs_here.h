@@ -9,6 +9,7 @@
 
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
+#include "kernels/grouped_gemm/grouped_gemm.h"
 #include "kernels/hgemm/hgemm.h"
 #include "kernels/split_k/split_k.h"
 
@@ -54,6 +55,9 @@ inline int decode_attention_rungs_here() {
 
 /// The same for split_k: none before 8.0.
 inline int split_k_rungs_here() { return compute_capability() < 80 ? 0 : kSplitKRungs; }
+
+/// The same for grouped_gemm.
+inline int grouped_gemm_rungs_here() { return compute_capability() < 80 ? 0 : kGroupedGemmRungs; }
 
 /// Why a rung beyond those is left out.
 inline std::string reason_not_here() {

@@ -7,6 +7,7 @@
 
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
+#include "kernels/grouped_gemm/grouped_gemm.h"
 #include "kernels/hgemm/hgemm.h"
 #include "kernels/split_k/split_k.h"
 
@@ -37,6 +38,7 @@ int attention_backward_rungs() {
 }
 inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
 inline int split_k_rungs() { return kernels::split_k_rungs_here(); }
+inline int grouped_gemm_rungs() { return kernels::grouped_gemm_rungs_here(); }
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -63,6 +65,7 @@ int attention_backward_rungs() {
 }
 inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
 inline int split_k_rungs() { return kernels::kSplitKRungs; }
+inline int grouped_gemm_rungs() { return kernels::kGroupedGemmRungs; }
 inline void skip_missing_rungs(int, int) {}
 
 #endif

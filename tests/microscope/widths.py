@@ -26,8 +26,8 @@ WIDEST = 16  # bytes that a thread loads or stores at a time
 KNOWN = {}
 
 # What a page runs, where it is not float alone.
-TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "hgemm": {"__nv_bfloat16"},
-         "split_k": {"__nv_bfloat16", "float"}}
+TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "grouped_gemm": {"__nv_bfloat16"},
+         "hgemm": {"__nv_bfloat16"}, "split_k": {"__nv_bfloat16", "float"}}
 
 # Where a small shape of odd sizes leaves lines out. Embedding's: runs of ids that go on over chunks of 32 places.
 ODD = {"decode_attention": "batch=2,heads=6,kv_heads=3,keys=165,head_dim=64", "embedding": "tokens=165,width=37,vocabulary=3",

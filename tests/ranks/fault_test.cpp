@@ -279,7 +279,9 @@ TEST_F(Faults, KilledAtRandomMoments) {
   const char* given = std::getenv("TENFOLD_FAULT_ROUNDS");
   const char* seed = std::getenv("TENFOLD_FAULT_SEED");
   const int rounds = given != nullptr ? std::atoi(given) : 1;
-  std::mt19937 random(seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : 0);
+  const unsigned first = seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : 0;
+  std::printf("%d rounds, TENFOLD_FAULT_SEED=%u\n", rounds, first);
+  std::mt19937 random(first);
   int in_time = 0;
   for (int round = 0; round < rounds; ++round) {
     const int victim = static_cast<int>(random() % kRanks);

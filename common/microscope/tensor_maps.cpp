@@ -173,7 +173,7 @@ void start_box(BoxCopy copy, Mbarrier& barrier, Region& region) {
 
 /// To every block of `mask`, at the places that `shared` and `barrier` have in this one.
 void copy_to(uint32_t mask, const char* name, void* shared, const CUtensorMap* map, const uint64_t* barrier, int x,
-             int y, uintptr_t pc) {
+             int y, int z, uintptr_t pc) {
   TensorMap tensor;
   if (!read_map(tensor, map, pc)) return;
   const auto to = reinterpret_cast<uintptr_t>(shared);
@@ -189,7 +189,7 @@ void copy_to(uint32_t mask, const char* name, void* shared, const CUtensorMap* m
     }
     barriers.push_back(known);
   }
-  BoxCopy copy = box_of(tensor, shared, x, y, pc);
+  BoxCopy copy = box_of(tensor, shared, x, y, z, pc);
   const Region* const region = shared_region(to, engine.rank);
   if (region == nullptr)
     return note_fault(FaultKind::out_of_bounds, pc, "a box is copied to memory that is not shared");
@@ -203,8 +203,8 @@ void copy_to(uint32_t mask, const char* name, void* shared, const CUtensorMap* m
 
 }  // namespace
 
-void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y) {
-  copy_to(1U << engine.rank, "TMA copy", shared, map, barrier, x, y,
+void copy_box(void* shared, const CUtensorMap* map, const uint64_t* barrier, int x, int y, int z) {
+  copy_to(1U << engine.rank, "TMA copy", shared, map, barrier, x, y, z,
           reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
 }
 
@@ -215,7 +215,7 @@ void copy_box_to(void* shared, const CUtensorMap* map, const uint64_t* barrier, 
                       "the mask " + hex(mask, 4) + " names no block, or one that a cluster of " +
                           std::to_string(engine.cluster.size()) + " has not");
   }
-  copy_to(mask, "TMA multicast", shared, map, barrier, x, y, pc);
+  copy_to(mask, "TMA multicast", shared, map, barrier, x, y, /*z=*/0, pc);
 }
 
 void land_copies(Mbarrier& barrier) {

@@ -10,6 +10,7 @@
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/scaled_gemm/scaled_gemm.h"
 #include "kernels/split_k/split_k.h"
 
 namespace tenfold::kernels {
@@ -52,6 +53,9 @@ inline int decode_attention_rungs_here() {
 
 /// The same for split_k: none before 8.0.
 inline int split_k_rungs_here() { return compute_capability() < 80 ? 0 : kSplitKRungs; }
+
+/// The same for scaled_gemm: its last rung has cp.async.
+inline int scaled_gemm_rungs_here() { return kScaledGemmRungs - (compute_capability() < 80 ? 1 : 0); }
 
 /// Why a rung beyond those is left out.
 inline std::string reason_not_here() {

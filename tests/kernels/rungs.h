@@ -8,6 +8,7 @@
 #include "kernels/decode_attention/decode_attention.h"
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/scaled_gemm/scaled_gemm.h"
 #include "kernels/split_k/split_k.h"
 
 #ifdef TENFOLD_TEST_ON_GPU
@@ -32,6 +33,7 @@ int attention_backward_rungs() {
 }
 inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
 inline int split_k_rungs() { return kernels::split_k_rungs_here(); }
+inline int scaled_gemm_rungs() { return kernels::scaled_gemm_rungs_here(); }
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -54,6 +56,7 @@ int attention_backward_rungs() {
 }
 inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
 inline int split_k_rungs() { return kernels::kSplitKRungs; }
+inline int scaled_gemm_rungs() { return kernels::kScaledGemmRungs; }
 inline void skip_missing_rungs(int, int) {}
 
 #endif

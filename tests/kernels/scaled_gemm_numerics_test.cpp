@@ -58,7 +58,9 @@ TEST(EightBitFormats, EveryCodeIsWhatTheSpecificationSays) {
       } else {
         EXPECT_EQ(made, value) << code;
         EXPECT_EQ(std::signbit(made), std::signbit(value)) << code;
-        if (std::isfinite(value)) EXPECT_EQ(library_code(format, static_cast<float>(value)), code);
+        if (std::isfinite(value)) {
+          EXPECT_EQ(library_code(format, static_cast<float>(value)), code);
+        }
       }
     }
   }

@@ -23,9 +23,10 @@ struct Size {
   int64_t m, n, k;
 };
 
-// One element; primes; tiles and one more and less; blocks of k and one more and less; packets and not; three blocks
-// of columns by three of k.
-constexpr std::array<Size, 8> kSizes{{{1, 1, 1},
+// One element; primes; tiles and one more and less; blocks of k and one more and less; packets and not, also with an
+// odd n; three blocks of columns by three of k.
+constexpr std::array<Size, 9> kSizes{{{1, 1, 1},
+                                      {5, 7, 48},
                                       {5, 123, 7},
                                       {129, 66, 33},
                                       {16, 128, 256},

@@ -195,9 +195,9 @@ __device__ __forceinline__ uint32_t halves_of_e4m3(uint32_t four, int half) {
 #endif
 }
 
-/// The same with A and B e4m3, and C and D float. Products are exact. How their sum is rounded is not specified: Hopper
-/// keeps about 14 bits of it (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.5.2); the microscope adds in
-/// float64 and rounds once. Before compute capability 8.9 by way of fp16, which holds every e4m3.
+/// The same with A and B e4m3, and C and D float. Products are exact. How their sum is rounded is not specified; the
+/// microscope adds in float64 and rounds once. Before compute capability 8.9 by way of fp16, which holds every e4m3; on
+/// 9.0 and 10.0 ptxas (CUDA 13.0) does the same by itself, since fp8 at full speed is wgmma's and tcgen05's there.
 __device__ __forceinline__ void mma_m16n8k32_e4m3(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                                   const float (&c)[4]) {
 #ifndef __CUDACC__

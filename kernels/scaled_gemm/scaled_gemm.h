@@ -24,10 +24,10 @@ enum class ScaledGemmScales {
 /// innermost so that rows that are side by side load side by side, and b_scales (ceil(n / 128), K).
 ///
 /// Rungs: 0 dequantise, 1 packed dot, 2 mma, 3 ldmatrix, 4 cp.async. int8 is summed exactly in int32 within a block of
-/// k, or with `tensor` over all of k. e4m3 is multiplied by tensor cores of fp8 from compute capability 8.9 on; before,
-/// rungs 2 to 4 widen it to fp16, which is exact, and use those of fp16. Every rung takes every shape and alignment;
-/// packets of 16 bytes need k divisible by 16, an even n, A and B at multiples of 16 bytes and C at one of 8: else
-/// values are loaded one by one.
+/// k, or with `tensor` over all of k. e4m3 is multiplied by tensor cores of fp8 on compute capability 8.9; elsewhere
+/// rungs 2 to 4, or on 9.0 and 10.0 ptxas, widen it to fp16, which is exact, for those of fp16. Every rung takes every
+/// shape and alignment; packets of 16 bytes need k divisible by 16, an even n, A and B at multiples of 16 bytes and C
+/// at one of 8: else values are loaded one by one.
 ///
 /// Throws std::invalid_argument for a size below 1 or above 2^30, for int8 with `tensor` and a k above 131071, whose
 /// sum might not fit in int32, and for an unknown rung; std::runtime_error for rung 4 before compute capability 8.0.

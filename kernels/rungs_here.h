@@ -11,6 +11,7 @@
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/grouped_gemm/grouped_gemm.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/scaled_gemm/scaled_gemm.h"
 #include "kernels/split_k/split_k.h"
 
 namespace tenfold::kernels {
@@ -58,6 +59,9 @@ inline int split_k_rungs_here() { return compute_capability() < 80 ? 0 : kSplitK
 
 /// The same for grouped_gemm.
 inline int grouped_gemm_rungs_here() { return compute_capability() < 80 ? 0 : kGroupedGemmRungs; }
+
+/// The same for scaled_gemm: its last rung has cp.async.
+inline int scaled_gemm_rungs_here() { return kScaledGemmRungs - (compute_capability() < 80 ? 1 : 0); }
 
 /// Why a rung beyond those is left out.
 inline std::string reason_not_here() {

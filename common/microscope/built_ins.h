@@ -49,7 +49,7 @@ enum class WarpOp {
 };
 enum class AtomicOp { add, exchange, compare_exchange, min, max, increment };
 enum class Number { f32, f64, i32, u32, i64, u64 };
-enum class MatrixType { bf16, f16, tf32 };
+enum class MatrixType { bf16, f16, tf32, s8, e4m3 };
 
 void block_barrier();
 /// A barrier that also reduces: the number of threads with a true predicate.
@@ -66,6 +66,8 @@ void load_matrices(uint32_t* registers, const void* row, int count, bool transpo
 /// mma.sync: d = a * b + c, each lane with its part of the four. Products and their sum are exact to float64, then
 /// rounded once.
 void multiply_matrices(MatrixType type, float* d, const uint32_t* a, const uint32_t* b, const float* c);
+/// The same of s8, in integers: what does not fit in 32 bits wraps.
+void multiply_matrices(MatrixType type, int* d, const uint32_t* a, const uint32_t* b, const int* c);
 /// cp.async: `bytes` of shared memory, of which `source_bytes` come from global memory and the rest is 0. Nothing moves
 /// yet.
 void copy_async(void* shared, const void* global, int bytes, int source_bytes);
@@ -247,6 +249,13 @@ TENFOLD_SIMT_BUILT_IN int __float_as_int(float a) { return std::bit_cast<int>(a)
 TENFOLD_SIMT_BUILT_IN float __int_as_float(int a) { return std::bit_cast<float>(a); }
 TENFOLD_SIMT_BUILT_IN unsigned __float_as_uint(float a) { return std::bit_cast<unsigned>(a); }
 TENFOLD_SIMT_BUILT_IN float __uint_as_float(unsigned a) { return std::bit_cast<float>(a); }
+/// c and the sum of the products of four int8 each, one to a byte.
+TENFOLD_SIMT_BUILT_IN int __dp4a(int a, int b, int c) {
+  unsigned sum = static_cast<unsigned>(c);
+  for (int byte = 0; byte < 32; byte += 8)
+    sum += static_cast<unsigned>(static_cast<int8_t>(a >> byte) * static_cast<int8_t>(b >> byte));
+  return static_cast<int>(sum);
+}
 TENFOLD_SIMT_BUILT_IN int __popc(unsigned a) { return std::popcount(a); }
 TENFOLD_SIMT_BUILT_IN int __ffs(int a) { return a == 0 ? 0 : std::countr_zero(static_cast<unsigned>(a)) + 1; }
 TENFOLD_SIMT_BUILT_IN int __clz(int a) { return std::countl_zero(static_cast<unsigned>(a)); }

@@ -1,6 +1,8 @@
 // ldmatrix and mma.sync: instructions of a whole warp, whose operands lie spread over the registers of its 32 lanes.
-// Which lane holds which element is from the PTX ISA, sections "ldmatrix" and "Matrix Fragments for mma.m16n8k16" and
-// "mma.m16n8k8".
+// Which lane holds which element is from the PTX ISA, sections "ldmatrix" and "Matrix Fragments for mma.m16n8k16",
+// "mma.m16n8k8" and "mma.m16n8k32".
+#include <cuda_fp8.h>
+
 #include <bit>
 #include <cstring>
 
@@ -17,12 +19,12 @@ struct MatrixLoad {
   bool transposed;
 };
 
-/// What a lane brings to an mma.
+/// What a lane brings to an mma. c and d are int of s8, float of all others.
 struct Multiply {
   MatrixType type;
-  float* d;
+  void* d;
   const uint32_t *a, *b;
-  const float* c;
+  const void* c;
 };
 
 void wait_for_warp(WarpOp op, void* operands, void* pc) {
@@ -61,27 +63,47 @@ void load(const std::array<Thread*, 32>& lanes) {
   }
 }
 
-/// Element `half` of a register; tf32 has one element in each.
-double number(MatrixType type, uint32_t bits, int half) {
-  if (type == MatrixType::tf32)
-    return static_cast<double>(std::bit_cast<float>(bits & 0xffffe000U));  // 10 bits of mantissa are looked at
-  const uint32_t mine = half == 0 ? bits & 0xffffU : bits >> 16;
-  if (type == MatrixType::bf16) return static_cast<double>(std::bit_cast<float>(mine << 16));
-  return static_cast<double>(__half2float(__half(__half_raw{static_cast<uint16_t>(mine)})));
+int elements_of_register(MatrixType type) {
+  switch (type) {
+    case MatrixType::tf32:
+      return 1;
+    case MatrixType::bf16:
+    case MatrixType::f16:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
+/// Element `index` of a register, the first one in the lowest bits.
+double number(MatrixType type, uint32_t bits, int index) {
+  switch (type) {
+    case MatrixType::tf32:
+      return static_cast<double>(std::bit_cast<float>(bits & 0xffffe000U));  // 10 bits of mantissa are looked at
+    case MatrixType::bf16:
+      return static_cast<double>(std::bit_cast<float>(bits >> 16 * index << 16));
+    case MatrixType::f16:
+      return static_cast<double>(__half2float(__half(__half_raw{static_cast<uint16_t>(bits >> 16 * index)})));
+    case MatrixType::s8:
+      return static_cast<double>(static_cast<int8_t>(bits >> 8 * index));
+    default:
+      return static_cast<double>(
+          __half2float(__half(__nv_cvt_fp8_to_halfraw(static_cast<uint8_t>(bits >> 8 * index), __NV_E4M3))));
+  }
 }
 
 void multiply(const std::array<Thread*, 32>& lanes) {
-  constexpr int kRows = 16, kColumns = 8, kMostDepth = 16;
+  constexpr int kRows = 16, kColumns = 8, kMostDepth = 32;
   double a[kRows][kMostDepth], b[kMostDepth][kColumns];
   const MatrixType type = operands_of<Multiply>(lanes[0]).type;
-  const int per_register = type == MatrixType::tf32 ? 1 : 2, depth = 8 * per_register;
+  const int per_register = elements_of_register(type), depth = 8 * per_register;
   for (int lane = 0; lane < 32; ++lane) {
     const auto& mine = operands_of<Multiply>(lanes[static_cast<size_t>(lane)]);
     const int group = lane / 4, in_group = lane % 4;
-    for (int half = 0; half < per_register; ++half) {
-      const int k = in_group * per_register + half;  // and 4 * per_register on in the second half of the registers
-      for (int r = 0; r < 4; ++r) a[group + r % 2 * 8][k + r / 2 * 4 * per_register] = number(type, mine.a[r], half);
-      for (int r = 0; r < 2; ++r) b[k + r * 4 * per_register][group] = number(type, mine.b[r], half);
+    for (int index = 0; index < per_register; ++index) {
+      const int k = in_group * per_register + index;  // and 4 * per_register on in the second half of the registers
+      for (int r = 0; r < 4; ++r) a[group + r % 2 * 8][k + r / 2 * 4 * per_register] = number(type, mine.a[r], index);
+      for (int r = 0; r < 2; ++r) b[k + r * 4 * per_register][group] = number(type, mine.b[r], index);
     }
   }
   for (int lane = 0; lane < 32; ++lane) {
@@ -90,7 +112,13 @@ void multiply(const std::array<Thread*, 32>& lanes) {
       const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
       double sum = 0;
       for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
-      mine.d[i] = static_cast<float>(static_cast<double>(mine.c[i]) + sum);
+      if (type == MatrixType::s8) {
+        const int64_t exact = static_cast<const int*>(mine.c)[i] + static_cast<int64_t>(sum);
+        static_cast<int*>(mine.d)[i] = static_cast<int>(static_cast<uint32_t>(exact));
+      } else {
+        const double exact = static_cast<double>(static_cast<const float*>(mine.c)[i]) + sum;
+        static_cast<float*>(mine.d)[i] = static_cast<float>(exact);
+      }
     }
   }
   ++engine.state->totals.matrix_multiplies;
@@ -115,6 +143,11 @@ void load_matrices(uint32_t* registers, const void* row, int count, bool transpo
 }
 
 void multiply_matrices(MatrixType type, float* d, const uint32_t* a, const uint32_t* b, const float* c) {
+  Multiply operands{type, d, a, b, c};
+  wait_for_warp(WarpOp::multiply, &operands, __builtin_return_address(0));
+}
+
+void multiply_matrices(MatrixType type, int* d, const uint32_t* a, const uint32_t* b, const int* c) {
   Multiply operands{type, d, a, b, c};
   wait_for_warp(WarpOp::multiply, &operands, __builtin_return_address(0));
 }

@@ -9,6 +9,7 @@
 #include "kernels/flash_attention/flash_attention.h"
 #include "kernels/grouped_gemm/grouped_gemm.h"
 #include "kernels/hgemm/hgemm.h"
+#include "kernels/scaled_gemm/scaled_gemm.h"
 #include "kernels/split_k/split_k.h"
 
 #ifdef TENFOLD_TEST_ON_GPU
@@ -39,6 +40,7 @@ int attention_backward_rungs() {
 inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
 inline int split_k_rungs() { return kernels::split_k_rungs_here(); }
 inline int grouped_gemm_rungs() { return kernels::grouped_gemm_rungs_here(); }
+inline int scaled_gemm_rungs() { return kernels::scaled_gemm_rungs_here(); }
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -66,6 +68,7 @@ int attention_backward_rungs() {
 inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
 inline int split_k_rungs() { return kernels::kSplitKRungs; }
 inline int grouped_gemm_rungs() { return kernels::kGroupedGemmRungs; }
+inline int scaled_gemm_rungs() { return kernels::kScaledGemmRungs; }
 inline void skip_missing_rungs(int, int) {}
 
 #endif

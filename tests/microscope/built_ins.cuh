@@ -115,6 +115,12 @@ static __global__ void indices(int* out, const int*, int64_t) {
   for (int k = 0; k < 6; ++k) mine[k] = static_cast<int>(all[k]);
 }
 
+/// out[i] = out[i] + the dot product of the four bytes of in[2 i] and in[2 i + 1].
+static __global__ void dot_of_bytes(int* out, const int* in, int64_t) {
+  const int i = static_cast<int>(threadIdx.x);
+  out[i] = __dp4a(in[2 * i], in[2 * i + 1], out[i]);
+}
+
 /// out[2 * block + k] = 1 when static (0) and dynamic (1) shared memory begin as NaN; then both are filled.
 static __global__ void fresh_shared(int* out, const int*, int64_t) {
   __shared__ float fixed[32];

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine_test.h"
 
@@ -68,6 +69,18 @@ TEST_F(BuiltIns, ShufflesKeepEveryType) {
     EXPECT_NEAR(out[64 + lane], neighbour, 1e-13) << lane;
   }
   expect_clean();
+}
+
+TEST_F(BuiltIns, DotOfFourBytes) {
+  constexpr int kMinusOnes = -1, kLargest = 0x7f7f7f7f, kSmallest = static_cast<int>(0x80808080U);
+  const auto in = filled<int>(
+      "in", {0x01020304, 0x05060708, kMinusOnes, 0x00000401, kSmallest, kSmallest, kLargest, kSmallest, 1, 1});
+  const auto out = filled<int>("out", {0, 10, 0, 7, std::numeric_limits<int>::max()});
+  run_kernel(&device_, "dot_of_bytes", {.block = {5, 1, 1}}, out.data(), in.data());
+  expect_clean();
+  EXPECT_THAT(std::vector<int>(out.begin(), out.end()),
+              ElementsAre(1 * 5 + 2 * 6 + 3 * 7 + 4 * 8, 10 - 5, 4 * 128 * 128, 7 - 4 * 127 * 128,
+                          std::numeric_limits<int>::min()));  // it wraps
 }
 
 TEST_F(BuiltIns, VotesAndReductions) {

@@ -77,6 +77,40 @@ static __global__ void mma_tf32(float* out, const float* in, int64_t n) {
   for (int i = 0; i < 4; ++i) *places[i] = c[i];
 }
 
+__device__ inline void mma_eight_bits(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  kernels::mma_m16n8k32_s8(d, a, b, d);
+}
+__device__ inline void mma_eight_bits(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  kernels::mma_m16n8k32_e4m3(d, a, b, d);
+}
+
+/// out (16, 8) += A (16, 32) * B (32, 8) of 8 bits: int8 with sums in int, e4m3 with sums in float. In `in` lie A and,
+/// with k innermost as well, B. n: 0 fragments by the tables of the PTX ISA, 1 by ldmatrix.
+template <class Sum>
+static __global__ void mma_eight_bit_product(Sum* out, const uint8_t* in, int64_t n) {
+  alignas(16) __shared__ uint8_t tile[24 * 32];
+  const int lane = threadIdx.x, group = lane / 4, t = lane % 4;
+  for (int i = lane; i < 24 * 32; i += 32) tile[i] = in[i];
+  __syncwarp();
+  uint32_t a[4], b[2];
+  if (n == 0) {
+    for (int r = 0; r < 4; ++r) memcpy(&a[r], tile + (group + r % 2 * 8) * 32 + r / 2 * 16 + 4 * t, 4);
+    for (int r = 0; r < 2; ++r) memcpy(&b[r], tile + (16 + group) * 32 + r * 16 + 4 * t, 4);
+  } else {
+    kernels::ldmatrix_x4(a, tile + lane % 16 * 32 + lane / 16 * 16);
+    kernels::ldmatrix_x2(b, tile + (16 + lane % 8) * 32 + lane / 8 % 2 * 16);
+  }
+  Sum sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = out[(group + i / 2 * 8) * 8 + 2 * t + i % 2];
+  mma_eight_bits(sums, a, b);
+  for (int i = 0; i < 4; ++i) out[(group + i / 2 * 8) * 8 + 2 * t + i % 2] = sums[i];
+}
+
+/// in[i] has four e4m3, out[2 * i] and the next one two half each.
+static __global__ void e4m3_as_halves(uint32_t* out, const uint32_t* in, int64_t) {
+  for (int half = 0; half < 2; ++half) out[2 * threadIdx.x + half] = kernels::halves_of_e4m3(in[threadIdx.x], half);
+}
+
 /// Lane 31 has left.
 static __global__ void mma_31_lanes(float* out, const float*, int64_t) {
   if (threadIdx.x == 31) return;

@@ -2,9 +2,11 @@
 // tables, conflicts against counts by hand, and every way to use a copy too early.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "engine_test.h"
 
@@ -99,6 +101,72 @@ TEST_F(Ptx, MmaIsAMatrixProduct) {
   expect_product<float>("mma_tf32", 8);
   expect_product<__half>("mma_ldmatrix_half", 16);
   expect_product<__nv_bfloat16>("mma_ldmatrix_bfloat16", 16);
+}
+
+// All 256 codes as factors of one another, but for e4m3's two NaN.
+TEST_F(Ptx, MmaOfEightBitsIsAMatrixProduct) {
+  const auto expect_exact = [&]<class Sum>(const char* kernel, Sum, const auto& value_of) {
+    std::vector<uint8_t> in;
+    for (int i = 0; i < 24 * 32; ++i) in.push_back(static_cast<uint8_t>(i * 37 + i / 256));
+    for (uint8_t& code : in) code = std::isnan(value_of(code)) ? 0x38 : code;
+    const auto buffer = filled("codes", in);
+    for (const int64_t way : {0, 1}) {
+      SCOPED_TRACE(std::string(kernel) + (way == 0 ? " by registers" : " by ldmatrix"));
+      device_.reset();
+      const auto out = counted<Sum>("sums", 128, 1000);
+      run_kernel(&device_, kernel, {}, out.data(), buffer.data(), way);
+      expect_clean();
+      for (int64_t row = 0; row < 16; ++row) {
+        for (int64_t column = 0; column < 8; ++column) {
+          auto sum = static_cast<double>(1000 + row * 8 + column);
+          for (int64_t k = 0; k < 32; ++k)
+            sum += value_of(in[static_cast<size_t>(row * 32 + k)]) *
+                   value_of(in[static_cast<size_t>((16 + column) * 32 + k)]);
+          EXPECT_EQ(out[row * 8 + column], static_cast<Sum>(sum)) << row << ", " << column;
+        }
+      }
+      EXPECT_EQ(device_.report().matrix_multiplies, 1);
+      EXPECT_EQ(device_.report().tensor_flops, 2 * 16 * 8 * 32);
+    }
+  };
+  expect_exact("mma_int8", 0, [](uint8_t code) { return static_cast<double>(static_cast<int8_t>(code)); });
+  expect_exact("mma_e4m3", 0.0F, [](uint8_t code) {
+    __nv_fp8_e4m3 number;
+    number.__x = code;
+    return static_cast<double>(static_cast<float>(number));
+  });
+}
+
+TEST_F(Ptx, MmaOfInt8Wraps) {
+  std::vector<uint8_t> in(24 * 32);
+  in[0] = in[16 * 32] = 1;  // A(0, 0) and B(0, 0)
+  const auto buffer = filled("codes", in);
+  const auto out = device_.buffer<int>("sums", 128);
+  std::fill(out.begin(), out.end(), std::numeric_limits<int>::max());
+  run_kernel(&device_, "mma_int8", {}, out.data(), buffer.data());
+  EXPECT_EQ(out[0], std::numeric_limits<int>::min());
+  EXPECT_EQ(out[1], std::numeric_limits<int>::max());
+}
+
+// What tensor cores without fp8 are given: the same numbers, NaN included, in both halves of both pairs.
+TEST_F(Ptx, EveryE4m3IsAHalf) {
+  std::vector<uint32_t> in;
+  for (uint32_t code = 0; code < 256; ++code)
+    in.push_back(code | (255 - code) << 8 | (code ^ 0x55U) << 16 | (code ^ 0xaaU) << 24);
+  const auto buffer = filled("codes", in);
+  const auto out = device_.buffer<uint32_t>("halves", 512);
+  run_kernel(&device_, "e4m3_as_halves", {.block = {256, 1, 1}}, out.data(), buffer.data());
+  expect_clean();
+  for (size_t i = 0; i < in.size(); ++i) {
+    for (uint32_t byte = 0; byte < 4; ++byte) {
+      const auto code = static_cast<uint8_t>(in[i] >> 8 * byte);
+      const auto bits = static_cast<uint16_t>(out[static_cast<int64_t>(2 * i + byte / 2)] >> 16 * (byte % 2));
+      const float made = __half2float(__half(__half_raw{bits}));
+      const float number = __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3)));
+      EXPECT_TRUE(std::isnan(number) ? std::isnan(made) : made == number && std::signbit(made) == std::signbit(number))
+          << "code " << int{code} << " is " << number << " and became " << made;
+    }
+  }
 }
 
 TEST_F(Ptx, Tf32HasTenBitsOfMantissa) {

@@ -20,35 +20,18 @@ inline void check_launch(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("kernel launch failed: ") + cudaGetErrorString(error));
 }
 
-/// A block that needs more than 48 KiB must ask, its static memory counted: none that asks here has 16 KiB of that.
-inline void allow_shared(const void* kernel, size_t bytes) {
-  if (bytes > 32 * 1024)
-    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-}
-
 /// Starts `kernel` on the stream with `shared_bytes` of dynamic shared memory; throws std::runtime_error when CUDA
 /// refuses.
 template <class... Parameters, class... Arguments>
 void launch(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
+  // A block that needs more than 48 KiB must ask, its static memory counted: none that asks here has 16 KiB of that.
+  if (shared_bytes > 32 * 1024) {
+    check_launch(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  }
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check_launch(cudaGetLastError());
-}
-
-/// The same in clusters of `cluster` blocks, neighbours along x, which run at the same time and reach each other's
-/// shared memory: from compute capability 9.0 on. `cluster` is at most 8 and divides grid.x.
-template <class... Parameters, class... Arguments>
-void launch_cluster(Stream stream, dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes,
-                    void (*kernel)(Parameters...), Arguments... arguments) {
-  allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = cluster, attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid, config.blockDim = block, config.dynamicSmemBytes = shared_bytes, config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = 1;
-  check_launch(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 /// The block's dynamic shared memory. A function, because C++ allows one type only for an `extern __shared__` name.

@@ -4,6 +4,7 @@
 #include "hgemm_sm90.h"
 #include "hgemm_tile.cuh"
 #include "hgemm_tma.h"
+#include "kernels/launch_cluster.cuh"
 #include "kernels/ptx_cluster.cuh"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // What the rungs of the ladder share: how tiles of A and B come to shared memory, how a warp multiplies fragments, how
 // sums are scaled, and how they leave. Both matrices have k innermost, so that one function copies either.
 
-#include "kernels/ptx.cuh"
+#include "kernels/ptx_8bit.cuh"
 #include "kernels/rows.cuh"
 #include "scaled_gemm.h"
 

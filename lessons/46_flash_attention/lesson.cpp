@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
       {.title = "FlashAttention",
        .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = gpt_workload,
-       .version = 9,
+       .version = 10,
        .core = true,
        .settings = {kLongest, kPrecision},
        .baseline = {"eager", eager},

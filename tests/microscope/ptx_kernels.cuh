@@ -2,6 +2,7 @@
 // Tensor cores and asynchronous copies, a question each; the mistakes are at the line that the @marker names.
 // ptx_test.cpp asks.
 #include "kernels/ptx.cuh"
+#include "kernels/ptx_8bit.cuh"
 
 namespace tenfold::test {
 

@@ -24,8 +24,4 @@ void launch_cluster(Stream stream, dim3 grid, dim3 block, unsigned cluster, size
 
 }  // namespace tenfold::kernels
 
-#else
-#include "common/microscope/built_ins.h"
-#endif
-
 #endif

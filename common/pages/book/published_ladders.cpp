@@ -61,8 +61,7 @@ void add_own_times(PublishedLadder& ladder, const Json& json, const fs::path& ro
   const BenchReport report = read_bench_report(root / file);
   const std::vector<KernelRow> rows = read_kernel_rows(root / file);
   ladder.own = true;
-  ladder.source = "this code, " + report.commit.substr(0, 10);
-  ladder.url = "../" + file;
+  ladder.source = "this code, commit " + report.commit.substr(0, 10) + ", `" + file + "`";
   ladder.date = report.date.substr(0, 10);
   for (const size_t ours : json.at("rungs")) {
     const std::string name = "rung " + std::to_string(ours);
@@ -176,7 +175,10 @@ std::optional<LadderAgreement> agreement_of(const std::optional<ModelledLadders>
   return ladder_agreement(published_of(ladder), modelled);
 }
 
-std::string linked(const PublishedLadder& ladder) { return "[" + ladder.source + "](" + ladder.url + ")"; }
+/// The path of a report of our own is no link: it would be another one on each page.
+std::string linked(const PublishedLadder& ladder) {
+  return ladder.own ? ladder.source : "[" + ladder.source + "](" + ladder.url + ")";
+}
 
 /// "-" where no pair counts.
 std::string tau_text(const LadderAgreement& agreement) {

@@ -60,7 +60,7 @@ TEST_F(KernelTimes, ARowForEachRung) {
 TEST_F(KernelTimes, WhatNobodyHasMeasuredBesideStandsInBrackets) {
   EXPECT_EQ(kernel_times_markdown(root()).find("(100 %, DRAM)"), std::string::npos) << "no ladder is modelled";
   test::write_text(root() / "docs/published_ladders/copy_T4.json",
-                   R"({"schema": "tenfold.published_ladder/2", "kernel": "copy", "shape": "count=8", "gpu": "T4",
+                   R"({"schema": "tenfold.published_ladder/3", "kernel": "copy", "shape": "count=8", "gpu": "T4",
       "source": "somebody", "url": "https://example.org", "date": "2026-01-02", "held_out": true,
       "rungs": [{"name": "fast", "seconds": 3e-3, "ours": 0}, {"name": "slow", "seconds": 5e-3, "ours": 1}]})");
   test::write_text(root() / "results/compiler/ladder_times.json",

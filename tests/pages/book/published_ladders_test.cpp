@@ -128,7 +128,8 @@ TEST_F(Ladders, OfOurOwnCodeTheReportHasTheTimes) {
   const std::string text = published_ladder_markdown(root(), "copy_T4");
   EXPECT_NE(text.find("| rung 0 | 0 | 3.0 s |"), std::string::npos) << "the median:\n" << text;
   EXPECT_NE(text.find("| rung 1 | 1 | 1.0 s |"), std::string::npos) << "on empty caches:\n" << text;
-  EXPECT_NE(text.find("[this code, 265cce0b5f](../results/t4/bench/copy.json), 2026-11-29"), std::string::npos) << text;
+  EXPECT_NE(text.find("this code, commit 265cce0b5f, `results/t4/bench/copy.json`, 2026-11-29"), std::string::npos)
+      << text;
   const auto ours = [](size_t rung, const std::string&) { return rung == 0 ? 1.0 : 2.0; };
   EXPECT_NE(order_remarks(root(), "copy", ours).find("Measured in the other order: rung 0 took 3.00x"),
             std::string::npos);

@@ -111,6 +111,14 @@ def widths_of_page(page, folder):
     return widths
 
 
+def made_of(from_nvcc, file, line, space, kind):
+    """Widths of a line's accesses; of one that ends with '=' also those of the next: nvcc names the line that an operand is on."""
+    widths = set(from_nvcc.get((file, line, space, kind), set()))
+    if (SOURCE / file).read_text().splitlines()[line - 1].endswith("="):
+        widths |= from_nvcc.get((file, line + 1, space, kind), set())
+    return widths
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nvcc", required=True)
@@ -126,16 +134,20 @@ def main():
     for name in kernels:
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
-            ptx = folder / "kernel.ptx"
-            subprocess.run([options.nvcc, "-std=c++20", "--expt-relaxed-constexpr", "-arch=sm_80", "-lineinfo", "-ptx", f"-I{SOURCE}", SOURCE / "kernels" / name / f"{name}.cu", "-o", ptx], check=True)
-            from_nvcc = widths_in_ptx(ptx.read_text(), TYPES.get(name, {"float"}))
+            from_nvcc = collections.defaultdict(set)
+            for source, arch in ((f"{name}.cu", "sm_80"), (f"{name}_sm90.cu", "sm_90a")):  # the latter has Hopper's rungs
+                file, ptx = SOURCE / "kernels" / name / source, folder / "kernel.ptx"
+                if file.exists():
+                    subprocess.run([options.nvcc, "-std=c++20", "--expt-relaxed-constexpr", f"-arch={arch}", "-lineinfo", "-ptx", f"-I{SOURCE}", file, "-o", ptx], check=True)
+                    for key, widths in widths_in_ptx(ptx.read_text(), TYPES.get(name, {"float"})).items():
+                        from_nvcc[key] |= widths
             counted = widths_of_page(options.pages / name, folder)
         before = len(wrong)
         if ("", 0) in {key[:2] for key in counted}:
             sys.exit(f"{name}: accesses whose source line the microscope does not know")
         for key in sorted(counted):
             compared += 1
-            made = from_nvcc.get(key, set())
+            made = made_of(from_nvcc, *key)
             # Of what several kernels share, each one's page may run a part: nvcc then knows widths that were not counted.
             is_shared = pathlib.PurePath(key[0]).parent.name == "kernels"
             if counted[key] == made or (is_shared and counted[key] < made):

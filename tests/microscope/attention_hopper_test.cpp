@@ -22,15 +22,6 @@ class AttentionHopper : public MarkedLines {
     device_.reset();
     run_kernel(&device_, kernel, {.block = {threads, 1, 1}, .shared_bytes = shared_bytes}, out, in, n);
   }
-  /// A fault of the kind at this line whose text has this part; there may be others, which follow from it.
-  void expect_fault(FaultKind kind, const std::string& marker, const std::string& part) const {
-    std::string others;
-    for (const simt::Fault& fault : device_.report().faults) {
-      if (fault.kind == kind && fault.where == where(marker) && fault.text.find(part) != std::string::npos) return;
-      others += "\n  " + text_of(fault.where) + ": " + name_of(fault.kind) + ": " + fault.text;
-    }
-    ADD_FAILURE() << "no fault '" << name_of(kind) << "' with '" << part << "' at " << marker << " but" << others;
-  }
 
   simt::Buffer<float> out_ = counted<float>("out", 1024), in_ = counted<float>("in", 1024);
 };
@@ -49,17 +40,17 @@ TEST_F(AttentionHopper, WhoWaitsAtANamedBarrierKnowsWhatCameBeforeTheArrivals) {
 
 TEST_F(AttentionHopper, MistakesWithNamedBarriers) {
   run("named_hand_over", 96, 1, out_.data(), in_.data());
-  expect_fault(FaultKind::divergent_barrier, "named_arrive", "32 of 64 threads have come to named barrier 1");
+  expect_a_fault(FaultKind::divergent_barrier, "named_arrive", "32 of 64 threads have come to named barrier 1");
   run("named_hand_over", 96, 2, out_.data(), in_.data());
-  expect_fault(FaultKind::deadlock, "named_wait", "thread 32 waits for named barrier 1: 32 of 64 threads never come");
+  expect_a_fault(FaultKind::deadlock, "named_wait", "thread 32 waits for named barrier 1: 32 of 64 threads never come");
   run("named_hand_over", 96, 4, out_.data(), in_.data());
-  expect_fault(FaultKind::divergent_barrier, "named_wait", "named barrier 1 is for 96 threads here and for 64 at");
+  expect_a_fault(FaultKind::divergent_barrier, "named_wait", "named barrier 1 is for 96 threads here and for 64 at");
   run("named_hand_over", 96, 5, out_.data(), in_.data());
-  expect_fault(FaultKind::deadlock, "named_wait", "named barrier 1: 32 of 64 threads never come");
+  expect_a_fault(FaultKind::deadlock, "named_wait", "named barrier 1: 32 of 64 threads never come");
   run("named_hand_over", 96, 7, out_.data(), in_.data());
-  expect_fault(FaultKind::divergent_barrier, "named_wrong", "48 threads are not whole warps");
+  expect_a_fault(FaultKind::divergent_barrier, "named_wrong", "48 threads are not whole warps");
   run("named_hand_over", 96, 8, out_.data(), in_.data());
-  expect_fault(FaultKind::divergent_barrier, "named_wrong", "16 is not the number of a barrier");
+  expect_a_fault(FaultKind::divergent_barrier, "named_wrong", "16 is not the number of a barrier");
   run("named_hand_over", 96, 0, out_.data(), in_.data());
   expect_clean("the next launch");
 }
@@ -182,13 +173,13 @@ TEST_F(AttentionHopper, MistakesWithOperandsInRegisters) {
     for (int i = 0; i < 128; ++i) EXPECT_EQ(out_[i], 16.0F);
   }
   mistake(2);
-  expect_fault(FaultKind::in_flight, "operand_early", "changes an operand of wgmma before wgmma.wait_group");
+  expect_a_fault(FaultKind::in_flight, "operand_early", "changes an operand of wgmma before wgmma.wait_group");
   mistake(3);
-  expect_fault(FaultKind::in_flight, "operand_unsettled", "changes an operand of wgmma before wgmma_settle");
+  expect_a_fault(FaultKind::in_flight, "operand_unsettled", "changes an operand of wgmma before wgmma_settle");
   mistake(4);
-  expect_fault(FaultKind::in_flight, "settled_early", "this operand may still be read");
+  expect_a_fault(FaultKind::in_flight, "settled_early", "this operand may still be read");
   mistake(5);
-  expect_fault(FaultKind::in_flight, "second_product", "its sums were touched since");
+  expect_a_fault(FaultKind::in_flight, "second_product", "its sums were touched since");
 }
 
 }  // namespace

@@ -24,14 +24,6 @@ class Cluster : public MarkedLines {
     device_.reset();
     run_kernel(&device_, kernel, {.grid = {blocks, 1, 1}, .shared_bytes = 4096, .cluster = cluster}, out, in, n);
   }
-  void expect_fault(FaultKind kind, const std::string& marker, const std::string& part) const {
-    std::string others;
-    for (const simt::Fault& fault : device_.report().faults) {
-      if (fault.kind == kind && fault.where == where(marker) && fault.text.find(part) != std::string::npos) return;
-      others += "\n  " + text_of(fault.where) + ": " + name_of(fault.kind) + ": " + fault.text;
-    }
-    ADD_FAILURE() << "no fault '" << name_of(kind) << "' with '" << part << "' at " << marker << " but" << others;
-  }
   /// A race between these lines, and none between others.
   void expect_race(const std::string& a, const std::string& b) const {
     EXPECT_FALSE(races_between(a, b).empty()) << "no race between " << a << " and " << b;
@@ -64,12 +56,12 @@ TEST_F(Cluster, MistakesWithSharedMemoryOfOthers) {
     expect_clean();
     mistake(1);
     expect_race("own_store", "remote_load");
-    expect_fault(FaultKind::cluster, "remote_load", "of the cluster may not have begun");
+    expect_a_fault(FaultKind::cluster, "remote_load", "of the cluster may not have begun");
     mistake(2);
-    expect_fault(FaultKind::block_ended, "remote_load", "");
+    expect_a_fault(FaultKind::block_ended, "remote_load", "");
     EXPECT_TRUE(device_.report().races.empty());
     mistake(3);
-    expect_fault(FaultKind::cluster, "remote_load", "an address of block 2 of a cluster of 2");
+    expect_a_fault(FaultKind::cluster, "remote_load", "an address of block 2 of a cluster of 2");
     mistake(5);
     expect_race("late_store", "remote_load");
     mistake(9);
@@ -77,20 +69,20 @@ TEST_F(Cluster, MistakesWithSharedMemoryOfOthers) {
     mistake(11);
     expect_race("remote_store", "own_load");
     mistake(12);
-    expect_fault(FaultKind::misaligned, "remote_load", "that 4 does not divide");
+    expect_a_fault(FaultKind::misaligned, "remote_load", "that 4 does not divide");
   }
   run("cluster_hand_on", 4, out_.data(), in_.data());
-  expect_fault(FaultKind::out_of_bounds, "remote_load", "of shared memory of block 0, which has 4096");
+  expect_a_fault(FaultKind::out_of_bounds, "remote_load", "of shared memory of block 0, which has 4096");
 }
 
 TEST_F(Cluster, ItsBarrier) {
   const auto mistake = [&](int64_t n) { run("cluster_hand_on", n, out_.data(), in_.data()); };
   mistake(6);
-  expect_fault(FaultKind::cluster, "arrive_twice", "has not waited in between");
+  expect_a_fault(FaultKind::cluster, "arrive_twice", "has not waited in between");
   mistake(7);
-  expect_fault(FaultKind::cluster, "wait_alone", "has not arrived");
+  expect_a_fault(FaultKind::cluster, "wait_alone", "has not arrived");
   run("cluster_mbarriers", 2, out_.data(), in_.data());
-  expect_fault(FaultKind::deadlock, "read_wait", "1 of 33 arrivals never come");
+  expect_a_fault(FaultKind::deadlock, "read_wait", "1 of 33 arrivals never come");
   mistake(0);
   expect_clean("the next launch");
 }
@@ -98,7 +90,7 @@ TEST_F(Cluster, ItsBarrier) {
 TEST_F(Cluster, ABlockThatHasEndedIsNotWaitedFor) {
   run("cluster_hand_on", 8, out_.data(), in_.data());
   for (const simt::Fault& fault : device_.report().faults) EXPECT_NE(fault.kind, FaultKind::deadlock) << fault.text;
-  expect_fault(FaultKind::block_ended, "remote_load", "block 1 of the cluster has ended");
+  expect_a_fault(FaultKind::block_ended, "remote_load", "block 1 of the cluster has ended");
 }
 
 TEST_F(Cluster, MbarriersOfOthers) {
@@ -107,18 +99,18 @@ TEST_F(Cluster, MbarriersOfOthers) {
   expect_clean();
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out_[i], in_[31 - i]);
   mistake(1);
-  expect_fault(FaultKind::block_ended, "answer", "block 0 of the cluster");
-  expect_fault(FaultKind::block_ended, "told_load", "block 0 of the cluster");
+  expect_a_fault(FaultKind::block_ended, "answer", "block 0 of the cluster");
+  expect_a_fault(FaultKind::block_ended, "told_load", "block 0 of the cluster");
   mistake(2);
-  expect_fault(FaultKind::deadlock, "read_wait",
-               "thread 0 of block 0 waits for phase 0 (parity 0) of the mbarrier at ");
+  expect_a_fault(FaultKind::deadlock, "read_wait",
+                 "thread 0 of block 0 waits for phase 0 (parity 0) of the mbarrier at ");
   mistake(3);
   expect_race("told_store", "told_load");
   mistake(4);
-  expect_fault(FaultKind::cluster, "tell", "block 1 of the cluster may not have begun");
+  expect_a_fault(FaultKind::cluster, "tell", "block 1 of the cluster may not have begun");
   mistake(5);
-  expect_fault(FaultKind::cluster, "tell", "block 2 of a cluster of 2");
-  expect_fault(FaultKind::deadlock, "ready_wait", "of block 1 waits for phase 0");
+  expect_a_fault(FaultKind::cluster, "tell", "block 2 of a cluster of 2");
+  expect_a_fault(FaultKind::deadlock, "ready_wait", "of block 1 waits for phase 0");
   mistake(6);
   expect_race("told_store", "told_load");
 }
@@ -174,18 +166,18 @@ TEST_F(ClusterBoxes, AMulticastIsReadOnceAndWrittenInEachBlock) {
 TEST_F(ClusterBoxes, MistakesWithMulticast) {
   const auto mistake = [&](int64_t n) { run("cluster_multicast", n, words_.data(), map_.data()); };
   mistake(1);
-  expect_fault(FaultKind::deadlock, "multicast_wait", "of block 1 waits for phase 0");
-  expect_fault(FaultKind::deadlock, "multicast_wait", ": 2048 announced bytes that no copy brings");
-  expect_fault(FaultKind::deadlock, "cluster_wait",
-               "thread 0 of block 0 waits for the cluster's barrier, where 32 of 64 threads do not arrive");
+  expect_a_fault(FaultKind::deadlock, "multicast_wait", "of block 1 waits for phase 0");
+  expect_a_fault(FaultKind::deadlock, "multicast_wait", ": 2048 announced bytes that no copy brings");
+  expect_a_fault(FaultKind::deadlock, "cluster_wait",
+                 "thread 0 of block 0 waits for the cluster's barrier, where 32 of 64 threads do not arrive");
   mistake(2);
-  expect_fault(FaultKind::cluster, "multicast", "the mask 0x0005 names no block, or one that a cluster of 2 has not");
+  expect_a_fault(FaultKind::cluster, "multicast", "the mask 0x0005 names no block, or one that a cluster of 2 has not");
   mistake(9);
-  expect_fault(FaultKind::cluster, "multicast", "the mask 0x0000 names no block");
+  expect_a_fault(FaultKind::cluster, "multicast", "the mask 0x0000 names no block");
   mistake(3);
-  expect_fault(FaultKind::deadlock, "multicast_wait", ": 1024 bytes more come than announced");
+  expect_a_fault(FaultKind::deadlock, "multicast_wait", ": 1024 bytes more come than announced");
   mistake(4);
-  expect_fault(FaultKind::cluster, "multicast", "block 1 of the cluster may not have begun");
+  expect_a_fault(FaultKind::cluster, "multicast", "block 1 of the cluster may not have begun");
   // The second copy comes before block 1 has read the first, or even before that is there.
   for (const int64_t n : {5, 6, 7, 8}) {
     mistake(n);
@@ -231,7 +223,7 @@ TEST_F(ClusterBoxes, MistakesWithStores) {
     expect_clean(std::to_string(n));
   }
   mistake(1);
-  expect_fault(FaultKind::in_flight, "bad_store", "with no fence.proxy.async in between");
+  expect_a_fault(FaultKind::in_flight, "bad_store", "with no fence.proxy.async in between");
   EXPECT_TRUE(device_.report().races.empty());
   mistake(2);
   expect_race("filled", "bad_store");
@@ -241,16 +233,16 @@ TEST_F(ClusterBoxes, MistakesWithStores) {
   expect_race("bad_store", "refilled");
   for (const int64_t n : {5, 6}) {
     mistake(n);
-    expect_fault(FaultKind::in_flight, "bad_store", "this store of 2048 bytes may still read its shared memory");
+    expect_a_fault(FaultKind::in_flight, "bad_store", "this store of 2048 bytes may still read its shared memory");
   }
   mistake(7);
-  expect_fault(FaultKind::misaligned, "bad_store", "comes from shared address");
+  expect_a_fault(FaultKind::misaligned, "bad_store", "comes from shared address");
   mistake(8);
   expect_race("bad_store", "result_load");
   mistake(10);
   expect_race("bad_store", "refilled");
   mistake(11);
-  expect_fault(FaultKind::out_of_bounds, "bad_store", "from memory that is not shared");
+  expect_a_fault(FaultKind::out_of_bounds, "bad_store", "from memory that is not shared");
 }
 
 }  // namespace

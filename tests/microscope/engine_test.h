@@ -80,6 +80,15 @@ class MarkedLines : public EngineTest {
     }
     return races;
   }
+  /// A fault of the kind at this line whose text has this part; there may be others, which follow from it.
+  void expect_a_fault(simt::FaultKind kind, const std::string& marker, const std::string& part) const {
+    std::string others;
+    for (const simt::Fault& fault : device_.report().faults) {
+      if (fault.kind == kind && fault.where == where(marker) && fault.text.find(part) != std::string::npos) return;
+      others += "\n  " + text_of(fault.where) + ": " + name_of(fault.kind) + ": " + fault.text;
+    }
+    ADD_FAILURE() << "no fault '" << name_of(kind) << "' with '" << part << "' at " << marker << " but" << others;
+  }
 
  private:
   std::string file_;

@@ -34,15 +34,6 @@ class Hopper : public MarkedLines {
     ASSERT_FALSE(races.empty()) << "no race between " << a << " and " << b;
     EXPECT_EQ(std::ranges::any_of(races, &simt::Race::in_flight), in_flight);
   }
-  /// A fault of the kind at this line whose text has this part; there may be others, which follow from it.
-  void expect_fault(FaultKind kind, const std::string& marker, const std::string& part) const {
-    std::string others;
-    for (const simt::Fault& fault : device_.report().faults) {
-      if (fault.kind == kind && fault.where == where(marker) && fault.text.find(part) != std::string::npos) return;
-      others += "\n  " + text_of(fault.where) + ": " + name_of(fault.kind) + ": " + fault.text;
-    }
-    ADD_FAILURE() << "no fault '" << name_of(kind) << "' with '" << part << "' at " << marker << " but" << others;
-  }
 
   simt::Buffer<float> out_ = counted<float>("out", 1024), in_ = counted<float>("in", 1024);
 };
@@ -75,11 +66,11 @@ TEST_F(Hopper, TheInitialisationIsAStore) {
 
 TEST_F(Hopper, AWaitThatNobodyEndsIsADeadlockAndSaysWhatIsMissing) {
   run("mbarrier_hand_over", 64, 2, out_.data(), in_.data());
-  expect_fault(FaultKind::deadlock, "full_wait", "thread 32 waits for phase 0 (parity 0) of the mbarrier at ");
-  expect_fault(FaultKind::deadlock, "full_wait", ": 1 of 33 arrivals never come");
+  expect_a_fault(FaultKind::deadlock, "full_wait", "thread 32 waits for phase 0 (parity 0) of the mbarrier at ");
+  expect_a_fault(FaultKind::deadlock, "full_wait", ": 1 of 33 arrivals never come");
   run("mbarrier_rounds_unanswered", 64, 3, out_.data(), in_.data());
-  expect_fault(FaultKind::deadlock, "empty_wait", "thread 0 waits for phase 0 (parity 0)");
-  expect_fault(FaultKind::deadlock, "empty_wait", ": 32 of 32 arrivals never come");
+  expect_a_fault(FaultKind::deadlock, "empty_wait", "thread 0 waits for phase 0 (parity 0)");
+  expect_a_fault(FaultKind::deadlock, "empty_wait", ": 32 of 32 arrivals never come");
   EXPECT_EQ(device_.report().faults[0].count, 32);
   run("mbarrier_hand_over", 64, 0, out_.data(), in_.data());
   expect_clean("the next launch");
@@ -102,15 +93,15 @@ TEST_F(Hopper, PhasesComeInTurn) {
 TEST_F(Hopper, MistakesWithMbarriers) {
   const auto words = device_.buffer<uint64_t>("words", 4);
   run("mbarrier_mistake", 32, 0, words.data(), nullptr);
-  expect_fault(FaultKind::mbarrier, "not_initialised", "was not initialised");
+  expect_a_fault(FaultKind::mbarrier, "not_initialised", "was not initialised");
   run("mbarrier_mistake", 32, 1, words.data(), nullptr);
-  expect_fault(FaultKind::mbarrier, "twice", "a second time");
+  expect_a_fault(FaultKind::mbarrier, "twice", "a second time");
   run("mbarrier_mistake", 32, 2, words.data(), nullptr);
-  expect_fault(FaultKind::mbarrier, "no_arrivals", "0 arrivals are not in 1 .. 1048575");
+  expect_a_fault(FaultKind::mbarrier, "no_arrivals", "0 arrivals are not in 1 .. 1048575");
   run("mbarrier_mistake", 32, 3, words.data(), nullptr);
-  expect_fault(FaultKind::mbarrier, "too_often", "more than its 1 arrivals in a phase, which 16 bytes hold up");
+  expect_a_fault(FaultKind::mbarrier, "too_often", "more than its 1 arrivals in a phase, which 16 bytes hold up");
   run("mbarrier_mistake", 32, 4, words.data(), nullptr);
-  expect_fault(FaultKind::out_of_bounds, "not_shared_barrier", "not in shared memory");
+  expect_a_fault(FaultKind::out_of_bounds, "not_shared_barrier", "not in shared memory");
 }
 
 // --- TMA
@@ -176,29 +167,29 @@ TEST_F(Boxes, MistakesWithCopies) {
   expect_clean();
   run_box("box_mistake", 1);
   expect_race("bad_box", "box_load", true);
-  expect_fault(FaultKind::in_flight, "bad_box", "nobody has waited for its phase");
+  expect_a_fault(FaultKind::in_flight, "bad_box", "nobody has waited for its phase");
   run_box("box_mistake", 2);
   EXPECT_TRUE(device_.report().faults.empty());
   ASSERT_FALSE(device_.report().races.empty()) << "31 lanes have not waited";
   run_box("box_mistake", 3);
-  expect_fault(FaultKind::mbarrier, "bad_box", "no fence.mbarrier_init");
+  expect_a_fault(FaultKind::mbarrier, "bad_box", "no fence.mbarrier_init");
   run_box("box_mistake", 4);
-  expect_fault(FaultKind::deadlock, "box_wait", ": 1024 bytes more come than announced");
+  expect_a_fault(FaultKind::deadlock, "box_wait", ": 1024 bytes more come than announced");
   run_box("box_mistake", 5);
-  expect_fault(FaultKind::deadlock, "box_wait", ": 2048 announced bytes that no copy brings");
+  expect_a_fault(FaultKind::deadlock, "box_wait", ": 2048 announced bytes that no copy brings");
   run_box("box_mistake", 6);
-  expect_fault(FaultKind::misaligned, "bad_box", "repeats after 1024 bytes");
+  expect_a_fault(FaultKind::misaligned, "bad_box", "repeats after 1024 bytes");
   run_box("box_mistake", 7);
   expect_race("bad_box", "box_load", true);
   run_box("box_mistake", 8);
-  expect_fault(FaultKind::in_flight, "bad_box", "the block ends while this copy of 2048 bytes may be under way");
+  expect_a_fault(FaultKind::in_flight, "bad_box", "the block ends while this copy of 2048 bytes may be under way");
   run_box("box_mistake", 9);
-  expect_fault(FaultKind::out_of_bounds, "bad_box", "of shared memory, which has 8192");
+  expect_a_fault(FaultKind::out_of_bounds, "bad_box", "of shared memory, which has 8192");
   run_box("box_mistake", 10);
   expect_race("bad_box", "box_load", true);
   std::fill_n(reinterpret_cast<uint8_t*>(map_.data()), sizeof(CUtensorMap), uint8_t{0});
   run_box("box_mistake", 0);
-  expect_fault(FaultKind::bad_operand, "bad_box", "not made by cuTensorMapEncodeTiled");
+  expect_a_fault(FaultKind::bad_operand, "bad_box", "not made by cuTensorMapEncodeTiled");
 }
 
 TEST_F(Boxes, MapsThatTheDriverRefuses) {
@@ -255,35 +246,35 @@ TEST_F(Hopper, MistakesWithWgmma) {
   expect_clean();
   for (int i = 0; i < 128; ++i) EXPECT_EQ(out_[i], 16.0F);
   mistake(1);
-  expect_fault(FaultKind::in_flight, "multiply", "no wgmma.fence came before");
+  expect_a_fault(FaultKind::in_flight, "multiply", "no wgmma.fence came before");
   mistake(2);
-  expect_fault(FaultKind::in_flight, "multiply", "its sums were touched since");
+  expect_a_fault(FaultKind::in_flight, "multiply", "its sums were touched since");
   mistake(3);
-  expect_fault(FaultKind::in_flight, "sum_load", "before wgmma.wait_group");
+  expect_a_fault(FaultKind::in_flight, "sum_load", "before wgmma.wait_group");
   for (int i = 0; i < 128; ++i) EXPECT_NE(out_[i], 16.0F) << "the sums came without a wait";
   mistake(4);
-  expect_fault(FaultKind::in_flight, "settle", "no wgmma.wait_group has waited");
+  expect_a_fault(FaultKind::in_flight, "settle", "no wgmma.wait_group has waited");
   mistake(5);
-  expect_fault(FaultKind::in_flight, "sum_load", "before wgmma_settle");
+  expect_a_fault(FaultKind::in_flight, "sum_load", "before wgmma_settle");
   mistake(6);
-  expect_fault(FaultKind::warp_mismatch, "multiply", "start another wgmma");
+  expect_a_fault(FaultKind::warp_mismatch, "multiply", "start another wgmma");
   mistake(7);
   expect_race("multiply", "operand_store", true);
   mistake(8);
-  expect_fault(FaultKind::bad_operand, "multiply", "the descriptor of B reaches shared address");
+  expect_a_fault(FaultKind::bad_operand, "multiply", "the descriptor of B reaches shared address");
   mistake(9);
-  expect_fault(FaultKind::in_flight, "multiply", "the block ends while this product may be under way");
+  expect_a_fault(FaultKind::in_flight, "multiply", "the block ends while this product may be under way");
   mistake(10);
-  expect_fault(FaultKind::deadlock, "product_wait", "32 of the 128 threads of its warpgroup have not committed");
+  expect_a_fault(FaultKind::deadlock, "product_wait", "32 of the 128 threads of its warpgroup have not committed");
   mistake(11);
-  expect_fault(FaultKind::in_flight, "sum_load", "before wgmma.wait_group");
+  expect_a_fault(FaultKind::in_flight, "sum_load", "before wgmma.wait_group");
   mistake(12);
   EXPECT_TRUE(device_.report().races.empty());
-  expect_fault(FaultKind::in_flight, "multiply", "with no fence.proxy.async in between");
+  expect_a_fault(FaultKind::in_flight, "multiply", "with no fence.proxy.async in between");
   mistake(13);
   expect_clean();
   mistake(0, 96);
-  expect_fault(FaultKind::warp_mismatch, "multiply", "needs the 128 threads of a warpgroup");
+  expect_a_fault(FaultKind::warp_mismatch, "multiply", "needs the 128 threads of a warpgroup");
 }
 
 }  // namespace

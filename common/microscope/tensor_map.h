@@ -26,6 +26,11 @@ static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 bool read_map(TensorMap& tensor, const CUtensorMap* map, uintptr_t pc);
 /// The box whose first element is (x, y) of matrix z: `from` is there, `to` in this block's shared memory.
 BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, int z, uintptr_t pc);
+/// One request for the whole box in global memory: its rows that lie in the tensor, counted by sectors and lines. Calls
+/// check(region, row, bytes, site) for each of them where races are looked for. False, and a fault, where they leave
+/// the buffer.
+bool touch_rows(const BoxCopy& box, Kind kind,
+                const std::function<void(Region&, uintptr_t row, int bytes, uint16_t site)>& check);
 /// False, and a fault, where the box leaves the region; one that is not aligned ends the launch. `does`: "goes to".
 bool box_fits(const Region& region, const BoxCopy& box, const char* does);
 /// Calls f(packet, global, offset, bytes) for every 16 bytes of the box in shared memory: `bytes` of them, from

@@ -34,42 +34,6 @@ uint32_t bytes_of(CUtensorMapDataType type) {
   }
 }
 
-/// One request for the whole box: sectors and lines of its rows that lie in the tensor. False where they leave the
-/// buffer.
-bool load_rows(const BoxCopy& copy, uint64_t key, uintptr_t pc) {
-  if (copy.first_row >= copy.end_row || copy.first_byte >= copy.end_byte) return true;  // all of it is 0
-  const auto row = [&](int64_t r) {
-    return copy.from + static_cast<uintptr_t>(r * static_cast<int64_t>(copy.row_bytes) + copy.first_byte);
-  };
-  const auto bytes = static_cast<int>(copy.end_byte - copy.first_byte);
-  Region* const region = region_of(row(copy.first_row));
-  if (region == nullptr || region->space != Space::global) {
-    note_fault(FaultKind::out_of_bounds, pc, "a tensor map is of memory that is no buffer");
-    return false;
-  }
-  const Site& site = site_of(key, pc, Kind::load, static_cast<int>(copy.bytes()));
-  std::vector<uint64_t> sectors;
-  for (int64_t r = copy.first_row; r < copy.end_row; ++r) {
-    if (!in_bounds(*region, row(r), bytes, pc)) return false;
-    if (engine.state->options.races) check_race(*region, row(r), bytes, Kind::load, site.index);
-    for (uint64_t s = row(r) / 32; s <= (row(r) + static_cast<uintptr_t>(bytes) - 1) / 32; ++s) sectors.push_back(s);
-  }
-  if (!engine.state->options.count) return true;
-  std::sort(sectors.begin(), sectors.end());
-  sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
-  Sums& sums = count_bulk(*region, row(copy.first_row), Kind::load, static_cast<int>(copy.bytes()), key, pc);
-  sums.sectors += static_cast<int64_t>(sectors.size());
-  uint64_t line = ~uint64_t{0};
-  for (const uint64_t sector : sectors) {
-    sums.lines += sector / 4 != line;
-    line = sector / 4;
-    const uint64_t bit = sector - region->low / 32;
-    region->sectors_read.begin()[bit / 64] |= uint64_t{1} << bit % 64;
-  }
-  if (engine.state->options.reuse) note_request(*region, sectors.data(), static_cast<int>(sectors.size()), Kind::load);
-  return true;
-}
-
 }  // namespace
 
 CUresult encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
@@ -125,6 +89,43 @@ BoxCopy box_of(const TensorMap& tensor, const void* shared, int x, int y, int z,
   std::tie(box.first_byte, box.end_byte) = inside(x, tensor.box_columns, tensor.columns);
   box.first_byte *= width, box.end_byte *= width;
   return box;
+}
+
+bool touch_rows(const BoxCopy& box, Kind kind,
+                const std::function<void(Region&, uintptr_t row, int bytes, uint16_t site)>& check) {
+  if (box.first_row >= box.end_row || box.first_byte >= box.end_byte) return true;
+  const auto key = static_cast<uint64_t>(box.pc) << 8;
+  const auto row = [&](int64_t r) {
+    return box.from + static_cast<uintptr_t>(r * static_cast<int64_t>(box.row_bytes) + box.first_byte);
+  };
+  const auto bytes = static_cast<int>(box.end_byte - box.first_byte);
+  Region* const region = region_of(row(box.first_row));
+  if (region == nullptr || region->space != Space::global) {
+    note_fault(FaultKind::out_of_bounds, box.pc, "a tensor map is of memory that is no buffer");
+    return false;
+  }
+  const Site& site = site_of(key, box.pc, kind, static_cast<int>(box.bytes()));
+  std::vector<uint64_t> sectors;
+  for (int64_t r = box.first_row; r < box.end_row; ++r) {
+    if (!in_bounds(*region, row(r), bytes, box.pc)) return false;
+    if (engine.state->options.races) check(*region, row(r), bytes, site.index);
+    for (uint64_t s = row(r) / 32; s <= (row(r) + static_cast<uintptr_t>(bytes) - 1) / 32; ++s) sectors.push_back(s);
+  }
+  if (!engine.state->options.count) return true;
+  std::sort(sectors.begin(), sectors.end());
+  sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
+  Sums& sums = count_bulk(*region, row(box.first_row), kind, static_cast<int>(box.bytes()), key, box.pc);
+  sums.sectors += static_cast<int64_t>(sectors.size());
+  auto& touched = kind == Kind::load ? region->sectors_read : region->sectors_written;
+  uint64_t line = ~uint64_t{0};
+  for (const uint64_t sector : sectors) {
+    sums.lines += sector / 4 != line;
+    line = sector / 4;
+    const uint64_t bit = sector - region->low / 32;
+    touched.begin()[bit / 64] |= uint64_t{1} << bit % 64;
+  }
+  if (engine.state->options.reuse) note_request(*region, sectors.data(), static_cast<int>(sectors.size()), kind);
+  return true;
 }
 
 bool box_fits(const Region& region, const BoxCopy& box, const char* does) {
@@ -193,7 +194,10 @@ void copy_to(uint32_t mask, const char* name, void* shared, const CUtensorMap* m
   const Region* const region = shared_region(to, engine.rank);
   if (region == nullptr)
     return note_fault(FaultKind::out_of_bounds, pc, "a box is copied to memory that is not shared");
-  if (!box_fits(*region, copy, "goes to") || !load_rows(copy, static_cast<uint64_t>(pc) << 8, pc)) return;
+  const auto check = [](Region& of, uintptr_t row, int bytes, uint16_t site) {
+    check_race(of, row, bytes, Kind::load, site);
+  };
+  if (!box_fits(*region, copy, "goes to") || !touch_rows(copy, Kind::load, check)) return;
   for (Mbarrier* known : barriers) {
     copy.to = in_block(to, known->block);
     start_box(copy, *known, *shared_region(copy.to, known->block));

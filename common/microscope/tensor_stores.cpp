@@ -12,43 +12,6 @@
 namespace tenfold::simt {
 namespace {
 
-/// One request for the whole box: sectors of its rows that lie in the tensor. False where they leave the buffer.
-bool store_rows(const BoxCopy& box, size_t writer, uint32_t group) {
-  if (box.first_row >= box.end_row || box.first_byte >= box.end_byte) return true;  // nothing lies inside
-  const uintptr_t pc = box.pc;
-  const auto key = static_cast<uint64_t>(pc) << 8;
-  const auto row = [&](int64_t r) {
-    return box.from + static_cast<uintptr_t>(r * static_cast<int64_t>(box.row_bytes) + box.first_byte);
-  };
-  const auto bytes = static_cast<int>(box.end_byte - box.first_byte);
-  Region* const region = region_of(row(box.first_row));
-  if (region == nullptr || region->space != Space::global) {
-    note_fault(FaultKind::out_of_bounds, pc, "a tensor map is of memory that is no buffer");
-    return false;
-  }
-  const Site& site = site_of(key, pc, Kind::store, static_cast<int>(box.bytes()));
-  std::vector<uint64_t> sectors;
-  for (int64_t r = box.first_row; r < box.end_row; ++r) {
-    if (!in_bounds(*region, row(r), bytes, pc)) return false;
-    if (engine.state->options.races) agent_stores(*region, row(r), bytes, writer, group, site.index);
-    for (uint64_t s = row(r) / 32; s <= (row(r) + static_cast<uintptr_t>(bytes) - 1) / 32; ++s) sectors.push_back(s);
-  }
-  if (!engine.state->options.count) return true;
-  std::sort(sectors.begin(), sectors.end());
-  sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
-  Sums& sums = count_bulk(*region, row(box.first_row), Kind::store, static_cast<int>(box.bytes()), key, pc);
-  sums.sectors += static_cast<int64_t>(sectors.size());
-  uint64_t line = ~uint64_t{0};
-  for (const uint64_t sector : sectors) {
-    sums.lines += sector / 4 != line;
-    line = sector / 4;
-    const uint64_t bit = sector - region->low / 32;
-    region->sectors_written.begin()[bit / 64] |= uint64_t{1} << bit % 64;
-  }
-  if (engine.state->options.reuse) note_request(*region, sectors.data(), static_cast<int>(sectors.size()), Kind::store);
-  return true;
-}
-
 /// The thread knows that an agent of its own has done all before `clock`.
 void know(size_t agent, uint32_t clock) {
   Agent& its = engine.agents[agent - engine.first_agent];
@@ -69,7 +32,10 @@ void store_box(const CUtensorMap* map, const void* shared, int x, int y) {
   if (!box_fits(*region, box, "comes from")) return;
   Asynchronous& mine = engine.current->asynchronous;
   if (mine.reader == 0) mine.reader = new_agent(), mine.writer = new_agent();
-  if (!store_rows(box, mine.writer, mine.store_groups)) return;
+  const auto check = [&](Region& of, uintptr_t row, int bytes, uint16_t site) {
+    agent_stores(of, row, bytes, mine.writer, mine.store_groups, site);
+  };
+  if (!touch_rows(box, Kind::store, check)) return;
   const auto bytes = static_cast<int>(box.bytes());
   const auto key = static_cast<uint64_t>(pc) << 8 | 1;
   note_touched(*region, box.to, bytes);

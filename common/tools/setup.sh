@@ -285,12 +285,12 @@ set_up_kernels() {
   local pins
   begin_set_up kernels "${targets[@]}" && return
   pins=$(kernel_requirements; python3 --version)
-  once 1/4 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"
+  once 1/4 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} lld"
   find_environment
   made_in=$environment.made once 2/4 "Python packages (CMake, Ninja, CUDA's headers)" install_kernel_packages "$pins"
   mend_scripts
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure_kernels"-*
-  once 3/4 "configure (kernels)" configure_kernels "$root $pins${CXX:-$(installed_clangs)}$(command -v mold || true)"
+  once 3/4 "configure (kernels)" configure_kernels "$root $pins${CXX:-$(installed_clangs)}$(command -v ld.lld || true)"
   step 4/4 "build (${targets[*]})" build_targets 2
   end_set_up
 }
@@ -312,7 +312,7 @@ what_is_seen() {
   for path in /dev/nvidiactl "${CUDA_HOME:-/none}/bin/nvcc" /usr/local/cuda-13/bin/nvcc /usr/local/cuda/bin/nvcc; do
     [ ! -e "$path" ] || seen+=" $path"
   done
-  for name in "${clang_versions[@]/#/clang++-}" clang++ mold ccache; do
+  for name in "${clang_versions[@]/#/clang++-}" clang++ ld.lld ccache; do
     ! command -v "$name" >/dev/null || seen+=" $name"
   done
   name="$preset-$*"
@@ -382,7 +382,7 @@ set_up() {
   begin_set_up "$@" && return
   local pins
   pins=$(python_requirements; python3 --version; echo "${Torch_DIR:-}"; toolkit)
-  once 1/6 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} mold"
+  once 1/6 "system libraries" install_system_libraries "$system_packages ${clang_versions[*]} lld"
   find_environment
   made_in=$environment.made once 2/6 "Python packages (torch, CMake, Ninja; 3 GB, a few minutes)" install_python_packages "$pins"
   # The Python twins of the benches need them too.
@@ -401,7 +401,7 @@ set_up() {
     [ -n "${TENFOLD_OFFLINE:-}" ] || once 4/6 "images (openclipart; 131 MB)" fetch_openclipart "$(cat "$root/common/data/fetch.py")"
   fi
   [ -e "$build/build.ninja" ] || rm -f "$stamps/configure.$preset"-*
-  once 5/6 "configure ($preset)" configure "$root $pins$(cuda_archs)${TENFOLD_THOROUGH:-}${CXX:-$(installed_clangs)}$(command -v mold || true)" "$preset"
+  once 5/6 "configure ($preset)" configure "$root $pins$(cuda_archs)${TENFOLD_THOROUGH:-}${CXX:-$(installed_clangs)}$(command -v ld.lld || true)" "$preset"
   [ -z "${chosen_targets:-}" ] || "$chosen_targets"
   # Ninja knows whether there is something to do, but only looks for new files when it builds. A repeated call stays silent.
   step 6/6 "build (${targets[*]:0:4}${targets[4]:+ ...})" build_targets 2

@@ -135,7 +135,7 @@ class Entrance(unittest.TestCase):
     def test_the_container_has_what_setup_asks_for(self):
         docker = text(".devcontainer/Dockerfile")
         wanted = re.search(r"package_table='\n(.*?)'", text("common/tools/system_packages.sh"), re.DOTALL)[1]
-        for package in [line.split()[0] for line in wanted.splitlines()] + ["mold", "clang-16", "libclang-rt-16-dev"]:
+        for package in [line.split()[0] for line in wanted.splitlines()] + ["lld", "clang-16", "libclang-rt-16-dev"]:
             self.assertRegex(docker, rf"(?m)[ ]{re.escape(package)}( |$)", f"{package} is missing")
         container = json.loads(text(".devcontainer/devcontainer.json"))
         self.assertIn(f"target=/home/{container['remoteUser']}/.cache/tenfold,", container["mounts"][0])

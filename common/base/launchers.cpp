@@ -41,6 +41,17 @@ constexpr const char* kAdvice =
   throw std::invalid_argument(std::string(name) + " is '" + text + "': expected " + expected);
 }
 
+/// What gives the ranks of a launcher an address to meet at; torchrun does so itself.
+std::string advice_without_address(const std::string& launcher) {
+  if (launcher == "slurm") {
+    return "; before srun: export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) "
+           "MASTER_PORT=29500";
+  }
+  if (launcher == "openmpi") return "; mpirun -x MASTER_ADDR=HOST_OF_RANK_0 -x MASTER_PORT=29500";
+  if (launcher == "mpich") return "; mpirun -genv MASTER_ADDR HOST_OF_RANK_0 -genv MASTER_PORT 29500";
+  return kAdvice;
+}
+
 /// Slurm's "4(x2),3" for one node: 4, 4 and 3. 0 when it says nothing of that node.
 int tasks_on_node(const char* name, const std::string& text, int64_t node) {
   const auto number = [&](const std::string& digits) {
@@ -110,10 +121,12 @@ Ranks ranks_from_environment(const Variable& variable) {
   if (size == 1) return {};
   if (!is_set("MASTER_ADDR")) {
     throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(size) + " (" + origin +
-                                "): MASTER_ADDR is not set, so the ranks cannot find each other" + kAdvice);
+                                "): MASTER_ADDR is not set, so the ranks cannot find each other" +
+                                advice_without_address(launcher->name));
   }
   if (!is_set("MASTER_PORT"))
-    throw std::invalid_argument("MASTER_PORT is not set, but MASTER_ADDR and " + origin + kAdvice);
+    throw std::invalid_argument("MASTER_PORT is not set, but MASTER_ADDR and " + origin +
+                                advice_without_address(launcher->name));
   number_of_environment("MASTER_PORT", {1, 65535}, 0, variable);
   const int64_t local = launcher->local_size != nullptr
                             ? number_of_environment(launcher->local_size, kCount, 0, variable)

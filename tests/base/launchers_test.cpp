@@ -139,6 +139,27 @@ TEST(Ranks, EveryRefusalNamesItsVariables) {
   }
 }
 
+TEST(Ranks, WithoutAnAddressAreToldWhatTheirLauncherNeeds) {
+  const std::map<std::string, Variables> launched = {
+      {"start the ranks with torchrun", {{"RANK", "0"}, {"WORLD_SIZE", "2"}}},
+      {"mpirun -x MASTER_ADDR=", {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}},
+      {"mpirun -genv MASTER_ADDR ", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}},
+      {"before srun: export MASTER_ADDR=", {{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}}};
+  for (const auto& [advice, variables] : launched) {
+    for (const bool has_address : {false, true}) {
+      const std::string said = tenfold::test::message_of<std::invalid_argument>([&] {
+        tenfold::ranks_from_environment([&](const char* name) {
+          if (has_address && std::string(name) == "MASTER_ADDR") return "127.0.0.1";
+          const auto variable = variables.find(name);
+          return variable == variables.end() ? nullptr : variable->second.c_str();
+        });
+      });
+      EXPECT_THAT(said, HasSubstr(has_address ? "MASTER_PORT is not set" : "MASTER_ADDR is not set"));
+      EXPECT_THAT(said, HasSubstr(advice));
+    }
+  }
+}
+
 TEST(Ranks, NumbersOfTheEnvironmentAreReadWhole) {
   const auto number = [](const char* text) {
     return tenfold::number_of_environment("TENFOLD_TIMEOUT_S", {1, 100}, 60, [&](const char*) { return text; });

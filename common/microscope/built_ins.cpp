@@ -86,13 +86,30 @@ uint64_t apply(void* address, AtomicOp op, uint64_t bits, uint64_t compare_bits)
   return to_bits(old);
 }
 
+/// atomicAdd of two neighbours of 16 bits: each is rounded by itself. A float holds enough bits of their sum to round
+/// it a second time without harm.
+template <class Pair>
+uint64_t add_pair(void* address, uint64_t bits) {
+  uint32_t old = 0;
+  std::memcpy(&old, address, sizeof(old));
+  auto now = from_bits<Pair>(old);
+  const auto value = from_bits<Pair>(bits);
+  const auto sum = [](auto a, auto b) { return decltype(a)(static_cast<float>(a) + static_cast<float>(b)); };
+  now.x = sum(now.x, value.x), now.y = sum(now.y, value.y);
+  const auto sums = static_cast<uint32_t>(to_bits(now));
+  std::memcpy(address, &sums, sizeof(sums));
+  return old;
+}
+
 }  // namespace
 
 uint64_t atomic(void* address, AtomicOp op, Number number, uint64_t value, uint64_t compare) {
-  const int bytes = number == Number::f32 || number == Number::i32 || number == Number::u32 ? 4 : 8;
+  const int bytes = number == Number::f64 || number == Number::i64 || number == Number::u64 ? 8 : 4;
   const auto pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   if (!count_access(reinterpret_cast<uintptr_t>(address), bytes, Kind::atomic, static_cast<uint64_t>(pc) << 8, pc))
     return 0;
+  if (number == Number::f16x2) return add_pair<__half2>(address, value);
+  if (number == Number::bf16x2) return add_pair<__nv_bfloat162>(address, value);
   return with_type(number, [&]<class T>() { return apply<T>(address, op, value, compare); });
 }
 

@@ -48,7 +48,7 @@ enum class WarpOp {
   multiply
 };
 enum class AtomicOp { add, exchange, compare_exchange, min, max, increment };
-enum class Number { f32, f64, i32, u32, i64, u64 };
+enum class Number { f32, f64, i32, u32, i64, u64, f16x2, bf16x2 };
 enum class MatrixType { bf16, f16, tf32, s8, e4m3 };
 
 void block_barrier();
@@ -79,19 +79,29 @@ void wait_for_copies(int newest);
 void run_grid(Device& device, dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes, const void* kernel,
               void (*enter)(const void*), const void* call);
 
+/// Two neighbours of 16 bits. Their copies are not trivial for g++, as CUDA's headers write them out.
+template <class T>
+inline constexpr bool kIsPair = std::is_same_v<T, __half2> || std::is_same_v<T, __nv_bfloat162>;
+
 template <class T>
 constexpr Number number_of() {
-  static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
-  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Number::f32 : Number::f64;
-  if constexpr (std::is_signed_v<T>) return sizeof(T) == 4 ? Number::i32 : Number::i64;
-  return sizeof(T) == 4 ? Number::u32 : Number::u64;
+  if constexpr (std::is_same_v<T, __half2>) {
+    return Number::f16x2;
+  } else if constexpr (std::is_same_v<T, __nv_bfloat162>) {
+    return Number::bf16x2;
+  } else {
+    static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+    if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Number::f32 : Number::f64;
+    if constexpr (std::is_signed_v<T>) return sizeof(T) == 4 ? Number::i32 : Number::i64;
+    return sizeof(T) == 4 ? Number::u32 : Number::u64;
+  }
 }
 
 template <class T>
 uint64_t to_bits(T value) {
-  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  static_assert(sizeof(T) <= 8 && (std::is_trivially_copyable_v<T> || kIsPair<T>));
   uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(T));
+  std::memcpy(&bits, static_cast<const void*>(&value), sizeof(T));
   return bits;
 }
 

@@ -250,6 +250,9 @@ class Described(unittest.TestCase):
         peaks = {name: (operation.peak, operation.flops) for name, operation in tools().operations.items() if operation.peak != "dram_bytes_per_s"}
         product = 8 * 16 * 2048 * 2049 * 128  # a query sees itself and what is before it
         self.assertEqual(peaks, {"flash_attention": ("tensor_flops_per_s", 2 * product), "flash_attention_backward": ("tensor_flops_per_s", 5 * product),
+                                 "grouped_combine": ("tensor_flops_per_s", 2 * 4096 * 1024 * 512),
+                                 "grouped_combine_backward": ("tensor_flops_per_s", 2 * 4096 * 1024 * 513),
+                                 "grouped_combine_input": ("tensor_flops_per_s", 2 * 4096 * 1024 * 512),
                                  "grouped_gemm": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "grouped_gemm_backward": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "hgemm": ("tensor_flops_per_s", 2 * 4096 ** 3), "sgemm": ("flops_per_s", 2 * 4096 ** 3),

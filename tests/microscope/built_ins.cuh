@@ -97,6 +97,15 @@ static __global__ void atomics(int* out, const int* in, int64_t n) {
   out[8 + i] = atomicExch(&out[7], static_cast<int>(i));
 }
 
+/// in[i] of all threads, and its negative half, into the pairs out[0] (__half2) and out[1] (__nv_bfloat162).
+static __global__ void atomic_pairs(int* out, const int* in, int64_t n) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const auto value = static_cast<float>(in[i]);
+  atomicAdd(reinterpret_cast<__half2*>(&out[0]), __floats2half2_rn(value, -value / 2));
+  atomicAdd(reinterpret_cast<__nv_bfloat162*>(&out[1]), __floats2bfloat162_rn(value, -value / 2));
+}
+
 /// Reverses n values through dynamic shared memory.
 static __global__ void dynamic_reverse(float* out, const float* in, int64_t n) {
   float* tile = dynamic_shared<float>();

@@ -178,6 +178,19 @@ TEST_F(BuiltIns, AtomicsLoseNothing) {
   expect_clean();
 }
 
+TEST_F(BuiltIns, AtomicsOfPairsRoundEachHalfByItself) {
+  const auto in = filled("in", std::vector<int>{3, -2});
+  const auto out =
+      filled("out", std::vector<int>{0x68006800, 0x43804380});  // 2048 in half, 256 in bfloat16, both twice
+  run_kernel(&device_, "atomic_pairs", {.block = {32, 1, 1}}, out.data(), in.data(), 2);
+  // Values of half are 2 apart from 2048 on and 1 below. 2048 + 3 is halfway to 2052, whose last bit is 0; then 2 less.
+  // 2048 - 1.5 is halfway to 2046; then 1 more. Bfloat16's are as far apart around 256.
+  EXPECT_EQ(out[0], 0x67FF6801);  // 2047 in the upper half, 2050 in the lower
+  EXPECT_EQ(out[1], 0x437F4381);  // 255 and 258
+  for (const simt::Access& access : device_.report().accesses) EXPECT_EQ(access.bytes, 4) << access.buffer;
+  expect_clean();
+}
+
 TEST_F(BuiltIns, DynamicSharedMemory) {
   const auto in = counted<float>("in", 96);
   const auto out = device_.buffer<float>("out", 96);

@@ -26,12 +26,13 @@ WIDEST = 16  # bytes that a thread loads or stores at a time
 KNOWN = {}
 
 # What a page runs, where it is not float alone.
-TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "grouped_gemm": {"__nv_bfloat16"},
-         "hgemm": {"__nv_bfloat16"}, "split_k": {"__nv_bfloat16", "float"}}
+TYPES = {"decode_attention": {"__nv_bfloat16"}, "flash_attention": {"__nv_bfloat16"}, "grouped_combine": {"__nv_bfloat16", "float"},
+         "grouped_gemm": {"__nv_bfloat16"}, "hgemm": {"__nv_bfloat16"}, "split_k": {"__nv_bfloat16", "float"}}
 
-# Where a small shape of odd sizes leaves lines out. Embedding's: runs of ids that go on over chunks of 32 places.
+# Where a small shape of odd sizes leaves lines out. Embedding's: runs of ids that go on over chunks of 32 places. Or is refused:
+# grouped_combine takes 32 active experts, and pairs of columns.
 ODD = {"decode_attention": "batch=2,heads=6,kv_heads=3,keys=165,head_dim=64", "embedding": "tokens=165,width=37,vocabulary=3",
-       "split_k": "m=37,n=65,k=1003,wave=4"}
+       "grouped_combine": "tokens=37,active=3,experts=5,largest=40,depth=37,columns=66,wave=4", "split_k": "m=37,n=65,k=1003,wave=4"}
 
 ACCESS = re.compile(r"^\s*(?:@!?%p\d+\s+)?(ld|st)\.(?:volatile\.|weak\.|relaxed\.\w+\.)?(global|shared)((?:\.[\w:]+)*)\s")
 COPY = re.compile(r"^\s*cp\.async\.c[ag]\.shared\.global\s+\[[^]]*\],\s*\[[^]]*\],\s*(\d+)")

@@ -106,6 +106,85 @@ TYPED_TEST(ScaledGemmByHand, OneScaleIsLoadedOnce) {
   }
 }
 
+/// Rungs 5 and 6, of Hopper.
+class ScaledGemmHopperByHand : public ScaledGemmByHand<__nv_fp8_e4m3>, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr int64_t kTile = 128 * 128, kOperandA = 64 * 32, kOperandB = 128 * 32;  // bytes
+  /// What moves so many bytes at once, a box or an operand, and which buffer's where it is named.
+  static Access moved(const Report& report, Space space, Kind kind, int64_t bytes, const std::string& buffer = "") {
+    for (const Access& access : report.accesses) {
+      if (access.space == space && access.kind == kind && access.bytes == bytes &&
+          (buffer.empty() || access.buffer == buffer))
+        return access;
+    }
+    ADD_FAILURE() << "no " << name_of(space) << " " << name_of(kind) << " of " << bytes << " bytes";
+    return {};
+  }
+};
+
+// A box of A and one of B for each tile of C and block of k, of which rows and columns outside are not read.
+TEST_P(ScaledGemmHopperByHand, ATileAndABlockOfKAreTwoBoxes) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t row_tiles = parts(p.m, 128), column_tiles = parts(p.n, 128),
+                  boxes = row_tiles * column_tiles * p.blocks();
+    for (const char* buffer : {"a", "b"}) {
+      const Access read = moved(report, Space::global, Kind::load, kTile, buffer);
+      EXPECT_EQ(read.requests, boxes) << buffer;
+      EXPECT_EQ(read.sectors, (*buffer == 'a' ? column_tiles * p.m : row_tiles * p.n) * p.k / 32) << buffer;
+    }
+    const Access written = sum(report, Space::shared, Kind::store);
+    EXPECT_EQ(written.requests, 2 * boxes);
+    EXPECT_EQ(written.wavefronts, 2 * boxes * 128);
+    expect_global(report, Kind::store, "c", p.m * p.n / 64, p.m * p.n / 8);
+  }
+}
+
+// One warp of each tile asks for each 8 rows, and all 8 for the scale of B.
+TEST_P(ScaledGemmHopperByHand, ScalesOfEightRowsAreASector) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t column_tiles = parts(p.n, 128), tiles = parts(p.m, 128) * column_tiles;
+    expect_global(report, Kind::load, "a_scales", column_tiles * p.m / 8 * p.blocks(),
+                  column_tiles * p.m / 8 * p.blocks());
+    expect_global(report, Kind::load, "b_scales", 8 * tiles * p.blocks(), 8 * tiles * p.blocks());
+  }
+}
+
+// Two warpgroups multiply, four times 32 of each block of k.
+TEST_P(ScaledGemmHopperByHand, OperandsComeFromSharedMemoryWithoutConflicts) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t products = parts(p.m, 128) * parts(p.n, 128) * p.blocks() * 2 * 4;
+    const Access a = moved(report, Space::shared, Kind::load, kOperandA),
+                 b = moved(report, Space::shared, Kind::load, kOperandB);
+    EXPECT_EQ(report.matrix_multiplies, products);
+    EXPECT_EQ(a.requests, products);
+    EXPECT_EQ(b.requests, products);
+    EXPECT_EQ(a.wavefronts, 16 * products);
+    EXPECT_EQ(b.wavefronts, 32 * products);
+    EXPECT_EQ(std::max(a.worst_ways, b.worst_ways), 1);
+  }
+}
+
+// Each warp that multiplies waits once for each stage, and says once that it is read; so does the one that copies.
+TEST_P(ScaledGemmHopperByHand, StagesAreWaitedForOnce) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    int64_t waits = 0, arrivals = 0;
+    for (const simt::Operation& operation : report.kernels.at(0).operations) {
+      waits += operation.name == "mbarrier wait" ? operation.count : 0;
+      arrivals += operation.name == "mbarrier arrival" ? operation.count : 0;
+    }
+    const int64_t stages = parts(p.m, 128) * parts(p.n, 128) * p.blocks();
+    EXPECT_EQ(waits, (8 + 1) * stages);
+    EXPECT_EQ(arrivals, (8 + 1) * stages);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rungs, ScaledGemmHopperByHand,
+                         testing::Range(kernels::kScaledGemmRungs, kernels::kScaledGemmAllRungs<__nv_fp8_e4m3>));
+
 }  // namespace
 }  // namespace tenfold::test
 

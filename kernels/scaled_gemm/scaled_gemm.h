@@ -10,7 +10,7 @@ namespace tenfold::kernels {
 /// from kScaledGemmRungs on. The microscope runs them all.
 inline constexpr int kScaledGemmRungs = 5;
 template <class T>
-inline constexpr int kScaledGemmAllRungs = std::is_same_v<T, int8_t> ? kScaledGemmRungs : 7;
+inline constexpr int kScaledGemmAllRungs = std::is_same_v<T, int8_t> ? kScaledGemmRungs : 8;
 /// The last rung that the current GPU has, but for those of 9.0 alone, which no GPU has run yet: 4 from compute
 /// capability 8.0 on, 3 on Turing (7.5).
 inline constexpr int kScaledGemmFastest = -1;
@@ -30,16 +30,16 @@ enum class ScaledGemmScales {
 /// innermost so that rows that are side by side load side by side, and b_scales (ceil(n / 128), K).
 ///
 /// Rungs: 0 dequantise, 1 packed dot, 2 mma, 3 ldmatrix, 4 cp.async; for e4m3, compiled for 9.0a alone: 5 wgmma, 6
-/// overlapped. int8 is summed exactly in int32 within a block of k, or with `tensor` over all of k. e4m3 is multiplied
-/// by tensor cores of fp8 on compute capability 8.9, and on 9.0 by rungs 5 and 6; elsewhere rungs 2 to 4, or on 9.0 and
-/// 10.0 ptxas, widen it to fp16, which is exact, for those of fp16. Rungs 5 and 6 promote to float32 after each 128 of
-/// k, with `tensor` as well. Every rung takes every shape and alignment; packets of 16 bytes, which TMA moves too, need
-/// k divisible by 16, an even n, A and B at multiples of 16 bytes and C at one of 8: else values are loaded one by one,
-/// and rungs 5 and 6 leave the work to rung 4.
+/// overlapped, 7 cluster. int8 is summed exactly in int32 within a block of k, or with `tensor` over all of k. e4m3 is
+/// multiplied by tensor cores of fp8 on compute capability 8.9, and on 9.0 by rungs 5 to 7; elsewhere rungs 2 to 4, or
+/// on 9.0 and 10.0 ptxas, widen it to fp16, which is exact, for those of fp16. Rungs 5 to 7 promote to float32 after
+/// each 128 of k, with `tensor` as well. Every rung takes every shape and alignment; packets of 16 bytes, which TMA
+/// moves too, need k divisible by 16, an even n, A and B at multiples of 16 bytes and C at one of 8: else values are
+/// loaded one by one, and rungs 5 to 7 leave the work to rung 4.
 ///
 /// Throws std::invalid_argument for a size below 1 or above 2^30, for int8 with `tensor` and a k above 131071, whose
 /// sum might not fit in int32, and for an unknown rung; std::runtime_error for rung 4 before compute capability 8.0,
-/// and for rungs 5 and 6 on every GPU but 9.0, and where they were not built.
+/// and for rungs 5 to 7 on every GPU but 9.0, and where they were not built.
 ///
 /// Sources: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3, <https://arxiv.org/abs/2412.19437>; NVIDIA,
 /// "PTX ISA", "mma", "wgmma".

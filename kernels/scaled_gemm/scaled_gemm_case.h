@@ -37,7 +37,8 @@ inline std::vector<simt::Rung> scaled_gemm_rungs() {
       {"wgmma",
        "Hopper: one thread brings tiles by TMA; two warpgroups multiply by wgmma, straight from shared memory, and "
        "promote after each 128 of k."},
-      {"overlapped", "A warpgroup promotes the sums of a block of k while its own product of the next one runs."}};
+      {"overlapped", "A warpgroup promotes the sums of a block of k while its own product of the next one runs."},
+      {"cluster", "Two blocks one above the other in C need the same tile of B: each copies one half of it to both."}};
 }
 
 /// Neither timed here nor modelled: the model of a kernel's time knows tensor cores of 16 bits alone. What the bench

@@ -1,9 +1,11 @@
-// Rungs 5 and 6 of the ladder of scaled_gemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc
+// Rungs 5 to 7 of the ladder of scaled_gemm.cuh, for compute capability 9.0a alone: a file of its own because nvcc
 // compiles it for nothing else. The microscope compiles it as well.
 
 #include "scaled_gemm_sm90.h"
 
 #include "kernels/hgemm/hgemm_tile_order.h"
+#include "kernels/launch_cluster.cuh"
+#include "kernels/ptx_cluster.cuh"
 #include "ptx_wgmma_8bit.cuh"
 #include "scaled_gemm_tile.cuh"
 #include "scaled_gemm_tma.h"
@@ -33,24 +35,25 @@ struct ScaledHopperStep {
   uint32_t parity = 0;  ///< of the stage's use
 };
 
-/// The way of this block over C.
+/// The way of this block over C: in clusters of kCluster blocks, one above the other, which take their steps together.
+template <int kCluster>
 struct ScaledHopperWay {
-  int row_tiles, column_tiles, blocks;
+  int row_tiles, column_tiles, blocks;  ///< rows of a cluster's tiles
 
   __device__ explicit ScaledHopperWay(const ScaledHopperInput& in)
-      : row_tiles((in.m + kScaledHopperRows - 1) / kScaledHopperRows),
+      : row_tiles((in.m + kCluster * kScaledHopperRows - 1) / (kCluster * kScaledHopperRows)),
         column_tiles((in.n + kScaledHopperColumns - 1) / kScaledHopperColumns),
         blocks((in.k + kScaledHopperDepth - 1) / kScaledHopperDepth) {}
 
   __device__ __forceinline__ ScaledHopperStep first() const {
     ScaledHopperStep step;
-    go_to_tile(step, static_cast<int>(blockIdx.x));
+    go_to_tile(step, static_cast<int>(blockIdx.x) / kCluster);
     return step;
   }
   __device__ __forceinline__ void next(ScaledHopperStep& step) const {
     if (++step.block == blocks) {
       step.block = 0;
-      go_to_tile(step, step.tile + static_cast<int>(gridDim.x));
+      go_to_tile(step, step.tile + static_cast<int>(gridDim.x) / kCluster);
     }
     if (++step.stage == kScaledHopperStages) step.stage = 0, step.parity ^= 1;
   }
@@ -59,8 +62,8 @@ struct ScaledHopperWay {
   }
   /// All that the block has before it.
   __device__ __forceinline__ int64_t steps() const {
-    const int grid = static_cast<int>(gridDim.x), after = row_tiles * column_tiles - static_cast<int>(blockIdx.x) - 1;
-    return (int64_t{after / grid} + 1) * blocks;
+    const int clusters = static_cast<int>(gridDim.x) / kCluster, first = static_cast<int>(blockIdx.x) / kCluster;
+    return (int64_t{(row_tiles * column_tiles - first - 1) / clusters} + 1) * blocks;
   }
   __device__ __forceinline__ bool ends_tile(const ScaledHopperStep& step) const { return step.block + 1 == blocks; }
 
@@ -69,7 +72,8 @@ struct ScaledHopperWay {
     step.tile = tile;
     if (!has(step)) return;  // beyond the last one hgemm_tile would divide by 0
     const auto [row, column] = hgemm_tile(tile, row_tiles, column_tiles);
-    step.row = row * kScaledHopperRows, step.column = column * kScaledHopperColumns;
+    const int rank = static_cast<int>(blockIdx.x) % kCluster;
+    step.row = (row * kCluster + rank) * kScaledHopperRows, step.column = column * kScaledHopperColumns;
   }
 };
 
@@ -124,58 +128,52 @@ __device__ __forceinline__ void scaled_hopper_store(float* c, const ScaledHopper
   }
 }
 
-/// Rung 5: fp8 at its own speed, which Hopper has in wgmma alone. 64 x 32 by 32 x 128 codes are one instruction of a
-/// warpgroup, straight from shared memory. TMA fills it, one box for a tile and 128 of k: codes are bytes to it. As in
-/// hgemm's rung 7, one warpgroup only starts copies, blocks walk over tiles of C, and two warpgroups multiply, 64 rows
-/// each. They promote after every block of k, four products, with one scale for each tensor as well: tensor cores keep
-/// fewer bits than float32. While a warpgroup promotes it has no product running; whether the other one has, nobody
-/// says.
-///
-/// Rung 6, kOverlapped: a warpgroup starts the product of the next block of k before it promotes the sums of this one,
-/// in a second set of registers; and that of the next tile before it stores the results of this one.
-template <ScaledGemmScales kScales, bool kOverlapped>
-static __global__ void __launch_bounds__(384, 1)
-    scaled_gemm_wgmma(float* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                      ScaledHopperInput in) {
-  __shared__ uint64_t full[kScaledHopperStages], empty[kScaledHopperStages];
-  unsigned char* const stages = scaled_hopper_stages();
-  if (threadIdx.x == 0) {
-    tma_prefetch(&a_map);
-    tma_prefetch(&b_map);
-    for (int stage = 0; stage < kScaledHopperStages; ++stage) {
-      mbarrier_init(&full[stage], 1);
-      mbarrier_init(&empty[stage], 8);  // the warps that multiply
-    }
-    mbarrier_init_fence();
+/// One thread starts the copies of a step's tiles of A and B, of which `full` is told. Blocks of a cluster need the
+/// same tile of B: each copies its share of it to all.
+template <int kCluster>
+__device__ inline void scaled_hopper_load(unsigned char* tiles, uint64_t* full, const CUtensorMap* a_map,
+                                          const CUtensorMap* b_map, const ScaledHopperStep& step) {
+  const int k = step.block * kScaledHopperDepth;
+  mbarrier_arrive_expect(full, kScaledHopperStageBytes);
+  tma_load(tiles, a_map, full, k, step.row);
+  unsigned char* const b_tile = tiles + kScaledHopperTileBytes;
+  if constexpr (kCluster == 1) {
+    tma_load(b_tile, b_map, full, k, step.column);
+  } else {
+    constexpr int kShare = kScaledHopperColumns / kCluster;
+    constexpr uint16_t kAll = (1 << kCluster) - 1;
+    const int first = static_cast<int>(cluster_rank()) * kShare;
+    tma_load_multicast(b_tile + first * kScaledHopperDepth, b_map, full, k, step.column + first, kAll);
   }
-  __syncthreads();
+}
 
-  const ScaledHopperWay way(in);
+/// A warp is done with a stage: it tells all blocks that fill it.
+template <int kCluster>
+__device__ __forceinline__ void scaled_hopper_release(uint64_t* empty) {
+  const uint32_t lane = threadIdx.x % 32;
+  if constexpr (kCluster == 1) {
+    if (lane == 0) mbarrier_arrive(empty);
+  } else {
+    const uint32_t barrier = cluster_address(empty, lane % kCluster);
+    if (lane < kCluster) mbarrier_arrive_remote(barrier);
+  }
+}
+
+/// What a warpgroup that multiplies does. `stages`: the shared address of the first one.
+template <ScaledGemmScales kScales, bool kOverlapped, int kCluster>
+__device__ __forceinline__ void scaled_hopper_consume(float* c, const ScaledHopperInput& in, uint32_t stages,
+                                                      uint64_t* full, uint64_t* empty) {
+  const ScaledHopperWay<kCluster> way(in);
   ScaledHopperStep step = way.first();
-  const int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  if (warpgroup == 0) {
-    give_registers<24>();
-    if (threadIdx.x != 0) return;
-    for (; way.has(step); way.next(step)) {
-      unsigned char* const tiles = stages + step.stage * kScaledHopperStageBytes;
-      mbarrier_wait(&empty[step.stage], step.parity ^ 1);
-      mbarrier_arrive_expect(&full[step.stage], kScaledHopperStageBytes);
-      tma_load(tiles, &a_map, &full[step.stage], step.block * kScaledHopperDepth, step.row);
-      tma_load(tiles + kScaledHopperTileBytes, &b_map, &full[step.stage], step.block * kScaledHopperDepth, step.column);
-    }
-    return;
-  }
-
-  take_registers<240>();
-  const int group = warpgroup - 1;
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const int thread_row = (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + static_cast<int>(threadIdx.x % 32) / 4;
   const auto start = [&](ScaledHopperResults& partial, const ScaledHopperStep& of) {
     mbarrier_wait(&full[of.stage], of.parity);
-    scaled_hopper_multiply(partial, shared_address(stages) + of.stage * kScaledHopperStageBytes, group);
+    scaled_hopper_multiply(partial, stages + of.stage * kScaledHopperStageBytes, group);
   };
   const auto finish = [&](ScaledHopperResults& sum, const ScaledHopperResults& partial, const ScaledHopperStep& of,
                           const ScaledHopperScales& scales) {
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[of.stage]);
+    scaled_hopper_release<kCluster>(&empty[of.stage]);
     scaled_hopper_promote(sum, partial, scales);
     if (way.ends_tile(of)) scaled_hopper_store(c, in, of, thread_row, sum);
   };
@@ -227,6 +225,60 @@ static __global__ void __launch_bounds__(384, 1)
   }
 }
 
+/// Rung 5: fp8 at its own speed, which Hopper has in wgmma alone. 64 x 32 by 32 x 128 codes are one instruction of a
+/// warpgroup, straight from shared memory. TMA fills it, one box for a tile and 128 of k: codes are bytes to it. As in
+/// hgemm's rung 7, one warpgroup only starts copies, blocks walk over tiles of C, and two warpgroups multiply, 64 rows
+/// each. They promote after every block of k, four products, with one scale for each tensor as well: tensor cores keep
+/// fewer bits than float32. While a warpgroup promotes it has no product running; whether the other one has, nobody
+/// says.
+///
+/// Rung 6, kOverlapped: a warpgroup starts the product of the next block of k before it promotes the sums of this one,
+/// in a second set of registers; and that of the next tile before it stores the results of this one.
+///
+/// Rung 7, kCluster = 2: two blocks, one above the other in C, need the same tile of B, and each copies one half of it
+/// to both, as in hgemm's rung 8. L2 delivers 24 KiB a step for a block and not 32. A stage is free when the warps of
+/// both blocks have said so to both.
+template <ScaledGemmScales kScales, bool kOverlapped, int kCluster>
+static __global__ void __launch_bounds__(384, 1)
+    scaled_gemm_wgmma(float* c, const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                      ScaledHopperInput in) {
+  __shared__ uint64_t full[kScaledHopperStages], empty[kScaledHopperStages];
+  unsigned char* const stages = scaled_hopper_stages();
+  if (threadIdx.x == 0) {
+    tma_prefetch(&a_map);
+    tma_prefetch(&b_map);
+    for (int stage = 0; stage < kScaledHopperStages; ++stage) {
+      mbarrier_init(&full[stage], 1);
+      mbarrier_init(&empty[stage], 8 * kCluster);  // the warps that multiply
+    }
+    mbarrier_init_fence();
+  }
+  if constexpr (kCluster == 1) {
+    __syncthreads();
+  } else {
+    cluster_arrive();
+    cluster_wait();  // both blocks have begun, and their barriers are there
+  }
+
+  if (threadIdx.x / 128 == 0) {
+    give_registers<24>();
+    const ScaledHopperWay<kCluster> way(in);
+    ScaledHopperStep step = way.first();
+    for (; threadIdx.x == 0 && way.has(step); way.next(step)) {
+      mbarrier_wait(&empty[step.stage], step.parity ^ 1);
+      scaled_hopper_load<kCluster>(stages + step.stage * kScaledHopperStageBytes, &full[step.stage], &a_map, &b_map,
+                                   step);
+    }
+  } else {
+    take_registers<240>();
+    scaled_hopper_consume<kScales, kOverlapped, kCluster>(c, in, shared_address(stages), full, empty);
+  }
+  if constexpr (kCluster > 1) {
+    cluster_arrive();
+    cluster_wait();  // a block must not end while the other may still arrive at its barriers
+  }
+}
+
 /// The map of A or B, for TMA, to which e4m3 is bytes.
 static CUtensorMap scaled_hopper_map(const __nv_fp8_e4m3* data, const HopperTensor& tensor) {
   const cuuint64_t size[] = {tensor.size[0], tensor.size[1]}, strides[] = {tensor.row_bytes};
@@ -245,26 +297,29 @@ template <class AnyStream>
 void scaled_gemm_hopper(AnyStream stream, float* c, const __nv_fp8_e4m3* a, const __nv_fp8_e4m3* b,
                         const float* a_scales, const float* b_scales, int64_t m, int64_t n, int64_t k,
                         ScaledGemmScales scales, int rung) {
-  const int64_t tiles =
-      (m + kScaledHopperRows - 1) / kScaledHopperRows * ((n + kScaledHopperColumns - 1) / kScaledHopperColumns);
+  const int64_t cluster = rung == 7 ? kScaledHopperCluster : 1, rows = cluster * kScaledHopperRows;
+  const int64_t tiles = (m + rows - 1) / rows * ((n + kScaledHopperColumns - 1) / kScaledHopperColumns);
   if (tiles > 1 << 30)
     throw std::invalid_argument("scaled_gemm: C has more tiles than rung " + std::to_string(rung) + " can count");
-  const int64_t blocks = std::min<int64_t>(tiles, multiprocessors(stream));
-  const auto start = [&](auto* kernel) {
-    launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(384), kScaledHopperSharedBytes, kernel, c,
-           scaled_hopper_map(a, scaled_hopper_tensor(m, k)), scaled_hopper_map(b, scaled_hopper_tensor(n, k)),
-           ScaledHopperInput{a, b, a_scales, b_scales, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k)});
-  };
-  const auto start_rung = [&](auto overlapped) {
-    if (scales == ScaledGemmScales::tensor)
-      start(scaled_gemm_wgmma<ScaledGemmScales::tensor, overlapped>);
+  const int64_t clusters = std::min<int64_t>(tiles, std::max<int64_t>(1, multiprocessors(stream) / cluster));
+  const dim3 grid(static_cast<unsigned>(clusters * cluster)), block(384);
+  const ScaledHopperInput in{a, b, a_scales, b_scales, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k)};
+  const CUtensorMap a_map = scaled_hopper_map(a, scaled_hopper_tensor(m, k, kScaledHopperRows)),
+                    b_map = scaled_hopper_map(b, scaled_hopper_tensor(n, k, kScaledHopperColumns / cluster));
+  const auto start_scales = [&](auto which) {
+    constexpr ScaledGemmScales kScales = decltype(which)::value;
+    if (rung == 5)
+      launch(stream, grid, block, kScaledHopperSharedBytes, scaled_gemm_wgmma<kScales, false, 1>, c, a_map, b_map, in);
+    else if (rung == 6)
+      launch(stream, grid, block, kScaledHopperSharedBytes, scaled_gemm_wgmma<kScales, true, 1>, c, a_map, b_map, in);
     else
-      start(scaled_gemm_wgmma<ScaledGemmScales::blocks, overlapped>);
+      launch_cluster(stream, grid, block, kScaledHopperCluster, kScaledHopperSharedBytes,
+                     scaled_gemm_wgmma<kScales, true, kScaledHopperCluster>, c, a_map, b_map, in);
   };
-  if (rung == 5)
-    start_rung(std::false_type());
+  if (scales == ScaledGemmScales::tensor)
+    start_scales(std::integral_constant<ScaledGemmScales, ScaledGemmScales::tensor>());
   else
-    start_rung(std::true_type());
+    start_scales(std::integral_constant<ScaledGemmScales, ScaledGemmScales::blocks>());
 }
 
 template void scaled_gemm_hopper(Stream, float*, const __nv_fp8_e4m3*, const __nv_fp8_e4m3*, const float*, const float*,

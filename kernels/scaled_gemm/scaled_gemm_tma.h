@@ -19,11 +19,15 @@ static_assert(kScaledHopperRows == kScaledHopperColumns && kScaledHopperDepth ==
 /// Dynamic shared memory of a block: the stages, and what it takes to begin where 1024 divides.
 inline constexpr uint32_t kScaledHopperSharedBytes = kScaledHopperStages * kScaledHopperStageBytes + 1024;
 
-/// What cuTensorMapEncodeTiled is told of A (rows, k), or of B, in bytes; k must be divisible by 16.
-constexpr HopperTensor scaled_hopper_tensor(int64_t rows, int64_t k) {
+/// Blocks of a cluster, which multiply different rows of A by the same rows of B.
+inline constexpr int kScaledHopperCluster = 2;
+
+/// What cuTensorMapEncodeTiled is told of A (rows, k), or of B, in bytes, of which a copy moves `box_rows`; k must be
+/// divisible by 16.
+constexpr HopperTensor scaled_hopper_tensor(int64_t rows, int64_t k, int64_t box_rows) {
   return {{static_cast<uint64_t>(k), static_cast<uint64_t>(rows)},
           static_cast<uint64_t>(k),
-          {kScaledHopperDepth, kScaledHopperRows}};
+          {kScaledHopperDepth, static_cast<uint32_t>(box_rows)}};
 }
 
 /// Rows 64 * group and those after them, 32 deep from 32 * step on, of a tile that begins at `address`: the same bytes

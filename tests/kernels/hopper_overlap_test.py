@@ -96,20 +96,21 @@ class Attention(Rungs):
 class ScaledGemm(Rungs):
     kernel = "scaled_gemm"
 
-    def rung(self, overlapped):
-        """The functions of rung 5 or 6: one scale for each tensor, and scales of blocks."""
-        chosen = {symbol: code for symbol, code in self.code.items() if f"ELb{overlapped}EE" in symbol}
+    def rung(self, number):
+        """Its two functions: one scale for each tensor, and scales of blocks."""
+        template = {5: "ELb0ELi1E", 6: "ELb1ELi1E", 7: "ELb1ELi2E"}[number]
+        chosen = {symbol: code for symbol, code in self.code.items() if template in symbol}
         self.assertEqual(len(chosen), 2, f"of {list(self.code)}")
         return chosen
 
     def test_products_are_of_fp8_and_not_made_to_wait_for_each_other(self):
-        for overlapped, places, waits in ((0, 1, 1), (1, 4, 5)):  # rung 6 starts products at four places, and waits once more for each of two ends
-            for symbol, code in self.rung(overlapped).items():
+        for number, places, waits in ((5, 1, 1), (6, 4, 5), (7, 4, 5)):  # rungs 6 and 7 start products at four places, and have two ends
+            for symbol, code in self.rung(number).items():
                 self.assertEqual(sum("QGMMA.64x128x32.F32.E4M3.E4M3" in text for text in code), 4 * places, symbol)
                 self.assert_waits(symbol, code, waits)
 
     def test_sums_are_promoted_while_the_next_product_runs(self):
-        for symbol, code in self.rung(1).items():
+        for symbol, code in {**self.rung(6), **self.rung(7)}.items():
             waits = [i for i, text in enumerate(code) if "WARPGROUP.DEPBAR" in text]
             overlapped = [i for i in waits if "gsb0, 0x1" in code[i]]
             self.assertEqual(len(overlapped), 3, f"{symbol}: one for each product that is started before another one's sums are promoted")

@@ -120,8 +120,9 @@ class ScaledGemmOnHopper : public ScaledGemm<__nv_fp8_e4m3> {
 };
 
 // Tiles that reach over the edges of C, more blocks of k than stages, and an end within a block of k. Of 6 tiles of 9
-// blocks of k, and of one, a block walks over all, or over one and over two: odd and even numbers of steps. The last
-// one has 8 rows of tiles, a whole group of hgemm_tile, after which there is no tile to ask it for.
+// blocks of k, and of one, a block walks over all, or over one and over two: odd and even numbers of steps; of a
+// cluster the last block may have no rows. The last size has 8 rows of tiles, a whole group of hgemm_tile, after which
+// there is no tile to ask it for.
 TEST_F(ScaledGemmOnHopper, BlocksWalkOverTheirTiles) {
   std::vector<Size> sizes{{257, 130, 1040}, {130, 258, 16}, {1, 2, 128}, {1024, 2, 16}};
 #ifdef TENFOLD_TEST_ON_GPU
@@ -306,6 +307,8 @@ TYPED_TEST(ScaledGemm, WhatCannotBeIsRefused) {
   EXPECT_THROW(call(1, 1, 0, kBlocks, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, kTooLarge, kBlocks, 0), std::invalid_argument);
   EXPECT_THROW(call(int64_t{1} << 30, int64_t{1} << 30, 1, kBlocks, 0), std::invalid_argument);  // 2^60 values
+  const int last = scaled_gemm_rungs<TypeParam>() - 1;
+  EXPECT_THROW(call(int64_t{1} << 30, int64_t{1} << 30, 16, kBlocks, last), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 1, kBlocks, -2), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 1, kBlocks, kScaledGemmAllRungs<TypeParam>), std::invalid_argument);
   if constexpr (std::is_same_v<TypeParam, int8_t>) {
@@ -345,7 +348,7 @@ TYPED_TEST(ScaledGemmUnderTheMicroscope, rung_0_touches_a_sector_for_each_byte_o
 }
 
 TYPED_TEST(ScaledGemmUnderTheMicroscope, tensor_cores_multiply_from_rung_2_on) {
-  constexpr Size kSize{128, 128, 256};
+  constexpr Size kSize{256, 128, 256};  // whole tiles of a cluster, too
   constexpr int64_t kFmas = kSize.m * kSize.n * kSize.k;
   for (int rung = 0; rung < kScaledGemmAllRungs<TypeParam>; ++rung) {
     const Report report = this->report_of(kSize, ScaledGemmScales::blocks, rung);

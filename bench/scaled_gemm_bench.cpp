@@ -76,7 +76,8 @@ Ladder product(const Place& place, ScaledGemmScales scales) {
         {"torch::_int_mm, scaled", [=] { return std::vector{at::_int_mm(a.codes, b.codes.t()) * scale}; }});
   }
 
-  const int all = kernels::kScaledGemmRungs, here = place.device.is_cuda() ? kernels::scaled_gemm_rungs_here() : all;
+  const int all = kernels::kScaledGemmAllRungs<T>,
+            here = place.device.is_cuda() ? kernels::scaled_gemm_rungs_here<T>() : all;
   skip_rungs(ladder, here, all, kernels::reason_not_here());
   add_rungs(ladder, here, [=](int rung) {
     launch_where_they_are({{"c", c}, {"a", a.codes}, {"b", b.codes}, {"a_scales", a_scales}, {"b_scales", b_scales}},

@@ -60,8 +60,13 @@ inline int split_k_rungs_here() { return compute_capability() < 80 ? 0 : kSplitK
 /// The same for grouped_gemm.
 inline int grouped_gemm_rungs_here() { return compute_capability() < 80 ? 0 : kGroupedGemmRungs; }
 
-/// The same for scaled_gemm: its last rung has cp.async.
-inline int scaled_gemm_rungs_here() { return kScaledGemmRungs - (compute_capability() < 80 ? 1 : 0); }
+/// The same for scaled_gemm: the last of its rungs for every GPU has cp.async. Hopper's own, for e4m3, are built where
+/// hgemm's are.
+template <class T>
+int scaled_gemm_rungs_here() {
+  if (compute_capability() == 90 && hgemm_hopper_built()) return kScaledGemmAllRungs<T>;
+  return kScaledGemmRungs - (compute_capability() < 80 ? 1 : 0);
+}
 
 /// Why a rung beyond those is left out.
 inline std::string reason_not_here() {

@@ -68,7 +68,7 @@ struct Product {
   int came = 0;                                    ///< threads
   std::array<float*, 128> d{};                     ///< of each thread, columns / 2 sums
   std::array<const uint32_t*, 128> a_registers{};  ///< of each thread, four pairs of elements
-  std::vector<uintptr_t> a_packets, b_packets;     ///< of 8 elements; empty where a descriptor is bad
+  std::vector<uintptr_t> a_packets, b_packets;     ///< of 16 bytes; empty where a descriptor is bad
   bool readable() const { return !b_packets.empty() && (a_in_registers || !a_packets.empty()); }
   bool same_as(const Product& o) const {
     return type == o.type && columns == o.columns && a == o.a && b == o.b && add == o.add && a_across == o.a_across &&

@@ -65,12 +65,13 @@ void warpgroup_commit();
 void warpgroup_wait(int newest);
 /// `count` sums from d on are used from here on.
 void warpgroup_settle(const float* d, int count);
-/// wgmma.mma_async.m64nNk16, N = columns: d has columns / 2 sums of the thread. `across`: neighbours in shared memory
-/// do not lie along the depth but along the rows of A or the columns of B.
+/// wgmma.mma_async.m64nNk16 of f16 or bf16, or .m64nNk32 of e4m3, N = columns: d has columns / 2 sums of the thread.
+/// `across`: neighbours in shared memory do not lie along the depth but along the rows of A or the columns of B, which
+/// is a fault with operands of 8 bits. Products are added in float64, and their sum to d, rounded once to float.
 void warpgroup_multiply(MatrixType type, int columns, float* d, uint64_t a, uint64_t b, bool add, bool a_across,
                         bool b_across);
 
-/// The same with A in registers: `a` are four of the thread, two elements each.
+/// The same with A in registers, f16 or bf16 alone: `a` are four of the thread, two elements each.
 void warpgroup_multiply_registers(MatrixType type, int columns, float* d, const uint32_t* a, uint64_t b, bool add,
                                   bool b_across);
 /// `count` registers of operands from a on may change from here on.

@@ -4,6 +4,8 @@
 // Source: NVIDIA, "PTX ISA", release 9.0, "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments and
 // Shared Memory Matrix Layouts", "Matrix Descriptor Format", "wgmma.fence", "wgmma.wait_group". Which address bits a
 // swizzle changes, and what the two strides mean without one: NVIDIA CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp.
+#include <cuda_fp8.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -14,7 +16,13 @@
 namespace tenfold::simt {
 namespace {
 
+/// Operands are 32 bytes deep. Where they lie is said in elements of 16 bits, 16 of them: two of 8 bits, which are
+/// neighbours along the depth, lie as one of these.
 constexpr int kRows = 64, kDepth = 16, kThreads = 128;
+
+bool has_8_bits(int type) { return type == static_cast<int>(MatrixType::e4m3); }
+/// Elements along the depth of a product.
+int depth_of(int type) { return has_8_bits(type) ? 2 * kDepth : kDepth; }
 
 /// The fields of a matrix descriptor, in bytes.
 struct Descriptor {
@@ -65,10 +73,11 @@ std::vector<uintptr_t> packets_of_operand(uint64_t bits, int extent, bool across
   return packets;
 }
 
-/// Index in packets_of_operand of the packet with element i at depth k, and the element's place in it.
-std::pair<size_t, size_t> place_of(bool across, int i, int k) {
-  const int packet = across ? i / 8 * kDepth + k : i * 2 + k / 8;
-  return {static_cast<size_t>(packet), static_cast<size_t>(across ? i % 8 : k % 8)};
+/// Index in packets_of_operand of the packet with element i at depth k, and the element's byte in it.
+std::pair<size_t, size_t> place_of(int type, bool across, int i, int k) {
+  const int bytes = has_8_bits(type) ? 1 : 2, in_packet = 16 / bytes;
+  const int packet = across ? i / 8 * kDepth + k : i * 2 + k / in_packet;
+  return {static_cast<size_t>(packet), static_cast<size_t>((across ? i % 8 : k % in_packet) * bytes)};
 }
 
 /// One request of the whole operand, which goes by core matrices as ldmatrix does: the 8 packets of one are a pass, if
@@ -93,6 +102,11 @@ void count_operand(const std::vector<uintptr_t>& packets, bool across, uint64_t 
 }
 
 double number(int type, const void* element) {
+  if (has_8_bits(type)) {
+    __nv_fp8_e4m3 code;
+    std::memcpy(&code.__x, element, sizeof code.__x);
+    return static_cast<double>(static_cast<float>(code));
+  }
   uint16_t bits = 0;
   std::memcpy(&bits, element, sizeof bits);
   if (type == static_cast<int>(MatrixType::bf16))
@@ -100,15 +114,15 @@ double number(int type, const void* element) {
   return static_cast<double>(__half2float(__half(__half_raw{bits})));
 }
 
-/// The operand as (16, extent).
+/// The operand as (depth, extent).
 std::vector<double> values_of(const Product& product, const std::vector<uintptr_t>& packets, bool across) {
-  const int extent = static_cast<int>(packets.size()) / 2;
-  std::vector<double> values(packets.size() * 8);
-  for (int k = 0; k < kDepth; ++k) {
+  const int extent = static_cast<int>(packets.size()) / 2, depth = depth_of(product.type);
+  std::vector<double> values(static_cast<size_t>(depth) * static_cast<size_t>(extent));
+  for (int k = 0; k < depth; ++k) {
     for (int i = 0; i < extent; ++i) {
-      const auto [packet, element] = place_of(across, i, k);
+      const auto [packet, byte] = place_of(product.type, across, i, k);
       values[static_cast<size_t>(k) * static_cast<size_t>(extent) + static_cast<size_t>(i)] =
-          number(product.type, static_cast<const std::byte*>(pointer_to(packets[packet])) + 2 * element);
+          number(product.type, static_cast<const std::byte*>(pointer_to(packets[packet])) + byte);
     }
   }
   return values;
@@ -133,9 +147,9 @@ void compute(const Product& product, const Thread* threads) {
   const std::vector<double> a = product.a_in_registers ? values_of_registers(product, threads)
                                                        : values_of(product, product.a_packets, product.a_across),
                             b = values_of(product, product.b_packets, product.b_across);
-  const auto columns = static_cast<size_t>(product.columns);
+  const auto columns = static_cast<size_t>(product.columns), depth = static_cast<size_t>(depth_of(product.type));
   std::vector<double> sums(kRows * columns, 0.0);
-  for (size_t k = 0; k < kDepth; ++k) {
+  for (size_t k = 0; k < depth; ++k) {
     for (size_t row = 0; row < kRows; ++row) {
       const double factor = a[k * kRows + row];
       for (size_t column = 0; column < columns; ++column)
@@ -155,7 +169,7 @@ void compute(const Product& product, const Thread* threads) {
     }
   }
   ++engine.state->totals.matrix_multiplies;
-  engine.state->totals.tensor_flops += int64_t{2} * kRows * kDepth * product.columns;
+  engine.state->totals.tensor_flops += int64_t{2} * kRows * depth_of(product.type) * product.columns;
 }
 
 /// The product that the thread's next one is, begun by whichever thread of the warpgroup comes first; null, and a
@@ -201,8 +215,19 @@ void give_to_product(const void* registers, size_t bytes, bool operand) {
   *it = {low, low + bytes, state.groups, Accumulator::Is::in_flight, operand};
 }
 
+/// What keeps wgmma from operands of this type; empty if nothing does.
+std::string refused(const Product& product) {
+  const auto type = static_cast<MatrixType>(product.type);
+  if (type == MatrixType::bf16 || type == MatrixType::f16) return "";
+  if (type != MatrixType::e4m3) return "the microscope has no wgmma of this type";
+  if (product.a_in_registers) return "the microscope has no wgmma of 8 bits with A in registers";
+  if (!product.a_across && !product.b_across) return "";
+  return "operands of 8 bits must have neighbours along the depth: wgmma transposes only those of 16";
+}
+
 void multiply(Product mine, float* d, const uint32_t* a_registers) {
   const uintptr_t pc = mine.pc;
+  if (const std::string why = refused(mine); !why.empty()) return note_fault(FaultKind::bad_operand, pc, why);
   Thread& thread = *engine.current;
   Asynchronous& state = thread.asynchronous;
   const size_t index = thread.number / kThreads;

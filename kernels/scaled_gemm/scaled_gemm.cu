@@ -5,7 +5,11 @@
 #ifdef __CUDACC__
 #include "kernels/rungs_here.h"
 #endif
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+#include "scaled_gemm_sm90.h"
+#endif
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -14,7 +18,9 @@ namespace {
 
 constexpr const char* kName = "scaled_gemm";
 
-void check(int64_t m, int64_t n, int64_t k, bool int8, ScaledGemmScales scales, int rung) {
+template <class T>
+void check(int64_t m, int64_t n, int64_t k, ScaledGemmScales scales, int rung) {
+  constexpr bool kInt8 = std::is_same_v<T, int8_t>;
   constexpr int64_t kLargest = int64_t{1} << 30;  // an index plus a tile still fits in an int
   const auto refuse = [](const std::string& reason) {
     throw std::invalid_argument(std::string(kName) + ": " + reason);
@@ -26,18 +32,21 @@ void check(int64_t m, int64_t n, int64_t k, bool int8, ScaledGemmScales scales, 
   check_size("n", n);
   check_size("k", k);
   constexpr int64_t kDeepest = 0x7fffffff / (128 * 128);  // products of -128 and -128
-  if (int8 && scales == ScaledGemmScales::tensor && k > kDeepest)
+  if (kInt8 && scales == ScaledGemmScales::tensor && k > kDeepest)
     refuse("k = " + std::to_string(k) + " of int8 with one scale; a sum in int32 has room for " +
            std::to_string(kDeepest));
-  if (rung < kScaledGemmFastest || rung >= kScaledGemmRungs) throw no_such_rung(kName, rung, kScaledGemmRungs);
+  if (rung < kScaledGemmFastest || rung >= kScaledGemmAllRungs<T>)
+    throw no_such_rung(kName, rung, kScaledGemmAllRungs<T>);
 }
 
 /// The rung that is meant; throws std::runtime_error, one line, where it cannot run.
+template <class T>
 int rung_here(int rung) {
 #ifdef __CUDACC__
-  const int rungs = scaled_gemm_rungs_here();
-  if (rung >= rungs) throw std::runtime_error(std::string(kName) + ": rung 4: " + reason_not_here());
-  return rung == kScaledGemmFastest ? rungs - 1 : rung;
+  const int rungs = scaled_gemm_rungs_here<T>();
+  if (rung >= rungs)
+    throw std::runtime_error(std::string(kName) + ": rung " + std::to_string(rung) + ": " + reason_not_here());
+  return rung == kScaledGemmFastest ? std::min(rungs, kScaledGemmRungs) - 1 : rung;
 #else
   return rung == kScaledGemmFastest ? kScaledGemmRungs - 1 : rung;
 #endif
@@ -75,10 +84,16 @@ void launch_rung(AnyStream stream, float* c, const ScaledGemmInput<T>& in, int r
 template <class T, class AnyStream>
 void scaled_gemm(AnyStream stream, float* c, const T* a, const T* b, const float* a_scales, const float* b_scales,
                  int64_t m, int64_t n, int64_t k, ScaledGemmScales scales, int rung) {
-  check(m, n, k, std::is_same_v<T, int8_t>, scales, rung);
-  rung = rung_here(rung);
+  check<T>(m, n, k, scales, rung);
+  rung = rung_here<T>(rung);
   const ScaledGemmInput<T> in{a, b, a_scales, b_scales, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k)};
   const bool vectors = packets_fit<T>(k, {a, b}) && n % 2 == 0 && reinterpret_cast<uintptr_t>(c) % 8 == 0;
+#if defined(TENFOLD_HOPPER) || !defined(__CUDACC__)
+  if constexpr (kScaledGemmAllRungs<T> > kScaledGemmRungs) {
+    if (rung >= kScaledGemmRungs && vectors)
+      return scaled_gemm_hopper(stream, c, a, b, a_scales, b_scales, m, n, k, scales, rung);
+  }
+#endif
   constexpr auto kTensor = ScaledGemmScales::tensor, kBlocks = ScaledGemmScales::blocks;
   if (scales == kTensor && vectors) return launch_rung<kTensor, true>(stream, c, in, rung);
   if (scales == kTensor) return launch_rung<kTensor, false>(stream, c, in, rung);

@@ -33,7 +33,12 @@ inline std::vector<simt::Rung> scaled_gemm_rungs() {
       {"packed dot", "128 of k share a scale, so that sums are scaled and not values; four products to a word."},
       {"mma", "Tensor cores sum 128 of k in their own registers; CUDA cores scale and add in float32."},
       {"ldmatrix", "Loads 16 bytes of a row for each lane; k is innermost on both sides, so nothing is transposed."},
-      {"cp.async", "Copies run three steps ahead; scales are loaded a block of k before they are used."}};
+      {"cp.async", "Copies run three steps ahead; scales are loaded a block of k before they are used."},
+      {"wgmma",
+       "Hopper: one thread brings tiles by TMA; two warpgroups multiply by wgmma, straight from shared memory, and "
+       "promote after each 128 of k."},
+      {"overlapped", "A warpgroup promotes the sums of a block of k while its own product of the next one runs."},
+      {"cluster", "Two blocks one above the other in C need the same tile of B: each copies one half of it to both."}};
 }
 
 /// Neither timed here nor modelled: the model of a kernel's time knows tensor cores of 16 bits alone. What the bench

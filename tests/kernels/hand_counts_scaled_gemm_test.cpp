@@ -106,6 +106,93 @@ TYPED_TEST(ScaledGemmByHand, OneScaleIsLoadedOnce) {
   }
 }
 
+/// Rungs 5 to 7, of Hopper.
+class ScaledGemmHopperByHand : public ScaledGemmByHand<__nv_fp8_e4m3>, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr int64_t kTile = 128 * 128, kOperandA = 64 * 32, kOperandB = 128 * 32;  // bytes
+  /// What moves so many bytes at once, a box or an operand, and which buffer's where it is named.
+  static Access moved(const Report& report, Space space, Kind kind, int64_t bytes, const std::string& buffer = "") {
+    for (const Access& access : report.accesses) {
+      if (access.space == space && access.kind == kind && access.bytes == bytes &&
+          (buffer.empty() || access.buffer == buffer))
+        return access;
+    }
+    ADD_FAILURE() << "no " << name_of(space) << " " << name_of(kind) << " of " << bytes << " bytes";
+    return {};
+  }
+  /// Blocks that share a tile of B, and how often rows of tiles of A and of B are copied; in a cluster of two the last
+  /// block may have no rows of A, and does as if it had.
+  static int64_t cluster() { return GetParam() == 7 ? 2 : 1; }
+  static int64_t rows_of_b(const Product& p) { return parts(p.m, 128 * cluster()); }
+  static int64_t rows_of_a(const Product& p) { return cluster() * rows_of_b(p); }
+  static int64_t columns(const Product& p) { return parts(p.n, 128); }
+  /// Of all blocks, tiles of C and blocks of k.
+  static int64_t steps(const Product& p) { return rows_of_a(p) * columns(p) * p.blocks(); }
+};
+
+// A box of A and one of B for each tile of C and block of k, or in a cluster a half of B's for both blocks; rows and
+// columns outside are not read.
+TEST_P(ScaledGemmHopperByHand, ATileAndABlockOfKAreTwoBoxes) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t share = kTile / cluster(), halves_within = parts(p.n, 128 / cluster());
+    const Access a_read = moved(report, Space::global, Kind::load, kTile, "a"),
+                 b_read = moved(report, Space::global, Kind::load, share, "b");
+    EXPECT_EQ(a_read.requests, parts(p.m, 128) * columns(p) * p.blocks());
+    EXPECT_EQ(b_read.requests, rows_of_b(p) * halves_within * p.blocks());
+    EXPECT_EQ(a_read.sectors, columns(p) * p.m * p.k / 32);
+    EXPECT_EQ(b_read.sectors, rows_of_b(p) * p.n * p.k / 32);
+    const Access written = sum(report, Space::shared, Kind::store);
+    EXPECT_EQ(written.requests, (1 + cluster()) * steps(p));
+    EXPECT_EQ(written.wavefronts, 2 * 128 * steps(p));
+    expect_global(report, Kind::store, "c", p.m * p.n / 64, p.m * p.n / 8);
+  }
+}
+
+// One warp of each tile asks for each 8 rows, and all 8 for the scale of B.
+TEST_P(ScaledGemmHopperByHand, ScalesOfEightRowsAreASector) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t eights = columns(p) * p.m / 8 * p.blocks();
+    expect_global(report, Kind::load, "a_scales", eights, eights);
+    expect_global(report, Kind::load, "b_scales", 8 * steps(p), 8 * steps(p));
+  }
+}
+
+// Two warpgroups multiply, four times 32 of each block of k.
+TEST_P(ScaledGemmHopperByHand, OperandsComeFromSharedMemoryWithoutConflicts) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    const int64_t products = 2 * 4 * steps(p);
+    const Access a = moved(report, Space::shared, Kind::load, kOperandA),
+                 b = moved(report, Space::shared, Kind::load, kOperandB);
+    EXPECT_EQ(report.matrix_multiplies, products);
+    EXPECT_EQ(a.requests, products);
+    EXPECT_EQ(b.requests, products);
+    EXPECT_EQ(a.wavefronts, 16 * products);
+    EXPECT_EQ(b.wavefronts, 32 * products);
+    EXPECT_EQ(std::max(a.worst_ways, b.worst_ways), 1);
+  }
+}
+
+// Each warp that multiplies waits once for each stage, and says once to each block of its cluster that it is read; and
+// one thread that copies.
+TEST_P(ScaledGemmHopperByHand, StagesAreWaitedForOnce) {
+  for (const Product& p : kProducts) {
+    const Report report = seen(p, kBlocks, GetParam());
+    int64_t waits = 0, arrivals = 0;
+    for (const simt::Operation& operation : report.kernels.at(0).operations) {
+      waits += operation.name == "mbarrier wait" ? operation.count : 0;
+      arrivals += operation.name == "mbarrier arrival" ? operation.count : 0;
+    }
+    EXPECT_EQ(waits, (8 + 1) * steps(p));
+    EXPECT_EQ(arrivals, (8 * cluster() + 1) * steps(p));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rungs, ScaledGemmHopperByHand,
+                         testing::Range(kernels::kScaledGemmRungs, kernels::kScaledGemmAllRungs<__nv_fp8_e4m3>));
+
 }  // namespace
 }  // namespace tenfold::test
 

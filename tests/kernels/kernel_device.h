@@ -135,8 +135,8 @@ class KernelTest : public testing::Test {
     return DeviceValues<T>(std::move(buffer));
   }
   /// No race, nothing out of bounds, no barrier that only some threads reach.
-  void expect_clean() {
-    const simt::Report report = device_.report();
+  void expect_clean() { expect_clean(device_.report()); }
+  static void expect_clean(const simt::Report& report) {
     for (const auto& race : report.races)
       ADD_FAILURE() << "race between " << simt::text_of(race.first) << " and " << simt::text_of(race.second);
     for (const auto& fault : report.faults) ADD_FAILURE() << simt::text_of(fault.where) << ": " << fault.text;

@@ -40,7 +40,10 @@ int attention_backward_rungs() {
 inline int decode_rungs() { return kernels::decode_attention_rungs_here(); }
 inline int split_k_rungs() { return kernels::split_k_rungs_here(); }
 inline int grouped_gemm_rungs() { return kernels::grouped_gemm_rungs_here(); }
-inline int scaled_gemm_rungs() { return kernels::scaled_gemm_rungs_here(); }
+template <class T>
+int scaled_gemm_rungs() {
+  return kernels::scaled_gemm_rungs_here<T>();
+}
 
 /// Last in a test that ran the first `here` of `all` rungs: it counts as skipped, with the reason, unless that is all.
 inline void skip_missing_rungs(int here, int all) {
@@ -68,7 +71,10 @@ int attention_backward_rungs() {
 inline int decode_rungs() { return kernels::kDecodeAttentionRungs; }
 inline int split_k_rungs() { return kernels::kSplitKRungs; }
 inline int grouped_gemm_rungs() { return kernels::kGroupedGemmRungs; }
-inline int scaled_gemm_rungs() { return kernels::kScaledGemmRungs; }
+template <class T>
+int scaled_gemm_rungs() {
+  return kernels::kScaledGemmAllRungs<T>;
+}
 inline void skip_missing_rungs(int, int) {}
 
 #endif

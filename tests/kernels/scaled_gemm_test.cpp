@@ -9,10 +9,15 @@
 #include "row_kernel.h"
 #include "rungs.h"
 
+#ifndef TENFOLD_TEST_ON_GPU
+#include "kernels/scaled_gemm/scaled_gemm_case.h"
+#endif
+
 namespace tenfold::test {
 namespace {
 
 using kernels::EightBits;
+using kernels::kScaledGemmAllRungs;
 using kernels::kScaledGemmRungs;
 using kernels::scaled_gemm;
 using kernels::ScaledGemmScales;
@@ -88,18 +93,109 @@ double sum_unit([[maybe_unused]] int rung) {
   return kernels::kFloatRounding.unit;
 }
 
+// First, because tests/microscope/barriers.py runs this program once for every barrier that it takes out of these
+// rungs.
+class ScaledGemmOnHopper : public ScaledGemm<__nv_fp8_e4m3> {
+ protected:
+  using T = __nv_fp8_e4m3;
+  void SetUp() override {
+    ScaledGemm::SetUp();
+    if (!IsSkipped()) skip_missing_rungs(scaled_gemm_rungs<T>(), kScaledGemmAllRungs<T>);
+  }
+  /// Under the microscope on as many multiprocessors, each of which has a block.
+  std::vector<float> product_on([[maybe_unused]] int multiprocessors, Size size, const Inputs<T>& in,
+                                ScaledGemmScales scales, int rung) {
+#ifdef TENFOLD_TEST_ON_GPU
+    return product_of(size, in.a, in.b, scales, rung);
+#else
+    simt::Device device({.multiprocessors = multiprocessors});
+    const kernels::ScaledGemmBuffers<T> buffers{&device, size.m, size.n, size.k, scales};
+    std::ranges::copy(in.a.codes, buffers.a.begin()), std::ranges::copy(in.a.scales, buffers.a_scales.begin());
+    std::ranges::copy(in.b.codes, buffers.b.begin()), std::ranges::copy(in.b.scales, buffers.b_scales.begin());
+    buffers.launch(rung);
+    expect_clean(device.report());
+    return {buffers.c.begin(), buffers.c.end()};
+#endif
+  }
+};
+
+// Tiles that reach over the edges of C, more blocks of k than stages, and an end within a block of k. Of 6 tiles of 9
+// blocks of k, and of one, a block walks over all, or over one and over two: odd and even numbers of steps; of a
+// cluster the last block may have no rows. The last size has 8 rows of tiles, a whole group of hgemm_tile, after which
+// there is no tile to ask it for.
+TEST_F(ScaledGemmOnHopper, BlocksWalkOverTheirTiles) {
+  std::vector<Size> sizes{{257, 130, 1040}, {130, 258, 16}, {1, 2, 128}, {1024, 2, 16}};
+#ifdef TENFOLD_TEST_ON_GPU
+  sizes.push_back({2176, 2050, 784});  // 289 tiles
+#endif
+  for (const Size size : sizes) {
+    for (const ScaledGemmScales scales : kBothScales) {
+      const Inputs<T> in(size, scales);
+      const auto expected =
+          kernels::scaled_gemm_reference(in.wide_a, in.wide_b, size.m, size.n, size.k, sum_unit<T>(kScaledGemmRungs));
+      for (int rung = kScaledGemmRungs; rung < kScaledGemmAllRungs<T>; ++rung) {
+        for (const int multiprocessors : {1, 4})
+          expect_all(product_on(multiprocessors, size, in, scales, rung), expected, text_of(size, scales, rung));
+      }
+    }
+  }
+}
+
+// The first block of k sums to 128 * 448 * 448, above 2^24, and each further one has a 1 in each product of 32: four
+// floats that are lost one by one, and kept when they are summed before. Few bits: exact on a GPU, too.
+TEST_F(ScaledGemmOnHopper, SmallSumsAreNotLostInALargeOne) {
+  constexpr Size kSize{3, 6, 384};
+  for (const ScaledGemmScales scales : kBothScales) {
+    Inputs<T> in(kSize, scales);
+    for (auto* side : {&in.a, &in.b}) {
+      std::ranges::fill(side->scales, 1.0F);
+      for (size_t i = 0; i < side->codes.size(); ++i) {
+        const size_t at = i % static_cast<size_t>(kSize.k);
+        side->codes[i] = T(at < 128 ? 448.0F : at % 32 == 5 ? 1.0F : 0.0F);
+      }
+    }
+    for (int rung = kScaledGemmRungs; rung < kScaledGemmAllRungs<T>; ++rung) {
+      EXPECT_EQ(product_of(kSize, in.a, in.b, scales, rung),
+                std::vector<float>(kSize.m * kSize.n, 128.0F * 448 * 448 + 8))
+          << text_of(kSize, scales, rung);
+    }
+  }
+}
+
+// Each of the 256 codes times each, in the second block of k, which is a short one.
+TEST_F(ScaledGemmOnHopper, EveryCodeTimesEveryCode) {
+  constexpr Size kSize{256, 256, 144};
+  EightBits<T> codes{std::vector<T>(kSize.m * kSize.k), {}};
+  for (int64_t i = 0; i < kSize.m; ++i)
+    codes.codes[static_cast<size_t>(i * kSize.k + 133)].__x = static_cast<uint8_t>(i);
+  EightBits<T> a = codes, b = codes;
+  a.scales.assign(2 * kSize.m, 0.5F), b.scales.assign(4, 4.0F);
+  for (int rung = kScaledGemmRungs; rung < kScaledGemmAllRungs<T>; ++rung) {
+    const std::vector<float> c = product_of(kSize, a, b, ScaledGemmScales::blocks, rung);
+    for (size_t i = 0; i < c.size(); ++i) {
+      const size_t row = i / kSize.n, column = i % kSize.n;
+      const auto value = [&](size_t code) { return static_cast<float>(codes.codes[code * kSize.k + 133]); };
+      if (row % 128 == 127 || column % 128 == 127) {
+        ASSERT_TRUE(std::isnan(c[i])) << row << ", " << column;
+      } else {
+        ASSERT_EQ(c[i], 2 * value(row) * value(column)) << row << ", " << column;
+      }
+    }
+  }
+}
+
 TYPED_TEST(ScaledGemm, EveryRungMatchesFloat64) {
   for (const Size size : kSizes) {
     for (const ScaledGemmScales scales : kBothScales) {
       const Inputs<TypeParam> in(size, scales);
-      for (int rung = 0; rung < scaled_gemm_rungs(); ++rung) {
+      for (int rung = 0; rung < scaled_gemm_rungs<TypeParam>(); ++rung) {
         const auto expected =
             kernels::scaled_gemm_reference(in.wide_a, in.wide_b, size.m, size.n, size.k, sum_unit<TypeParam>(rung));
         expect_all(this->product_of(size, in.a, in.b, scales, rung), expected, text_of(size, scales, rung));
       }
     }
   }
-  skip_missing_rungs(scaled_gemm_rungs(), kScaledGemmRungs);
+  skip_missing_rungs(scaled_gemm_rungs<TypeParam>(), kScaledGemmAllRungs<TypeParam>);
 }
 
 // Codes and scales for which no sum needs more bits than there are, in whatever order and with 14 bits: products of -2
@@ -116,14 +212,14 @@ TYPED_TEST(ScaledGemm, SmallIntegersAreExact) {
       in.wide_a = kernels::dequantised_a(in.a, size.m, size.k, scales);
       in.wide_b = kernels::dequantised_b(in.b, size.n, size.k, scales);
       const auto expected = kernels::scaled_gemm_reference(in.wide_a, in.wide_b, size.m, size.n, size.k);
-      for (int rung = 0; rung < scaled_gemm_rungs(); ++rung) {
+      for (int rung = 0; rung < scaled_gemm_rungs<TypeParam>(); ++rung) {
         EXPECT_EQ(this->product_of(size, in.a, in.b, scales, rung),
                   std::vector<float>(expected.values.begin(), expected.values.end()))
             << text_of(size, scales, rung);
       }
     }
   }
-  skip_missing_rungs(scaled_gemm_rungs(), kScaledGemmRungs);
+  skip_missing_rungs(scaled_gemm_rungs<TypeParam>(), kScaledGemmAllRungs<TypeParam>);
 }
 
 // The largest codes of both signs: int8's sums are exact up to the last bit of 24, whichever way they are made.
@@ -143,13 +239,13 @@ TYPED_TEST(ScaledGemm, TheLargestCodesAreExactInInt8) {
       const auto expected = kernels::scaled_gemm_reference(kernels::dequantised_a(a, kSize.m, kSize.k, scales),
                                                            kernels::dequantised_b(b, kSize.n, kSize.k, scales), kSize.m,
                                                            kSize.n, kSize.k);
-      for (int rung = 0; rung < scaled_gemm_rungs(); ++rung) {
+      for (int rung = 0; rung < scaled_gemm_rungs<TypeParam>(); ++rung) {
         EXPECT_EQ(this->product_of(kSize, a, b, scales, rung),
                   std::vector<float>(expected.values.begin(), expected.values.end()))
             << text_of(kSize, scales, rung);
       }
     }
-    skip_missing_rungs(scaled_gemm_rungs(), kScaledGemmRungs);
+    skip_missing_rungs(scaled_gemm_rungs<TypeParam>(), kScaledGemmAllRungs<TypeParam>);
   }
 }
 
@@ -159,12 +255,12 @@ TYPED_TEST(ScaledGemm, NanStaysInItsRow) {
     constexpr Size kSize{70, 66, 144};
     Inputs<TypeParam> in(kSize, ScaledGemmScales::blocks);
     in.a.codes[3 * kSize.k + 130].__x = 0x7f;
-    for (int rung = 0; rung < scaled_gemm_rungs(); ++rung) {
+    for (int rung = 0; rung < scaled_gemm_rungs<TypeParam>(); ++rung) {
       const std::vector<float> c = this->product_of(kSize, in.a, in.b, ScaledGemmScales::blocks, rung);
       for (size_t i = 0; i < c.size(); ++i)
         ASSERT_EQ(std::isnan(c[i]), i / kSize.n == 3) << text_of(kSize, ScaledGemmScales::blocks, rung) << ": " << i;
     }
-    skip_missing_rungs(scaled_gemm_rungs(), kScaledGemmRungs);
+    skip_missing_rungs(scaled_gemm_rungs<TypeParam>(), kScaledGemmAllRungs<TypeParam>);
   }
 }
 
@@ -174,7 +270,7 @@ TYPED_TEST(ScaledGemm, TakesPointersThatAreNotAlignedAndStaysInsideC) {
   constexpr auto kScales = ScaledGemmScales::blocks;
   constexpr int64_t kBehind = 4 * kSize.n;
   const Inputs<TypeParam> in(kSize, kScales);
-  for (int rung = 0; rung < scaled_gemm_rungs(); ++rung) {
+  for (int rung = 0; rung < scaled_gemm_rungs<TypeParam>(); ++rung) {
     const auto expected =
         kernels::scaled_gemm_reference(in.wide_a, in.wide_b, kSize.m, kSize.n, kSize.k, sum_unit<TypeParam>(rung));
     for (int shifted = 0; shifted < 3; ++shifted) {
@@ -195,7 +291,7 @@ TYPED_TEST(ScaledGemm, TakesPointersThatAreNotAlignedAndStaysInsideC) {
       for (size_t i = host.size() - kBehind; i < host.size(); ++i) ASSERT_TRUE(std::isnan(host[i])) << "behind C";
     }
   }
-  skip_missing_rungs(scaled_gemm_rungs(), kScaledGemmRungs);
+  skip_missing_rungs(scaled_gemm_rungs<TypeParam>(), kScaledGemmAllRungs<TypeParam>);
 }
 
 TYPED_TEST(ScaledGemm, WhatCannotBeIsRefused) {
@@ -211,8 +307,10 @@ TYPED_TEST(ScaledGemm, WhatCannotBeIsRefused) {
   EXPECT_THROW(call(1, 1, 0, kBlocks, 0), std::invalid_argument);
   EXPECT_THROW(call(1, 1, kTooLarge, kBlocks, 0), std::invalid_argument);
   EXPECT_THROW(call(int64_t{1} << 30, int64_t{1} << 30, 1, kBlocks, 0), std::invalid_argument);  // 2^60 values
+  const int last = scaled_gemm_rungs<TypeParam>() - 1;
+  EXPECT_THROW(call(int64_t{1} << 30, int64_t{1} << 30, 16, kBlocks, last), std::invalid_argument);
   EXPECT_THROW(call(1, 1, 1, kBlocks, -2), std::invalid_argument);
-  EXPECT_THROW(call(1, 1, 1, kBlocks, kScaledGemmRungs), std::invalid_argument);
+  EXPECT_THROW(call(1, 1, 1, kBlocks, kScaledGemmAllRungs<TypeParam>), std::invalid_argument);
   if constexpr (std::is_same_v<TypeParam, int8_t>) {
     try {
       call(1, 1, 131072, kTensor, 0);
@@ -250,16 +348,18 @@ TYPED_TEST(ScaledGemmUnderTheMicroscope, rung_0_touches_a_sector_for_each_byte_o
 }
 
 TYPED_TEST(ScaledGemmUnderTheMicroscope, tensor_cores_multiply_from_rung_2_on) {
-  constexpr Size kSize{128, 128, 192};
-  for (int rung = 0; rung < kScaledGemmRungs; ++rung) {
-    EXPECT_EQ(this->report_of(kSize, ScaledGemmScales::blocks, rung).matrix_multiplies,
-              rung < 2 ? 0 : kSize.m * kSize.n * kSize.k / 4096)
+  constexpr Size kSize{256, 128, 256};  // whole tiles of a cluster, too
+  constexpr int64_t kFmas = kSize.m * kSize.n * kSize.k;
+  for (int rung = 0; rung < kScaledGemmAllRungs<TypeParam>; ++rung) {
+    const Report report = this->report_of(kSize, ScaledGemmScales::blocks, rung);
+    EXPECT_EQ(report.matrix_multiplies, rung < 2 ? 0 : kFmas / (rung < kScaledGemmRungs ? 4096 : 64 * 128 * 32))
         << rung;
+    EXPECT_EQ(report.tensor_flops, rung < 2 ? 0 : 2 * kFmas) << rung;
   }
 }
 
 TYPED_TEST(ScaledGemmUnderTheMicroscope, bank_conflicts_are_rung_2s) {
-  for (const int rung : {1, 2, 3, 4}) {
+  for (int rung = 1; rung < kScaledGemmAllRungs<TypeParam>; ++rung) {
     for (const auto& access : this->report_of({128, 128, 128}, ScaledGemmScales::blocks, rung).accesses) {
       if (access.space != Space::shared) continue;
       const int stores = rung == 1 ? 2 : 1, loads = rung == 2 ? 4 : 1;  // padded rows: two of 80 bytes share banks

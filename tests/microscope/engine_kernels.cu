@@ -7,6 +7,7 @@
 #include "built_ins.cuh"
 #include "cluster_kernels.cuh"
 #include "counts.cuh"  // a roundabout name, which reports must not repeat
+#include "eight_bit_kernels.cuh"
 #include "faults.cuh"
 #include "hopper_kernels.cuh"
 #include "ptx_kernels.cuh"
@@ -105,7 +106,9 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       Named{"wgmma_64_half", wgmma_narrow<__half, 64>}, Named{"wgmma_128_half", wgmma_narrow<__half, 128>},
       Named{"wgmma_64_bfloat16", wgmma_narrow<__nv_bfloat16, 64>},
       Named{"wgmma_128_bfloat16", wgmma_narrow<__nv_bfloat16, 128>},
-      Named{"wgmma_operand_mistake", wgmma_operand_mistake});
+      Named{"wgmma_operand_mistake", wgmma_operand_mistake},
+      // eight_bit_kernels.cuh
+      Named{"wgmma_e4m3", wgmma_e4m3}, Named{"wgmma_8bit_mistake", wgmma_8bit_mistake});
 }
 
 }  // namespace tenfold::test

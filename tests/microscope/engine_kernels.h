@@ -15,9 +15,9 @@ struct Launch {
   uint32_t cluster = 1;  ///< blocks of one
 };
 
-/// Runs the kernel of built_ins.cuh, counts.cuh, faults.cuh, ptx_kernels.cuh, hopper_kernels.cuh, cluster_kernels.cuh
-/// or attention_kernels.cuh that is called `name`; what it does with out, in and n stands there. Throws
-/// std::invalid_argument for an unknown name, and what the launch throws.
+/// Runs the kernel of built_ins.cuh, counts.cuh, faults.cuh, ptx_kernels.cuh, hopper_kernels.cuh, cluster_kernels.cuh,
+/// attention_kernels.cuh or eight_bit_kernels.cuh that is called `name`; what it does with out, in and n stands there.
+/// Throws std::invalid_argument for an unknown name, and what the launch throws.
 void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch, void* out, const void* in = nullptr,
                 int64_t n = 0);
 

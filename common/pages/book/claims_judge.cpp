@@ -4,6 +4,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
+#include "common/pages/rows/quality_words.h"
 
 namespace tenfold {
 namespace {
@@ -43,7 +44,16 @@ Finding judge_memory(const ClaimRule& rule, const MemoryResult& memory) {
   return {within(rule, *memory.ratio, *memory.ratio), text};
 }
 
-Finding judge_verdict(const Claim& claim, const Verdict& verdict) {
+/// To be no worse is to be better or about as good; of two that are about as good neither is shown to be better.
+Finding judge_quality(const ClaimRule& rule, const std::string& label) {
+  const bool better = label == "BETTER", worse = label == "WORSE", not_worse = better || label == "NOT WORSE";
+  if (!not_worse && !worse) return {Says::nothing, label};
+  if (rule.label == "BETTER" && !better && !worse) return {Says::nothing, label};
+  const bool holds = rule.label == "BETTER" ? better : rule.label == "WORSE" ? worse : not_worse;
+  return {holds ? Says::holds : Says::fails, label};
+}
+
+Finding judge_verdict(const Claim& claim, const CaseResult& c, const Verdict& verdict) {
   if (claim.metric == "speed") return judge_speed(claim.rule, verdict.speed);
   if (claim.metric == "memory") return judge_memory(claim.rule, verdict.memory);
   if (claim.metric == "agreement") {
@@ -52,9 +62,7 @@ Finding judge_verdict(const Claim& claim, const Verdict& verdict) {
     return judge_label(claim.rule, word, word);
   }
   if (!verdict.quality) return {Says::missing, "not trained to an end"};
-  const std::string& label = verdict.quality->label;
-  if (label != "WORSE" && label != "NOT WORSE") return {Says::nothing, label};
-  return judge_label(claim.rule, label, label);
+  return judge_quality(claim.rule, quality_label(*verdict.quality, c.metric.value_or(Metric{}).better));
 }
 
 const Note* note_of(const CaseResult& c, const std::string& variant, const std::string& note) {
@@ -82,7 +90,7 @@ Finding judge_note(const Claim& claim, const ClaimTest& test, const CaseResult& 
 Finding judge_test(const Claim& claim, const ClaimTest& test, const CaseResult& c) {
   if (claim.metric == "note") return judge_note(claim, test, c);
   const Verdict* verdict = verdict_of(c, test.technique);
-  return verdict ? judge_verdict(claim, *verdict) : Finding{Says::missing, "not run"};
+  return verdict ? judge_verdict(claim, c, *verdict) : Finding{Says::missing, "not run"};
 }
 
 /// Names the row as shortly as the claim's other rows allow.

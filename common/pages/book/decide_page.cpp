@@ -52,7 +52,7 @@ struct Outcome {
   std::string speed(bool interval) const {
     if (verdict().quality && !interval) return quality_in_words();
     if (verdict().quality)
-      return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
+      return quality_verdict_text(*verdict().quality, row.c->metric->better) + "; time to it " + time_to_quality_text(verdict());
     const SpeedResult& result = verdict().speed;
     if (dry && row.c->preset == "check") return "not timed";
     if (dry && !speed_modelled) return result.ratio ? "see its page" : "not modelled";
@@ -72,7 +72,7 @@ struct Outcome {
     const std::string unit = metric.unit.empty() ? "" : " " + metric.unit;
     const bool timed = no_time_because(verdict()).empty() && verdict().speed.ratio;
     return metric.name + " " + of(*row.row.variant) + " instead of " + of(row.c->variants.front()) + unit + " (" +
-           to_string(metric.better) + " is better): " + verdict().quality->label +
+           to_string(metric.better) + " is better): " + quality_label(*verdict().quality, metric.better) +
            (timed ? "; time to an equal one " + ratio_text(verdict().speed) : "");
   }
 };

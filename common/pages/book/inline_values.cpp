@@ -13,6 +13,7 @@
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {
@@ -114,7 +115,7 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     const auto seeds = c.metric ? variant->quality.find(c.metric->name) : variant->quality.end();
     if (seeds == variant->quality.end()) refuse(spec, "the published result has no such number");
     const double middle = median(seeds->second);
-    return {human_number(middle), middle, verdict && verdict->quality ? verdict->quality->label : ""};
+    return {human_number(middle), middle, verdict && verdict->quality ? quality_label(*verdict->quality, c.metric->better) : ""};
   }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
@@ -140,7 +141,8 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     constexpr std::string_view kOr = " or ";  // "SAME or AMBIGUOUS", "NOT WORSE"
     for (size_t begin = 0; begin <= wanted.bound.size();) {
       const size_t end = std::min(wanted.bound.find(kOr, begin), wanted.bound.size());
-      if (wanted.bound.substr(begin, end - begin) == value.label) return;
+      const std::string label = wanted.bound.substr(begin, end - begin);
+      if (label == value.label || (label == "NOT WORSE" && value.label == "BETTER")) return;
       begin = end + kOr.size();
     }
     refuse(spec, "it is " + value.label + " now; the sentence wants to be rewritten");

@@ -20,7 +20,7 @@ namespace tenfold {
 ///   speed            ratio to the baseline, "0.857x"; one that is AMBIGUOUS must be said so, and shows its interval
 ///   memory           ratio to the baseline
 ///   peak, rate       of the variant, the baseline's included: "10.2 MiB", "14.2 k"
-///   quality          of a training's run, the median of its seeds, "0.731"; `is` asks for its label, as is NOT WORSE
+///   quality          of a training's run, the median of its seeds, "0.731"; `is` asks for its label, as is NOT WORSE, which BETTER is, too
 ///   predicted speed  ratio that was predicted
 ///   data, host, device, copy, communication   that part of the variant's step, "53 %"; compared as a share, 0.53
 ///   deviation        of a technique from the baseline, as the agreement check found it, "0.54", "1.1e-07"

@@ -129,6 +129,25 @@ TEST(Claims, LabelsAndOtherMetrics) {
             "not measured here: not decided in gpt: AMBIGUOUS");
 }
 
+// "Better" is a stronger claim than "no worse": a tie holds the one and decides nothing of the other.
+TEST(Claims, ABetterQualityIsShownByItsWholeInterval) {
+  const auto trained = [](const std::string& label, double low, double high) {
+    Verdict verdict = memory("SAME", 1);
+    verdict.quality = QualityResult{.label = label, .difference = 1, .low = low, .high = high, .margin = 0.5};
+    CaseResult c = case_of("gpt", verdict);
+    c.metric = Metric{.name = "accuracy", .better = Better::higher, .margin = 0.5};
+    return std::vector{c};
+  };
+  const auto tied = trained("NOT WORSE", -0.3, 0.9), better = trained("NOT WORSE", 0.6, 1.4),
+             worse = trained("WORSE", -3, -2);
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), better), "holds: gpt: BETTER");
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), tied), "not measured here: not decided in gpt: NOT WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), worse), "does not hold: gpt: WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), better), "holds: gpt: BETTER");
+  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), tied), "holds: gpt: NOT WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "WORSE"), better), "does not hold: gpt: BETTER");
+}
+
 TEST(Claims, NotesAreComparedAsTheyAreOrWithAnother) {
   CaseResult c;
   c.name = "counted", c.kind = "survey", c.device = "cpu";

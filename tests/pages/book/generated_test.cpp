@@ -433,6 +433,14 @@ TEST_F(Generated, ATrainingsQualityHoldsASentenceByItsNumberOrItsLabel) {
   }
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->2."))
       << page("lessons/30_gradient_accumulation/README.md");
+  result.cases[0].verdicts[0].quality->high = -0.5;
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  for (const char* spec : {"quality | bf16 | quality is BETTER", "quality | bf16 | quality is NOT WORSE"}) {
+    with(spec);
+    EXPECT_EQ(complaint(), "") << spec;
+  }
+  result.cases[0].verdicts[0].quality->high = 0.004;
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   with("quality | bf16 | quality is WORSE");
   EXPECT_TRUE(has(complaint(), "it is NOT WORSE now; the sentence wants to be rewritten")) << complaint();
   with("quality | fp32 | quality > 3");

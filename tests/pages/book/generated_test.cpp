@@ -526,7 +526,7 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   write("results/REFERENCE", "2x-sample-cpu\n");
   with("on H100 | R2 batch=4 | accumulate | memory");
   EXPECT_TRUE(has(complaint(), "no results of a dry GPU of this name are published")) << complaint();
-  const Result dry = sample_modelled_result();
+  Result dry = sample_modelled_result();
   write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
   EXPECT_TRUE(has(line(), "x<!-- / -->, or so")) << line();
   EXPECT_FALSE(has(line(), "modelled")) << line();
@@ -543,3 +543,9 @@ TEST_F(Generated, ADamagedResultIsNamed) {
 
 }  // namespace
 }  // namespace tenfold
+  dry.cases[0].variants[1].split = Split{.host = 0.1, .device = 0.3};
+  write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
+  with("on H100 | R2 batch=4 | accumulate | speed");
+  EXPECT_TRUE(has(line(), "x (modelled, host)<!-- / -->, or so")) << line();
+  with("on H100 | R2 batch=4 | accumulate | memory");
+  EXPECT_FALSE(has(line(), "host")) << "bytes are the same from any host: " << line();

@@ -16,6 +16,7 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -59,6 +60,16 @@ TEST(DryTables, ASpeedIsModelledForEachCard) {
   EXPECT_THAT(page, HasSubstr("| " + ratio + " / " + ratio + " |"));
   EXPECT_THAT(page, HasSubstr("memory and agreement, speed modelled."));
   EXPECT_THAT(page, HasSubstr("no card has confirmed it"));
+}
+
+TEST(DryTables, ATrapThatTheCpuCaughtIsCaughtThoughTheCardSkipsIt) {
+  Result dry = sample_dry_result();
+  VariantResult& trap = dry.cases[0].variants[2];
+  trap.status = "skipped", trap.reason = "needs values", trap.failure = "";
+  EXPECT_THAT(dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"),
+              ContainsRegex("zeroes every micro-batch .*trap caught"));
+  trap.expected->kind = "technique";
+  EXPECT_THAT(dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"), HasSubstr("| DIFFERS 3.0e-02 |"));
 }
 
 TEST(DryTables, EachCardsBudgetIsNamed) {

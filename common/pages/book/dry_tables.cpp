@@ -106,17 +106,8 @@ bool is_timed(const Cards& cards, const CaseResult& c) {
 }
 
 /// "+13 % (T4)"; without the card where the error is the same on all.
-/// A card may be unable to run a trap; the CPU, which computed the agreement, has caught it all the same.
-bool is_caught(const VariantRow& row) {
-  const auto& expected = row.variant->expected;
-  const auto& agreement = row.verdict->agreement;
-  return row.variant->status == "skipped" && expected && expected->kind == "trap" && agreement &&
-         !agreement->is_open() && !agreement->pass;
-}
-
 std::string largest_error(const Cards& cards, const std::string& case_name, const std::string& name) {
   double largest = 0;
-  if (is_caught(row)) return "trap caught";
   ByText errors;
   for (const Result* const card : cards) {
     const VariantResult* const variant = variant_on(*card, case_name, name);

@@ -62,6 +62,19 @@ TEST(DryTables, ASpeedIsModelledForEachCard) {
   EXPECT_THAT(page, HasSubstr("no card has confirmed it"));
 }
 
+// A ratio that the host decides changes from card to card where the host does.
+TEST(DryTables, CardsOfSeveralHostsSayWhoseRatiosTheHostDecides) {
+  std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
+  const auto page = [&] { return dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs"); };
+  const std::string line = "\n*(host)*: T4 on a slow CPU; H100 on a fast CPU. Between two hosts such ratios differ by";
+  dry[0].machine.cpu = "a fast CPU", dry[1].machine.cpu = "a slow CPU";
+  EXPECT_THAT(page(), Not(HasSubstr("Between two hosts"))) << "no ratio is marked";
+  dry[1].cases[0].variants[1].split = Split{.host = 0.1, .device = 0.3};
+  EXPECT_THAT(page(), HasSubstr(line));
+  dry[1].machine.cpu = "a fast CPU";
+  EXPECT_THAT(page(), Not(HasSubstr("Between two hosts")));
+}
+
 TEST(DryTables, ATrapThatTheCpuCaughtIsCaughtThoughTheCardSkipsIt) {
   Result dry = sample_dry_result();
   VariantResult& trap = dry.cases[0].variants[2];

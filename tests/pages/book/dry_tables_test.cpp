@@ -85,6 +85,26 @@ TEST(DryTables, ATrapThatTheCpuCaughtIsCaughtThoughTheCardSkipsIt) {
   EXPECT_THAT(dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"), HasSubstr("| DIFFERS 3.0e-02 |"));
 }
 
+// Two cases that differ on a CPU may have one size on a card.
+TEST(DryTables, ACaseThatIsAnotherOnTheCardStandsOnce) {
+  std::vector<Result> dry = {sample_dry_result("H100"), sample_dry_result("T4", 16)};
+  for (Result& card : dry) {
+    card.cases.push_back(card.cases[0]);
+    card.cases[1].name = "GPT-2 vocabulary";
+  }
+  const auto page = [&] { return dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs"); };
+  EXPECT_THAT(page(), HasSubstr("\n**GPT-2 vocabulary**: on a card the same as *R2 batch=4*.\n"));
+  dry[1].cases[1].variants[1].peak_bytes["allocated"] += 1;
+  EXPECT_THAT(page(), HasSubstr("**GPT-2 vocabulary**: batch=4, layers=2; T4, H100 (gpu80)."))
+      << "one card tells them apart";
+  for (Result& card : dry) {
+    for (CaseResult& c : card.cases) {
+      for (VariantResult& variant : c.variants) variant.peak_bytes.clear();
+    }
+  }
+  EXPECT_THAT(page(), Not(HasSubstr("the same as"))) << "of what a card counted nothing it is not known";
+}
+
 TEST(DryTables, EachCardsBudgetIsNamed) {
   std::vector<Result> dry = {sample_dry_result("H100"), sample_dry_result("T4", 16)};
   for (Result& result : dry) {

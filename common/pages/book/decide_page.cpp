@@ -52,7 +52,8 @@ struct Outcome {
   std::string speed(bool interval) const {
     if (verdict().quality && !interval) return quality_in_words();
     if (verdict().quality)
-      return quality_verdict_text(*verdict().quality, row.c->metric->better) + "; time to it " + time_to_quality_text(verdict());
+      return quality_verdict_text(*verdict().quality, row.c->metric->better) + "; time to it " +
+             time_to_quality_text(verdict());
     const SpeedResult& result = verdict().speed;
     if (dry && row.c->preset == "check") return "not timed";
     if (dry && !speed_modelled) return result.ratio ? "see its page" : "not modelled";
@@ -84,7 +85,8 @@ std::string as_word(std::string name) {
 }
 
 /// The row of a case and a technique, "speeches/packed,_one_kernel"; without it the row that stands for the lesson.
-/// Nothing where that was not measured: another row of it would say something else.
+/// Nothing where that was not measured: another row of it would say something else. Of a GPU that is there any row is
+/// better than none, as few cases have run on one; what is shown names its case.
 std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now, const std::string& chosen) {
   const bool is_dry = result.machine.id.starts_with(kDryMachine);
   if (is_dry && !chosen.empty()) {
@@ -98,7 +100,9 @@ std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_
   auto headline = headline_of(result);
   if (!headline || headline->row.variant->status == "skipped") return std::nullopt;
   const auto& named = result.headline;
-  if (named && (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
+  const bool on_gpu = !is_dry && is_on_gpu(*headline->c);
+  if (named && !on_gpu &&
+      (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
     return std::nullopt;
   return Outcome{std::move(*headline), is_dry ? dry_card(result) : result.machine.id, is_dry,
                  result.code_hash != hash_now};
@@ -224,7 +228,8 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   std::string on_gpus;  // a real card's number beside the modelled one
   for (const Outcome& outcome : lesson.outcomes) {
     if (outcome.dry || &outcome == &*shown || !is_on_gpu(*outcome.row.c)) continue;
-    on_gpus += "<br>*measured on " + outcome.place + (outcome.stale ? ", earlier code" : "") + "*: memory " +
+    on_gpus += "<br>*measured on " + outcome.place + (outcome.stale ? ", earlier code" : "") + "*" +
+               (outcome.compared() == shown->compared() ? "" : ", " + outcome.compared()) + ": memory " +
                markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
   }
   return {lesson.link + "<br>" + shown->compared(), use,

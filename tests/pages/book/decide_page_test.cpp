@@ -135,6 +135,16 @@ TEST_F(DecidePage, AGpusNumberStandsBesideTheModelledOne) {
                                     "0.250x, speed SLOWER 0.8[0-9]*x"));
 }
 
+// One GPU has run a few cases: another one of the lesson is named, and is better than none.
+TEST_F(DecidePage, AnotherCaseOfAGpuIsNamed) {
+  published_.push_back(sample_result());
+  published_.back().machine.id = "h200";
+  published_.back().headline = Headline{.case_name = "R2 batch=64", .technique = "accumulate"};
+  for (CaseResult& c : published_.back().cases) c.device = "cuda", c.name = "small";
+  EXPECT_THAT(part(), ContainsRegex("<br>.measured on h200, earlier code., .accumulate. against .large batch., case "
+                                    ".small.: memory SMALLER 0.250x, speed SLOWER 0.8[0-9]*x"));
+}
+
 // A difference without its two values and a sign without its sense say nothing to who decides.
 TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
   dry_.clear();

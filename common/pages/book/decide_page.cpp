@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <regex>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "common/base/files.h"
@@ -219,6 +221,15 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   const auto measured =
       measured_now == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : measured_now;
   const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
+/// Whether a machine's speed is told where a card's results have no time. Not of a lesson with several ranks: on a CPU
+/// they share its cores and its memory.
+bool stands_in(const Outcome& machine, const Outcome& card) {
+  static const std::set<std::string> kDecided = {"FASTER", "SLOWER", "SAME"};
+  const auto several = [](const CaseResult& c) { return c.ranks > 1; };
+  return card.dry && card.row.c->preset == "check" && machine.compared() == card.compared() &&
+         kDecided.contains(machine.verdict().speed.label) && std::ranges::none_of(card.row.result->cases, several);
+}
+
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
   const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())
@@ -232,9 +243,13 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
                (outcome.compared() == shown->compared() ? "" : ", " + outcome.compared()) + ": memory " +
                markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
   }
+  const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
+  const std::string speed =
+      std::string(shown->verdict().quality ? "" : "speed ") +
+      (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +
+      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false));
   return {lesson.link + "<br>" + shown->compared(), use,
-          where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
-              markdown_cell(shown->speed(/*interval=*/false)) + on_gpus + others};
+          where + "memory " + markdown_cell(shown->memory()) + "<br>" + speed + on_gpus + others};
 }
 
 std::string list_of(const Lesson& lesson, const Ledger& ledger) {

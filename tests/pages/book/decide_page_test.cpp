@@ -145,6 +145,18 @@ TEST_F(DecidePage, AnotherCaseOfAGpuIsNamed) {
                                     ".small.: memory SMALLER 0.250x, speed SLOWER 0.8[0-9]*x"));
 }
 
+// The price of a step is the row's point: a CPU's is better than none.
+TEST_F(DecidePage, WhereACardHasNoTimeAMachinesIsNamed) {
+  for (Result& card : dry_) card = sample_dry_result(card.machine.id.substr(4), 80);
+  EXPECT_THAT(part(),
+              ContainsRegex("memory SMALLER 0.250x<br>speed measured on 2x-sample-cpu, earlier code: SLOWER 0.8"));
+  for (Result& card : dry_) card.cases.push_back(card.cases[0]), card.cases[1].ranks = 2;
+  EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "ranks on a CPU are no GPUs";
+  for (Result& card : dry_) card.cases.pop_back();
+  published_[0].cases[0].name = "another case";
+  EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "of another case it would say something else";
+}
+
 // A difference without its two values and a sign without its sense say nothing to who decides.
 TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
   dry_.clear();

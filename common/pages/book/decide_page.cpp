@@ -17,6 +17,7 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/headlines.h"
 #include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/verdict_words.h"
@@ -75,8 +76,16 @@ struct Outcome {
     const std::string unit = metric.unit.empty() ? "" : " " + metric.unit;
     const bool timed = no_time_because(verdict()).empty() && verdict().speed.ratio;
     return metric.name + " " + of(*row.row.variant) + " instead of " + of(row.c->variants.front()) + unit + " (" +
-           to_string(metric.better) + " is better): " + quality_label(*verdict().quality, metric.better) +
+           to_string(metric.better) + " is better): " + quality_label(*verdict().quality, metric.better) + trained() +
            (timed ? "; time to an equal one " + ratio_text(verdict().speed) : "");
+  }
+  /// ", after 39.6 % of the updates instead of 100 %": what a shorter training saved, where its length was noted.
+  std::string trained() const {
+    constexpr const char* kTrained = "trained";
+    const auto &own = row.row.variant->notes, &base = row.c->variants.front().notes;
+    const auto of_own = own.find(kTrained), of_base = base.find(kTrained);
+    if (of_own == own.end() || of_base == base.end() || of_own->second.value == of_base->second.value) return "";
+    return ", after " + note_text(kTrained, of_own->second) + " instead of " + human_number(of_base->second.value);
   }
 };
 
@@ -212,15 +221,6 @@ std::string others_text(const Ledger& ledger, const std::string& lesson) {
   return "<br>others: [" + markdown_cell(first.number) + "](" + first.url + "), " + markdown_cell(first.what);
 }
 
-/// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.
-std::vector<std::string> table_row(const Lesson& lesson, const std::string& card, const Ledger& ledger) {
-  const auto on_card = std::ranges::find_if(
-      lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
-  const auto measured_now =
-      std::ranges::find_if(lesson.outcomes, [](const Outcome& outcome) { return !outcome.dry && !outcome.stale; });
-  const auto measured =
-      measured_now == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : measured_now;
-  const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
 /// Whether a machine's speed is told where a card's results have no time. Not of a lesson with several ranks: on a CPU
 /// they share its cores and its memory.
 bool stands_in(const Outcome& machine, const Outcome& card) {
@@ -230,10 +230,24 @@ bool stands_in(const Outcome& machine, const Outcome& card) {
          kDecided.contains(machine.verdict().speed.label) && std::ranges::none_of(card.row.result->cases, several);
 }
 
+/// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.
+std::vector<std::string> table_row(const Lesson& lesson, const std::string& card, const Ledger& ledger) {
+  const auto on_card = std::ranges::find_if(
+      lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
+  const auto measured_now =
+      std::ranges::find_if(lesson.outcomes, [](const Outcome& outcome) { return !outcome.dry && !outcome.stale; });
+  const auto measured =
+      measured_now == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : measured_now;
+  const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
   const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
+  const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
+  const std::string speed =
+      std::string(shown->verdict().quality ? "" : "speed ") +
+      (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +
+      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false));
   const std::string where = (shown == on_card ? "" : "measured on " + shown->place + ":<br>") +
                             std::string(shown->stale ? "*earlier code:*<br>" : "");
   std::string on_gpus;  // a real card's number beside the modelled one
@@ -243,11 +257,6 @@ bool stands_in(const Outcome& machine, const Outcome& card) {
                (outcome.compared() == shown->compared() ? "" : ", " + outcome.compared()) + ": memory " +
                markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
   }
-  const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
-  const std::string speed =
-      std::string(shown->verdict().quality ? "" : "speed ") +
-      (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +
-      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false));
   return {lesson.link + "<br>" + shown->compared(), use,
           where + "memory " + markdown_cell(shown->memory()) + "<br>" + speed + on_gpus + others};
 }

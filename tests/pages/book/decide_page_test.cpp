@@ -157,6 +157,15 @@ TEST_F(DecidePage, WhereACardHasNoTimeAMachinesIsNamed) {
   EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "of another case it would say something else";
 }
 
+TEST_F(DecidePage, AShorterTrainingSaysHowLongItWas) {
+  dry_.clear();
+  published_ = {sample_training()};
+  std::vector<VariantResult>& variants = published_[0].cases[0].variants;
+  EXPECT_THAT(part(), Not(HasSubstr("of the updates")));
+  variants[0].notes["trained"] = {100, "% of the updates"}, variants[1].notes["trained"] = {39.6, "% of the updates"};
+  EXPECT_THAT(part(), HasSubstr(": NOT WORSE, after 39.6 % of the updates instead of 100; time to"));
+}
+
 // A difference without its two values and a sign without its sense say nothing to who decides.
 TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
   dry_.clear();

@@ -111,6 +111,10 @@ bool decides(const Claim& claim, const CaseResult& c) {
   return !claim.gpu || is_on_gpu(c);
 }
 
+bool is_decided(ClaimVerdict verdict) {
+  return verdict != ClaimVerdict::not_decided && verdict != ClaimVerdict::not_measured;
+}
+
 }  // namespace
 
 bool is_counted(const Claim& claim) {
@@ -125,6 +129,8 @@ std::string to_string(ClaimVerdict verdict) {
       return "does not hold";
     case ClaimVerdict::depends:
       return "depends";
+    case ClaimVerdict::not_decided:
+      return "not decided";
     case ClaimVerdict::not_measured:
       break;
   }
@@ -165,7 +171,8 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
     outcome.verdict = holds ? ClaimVerdict::holds : ClaimVerdict::does_not_hold;
     outcome.why = beside(list(holds ? Says::holds : Says::fails));
   } else if (!findings[Says::nothing].empty()) {
-    outcome.why = "not decided in " + list(Says::nothing);
+    outcome.verdict = ClaimVerdict::not_decided;
+    outcome.why = list(Says::nothing);
   } else {
     outcome.why = claim.gpu && findings[Says::missing].empty() ? "needs a GPU" : list(Says::missing);
   }
@@ -182,17 +189,19 @@ std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Re
     ClaimOutcome outcome = judge_claim(claim, results);
     outcome.machine = machine;
     const bool is_there = !machine.starts_with(kDryMachine);
-    if (is_there || outcome.verdict != ClaimVerdict::not_measured) outcomes.push_back(std::move(outcome));
+    if (is_there || is_decided(outcome.verdict)) outcomes.push_back(std::move(outcome));
   }
   return outcomes;
 }
 
 ClaimVerdict overall(const std::vector<ClaimOutcome>& outcomes) {
   std::set<ClaimVerdict> decided;
+  bool measured = false;
   for (const ClaimOutcome& outcome : outcomes) {
-    if (outcome.verdict != ClaimVerdict::not_measured) decided.insert(outcome.verdict);
+    if (is_decided(outcome.verdict)) decided.insert(outcome.verdict);
+    measured = measured || outcome.verdict != ClaimVerdict::not_measured;
   }
-  if (decided.empty()) return ClaimVerdict::not_measured;
+  if (decided.empty()) return measured ? ClaimVerdict::not_decided : ClaimVerdict::not_measured;
   return decided.size() == 1 ? *decided.begin() : ClaimVerdict::depends;
 }
 

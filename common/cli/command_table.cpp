@@ -73,7 +73,8 @@ std::vector<Command> command_table(const std::vector<std::string>& program) {
        score_command},
       {"claims",
        "what articles promise, judged by published results, and what others measured\n"
-       "A verdict for each machine: holds, does not hold, depends, not measured here. docs/claims.md says how.",
+       "A verdict for each machine: holds, does not hold, depends, not decided, not measured here. docs/claims.md says "
+       "how.",
        claims_command},
       {"data",
        "what data there are; `data pack` fetches pictures (131 MB, once) and packs them into shards\n"

@@ -164,8 +164,8 @@ int print_beside(const Result& theirs, const Result& ours) {
     const auto mine = std::ranges::find_if(ours.cases, [&](const CaseResult& other) { return same_case(other, c); });
     for (const Verdict& verdict : c.verdicts) {
       const Verdict* own = mine == ours.cases.end() ? nullptr : verdict_of(*mine, verdict.technique);
-      const auto text = [](const Verdict& one) {
-        return one.quality ? quality_verdict_text(*one.quality) : speed_text(one.speed);
+      const auto text = [&](const Verdict& one) {
+        return one.quality ? quality_verdict_text(*one.quality, c.metric->better) : speed_text(one.speed);
       };
       const std::string change = own ? change_of_rows(theirs, c, ours, *mine, verdict.technique) : "";
       if (change.find("CHANGED") != std::string::npos) ++changed;

@@ -16,7 +16,7 @@ WORDS = {
             "not run": "未运行:", "at": "出错行", "Python": "Python", "warns": "警告", "none": "-", "colon": ":", "comma": ",",
             "gpus": "在 dry GPU 上", "stop": "。", "section": "",
             "measured": "运行环境:{machine},PyTorch {torch},提交 {commit},{date}。"}}
-VERDICTS_ZH = {"holds": "成立", "does not hold": "不成立", "depends": "视情况而定", "not measured here": "此处未测量"}
+VERDICTS_ZH = {"holds": "成立", "does not hold": "不成立", "depends": "视情况而定", "not decided": "未能判定", "not measured here": "此处未测量"}
 
 
 # Of the articles whose sections have no numbers.
@@ -49,8 +49,10 @@ def verdict(claims, claim):
     row = next((line for line in claims.splitlines() if f'<a id="{claim}"></a>' in line), None)
     if row is None:
         raise ValueError(f"docs/claims.md has no {claim}")
-    found = set(re.findall(r"\*\*(holds|does not hold|depends|not measured here)\*\*", row))
-    decided = found - {"not measured here"}
+    found = set(re.findall(r"\*\*(holds|does not hold|depends|not decided|not measured here)\*\*", row))
+    decided = found - {"not decided", "not measured here"}
+    if not decided and "not decided" in found:
+        return "not decided"
     return "not measured here" if not decided else "depends" if len(decided) > 1 else decided.pop()
 
 

@@ -5,6 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import pages
 import snippets
 
 ZH = {"about": "一句话。", "loss, relative": "损失的相对差"}
@@ -103,6 +104,15 @@ class Planted(unittest.TestCase):
         self.check(snippets.complaints_of_descriptions(article), "described twice")
         with self.assertRaises(ValueError):
             article.mend("A1")(off(0))
+
+
+class Tables(unittest.TestCase):
+    def test_the_verdict_of_all_machines(self):
+        for verdict, said in [("holds", ["holds", "not decided"]), ("depends", ["holds", "does not hold"]),
+                              ("not decided", ["not measured here", "not decided"]), ("not measured here", ["not measured here"])]:
+            row = '| <a id="A-one"></a>' + "<br>".join(f"machine: **{word}**: why" for word in said) + " |"
+            self.assertEqual(pages.verdict(row, "A-one"), verdict, said)
+            self.assertIn(verdict, pages.VERDICTS_ZH)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 const std::map<std::string, std::vector<std::string>> kLabels = {
     {"speed", {"FASTER", "SLOWER", "SAME"}},
     {"memory", {"SMALLER", "LARGER", "SAME"}},
-    {"quality", {"NOT WORSE", "WORSE"}},
+    {"quality", {"BETTER", "NOT WORSE", "WORSE"}},
     {"agreement", {"agrees", "disagrees"}},
     {"note", {}},
 };

@@ -4,6 +4,7 @@
 
 #include "common/base/text.h"
 #include "common/pages/rows/case_words.h"
+#include "common/pages/rows/quality_words.h"
 
 namespace tenfold {
 namespace {
@@ -43,7 +44,16 @@ Finding judge_memory(const ClaimRule& rule, const MemoryResult& memory) {
   return {within(rule, *memory.ratio, *memory.ratio), text};
 }
 
-Finding judge_verdict(const Claim& claim, const Verdict& verdict) {
+/// To be no worse is to be better or about as good; of two that are about as good neither is shown to be better.
+Finding judge_quality(const ClaimRule& rule, const std::string& label) {
+  const bool better = label == "BETTER", worse = label == "WORSE", not_worse = better || label == "NOT WORSE";
+  if (!not_worse && !worse) return {Says::nothing, label};
+  if (rule.label == "BETTER" && !better && !worse) return {Says::nothing, label};
+  const bool holds = rule.label == "BETTER" ? better : rule.label == "WORSE" ? worse : not_worse;
+  return {holds ? Says::holds : Says::fails, label};
+}
+
+Finding judge_verdict(const Claim& claim, const CaseResult& c, const Verdict& verdict) {
   if (claim.metric == "speed") return judge_speed(claim.rule, verdict.speed);
   if (claim.metric == "memory") return judge_memory(claim.rule, verdict.memory);
   if (claim.metric == "agreement") {
@@ -52,9 +62,7 @@ Finding judge_verdict(const Claim& claim, const Verdict& verdict) {
     return judge_label(claim.rule, word, word);
   }
   if (!verdict.quality) return {Says::missing, "not trained to an end"};
-  const std::string& label = verdict.quality->label;
-  if (label != "WORSE" && label != "NOT WORSE") return {Says::nothing, label};
-  return judge_label(claim.rule, label, label);
+  return judge_quality(claim.rule, quality_label(*verdict.quality, c.metric.value_or(Metric{}).better));
 }
 
 const Note* note_of(const CaseResult& c, const std::string& variant, const std::string& note) {
@@ -82,7 +90,7 @@ Finding judge_note(const Claim& claim, const ClaimTest& test, const CaseResult& 
 Finding judge_test(const Claim& claim, const ClaimTest& test, const CaseResult& c) {
   if (claim.metric == "note") return judge_note(claim, test, c);
   const Verdict* verdict = verdict_of(c, test.technique);
-  return verdict ? judge_verdict(claim, *verdict) : Finding{Says::missing, "not run"};
+  return verdict ? judge_verdict(claim, c, *verdict) : Finding{Says::missing, "not run"};
 }
 
 /// Names the row as shortly as the claim's other rows allow.
@@ -103,6 +111,10 @@ bool decides(const Claim& claim, const CaseResult& c) {
   return !claim.gpu || is_on_gpu(c);
 }
 
+bool is_decided(ClaimVerdict verdict) {
+  return verdict != ClaimVerdict::not_decided && verdict != ClaimVerdict::not_measured;
+}
+
 }  // namespace
 
 bool is_counted(const Claim& claim) {
@@ -117,6 +129,8 @@ std::string to_string(ClaimVerdict verdict) {
       return "does not hold";
     case ClaimVerdict::depends:
       return "depends";
+    case ClaimVerdict::not_decided:
+      return "not decided";
     case ClaimVerdict::not_measured:
       break;
   }
@@ -157,7 +171,8 @@ ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results)
     outcome.verdict = holds ? ClaimVerdict::holds : ClaimVerdict::does_not_hold;
     outcome.why = beside(list(holds ? Says::holds : Says::fails));
   } else if (!findings[Says::nothing].empty()) {
-    outcome.why = "not decided in " + list(Says::nothing);
+    outcome.verdict = ClaimVerdict::not_decided;
+    outcome.why = list(Says::nothing);
   } else {
     outcome.why = claim.gpu && findings[Says::missing].empty() ? "needs a GPU" : list(Says::missing);
   }
@@ -174,17 +189,19 @@ std::vector<ClaimOutcome> judge_on_each(const Claim& claim, const std::vector<Re
     ClaimOutcome outcome = judge_claim(claim, results);
     outcome.machine = machine;
     const bool is_there = !machine.starts_with(kDryMachine);
-    if (is_there || outcome.verdict != ClaimVerdict::not_measured) outcomes.push_back(std::move(outcome));
+    if (is_there || is_decided(outcome.verdict)) outcomes.push_back(std::move(outcome));
   }
   return outcomes;
 }
 
 ClaimVerdict overall(const std::vector<ClaimOutcome>& outcomes) {
   std::set<ClaimVerdict> decided;
+  bool measured = false;
   for (const ClaimOutcome& outcome : outcomes) {
-    if (outcome.verdict != ClaimVerdict::not_measured) decided.insert(outcome.verdict);
+    if (is_decided(outcome.verdict)) decided.insert(outcome.verdict);
+    measured = measured || outcome.verdict != ClaimVerdict::not_measured;
   }
-  if (decided.empty()) return ClaimVerdict::not_measured;
+  if (decided.empty()) return measured ? ClaimVerdict::not_decided : ClaimVerdict::not_measured;
   return decided.size() == 1 ? *decided.begin() : ClaimVerdict::depends;
 }
 

@@ -8,8 +8,9 @@
 
 namespace tenfold {
 
-enum class ClaimVerdict { holds, does_not_hold, depends, not_measured };
-std::string to_string(ClaimVerdict verdict);  ///< "holds", "does not hold", "depends", "not measured here"
+/// not_decided: it was measured, and tells neither; not_measured: nothing that decides it has run.
+enum class ClaimVerdict { holds, does_not_hold, depends, not_decided, not_measured };
+std::string to_string(ClaimVerdict verdict);  ///< "does not hold", "not measured here"
 
 /// Whether a GPU that is not there decides it, too: a claim about GPUs and of what LibTorch's own allocator and the
 /// arithmetic show there, never of a speed.
@@ -23,7 +24,7 @@ struct ClaimOutcome {
 };
 
 /// `results` are of one machine, which the outcome does not name. Points of a sweep do not count. A speed that is
-/// AMBIGUOUS or UNDECIDED decides nothing, nor does one whose interval has a bound inside it.
+/// AMBIGUOUS or UNDECIDED decides nothing, nor does one whose interval has a bound inside it: not_decided.
 ClaimOutcome judge_claim(const Claim& claim, const std::vector<Result>& results);
 
 /// One outcome for each machine that ran the lesson, by its id; for a GPU that is not there where it has decided the

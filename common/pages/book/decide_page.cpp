@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <regex>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "common/base/files.h"
@@ -15,6 +17,7 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/headlines.h"
 #include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/verdict_words.h"
@@ -52,7 +55,8 @@ struct Outcome {
   std::string speed(bool interval) const {
     if (verdict().quality && !interval) return quality_in_words();
     if (verdict().quality)
-      return quality_verdict_text(*verdict().quality) + "; time to it " + time_to_quality_text(verdict());
+      return quality_verdict_text(*verdict().quality, row.c->metric->better) + "; time to it " +
+             time_to_quality_text(verdict());
     const SpeedResult& result = verdict().speed;
     if (dry && row.c->preset == "check") return "not timed";
     if (dry && !speed_modelled) return result.ratio ? "see its page" : "not modelled";
@@ -72,8 +76,16 @@ struct Outcome {
     const std::string unit = metric.unit.empty() ? "" : " " + metric.unit;
     const bool timed = no_time_because(verdict()).empty() && verdict().speed.ratio;
     return metric.name + " " + of(*row.row.variant) + " instead of " + of(row.c->variants.front()) + unit + " (" +
-           to_string(metric.better) + " is better): " + verdict().quality->label +
+           to_string(metric.better) + " is better): " + quality_label(*verdict().quality, metric.better) + trained() +
            (timed ? "; time to an equal one " + ratio_text(verdict().speed) : "");
+  }
+  /// ", after 39.6 % of the updates instead of 100 %": what a shorter training saved, where its length was noted.
+  std::string trained() const {
+    constexpr const char* kTrained = "trained";
+    const auto &own = row.row.variant->notes, &base = row.c->variants.front().notes;
+    const auto of_own = own.find(kTrained), of_base = base.find(kTrained);
+    if (of_own == own.end() || of_base == base.end() || of_own->second.value == of_base->second.value) return "";
+    return ", after " + note_text(kTrained, of_own->second) + " instead of " + human_number(of_base->second.value);
   }
 };
 
@@ -84,7 +96,8 @@ std::string as_word(std::string name) {
 }
 
 /// The row of a case and a technique, "speeches/packed,_one_kernel"; without it the row that stands for the lesson.
-/// Nothing where that was not measured: another row of it would say something else.
+/// Nothing where that was not measured: another row of it would say something else. Of a GPU that is there any row is
+/// better than none, as few cases have run on one; what is shown names its case.
 std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_now, const std::string& chosen) {
   const bool is_dry = result.machine.id.starts_with(kDryMachine);
   if (is_dry && !chosen.empty()) {
@@ -98,7 +111,9 @@ std::optional<Outcome> outcome_of(const Result& result, const std::string& hash_
   auto headline = headline_of(result);
   if (!headline || headline->row.variant->status == "skipped") return std::nullopt;
   const auto& named = result.headline;
-  if (named && (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
+  const bool on_gpu = !is_dry && is_on_gpu(*headline->c);
+  if (named && !on_gpu &&
+      (named->case_name != headline->c->name || named->technique != headline->row.verdict->technique))
     return std::nullopt;
   return Outcome{std::move(*headline), is_dry ? dry_card(result) : result.machine.id, is_dry,
                  result.code_hash != hash_now};
@@ -206,6 +221,15 @@ std::string others_text(const Ledger& ledger, const std::string& lesson) {
   return "<br>others: [" + markdown_cell(first.number) + "](" + first.url + "), " + markdown_cell(first.what);
 }
 
+/// Whether a machine's speed is told where a card's results have no time. Not of a lesson with several ranks: on a CPU
+/// they share its cores and its memory.
+bool stands_in(const Outcome& machine, const Outcome& card) {
+  static const std::set<std::string> kDecided = {"FASTER", "SLOWER", "SAME"};
+  const auto several = [](const CaseResult& c) { return c.ranks > 1; };
+  return card.dry && card.row.c->preset == "check" && machine.compared() == card.compared() &&
+         kDecided.contains(machine.verdict().speed.label) && std::ranges::none_of(card.row.result->cases, several);
+}
+
 /// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.
 std::vector<std::string> table_row(const Lesson& lesson, const std::string& card, const Ledger& ledger) {
   const auto on_card = std::ranges::find_if(
@@ -219,17 +243,22 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   const std::string others = others_text(ledger, lesson.entry->name);
   if (shown == lesson.outcomes.end())
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
+  const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
+  const std::string speed =
+      std::string(shown->verdict().quality ? "" : "speed ") +
+      (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +
+      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false));
   const std::string where = (shown == on_card ? "" : "measured on " + shown->place + ":<br>") +
                             std::string(shown->stale ? "*earlier code:*<br>" : "");
   std::string on_gpus;  // a real card's number beside the modelled one
   for (const Outcome& outcome : lesson.outcomes) {
     if (outcome.dry || &outcome == &*shown || !is_on_gpu(*outcome.row.c)) continue;
-    on_gpus += "<br>*measured on " + outcome.place + (outcome.stale ? ", earlier code" : "") + "*: memory " +
+    on_gpus += "<br>*measured on " + outcome.place + (outcome.stale ? ", earlier code" : "") + "*" +
+               (outcome.compared() == shown->compared() ? "" : ", " + outcome.compared()) + ": memory " +
                markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
   }
   return {lesson.link + "<br>" + shown->compared(), use,
-          where + "memory " + markdown_cell(shown->memory()) + "<br>" + (shown->verdict().quality ? "" : "speed ") +
-              markdown_cell(shown->speed(/*interval=*/false)) + on_gpus + others};
+          where + "memory " + markdown_cell(shown->memory()) + "<br>" + speed + on_gpus + others};
 }
 
 std::string list_of(const Lesson& lesson, const Ledger& ledger) {

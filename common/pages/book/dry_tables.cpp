@@ -4,10 +4,10 @@
 #include <cctype>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/book/measured.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
@@ -21,31 +21,15 @@ namespace tenfold {
 namespace {
 
 using Row = std::vector<std::string>;
-using Cards = std::vector<const Result*>;
 
 constexpr const char* kNotCounted = "not counted";
 constexpr const char* kNotPredicted = "not predicted";
 constexpr const char* kNotCompared = "not compared";
 
-/// Cards with less memory first.
-Cards by_card(const std::vector<Result>& dry, const std::string& lesson) {
-  Cards of_lesson;
-  for (const Result& result : dry) {
-    if (result.lesson == lesson && !result.machine.gpus.empty()) of_lesson.push_back(&result);
-  }
-  std::ranges::sort(of_lesson, {}, [](const Result* result) { return result->machine.gpus.front().memory_bytes; });
-  return of_lesson;
-}
-
 std::string names_of(const Cards& cards, const std::string& separator = ", ") {
   std::vector<std::string> names;
   for (const Result* const card : cards) names.push_back(dry_card(*card));
   return joined(names, separator);
-}
-
-const CaseResult* case_of(const Result& result, const std::string& name) {
-  const auto same = std::ranges::find(result.cases, name, &CaseResult::name);
-  return same == result.cases.end() ? nullptr : &*same;
 }
 
 const VariantResult* variant_on(const Result& card, const std::string& case_name, const std::string& name) {
@@ -122,8 +106,17 @@ std::string largest_error(const Cards& cards, const std::string& case_name, cons
   return found == errors.end() || errors.size() == 1 ? text : text + " (" + names_of(found->second) + ")";
 }
 
+/// A card may be unable to run a trap; the CPU, which computed the agreement, has caught it all the same.
+bool is_caught(const VariantRow& row) {
+  const auto& expected = row.variant->expected;
+  const auto& agreement = row.verdict->agreement;
+  return row.variant->status == "skipped" && expected && expected->kind == "trap" && agreement &&
+         !agreement->is_open() && !agreement->pass;
+}
+
 std::string agreement_cell(const VariantRow& row) {
   if (row.verdict == nullptr) return row.at(Column::memory).text;
+  if (is_caught(row)) return "trap caught";
   const std::string& text = row.at(row.variant->status == "invalid" ? Column::expected : Column::agreement).text;
   return text == "-" ? kNotCompared : text;
 }
@@ -216,6 +209,23 @@ std::string reserved_text(const Cards& cards, const CaseResult& c) {
   return parts.empty() ? "" : "\nReserved, at most: " + joined(parts, "; ") + ".\n";
 }
 
+/// "\n*(host)*: T4, A100 on AMD EPYC; H100 on Intel Xeon: ...\n" where such ratios of a table are of several hosts.
+std::string hosts_text(const Cards& cards, const CaseResult& c) {
+  ByText hosts;
+  bool marked = false;
+  for (const Result* const card : cards) {
+    const CaseResult* const same = case_of(*card, c.name);
+    if (same == nullptr || rounds_of(*same) == 0) continue;
+    add(hosts, card->machine.cpu, card);
+    for (const Verdict& verdict : same->verdicts)
+      marked = marked || !host_mark(*variant_of(*same, verdict.technique), same->variants.front()).empty();
+  }
+  if (!marked || hosts.size() < 2) return "";
+  std::vector<std::string> parts;
+  for (const auto& [host, of] : hosts) parts.push_back(names_of(of) + " on " + markdown_cell(host));
+  return "\n*(host)*: " + joined(parts, "; ") + ". Between two hosts such ratios differ by the host, too.\n";
+}
+
 /// Without numbers on any card, and not compared: it stands below the table alone.
 bool has_no_row(const Cards& cards, const CaseResult& c, const VariantRow& row) {
   return agreement_cell(row) == kNotCompared && std::ranges::all_of(cards, [&](const Result* card) {
@@ -272,7 +282,8 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
                            count_cell(variant, kBytesToDevice, true), agreement_cell(of_case.rows[i])});
     rows.push_back(std::move(row));
   }
-  return caption(cards, c) + "\n" + markdown_table_of_texts(rows) + reserved_text(cards, c) + without_numbers(cards, c);
+  return caption(cards, c) + "\n" + markdown_table_of_texts(rows) + (timed ? hosts_text(cards, c) : "") +
+         reserved_text(cards, c) + without_numbers(cards, c);
 }
 
 /// The row that stands for the lesson: "1.27 GiB, SMALLER 0.777x on T4 (gpu8); 2.45 GiB, ... on H100, A100 (gpu80)".
@@ -309,17 +320,6 @@ std::string made_text(const Cards& cards, const std::string& hash_now) {
   std::vector<std::string> parts;
   for (const auto& [text, of] : made) parts.push_back(names_of(of) + text);
   return joined(parts, "; ");
-}
-
-/// Cases of any card, in the last one's order: a card may have been run before a case was written.
-std::vector<std::string> case_names(const Cards& cards) {
-  std::vector<std::string> names;
-  for (const Result* const card : cards | std::views::reverse) {
-    for (const CaseResult& c : card->cases) {
-      if (std::ranges::find(names, c.name) == names.end()) names.push_back(c.name);
-    }
-  }
-  return names;
 }
 
 /// How to read the tables.
@@ -376,13 +376,17 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                     ", cards that were not there: memory and agreement" +
                     (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) + "\n";
   std::string folded = "\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
-  for (const std::string& name : case_names(cards)) {
+  const std::vector<std::string> names = case_names(cards);
+  for (const std::string& name : names) {
     Cards with = cards;
     std::erase_if(with, [&](const Result* card) { return case_of(*card, name) == nullptr; });
     const Result& newest = *with.back();
     const CaseResult& c = *case_of(newest, name);
     const CaseRows rows = rows_of(c);
-    if (rows.judged)
+    const std::string twin = rows.judged ? earlier_twin(with, names, name) : "";
+    if (!twin.empty())
+      folded += "\n**" + markdown_cell(name) + "**: on a card the same as *" + markdown_cell(twin) + "*.\n";
+    else if (rows.judged)
       folded += "\n" + case_table(with, rows);
     else
       (runs_on_cards_alone(measured, c) ? out : folded) += "\nOn the " + dry_card(newest) + ": " + survey_markdown(c);

@@ -13,6 +13,8 @@
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
+#include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/verdict_words.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {
@@ -70,6 +72,7 @@ struct Value {
   std::string text;
   double number = 0;
   std::string label = "";
+  bool of_host = false;  ///< a modelled ratio in which the host has a say
 };
 
 Value of_ratio(const std::optional<double>& ratio, const std::string& label, const std::string& spec) {
@@ -114,7 +117,8 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     const auto seeds = c.metric ? variant->quality.find(c.metric->name) : variant->quality.end();
     if (seeds == variant->quality.end()) refuse(spec, "the published result has no such number");
     const double middle = median(seeds->second);
-    return {human_number(middle), middle, verdict && verdict->quality ? verdict->quality->label : ""};
+    return {human_number(middle), middle,
+            verdict && verdict->quality ? quality_label(*verdict->quality, c.metric->better) : ""};
   }
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
@@ -125,6 +129,7 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
   if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
   Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);
+  value.of_host = !host_mark(*variant, c.variants.front()).empty();
   if (value.label == "AMBIGUOUS") {
     if (wanted.relation != "is")
       refuse(spec, "it is AMBIGUOUS now; say so, with 'is AMBIGUOUS', or leave the number out");
@@ -140,7 +145,8 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     constexpr std::string_view kOr = " or ";  // "SAME or AMBIGUOUS", "NOT WORSE"
     for (size_t begin = 0; begin <= wanted.bound.size();) {
       const size_t end = std::min(wanted.bound.find(kOr, begin), wanted.bound.size());
-      if (wanted.bound.substr(begin, end - begin) == value.label) return;
+      const std::string label = wanted.bound.substr(begin, end - begin);
+      if (label == value.label || (label == "NOT WORSE" && value.label == "BETTER")) return;
       begin = end + kOr.size();
     }
     refuse(spec, "it is " + value.label + " now; the sentence wants to be rewritten");
@@ -151,11 +157,13 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
     refuse(spec, "it is " + value.text + " now; the sentence wants to be rewritten");
 }
 
-/// What a card that is not there has no clock for is said to be modelled.
+/// What a card that is not there has no clock for is said to be modelled; marked where a table marks it, since a
+/// sentence is all that many read.
 std::string said(const Value& value, const Wanted& wanted) {
   static const std::set<std::string> counted = {"memory", "peak", "quality", "deviation"};
   const bool is_counted = counted.contains(wanted.what) || wanted.what.starts_with(kNote);
-  return wanted.card.empty() || is_counted ? value.text : value.text + " (modelled)";
+  return wanted.card.empty() || is_counted ? value.text
+                                           : value.text + (value.of_host ? " (modelled, host)" : " (modelled)");
 }
 
 std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references,

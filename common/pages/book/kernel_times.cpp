@@ -44,14 +44,19 @@ std::vector<std::string> gpus_of(const Json& json) {
 
 using Bounds = std::optional<std::set<std::pair<std::string, std::string>>>;  ///< validated_bounds()
 
-/// "35 %, issue"; in brackets, where no measurement has been beside that bound on that GPU.
-std::string cell(const Json& kernel, const Json& rung, const std::string& gpu, const Bounds& validated) {
+/// "35 %, issue"; in brackets, where no measurement has been beside that bound on that GPU. Behind it what this code
+/// reached there, where it was timed: a model's share must not stand alone beside a better one. `timed`: own_times(),
+/// none on a terminal, whose columns are narrow.
+std::string cell(const Json& kernel, const Json& rung, size_t number, const std::string& gpu, const Bounds& validated,
+                 const OwnTimes& timed) {
   if (!rung.at("gpus").contains(gpu)) return "-";
   const Json& on = rung.at("gpus").at(gpu);
   if (on.contains("unknown")) return "-, " + on.at("unknown").get<std::string>() + " unknown";
-  const double share = kernel.at("least_seconds").at(gpu).get<double>() / on.at("seconds").get<double>();
-  const std::string bound = on.at("bound"), text = human_percent(share) + ", " + bound;
-  return validated && !validated->contains({bound, gpu}) ? "(" + text + ")" : text;
+  const double least = kernel.at("least_seconds").at(gpu);
+  const std::string bound = on.at("bound"), text = human_percent(least / on.at("seconds").get<double>()) + ", " + bound;
+  const auto measured = timed.find({kernel.at("operation").get<std::string>(), gpu, number});
+  return (validated && !validated->contains({bound, gpu}) ? "(" + text + ")" : text) +
+         (measured == timed.end() ? "" : "; measured " + human_percent(least / measured->second));
 }
 
 /// Instructions of all warps, and bytes from and to DRAM, on the GPU that the pages detail.
@@ -64,18 +69,19 @@ std::vector<std::string> work_of(const Json& rung) {
 enum class Columns { shares, work_and_shares };
 
 void add_rungs(Rows& rows, const Json& kernel, const std::vector<std::string>& gpus, const std::string& first,
-               Columns columns, const Bounds& validated) {
-  int number = 0;
+               Columns columns, const Bounds& validated, const OwnTimes& timed = {}) {
+  size_t number = 0;
   for (const Json& rung : kernel.at("rungs")) {
     std::vector<std::string> row;
     if (!first.empty()) row.push_back(first);
-    row.push_back(std::to_string(number++) + " " + rung.at("name").get<std::string>());
+    row.push_back(std::to_string(number) + " " + rung.at("name").get<std::string>());
     if (columns == Columns::work_and_shares) {
       const std::vector<std::string> work = work_of(rung);
       row.insert(row.end(), work.begin(), work.end());
     }
-    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, gpu, validated));
+    for (const std::string& gpu : gpus) row.push_back(cell(kernel, rung, number, gpu, validated, timed));
     rows.push_back(row);
+    ++number;
   }
 }
 
@@ -91,6 +97,11 @@ std::string remarks_on(const fs::path& root, const Json& kernel) {
                        [&](size_t rung, const std::string& gpu) { return seconds_of(kernel, rung, gpu); });
 }
 
+OwnTimes own_times_of(const fs::path& root, const Json& kernel) {
+  return own_times(root, kernel.at("operation"), kernel.at("type"), kernel.at("shape"));
+}
+
+constexpr const char* kTimed = " *Measured*: the share that this code reached there on empty caches.";
 constexpr const char* kUnseen =
     " In brackets: unchecked. No published time of a rung with this bound, on that GPU or one of its kind, lies "
     "between the bound and the sum of all bounds.";
@@ -167,28 +178,33 @@ std::string kernel_times_markdown(const fs::path& root, const std::string& name)
                               : std::vector<std::string>{"rung", "instructions, " + detailed, "DRAM, " + detailed}};
     head[0].insert(head[0].end(), gpus.begin(), gpus.end());
     const Bounds validated = validated_bounds(root);
-    const std::string meaning =
-        ". The share of what the GPU allows, and what holds it up." + std::string(validated ? kUnseen : "") + "\n\n";
+    const auto meaning = [&](bool timed) {
+      return ". The share of what the GPU allows, and what holds it up." + std::string(timed ? kTimed : "") +
+             std::string(validated ? kUnseen : "") + "\n\n";
+    };
+    bool any_timed = false;
     Rows all = head;
     std::string text, shapes, remarks;
     for (const Json& kernel : json.at("kernels")) {
+      const OwnTimes timed = own_times_of(root, kernel);
       if (name.empty()) {
+        any_timed = any_timed || !timed.empty();
         add_rungs(all, kernel, gpus, title_of(kernel) + (is_stale(root, kernel) ? " *stale*" : ""), Columns::shares,
-                  validated);
+                  validated, timed);
         if (const std::string said = remarks_on(root, kernel); !said.empty())
           remarks += "\n" + title_of(kernel) + ". " + said;
         shapes += (shapes.empty() ? "\nShapes: " : "; ") + title_of(kernel) + " " + shape_of(kernel);
       } else if (kernel.at("kernel") == name) {
         Rows rows = head;
-        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares, validated);
+        add_rungs(rows, kernel, gpus, "", Columns::work_and_shares, validated, timed);
         const std::string title = title_of(kernel);
         text += (text.empty() ? "" : "\n") + ("*Modelled*, " + kernel.at("date").get<std::string>()) + ", " +
-                (title == name ? "" : title + ", ") + shape_of(kernel) + meaning + markdown_table(rows);
+                (title == name ? "" : title + ", ") + shape_of(kernel) + meaning(!timed.empty()) + markdown_table(rows);
         if (const std::string said = remarks_on(root, kernel); !said.empty()) text += "\n" + said;
       }
     }
     if (!name.empty() && text.empty()) throw FileError(kernel_times_file(root).string() + " has no kernel " + name);
-    return name.empty() ? "*Modelled*" + meaning + markdown_table(all) + shapes + ".\n" + remarks : text;
+    return name.empty() ? "*Modelled*" + meaning(any_timed) + markdown_table(all) + shapes + ".\n" + remarks : text;
   });
 }
 

@@ -1,6 +1,8 @@
 #include "common/pages/book/lessons_table.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "common/base/text.h"
 #include "common/pages/book/chapters.h"
@@ -18,15 +20,17 @@ using Rows = std::vector<std::vector<std::string>>;
 /// Of the lesson's newest result on this kind of device.
 std::string newest_verdict(const std::vector<Result>& published, const std::string& lesson, bool gpu) {
   const Result* newest = nullptr;
-  const Verdict* found = nullptr;
+  std::optional<VerdictRow> found;
   for (const Result& result : published) {
     if (result.lesson != lesson || (newest && result.started_at <= newest->started_at)) continue;
-    if (const auto headline = headline_of(result, gpu)) newest = &result, found = headline->row.verdict;
+    if (auto headline = headline_of(result, gpu)) newest = &result, found = std::move(headline);
   }
   if (!found) return "not yet measured";
-  if (found->quality) return found->technique + ": " + quality_verdict_text(*found->quality);
-  const std::string memory = found->memory.ratio ? "; memory " + memory_text(found->memory) : "";
-  return found->technique + ": speed " + speed_text(found->speed) + memory;
+  const Verdict& verdict = *found->row.verdict;
+  if (verdict.quality)
+    return verdict.technique + ": " + quality_verdict_text(*verdict.quality, found->c->metric->better);
+  const std::string memory = verdict.memory.ratio ? "; memory " + memory_text(verdict.memory) : "";
+  return verdict.technique + ": speed " + speed_text(verdict.speed) + memory;
 }
 
 /// Number, title linked relative to `page`, and question.

@@ -302,7 +302,7 @@ std::string heading(const Result& result, const std::string& hash_now, const std
 }  // namespace
 
 std::string measured_markdown(const std::vector<Result>& published, const Result* reference, const std::string& lesson,
-                              const std::string& hash_now, const std::string& docs) {
+                              const std::string& hash_now, const std::string& docs, const std::string& timed_kernels) {
   std::string out;
   bool gpu = false;
   std::vector<std::string> elsewhere;
@@ -320,7 +320,7 @@ std::string measured_markdown(const std::vector<Result>& published, const Result
     out += "\n";
   }
   if (out.empty()) return "Not yet measured on any machine.\n";
-  if (!gpu) out += "On a GPU: not yet measured.\n";
+  if (!gpu) out += "On a GPU: not yet measured" + (timed_kernels.empty() ? "" : ", but for " + timed_kernels) + ".\n";
   if (!elsewhere.empty()) out += "\nMeasured on " + joined(elsewhere) + ", too: [results](" + docs + "/results.md).\n";
   while (out.ends_with("\n\n")) out.pop_back();
   return out;

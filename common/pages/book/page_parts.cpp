@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "common/base/files.h"
 #include "common/base/text.h"
@@ -158,6 +159,22 @@ std::string printed_block(const Page& page, const Arguments& arguments, const st
   return "```text\n" + format_table(result) + "```\n";
 }
 
+/// "[transpose, rung by rung, on h200](../../kernels/transpose/README.md#timed)" of the kernels whose model the page
+/// shows: their times are the kernel's page's, and no case of the lesson.
+std::string timed_kernels(const Page& page) {
+  constexpr std::string_view kModelled = "<!-- tenfold:begin modelled ";
+  std::vector<std::string> timed;
+  for (size_t at = page.text.find(kModelled); at != std::string::npos; at = page.text.find(kModelled, at + 1)) {
+    const size_t name = at + kModelled.size();
+    const std::string kernel = page.text.substr(name, page.text.find(' ', name) - name);
+    const std::vector<std::string> gpus = gpus_that_timed(page.root, kernel);
+    const fs::path to = (page.root / "kernels" / kernel / "README.md").lexically_relative(page.path.parent_path());
+    if (!gpus.empty())
+      timed.push_back("[" + kernel + ", rung by rung, on " + joined(gpus) + "](" + to.generic_string() + "#timed)");
+  }
+  return joined(timed);
+}
+
 std::string measured_part(const Page& page, const Arguments& arguments) {
   const std::string lesson = arguments.empty() ? page.path.parent_path().filename().string() : arguments[0];
   if (!fs::is_directory(page.root / "lessons" / lesson))
@@ -166,7 +183,7 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   const std::string hash_now = code_hash(page.root / "lessons" / lesson);
   const Result* const measured = result_of(page.references, lesson);
   const std::string on_dry = dry_markdown(page.dry, lesson, hash_now, docs.generic_string(), measured);
-  return measured_markdown(page.published, measured, lesson, hash_now, docs.generic_string()) +
+  return measured_markdown(page.published, measured, lesson, hash_now, docs.generic_string(), timed_kernels(page)) +
          (on_dry.empty() ? "" : "\n" + on_dry);
 }
 

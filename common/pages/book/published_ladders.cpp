@@ -1,6 +1,7 @@
 #include "common/pages/book/published_ladders.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,7 @@ struct PublishedLadder {
   std::string name, kernel, shape, gpu, source, url, date, note;
   std::string column;  ///< the pages' GPU that is nearest to its own
   bool own = false;    ///< our code, from a report in results/
+  std::string timed;   ///< of our own code, the report's ladder: "softmax, BFloat16, 8192 x 8192"
   bool held_out = false;
   std::vector<PublishedRung> rungs;
 };
@@ -61,6 +63,7 @@ void add_own_times(PublishedLadder& ladder, const Json& json, const fs::path& ro
   const BenchReport report = read_bench_report(root / file);
   const std::vector<KernelRow> rows = read_kernel_rows(root / file);
   ladder.own = true;
+  ladder.timed = timed;
   ladder.source = "this code, commit " + report.commit.substr(0, 10) + ", `" + file + "`";
   ladder.date = report.date.substr(0, 10);
   for (const size_t ours : json.at("rungs")) {
@@ -287,6 +290,21 @@ std::optional<std::set<std::pair<std::string, std::string>>> validated_bounds(co
       if ((*rungs)[i].holds(ladder.rungs[i].seconds)) bounds.emplace((*rungs)[i].bound, ladder.column);
   }
   return bounds;
+}
+
+OwnTimes own_times(const fs::path& root, const std::string& operation, const std::string& type,
+                   const std::string& shape) {
+  OwnTimes times;
+  if (!fs::exists(root / "docs" / "published_ladders")) return times;
+  for (const PublishedLadder& ladder : all_ladders(root)) {
+    std::string timed = ladder.timed;
+    std::ranges::transform(timed, timed.begin(),
+                           [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    const bool same_type = timed.find(", " + type + ",") != std::string::npos;
+    if (!ladder.own || ladder.kernel != operation || ladder.shape != shape || !same_type) continue;
+    for (const PublishedRung& rung : ladder.rungs) times[{operation, ladder.column, rung.ours}] = rung.seconds;
+  }
+  return times;
 }
 
 std::string order_remarks(const fs::path& root, const std::string& kernel,

@@ -4,9 +4,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,14 @@ std::string published_ladder_markdown(const std::filesystem::path& root, const s
 /// it is nearest to, lies between it and the sum of all its bounds. What the model says of another pair, nobody's
 /// measurement has been beside. Nothing where no ladder has been modelled.
 std::optional<std::set<std::pair<std::string, std::string>>> validated_bounds(const std::filesystem::path& root);
+
+/// {operation, GPU of the pages, rung}: the median seconds of this code there on empty caches, at the type and shape
+/// that the pages model.
+using OwnTimes = std::map<std::tuple<std::string, std::string, size_t>, double>;
+/// Of one operation, "softmax_backward", of `type` "float" and `shape` as results/compiler/kernel_times.json names
+/// them.
+OwnTimes own_times(const std::filesystem::path& root, const std::string& operation, const std::string& type,
+                   const std::string& shape);
 
 /// A sentence for each pair of a kernel's rungs that a published ladder has more than 15 % apart and `seconds` in the
 /// other order; one line each, empty without any. `seconds`: of a rung on a GPU of the pages; 0 where it has none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "common/base/files.h"
@@ -73,19 +74,37 @@ std::string table_of(const fs::path& root, const std::string& program, const Lad
   return "**" + markdown_cell(ladder.name) + "**\n\n" + markdown_table_of_texts(table);
 }
 
+struct Report {
+  fs::path file;
+  std::vector<KernelRow> rows;  ///< one at least, of a GPU
+};
+
+/// By machine.
+std::map<std::string, Report> reports_of(const fs::path& root, const std::string& program) {
+  std::map<std::string, Report> reports;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root / "results", none)) {
+    const fs::path file = entry.path() / "bench" / (program + ".json");
+    if (!fs::exists(file)) continue;
+    std::vector<KernelRow> rows = read_kernel_rows(file);
+    if (!rows.empty() && !rows.front().gpu.empty()) reports[entry.path().filename().string()] = {file, std::move(rows)};
+  }
+  return reports;
+}
+
 }  // namespace
 
+std::vector<std::string> gpus_that_timed(const fs::path& root, const std::string& program) {
+  std::vector<std::string> machines;
+  for (const auto& [machine, report] : reports_of(root, program)) machines.push_back(machine);
+  return machines;
+}
+
 std::string timed_ladders_markdown(const fs::path& root, const std::string& program) {
-  std::map<std::string, fs::path> reports;  // by machine
-  for (const auto& entry : fs::directory_iterator(root / "results")) {
-    const fs::path file = entry.path() / "bench" / (program + ".json");
-    if (fs::exists(file)) reports[entry.path().filename().string()] = file;
-  }
   std::string out;
-  for (const auto& [machine, file] : reports) {
-    const std::vector<KernelRow> rows = read_kernel_rows(file);
-    if (rows.empty() || rows.front().gpu.empty()) continue;
-    const BenchReport report = read_bench_report(file);
+  for (const auto& [machine, timed] : reports_of(root, program)) {
+    const std::vector<KernelRow>& rows = timed.rows;
+    const BenchReport report = read_bench_report(timed.file);
     out += (out.empty() ? "" : "\n") + ("**" + markdown_cell(machine) + "**: " + markdown_cell(rows.front().gpu)) +
            "; " + report.date.substr(0, 10) + ", commit " + report.commit.substr(0, 10) + ", " +
            std::to_string(rows.front().seconds.size()) + " rounds. *Of the card*: bytes or FLOP a second on empty " +

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tenfold {
 
@@ -10,5 +11,8 @@ namespace tenfold {
 /// folded. Times are medians of the rounds, a ratio is the median of the rounds' quotients with its interval. A
 /// sentence where no GPU has. `root` is the checkout. Throws FileError with one line on a damaged report.
 std::string timed_ladders_markdown(const std::filesystem::path& root, const std::string& program);
+
+/// The machines whose GPUs have timed the benchmark's ladders, by id: those of timed_ladders_markdown().
+std::vector<std::string> gpus_that_timed(const std::filesystem::path& root, const std::string& program);
 
 }  // namespace tenfold

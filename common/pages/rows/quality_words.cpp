@@ -7,12 +7,20 @@
 
 #include "common/base/text.h"
 #include "common/pages/rows/verdict_words.h"
+#include "common/result/quality.h"
 #include "common/result/statistics.h"
 
 namespace tenfold {
 
-std::string quality_verdict_text(const QualityResult& quality) {
-  if (!quality.difference) return quality.label;
+std::string quality_label(const QualityResult& quality, Better better) {
+  const auto& worse_end = better == Better::lower ? quality.high : quality.low;
+  if (quality.label != to_string(Quality::not_worse) || !worse_end || !quality.margin) return quality.label;
+  const double gain = better == Better::lower ? -*worse_end : *worse_end;
+  return gain > *quality.margin ? "BETTER" : quality.label;
+}
+
+std::string quality_verdict_text(const QualityResult& quality, Better better) {
+  if (!quality.difference) return quality_label(quality, better);
   // To a hundredth of the margin: what is smaller decides nothing.
   const double margin = quality.margin.value_or(0);
   const int decimals = margin > 0 ? std::max(0, 2 - static_cast<int>(std::floor(std::log10(margin)))) : 3;
@@ -22,7 +30,7 @@ std::string quality_verdict_text(const QualityResult& quality) {
     std::snprintf(out.data(), out.size(), zero ? "%.*f" : "%+.*f", decimals, zero ? 0 : value);
     return std::string(out.data());
   };
-  std::string text = quality.label + " " + sign(*quality.difference);
+  std::string text = quality_label(quality, better) + " " + sign(*quality.difference);
   if (quality.low && quality.high) text += " [" + sign(*quality.low) + ", " + sign(*quality.high) + "]";
   return text;
 }

@@ -8,9 +8,12 @@
 
 namespace tenfold {
 
+/// The verdict on a quality as a reader is told it. A result knows NOT WORSE, which a much better one is, too; BETTER,
+/// as WORSE on the other side, is one whose whole interval is beyond the margin.
+std::string quality_label(const QualityResult& quality, Better better);
 /// "NOT WORSE +0.0040 [-0.0021, +0.0101]": the technique's quality less the baseline's; the label alone where there is
 /// no difference.
-std::string quality_verdict_text(const QualityResult& quality);
+std::string quality_verdict_text(const QualityResult& quality, Better better);
 /// Of a training: "FASTER 1.30x [1.22, 1.40]" to an equal quality, "reached by 4 of 6 seeds" where no ratio follows.
 std::string time_to_quality_text(const Verdict& verdict);
 /// Why there is no time to an equal quality although both were reached: "in 3 of 6 seeds the baseline is there at its

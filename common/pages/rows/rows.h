@@ -17,7 +17,7 @@ enum class Column {
   rate,              ///< items per second
   quality,           ///< of a training, by its metric
   trained_in,        ///< the time of a whole training
-  against_baseline,  ///< of a training: NOT WORSE, WORSE
+  against_baseline,  ///< of a training: BETTER, NOT WORSE, WORSE
   time_to_quality,   ///< of a training: FASTER, SLOWER to the baseline's quality
   speed,
   predicted_speed,

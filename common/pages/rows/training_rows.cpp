@@ -8,6 +8,7 @@ namespace tenfold {
 namespace {
 
 Tone quality_tone(const std::string& label) {
+  if (label == "BETTER") return Tone::faster;
   if (label == "NOT WORSE") return Tone::same;
   if (label == "WORSE") return Tone::slower;
   return label == "INVALID" ? Tone::invalid : Tone::open;
@@ -18,6 +19,12 @@ Cell quality_cell(const CaseResult& c, const VariantResult& variant) {
   const auto quality = variant.quality.find(c.metric->name);
   const std::string text = quality == variant.quality.end() ? "-" : quality_text(quality->second);
   return {text.substr(0, text.find(" of "))};
+}
+
+Cell against_cell(const CaseResult& c, const Verdict& verdict) {
+  if (!verdict.quality) return {agreement_text(verdict)};
+  return {.text = quality_verdict_text(*verdict.quality, c.metric->better),
+          .tone = quality_tone(quality_label(*verdict.quality, c.metric->better))};
 }
 
 Cell time_cell(const Verdict& verdict) {
@@ -50,8 +57,7 @@ CaseRows training_rows(const CaseResult& c) {
     row.cells[Column::trained_in] = {training_time_text(c, variant), Tone::number};
     row.cells[Column::peak] = peak_cell(variant);
     if (const Verdict* const verdict = row.verdict) {
-      row.cells[Column::against_baseline] = {agreement_text(*verdict),
-                                             verdict->quality ? quality_tone(verdict->quality->label) : Tone::plain};
+      row.cells[Column::against_baseline] = against_cell(c, *verdict);
       row.cells[Column::time_to_quality] = time_cell(*verdict);
       row.cells[Column::predicted_speed] = {prediction_text(variant, *verdict)};
       row.cells[Column::memory] = memory_cell(verdict->memory);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "common/pages/rows/quality_words.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
@@ -48,7 +47,6 @@ std::string memory_text(const MemoryResult& memory) {
 }
 
 std::string agreement_text(const Verdict& verdict) {
-  if (verdict.quality) return quality_verdict_text(*verdict.quality);
   if (!verdict.agreement) return "-";
   const AgreementResult& agreement = *verdict.agreement;
   if (agreement.training)

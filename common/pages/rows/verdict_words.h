@@ -16,7 +16,8 @@ std::string ratio_text(const SpeedResult& speed);
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline);
 /// "SMALLER 0.331x"; "-" where memory was not measured.
 std::string memory_text(const MemoryResult& memory);
-/// "exact", "agrees 2e-07", "DIFFERS 0.03"; of a training quality_verdict_text; "-" where nothing was compared.
+/// "exact", "agrees 2e-07", "DIFFERS 0.03"; "-" where nothing was compared. Of a training there is
+/// quality_verdict_text() instead.
 std::string agreement_text(const Verdict& verdict);
 /// "as expected" (both were stated), "memory as expected", "SURPRISE: speed", "speed open, memory as expected" (the
 /// measurement did not decide on speed), "trap caught", "NOT CAUGHT"; "INVALID" where a variant failed that should not

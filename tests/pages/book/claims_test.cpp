@@ -82,20 +82,20 @@ TEST(Claims, ABoundOfASpeedIsMetByItsWholeInterval) {
   };
   EXPECT_EQ(judged(at_least, gpt(1.6, 1.7, 1.8)), "holds: gpt: 1.70x");
   EXPECT_EQ(judged(at_least, gpt(1.1, 1.2, 1.3)), "does not hold: gpt: 1.20x");
-  EXPECT_EQ(judged(at_least, gpt(1.4, 1.6, 1.8)), "not measured here: not decided in gpt: 1.60x");
+  EXPECT_EQ(judged(at_least, gpt(1.4, 1.6, 1.8)), "not decided: gpt: 1.60x");
   EXPECT_EQ(judged(at_most, gpt(1.6, 1.7, 1.8)), "does not hold: gpt: 1.70x");
   EXPECT_EQ(judged(at_most, gpt(1.1, 1.2, 1.3)), "holds: gpt: 1.20x");
   EXPECT_EQ(judged(between, gpt(1.6, 1.7, 1.8)), "holds: gpt: 1.70x");
   EXPECT_EQ(judged(between, gpt(2.1, 2.2, 2.3)), "does not hold: gpt: 2.20x");
   EXPECT_EQ(judged(between, gpt(1.1, 1.2, 1.3)), "does not hold: gpt: 1.20x");
-  EXPECT_EQ(judged(between, gpt(1.9, 2.0, 2.1)), "not measured here: not decided in gpt: 2.00x");
+  EXPECT_EQ(judged(between, gpt(1.9, 2.0, 2.1)), "not decided: gpt: 2.00x");
 }
 
 TEST(Claims, WhatDecidesNothingDecidesNothing) {
   for (const char* rule : {"FASTER", "SLOWER", "ratio >= 1.5", "ratio <= 9"}) {
     for (const char* label : {"AMBIGUOUS", "UNDECIDED", "INVALID"}) {
       EXPECT_EQ(judged(claim_of("speed", rule), {case_of("gpt", speed(label, 3.4, 3.6, 4.0))}),
-                "not measured here: not decided in gpt: " + std::string(label))
+                "not decided: gpt: " + std::string(label))
           << rule;
     }
     EXPECT_EQ(judged(claim_of("speed", rule), {case_of("gpt", speed("SKIPPED", 3.4, 3.6, 4.0))}),
@@ -125,8 +125,26 @@ TEST(Claims, LabelsAndOtherMetrics) {
   EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), {case_of("gpt", verdict)}), "holds: gpt: NOT WORSE");
   EXPECT_EQ(judged(claim_of("quality", "WORSE"), {case_of("gpt", verdict)}), "does not hold: gpt: NOT WORSE");
   verdict.quality->label = "AMBIGUOUS";
-  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), {case_of("gpt", verdict)}),
-            "not measured here: not decided in gpt: AMBIGUOUS");
+  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), {case_of("gpt", verdict)}), "not decided: gpt: AMBIGUOUS");
+}
+
+// "Better" is a stronger claim than "no worse": a tie holds the one and decides nothing of the other.
+TEST(Claims, ABetterQualityIsShownByItsWholeInterval) {
+  const auto trained = [](const std::string& label, double low, double high) {
+    Verdict verdict = memory("SAME", 1);
+    verdict.quality = QualityResult{.label = label, .difference = 1, .low = low, .high = high, .margin = 0.5};
+    CaseResult c = case_of("gpt", verdict);
+    c.metric = Metric{.name = "accuracy", .better = Better::higher, .margin = 0.5};
+    return std::vector{c};
+  };
+  const auto tied = trained("NOT WORSE", -0.3, 0.9), better = trained("NOT WORSE", 0.6, 1.4),
+             worse = trained("WORSE", -3, -2);
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), better), "holds: gpt: BETTER");
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), tied), "not decided: gpt: NOT WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "BETTER"), worse), "does not hold: gpt: WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), better), "holds: gpt: BETTER");
+  EXPECT_EQ(judged(claim_of("quality", "NOT WORSE"), tied), "holds: gpt: NOT WORSE");
+  EXPECT_EQ(judged(claim_of("quality", "WORSE"), better), "does not hold: gpt: BETTER");
 }
 
 TEST(Claims, NotesAreComparedAsTheyAreOrWithAnother) {
@@ -180,6 +198,9 @@ TEST(Claims, MachinesThatDisagreeMakeItDepend) {
   EXPECT_EQ(overall(outcomes), ClaimVerdict::depends);
   EXPECT_EQ(overall({outcomes[0], outcomes[2]}), ClaimVerdict::holds);
   EXPECT_EQ(overall({outcomes[2]}), ClaimVerdict::not_measured);
+  const ClaimOutcome tied{.machine = "machine-e", .verdict = ClaimVerdict::not_decided};
+  EXPECT_EQ(overall({outcomes[2], tied}), ClaimVerdict::not_decided) << "measured, and told neither";
+  EXPECT_EQ(overall({outcomes[0], tied}), ClaimVerdict::holds);
   EXPECT_EQ(overall({}), ClaimVerdict::not_measured);
 }
 

@@ -135,6 +135,37 @@ TEST_F(DecidePage, AGpusNumberStandsBesideTheModelledOne) {
                                     "0.250x, speed SLOWER 0.8[0-9]*x"));
 }
 
+// One GPU has run a few cases: another one of the lesson is named, and is better than none.
+TEST_F(DecidePage, AnotherCaseOfAGpuIsNamed) {
+  published_.push_back(sample_result());
+  published_.back().machine.id = "h200";
+  published_.back().headline = Headline{.case_name = "R2 batch=64", .technique = "accumulate"};
+  for (CaseResult& c : published_.back().cases) c.device = "cuda", c.name = "small";
+  EXPECT_THAT(part(), ContainsRegex("<br>.measured on h200, earlier code., .accumulate. against .large batch., case "
+                                    ".small.: memory SMALLER 0.250x, speed SLOWER 0.8[0-9]*x"));
+}
+
+// The price of a step is the row's point: a CPU's is better than none.
+TEST_F(DecidePage, WhereACardHasNoTimeAMachinesIsNamed) {
+  for (Result& card : dry_) card = sample_dry_result(card.machine.id.substr(4), 80);
+  EXPECT_THAT(part(),
+              ContainsRegex("memory SMALLER 0.250x<br>speed measured on 2x-sample-cpu, earlier code: SLOWER 0.8"));
+  for (Result& card : dry_) card.cases.push_back(card.cases[0]), card.cases[1].ranks = 2;
+  EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "ranks on a CPU are no GPUs";
+  for (Result& card : dry_) card.cases.pop_back();
+  published_[0].cases[0].name = "another case";
+  EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "of another case it would say something else";
+}
+
+TEST_F(DecidePage, AShorterTrainingSaysHowLongItWas) {
+  dry_.clear();
+  published_ = {sample_training()};
+  std::vector<VariantResult>& variants = published_[0].cases[0].variants;
+  EXPECT_THAT(part(), Not(HasSubstr("of the updates")));
+  variants[0].notes["trained"] = {100, "% of the updates"}, variants[1].notes["trained"] = {39.6, "% of the updates"};
+  EXPECT_THAT(part(), HasSubstr(": NOT WORSE, after 39.6 % of the updates instead of 100; time to"));
+}
+
 // A difference without its two values and a sign without its sense say nothing to who decides.
 TEST_F(DecidePage, ATrainingSaysBothQualitiesAndWhichWayIsBetter) {
   dry_.clear();

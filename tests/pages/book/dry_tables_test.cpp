@@ -16,6 +16,7 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -59,6 +60,49 @@ TEST(DryTables, ASpeedIsModelledForEachCard) {
   EXPECT_THAT(page, HasSubstr("| " + ratio + " / " + ratio + " |"));
   EXPECT_THAT(page, HasSubstr("memory and agreement, speed modelled."));
   EXPECT_THAT(page, HasSubstr("no card has confirmed it"));
+}
+
+// A ratio that the host decides changes from card to card where the host does.
+TEST(DryTables, CardsOfSeveralHostsSayWhoseRatiosTheHostDecides) {
+  std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
+  const auto page = [&] { return dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs"); };
+  const std::string line = "\n*(host)*: T4 on a slow CPU; H100 on a fast CPU. Between two hosts such ratios differ by";
+  dry[0].machine.cpu = "a fast CPU", dry[1].machine.cpu = "a slow CPU";
+  EXPECT_THAT(page(), Not(HasSubstr("Between two hosts"))) << "no ratio is marked";
+  dry[1].cases[0].variants[1].split = Split{.host = 0.1, .device = 0.3};
+  EXPECT_THAT(page(), HasSubstr(line));
+  dry[1].machine.cpu = "a fast CPU";
+  EXPECT_THAT(page(), Not(HasSubstr("Between two hosts")));
+}
+
+TEST(DryTables, ATrapThatTheCpuCaughtIsCaughtThoughTheCardSkipsIt) {
+  Result dry = sample_dry_result();
+  VariantResult& trap = dry.cases[0].variants[2];
+  trap.status = "skipped", trap.reason = "needs values", trap.failure = "";
+  EXPECT_THAT(dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"),
+              ContainsRegex("zeroes every micro-batch .*trap caught"));
+  trap.expected->kind = "technique";
+  EXPECT_THAT(dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"), HasSubstr("| DIFFERS 3.0e-02 |"));
+}
+
+// Two cases that differ on a CPU may have one size on a card.
+TEST(DryTables, ACaseThatIsAnotherOnTheCardStandsOnce) {
+  std::vector<Result> dry = {sample_dry_result("H100"), sample_dry_result("T4", 16)};
+  for (Result& card : dry) {
+    card.cases.push_back(card.cases[0]);
+    card.cases[1].name = "GPT-2 vocabulary";
+  }
+  const auto page = [&] { return dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs"); };
+  EXPECT_THAT(page(), HasSubstr("\n**GPT-2 vocabulary**: on a card the same as *R2 batch=4*.\n"));
+  dry[1].cases[1].variants[1].peak_bytes["allocated"] += 1;
+  EXPECT_THAT(page(), HasSubstr("**GPT-2 vocabulary**: batch=4, layers=2; T4, H100 (gpu80)."))
+      << "one card tells them apart";
+  for (Result& card : dry) {
+    for (CaseResult& c : card.cases) {
+      for (VariantResult& variant : c.variants) variant.peak_bytes.clear();
+    }
+  }
+  EXPECT_THAT(page(), Not(HasSubstr("the same as"))) << "of what a card counted nothing it is not known";
 }
 
 TEST(DryTables, EachCardsBudgetIsNamed) {

@@ -152,6 +152,26 @@ TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   EXPECT_TRUE(has(text, "| trap caught |"));
   EXPECT_TRUE(has(text, "2026-01-02, commit bbbbbbbbbb"));
   EXPECT_TRUE(has(text, "On a GPU: not yet measured."));
+  // What a GPU has timed is a kernel's page's, and no case of the lesson.
+  const std::string lesson = "lessons/30_gradient_accumulation/README.md", kept = read_text(root_ / lesson);
+  const auto about = [&](const std::string& kernel) {
+    write(lesson, kept + "<!-- tenfold:begin modelled " + kernel + " -->\n<!-- tenfold:end -->\n");
+    return page(lesson);
+  };
+  write(
+      "results/compiler/kernel_times.json",
+      R"({"schema": "tenfold.kernel_times/2", "gpus": {}, "kernels": [{"kernel": "copy", "operation": "copy", "date": )"
+      R"("2026", "type": "float", "shape": "8", "rungs": []}, {"kernel": "add", "operation": "add", "date": "2026", )"
+      R"("type": "float", "shape": "8", "rungs": []}]})");
+  write(
+      "results/h200/bench/copy.json",
+      R"({"context": {"gpu": "NVIDIA H200", "commit": "1", "date": "2"}, "benchmarks": [{"name": "copy, Float, 8/rung)"
+      R"( 0/cold", "run_type": "iteration", "real_time": 1, "time_unit": "us", "bytes/s": 1}]})");
+  EXPECT_TRUE(
+      has(about("copy"),
+          "On a GPU: not yet measured, but for [copy, rung by rung, on h200](../../kernels/copy/README.md#timed)."))
+      << page(lesson);
+  EXPECT_TRUE(has(about("add"), "On a GPU: not yet measured.")) << "no report is of this kernel";
   EXPECT_FALSE(has(text, "stale"));
   EXPECT_TRUE(has(page("docs/results.md"), "## 2x-sample-cpu"));
   EXPECT_TRUE(has(page("docs/results.md"), "| question | on a CPU |\n")) << "nobody needs a column that says nothing";
@@ -433,6 +453,14 @@ TEST_F(Generated, ATrainingsQualityHoldsASentenceByItsNumberOrItsLabel) {
   }
   EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->2."))
       << page("lessons/30_gradient_accumulation/README.md");
+  result.cases[0].verdicts[0].quality->high = -0.5;
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
+  for (const char* spec : {"quality | bf16 | quality is BETTER", "quality | bf16 | quality is NOT WORSE"}) {
+    with(spec);
+    EXPECT_EQ(complaint(), "") << spec;
+  }
+  result.cases[0].verdicts[0].quality->high = 0.004;
+  write_result(root_ / "results" / result.machine.id / (result.lesson + ".json"), result);
   with("quality | bf16 | quality is WORSE");
   EXPECT_TRUE(has(complaint(), "it is NOT WORSE now; the sentence wants to be rewritten")) << complaint();
   with("quality | fp32 | quality > 3");
@@ -518,7 +546,7 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   write("results/REFERENCE", "2x-sample-cpu\n");
   with("on H100 | R2 batch=4 | accumulate | memory");
   EXPECT_TRUE(has(complaint(), "no results of a dry GPU of this name are published")) << complaint();
-  const Result dry = sample_modelled_result();
+  Result dry = sample_modelled_result();
   write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
   EXPECT_TRUE(has(line(), "x<!-- / -->, or so")) << line();
   EXPECT_FALSE(has(line(), "modelled")) << line();
@@ -526,6 +554,12 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   EXPECT_TRUE(has(line(), "x (modelled)<!-- / -->, or so")) << line();
   with("on H100 | R2 batch=4 | accumulate | speed > 0.9");
   EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten")) << complaint();
+  dry.cases[0].variants[1].split = Split{.host = 0.1, .device = 0.3};
+  write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
+  with("on H100 | R2 batch=4 | accumulate | speed");
+  EXPECT_TRUE(has(line(), "x (modelled, host)<!-- / -->, or so")) << line();
+  with("on H100 | R2 batch=4 | accumulate | memory");
+  EXPECT_FALSE(has(line(), "host")) << "bytes are the same from any host: " << line();
 }
 
 TEST_F(Generated, ADamagedResultIsNamed) {

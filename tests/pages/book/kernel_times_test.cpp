@@ -75,6 +75,32 @@ TEST_F(KernelTimes, WhatNobodyHasMeasuredBesideStandsInBrackets) {
     EXPECT_NE(text.find("rung 1 took 1.67x the time of rung 0 on T4"), std::string::npos) << text;
 }
 
+// The model must not stand alone where this code has been timed.
+TEST_F(KernelTimes, WhatThisCodeReachedStandsBehindTheModelsShare) {
+  const auto report = [&](const std::string& type) {
+    std::string rounds;
+    for (int round = 0; round < 12; ++round) {
+      rounds += (round == 0 ? "" : ", ") + (R"({"name": "copy, )" + type) +
+                R"(, 8/rung 0/cold", "run_type": "iteration", "real_time": 5, "time_unit": "ms", "bytes/s": 1})";
+    }
+    test::write_text(root() / "results/t4/bench/copy.json",
+                     R"({"context": {"gpu": "T4", "commit": "1", "date": "2"}, "benchmarks": [)" + rounds + "]}");
+    test::write_text(root() / "docs/published_ladders/copy_own.json",
+                     R"({"schema": "tenfold.published_ladder/3", "kernel": "copy", "gpu": "T4", "shape": "count=8",
+      "report": "results/t4/bench/copy.json", "ladder": "copy, )" +
+                         type + R"(, 8", "held_out": true, "rungs": [0]})");
+  };
+  report("Float");
+  const std::string all = kernel_times_markdown(root()), one = kernel_times_markdown(root(), "copy");
+  for (const std::string& text : {all, one}) {
+    EXPECT_NE(text.find("| 25 %, issue; measured 20 % |"), std::string::npos) << text;
+    EXPECT_NE(text.find("*Measured*: the share"), std::string::npos) << text;
+    EXPECT_NE(text.find("| 100 %, DRAM |"), std::string::npos) << "that rung was not timed: " << text;
+  }
+  report("BFloat16");
+  EXPECT_EQ(kernel_times_markdown(root()).find("measured 20 %"), std::string::npos) << "another type is another time";
+}
+
 TEST_F(KernelTimes, WhereAResourceHasNoFigureThereIsNoShare) {
   const std::filesystem::path file = kernel_times_file(root());
   std::string text = read_text(file);

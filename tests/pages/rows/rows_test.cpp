@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/pages/rows/case_words.h"
+#include "common/pages/rows/quality_words.h"
 #include "common/pages/rows/verdict_json.h"
 #include "common/pages/rows/verdict_words.h"
 
@@ -29,6 +30,31 @@ TEST(Rows, ACaseHasSpeedMemoryAndAgreement) {
   EXPECT_EQ(technique.at(Column::memory).tone, Tone::smaller);
   EXPECT_EQ(technique.at(Column::quality).text, "") << "a column that it has not";
   EXPECT_EQ(reason_text(*rows.rows[3].variant), "skipped: needs a CUDA device");
+}
+
+// Told by the margin on both sides: what is surely better by next to nothing is as good.
+TEST(Rows, AQualityBeyondTheMarginIsBetter) {
+  const QualityResult lower{.label = "NOT WORSE", .difference = -1.4, .low = -1.8, .high = -0.9, .margin = 0.5};
+  EXPECT_EQ(quality_verdict_text(lower, Better::lower), "BETTER -1.400 [-1.800, -0.900]");
+  EXPECT_EQ(quality_label(lower, Better::higher), "NOT WORSE") << "of a metric of which more is better";
+  QualityResult quality{.label = "NOT WORSE", .difference = 1.4, .low = 0.9, .high = 1.8, .margin = 0.5};
+  EXPECT_EQ(quality_label(quality, Better::higher), "BETTER");
+  quality.margin = 1;
+  EXPECT_EQ(quality_label(quality, Better::higher), "NOT WORSE") << "better by less than the margin, perhaps";
+  quality = {.label = "NOT WORSE", .difference = 1.4, .margin = 0.5};
+  EXPECT_EQ(quality_label(quality, Better::higher), "NOT WORSE") << "one seed has no interval";
+  quality = {.label = "WORSE", .difference = 1.4, .low = 0.9, .high = 1.8, .margin = 0.5};
+  EXPECT_EQ(quality_label(quality, Better::lower), "WORSE");
+}
+
+TEST(Rows, ABetterTrainingsCellIsGreen) {
+  Result result = sample_training();
+  CaseResult& c = result.cases[0];
+  c.verdicts[0].quality = QualityResult{
+      .label = "NOT WORSE", .difference = -0.09, .low = -0.1, .high = -0.08, .margin = 0.02, .seeds = 6, .reached = 6};
+  const Cell cell = rows_of(c).rows[1].agreement();
+  EXPECT_EQ(cell.text, "BETTER -0.0900 [-0.1000, -0.0800]");
+  EXPECT_EQ(cell.tone, Tone::faster);
 }
 
 TEST(Rows, ADryCaseHasNoTimes) {

@@ -47,8 +47,9 @@ void run_kernel(simt::Stream stream, std::string_view name, const Launch& launch
       // built_ins.cuh
       Named{"shuffle", shuffle}, Named{"shuffle_types", shuffle_types}, Named{"votes", votes},
       Named{"split_warp", split_warp}, Named{"partial_warp", partial_warp}, Named{"block_votes", block_votes},
-      Named{"atomics", atomics}, Named{"atomic_pairs", atomic_pairs}, Named{"dynamic_reverse", dynamic_reverse}, Named{"indices", indices},
-      Named{"dot_of_bytes", dot_of_bytes}, Named{"fresh_shared", fresh_shared}, Named{"early_exit", early_exit},
+      Named{"atomics", atomics}, Named{"atomic_pairs", atomic_pairs}, Named{"dynamic_reverse", dynamic_reverse},
+      Named{"indices", indices}, Named{"dot_of_bytes", dot_of_bytes}, Named{"fresh_shared", fresh_shared},
+      Named{"early_exit", early_exit},
       // counts.cuh
       Named{"strided", strided}, Named{"shifted", shifted}, Named{"broadcast", broadcast}, Named{"masked", masked},
       Named{"sectors_twice", sectors_twice}, Named{"ragged_loop", ragged_loop}, Named{"two_buffers", two_buffers},

@@ -127,7 +127,7 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
       files.push_back(
           {page, text,
            fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references, figures}),
-                              page, references, dry, wrong)});
+                              page, {references, published, dry}, wrong)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }

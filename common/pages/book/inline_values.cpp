@@ -21,12 +21,13 @@ namespace tenfold {
 namespace {
 
 constexpr const char* kOpen = "<!-- value ";
+constexpr const char* kOpenNone = "<!-- none ";
 constexpr const char* kClose = " -->";
 constexpr const char* kEnd = "<!-- / -->";
 constexpr const char* kNote = "note ";
 
 [[noreturn]] void refuse(const std::string& spec, const std::string& what) {
-  throw std::invalid_argument("value " + spec + ": " + what);
+  throw std::invalid_argument(spec + ": " + what);
 }
 
 /// "on H100 | memory < 0.5" in its parts.
@@ -34,24 +35,31 @@ struct Wanted {
   std::string card, lesson, case_name, variant, what, relation, bound;
 };
 
-Wanted parsed(const std::string& spec, const std::filesystem::path& page) {
-  std::vector<std::string> fields;
-  std::istringstream text(spec);
-  for (std::string field; std::getline(text, field, '|');) fields.push_back(trimmed(field));
+/// What stands between the bars, without what may stand before: the card, and on a page that is no lesson's, the
+/// lesson. `fields` are left.
+Wanted place_of(const std::string& spec, const std::string& text, size_t fields_left, const char* expected,
+                const std::filesystem::path& page, std::vector<std::string>& fields) {
+  std::istringstream parts(text);
+  for (std::string field; std::getline(parts, field, '|');) fields.push_back(trimmed(field));
   Wanted wanted;
   constexpr std::string_view kOn = "on ";
   if (!fields.empty() && fields.front().starts_with(kOn)) {
     wanted.card = trimmed(fields.front().substr(kOn.size()));
     fields.erase(fields.begin());
   }
-  if (fields.size() == 4) {
+  if (fields.size() == fields_left + 1) {
     wanted.lesson = fields.front();
     fields.erase(fields.begin());
   } else if (page.parent_path().parent_path().filename() == "lessons") {
     wanted.lesson = page.parent_path().filename().string();
   }
-  if (fields.size() != 3 || wanted.lesson.empty())
-    refuse(spec, "expected [on CARD |] [LESSON |] CASE | TECHNIQUE | WHAT");
+  if (fields.size() != fields_left || wanted.lesson.empty()) refuse(spec, expected);
+  return wanted;
+}
+
+Wanted parsed(const std::string& spec, const std::string& text, const std::filesystem::path& page) {
+  std::vector<std::string> fields;
+  Wanted wanted = place_of(spec, text, 3, "expected [on CARD |] [LESSON |] CASE | TECHNIQUE | WHAT", page, fields);
   wanted.case_name = fields[0], wanted.variant = fields[1];
   std::istringstream words(fields[2]);
   for (std::string word; words >> word;) {
@@ -159,60 +167,108 @@ void require_condition(const Value& value, const Wanted& wanted, const std::stri
 
 /// What a card that is not there has no clock for is said to be modelled; marked where a table marks it, since a
 /// sentence is all that many read.
-std::string said(const Value& value, const Wanted& wanted) {
+std::string said(const Value& value, const Wanted& wanted, bool is_dry) {
   static const std::set<std::string> counted = {"memory", "peak", "quality", "deviation"};
   const bool is_counted = counted.contains(wanted.what) || wanted.what.starts_with(kNote);
-  return wanted.card.empty() || is_counted ? value.text
-                                           : value.text + (value.of_host ? " (modelled, host)" : " (modelled)");
+  return !is_dry || is_counted ? value.text : value.text + (value.of_host ? " (modelled, host)" : " (modelled)");
 }
 
-std::string text_of(const std::string& spec, const std::filesystem::path& page, const std::vector<Result>& references,
-                    const std::vector<Result>& dry) {
-  const Wanted wanted = parsed(spec, page);
-  if (!wanted.card.empty() &&
-      std::ranges::none_of(dry, [&](const Result& result) { return dry_card(result) == wanted.card; }))
-    refuse(spec, "no results of a dry GPU of this name are published");
-  for (const Result& result : wanted.card.empty() ? references : dry) {
+/// Of which machine a sentence speaks: the lesson's of results/REFERENCE, a dry card by its name, or a real one by its
+/// folder in results.
+std::vector<Result> results_for(const Wanted& wanted, const std::string& spec, const PublishedSets& sets) {
+  if (wanted.card.empty()) return sets.references;
+  std::vector<Result> of_card;
+  for (const Result& result : sets.dry) {
+    if (dry_card(result) == wanted.card) of_card.push_back(result);
+  }
+  for (const Result& result : sets.published) {
+    if (result.machine.id == wanted.card) of_card.push_back(result);
+  }
+  if (of_card.empty()) refuse(spec, "no results of a GPU of this name are published");
+  return of_card;
+}
+
+std::string text_of(const std::string& spec, const std::string& text, const std::filesystem::path& page,
+                    const PublishedSets& sets) {
+  const Wanted wanted = parsed(spec, text, page);
+  for (const Result& result : results_for(wanted, spec, sets)) {
     if (!result.lesson.starts_with(wanted.lesson)) continue;
-    if (!wanted.card.empty() && dry_card(result) != wanted.card) continue;
     for (const CaseResult& c : result.cases) {
       if (c.name != wanted.case_name) continue;
       const Value value = value_of(c, wanted, spec);
       require_condition(value, wanted, spec);
-      return said(value, wanted);
+      return said(value, wanted, is_dry(result.machine));
     }
     refuse(spec, "the published result has no case of this name");
   }
   return "(not yet measured)";
 }
 
+/// Refuses the sentence if a technique that is no mistake has this label, by name or, for "*", any.
+void require_none(const std::string& spec, const std::string& text, const std::filesystem::path& page,
+                  const PublishedSets& sets) {
+  constexpr std::string_view kIn = " in ";
+  const size_t in = text.find(kIn);
+  static const std::set<std::string> labels = {"FASTER", "SLOWER", "SMALLER", "LARGER", "BETTER", "WORSE", "AMBIGUOUS"};
+  const std::string label = text.substr(0, in);
+  constexpr const char* kExpected = "expected LABEL in [on CARD |] [LESSON |] CASE | TECHNIQUE, * for any of both";
+  if (in == std::string::npos || !labels.contains(label)) refuse(spec, kExpected);
+  std::vector<std::string> fields;
+  const Wanted wanted = place_of(spec, text.substr(in + kIn.size()), 2, kExpected, page, fields);
+  const auto meant = [](const std::string& field, const std::string& name) { return field == "*" || field == name; };
+  size_t looked_at = 0, of_lesson = 0;
+  for (const Result& result : results_for(wanted, spec, sets)) {
+    if (!result.lesson.starts_with(wanted.lesson)) continue;
+    ++of_lesson;
+    for (const CaseResult& c : result.cases) {
+      if (!meant(fields[0], c.name)) continue;
+      for (const Verdict& verdict : c.verdicts) {
+        if (!meant(fields[1], verdict.technique)) continue;
+        ++looked_at;
+        const bool has_label =
+            verdict.speed.label == label || verdict.memory.label == label ||
+            (c.metric && verdict.quality && quality_label(*verdict.quality, c.metric->better) == label);
+        if (has_label)
+          refuse(spec, c.name + ", " + verdict.technique + " is " + label + " now; the sentence wants to be rewritten");
+      }
+    }
+  }
+  if (of_lesson > 0 && looked_at == 0) refuse(spec, "the published result has no such case and technique");
+}
+
 }  // namespace
 
-std::string fill_inline_values(const std::string& text, const std::filesystem::path& page,
-                               const std::vector<Result>& references, const std::vector<Result>& dry,
+std::string fill_inline_values(const std::string& text, const std::filesystem::path& page, const PublishedSets& sets,
                                std::vector<std::string>& wrong) {
   std::string out;
   size_t from = 0;
-  for (size_t begin = text.find(kOpen); begin != std::string::npos; begin = text.find(kOpen, from)) {
+  const auto next = [&] { return std::min(text.find(kOpen, from), text.find(kOpenNone, from)); };
+  for (size_t begin = next(); begin != std::string::npos; begin = next()) {
+    const bool is_value = text.compare(begin, std::string_view(kOpen).size(), kOpen) == 0;
+    const size_t specified = begin + std::string_view(is_value ? kOpen : kOpenNone).size();
     const size_t line = begin == 0 ? 0 : text.rfind('\n', begin - 1) + 1;  // npos + 1 is the beginning, too
     if (text.compare(line, 4, "    ") == 0) {                              // an example, shown as it is
-      const size_t behind = begin + std::string(kOpen).size();
-      out += text.substr(from, behind - from);
-      from = behind;
+      out += text.substr(from, specified - from);
+      from = specified;
       continue;
     }
-    const size_t specified = begin + std::string(kOpen).size();
     const size_t close = text.find(kClose, specified), end = text.find(kEnd, specified);
     if (close == std::string::npos || end == std::string::npos || text.find('\n', begin) < end)
       throw std::invalid_argument(text.substr(begin, 60) + ": is not closed by " + kEnd + " in its line");
-    const size_t behind = close + std::string(kClose).size();
+    const size_t behind = close + std::string_view(kClose).size();
     out += text.substr(from, behind - from);
+    const std::string said_there = trimmed(text.substr(specified, close - specified));
     try {
-      out += text_of(trimmed(text.substr(specified, close - specified)), page, references, dry) + kEnd;
+      if (is_value) {
+        out += text_of("value " + said_there, said_there, page, sets) + kEnd;
+      } else {
+        require_none("none " + said_there, said_there, page, sets);
+        out += text.substr(behind, end - behind) + kEnd;
+      }
     } catch (const std::invalid_argument& error) {
       wrong.push_back(page.string() + ": " + error.what());
     }
-    from = end + std::string(kEnd).size();
+    from = end + std::string_view(kEnd).size();
   }
   return out + text.substr(from);
 }

@@ -545,7 +545,7 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   publish(true);
   write("results/REFERENCE", "2x-sample-cpu\n");
   with("on H100 | R2 batch=4 | accumulate | memory");
-  EXPECT_TRUE(has(complaint(), "no results of a dry GPU of this name are published")) << complaint();
+  EXPECT_TRUE(has(complaint(), "no results of a GPU of this name are published")) << complaint();
   Result dry = sample_modelled_result();
   write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
   EXPECT_TRUE(has(line(), "x<!-- / -->, or so")) << line();
@@ -560,6 +560,51 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   EXPECT_TRUE(has(line(), "x (modelled, host)<!-- / -->, or so")) << line();
   with("on H100 | R2 batch=4 | accumulate | memory");
   EXPECT_FALSE(has(line(), "host")) << "bytes are the same from any host: " << line();
+}
+
+TEST_F(Generated, NumbersOfARealCardAreItsMeasurementsByTheMachinesName) {
+  publish(true);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  Result card = sample_result();
+  card.machine.id = "h200";
+  card.code_hash = code_hash(root_ / "lessons" / card.lesson);
+  speed_up(card.cases[0].variants[1], 2);
+  card.cases[0].verdicts[0].speed.ratio = 1.6;
+  write_result(root_ / "results/h200" / (card.lesson + ".json"), card);
+  write("lessons/30_gradient_accumulation/README.md",
+        "<!-- value on h200 | R2 batch=4 | accumulate | speed > 1.5 -->x<!-- / --> there\n");
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->1.60x<!-- / --> there"))
+      << page("lessons/30_gradient_accumulation/README.md");
+  write("lessons/30_gradient_accumulation/README.md",
+        "<!-- value on h100 | R2 batch=4 | accumulate | speed -->x<!-- / --> there\n");
+  EXPECT_TRUE(has(complaint(), "no results of a GPU of this name are published")) << complaint();
+}
+
+TEST_F(Generated, ASentenceOfAbsenceIsHeldByEveryVerdictOfItsRows) {
+  const auto with = [&](const std::string& spec) {
+    write("lessons/30_gradient_accumulation/README.md", "<!-- none " + spec + " -->nothing is shown<!-- / --> here\n");
+  };
+  with("FASTER in * | *");
+  EXPECT_EQ(complaint(), "") << "not yet published";
+  publish(true);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  for (const char* spec : {"FASTER in * | *", "FASTER in R2 batch=4 | accumulate", "LARGER in R2 batch=4 | accumulate",
+                           "WORSE in * | *"}) {
+    with(spec);
+    EXPECT_EQ(complaint(), "") << spec;
+    EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->nothing is shown<!-- / --> here")) << spec;
+  }
+  for (const char* spec : {"SLOWER in * | *", "SLOWER in R2 batch=4 | *", "SMALLER in * | accumulate"}) {
+    with(spec);
+    EXPECT_TRUE(has(complaint(), std::string("none ") + spec + ": R2 batch=4, accumulate is")) << complaint();
+    EXPECT_TRUE(has(complaint(), "the sentence wants to be rewritten"));
+  }
+  with("FASTER in R3 | *");
+  EXPECT_TRUE(has(complaint(), "no such case and technique")) << complaint();
+  for (const char* spec : {"QUICKER in * | *", "FASTER", "FASTER in *", "FASTER in on H100 | 30 | R2 | a | speed"}) {
+    with(spec);
+    EXPECT_TRUE(has(complaint(), "expected LABEL in")) << spec << ": " << complaint();
+  }
 }
 
 TEST_F(Generated, ADamagedResultIsNamed) {

@@ -12,6 +12,7 @@
 
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
+#include "common/models/precision.h"
 
 namespace tenfold::inline lesson_30 {
 
@@ -29,7 +30,10 @@ int64_t micro_batches_in_epoch(const Source& source) {
 /// The GPT, and its batches as an epoch has them. Throws c10::ValueError unless the batch divides into micro-batches.
 struct GptEpochs : GptTraining {
   explicit GptEpochs(const Trial& trial)
-      : GptTraining(trial), micro_batches(trial.get(kMicroBatches)), epoch(micro_batches_in_epoch(trial)) {
+      : GptTraining(trial),
+        micro_batches(trial.get(kMicroBatches)),
+        epoch(micro_batches_in_epoch(trial)),
+        sixteen_bits(in_16_bits(trial)) {
     const int64_t batch = model->options.batch;
     TORCH_CHECK_VALUE(micro_batches > 0 && batch % micro_batches == 0, "micro_batches=", micro_batches,
                       " does not divide batch=", batch);
@@ -50,6 +54,7 @@ struct GptEpochs : GptTraining {
   int64_t micro_batches, epoch;  ///< of an update, of an epoch
   int64_t micro_rows = 0;        ///< sequences in a micro-batch
   int64_t left = 0;              ///< micro-batches that the epoch still has
+  bool sixteen_bits;             ///< forward passes run under autocast
 };
 
 /// A step that trains one epoch: all steps are then equally long, and each ends where the epoch does. Its loss is the

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/support/support.h"
@@ -13,11 +14,11 @@ namespace {
 
 using namespace tenfold;
 
-Trial trial_with(int64_t batch, int64_t micro_batches, int64_t epoch) {
+Trial trial_with(int64_t batch, int64_t micro_batches, int64_t epoch, const std::string& precision = "float32") {
   auto record = std::make_shared<TrialRecord>();
-  record->given = {{"layers", int64_t{1}}, {"width", int64_t{8}}, {"heads", int64_t{2}},
-                   {"length", int64_t{4}}, {"batch", batch},      {"micro_batches", micro_batches},
-                   {"epoch", epoch}};
+  record->given = {{"layers", int64_t{1}}, {"width", int64_t{8}},   {"heads", int64_t{2}},
+                   {"length", int64_t{4}}, {"batch", batch},        {"micro_batches", micro_batches},
+                   {"epoch", epoch},       {"precision", precision}};
   Trial trial(record);
   trial.seed = 3;
   return trial;
@@ -48,6 +49,11 @@ TEST(Epoch, IsOneStepWithTheMeanOfItsTokens) {
   EXPECT_EQ(step.items, 6 * 2 * 4);
   for (int epoch = 0; epoch < 2; ++epoch) EXPECT_NEAR(step.update().item<float>(), 4, 1e-6);
   EXPECT_EQ(updates, 4U);
+}
+
+TEST(Epoch, TrainsInTheBitsThatItIsToldTo) {
+  EXPECT_FALSE(GptEpochs(trial_with(8, 4, 0)).sixteen_bits);
+  EXPECT_TRUE(GptEpochs(trial_with(8, 4, 0, "bfloat16")).sixteen_bits);
 }
 
 TEST(Epoch, WhatDoesNotDivideIsRefused) {

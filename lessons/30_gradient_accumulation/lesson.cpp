@@ -5,17 +5,21 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "epoch.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "prediction.h"
 
 namespace {
+using tenfold::Autocast;
 using tenfold::GptEpochs;
 using tenfold::one_epoch;
 using tenfold::Step;
 using tenfold::Trial;
 using torch::Tensor;
 
-/// Mean loss over the tokens of a batch; ids and targets are (B, T).
+/// Mean loss over the tokens of a batch; ids and targets are (B, T). In 16 bits autocast is a scope of this one forward
+/// pass: backward() stays outside of it, and the copies of the weights are gone before the optimizer changes them.
 Tensor batch_loss(GptEpochs& training, const Tensor& ids, const Tensor& targets) {
+  const Autocast scope(ids.device().type(), torch::kBFloat16, training.sixteen_bits);
   return training.model->loss(training.model->hidden(ids), targets);
 }
 
@@ -104,31 +108,35 @@ Step left_over_carried(const Trial& trial) {
 int main(int argc, char** argv) {
   using namespace tenfold;
   using namespace tenfold::expect;
-  return run(argc, argv,
-             {.title = "Gradient accumulation",
-              .question = "How much memory does a large batch need if it is processed in small micro-batches, and what "
-                          "does that cost?",
-              .workload = gpt_workload,
-              .version = 6,
-              .core = true,
-              .settings = {kMicroBatches, kEpoch},
-              .baseline = {"full batch", full_batch},
-              .techniques = {{"accumulate", accumulate, predict_accumulate},
-                             {"zero every micro-batch", zero_every_micro_batch},
-                             {"left-over carried", left_over_carried}},
-              .cases = {{"gpt", {gpt::kBatch(16, 8, 16)}, {{"accumulate", SMALLER}, {"zero every micro-batch", TRAP}}},
-                        // An epoch of six micro-batches: an update of four, and one of the two that are left.
-                        {"end of epoch",
-                         {gpt::kBatch(16, 8, 16), kEpoch(6)},
-                         {{"accumulate", SMALLER}, {"left-over carried", TRAP}}},
-                        {"model states",
-                         {gpt::kBatch(4), gpt::kLength(16), gpt::kLayers(2), gpt::kWidth(256), gpt::kHeads(4)},
-                         {{"accumulate", {SLOWER, LARGER}}}},
-                        // As much memory for each, not the same batch: what fits, and how fast it is.
-                        {.name = "same memory",
-                         .settings = {gpt::kBatch(4)},
-                         .expected = {{"accumulate", {}}},
-                         .budget = SameBudget{{24 << 20, int64_t{3} << 30, int64_t{12} << 30}, "batch"}}},
-              .headline = Headline{"gpt", "accumulate"},
-              .agreement = Agreement::within(1e-4, "the same sums in another order")});
+  return run(
+      argc, argv,
+      {.title = "Gradient accumulation",
+       .question = "How much memory does a large batch need if it is processed in small micro-batches, and what "
+                   "does that cost?",
+       .workload = gpt_workload,
+       .version = 7,
+       .core = true,
+       .settings = {kMicroBatches, kEpoch, kPrecision},
+       .baseline = {"full batch", full_batch},
+       .techniques = {{"accumulate", accumulate, predict_accumulate},
+                      {"zero every micro-batch", zero_every_micro_batch},
+                      {"left-over carried", left_over_carried},
+                      {"accumulate, 16 bits", accumulate, predict_accumulate, of_16_bits()}},
+       .cases = {{"gpt", {gpt::kBatch(16, 8, 16)}, {{"accumulate", SMALLER}, {"zero every micro-batch", TRAP}}},
+                 // As a GPU trains today; the traps are the same in any precision.
+                 {"gpt, 16 bits", {gpt::kBatch(16, 8, 16), kPrecision("bfloat16")}, {{"accumulate, 16 bits", SMALLER}}},
+                 // An epoch of six micro-batches: an update of four, and one of the two that are left.
+                 {"end of epoch",
+                  {gpt::kBatch(16, 8, 16), kEpoch(6)},
+                  {{"accumulate", SMALLER}, {"left-over carried", TRAP}}},
+                 {"model states",
+                  {gpt::kBatch(4), gpt::kLength(16), gpt::kLayers(2), gpt::kWidth(256), gpt::kHeads(4)},
+                  {{"accumulate", {SLOWER, LARGER}}}},
+                 // As much memory for each, not the same batch: what fits, and how fast it is.
+                 {.name = "same memory",
+                  .settings = {gpt::kBatch(4)},
+                  .expected = {{"accumulate", {}}},
+                  .budget = SameBudget{{24 << 20, int64_t{3} << 30, int64_t{12} << 30}, "batch"}}},
+       .headline = Headline{"gpt", "accumulate"},
+       .agreement = Agreement::within(1e-4, "the same sums in another order")});
 }

@@ -17,17 +17,17 @@ using torch::Tensor;
 /// One training step of the GPT: `blocks` runs its blocks, `update` is the optimizer.
 template <class Blocks, class Update>
 Step train(const Trial& trial, const std::shared_ptr<GptTraining>& gpt, const Blocks& blocks, const Update& update) {
-  const bool in_16_bits = trial.get(kPrecision) == "bfloat16";
   return {.items = gpt->tokens_per_step(),
           .parameters = gpt->parameters(),
-          .update = [gpt, blocks, update = update, in_16_bits, device = trial.device.type()]() mutable {
+          .update = [gpt, blocks, update = update, sixteen_bits = in_16_bits(trial),
+                     device = trial.device.type()]() mutable {
             const auto [ids, targets] = gpt->next_batch();  // (B, T) each
             for (const auto& parameter : gpt->parameters()) parameter.value().mutable_grad() = Tensor();
             Tensor loss;
             {
               RECORD_USER_SCOPE("loss");
               {
-                const Autocast scope(device, torch::kBFloat16, in_16_bits);
+                const Autocast scope(device, torch::kBFloat16, sixteen_bits);
                 loss = gpt->model->loss(blocks(*gpt->model, gpt->model->embed(ids)), targets);
               }
               loss.backward();
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
        .question = "What does a step cost if activations, optimizer state or parameters wait in the host's memory, and "
                    "when is it free?",
        .workload = gpt_workload,
-       .version = 2,
+       .version = 3,
        .settings = {kAdamWLearningRate, kLeastBytes, kStay, kPrecision},
        .baseline = {"on the device", on_device},
        .most_bytes = most_bytes,

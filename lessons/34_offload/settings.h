@@ -2,11 +2,11 @@
 // Settings of lesson 34, and the sizes that its cases train.
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
+#include "common/models/precision.h"
 #include "kernels/adamw/adamw.h"
 
 namespace tenfold::inline lesson_34 {
@@ -16,8 +16,6 @@ inline constexpr Setting<int64_t> kLeastBytes{
     "least_bytes", {1 << 14, 1 << 20, 1 << 22}, "saved tensors of fewer bytes stay on the device"};
 inline constexpr Setting<int64_t> kStay{
     "stay", 1, "blocks, the last ones, whose activations stay on the device", {}, 0};
-inline constexpr Setting<std::string> kPrecision{
-    "precision", "float32", "of matmuls: float32, or bfloat16 under autocast", {"float32", "bfloat16"}};
 
 inline kernels::AdamWSettings adamw_settings(const Trial& trial) {
   return {.learning_rate = trial.get(kAdamWLearningRate)};

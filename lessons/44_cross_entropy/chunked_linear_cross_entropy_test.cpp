@@ -100,6 +100,17 @@ TEST_F(ChunkedCrossEntropy, ManySmallChunksLoseNothingInSixteenBits) {
   EXPECT_LE(distance(gradient(torch::kBFloat16), gradient(torch::kDouble)), 1e-2);
 }
 
+TEST_F(ChunkedCrossEntropy, ChunksThatCancelAreNotRoundedBeforeTheyAreAdded) {
+  const auto gradient = [](at::ScalarType type) {
+    const Tensor targets = torch::zeros({2}, torch::kLong),
+                 hidden = torch::tensor({1.0, -127.0 / 128}).unsqueeze(1).to(type),
+                 weight = torch::zeros({kClasses, 1}, type).requires_grad_();
+    chunked_linear_cross_entropy(hidden, weight, targets, {.chunk_rows = 1}).backward();
+    return weight.grad();
+  };
+  EXPECT_LE(distance(gradient(torch::kBFloat16), gradient(torch::kDouble)), 4e-3) << "a 128th of either is left";
+}
+
 TEST_F(ChunkedCrossEntropy, OnAGpuSixteenBitsAreAsCloseAsOnTheCpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
   const Data exact = data(torch::kDouble);
@@ -184,7 +195,7 @@ TEST_F(ChunkedCrossEntropy, UnderALossScaleBf16IsAsPreciseAsThePlainLoss) {
     const Errors ours = setting.errors(true, scale, torch::kBFloat16),
                  plain_loss = setting.errors(false, scale, torch::kBFloat16);
     EXPECT_TRUE(ours.hidden <= 1.5 * plain_loss.hidden) << ours.hidden << ", plain " << plain_loss.hidden;
-    EXPECT_TRUE(ours.weight <= 1.5 * plain_loss.weight) << ours.weight << ", plain " << plain_loss.weight;
+    EXPECT_TRUE(ours.weight <= 1.05 * plain_loss.weight) << ours.weight << ", plain " << plain_loss.weight;
   }
 }
 

@@ -4,6 +4,8 @@
 #include "common/harness/lesson.h"
 #include "chunked_linear_cross_entropy.h"
 #include "common/models/gpt.h"
+#include "common/models/precision.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "prediction.h"
 
 namespace {
@@ -11,12 +13,18 @@ using namespace tenfold;
 using torch::Tensor;
 
 /// One training step of the GPT; the loss is all that differs between the variants.
-Step train(const std::shared_ptr<GptTraining>& work) {
-  return {.items = work->tokens_per_step(), .parameters = work->parameters(), .update = [work] {
-            auto [ids, targets] = work->next_batch();   // (B, T) each
-            work->optimizer->zero_grad();               // before forward: gradients must not live through the peak
-            const Tensor h = work->model->hidden(ids);  // (B, T, D)
-            Tensor loss = work->model->loss(h, targets);
+Step train(const Trial& trial, const std::shared_ptr<GptTraining>& work) {
+  return {.items = work->tokens_per_step(),
+          .parameters = work->parameters(),
+          .update = [work, sixteen_bits = in_16_bits(trial), device = trial.device.type()] {
+            auto [ids, targets] = work->next_batch();  // (B, T) each
+            work->optimizer->zero_grad();              // before forward: gradients must not live through the peak
+            Tensor loss;
+            {
+              const Autocast scope(device, torch::kBFloat16, sixteen_bits);
+              const Tensor h = work->model->hidden(ids);  // (B, T, D)
+              loss = work->model->loss(h, targets);
+            }
             loss.backward();
             work->optimizer->step();
             return loss;
@@ -24,7 +32,7 @@ Step train(const std::shared_ptr<GptTraining>& work) {
 }
 
 /// Without the technique: logits (B T, V), their logarithms of probabilities, and two gradients of that size.
-Step plain(const Trial& trial) { return train(std::make_shared<GptTraining>(trial)); }
+Step plain(const Trial& trial) { return train(trial, std::make_shared<GptTraining>(trial)); }
 
 /// With it: the head's weight goes into the loss, which computes the logits chunk by chunk.
 GptParts loss_in_chunks(int64_t chunk_rows) {
@@ -34,7 +42,7 @@ GptParts loss_in_chunks(int64_t chunk_rows) {
 }
 
 Step chunked(const Trial& trial) {
-  return train(std::make_shared<GptTraining>(trial, loss_in_chunks(trial.get(kChunkRows))));
+  return train(trial, std::make_shared<GptTraining>(trial, loss_in_chunks(trial.get(kChunkRows))));
 }
 }  // namespace
 
@@ -44,10 +52,11 @@ int main(int argc, char** argv) {
              {.title = "Cross-entropy without the logits",
               .question = "How much memory do you save by never materialising the logits, and what does it cost?",
               .workload = gpt_workload,
-              .version = 7,
-              .settings = {kChunkRows},
+              .version = 8,
+              .settings = {kChunkRows, kPrecision},
               .baseline = {"plain", plain},
-              .techniques = {{"chunked", chunked, in_chunks}},
+              .most_bytes = tenfold::most_bytes,
+              .techniques = {{"chunked", chunked, in_chunks}, {"chunked, 16 bits", chunked, in_chunks, of_16_bits()}},
               // The GPT has 128 characters on a CPU: its logits are small. On a GPU it has GPT-2's tokens. The case
               // with GPT-2's tokens on a CPU has a GPT so narrow that tokens / width, which decides, is what 12 x 1024
               // tokens are to width 768.
@@ -56,6 +65,12 @@ int main(int argc, char** argv) {
                          {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16, 512, 768), gpt::kHeads(2, 8, 12),
                           gpt::kLength(64, 512, 1024), gpt::kBatch(4, 8, 12)},
                          {{"chunked", {FASTER, SMALLER}, on_cuda(SMALLER)}}},
+                        // Chunks that tensor cores are not kept waiting by: default_chunk_rows() says why.
+                        {"GPT-2 vocabulary, 16 bits",
+                         {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16, 512, 768), gpt::kHeads(2, 8, 12),
+                          gpt::kLength(64, 512, 1024), gpt::kBatch(4, 8, 12), kPrecision("bfloat16"),
+                          kChunkRows(64, 1024, 1024)},
+                         {{"chunked, 16 bits", SMALLER}}},
                         {"few tokens",
                          {gpt::kTokens("gpt2"), gpt::kLayers(2), gpt::kWidth(16), gpt::kHeads(2), gpt::kLength(8),
                           gpt::kBatch(1)},

@@ -5,15 +5,11 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 
 #include "common/models/gpt.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 
 namespace tenfold::inline lesson_46 {
-
-inline constexpr Setting<std::string> kPrecision{
-    "precision", "float32", "of matmuls: float32, or bfloat16 under autocast", {"float32", "bfloat16"}};
 
 /// Causal attention of each head: q, k, v (B, H, T, D) -> (B, H, T, D).
 using Attention = torch::Tensor (*)(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v);

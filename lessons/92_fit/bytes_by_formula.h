@@ -101,13 +101,14 @@ class StepBytes {
   }
 
   /// A chunk's logits become its gradient, which both products take. Under autocast: the norm's result and its copy,
-  /// the weight's copy, the chunk once more in 16 bits, and a product of the weight's shape before it is added.
+  /// the weight's copy, and the chunk once more in 16 bits; or, behind the last chunk, the weight's gradient in 16
+  /// bits.
   MemoryMoment in_a_chunk() const {
     const int64_t norm = 2 * of_rows_;
     if (!levers_.sixteen_bits)
       return moment(Pass::forward, 0, kept_by_all() + norm + stream_ + head_, stream_ + chunk_);
     return moment(Pass::forward, 0, kept_by_all() + norm + stream_ / 2,
-                  stream_ + stream_ / 2 + head_ / 2 + head_ + chunk_ + std::max(chunk_ / 2, chunk_ / 2 + head_ / 2));
+                  stream_ + stream_ / 2 + head_ / 2 + head_ + std::max(chunk_ + chunk_ / 2, head_ / 2));
   }
 
   /// The head's backward makes two gradients from that of the logits.

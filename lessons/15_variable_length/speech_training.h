@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/measure/trial.h"
@@ -18,10 +19,13 @@ namespace tenfold::inline lesson_15 {
 inline constexpr Setting<int64_t> kEqual{
     "equal", 0, "tokens that every speech is cut to, shorter ones left out; 0: speeches as they are"};
 inline constexpr Setting<int64_t> kBuckets{"buckets", 4, "rectangles that a step's speeches are sorted into"};
+inline constexpr Setting<std::string> kPrecision{
+    "precision", "float32", "of matmuls: float32, or bfloat16 under autocast", {"float32", "bfloat16"}};
 
 /// The GPT and its optimizer, from the trial's seed, size and settings; what it reads is speeches, each a text of its
 /// own, instead of windows of the plays.
 struct SpeechTraining {
+  /// Skips bfloat16 on a GPU whose attention has no kernel for it.
   explicit SpeechTraining(const Trial& trial, GptParts parts = {});
 
   /// A step's texts, and texts as tensors on the trial's device. Region "data".
@@ -29,10 +33,15 @@ struct SpeechTraining {
   PaddedBatch padded(const MicroBatch& part, int64_t target_of_padding) const;
   PackedBatch packed(const std::vector<TextIds>& texts) const;
 
+  /// Of a rectangle of texts, and what `loss_of` returns: forward and loss in the trial's precision.
+  torch::Tensor loss(const PaddedBatch& batch);
+  torch::Tensor forward(const std::function<torch::Tensor()>& loss_of) const;
+
   GptTraining gpt;
   SpeechBatches speeches;
   PlanSettings plan;
   torch::Device device;
+  bool in_16_bits;  // under autocast
 };
 
 /// One update on the next texts; `backward_of` makes their gradients and returns their loss. Items are tokens of

@@ -14,7 +14,8 @@ SpeechTraining::SpeechTraining(const Trial& trial, GptParts parts)
       in_16_bits(trial.get(kPrecision) == "bfloat16") {
   plan = {speeches.longest_of_all(), trial.get(kBuckets)};
   TORCH_CHECK_VALUE(plan.buckets >= 1, "setting buckets=", plan.buckets, " must be at least 1");
-  if (in_16_bits && !packs_bfloat16(device)) trial.skip("no kernel of attention takes bfloat16 before 8.0");
+  if (in_16_bits && !packs_bfloat16(device))
+    trial.skip("no kernel of attention takes bfloat16 before compute capability 8.0");
 }
 
 torch::Tensor SpeechTraining::forward(const std::function<torch::Tensor()>& loss_of) const {

@@ -7,6 +7,10 @@
 #include <limits>
 #include <string>
 
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
+
 #include "common/models/gpt.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 
@@ -14,6 +18,14 @@ namespace tenfold::inline lesson_46 {
 
 inline constexpr Setting<std::string> kPrecision{
     "precision", "float32", "of matmuls: float32, or bfloat16 under autocast", {"float32", "bfloat16"}};
+
+/// Whether attention has a kernel for bfloat16: on a GPU from compute capability 8.0 on. Before it SDPA takes MATH.
+inline bool has_bfloat16([[maybe_unused]] torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->major >= 8;
+#endif
+  return true;
+}
 
 /// Causal attention of each head: q, k, v (B, H, T, D) -> (B, H, T, D).
 using Attention = torch::Tensor (*)(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v);

@@ -1,5 +1,6 @@
 // What headers of lessons do on CUDA that a CPU does not show: which kernel a part of attention or packed attention
-// takes, and how often a background checkpoint waits. Started with the stand-ins and the arithmetic preloaded.
+// takes, which one ATen chooses, and how often a background checkpoint waits. Started with the stand-ins and the
+// arithmetic preloaded.
 
 #include <ATen/cuda/CUDAContext.h>
 #include <gmock/gmock.h>
@@ -167,6 +168,24 @@ TEST(PackedAttention, TakesFlashAttentionIn16BitsWhereTheCardHasIt) {
     EXPECT_LT((qkv.grad().to(torch::kFloat).cpu() - expected.grad()).abs().max().item<double>(), tolerance) << type;
     EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
   }
+}
+
+// What lesson 46's page says of 2.11: grouped heads and bfloat16 have no kernel everywhere, and nobody is told.
+TEST(WhichKernelSdpaTakes, IsMathForGroupedHeadsIn32BitsAndForBfloat16OnOldCards) {
+  const bool has_flash = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  const auto choice = [](torch::ScalarType type, int64_t groups, bool with_mask) {
+    const auto options = torch::TensorOptions(kCard).dtype(type);
+    const Tensor q = torch::zeros({1, 8, 32, 64}, options), k = torch::zeros({1, groups, 32, 64}, options);
+    const auto mask = with_mask ? std::optional(torch::zeros({32, 32}, options)) : std::nullopt;
+    return static_cast<at::SDPBackend>(
+        at::_fused_sdp_choice(q, k, k, mask, 0, /*is_causal=*/!with_mask, {}, groups != 8));
+  };
+  EXPECT_EQ(choice(torch::kFloat, 8, false), at::SDPBackend::efficient_attention);
+  EXPECT_EQ(choice(torch::kFloat, 2, false), at::SDPBackend::math);
+  EXPECT_EQ(choice(torch::kHalf, 2, false), has_flash ? at::SDPBackend::flash_attention : at::SDPBackend::math);
+  EXPECT_EQ(choice(torch::kHalf, 8, true), at::SDPBackend::efficient_attention);
+  EXPECT_EQ(choice(torch::kHalf, 2, true), at::SDPBackend::math) << "these cards' cuDNN is not tried";
+  EXPECT_EQ(choice(torch::kBFloat16, 8, false) == at::SDPBackend::math, !packs_bfloat16(kCard));
 }
 
 TEST(BackgroundCheckpoints, WaitOnceForAllTensors) {

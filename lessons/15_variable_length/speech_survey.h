@@ -36,4 +36,8 @@ inline void note_all_speeches(const Trial& trial, Plan plan) {
   trial.note("real pairs of attention", 100 * real_pairs / pairs, "%");
 }
 
+inline void count_to_batch(const Trial& trial) { note_all_speeches(trial, pad_to_batch); }
+inline void count_buckets(const Trial& trial) { note_all_speeches(trial, pad_in_buckets); }
+inline void count_to_data_set(const Trial& trial) { note_all_speeches(trial, pad_to_data_set); }
+
 }  // namespace tenfold::inline lesson_15

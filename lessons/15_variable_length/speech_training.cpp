@@ -2,12 +2,27 @@
 
 #include <ATen/record_function.h>
 
+#include "lessons/21_mixed_precision/autocast.h"
+#include "varlen_attention.h"
+
 namespace tenfold::inline lesson_15 {
 
 SpeechTraining::SpeechTraining(const Trial& trial, GptParts parts)
-    : gpt(trial, std::move(parts)), speeches(speech_settings(trial), trial.seed), device(trial.device) {
+    : gpt(trial, std::move(parts)),
+      speeches(speech_settings(trial), trial.seed),
+      device(trial.device),
+      under_autocast(in_16_bits(trial)) {
   plan = {speeches.longest_of_all(), trial.get(kBuckets)};
   TORCH_CHECK_VALUE(plan.buckets >= 1, "setting buckets=", plan.buckets, " must be at least 1");
+}
+
+torch::Tensor SpeechTraining::forward(const std::function<torch::Tensor()>& loss_of) const {
+  const Autocast scope(device.type(), torch::kBFloat16, under_autocast);
+  return loss_of();
+}
+
+torch::Tensor SpeechTraining::loss(const PaddedBatch& batch) {
+  return forward([&] { return gpt.model->loss(gpt.model->hidden(batch.ids), batch.targets); });
 }
 
 std::vector<TextIds> SpeechTraining::next_texts() {

@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
+#include "common/models/precision.h"
 #include "common/models/speech_batches.h"
 #include "packing.h"
 #include "padding_plans.h"
@@ -22,6 +24,7 @@ inline constexpr Setting<int64_t> kBuckets{"buckets", 4, "rectangles that a step
 /// The GPT and its optimizer, from the trial's seed, size and settings; what it reads is speeches, each a text of its
 /// own, instead of windows of the plays.
 struct SpeechTraining {
+  /// Skips bfloat16 on a GPU without instructions for it.
   explicit SpeechTraining(const Trial& trial, GptParts parts = {});
 
   /// A step's texts, and texts as tensors on the trial's device. Region "data".
@@ -29,10 +32,15 @@ struct SpeechTraining {
   PaddedBatch padded(const MicroBatch& part, int64_t target_of_padding) const;
   PackedBatch packed(const std::vector<TextIds>& texts) const;
 
+  /// Of a rectangle of texts, and what `loss_of` returns: forward and loss in the trial's precision.
+  torch::Tensor loss(const PaddedBatch& batch);
+  torch::Tensor forward(const std::function<torch::Tensor()>& loss_of) const;
+
   GptTraining gpt;
   SpeechBatches speeches;
   PlanSettings plan;
   torch::Device device;
+  bool under_autocast;  // in 16 bits
 };
 
 /// One update on the next texts; `backward_of` makes their gradients and returns their loss. Items are tokens of

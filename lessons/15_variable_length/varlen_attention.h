@@ -5,7 +5,12 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <tuple>
 #include <vector>
+
+#ifdef TENFOLD_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
 
 #include "packing.h"
 
@@ -64,13 +69,41 @@ inline torch::Tensor attention_masked(const torch::Tensor& qkv, const Packing& p
       .reshape({qkv.size(0), -1});
 }
 
-/// The same pairs as attention_of_each in one kernel, which reads where sequences begin. CUDA only.
+/// Whether attention_in_one_kernel() takes bfloat16 on a device: on a GPU from compute capability 8.0 on.
+inline bool packs_bfloat16([[maybe_unused]] torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->major >= 8;
+#endif
+  return true;
+}
+
+/// Whether FlashAttention takes packed rows of queries, keys and values (total, 3, H, D): on CUDA from compute
+/// capability 8.0 on, in 16 bits, with heads of a multiple of 8 numbers, at most 256. Heads of 193 to 224 it cannot
+/// train on 8.6, 8.9 and 12.x; they are left out on all cards.
+inline bool flash_takes_packed(const torch::Tensor& qkv) {
+  const auto type = qkv.scalar_type();
+  const int64_t width = qkv.size(-1);
+  return qkv.is_cuda() && (type == torch::kHalf || type == torch::kBFloat16) && packs_bfloat16(qkv.device()) &&
+         width % 8 == 0 && (width <= 192 || (width > 224 && width <= 256));
+}
+
+/// The same pairs as attention_of_each in one kernel, which reads where sequences begin: FlashAttention's where it
+/// takes them, else the memory-efficient one, which takes 32 bits, too. CUDA only. Do not call it where
+/// packs_bfloat16() says no.
 inline torch::Tensor attention_in_one_kernel(const torch::Tensor& qkv, const Packing& packing) {
+  const int64_t longest = packing.longest();
+  if (flash_takes_packed(qkv)) {
+    const auto parts = qkv.unbind(1);  // three of (total, H, D)
+    const auto result = at::_flash_attention_forward(parts[0], parts[1], parts[2], packing.cu_seqlens,
+                                                     packing.cu_seqlens, longest, longest, /*dropout_p=*/0.0,
+                                                     /*is_causal=*/true, /*return_debug_mask=*/false);
+    return std::get<0>(result).flatten(1);
+  }
   constexpr int64_t kCausal = 1;                  // of CUTLASS's masks: causal, counted from the first key
   const auto parts = qkv.unsqueeze(0).unbind(2);  // three of (1, total, H, D)
   const auto result = at::_efficient_attention_forward(parts[0], parts[1], parts[2], /*bias=*/{}, packing.cu_seqlens,
-                                                       packing.cu_seqlens, packing.longest(), packing.longest(),
-                                                       /*dropout_p=*/0.0, kCausal, /*compute_log_sumexp=*/true);
+                                                       packing.cu_seqlens, longest, longest, /*dropout_p=*/0.0, kCausal,
+                                                       /*compute_log_sumexp=*/true);
   return std::get<0>(result).reshape({packing.total(), -1});
 }
 

@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -44,8 +45,17 @@ class CapturableAdamW {
   void set_rate(double rate) { rate_.fill_(rate); }
 
   /// Throws c10::Error for a gradient with other strides than its parameter's: the operator goes through both as they
-  /// lie.
-  void step() {
+  /// lie. For fp16, without a wait, as PyTorch's fused optimizers take a GradScaler's: gradients are divided by
+  /// `grad_scale`, in place on CUDA, and where `found_inf` is 1 nothing changes. Both () float on the parameters'
+  /// device; found_inf is 0 or 1. A step that a graph can hold whole, with scale, found_inf and one () float and
+  /// growth () int32:
+  ///
+  ///     (loss * scale).backward();
+  ///     found_inf.zero_();
+  ///     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one);  // of 1: it only looks
+  ///     optimizer.step(scale, found_inf);
+  ///     at::_amp_update_scale_(scale, growth, found_inf, 2, 0.5, 2000);
+  void step(const std::optional<torch::Tensor>& grad_scale = {}, const std::optional<torch::Tensor>& found_inf = {}) {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> parameters, gradients, averages, square_averages;
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -59,11 +69,12 @@ class CapturableAdamW {
       square_averages.push_back(square_averages_[i]);
     }
     if (gradients.empty()) return;
-    steps_ += 1;
+    found_inf ? steps_.add_(found_inf->eq(0)) : steps_.add_(1);
     const std::vector<torch::Tensor> steps(gradients.size(), steps_);  // one for each; they are only read
     const auto [beta1, beta2] = options_.betas();
     at::_fused_adamw_(parameters, gradients, averages, square_averages, /*max_exp_avg_sqs=*/{}, steps, /*lr=*/rate_,
-                      beta1, beta2, options_.weight_decay(), options_.eps(), /*amsgrad=*/false, /*maximize=*/false);
+                      beta1, beta2, options_.weight_decay(), options_.eps(), /*amsgrad=*/false, /*maximize=*/false,
+                      grad_scale, found_inf);
   }
 
  private:

@@ -142,6 +142,31 @@ TEST(CapturableAdamW, WithoutAnyGradientNothingIsDone) {
   for (size_t i = 0; i < both.ours.size(); ++i) EXPECT_TRUE(both.ours[i].equal(both.theirs[i])) << "tensor " << i;
 }
 
+// As a scaler for fp16 calls it, and nothing is read on the host: an update with an infinity is left out, its step is
+// not counted, and the scale falls.
+TEST(CapturableAdamW, DividesByAScaleAndSkipsInfinity) {
+  const TwoTrainings both;
+  CapturableAdamW optimizer(both.ours, kOptions);
+  torch::optim::AdamW reference(both.theirs, kOptions);
+  const Tensor one = torch::tensor(1.F);
+  Tensor scale = torch::tensor(1024.F), found_inf = torch::tensor(0.F);
+  Tensor growth = torch::zeros({}, torch::kInt);
+  for (int step = 0; step < 10; ++step) {
+    both.differentiate();
+    std::vector<Tensor> gradients;
+    for (const Tensor& parameter : both.ours) gradients.push_back(parameter.mutable_grad().mul_(scale));
+    const bool infinite = step % 4 == 1;
+    if (infinite) gradients[2][5][1] = INFINITY;
+    found_inf.zero_();
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one);
+    optimizer.step(scale, found_inf);
+    at::_amp_update_scale_(scale, growth, found_inf, 2, 0.5, 2000);
+    if (!infinite) reference.step();
+  }
+  both.expect_equal();
+  EXPECT_EQ(scale.item<float>(), 1024 / 8) << "three infinities";
+}
+
 TEST(CapturableAdamW, RefusesAmsgrad) {
   EXPECT_THROW(CapturableAdamW(TwoTrainings().ours, torch::optim::AdamWOptions(1e-3).amsgrad(true)), c10::ValueError);
 }
@@ -168,11 +193,10 @@ Counted counted(double host, double batch, double step, double flops) {
   Counted baseline{.device = torch::kCUDA};
   baseline.ceilings = {{"cuda_launch_seconds", 5e-6}, {"cuda_flops_fp32", 1e13}, {"cuda_copy_bytes_per_s", 1e12}};
   baseline.step_seconds = baseline.whole.seconds = step;
-  baseline.whole.host_seconds = host;
   baseline.whole.flops = flops;
-  Region data;
-  data.host_seconds = batch;
-  baseline.regions = {{"data", data}};
+  baseline.regions = {{"data", {.host_seconds = batch}},
+                      {"loss", {.host_seconds = (host - batch) / 2}},
+                      {"optimizer", {.host_seconds = (host - batch) / 2}}};
   return baseline;
 }
 
@@ -182,6 +206,10 @@ TEST(OneLaunch, LeavesTheBatchAndTheDevice) {
   EXPECT_NEAR(*one_launch(counted(1e-3, 1e-4, 1e-3, 5e9)).speed_ratio, 1e-3 / 5e-4, 1e-6)
       << "products take longer than what the host still does";
   EXPECT_EQ(*one_launch(counted(1e-3, 1e-4, 2e-2, 0)).speed_ratio, 1) << "the device is the slower one";
+  EXPECT_GT(*one_launch(counted(0.9e-3, 1e-4, 1e-3, 0)).speed_ratio, 2) << "a tenth of the step lies between regions";
+  Counted small_kernels = counted(1e-3, 1e-4, 1e-3, 0);
+  small_kernels.whole.operators = 200;
+  EXPECT_NEAR(*one_launch(small_kernels).speed_ratio, 1e-3 / (200 * 1.9e-6), 1e-6) << "each takes its least";
 }
 
 TEST(OneLaunch, IsNotPredictedWithoutAProbe) {

@@ -17,6 +17,7 @@
 namespace tenfold {
 
 /// The copies lie in the host's memory, page-locked where they come from a GPU, and stay there for the next checkpoint.
+/// LibTorch rounds a page-locked buffer up to a power of two: it is up to twice the state that is locked.
 class BackgroundCheckpoints {
  public:
   explicit BackgroundCheckpoints(CheckpointFolder folder) : folder_(std::move(folder)) {}

@@ -1,10 +1,6 @@
 #pragma once
 // The pipeline on texts: from speeches to an update of the GPT.
 
-#ifdef TENFOLD_WITH_CUDA
-#include <ATen/cuda/CUDAContext.h>
-#endif
-
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,15 +10,6 @@
 #include "trainer.h"
 
 namespace tenfold::inline lesson_90 {
-
-/// Whether attention_in_one_kernel() takes bfloat16 on a GPU: from compute capability 8.0 on.
-inline bool packs_bfloat16(torch::Device device) {
-#ifdef TENFOLD_WITH_CUDA
-  return at::cuda::getDeviceProperties(device.index())->major >= 8;
-#else
-  return true;
-#endif
-}
 
 /// Everything that one variant trains with.
 struct TextTraining {

@@ -575,6 +575,44 @@ TEST(Attention, RowsBehindTheLongestThatIsStatedAreNoNumbers) {
   EXPECT_TRUE(rows.equal(torch::tensor({0, 0, 0, 0, 0, 0, 0, 1}, torch::kBool))) << rows;
 }
 
+// FlashAttention's of packed rows: sequences of 2 and 3 queries, 4 and 3 keys. The last query sees all of its keys.
+TEST(Attention, FlashAttentionOfPackedRows) {
+  if (at::cuda::getCurrentDeviceProperties()->major < 8) GTEST_SKIP() << "needs a card with FlashAttention";
+  torch::manual_seed(0);
+  const Tensor q = torch::randn({5, 2, 8}), k = torch::randn({7, 2, 8});
+  const Tensor of_q = torch::tensor({0, 2, 5}, torch::kInt).to(kCard),
+               of_k = torch::tensor({0, 4, 7}, torch::kInt).to(kCard);
+  const auto flash = [&](const Tensor& queries, const Tensor& keys, int64_t window) {
+    return std::get<0>(
+        at::_flash_attention_forward(queries, keys, keys, of_q, of_k, 3, 4, 0.0, true, false, {}, window, -1));
+  };
+  const auto sequence = [](const Tensor& rows, int64_t begin, int64_t end) {
+    return rows.slice(0, begin, end).transpose(0, 1).unsqueeze(0);
+  };
+  const Tensor leaf = half_of(q).to(torch::kFloat).requires_grad_(),
+               keys = half_of(k).to(torch::kFloat).requires_grad_();
+  const auto expected_of = [&](int64_t a, int64_t b, int64_t c, int64_t d) {
+    const Tensor seen = torch::ones({b - a, d - c}, torch::kBool).tril(d - c - b + a), some = sequence(keys, c, d);
+    return at::scaled_dot_product_attention(sequence(leaf, a, b), some, some, seen)[0].transpose(0, 1);
+  };
+  const Tensor expected = torch::cat({expected_of(0, 2, 0, 4), expected_of(2, 5, 4, 7)});
+  expected.square().sum().backward();
+  const Tensor q_there = half_of(q).to(kCard).requires_grad_(), k_there = half_of(k).to(kCard).requires_grad_();
+  taken_without_arithmetic();
+  const Tensor out = flash(q_there, k_there, -1);
+  out.square().sum().backward();
+  const auto expect_close = [](const Tensor& a, const Tensor& b) {
+    EXPECT_LT((a.to(torch::kFloat).cpu() - b).abs().max().item<double>(), 5e-2);
+  };
+  expect_close(out.detach(), expected.detach());
+  expect_close(q_there.grad(), leaf.grad());
+  expect_close(k_there.grad(), keys.grad());
+  EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+  const torch::NoGradGuard no_grad;
+  flash(q_there, k_there, 2).cpu();
+  EXPECT_THAT(taken_without_arithmetic(), testing::ElementsAre("aten::_flash_attention_forward"));
+}
+
 // 3 queries and 5 keys: the last query sees all keys, or the first one only the first.
 TEST(Attention, ItsMaskHasTheCornerThatIsAskedFor) {
   torch::manual_seed(0);

@@ -1,5 +1,6 @@
-// What two headers of lessons do on CUDA that a CPU does not show: which kernel a part of attention takes, and how
-// often a background checkpoint waits. Started with the stand-ins and the arithmetic preloaded.
+// What headers of lessons do on CUDA that a CPU does not show: which kernel a part of attention or packed attention
+// takes, which one ATen chooses, and how often a background checkpoint waits. Started with the stand-ins and the
+// arithmetic preloaded.
 
 #include <ATen/cuda/CUDAContext.h>
 #include <gmock/gmock.h>
@@ -12,9 +13,11 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/measure/dry.h"
+#include "lessons/15_variable_length/varlen_attention.h"
 #include "lessons/57_faults/background_checkpoint.h"
 #include "lessons/58_context_parallel/attention_block.h"
 #include "tests/support/rank_threads.h"
@@ -27,20 +30,26 @@ using torch::Tensor;
 
 const torch::Device kCard(torch::kCUDA, 0);
 
-/// Attention's operators that this thread has called.
+/// Operators of a prefix that this thread has called.
 thread_local std::set<std::string> called;
+thread_local std::string watched;
 
-std::set<std::string> attention_of(const std::function<void()>& work) {
+std::set<std::string> operators_of(const std::string& prefix, const std::function<void()>& work) {
   called.clear();
+  watched = "aten::" + prefix;
   const auto observer = at::addThreadLocalCallback(
       at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
         const std::string name = op.name();
-        if (name.starts_with("aten::_scaled_dot_product")) called.insert(name.substr(6));
+        if (name.starts_with(watched)) called.insert(name.substr(6));
         return nullptr;
       }).scopes({at::RecordScope::FUNCTION}));
   work();
   at::removeCallback(observer);
   return called;
+}
+
+std::set<std::string> attention_of(const std::function<void()>& work) {
+  return operators_of("_scaled_dot_product", work);
 }
 
 struct Attended {
@@ -129,6 +138,54 @@ TEST(AttentionBlock, LeavesFlashAttentionWhereItHasNoBackward) {
     const Tensor x = torch::zeros({1, 2, 32, size}, torch::TensorOptions(kCard).dtype(torch::kHalf));
     EXPECT_EQ(flash_takes(x, x, x, /*causal=*/true), card->major >= 8 && !(has_limit && size == 208)) << size;
   }
+}
+
+TEST(PackedAttention, TakesFlashAttentionIn16BitsWhereTheCardHasIt) {
+  const bool has_flash = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  EXPECT_EQ(packs_bfloat16(kCard), has_flash);
+  const Packing on_host = make_packing({5, 1, 12});
+  Packing on_card = on_host;
+  on_card.cu_seqlens = on_host.cu_seqlens.to(kCard);
+  for (const auto& [type, width] : std::vector<std::pair<torch::ScalarType, int64_t>>{
+           {torch::kFloat, 16}, {torch::kHalf, 16}, {torch::kBFloat16, 16}, {torch::kHalf, 208}, {torch::kHalf, 256}}) {
+    if (type == torch::kBFloat16 && !has_flash) continue;
+    const Tensor rows = test::random({18, 3, 2, width}, 1), weight = test::random({18, 2 * width}, 2);
+    const Tensor expected = rows.to(type).to(torch::kFloat).clone().requires_grad_();
+    const Tensor of_host = attention_of_each(expected, on_host);
+    (of_host * weight).sum().backward();
+    const Tensor qkv = rows.to(kCard, type).requires_grad_();
+    Tensor out;
+    taken_without_arithmetic();
+    const bool flash = type != torch::kFloat && width != 208 && has_flash;
+    const auto packed = [&] { out = attention_in_one_kernel(qkv, on_card); };
+    EXPECT_EQ(operators_of("_flash_attention", packed).empty(), !flash) << type << ", heads of " << width;
+    EXPECT_EQ(operators_of("_efficient_attention", packed).empty(), flash) << type << ", heads of " << width;
+    (out.to(torch::kFloat) * weight.to(kCard)).sum().backward();
+    // Of size 1, in 8 to 24 bits.
+    const double tolerance = type == torch::kFloat ? 1e-4 : 5e-2;
+    EXPECT_EQ(out.sizes(), of_host.sizes());
+    EXPECT_LT((out.to(torch::kFloat).cpu() - of_host).abs().max().item<double>(), tolerance) << type;
+    EXPECT_LT((qkv.grad().to(torch::kFloat).cpu() - expected.grad()).abs().max().item<double>(), tolerance) << type;
+    EXPECT_THAT(taken_without_arithmetic(), testing::IsEmpty());
+  }
+}
+
+// What lesson 46's page says of 2.11: grouped heads and bfloat16 have no kernel everywhere, and nobody is told.
+TEST(WhichKernelSdpaTakes, IsMathForGroupedHeadsIn32BitsAndForBfloat16OnOldCards) {
+  const bool has_flash = at::cuda::getCurrentDeviceProperties()->major >= 8;
+  const auto choice = [](torch::ScalarType type, int64_t groups, bool with_mask) {
+    const auto options = torch::TensorOptions(kCard).dtype(type);
+    const Tensor q = torch::zeros({1, 8, 32, 64}, options), k = torch::zeros({1, groups, 32, 64}, options);
+    const auto mask = with_mask ? std::optional(torch::zeros({32, 32}, options)) : std::nullopt;
+    return static_cast<at::SDPBackend>(
+        at::_fused_sdp_choice(q, k, k, mask, 0, /*is_causal=*/!with_mask, {}, groups != 8));
+  };
+  EXPECT_EQ(choice(torch::kFloat, 8, false), at::SDPBackend::efficient_attention);
+  EXPECT_EQ(choice(torch::kFloat, 2, false), at::SDPBackend::math);
+  EXPECT_EQ(choice(torch::kHalf, 2, false), has_flash ? at::SDPBackend::flash_attention : at::SDPBackend::math);
+  EXPECT_EQ(choice(torch::kHalf, 8, true), at::SDPBackend::efficient_attention);
+  EXPECT_EQ(choice(torch::kHalf, 2, true), at::SDPBackend::math) << "these cards' cuDNN is not tried";
+  EXPECT_EQ(choice(torch::kBFloat16, 8, false) == at::SDPBackend::math, !packs_bfloat16(kCard));
 }
 
 TEST(BackgroundCheckpoints, WaitOnceForAllTensors) {

@@ -4,6 +4,7 @@
 #include <ATen/core/stack.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,8 @@ using OnCpu = std::function<std::vector<c10::IValue>(const std::vector<c10::IVal
 /// nullptr where the CPU's own operator of that name will do. `name` is that of all overloads, "aten::_softmax", or of
 /// one, "aten::mm.dtype".
 const OnCpu* on_cpu(const std::string& name);
+
+/// Those of attention, by the names of all overloads.
+const std::map<std::string, OnCpu>& attention_on_cpu();
 
 }  // namespace tenfold::dry

@@ -20,6 +20,7 @@ import gpu_model
 import kernel_time
 import ladder_times
 import machine_code
+import warp_model
 
 build = None  # set by the command line
 
@@ -145,18 +146,18 @@ class Gpu(unittest.TestCase):
         blocks = machine_code.functions_of(UNROLLED)["kernel"]
         four, one = machine_code.Block(0, "", blocks[1].instructions), machine_code.Block(0, "", blocks[2].instructions[:1] + blocks[1].instructions[4:5])
         latency = 500
-        self.assertLess(gpu_model.clocks_of_warp([four], [1], self.gpus["A100"], latency), latency + 40)
-        self.assertGreater(gpu_model.clocks_of_warp([one], [1], self.gpus["A100"], latency), latency)
+        self.assertLess(warp_model.clocks_of_warp([four], [1], self.gpus["A100"], latency), latency + 40)
+        self.assertGreater(warp_model.clocks_of_warp([one], [1], self.gpus["A100"], latency), latency)
 
     def test_a_copy_is_waited_for_by_its_group(self):
         def clocks(left):
             block = machine_code.functions_of(disassembly([
                 (1, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (1, "LDGDEPBAR"), (2, "FADD R1, R1, R1"), (2, "FADD R1, R1, R1"),
                 (3, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (3, "LDGDEPBAR"), (4, f"DEPBAR.LE SB0, {left}"), (5, "EXIT")]))["kernel"][0]
-            return gpu_model.clocks_of_warp([block], [1], self.gpus["A100"], 500)
+            return warp_model.clocks_of_warp([block], [1], self.gpus["A100"], 500)
         second, first, none = clocks("0x0"), clocks("0x1"), clocks("0x2")
         self.assertEqual(first, 1 + 500 + 1, "the copy before two additions")
-        self.assertGreater(second, first + gpu_model.ARITHMETIC_CLOCKS)
+        self.assertGreater(second, first + warp_model.ARITHMETIC_CLOCKS)
         self.assertLess(none, 50, "both may still be under way")
 
     def test_rereads_are_served_by_the_cache_that_they_fit(self):
@@ -175,7 +176,8 @@ class Ladders(unittest.TestCase):
     def test_a_published_clock_slows_all_but_dram(self):
         a100 = tools().all_gpus["A100"]
         slow = ladder_times.at_clock(a100, a100["clock_hz"] / 2)
-        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s"})
+        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "tensor_int8_per_s", "tensor_fp8_per_s",
+                                                                                "l2_bytes_per_s"})
         self.assertEqual(slow["flops_per_s"], a100["flops_per_s"] / 2)
         self.assertIs(ladder_times.at_clock(a100, None), a100)
 

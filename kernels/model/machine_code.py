@@ -115,9 +115,14 @@ def target_of(instruction):
     return match[1] if match else None
 
 
+def is_long_jump(instruction):
+    """ptxas jumps far by a call that never returns: to a label of the kernel itself, where a function would have a name."""
+    return instruction.name == "CALL.REL.NOINC" and target_of(instruction) is not None
+
+
 def blocks_of(rows, labels):
     ends = {"BRA", "EXIT", "RET", "BSYNC", "BRX", "JMP", "BSSY"}
-    begins = {0} | set(labels.values()) | {i + 1 for i, row in enumerate(rows[:-1]) if row.kind in ends}
+    begins = {0} | set(labels.values()) | {i + 1 for i, row in enumerate(rows[:-1]) if row.kind in ends or is_long_jump(row)}
     starts = sorted(begins)
     names = {index: label for label, index in labels.items()}
     blocks = [Block(rows[begin].address, names.get(begin, ""), rows[begin:end])
@@ -138,6 +143,8 @@ def blocks_of(rows, labels):
                 to = None  # once more for each lane that asks for a box: one does
             conditional = last.guard is not None or ".DIV" in last.name or re.match(r"!?U?P\w", last.operands)
             block.to = ([to] if to is not None else []) + (following if conditional else [])
+        elif is_long_jump(last):
+            block.to = [by_label[target_of(last)]] + (following if last.guard is not None else [])
         elif last.kind in ("EXIT", "RET"):
             block.to = following if last.guard is not None else []
         elif last.kind == "BSYNC":
@@ -209,6 +216,13 @@ def reachable(blocks, start=0):
     return seen
 
 
+def products_of(counts, blocks):
+    """HMMA or IMMA for each product that the microscope counts: of int8, a quarter of it where the GPU's instruction is 8 x 8 x 16; of
+    e4m3, whose product is 32 deep, those of fp16 that it is widened for, by ptxas or by kernels/ptx_8bit.cuh."""
+    names = {instruction.name.split(".")[1] for block in blocks for instruction in block.instructions if instruction.kind in ("HMMA", "IMMA")}
+    return 4 if "8816" in names else 1 if "__nv_fp8_e4m3" not in counts.get("symbol", "") else 2 if "16816" in names else 4
+
+
 def place_of(line, name):
     """Products and their loads are moved among each other so far that their lines mean little: of a kernel as a whole."""
     return "all" if name in ("mma", "ldmatrix", "wgmma", "TMA copy", "TMA multicast") else line
@@ -259,7 +273,7 @@ def solve(blocks, counts):
     for operation in counts["operations"]:
         if operation["name"] in UNSEEN:
             continue
-        each = of_block if operation["name"] == "barrier" else WARPGROUP if operation["name"] == "wgmma" else 1
+        each = {"barrier": of_block, "wgmma": WARPGROUP, "mma": products_of(counts, blocks)}.get(operation["name"], 1)
         wanted[place_of(operation["where"], operation["name"]), operation["name"]] += operation["count"] * each / warps
     for where in matrices:  # ldmatrix is counted as itself
         wanted.pop((where, "shared load"), None)

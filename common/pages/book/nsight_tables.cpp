@@ -45,7 +45,8 @@ auto with_loads(const fs::path& root, F&& use) {
 /// "layer_norm backward", with a mark where the kernel has changed since.
 std::string title_of(const fs::path& root, const Json& kernel) {
   std::string title = kernel.at("operation");
-  if (title.ends_with("_backward")) title[title.size() - std::string("_backward").size()] = ' ';
+  const std::string name = kernel.at("kernel");
+  if (title.starts_with(name + "_")) title[name.size()] = ' ';
   const bool stale = kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>());
   return title + (stale ? " *stale*" : "");
 }

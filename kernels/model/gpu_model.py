@@ -196,7 +196,7 @@ def launch_on(gpu, counts, blocks, executions, registers):
     # A warp by itself: loads that nothing overlaps with. The mean latency of the kernel's loads.
     latency = gpu["l1_latency"] if reads == 0 else (again.get("L1", 0) * gpu["l1_latency"] + again.get("L2", 0) * gpu["l2_latency"] +
                                                     (first + again.get("DRAM", 0)) * gpu["dram_latency"]) / reads
-    if issued["HGMMA"]:
+    if any(issued[kind] for kind in machine_code.WGMMA):
         from_dram = min(1, least_reads / (grid * first * 32)) if first else 0
         of_boxes = Boxes(sum(access["sectors"] * 32 for access in counts["accesses"] if machine_code.is_bulk(access) and access["kind"] == "load") / ran,
                          from_dram * gpu["dram_latency"] + (1 - from_dram) * gpu["l2_latency"] + BOX_CLOCKS)
@@ -210,10 +210,11 @@ def launch_on(gpu, counts, blocks, executions, registers):
 
 
 def tensor_seconds(gpu, blocks, executions):
-    """Of a GPU's tensor cores, for what one warp multiplies."""
+    """Of a GPU's tensor cores, for what one warp multiplies. int8 by mma.sync is taken to reach the same share of its rate as fp16."""
     flops = collections.Counter()
     for block, times in zip(blocks, executions):
         for instruction in block.instructions:
             flops[instruction.kind] += times * flops_of(instruction)
-    mma, wgmma = gpu["tensor_flops_per_s"] * gpu["mma_share"], gpu["tensor_flops_per_s"]
-    return flops["HMMA"] / mma + flops["HGMMA"] / wgmma + flops["IMMA"] / (gpu["tensor_int8_per_s"] * gpu["mma_share"])
+    rates = {kind: gpu[rate] for kind, rate in machine_code.WGMMA.items()}
+    rates |= {"HMMA": gpu["tensor_flops_per_s"] * gpu["mma_share"], "IMMA": gpu["tensor_int8_per_s"] * gpu["mma_share"]}
+    return sum(amount / rates[kind] for kind, amount in flops.items() if amount)

@@ -31,6 +31,7 @@ LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
 WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/\s*$")  # half of an instruction's bits, the lower half on its own line
 FUNCTION = re.compile(r"^\.text\.(\S+):")
 WARPGROUP = 4  # warps that issue a wgmma together
+WGMMA = {"HGMMA": "tensor_flops_per_s", "QGMMA": "tensor_fp8_per_s", "IGMMA": "tensor_int8_per_s"}  # of 16 bits, fp8 and int8, with its rate
 kPrice = 5  # of a line that runs once too often or too seldom, over its instructions
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
@@ -182,7 +183,7 @@ def classes_of(instruction):
     if kind == "ATOMS":
         return [("shared atomic", width)]
     return {"SHFL": [("shuffle", 1)], "BAR": [("barrier", 1)], "HMMA": [("mma", 1)], "IMMA": [("mma", 1)], "LDSM": [("ldmatrix", 1)],
-            "VOTE": [("vote", 1)], "HGMMA": [("wgmma", 1)], "UTMASTG": [("TMA store", 1)],
+            "VOTE": [("vote", 1)], **{name: [("wgmma", 1)] for name in WGMMA}, "UTMASTG": [("TMA store", 1)],
             "UTMALDG": [("TMA multicast" if "MULTICAST" in instruction.name else "TMA copy", 1)]}.get(kind, [])
 
 
@@ -316,7 +317,7 @@ def solve(blocks, counts):
             meeting[block.meets].append(i)
     infinity = numpy.inf
     # wgmma wants whole warps: ptxas lets their lanes part between BSSY and BSYNC alone.
-    together, parted = any(i.kind == "HGMMA" for block in blocks for i in block.instructions), parted_blocks(blocks)
+    together, parted = any(i.kind in WGMMA for block in blocks for i in block.instructions), parted_blocks(blocks)
     for i, block in enumerate(blocks):
         x = columns["block", i]
         if i not in live:

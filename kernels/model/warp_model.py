@@ -13,7 +13,7 @@ MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
 STORES = {"STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS"}
 WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
                   "WARPSYNC", "MEMBAR", "ERRBAR", "CCTL", "ISETP", "FSETP", "PLOP3", "VOTEU", "UISETP",
-                  "HGMMA", "WARPGROUP", "UTMALDG", "UTMASTG", "SYNCS"}
+                  *machine_code.WGMMA, "WARPGROUP", "UTMALDG", "UTMASTG", "SYNCS"}
 VARIABLE = {"MUFU", "SHFL", "F2F", "F2I", "I2F", "HMMA", "IMMA", "VOTE", "S2R", "POPC"}  # take as long as shared memory, about
 # A box of TMA is there so many clocks later than a load: measured on an H800 in L2 (369.1 and 264.5) and in DRAM (704.3 and 599.5), in
 # NewFeatures/TMA/Latency/tma_lat_random of https://github.com/HPMLL/NVIDIA-Hopper-Benchmark/tree/ded6f57, h800_tma.txt and h800_pcie.txt
@@ -54,9 +54,14 @@ def dataflow(instruction):
         if kind == "HMMA" and of_part:
             wide = {at + 1: 4 if "16816" in name or "1688.F32.TF32" in name else 2, at + 2: 2 if "16816" in name else 1, at + 3: 4}.get(i, 1)
             of_part = [of_part[0] + j for j in range(wide)]
+        elif kind == "IMMA" and of_part:
+            wide = dict(zip((at + 1, at + 2, at + 3), (4, 2, 4) if "16832" in name else (1, 1, 2))).get(i, 1)
+            of_part = [of_part[0] + j for j in range(wide)]
         read += of_part
     if kind == "HMMA":
         many = 4 if ".F32" in name else 2
+    elif kind == "IMMA":
+        many = 4 if "16832" in name else 2
     return [first + j for j in range(many)], read
 
 
@@ -89,7 +94,7 @@ class Warp:
                 at += self.box_clocks
             self.clock = at
             latency = self.latency(kind)
-            if kind == "HGMMA":  # runs on by itself
+            if kind in machine_code.WGMMA:  # runs on by itself
                 self.products = max(at, self.products) + self.together * wgmma_clocks(self.gpu, instruction)
                 if "gsb" in instruction.operands:
                     self.product_groups.append(self.products)
@@ -109,9 +114,9 @@ class Warp:
 
 
 def wgmma_clocks(gpu, instruction):
-    """Of the tensor core of one of an SM's quarters, which has a warp of the warpgroup: wgmma reaches NVIDIA's rate, 128 clocks for
-    64 x 256 x 16 (Luo et al., arXiv:2402.13499 and 2501.12084)."""
-    return flops_of(instruction) / (gpu["tensor_flops_per_s"] / gpu["sms"] / SCHEDULERS / gpu["clock_hz"])
+    """Of the tensor core in one of an SM's quarters, which has one warp of the warpgroup. wgmma has NVIDIA's dense rate, 4,096 FLOP a
+    clock and SM (https://github.com/NVIDIA/cudnn-frontend/pull/650): 128 clocks for 64 x 256 x 16."""
+    return flops_of(instruction) / (gpu[machine_code.WGMMA[instruction.kind]] / gpu["sms"] / SCHEDULERS / gpu["clock_hz"])
 
 
 def clocks_of_blocks(blocks, executions, chain, warp_of):
@@ -154,8 +159,8 @@ class Boxes:
 
 
 def multipliers(blocks, counts):
-    """(where their code begins, which share of a block's warps they are): those that take registers, where some do (setmaxnreg); else
-    all. The microscope has no such instruction: the line behind it says how many warps came there."""
+    """(where their code begins, which share of a block's warps they are): those that take registers (setmaxnreg), where warps have parts;
+    nothing where all do the same. The microscope has no such instruction: the line behind it says how many warps came there."""
     for i, block in enumerate(blocks):
         for instruction in block.instructions:
             if instruction.name.startswith("USETMAXREG.TRY_ALLOC"):
@@ -163,37 +168,28 @@ def multipliers(blocks, counts):
                 behind = [(int(at), line["issues"]) for line in counts["lines"] for place, _, at in [line["where"].rpartition(":")]
                           if place == file and int(at) >= int(number)]
                 return i, min(behind)[1] / counts["warps"]
-    return 0, 1.0
+    return None
 
 
 def clocks_of_multiplier(blocks, executions, gpu, load_latency, counts, boxes):
-    """Of a warp that multiplies by wgmma, by itself. What it waits for that another warp brings is taken to be there; but a loop that
-    multiplies and asks for boxes, too, waits for what it has asked for: the boxes' latency, and their bytes at the SM's part of L2's
-    rate. Where all warps of a block meet at a barrier in each round, their products come one after the other."""
-    begin, share = multipliers(blocks, counts)
-    loops = machine_code.loops_of(blocks)
-    issued = collections.defaultdict(collections.Counter)  # in a loop: how often a warp issues each kind of instruction
-    for i, block in enumerate(blocks):
-        for instruction in block.instructions:
-            kind = instruction.kind
-            issued[loops[i]]["TRYWAIT" if "TRYWAIT" in instruction.name else "barrier" if kind == "BAR" and "," not in instruction.operands
-                             else kind] += executions[i]
-    asked = sum(kinds["UTMALDG"] for kinds in issued.values())
-    warpgroups = share * counts["threads_of_block"] / 32 / machine_code.WARPGROUP
+    """Of a warp that multiplies by wgmma, by itself. What another warp brings is taken to be there when it waits. Where warps have no
+    parts, each wait is for boxes that the block has just asked for: their latency, and their bytes at the SM's part of L2's rate;
+    then all multiply, so that their products come one after the other."""
+    parts = multipliers(blocks, counts)
+    if parts is not None:
+        begin, share = parts
+        clocks = clocks_of_blocks(blocks, executions, BEHIND, lambda _: Warp(gpu, load_latency))
+        return sum(executions[i] * clocks[i] for i in machine_code.reachable(blocks, begin) if i in clocks) / share
 
-    def warp_of(i):
-        kinds = issued[loops[i]]
-        wait, together = 0, 1
-        if kinds["HGMMA"] and kinds["UTMALDG"]:  # every warp waits for the same boxes
-            of_wait = boxes.bytes * kinds["UTMALDG"] / asked / kinds["TRYWAIT"]
-            wait = boxes.latency + of_wait / (gpu["l2_bytes_per_s"] / gpu["sms"] / gpu["clock_hz"])
-        if kinds["HGMMA"] and kinds["barrier"] and loops.count(loops[i]) > 1:
-            together = warpgroups
-        return Warp(gpu, load_latency, wait, together)
+    def tries_again(i):
+        return i in blocks[i].to
 
-    clocks = clocks_of_blocks(blocks, executions, BEHIND, warp_of)
-    theirs = machine_code.reachable(blocks, begin)
-    return sum(executions[i] * of_one for i, of_one in clocks.items() if i in theirs) / share
+    waits = sum(executions[i] for i, block in enumerate(blocks) if not tries_again(i)
+                for instruction in block.instructions if "TRYWAIT" in instruction.name)
+    wait = boxes.latency + boxes.bytes / max(1, waits) / (gpu["l2_bytes_per_s"] / gpu["sms"] / gpu["clock_hz"])
+    together = counts["threads_of_block"] / 32 / machine_code.WARPGROUP
+    clocks = clocks_of_blocks(blocks, executions, BEHIND, lambda i: Warp(gpu, load_latency, 0 if tries_again(i) else wait, together))
+    return sum(executions[i] * of_one for i, of_one in clocks.items())
 
 
 def flops_of(instruction):
@@ -202,9 +198,9 @@ def flops_of(instruction):
         return 2 * 16 * 8 * (16 if "16816" in instruction.name else 8)
     if instruction.kind == "IMMA":
         return 2 * math.prod(IMMA_SIZES[instruction.name.split(".")[1]])
-    if instruction.kind == "HGMMA":
+    if instruction.kind in machine_code.WGMMA:
         return 2 * math.prod(map(int, instruction.name.split(".")[1].split("x"))) / machine_code.WARPGROUP
     return 0
 
 
-IMMA_SIZES = {"16832": (16, 8, 32), "16816": (16, 8, 16), "8816": (8, 8, 16)}
+IMMA_SIZES = {"16832": (16, 8, 32), "8816": (8, 8, 16)}

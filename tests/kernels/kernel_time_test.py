@@ -255,6 +255,7 @@ class Described(unittest.TestCase):
                                  "grouped_gemm": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "grouped_gemm_backward": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "hgemm": ("tensor_flops_per_s", 2 * 4096 ** 3), "sgemm": ("flops_per_s", 2 * 4096 ** 3),
+                                 "scaled_gemm": ("tensor_fp8_per_s", 2 * 4096 ** 3), "scaled_gemm_int8": ("tensor_int8_per_s", 2 * 4096 ** 3),
                                  "split_k": ("tensor_flops_per_s", 2 * 768 ** 2 * 4096)})
 
     def test_what_is_published_is_what_is_described(self):

@@ -89,6 +89,7 @@ class Warps(unittest.TestCase):
         self.assertLess(self.clocks(two), 10)
         self.assertAlmostEqual(self.clocks([*two, (3, "WARPGROUP.DEPBAR.LE gsb0, 0x1")]), 1 + 128, delta=1)
         self.assertAlmostEqual(self.clocks([*two, (3, "WARPGROUP.DEPBAR.LE gsb0, 0x0")]), 1 + 2 * 128, delta=1)
+        self.assertLess(self.clocks([(1, WGMMA), *two[1:], (3, "WARPGROUP.DEPBAR.LE gsb0, 0x1")]), 10, "one group of two")
         self.assertAlmostEqual(self.clocks([*two, (3, "WARPGROUP.DEPBAR.LE gsb0, 0x0")], together=2), 1 + 4 * 128, delta=1)
 
     def test_who_multiplies(self):

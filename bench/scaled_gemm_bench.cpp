@@ -34,7 +34,7 @@ Ladder product(const Place& place, ScaledGemmScales scales) {
   constexpr bool kInt8 = std::is_same_v<T, int8_t>;
   const auto type = kInt8 ? torch::kChar : torch::kFloat8_e4m3fn;
   const bool blocks = scales == ScaledGemmScales::blocks;
-  const simt::Pass pass = kernels::scaled_gemm_pass();
+  const simt::Pass pass = kernels::scaled_gemm_pass<T>();
   const simt::Shape shape = place.pick(pass, {{"m", 65}, {"n", 136}, {"k", 272}});
   const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
   const EightBits a = quantised(place.normal({m, k}), type, blocks ? 1 : m, blocks ? kScaleBlock : k);

@@ -37,13 +37,13 @@ struct Work {
 };
 
 /// Which of a GPU's peaks the arithmetic is held against; of most kernels only their bytes are.
-enum class Peak { bytes, cuda_cores, tensor_cores };
+enum class Peak { bytes, cuda_cores, tensor_cores, tensor_cores_int8, tensor_cores_fp8 };
 
-enum class ValueType { float32, bfloat16 };
+enum class ValueType { float32, bfloat16, int8, e4m3 };
 
 /// What is launched, timed and modelled by itself: the forward pass of a kernel, or its backward pass.
 struct Pass {
-  std::string name;                      ///< "softmax_backward": of the kernel, with _backward
+  std::string name;                      ///< of the kernel, with more behind it where it has two: "softmax_backward"
   std::vector<std::string> rungs;        ///< names
   Sizes shape;                           ///< that is timed and modelled; every GPU has room for it
   ValueType type = ValueType::bfloat16;  ///< that is modelled: what takes the most memory in training is in 16 bits

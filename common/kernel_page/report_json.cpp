@@ -62,8 +62,20 @@ Json json_of(const Report& report) {
   return json;
 }
 
-const char* name_of(ValueType type) { return type == ValueType::float32 ? "float" : "bfloat16"; }
-int64_t bytes_of(ValueType type) { return type == ValueType::float32 ? 4 : 2; }
+const char* name_of(ValueType type) {
+  switch (type) {
+    case ValueType::float32:
+      return "float";
+    case ValueType::bfloat16:
+      return "bfloat16";
+    case ValueType::int8:
+      return "int8";
+    default:
+      return "e4m3";
+  }
+}
+
+int64_t bytes_of(ValueType type) { return type == ValueType::float32 ? 4 : type == ValueType::bfloat16 ? 2 : 1; }
 
 /// As the GPUs' rates are called where the model reads them.
 const char* name_of(Peak peak) {
@@ -72,6 +84,10 @@ const char* name_of(Peak peak) {
       return "dram_bytes_per_s";
     case Peak::cuda_cores:
       return "flops_per_s";
+    case Peak::tensor_cores_int8:
+      return "tensor_int8_per_s";
+    case Peak::tensor_cores_fp8:
+      return "tensor_fp8_per_s";
     default:
       return "tensor_flops_per_s";
   }

@@ -21,7 +21,8 @@ const std::vector<GpuCeilings>& known_gpus() {
   // Threads, blocks and shared memory of an SM: "Technical Specifications per Compute Capability" of the same guide; L1
   // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
   static const std::vector<GpuCeilings> gpus = {
-      // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, 320 GB/s; product brief PB-09256-001: 40 SMs, boost
+      // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, INT8 130 TOPS, 320 GB/s; product brief PB-09256-001:
+      // 40 SMs, boost
       // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280
       // GB/s,
       // as Armbruster's text on matrix products computes with it (alexarmbr.github.io, 2024-08-10).
@@ -33,6 +34,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .clock_hz = 1.59e9,
        .flops_per_s = 8.1e12,
        .tensor_flops_per_s = 65e12,
+       .tensor_int8_per_s = 130e12,
        .dram_bytes_per_s = 320e9,
        .l2_bytes_per_clock = 805,
        .l2_source = "arXiv:1903.07486",
@@ -48,7 +50,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .l2_latency = 188,
        .dram_latency = 188,
        .latency_source = "arXiv:1903.07486; DRAM as L2, which is too little"},
-      // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, 2039 GB/s); SMs, clock and L2:
+      // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, INT8 624 TOPS, 2039 GB/s); SMs, clock
+      // and L2:
       // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
       {.key = "A100",
        .name = "NVIDIA A100 SXM 80GB",
@@ -58,6 +61,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .clock_hz = 1.41e9,
        .flops_per_s = 19.5e12,
        .tensor_flops_per_s = 312e12,
+       .tensor_int8_per_s = 624e12,
        .dram_bytes_per_s = 2039e9,
        .l2_bytes_per_clock = 5120,
        .l2_source = "NVIDIA A100 whitepaper",
@@ -73,7 +77,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2402.13499, table IV"},
       // "NVIDIA RTX A6000" data sheet: 38.7 TFLOPS, 768 GB/s, 309.7 TFLOPS with sparsity; "NVIDIA Ampere GA102 GPU
-      // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB. Huerta et al., "Dissecting and
+      // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB, INT8 309.7 TOPS without sparsity.
+      // Huerta et al., "Dissecting and
       // Modeling the Architecture of Modern GPU Cores", arXiv:2503.20481, measured GPUs of this chip: section 5.4, "a
       // memory request every two cycles"; L1 and shared memory for 32 bits a thread in table 2.
       {.key = "A6000",
@@ -84,6 +89,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .clock_hz = 1.8e9,
        .flops_per_s = 38.7e12,
        .tensor_flops_per_s = 154.8e12,
+       .tensor_int8_per_s = 309.7e12,
        .dram_bytes_per_s = 768e9,
        .l2_source = "",
        .request_clocks = 2,
@@ -98,7 +104,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .l2_latency = 261.5,
        .dram_latency = 466.3,
        .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
-      // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, 3.35 TB/s); 132 SMs: "NVIDIA H100 Tensor
+      // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, INT8 and FP8 1978.9, 3.35 TB/s); 132 SMs:
+      // "NVIDIA H100 Tensor
       // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4
       // need of
       // 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
@@ -114,6 +121,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
+       .tensor_int8_per_s = 1978.9e12,
+       .tensor_fp8_per_s = 1978.9e12,
        .dram_bytes_per_s = 3350e9,
        .l2_bytes_per_clock = 5178,
        .l2_source = "arXiv:2402.13499, on an H800, by SMs",
@@ -129,7 +138,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 478.8,
        .latency_source = "arXiv:2402.13499, table IV, on an H800",
        .mma_share = 0.629},
-      // "NVIDIA H200 Tensor Core GPU" data sheet (SXM: 67 and 989 TFLOPS, 4.8 TB/s); the chip is the H100's.
+      // "NVIDIA H200 Tensor Core GPU" data sheet (SXM: 67 and 989 TFLOPS, INT8 and FP8 1979, 4.8 TB/s); the chip is the
+      // H100's.
       {.key = "H200",
        .name = "NVIDIA H200 SXM 141GB",
        .driver_names = {"NVIDIA H200"},
@@ -139,6 +149,8 @@ const std::vector<GpuCeilings>& known_gpus() {
        .tensor_clock_hz = 1.83e9,
        .flops_per_s = 66.9e12,
        .tensor_flops_per_s = 989.4e12,
+       .tensor_int8_per_s = 1978.9e12,
+       .tensor_fp8_per_s = 1978.9e12,
        .dram_bytes_per_s = 4800e9,
        .l2_bytes_per_clock = 5178,
        .l2_source = "arXiv:2402.13499, on an H800, by SMs",
@@ -161,7 +173,7 @@ const std::vector<GpuCeilings>& known_gpus() {
 const std::vector<GpuCeilings>& ladder_gpus() {
   static const std::vector<GpuCeilings> gpus = [] {
     // "NVIDIA Ampere GA102 GPU Architecture" whitepaper, GeForce RTX 3090: 82 SMs, boost 1695 MHz, 35.6 TFLOPS, 71 with
-    // sums in float32, 936 GB/s, L2 of 6 MB; all else is of the chip, as for the A6000.
+    // sums in float32, INT8 284 TOPS, 936 GB/s, L2 of 6 MB; all else is of the chip, as for the A6000.
     GpuCeilings rtx_3090 = gpu_named("A6000");
     rtx_3090.key = "RTX3090";
     rtx_3090.name = "NVIDIA GeForce RTX 3090";
@@ -171,6 +183,7 @@ const std::vector<GpuCeilings>& ladder_gpus() {
     rtx_3090.clock_hz = 1.695e9;
     rtx_3090.flops_per_s = 35.6e12;
     rtx_3090.tensor_flops_per_s = 71e12;
+    rtx_3090.tensor_int8_per_s = 284e12;
     rtx_3090.dram_bytes_per_s = 936e9;
     // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4: 1555 GB/s.
     GpuCeilings a100 = gpu_named("A100");

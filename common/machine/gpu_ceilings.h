@@ -19,6 +19,8 @@ struct GpuCeilings {
   double tensor_clock_hz = 0;     ///< that tensor_flops_per_s implies, where it is another one; 0: the boost clock
   double flops_per_s = 0;         ///< float32, no tensor cores
   double tensor_flops_per_s = 0;  ///< fp16 or bf16 in, float32 out, dense; tf32, of which no kernel makes use, has less
+  double tensor_int8_per_s = 0;   ///< int8 in, int32 out, dense: operations
+  double tensor_fp8_per_s = 0;    ///< fp8 in, float32 out, dense; 0: it has none, and fp8 goes as fp16
   double dram_bytes_per_s = 0;
   double l2_bytes_per_clock = 0;        ///< as reads reached it; 0: no figure to cite, and the model leaves L2 out
   std::string l2_source;                ///< who says so

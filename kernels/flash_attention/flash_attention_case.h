@@ -66,7 +66,7 @@ inline std::vector<simt::Rung> flash_attention_rungs() {
 
 inline simt::Pass flash_attention_forward() {
   return {.name = "flash_attention",
-          .rungs = names_of(flash_attention_rungs(), kFlashAttentionRungs<__nv_bfloat16>),  // Hopper's are not modelled
+          .rungs = names_of(flash_attention_rungs()),
           .shape = {{"batch", 8}, {"heads", 16}, {"queries", 2048}, {"keys", 2048}, {"head_dim", 128}, {"causal", 1}},
           .peak = simt::Peak::tensor_cores,
           .work =

@@ -40,7 +40,7 @@ inline std::vector<simt::Rung> hgemm_rungs() {
 
 inline simt::Pass hgemm_pass() {
   return {.name = "hgemm",
-          .rungs = names_of(hgemm_rungs(), kHgemmRungs),  // Hopper's are not modelled
+          .rungs = names_of(hgemm_rungs()),
           .shape = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
           .peak = simt::Peak::tensor_cores,
           .work =

@@ -9,8 +9,9 @@ import dataclasses
 import math
 import re
 
-ARITHMETIC_CLOCKS = 4  # from one arithmetic instruction to the next that needs it: Jia et al., arXiv:1804.06826, table 4.1
-SCHEDULERS = 4  # of an SM; each issues one instruction of a warp in a clock
+import machine_code
+from warp_model import BOX_CLOCKS, MEMORY, SCHEDULERS, STORES, Boxes, clocks_of_multiplier, clocks_of_warp, flops_of
+
 # Threads of an SM in a clock: "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide, where "compare, minimum,
 # maximum" of floats have the rate of integers. Arithmetic on floats follows from the GPU's rate.
 PIPES = {
@@ -23,11 +24,6 @@ PIPES = {
 FLOATS = {"FADD", "FMUL", "FFMA", "FADD2", "FFMA2"}
 MULTIPLY_ADDS = {"IMAD"}
 MULTIPLY_ADD_THREADS = 64  # of an SM in a clock
-MEMORY = {"LDG", "LD", "LDS", "LDSM", "ATOMG", "ATOM", "ATOMS", "LDL"}
-STORES = {"STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS"}
-WRITES_NOTHING = {"STG", "ST", "STS", "RED", "REDG", "BAR", "BRA", "EXIT", "RET", "BSSY", "BSYNC", "LDGSTS", "LDGDEPBAR", "DEPBAR", "NOP",
-                  "WARPSYNC", "MEMBAR", "ERRBAR", "CCTL", "ISETP", "FSETP", "PLOP3", "VOTEU", "UISETP"}
-VARIABLE = {"MUFU", "SHFL", "F2F", "F2I", "I2F", "HMMA", "VOTE", "S2R", "POPC"}  # take as long as shared memory, about
 
 
 @dataclasses.dataclass
@@ -60,105 +56,6 @@ def occupancy(gpu, threads, registers, shared):
     limits = occupancy_limits(gpu, threads, registers, shared)
     limit = min(limits, key=lambda name: limits[name])
     return Occupancy(limits[limit], limit)
-
-
-def registers_of(text):
-    """Numbers of the 32-bit registers that an operand names; .64 names two."""
-    found = []
-    for number, wide in re.findall(r"\bR(\d+)(\.64)?", text):
-        found += [int(number)] + ([int(number) + 1] if wide else [])
-    return found
-
-
-def dataflow(instruction):
-    """(registers written, registers read) of one instruction."""
-    operands = [part.strip() for part in instruction.operands.split(",")]
-    name, kind = instruction.name, instruction.kind
-    if kind in WRITES_NOTHING:
-        return [], registers_of(instruction.operands)
-    at = next((i for i, part in enumerate(operands) if re.match(r"R(\d+|Z)\b", part)), None)
-    if at is None or operands[at].startswith("RZ"):  # an atomic whose result nobody wants: what follows is read
-        return [], registers_of(instruction.operands)
-    first = registers_of(operands[at])[0]
-    many = 1
-    if kind in ("LDG", "LD", "LDS", "LDL"):
-        many = max(1, instruction.width // 4)
-    elif kind == "LDSM":
-        many = int(name.rsplit(".", 1)[1]) if name.rsplit(".", 1)[1].isdigit() else 4
-    elif ".WIDE" in name:
-        many = 2
-    read = []
-    for i, part in enumerate(operands):
-        if i == at:
-            continue
-        of_part = registers_of(part)
-        if kind == "HMMA" and of_part:
-            wide = {at + 1: 4 if "16816" in name or "1688.F32.TF32" in name else 2, at + 2: 2 if "16816" in name else 1, at + 3: 4}.get(i, 1)
-            of_part = [of_part[0] + j for j in range(wide)]
-        read += of_part
-    if kind == "HMMA":
-        many = 4 if ".F32" in name else 2
-    return [first + j for j in range(many)], read
-
-
-def groups_left(instruction):
-    """How many groups of copies may be under way behind DEPBAR.LE SB0, 0x2: cp.async.wait_group 2."""
-    number = re.search(r",\s*(0x[0-9a-f]+)", instruction.operands)
-    return int(number[1], 16) if number else 0
-
-
-class Warp:
-    """One warp by itself: each instruction waits for its operands, so that loads that need nothing of each other overlap."""
-
-    def __init__(self, gpu, load_latency):
-        self.gpu, self.load_latency = gpu, load_latency
-        self.clock, self.ready = 0, {}
-        self.copies, self.groups = 0, []  # when the last copy is there that no group has yet; when each group is
-
-    def run(self, block):
-        for instruction in block.instructions:
-            kind = instruction.kind
-            written, read = dataflow(instruction)
-            at = max([self.clock + 1] + [self.ready.get(register, 0) for register in read + written])
-            if kind == "DEPBAR":  # waits for all groups but the last few
-                at = max([at] + self.groups[:max(0, len(self.groups) - groups_left(instruction))])
-            self.clock = at
-            latency = self.latency(kind)
-            if kind == "LDGSTS":
-                self.copies = at + self.load_latency
-            elif kind == "LDGDEPBAR":  # a group of what was copied since the last, and no wait
-                self.groups.append(self.copies)
-            for register in written:
-                self.ready[register] = at + latency
-
-    def latency(self, kind):
-        if kind in ("LDG", "LD", "ATOMG", "ATOM"):
-            return self.load_latency
-        if kind in MEMORY or kind in VARIABLE:
-            return self.gpu["shared_latency"]
-        return ARITHMETIC_CLOCKS
-
-
-def clocks_of_warp(blocks, executions, gpu, load_latency):
-    """Of a warp by itself. Each block is run behind the one that most often comes before it: itself in a loop of one block."""
-    before = {}
-    for i, block in enumerate(blocks):
-        for to in set(block.to):
-            if executions[i] > 0 and (to not in before or min(executions[i], executions[to]) >= min(executions[before[to]], executions[to])):
-                if to != i and to in before and before[to] == to:
-                    continue  # a loop of one block follows itself
-                before[to] = i
-    total = 0
-    for i, block in enumerate(blocks):
-        if executions[i] <= 0:
-            continue
-        warp = Warp(gpu, load_latency)
-        if i in before:
-            warp.run(blocks[before[i]])
-        began = warp.clock
-        warp.run(block)
-        total += executions[i] * (warp.clock - began)
-    return total
 
 
 def reads_by_level(counts, gpu, resident):
@@ -230,7 +127,7 @@ def l1_clocks(gpu, counts, issued, loads):
     bytes of a request, or a shuffle each. That shuffles and shared loads add up was measured on an H100:
     https://github.com/Dao-AILab/quack/blob/c8ec317/AI/gpu_pipe_microbench_notes.md"""
     shared = sum(wavefronts_of(access, loads.get(access["where"], {})) for access in counts["accesses"] if access["space"] == "shared")
-    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global")
+    lines = sum(access["lines"] for access in counts["accesses"] if access["space"] == "global" and not machine_code.is_bulk(access))
     shuffles = issued["SHFL"] * counts["threads_of_block"] / 32
     return (shared + lines) / counts["blocks"] / gpu["wavefronts_per_clock"] + shuffles
 
@@ -281,34 +178,43 @@ def launch_on(gpu, counts, blocks, executions, registers):
     bounds = {"issue": of_sm * instructions / SCHEDULERS / clock}
     for name, clocks in arithmetic_clocks(gpu, issued).items():
         bounds[name] = of_sm * warps * clocks / clock
-    tensor_flops = sum(times * flops_of(instruction) for block, times in zip(blocks, executions) for instruction in block.instructions)
-    bounds["tensor cores"] = of_sm * sms * warps * tensor_flops / (gpu["tensor_flops_per_s"] * gpu["mma_share"])
+    bounds["tensor cores"] = of_sm * sms * warps * tensor_seconds(gpu, blocks, executions)
     bounds["L1/shared"] = of_sm * l1_clocks(gpu, counts, issued, shared_loads(blocks, executions)) / clock
     bounds["atomics"] = atomic_clocks(counts) / clock
     # What an SM takes of its warps, however few bytes each asks for. The source has more where nvcc merges loads, the machine code
     # where all lanes of a warp are switched off.
-    requests = min(sum(access["requests"] for access in counts["accesses"]) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))
+    requests = min(sum(access["requests"] for access in counts["accesses"] if not machine_code.is_bulk(access)) / ran, warps * sum(issued[kind] for kind in MEMORY | STORES))
     bounds["requests"] = of_sm * requests * gpu["request_clocks"] / clock
     beyond_l1 = first + again.get("L2", 0) + again.get("DRAM", 0) + stores
     if gpu["l2_bytes_per_s"] > 0:
         bounds["L2"] = grid * beyond_l1 * 32 / gpu["l2_bytes_per_s"]
-    least = 0
-    for touches in counts["touches"].values():
-        for sectors in (touches["first_reads"], touches["written"]):
-            least += min(touches["bytes"], sectors * 32 / ran * grid)
+    least_reads, least_writes = (sum(min(touches["bytes"], touches[which] * 32 / ran * grid) for touches in counts["touches"].values())
+                                 for which in ("first_reads", "written"))
+    least = least_reads + least_writes
     dram = least + grid * again.get("DRAM", 0) * 32
     bounds["DRAM"] = dram / gpu["dram_bytes_per_s"]
     # A warp by itself: loads that nothing overlaps with. The mean latency of the kernel's loads.
     latency = gpu["l1_latency"] if reads == 0 else (again.get("L1", 0) * gpu["l1_latency"] + again.get("L2", 0) * gpu["l2_latency"] +
                                                     (first + again.get("DRAM", 0)) * gpu["dram_latency"]) / reads
-    alone = clocks_of_warp(blocks, executions, gpu, latency)
+    if any(issued[kind] for kind in machine_code.WGMMA):
+        from_dram = min(1, least_reads / (grid * first * 32)) if first else 0
+        of_boxes = Boxes(sum(access["sectors"] * 32 for access in counts["accesses"] if machine_code.is_bulk(access) and access["kind"] == "load") / ran,
+                         from_dram * gpu["dram_latency"] + (1 - from_dram) * gpu["l2_latency"] + BOX_CLOCKS)
+        alone = clocks_of_multiplier(blocks, executions, gpu, latency, counts, of_boxes)
+    else:
+        alone = clocks_of_warp(blocks, executions, gpu, latency)
     rounds = counts["launches"] * math.ceil(grid / counts["launches"] / (sms * resident))
     bounds["latency"] = rounds * alone / clock
     unknown = unknown_bound(gpu, grid * beyond_l1 * 32, max(bounds.values()))
     return Launch(counts["symbol"], bounds, least / gpu["dram_bytes_per_s"], here, registers, instructions, grid, dram, unknown)
 
 
-def flops_of(instruction):
-    if instruction.kind != "HMMA":
-        return 0
-    return 2 * 16 * 8 * (16 if "16816" in instruction.name else 8)
+def tensor_seconds(gpu, blocks, executions):
+    """Of a GPU's tensor cores, for what one warp multiplies. int8 by mma.sync is taken to reach the same share of its rate as fp16."""
+    flops = collections.Counter()
+    for block, times in zip(blocks, executions):
+        for instruction in block.instructions:
+            flops[instruction.kind] += times * flops_of(instruction)
+    rates = {kind: gpu[rate] for kind, rate in machine_code.WGMMA.items()}
+    rates |= {"HMMA": gpu["tensor_flops_per_s"] * gpu["mma_share"], "IMMA": gpu["tensor_int8_per_s"] * gpu["mma_share"]}
+    return sum(amount / rates[kind] for kind, amount in flops.items() if amount)

@@ -15,6 +15,8 @@ nlohmann::json json_of(const tenfold::simt::GpuCeilings& gpu, bool paged) {
           {"clock_hz", gpu.model_clock_hz()},
           {"flops_per_s", gpu.flops_per_s / gpu.clock_hz * gpu.model_clock_hz()},
           {"tensor_flops_per_s", gpu.tensor_flops_per_s},
+          {"tensor_int8_per_s", gpu.tensor_int8_per_s},
+          {"tensor_fp8_per_s", gpu.tensor_fp8_per_s > 0 ? gpu.tensor_fp8_per_s : gpu.tensor_flops_per_s},
           {"mma_share", gpu.mma_share},
           {"dram_bytes_per_s", gpu.dram_bytes_per_s},
           {"l2_bytes_per_s", gpu.l2_bytes_per_s()},

@@ -42,7 +42,8 @@ def sources_hash(kernel):
 def model_hash():
     """Over the files that make times of machine code and counts."""
     model = root / "kernels" / "model"
-    return hash_of([model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py", root / "common" / "machine" / "gpu_ceilings.cpp"])
+    return hash_of([*(model / f"{name}.py" for name in ("gpu_model", "kernel_time", "machine_code", "warp_model")),
+                    root / "common" / "machine" / "gpu_ceilings.cpp"])
 
 
 def entries_of(file):

@@ -137,7 +137,21 @@ class Tools:
     @functools.cache
     def machine_code(self, kernel, capability):
         """({symbol: [Block]}, {symbol: (registers, static shared bytes)}) of a kernel's folder. Throws MissingCode."""
-        library = self.build / "kernels" / "CMakeFiles" / "tenfold_kernels.dir" / kernel / f"{kernel}.cu.o"
+        functions, resources = self.code_of_object("tenfold_kernels", kernel, f"{kernel}.cu.o", capability)
+        if capability == "9.0" and (root / "kernels" / kernel / f"{kernel}_sm90.cu").exists():
+            hopper_functions, hopper_resources = self.code_of_object("tenfold_kernels_sm90", kernel, f"{kernel}_sm90.cu.o", capability)
+            functions, resources = functions | hopper_functions, resources | hopper_resources
+        return functions, resources
+
+    def hopper_symbols(self, kernel):
+        """Kernels that are compiled for 9.0a alone."""
+        if not (root / "kernels" / kernel / f"{kernel}_sm90.cu").exists():
+            return {}
+        return self.code_of_object("tenfold_kernels_sm90", kernel, f"{kernel}_sm90.cu.o", "9.0")[0].keys()
+
+    @functools.cache
+    def code_of_object(self, target, kernel, name, capability):
+        library = self.build / "kernels" / "CMakeFiles" / f"{target}.dir" / kernel / name
         if not library.exists():
             raise MissingCode(f"{library} is missing; to fix: {TO_BUILD}, where nvcc is")
         with tempfile.TemporaryDirectory() as folder:
@@ -177,6 +191,8 @@ def launches_on(tools, gpu, name, counted):
     for counts in counted:
         symbol = symbol_of(counts)
         blocks = functions.get(symbol)
+        if blocks is None and gpu["capability"] != "9.0" and symbol in tools.hopper_symbols(tools.operation(name).kernel):
+            raise gpu_model.DoesNotFit(f"{symbol} needs compute capability 9.0, not {gpu['capability']}")
         if blocks is None:
             raise MissingCode(f"the build has no machine code of {symbol} for {gpu['capability']}; to fix: {TO_BUILD}")
         if traps(blocks):

@@ -60,7 +60,7 @@ def at_clock(gpu, clock_hz):
     """The GPU as its SMs and L2 were clocked; None: as it is."""
     if clock_hz is None:
         return gpu
-    scaled = ("clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s")
+    scaled = ("clock_hz", "flops_per_s", "tensor_flops_per_s", "tensor_int8_per_s", "tensor_fp8_per_s", "l2_bytes_per_s")
     return gpu | {name: gpu[name] * clock_hz / gpu["clock_hz"] for name in scaled}
 
 

@@ -21,6 +21,7 @@ import gpu_model
 import kernel_resources
 import kernel_time
 import machine_code
+import warp_model
 from programs import refuse
 
 TARGET = kernel_time.root / "results" / "compiler" / "loads_in_flight.json"
@@ -165,11 +166,11 @@ def checked(tools, gpu):
     total = collections.Counter()
     for kernel in kernel_time.kernels():
         for blocks in tools.machine_code(kernel, gpu["capability"])[0].values():
-            found = control_bits.hazards(blocks, gpu_model.dataflow)
-            distances = control_bits.fixed_distances(blocks, gpu_model.dataflow)
+            found = control_bits.hazards(blocks, warp_model.dataflow)
+            distances = control_bits.fixed_distances(blocks, warp_model.dataflow)
             total.update(kernels=1, loads=found.loads, uses=found.uses, wrong_uses=len(found.too_early), overwrites=found.overwrites,
                          wrong_overwrites=len(found.too_early_overwrites), chains=sum(distances.values()),
-                         short_chains=sum(times for clocks, times in distances.items() if clocks < gpu_model.ARITHMETIC_CLOCKS))
+                         short_chains=sum(times for clocks, times in distances.items() if clocks < warp_model.ARITHMETIC_CLOCKS))
     return total
 
 
@@ -188,7 +189,7 @@ def write(tools, gpu, names):
     needed = gpu["dram_bytes_per_s"] * gpu["dram_latency"] / gpu["clock_hz"] / gpu["sms"]
     out = {"schema": "tenfold.loads_in_flight/1", "date": datetime.date.today().isoformat(), "nvcc": tools.nvcc, "gpu": gpu["key"],
            "dram_latency": gpu["dram_latency"], "bytes_needed_on_sm": round(needed), "example": example(tools, gpu),
-           "checked": dict(checked(tools, gpu)) | {"clocks": gpu_model.ARITHMETIC_CLOCKS}, "kernels": [known[name] for name in sorted(known)]}
+           "checked": dict(checked(tools, gpu)) | {"clocks": warp_model.ARITHMETIC_CLOCKS}, "kernels": [known[name] for name in sorted(known)]}
     kernel_resources.write_json(TARGET, out)
 
 

@@ -30,6 +30,8 @@ FRAME = re.compile(r'^\s*//## File "([^"]+)", line (\d+)(?: inlined at "([^"]+)"
 LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
 WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/\s*$")  # half of an instruction's bits, the lower half on its own line
 FUNCTION = re.compile(r"^\.text\.(\S+):")
+WARPGROUP = 4  # warps that issue a wgmma together
+WGMMA = {"HGMMA": "tensor_flops_per_s", "QGMMA": "tensor_fp8_per_s", "IGMMA": "tensor_int8_per_s"}  # of 16 bits, fp8 and int8, with its rate
 kPrice = 5  # of a line that runs once too often or too seldom, over its instructions
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
@@ -67,7 +69,7 @@ def kernel_line(frames):
     """The innermost line of a kernel's source, as the microscope names it."""
     for path, line in frames:
         match = re.search(r"(?:^|/)(kernels/(?:\w+/)?\w+\.\w+)$", path)
-        if match and match[1] not in ("kernels/launch.cuh", "kernels/ptx.cuh"):
+        if match and not match[1].startswith(("kernels/launch.cuh", "kernels/ptx")):
             return f"{match[1]}:{line}"
     return None
 
@@ -114,9 +116,14 @@ def target_of(instruction):
     return match[1] if match else None
 
 
+def is_long_jump(instruction):
+    """ptxas jumps far by a call that never returns: to a label of the kernel itself, where a function would have a name."""
+    return instruction.name == "CALL.REL.NOINC" and target_of(instruction) is not None
+
+
 def blocks_of(rows, labels):
     ends = {"BRA", "EXIT", "RET", "BSYNC", "BRX", "JMP", "BSSY"}
-    begins = {0} | set(labels.values()) | {i + 1 for i, row in enumerate(rows[:-1]) if row.kind in ends}
+    begins = {0} | set(labels.values()) | {i + 1 for i, row in enumerate(rows[:-1]) if row.kind in ends or is_long_jump(row)}
     starts = sorted(begins)
     names = {index: label for label, index in labels.items()}
     blocks = [Block(rows[begin].address, names.get(begin, ""), rows[begin:end])
@@ -133,8 +140,12 @@ def blocks_of(rows, labels):
         last, following = block.instructions[-1], [i + 1] if i + 1 < len(blocks) else []
         if last.kind == "BRA":
             to = by_label.get(target_of(last))
+            if ".U.ANY" in last.name and to == i:
+                to = None  # once more for each lane that asks for a box: one does
             conditional = last.guard is not None or ".DIV" in last.name or re.match(r"!?U?P\w", last.operands)
             block.to = ([to] if to is not None else []) + (following if conditional else [])
+        elif is_long_jump(last):
+            block.to = [by_label[target_of(last)]] + (following if last.guard is not None else [])
         elif last.kind in ("EXIT", "RET"):
             block.to = following if last.guard is not None else []
         elif last.kind == "BSYNC":
@@ -163,12 +174,26 @@ def classes_of(instruction):
         parts = instruction.name.split(".")  # not "LTC128B", which says what L2 fetches
         width = 16 if "128" in parts else 8 if "64" in parts else 4
         return [("global load", width), ("shared store", width)]
+    if kind == "BAR" and "," in instruction.operands:  # of so many threads
+        return [("named barrier " + ("arrival" if ".ARV" in instruction.name else "wait"), 1)]
+    if kind == "WARPGROUP" and "DEPBAR" in instruction.name:
+        return [("wgmma wait", 1)]
     if kind in ("ATOMG", "RED", "REDG", "ATOM"):
         return [("global atomic", width)]
     if kind == "ATOMS":
         return [("shared atomic", width)]
-    return {"SHFL": [("shuffle", 1)], "BAR": [("barrier", 1)], "HMMA": [("mma", 1)], "LDSM": [("ldmatrix", 1)],
-            "VOTE": [("vote", 1)]}.get(kind, [])
+    return {"SHFL": [("shuffle", 1)], "BAR": [("barrier", 1)], "HMMA": [("mma", 1)], "IMMA": [("mma", 1)], "LDSM": [("ldmatrix", 1)],
+            "VOTE": [("vote", 1)], **{name: [("wgmma", 1)] for name in WGMMA}, "UTMASTG": [("TMA store", 1)],
+            "UTMALDG": [("TMA multicast" if "MULTICAST" in instruction.name else "TMA copy", 1)]}.get(kind, [])
+
+
+# Counted of lanes, tried again, or made of several instructions: how often they run is known of their lines alone.
+UNSEEN = {"mbarrier arrival", "mbarrier wait", "cluster barrier", "warp barrier"}
+BULK = 16  # bytes: an access of more is a box of TMA, or an operand that wgmma reads by itself
+
+
+def is_bulk(access):
+    return access["bytes"] > BULK
 
 
 class NoSolution(Exception):
@@ -182,8 +207,8 @@ class Solution:
     instructions: float
 
 
-def reachable(blocks):
-    seen, todo = {0}, [0]
+def reachable(blocks, start=0):
+    seen, todo = {start}, [start]
     while todo:
         for to in blocks[todo.pop()].to:
             if to not in seen:
@@ -192,9 +217,21 @@ def reachable(blocks):
     return seen
 
 
+def products_of(counts, blocks):
+    """HMMA or IMMA for each product that the microscope counts: of int8, a quarter of it where the GPU's instruction is 8 x 8 x 16; of
+    e4m3, whose product is 32 deep, those of fp16 that it is widened for, by ptxas or by kernels/ptx_8bit.cuh."""
+    names = {instruction.name.split(".")[1] for block in blocks for instruction in block.instructions if instruction.kind in ("HMMA", "IMMA")}
+    return 4 if "8816" in names else 1 if "__nv_fp8_e4m3" not in counts.get("symbol", "") else 2 if "16816" in names else 4
+
+
 def place_of(line, name):
     """Products and their loads are moved among each other so far that their lines mean little: of a kernel as a whole."""
-    return "all" if name in ("mma", "ldmatrix") else line
+    return "all" if name in ("mma", "ldmatrix", "wgmma", "TMA copy", "TMA multicast") else line
+
+
+def parted_blocks(blocks):
+    """Where lanes may have parted that meet again: from a BSSY to its BSYNC."""
+    return {i for begin, block in enumerate(blocks) if block.meets is not None for i in range(begin + 1, block.meets)}
 
 
 def copies_of(line):
@@ -207,11 +244,16 @@ def copies_of(line):
     return copies, min(sum(line[i].values()) / number for i, number in copies.items())
 
 
-def most_in_loop(blocks, executions):
-    """Of each block, the executions of the block that ran most in the same loop; at least 1."""
+def loops_of(blocks):
+    """Of each block, the number of its loop: blocks that reach each other. Outside of loops it is alone."""
     edges = [(i, to) for i, block in enumerate(blocks) for to in block.to]
     graph = scipy.sparse.csr_matrix(([1] * len(edges), list(zip(*edges))) if edges else None, shape=(len(blocks), len(blocks)))
-    _, loops = scipy.sparse.csgraph.connected_components(graph, connection="strong")
+    return list(scipy.sparse.csgraph.connected_components(graph, connection="strong")[1])
+
+
+def most_in_loop(blocks, executions):
+    """Of each block, the executions of the block that ran most in the same loop; at least 1."""
+    loops = loops_of(blocks)
     most = collections.defaultdict(float)
     for loop, times in zip(loops, executions):
         most[loop] = max(most[loop], times)
@@ -226,10 +268,13 @@ def solve(blocks, counts):
     # What was counted, per warp.
     wanted = collections.Counter()
     for access in counts["accesses"]:
-        wanted[access["where"], f"{access['space']} {access['kind']}"] += access["requests"] * access["bytes"] / warps
+        if not is_bulk(access):  # those are operations, too
+            wanted[access["where"], f"{access['space']} {access['kind']}"] += access["requests"] * access["bytes"] / warps
     matrices = {operation["where"] for operation in counts["operations"] if operation["name"] == "ldmatrix"}
     for operation in counts["operations"]:
-        each = of_block if operation["name"] == "barrier" else 1
+        if operation["name"] in UNSEEN:
+            continue
+        each = {"barrier": of_block, "wgmma": WARPGROUP, "mma": products_of(counts, blocks)}.get(operation["name"], 1)
         wanted[place_of(operation["where"], operation["name"]), operation["name"]] += operation["count"] * each / warps
     for where in matrices:  # ldmatrix is counted as itself
         wanted.pop((where, "shared load"), None)
@@ -271,6 +316,8 @@ def solve(blocks, counts):
         if block.meets is not None:
             meeting[block.meets].append(i)
     infinity = numpy.inf
+    # wgmma wants whole warps: ptxas lets their lanes part between BSSY and BSYNC alone.
+    together, parted = any(i.kind in WGMMA for block in blocks for i in block.instructions), parted_blocks(blocks)
     for i, block in enumerate(blocks):
         x = columns["block", i]
         if i not in live:
@@ -279,11 +326,11 @@ def solve(blocks, counts):
         out = [columns["edge", i, to] for to in set(block.to)]
         last = block.instructions[-1]
         if len(out) == 1:
-            row({x: 1, out[0]: -1}, 0, infinity if last.guard is not None else 0)
+            row({x: 1, out[0]: -1}, 0, infinity if last.guard is not None and ".U.ANY" not in last.name else 0)
         elif len(out) == 2:
             for edge in out:
                 row({x: 1, edge: -1}, 0, infinity)
-            divergent = last.guard is not None and "UP" not in last.guard
+            divergent = last.guard is not None and "UP" not in last.guard and (not together or i in parted)
             row({out[0]: 1, out[1]: 1, x: -1}, 0, infinity if divergent else 0)
         arriving = {columns["edge", j, i]: 1 for j in into[i]}
         start = 1 if i == 0 else 0

@@ -9,6 +9,7 @@ import math
 import typing
 
 import gpu_model
+import machine_code
 
 
 class Launched:
@@ -53,8 +54,8 @@ class Launched:
         asynchronous = "LDGSTS" in opcodes
         for access in self.counts["accesses"]:
             here = self.kinds_of_line.get(access["where"], set())
-            if (access["space"], access["kind"]) != (space, kind) or ("LDGSTS" in here) != asynchronous:
-                continue
+            if (access["space"], access["kind"]) != (space, kind) or ("LDGSTS" in here) != asynchronous or machine_code.is_bulk(access):
+                continue  # what TMA and wgmma move by themselves is no request of a warp
             if not opcodes or here & set(opcodes):
                 yield access
 
@@ -98,6 +99,9 @@ class Launched:
         return (once + again) / self.counts["launches"]
 
     def bound(self, name):
+        """Nothing where the counter of that name is of another unit: what wgmma reads is no load of a warp, and int8 has its own."""
+        if (name == "L1/shared" and any(self.issued[kind] for kind in machine_code.WGMMA)) or (name == "tensor cores" and self.issued["IMMA"]):
+            return None
         return self.launch.bounds.get(name, 0) / self.counts["launches"] or None
 
     def resident_share(self):

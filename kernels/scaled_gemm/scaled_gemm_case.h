@@ -3,6 +3,9 @@
 
 #include <cuda_fp8.h>
 
+#include <cstdint>
+#include <type_traits>
+
 #include "common/kernel_page/kernel_case.h"
 #include "kernels/scaled_gemm/scaled_gemm.h"
 
@@ -41,27 +44,40 @@ inline std::vector<simt::Rung> scaled_gemm_rungs() {
       {"cluster", "Two blocks one above the other in C need the same tile of B: each copies one half of it to both."}};
 }
 
-/// Neither timed here nor modelled: the model of a kernel's time knows tensor cores of 16 bits alone. What the bench
-/// times.
-inline simt::Pass scaled_gemm_pass() {
-  return {.name = "scaled_gemm",
+/// With scales of blocks. T: int8_t or __nv_fp8_e4m3.
+template <class T>
+simt::Pass scaled_gemm_pass() {
+  constexpr bool kInt8 = std::is_same_v<T, int8_t>;
+  return {.name = kInt8 ? "scaled_gemm_int8" : "scaled_gemm",
           .rungs = names_of(scaled_gemm_rungs()),
           .shape = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
-          .peak = simt::Peak::tensor_cores,
-          .work = [](const simt::Shape& shape, int64_t) {
-            const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
-            const int64_t blocks = (k + kScaleBlock - 1) / kScaleBlock;
-            const int64_t scale_values = blocks * (m + (n + kScaleBlock - 1) / kScaleBlock);
-            return simt::Work{.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-                              .least_bytes = m * k + n * k + (m * n + scale_values) * int64_t{sizeof(float)}};
-          }};
+          .type = kInt8 ? simt::ValueType::int8 : simt::ValueType::e4m3,
+          .peak = kInt8 ? simt::Peak::tensor_cores_int8 : simt::Peak::tensor_cores_fp8,
+          .work =
+              [](const simt::Shape& shape, int64_t value_bytes) {
+                const int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
+                const int64_t blocks = (k + kScaleBlock - 1) / kScaleBlock;
+                const int64_t floats = m * n + blocks * (m + (n + kScaleBlock - 1) / kScaleBlock);
+                return simt::Work{
+                    .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+                    .least_bytes = (m + n) * k * value_bytes + floats * int64_t{sizeof(float)}};
+              },
+          .launch =
+              [](simt::Device& device, const simt::Shape& shape, int rung) {
+                const ScaledGemmBuffers<T> buffers{&device, shape.at("m"), shape.at("n"), shape.at("k"),
+                                                   ScaledGemmScales::blocks};
+                simt::fill_repeating({buffers.a, buffers.b});
+                simt::fill_repeating({buffers.a_scales, buffers.b_scales});
+                buffers.launch(rung);
+              }};
 }
 
 inline simt::KernelCase scaled_gemm_case() {
   return {.name = "scaled_gemm",
           .title = "Matrix product of e4m3 matrices with block scales, C in float32",
           .shape = {{"m", 128}, {"n", 256}, {"k", 384}},
-          .rungs = scaled_gemm_rungs()};
+          .rungs = scaled_gemm_rungs(),
+          .passes = {scaled_gemm_pass<__nv_fp8_e4m3>(), scaled_gemm_pass<int8_t>()}};
 }
 
 }  // namespace tenfold::kernels

@@ -42,7 +42,7 @@ simt::PageRun run(simt::Device& device, const simt::Shape& shape, int rung) {
   const auto expected = kernels::scaled_gemm_reference(kernels::dequantised_a(a, m, k, kScales),
                                                        kernels::dequantised_b(b, n, k, kScales), m, n, k);
   return {.worst_error = kernels::worst_error(buffers.c, expected),
-          .work = kernels::scaled_gemm_pass().work(shape, sizeof(T))};
+          .work = kernels::scaled_gemm_pass<T>().work(shape, sizeof(T))};
 }
 
 }  // namespace

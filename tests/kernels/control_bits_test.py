@@ -19,6 +19,7 @@ import gpu_model
 import kernel_time
 import listing as listings
 import machine_code
+import warp_model
 
 build = None  # set by the command line
 
@@ -42,7 +43,7 @@ def bits(stall=1, sets=7, frees=7, waits=0, reuse=0, yields=0):
 
 
 def hazards(blocks):
-    return control_bits.hazards(blocks, gpu_model.dataflow)
+    return control_bits.hazards(blocks, warp_model.dataflow)
 
 
 LOAD = "LDG.E R4, desc[UR4][R2.64]"
@@ -101,7 +102,7 @@ class Waiting(unittest.TestCase):
 
     def test_a_fixed_chain_is_as_far_apart_as_its_stalls(self):
         rows = [("FFMA R4, R5, R6, R7", bits(stall=3)), ("MOV R9, R8", bits(stall=2)), ("FADD R1, R4, R2", bits(stall=4)), ("FMUL R1, R1, R2", bits())]
-        self.assertEqual(control_bits.fixed_distances(listing(rows), gpu_model.dataflow), {5: 1, 4: 1})
+        self.assertEqual(control_bits.fixed_distances(listing(rows), warp_model.dataflow), {5: 1, 4: 1})
 
 
 class OnTheirWay(unittest.TestCase):
@@ -175,10 +176,10 @@ class EveryKernel(unittest.TestCase):
     def test_a_chain_of_fma_is_four_clocks_apart_and_never_less(self):
         distances = {}
         for name, blocks in self.functions():
-            for clocks, times in control_bits.fixed_distances(blocks, gpu_model.dataflow).items():
+            for clocks, times in control_bits.fixed_distances(blocks, warp_model.dataflow).items():
                 distances[clocks] = distances.get(clocks, 0) + times
-        self.assertEqual(min(distances), gpu_model.ARITHMETIC_CLOCKS)
-        self.assertEqual(max(distances, key=distances.get), gpu_model.ARITHMETIC_CLOCKS)
+        self.assertEqual(min(distances), warp_model.ARITHMETIC_CLOCKS)
+        self.assertEqual(max(distances, key=distances.get), warp_model.ARITHMETIC_CLOCKS)
 
     def test_no_operand_is_kept_where_the_warp_yields(self):
         """Another warp would overwrite it. This is why the bit is taken to ask for another warp where it is 0."""

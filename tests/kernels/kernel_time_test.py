@@ -20,6 +20,7 @@ import gpu_model
 import kernel_time
 import ladder_times
 import machine_code
+import warp_model
 
 build = None  # set by the command line
 
@@ -145,18 +146,18 @@ class Gpu(unittest.TestCase):
         blocks = machine_code.functions_of(UNROLLED)["kernel"]
         four, one = machine_code.Block(0, "", blocks[1].instructions), machine_code.Block(0, "", blocks[2].instructions[:1] + blocks[1].instructions[4:5])
         latency = 500
-        self.assertLess(gpu_model.clocks_of_warp([four], [1], self.gpus["A100"], latency), latency + 40)
-        self.assertGreater(gpu_model.clocks_of_warp([one], [1], self.gpus["A100"], latency), latency)
+        self.assertLess(warp_model.clocks_of_warp([four], [1], self.gpus["A100"], latency), latency + 40)
+        self.assertGreater(warp_model.clocks_of_warp([one], [1], self.gpus["A100"], latency), latency)
 
     def test_a_copy_is_waited_for_by_its_group(self):
         def clocks(left):
             block = machine_code.functions_of(disassembly([
                 (1, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (1, "LDGDEPBAR"), (2, "FADD R1, R1, R1"), (2, "FADD R1, R1, R1"),
                 (3, "LDGSTS.E.BYPASS.128 [R2], desc[UR4][R4.64]"), (3, "LDGDEPBAR"), (4, f"DEPBAR.LE SB0, {left}"), (5, "EXIT")]))["kernel"][0]
-            return gpu_model.clocks_of_warp([block], [1], self.gpus["A100"], 500)
+            return warp_model.clocks_of_warp([block], [1], self.gpus["A100"], 500)
         second, first, none = clocks("0x0"), clocks("0x1"), clocks("0x2")
         self.assertEqual(first, 1 + 500 + 1, "the copy before two additions")
-        self.assertGreater(second, first + gpu_model.ARITHMETIC_CLOCKS)
+        self.assertGreater(second, first + warp_model.ARITHMETIC_CLOCKS)
         self.assertLess(none, 50, "both may still be under way")
 
     def test_rereads_are_served_by_the_cache_that_they_fit(self):
@@ -175,7 +176,8 @@ class Ladders(unittest.TestCase):
     def test_a_published_clock_slows_all_but_dram(self):
         a100 = tools().all_gpus["A100"]
         slow = ladder_times.at_clock(a100, a100["clock_hz"] / 2)
-        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "l2_bytes_per_s"})
+        self.assertEqual({name for name in a100 if slow[name] != a100[name]}, {"clock_hz", "flops_per_s", "tensor_flops_per_s", "tensor_int8_per_s", "tensor_fp8_per_s",
+                                                                                "l2_bytes_per_s"})
         self.assertEqual(slow["flops_per_s"], a100["flops_per_s"] / 2)
         self.assertIs(ladder_times.at_clock(a100, None), a100)
 
@@ -256,6 +258,7 @@ class Described(unittest.TestCase):
                                  "grouped_gemm": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "grouped_gemm_backward": ("tensor_flops_per_s", 2 * 4096 * 512 * 1024),
                                  "hgemm": ("tensor_flops_per_s", 2 * 4096 ** 3), "sgemm": ("flops_per_s", 2 * 4096 ** 3),
+                                 "scaled_gemm": ("tensor_fp8_per_s", 2 * 4096 ** 3), "scaled_gemm_int8": ("tensor_int8_per_s", 2 * 4096 ** 3),
                                  "split_k": ("tensor_flops_per_s", 2 * 768 ** 2 * 4096)})
 
     def test_what_is_published_is_what_is_described(self):
@@ -280,8 +283,8 @@ class Committed(unittest.TestCase):
     """Every number that is committed of some rungs is what the model says of them today."""
 
     # Each is counted within a second or two; between them, each of these bounds is the longest of a rung on some GPU.
-    RUNGS = (("bias_gelu", 1), ("cross_entropy", 1), ("hgemm", 4), ("layer_norm", 1), ("layer_norm", 4), ("reduction", 0),
-             ("reduction", 1), ("rope", 0), ("sgemm", 7), ("transpose", 0))
+    RUNGS = (("bias_gelu", 1), ("cross_entropy", 1), ("hgemm", 4), ("hgemm", 6), ("layer_norm", 1), ("layer_norm", 4), ("reduction", 0),
+             ("reduction", 1), ("rope", 0), ("scaled_gemm_int8", 3), ("sgemm", 7), ("transpose", 0))
     BOUNDS = {"atomics", "DRAM", "FP32", "L1/shared", "L2", "integers", "issue", "latency", "requests", "tensor cores"}
 
     @classmethod

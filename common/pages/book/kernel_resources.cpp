@@ -76,7 +76,7 @@ std::string hash_of(const std::vector<fs::path>& files) {
 
 std::string kernel_model_hash(const fs::path& root) {
   const fs::path model = root / "kernels" / "model";
-  return hash_of({model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py",
+  return hash_of({model / "gpu_model.py", model / "kernel_time.py", model / "machine_code.py", model / "warp_model.py",
                   root / "common" / "machine" / "gpu_ceilings.cpp"});
 }
 

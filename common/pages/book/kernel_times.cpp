@@ -106,10 +106,11 @@ constexpr const char* kUnseen =
     " In brackets: unchecked. No published time of a rung with this bound, on that GPU or one of its kind, lies "
     "between the bound and the sum of all bounds.";
 
-/// "layer_norm backward"
+/// "layer_norm backward", "scaled_gemm int8"
 std::string title_of(const Json& kernel) {
   std::string title = kernel.at("operation");
-  if (title.ends_with("_backward")) title[title.size() - std::string("_backward").size()] = ' ';
+  const std::string name = kernel.at("kernel");
+  if (title.starts_with(name + "_")) title[name.size()] = ' ';
   return title;
 }
 

@@ -45,7 +45,8 @@ auto with_loads(const fs::path& root, F&& use) {
 /// "layer_norm backward", with a mark where the kernel has changed since.
 std::string title_of(const fs::path& root, const Json& kernel) {
   std::string title = kernel.at("operation");
-  if (title.ends_with("_backward")) title[title.size() - std::string("_backward").size()] = ' ';
+  const std::string name = kernel.at("kernel");
+  if (title.starts_with(name + "_")) title[name.size()] = ' ';
   const bool stale = kernel.at("sources") != kernel_sources_hash(root, kernel.at("kernel").get<std::string>());
   return title + (stale ? " *stale*" : "");
 }
@@ -125,8 +126,10 @@ std::string loads_in_flight_markdown(const fs::path& root) {
       int number = 0;
       for (const Json& rung : kernel.at("rungs")) {
         const double bytes = rung.at("bytes_on_sm");
-        rows.push_back({title_of(root, kernel), std::to_string(number++) + " " + rung.at("name").get<std::string>(),
-                        std::to_string(rung.at("loads").get<int>()), human_bytes(rung.at("bytes_of_warp")),
+        const std::string name = std::to_string(number++) + " " + rung.at("name").get<std::string>();
+        const int loads = rung.at("loads");
+        if (loads == 0) continue;  // TMA's copies are no loads of a warp
+        rows.push_back({title_of(root, kernel), name, std::to_string(loads), human_bytes(rung.at("bytes_of_warp")),
                         std::to_string(rung.at("warps_on_sm").get<int>()),
                         bytes < needed ? "**" + human_bytes(bytes) + "**" : human_bytes(bytes)});
       }

@@ -55,7 +55,7 @@ TEST_F(KernelResources, CommentsAndBlanksAreNoCode) {
 }
 
 TEST_F(KernelResources, AModelIsItsPrograms) {
-  for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py"})
+  for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py", "warp_model.py"})
     test::write_text(root() / "kernels/model" / file, "RATE = 1  # a clock\n");
   test::write_text(root() / "common/machine/gpu_ceilings.cpp", "");
   const std::string before = kernel_model_hash(root());

@@ -17,7 +17,7 @@ class KernelTimes : public testing::Test {
  protected:
   KernelTimes() {
     test::write_text(root() / "kernels/copy/copy.cuh", kSource);
-    for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py"})
+    for (const char* file : {"gpu_model.py", "kernel_time.py", "machine_code.py", "warp_model.py"})
       test::write_text(root() / "kernels/model" / file, "");
     test::write_text(root() / "common/machine/gpu_ceilings.cpp", "");
     write(kernel_sources_hash(root(), "copy"));

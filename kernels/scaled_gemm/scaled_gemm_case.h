@@ -4,7 +4,10 @@
 #include <cuda_fp8.h>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "common/kernel_page/kernel_case.h"
 #include "kernels/scaled_gemm/scaled_gemm.h"
@@ -48,8 +51,10 @@ inline std::vector<simt::Rung> scaled_gemm_rungs() {
 template <class T>
 simt::Pass scaled_gemm_pass() {
   constexpr bool kInt8 = std::is_same_v<T, int8_t>;
+  std::vector<std::string> names = names_of(scaled_gemm_rungs());
+  names.resize(kScaledGemmAllRungs<T>);
   return {.name = kInt8 ? "scaled_gemm_int8" : "scaled_gemm",
-          .rungs = names_of(scaled_gemm_rungs()),
+          .rungs = std::move(names),
           .shape = {{"m", 4096}, {"n", 4096}, {"k", 4096}},
           .type = kInt8 ? simt::ValueType::int8 : simt::ValueType::e4m3,
           .peak = kInt8 ? simt::Peak::tensor_cores_int8 : simt::Peak::tensor_cores_fp8,

@@ -63,12 +63,12 @@ struct ZeroOptions {
 /// Every rank must use every trainable parameter in every backward(), what is trainable stays so, and no parameter is
 /// in two units, nor used in another unit's forward(): a head that is the embedding belongs into the embedding's unit.
 /// Outside forward() and backward() a parameter of stage 3 has no memory. The module must outlive this object, and so
-/// must the object every graph that forward() has made. On CUDA all calls and the optimizer run on one stream: a unit's
-/// memory is freed and handed out in its order. After a backward() that threw make a new object on every rank.
+/// must the object every graph that forward() has made. After a backward() that threw make a new object on every rank.
 ///
-/// On CUDA make this object on the stream that backward() will run on: the nodes that accumulate gradients remember the
-/// stream that was current when they were made, and this object makes and keeps them. That is also the stream of a
-/// captured CUDA graph, where there is one.
+/// On CUDA make this object on the stream that all calls and the optimizer run on: a unit's memory is freed and handed
+/// out in its order, and the nodes that accumulate gradients, which this object makes and keeps, remember the stream
+/// that was current when they were made. So for a captured CUDA graph make it on the stream of the capture: otherwise
+/// the capture fails in backward().
 ///
 /// Under autocast each linear layer keeps its weight's 16-bit copy until its backward(), which releasing a unit does
 /// not free: a rank then needs at least 2 bytes for each parameter, whatever the number of ranks. Set gathered_as and

@@ -10,7 +10,6 @@
 #include <torch/custom_class.h>
 #include <torch/torch.h>
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 
 #include <cstdint>
@@ -71,17 +70,20 @@ inline torch::Tensor sum_of_rows(const torch::Tensor& gradient) {
 }
 
 struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
-  /// `input`, `cast` and `cast_bias` have the product's type: under autocast the last two are 16-bit copies of `weight`
-  /// and `bias`, made outside, where autocast keeps them for the next micro-batch.
+  /// `input` and `cast` have the product's type: under autocast `cast` is a 16-bit copy of `weight`, made outside,
+  /// where autocast keeps it for the next micro-batch.
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input,
                                const torch::Tensor& weight, const std::optional<torch::Tensor>& bias,
-                               const torch::Tensor& cast, const std::optional<torch::Tensor>& cast_bias,
-                               const c10::intrusive_ptr<WeightGradStore>& store) {
+                               const torch::Tensor& cast, const c10::intrusive_ptr<WeightGradStore>& store) {
     context->save_for_backward({input, weight, bias.value_or(torch::Tensor()), cast});
     context->saved_data["store"] = c10::IValue::make_capsule(store);
-    // Below autograd, or the result would be a view, which a Function's may not be.
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return at::linear(input, cast, cast_bias);
+    // As torch::nn::functional::linear does it while its weight is trained.
+    if (input.dim() == 2 && bias) return at::addmm(bias->detach(), input, cast.t());
+    const torch::Tensor result = input.reshape({-1, weight.size(1)}).mm(cast.t());  // (rows, out)
+    if (bias) result.add_(*bias);
+    std::vector<int64_t> shape = input.sizes().vec();
+    shape.back() = weight.size(0);
+    return at::_unsafe_view(result, shape);  // a Function's result may not be a view
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -104,13 +106,14 @@ struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
     }
     torch::Tensor of_input;
     if (context->needs_input_grad(0)) of_input = gradient.mm(cast).view_as(input);
-    return {of_input, {}, {}, {}, {}, {}};
+    return {of_input, {}, {}, {}, {}};
   }
 };
 
 }  // namespace weight_grad_detail
 
-/// What torch::nn::Linear computes of (..., in), to the same bits, in 16 bits and under autocast, too: (..., out); but
+/// What torch::nn::Linear computes of (..., in), to the same bits, in 16 bits and under autocast, too: (..., out). (It
+/// is C++'s, which rounds the product of an input that is no matrix before it adds the bias; Python's rounds once.) But
 /// its backward() puts the gradients of weight and bias into `store` and computes the input's alone. `bias` may be
 /// undefined. Hooks of the weights do not see these gradients: DistributedDataParallel of lesson 52 cannot be used with
 /// it, and its finish() would miss them. With data parallelism on a second dimension of the mesh call
@@ -120,13 +123,9 @@ inline torch::Tensor deferred_linear(const torch::Tensor& input, const torch::Te
                                      const c10::intrusive_ptr<WeightGradStore>& store) {
   TORCH_CHECK_VALUE(weight.is_leaf() && (!bias.defined() || bias.is_leaf()),
                     "the gradients of weights that are computed from others cannot be left for later");
-  std::optional<torch::Tensor> optional, cast_bias;
-  if (bias.defined()) {
-    optional = bias;
-    cast_bias = autocast_input(bias).detach();
-  }
+  const auto optional = bias.defined() ? std::optional(bias) : std::nullopt;
   return weight_grad_detail::DeferredLinear::apply(autocast_input(input), weight, optional,
-                                                   autocast_input(weight).detach(), cast_bias, store);
+                                                   autocast_input(weight).detach(), store);
 }
 
 }  // namespace tenfold

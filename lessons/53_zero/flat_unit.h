@@ -112,7 +112,7 @@ class FlatUnit {
     if (!sharded_) return;
     shard_ = shard_.clone();
     if (gathered_as) {
-      whole_ = torch::empty_like(whole_, whole_.options().dtype(*gathered_as));
+      whole_ = torch::empty_like(whole_, whole_.options().dtype(gathered_as));
       for (Member& member : members_) member.parameter.set_data(part_of(whole_, member));
     }
     empty_storage(whole_);

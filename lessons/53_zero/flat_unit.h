@@ -18,8 +18,8 @@
 namespace tenfold {
 
 /// Values of a rank's shard. All ranks' shards are of one size, so the last ones may end in zeros that mean nothing. A
-/// multiple of 16, so that each begins at a multiple of 32 bytes in 16 bits, too: else kernels that load vectors, NCCL's
-/// and a fused optimizer's, go through it in smaller steps.
+/// multiple of 16, so that each begins at a multiple of 32 bytes in 16 bits, too: else kernels that load vectors,
+/// NCCL's and a fused optimizer's, go through it in smaller steps.
 inline int64_t shard_size(int64_t values, int ranks) {
   const int64_t step = int64_t{16} * ranks;
   return (values + step - 1) / step * 16;

@@ -38,8 +38,12 @@ namespace tenfold {
 ///
 /// Every rank must use every parameter in every synchronised backward(), unless expect() says before it what the loss
 /// uses. What is trainable stays so: after freezing, thawing or adding parameters make a new one. Buffers are broadcast
-/// once, not at each step. On CUDA, run backward() and finish() on one stream. Dense gradients only. The module must
-/// outlive this object.
+/// once, not at each step. Dense gradients only. The module must outlive this object.
+///
+/// On CUDA make this object, run backward() and finish() on one stream. The nodes that accumulate gradients remember
+/// the stream that was current when they were made, and this object makes and keeps them. So for a captured CUDA graph
+/// make it on the stream of the capture: otherwise the capture fails in backward(). Without a graph another stream
+/// costs a wait for each parameter.
 ///
 /// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient
 /// from each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync

@@ -10,14 +10,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tenfold {
 
-/// Values of a rank's shard. All ranks' shards are of one size, so the last ones may end in zeros that mean nothing.
-inline int64_t shard_size(int64_t values, int ranks) { return (values + ranks - 1) / ranks; }
+/// Values of a rank's shard. All ranks' shards are of one size, so the last ones may end in zeros that mean nothing. A
+/// multiple of 16, so that each begins at a multiple of 32 bytes in 16 bits, too: else kernels that load vectors,
+/// NCCL's and a fused optimizer's, go through it in smaller steps.
+inline int64_t shard_size(int64_t values, int ranks) {
+  const int64_t step = int64_t{16} * ranks;
+  return (values + step - 1) / step * 16;
+}
 
 /// Where a parameter may begin in a flat tensor that is filled up to `values`: at the next multiple of 16 bytes, since
 /// vectorised kernels, fused attention and grouped matmuls want such addresses, and cuBLAS is faster with them.
@@ -26,10 +32,14 @@ inline int64_t aligned_begin(int64_t values, int64_t value_bytes) {
   return (values + step - 1) / step * step;
 }
 
-/// Values of a flat tensor of parameters of these sizes, with the gaps between them.
-inline int64_t flat_values(const std::vector<int64_t>& sizes, int64_t value_bytes) {
+/// Where a unit's next parameter begins: at such an address also where the unit is gathered in 16 bits, so that its
+/// layout, and with it a checkpoint, does not depend on that.
+inline int64_t begin_in_unit(int64_t values) { return aligned_begin(values, /*value_bytes=*/2); }
+
+/// Values of a unit with parameters of these sizes, with the gaps between them.
+inline int64_t flat_values(const std::vector<int64_t>& sizes) {
   int64_t end = 0;
-  for (const int64_t size : sizes) end = aligned_begin(end, value_bytes) + size;
+  for (const int64_t size : sizes) end = begin_in_unit(end) + size;
   return end;
 }
 
@@ -67,18 +77,22 @@ class FlatUnit {
 
   /// Moves the parameters into one flat tensor, with rank 0's values on every rank. `group` is null for one rank.
   /// With `sharded` the rank keeps its shard and the whole is there between gather() and release(); else the shard is a
-  /// part of the whole, which stays. Parameters become contiguous: a layout such as channels_last is lost. Throws
-  /// c10::ValueError unless the parameters have one type and one device and are all trainable, or all frozen.
-  FlatUnit(std::string name, const std::vector<Named>& parameters, GroupPointer group, bool sharded)
+  /// part of the whole, which stays. Parameters become contiguous: a layout such as channels_last is lost. With
+  /// `gathered_as` they are of that type from now on, as is what is gathered; shards and reduced gradients keep theirs.
+  /// Throws c10::ValueError unless the parameters have one type and one device and are all trainable, or all frozen,
+  /// and for a type to gather in where nothing is gathered.
+  FlatUnit(std::string name, const std::vector<Named>& parameters, GroupPointer group, bool sharded,
+           std::optional<torch::ScalarType> gathered_as = std::nullopt)
       : name_(std::move(name)), group_(std::move(group)), sharded_(sharded) {
     TORCH_CHECK_VALUE(!parameters.empty(), "unit '", name_, "' has no parameters");
+    TORCH_CHECK_VALUE(sharded_ || !gathered_as, "unit '", name_, "' stays whole: it cannot be gathered in a type");
     const torch::Tensor& first = parameters[0].second;
     for (const auto& [of_parameter, parameter] : parameters) {
       TORCH_CHECK_VALUE(parameter.scalar_type() == first.scalar_type() && parameter.device() == first.device() &&
                             parameter.requires_grad() == first.requires_grad(),
                         "parameters ", parameters[0].first, " and ", of_parameter, " of unit '", name_,
                         "' differ in type, device or being frozen: make two units of them");
-      const int64_t begin = aligned_begin(values_, static_cast<int64_t>(parameter.element_size()));
+      const int64_t begin = begin_in_unit(values_);
       members_.push_back({of_parameter, parameter, begin});
       values_ = begin + parameter.numel();
     }
@@ -97,6 +111,10 @@ class FlatUnit {
     shard_ = own_part(whole_);
     if (!sharded_) return;
     shard_ = shard_.clone();
+    if (gathered_as) {
+      whole_ = torch::empty_like(whole_, whole_.options().dtype(gathered_as));
+      for (Member& member : members_) member.parameter.set_data(part_of(whole_, member));
+    }
     empty_storage(whole_);
     is_whole_ = false;
   }
@@ -108,18 +126,19 @@ class FlatUnit {
     if (is_whole_) return;
     fill_storage(whole_);
     is_whole_ = true;
-    gathering_ = all_gather(whole_, shard_);
+    sent_ = as_gathered(shard_);
+    gathering_ = all_gather(whole_, sent_);
   }
   void gather() {
     start_gather();
-    wait_for(gathering_);
+    finish_gather();
   }
   /// Collects shards that an optimizer has changed into whole parameters that have stayed.
-  void gather_again() { all_gather_now(whole_, shard_); }
+  void gather_again() { all_gather_now(whole_, as_gathered(shard_)); }
   /// Frees the whole parameters; the shards stay.
   void release() {
     if (!is_whole_ || !sharded_) return;
-    wait_for(gathering_);
+    finish_gather();
     empty_storage(whole_);
     is_whole_ = false;
   }
@@ -174,6 +193,13 @@ class FlatUnit {
 
   const std::string& name() const { return name_; }
   int64_t values() const { return values_; }  ///< with the gaps between parameters
+  /// Where each parameter begins in the flat tensor, and last values(): (size() + 1) int64, on the CPU.
+  torch::Tensor layout() const {
+    std::vector<int64_t> begins;
+    for (const Member& member : members_) begins.push_back(member.begin);
+    begins.push_back(values_);
+    return torch::tensor(begins, torch::kLong);
+  }
   bool trainable() const { return trainable_; }
   bool is_whole() const { return is_whole_; }
   int rank() const { return group_ ? group_->getRank() : 0; }
@@ -223,6 +249,16 @@ class FlatUnit {
     return flat.narrow(0, rank() * size, size);
   }
 
+  /// A shard in the type that is gathered.
+  torch::Tensor as_gathered(const torch::Tensor& shard) const {
+    const torch::NoGradGuard no_grad;
+    return shard.to(whole_.scalar_type());
+  }
+  void finish_gather() {
+    wait_for(gathering_);
+    sent_ = torch::Tensor();
+  }
+
   WorkPointer all_gather(torch::Tensor whole, torch::Tensor shard) const {
     if (group_) return group_->_allgather_base(whole, shard);
     if (!whole.is_alias_of(shard)) whole.copy_(shard);
@@ -243,7 +279,8 @@ class FlatUnit {
   bool sharded_ = false, trainable_ = false;
   std::vector<Member> members_;
   int64_t values_ = 0, complete_ = 0;
-  torch::Tensor whole_, shard_;  // parameters
+  torch::Tensor whole_, shard_;  // parameters, of two types where they are gathered in one of their own
+  torch::Tensor sent_;           // of the shard, while it is gathered
   bool is_whole_ = true;
   torch::Tensor whole_gradient_, received_;
   size_t number_taken_ = 0;

@@ -9,6 +9,7 @@
 #include "prediction.h"
 #include "settings.h"
 #include "sharded_training.h"
+#include "sixteen_bits.h"
 #include "surveys.h"
 #include "zero.h"
 
@@ -40,6 +41,8 @@ Step data_parallel(const Trial& trial) {
   return {tokens_of_update(trial), training->parameters(), update};
 }
 
+Step ddp(const Trial& trial) { return in_16_bits(trial) ? data_parallel_in_16_bits(trial) : data_parallel(trial); }
+
 /// With it: the optimizer has this rank's shards. Hooks of backward() reduce the gradients, and gather the parameters.
 Step zero(const Trial& trial, const ZeroOptions& options, Mistake mistake = Mistake::none) {
   auto training = std::make_shared<ShardedTraining>(trial, options, mistake);
@@ -70,8 +73,10 @@ Step stage_2(const Trial& trial) { return zero(trial, {.stage = 2}); }
 Step stage_3(const Trial& trial) { return zero(trial, {.stage = 3}); }
 /// Parameters stay between a unit's forward and its backward.
 Step kept(const Trial& trial) { return zero(trial, {.stage = 3, .reshard_after_forward = false}); }
-/// Nothing overlaps: each collective is waited for where it starts.
+/// Nothing overlaps: each collective is waited for at once.
 Step waiting(const Trial& trial) { return zero(trial, {.stage = 3, .prefetch = false}); }
+/// It computes in what it gathers.
+Step gathered_in_16_bits(const Trial& trial) { return zero(trial, {.stage = 3, .gathered_as = torch::kBFloat16}); }
 Step frozen_kept(const Trial& trial) { return zero(trial, {.stage = 3, .keep_frozen = true}); }
 
 /// For what is no mistake on one rank.
@@ -92,40 +97,38 @@ Step copied_shards(const Trial& trial) { return zero(trial, {.stage = 1}, Mistak
 int main(int argc, char** argv) {
   using namespace tenfold::expect;
   const Place any_ranks = {.mesh = {{kDataParallel, kAllRanks}}}, two_ranks = {.mesh = {{kDataParallel, 2}}};
+  const std::vector<Expectation> smaller = {{"stage 1", SMALLER},
+                                            {"stage 2", SMALLER},
+                                            {"stage 3", SMALLER},
+                                            {"stage 3, kept", SMALLER},
+                                            {"stage 3, waits", SMALLER}};
+  std::vector<Expectation> and_trap = smaller;
+  and_trap.push_back({"averaged twice", TRAP});
   return run(
       argc, argv,
       {.title = "ZeRO",
        .question =
            "How much memory does a rank save by keeping only its shard of the model states, and what does that send?",
        .workload = gpt_workload,
-       .version = 6,
-       .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen},
-       .baseline = {"DDP", data_parallel},
+       .version = 7,
+       .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen, kPrecision},
+       .baseline = {"DDP", ddp},
        .most_bytes = zero_most_bytes,
        .techniques = {{"stage 1", stage_1, predict_stage_1},
                       {"stage 2", stage_2, predict_stage_2},
                       {"stage 3", stage_3, predict_stage_3},
                       {"stage 3, kept", kept, predict_kept},
                       {"stage 3, waits", waiting, predict_waiting},
+                      {"stage 3, 16 bits", gathered_in_16_bits, predict_16_bits},
                       {"stage 3, frozen stay", frozen_kept, predict_frozen_kept},
                       {"copied shards", copied_shards, predict_copied_shards},
                       {"averaged twice", averaged_twice},
                       {"norm of shards", norm_of_shards}},
-       .cases = {{.name = "gpt",
-                  .expected = {{"stage 1", SMALLER},
-                               {"stage 2", SMALLER},
-                               {"stage 3", SMALLER},
-                               {"stage 3, kept", SMALLER},
-                               {"stage 3, waits", SMALLER},
-                               {"averaged twice", TRAP}},
-                  .place = any_ranks},
-                 {.name = "model states",
-                  .settings = states_fill(),
-                  .expected = {{"stage 1", SMALLER},
-                               {"stage 2", SMALLER},
-                               {"stage 3", SMALLER},
-                               {"stage 3, kept", SMALLER},
-                               {"stage 3, waits", SMALLER}},
+       .cases = {{.name = "gpt", .expected = and_trap, .place = any_ranks},
+                 {.name = "model states", .settings = states_fill(), .expected = smaller, .place = any_ranks},
+                 {.name = "16 bits",
+                  .settings = states_fill_in_16_bits(),
+                  .expected = {{"stage 3, 16 bits", SMALLER}},
                   .place = any_ranks},
                  {.name = "whole copies",
                   .settings = states_fill(),

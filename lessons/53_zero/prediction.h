@@ -19,22 +19,25 @@ struct RankBytes {
     const GptOptions options = gpt_options(ddp);
     const UnitSizes units = unit_sizes(options);
     const auto whole = [&](const std::vector<int64_t>& unit) {
-      return 4 * ranks * shard_size(flat_values(unit, 4), static_cast<int>(ranks));
+      return 4 * ranks * shard_size(flat_values(unit), static_cast<int>(ranks));
     };
     embedding = whole(units.front());
     block = whole(units[1]);
     head = whole(units.back());
     blocks = options.layers;
     frozen = ddp.get(kFrozen);
+    value_bytes = in_16_bits(ddp) ? 2 : 4;
     const int64_t rows = options.batch / (weak_scaling(ddp) ? 1 : ranks) * options.length;
-    stream = 4 * rows / micro_batches * options.width;
+    stream = value_bytes * rows / micro_batches * options.width;
     inputs = 2 * 8 * rows + stream;  // ids, targets, and the embeddings' result
     const Region& block_region = ddp.region("block.forward");
     block_kept = block_region.retained_bytes / block_region.calls;
     head_kept = ddp.region("head.forward").largest_retained_bytes;
     head_peak = ddp.region("head.forward").largest_peak_bytes;
-    block_working = 5 * stream + (frozen ? 0 : 4 * 4 * options.width * options.width);
-    head_weight = 4 * options.vocabulary() * options.width;
+    // A CPU casts a gradient of 16 bits to a tensor of its own before it is added to those of 32.
+    const int64_t gradient_bytes = value_bytes + (in_16_bits(ddp) && ddp.device.is_cpu() ? 4 : 0);
+    block_working = 5 * stream + (frozen ? 0 : gradient_bytes * 4 * options.width * options.width);
+    head_weight = gradient_bytes * options.vocabulary() * options.width;
     // Gloo makes a copy of the whole for each all-gather and each reduce-scatter. NCCL sends from where it is.
     copies = ddp.device.is_cpu() && ranks > 1 ? 1 : 0;
   }
@@ -45,13 +48,16 @@ struct RankBytes {
   int64_t largest_trainable() const { return frozen ? std::max(embedding, head) : largest(); }
   int64_t block_gradient() const { return frozen ? 0 : block; }
   int64_t logits() const { return head_kept - stream; }
+  /// Of a unit's whole parameters, in the type that they are gathered in.
+  int64_t gathered(int64_t unit) const { return unit * value_bytes / 4; }
   int64_t head_most() const { return std::max(head_peak, head_kept + 2 * logits()); }
 
   int64_t ranks, micro_batches;
   int64_t embedding, block, head;  ///< a unit's whole parameters, or gradients, filled up to be divided by the ranks
   int64_t blocks;
   bool frozen;
-  int64_t stream;  ///< one activation of the residual stream, of a micro-batch
+  int64_t value_bytes;  ///< of what the model computes with
+  int64_t stream;       ///< one activation of the residual stream, of a micro-batch
   int64_t inputs, block_kept, head_kept, head_peak;
   int64_t block_working;  ///< at the start of a block's backward, as GptBytes has it
   int64_t head_weight;
@@ -67,15 +73,17 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const int64_t divided = options.stage > 1 ? ranks : 1;  // a gradient at rest
   const int64_t averages = 2 * of.trainable() / ranks;
   int64_t rest = averages + (three ? of.whole() / ranks : of.whole());
-  if (three && options.keep_frozen && of.frozen) rest += of.blocks * of.block;
+  if (three && options.keep_frozen && of.frozen) rest += of.blocks * of.gathered(of.block);
   // Of earlier micro-batches.
   const int64_t before = of.micro_batches > 1 ? of.trainable() / divided : 0;
   // A unit's parameters while it is at work, and those of units that backward() has not come to.
-  const auto at_work = [&](int64_t unit) { return three ? unit : 0; };
-  const auto waiting = [&](int64_t units_left) { return kept ? of.embedding + units_left * of.block : 0; };
+  const auto at_work = [&](int64_t unit) { return three ? of.gathered(unit) : 0; };
+  const auto waiting = [&](int64_t units_left) { return kept ? of.gathered(of.embedding + units_left * of.block) : 0; };
   // With prefetch the next unit's parameters are there or on their way, and the last unit's gradients are still sent.
   const auto ahead = [&](int64_t units_left) {
-    return three && options.prefetch && !kept ? (1 + of.copies) * (units_left > 0 ? of.block : of.embedding) : 0;
+    const int64_t next = of.gathered(units_left > 0 ? of.block : of.embedding);
+    const int64_t sent = of.value_bytes < 4 ? next / ranks : 0;  // the shard in 16 bits
+    return three && options.prefetch && !kept ? (1 + of.copies) * next + sent : 0;
   };
   const auto sending = [&](int64_t units_left) {
     const int64_t last = units_left == of.blocks ? of.head : of.block_gradient();
@@ -117,7 +125,7 @@ inline int64_t sent_bytes_of(const RankBytes& of, const ZeroOptions& options, bo
   int64_t sent = clips ? 4 : 0;  // the squares of the norms
   if (options.stage == 1) return sent + 2 * trainable;
   if (options.stage == 2) return sent + (of.micro_batches + 1) * trainable;
-  return sent + of.micro_batches * (trainable + frozen + again + trainable);
+  return sent + of.micro_batches * (of.gathered(trainable + frozen + again) + trainable);
 }
 
 inline Prediction predict_zero(const Counted& ddp, const ZeroOptions& options) {
@@ -134,6 +142,9 @@ inline Prediction predict_kept(const Counted& ddp) {
   return predict_zero(ddp, {.stage = 3, .reshard_after_forward = false});
 }
 inline Prediction predict_waiting(const Counted& ddp) { return predict_zero(ddp, {.stage = 3, .prefetch = false}); }
+inline Prediction predict_16_bits(const Counted& ddp) {
+  return predict_zero(ddp, {.stage = 3, .gathered_as = torch::kBFloat16});
+}
 inline Prediction predict_frozen_kept(const Counted& ddp) {
   return predict_zero(ddp, {.stage = 3, .keep_frozen = true});
 }

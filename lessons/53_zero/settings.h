@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -15,6 +16,14 @@ namespace tenfold::inline lesson_53 {
 inline constexpr Setting<double> kAdamWLearningRate{"adamw_learning_rate", 1e-3, "of AdamW"};
 inline constexpr Setting<double> kMaxNorm{"max_norm", 0.0, "norm that gradients are clipped to; 0: they are not"};
 inline constexpr Setting<bool> kFrozen{"frozen", false, "whether the blocks are frozen"};
+inline constexpr Setting<std::string> kPrecision{
+    "precision", "float32", "type of the parameters that the model computes with", {"float32", "bfloat16"}};
+
+/// From a Trial or a Counted: whether the model computes with 16-bit copies of parameters that stay in 32 bits.
+template <class Source>
+bool in_16_bits(const Source& source) {
+  return source.get(kPrecision) == "bfloat16";
+}
 
 /// AdamW for the parameters, or for shards of them: two averages of 32 bits for each value.
 /// The bias of attention's keys has a gradient of zero but for rounding. Epsilon is above that rounding: with 1e-8
@@ -30,6 +39,13 @@ inline std::vector<Assignment> states_fill() {
           gpt::kBatch(8)};
 }
 
+/// The same, computed in 16 bits.
+inline std::vector<Assignment> states_fill_in_16_bits() {
+  std::vector<Assignment> settings = states_fill();
+  settings.push_back(kPrecision("bfloat16"));
+  return settings;
+}
+
 /// A narrow model and many tokens: activations are nearly all.
 inline std::vector<Assignment> activations_fill() {
   return {gpt::kLayers(2),         gpt::kWidth(16, 64, 64),   gpt::kHeads(2), gpt::kLength(64, 512, 512),
@@ -43,7 +59,7 @@ inline std::vector<Assignment> tiny_model() {
 
 /// Of one rank that has the whole batch. To the workload's formula, which has one momentum, come AdamW's second
 /// average, gradients that are alive while later micro-batches run, the two temporaries of the largest update, and a
-/// bucket.
+/// bucket; in 16 bits copies of the parameters and their gradients, while activations are half of what the formula has.
 inline int64_t zero_most_bytes(const Trial& trial) {
   GptOptions options = gpt_options(trial);
   const int64_t micro_batches = trial.get(kMicroBatches);
@@ -51,7 +67,8 @@ inline int64_t zero_most_bytes(const Trial& trial) {
   const int64_t frozen = trial.get(kFrozen) ? options.layers * block_parameter_bytes(options.width) : 0;
   const int64_t trainable = parameter_bytes(options) - frozen;
   const int64_t largest = 4 * options.width * std::max(options.vocabulary(), 4 * options.width);
-  return step_peak_bytes(options) - frozen + (micro_batches > 1 ? 2 : 1) * trainable + 2 * largest +
+  const int64_t copies = in_16_bits(trial) ? parameter_bytes(options) : 0;
+  return step_peak_bytes(options) - frozen + (micro_batches > 1 ? 2 : 1) * trainable + 2 * largest + copies +
          std::min(trainable, trial.get(kBucketKib) << 10);
 }
 

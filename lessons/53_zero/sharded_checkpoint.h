@@ -30,7 +30,8 @@ inline torch::Tensor resharded(const std::vector<torch::Tensor>& shards, int64_t
   return shard;
 }
 
-/// What one rank saves: by unit its shards of the parameters and of AdamW's two averages, and the updates made so far.
+/// What one rank saves: by unit its shards of the parameters and of AdamW's two averages, the updates made so far, and
+/// where each parameter lies in the unit.
 using ShardCheckpoint = std::map<std::string, torch::Tensor>;
 
 namespace sharded_checkpoint {
@@ -53,6 +54,7 @@ inline ShardCheckpoint shard_states(const ShardedDataParallel& sharded, torch::o
   ShardCheckpoint saved;
   for (const auto& unit : sharded.units()) {
     saved[unit->name() + "/parameters"] = unit->shard();
+    saved[unit->name() + "/layout"] = unit->layout();
     if (!unit->trainable()) continue;
     const auto& state = sharded_checkpoint::state_of(optimizer, unit->shard());
     saved[unit->name() + "/average"] = state.exp_avg();
@@ -71,7 +73,8 @@ inline ShardCheckpoint checkpoint_of(const ShardedDataParallel& sharded, torch::
 
 /// Goes on from the checkpoints of all ranks that saved, in their order. There may have been more or fewer of them; of
 /// as many a rank needs its own alone, and the others may be empty. Every rank must call it. Throws std::out_of_range
-/// where a unit is missing, c10::ValueError where a rank's checkpoint is.
+/// where a unit is missing, c10::ValueError where a rank's checkpoint is, or where parameters lay in other places: in
+/// another model's unit, or in a version of flat_unit.h that aligned them otherwise.
 inline void load_checkpoint(const std::vector<ShardCheckpoint>& of_ranks, ShardedDataParallel& sharded,
                             torch::optim::AdamW& optimizer) {
   const torch::NoGradGuard no_grad;
@@ -84,6 +87,10 @@ inline void load_checkpoint(const std::vector<ShardCheckpoint>& of_ranks, Sharde
       for (const ShardCheckpoint& saved : of_ranks) shards.push_back(saved.at(unit->name() + "/" + entry));
       return resharded(shards, unit->values(), unit->rank(), unit->ranks());
     };
+    const auto layout = nearest.find(unit->name() + "/layout");
+    const bool lies_alike = layout != nearest.end() && torch::equal(layout->second, unit->layout());
+    TORCH_CHECK_VALUE(lies_alike || !nearest.contains(unit->name() + "/parameters"), "unit '", unit->name(),
+                      "': in the checkpoint its parameters lie in other places than here");
     const torch::Tensor shard = unit->shard(), saved = own("parameters");
     TORCH_CHECK_VALUE(saved.sizes() == shard.sizes(), "unit '", unit->name(), "': the checkpoint's shard has ",
                       saved.numel(), " values, this rank's ", shard.numel(), ": is a rank's file missing?");

@@ -3,8 +3,8 @@
 //
 // In 32 bits a parameter takes 4 bytes, its gradient 4, and AdamW's two averages 8. On N ranks that is for each
 // parameter: 16 without sharding, 8 + 8 / N in stage 1, 4 + 12 / N in stage 2, 16 / N in stage 3; where a unit's values
-// cannot be divided by N, those of the shards that are filled up, and where a parameter's cannot be divided by four,
-// those of the gap before the next one.
+// cannot be divided by 16 N, those of the shards that are filled up, and where a parameter's cannot be divided by
+// eight, those of the gap before the next one.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Sharded {
   Sharded(const UnitSizes& units, int of_ranks) : ranks(of_ranks) {
     for (const std::vector<int64_t>& unit : units) {
       values += std::reduce(unit.begin(), unit.end());
-      last_shard = shard_size(flat_values(unit, /*value_bytes=*/4), of_ranks);
+      last_shard = shard_size(flat_values(unit), of_ranks);
       shards += last_shard;
     }
   }
@@ -60,11 +60,12 @@ inline int64_t state_bytes(const Sharded& of, int stage) {
 }
 
 /// What a rank sends in an update, if every collective goes around a ring: N - 1 steps of a shard each for an
-/// all-gather or a reduce-scatter, both for an all-reduce. Stage 3 gathers twice, but for the last unit.
-inline int64_t ring_bytes_of(const Sharded& of, int stage) {
+/// all-gather or a reduce-scatter, both for an all-reduce. Stage 3 gathers twice, but for the last unit, and may do so
+/// in 16 bits: `gathered_bytes` for each value.
+inline int64_t ring_bytes_of(const Sharded& of, int stage, int64_t gathered_bytes = 4) {
   if (stage == 0) return 2 * (of.ranks - 1) * 4 * of.values / of.ranks;
   const int64_t gathered_again = stage == 3 ? of.shards - of.last_shard : 0;
-  return (of.ranks - 1) * 4 * (2 * of.shards + gathered_again);
+  return (of.ranks - 1) * (4 * of.shards + gathered_bytes * (of.shards + gathered_again));
 }
 
 }  // namespace tenfold::inline lesson_53

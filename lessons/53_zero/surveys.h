@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/harness/lesson.h"
@@ -49,7 +50,8 @@ inline int64_t settled_bytes() {
 }
 
 /// One update of a GPT on some ranks; stage 0 is data parallel training.
-inline RankCounts count_update(const GptOptions& options, int ranks, int stage) {
+inline RankCounts count_update(const GptOptions& options, int ranks, const ZeroOptions& zero) {
+  const int stage = zero.stage;
   const CountCpuMemory counting;
   const int64_t before = live_bytes(torch::kCPU);
   RankCounts counts;
@@ -59,7 +61,7 @@ inline RankCounts count_update(const GptOptions& options, int ranks, int stage) 
     const GroupPointer group = counted_group(plain, counter);
     Gpt model(options);
     std::unique_ptr<ShardedDataParallel> sharded;
-    if (stage > 0) sharded = std::make_unique<ShardedDataParallel>(*model, units_of(*model), group, ZeroOptions{stage});
+    if (stage > 0) sharded = std::make_unique<ShardedDataParallel>(*model, units_of(*model), group, zero);
     torch::optim::AdamW optimizer(stage > 0 ? sharded->shards() : model->parameters());
     counter->take();
     {
@@ -102,36 +104,43 @@ inline void for_rank_numbers(const Trial& trial,
   }
 }
 
-inline std::vector<Look> looks_of_stages(const std::function<void(const Trial&, int)>& look) {
+inline std::vector<Look> looks_of_stages(const std::function<void(const Trial&, const ZeroOptions&)>& look) {
+  const std::vector<std::pair<std::string, ZeroOptions>> stages = {
+      {"DDP", {.stage = 0}},
+      {"stage 1", {.stage = 1}},
+      {"stage 2", {.stage = 2}},
+      {"stage 3", {.stage = 3}},
+      {"stage 3, 16 bits", {.stage = 3, .gathered_as = torch::kBFloat16}}};
   std::vector<Look> looks;
-  for (const auto& [name, stage] : {std::pair{"DDP", 0}, {"stage 1", 1}, {"stage 2", 2}, {"stage 3", 3}})
-    looks.push_back({name, [look, stage = stage](const Trial& trial) { look(trial, stage); }});
+  for (const auto& [name, options] : stages)
+    looks.push_back({name, [look, options = options](const Trial& trial) { look(trial, options); }});
   return looks;
 }
 
 /// Bytes for each parameter that a rank keeps between two updates, by the allocator and by formula.
 inline std::vector<Look> state_looks() {
-  return looks_of_stages([](const Trial& trial, int stage) {
+  return looks_of_stages([](const Trial& trial, const ZeroOptions& zero) {
     for_rank_numbers(trial, [&](const std::string& on, int ranks, const Sharded& sizes) {
       const auto of_each = [&](int64_t bytes) {
         return static_cast<double>(bytes) / static_cast<double>(sizes.values);
       };
-      trial.note(on, of_each(count_update(gpt_options(trial), ranks, stage).alive_bytes), "bytes/parameter");
-      trial.note(on + ", formula", of_each(state_bytes(sizes, stage)), "bytes/parameter");
+      trial.note(on, of_each(count_update(gpt_options(trial), ranks, zero).alive_bytes), "bytes/parameter");
+      trial.note(on + ", formula", of_each(state_bytes(sizes, zero.stage)), "bytes/parameter");
     });
   });
 }
 
 /// Bytes that a rank sends in an update, over those of the parameters; by what was asked of c10d and by formula.
 inline std::vector<Look> sent_looks() {
-  return looks_of_stages([](const Trial& trial, int stage) {
+  return looks_of_stages([](const Trial& trial, const ZeroOptions& zero) {
     for_rank_numbers(trial, [&](const std::string& on, int ranks, const Sharded& sizes) {
       const auto over_parameters = [&](int64_t bytes) {
         return static_cast<double>(bytes) / (4 * static_cast<double>(sizes.values));
       };
-      const auto asked = count_update(gpt_options(trial), ranks, stage).asked;
+      const auto asked = count_update(gpt_options(trial), ranks, zero).asked;
       trial.note(on, over_parameters(ring_bytes_of(asked, ranks)), "times the parameters");
-      trial.note(on + ", formula", over_parameters(ring_bytes_of(sizes, stage)), "times the parameters");
+      trial.note(on + ", formula", over_parameters(ring_bytes_of(sizes, zero.stage, zero.gathered_as ? 2 : 4)),
+                 "times the parameters");
     });
   });
 }

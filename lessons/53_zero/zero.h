@@ -15,12 +15,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "flat_unit.h"
+#include "lessons/52_ddp/gradient_buckets.h"
+#include "lessons/52_ddp/same_model.h"
 
 namespace tenfold {
 
@@ -34,6 +37,11 @@ struct ZeroOptions {
   /// needs memory for up to three units more. Without it every collective is waited for.
   bool prefetch = true;
   bool keep_frozen = false;  ///< gather a frozen unit once: nobody changes it
+  /// The type that parameters are gathered and computed in, kBFloat16 or kHalf: half the bytes of both gathers, and of
+  /// what is whole. Shards, the sum of the gradients and the optimizer's state keep the parameters' own type. forward()
+  /// casts what it is given; compute the loss in 32 bits. It is FSDP2's MixedPrecisionPolicy(param_dtype,
+  /// reduce_dtype=torch.float32), and takes the place of autocast.
+  std::optional<torch::ScalarType> gathered_as = std::nullopt;
 };
 
 /// Data parallel training with sharded model states. The model is divided into units, such as its blocks; each is
@@ -55,23 +63,34 @@ struct ZeroOptions {
 /// Every rank must use every trainable parameter in every backward(), what is trainable stays so, and no parameter is
 /// in two units, nor used in another unit's forward(): a head that is the embedding belongs into the embedding's unit.
 /// Outside forward() and backward() a parameter of stage 3 has no memory. The module must outlive this object, and so
-/// must the object every graph that forward() has made. On CUDA all calls and the optimizer run on one stream: a unit's
-/// memory is freed and handed out in its order. After a backward() that threw make a new object on every rank.
+/// must the object every graph that forward() has made. After a backward() that threw make a new object on every rank.
+///
+/// On CUDA make this object on the stream that all calls and the optimizer run on: a unit's memory is freed and handed
+/// out in its order, and the nodes that accumulate gradients, which this object makes and keeps, remember the stream
+/// that was current when they were made. So for a captured CUDA graph make it on the stream of the capture: otherwise
+/// the capture fails in backward().
 ///
 /// Under autocast each linear layer keeps its weight's 16-bit copy until its backward(), which releasing a unit does
-/// not free: a rank then needs at least 2 bytes for each parameter, whatever the number of ranks. Checkpoint each
-/// unit's function, which keeps no copy.
+/// not free: a rank then needs at least 2 bytes for each parameter, whatever the number of ranks. Set gathered_as and
+/// compute without autocast; or checkpoint each unit's function, which keeps no copy.
 class ShardedDataParallel {
  public:
   /// Names of submodules that make a unit, with all below them.
   using UnitNames = std::vector<std::string>;
 
-  /// `group` is null for one rank. Gives every rank rank 0's parameters. Throws std::invalid_argument (c10::ValueError)
-  /// for an unknown stage, and when a parameter is in no unit or in two.
+  /// `group` is null for one rank. Gives every rank rank 0's parameters and buffers. Throws std::invalid_argument
+  /// (c10::ValueError) for an unknown stage or type, when a parameter is in no unit or in two, and, on every rank, when
+  /// the ranks' models differ in a parameter or buffer.
   ShardedDataParallel(const torch::nn::Module& module, const std::vector<UnitNames>& units, const GroupPointer& group,
                       ZeroOptions options = {})
       : group_(group), options_(options) {
     TORCH_CHECK_VALUE(options.stage >= 1 && options.stage <= 3, "ZeRO has stages 1 to 3, not ", options.stage);
+    TORCH_CHECK_VALUE(!options.gathered_as || options.stage == 3, "stage ", options.stage,
+                      " gathers no parameters for forward(): only stage 3 can gather them in a type of their own");
+    const torch::ScalarType gathered_as = options.gathered_as.value_or(torch::kBFloat16);
+    TORCH_CHECK_VALUE(gathered_as == torch::kBFloat16 || gathered_as == torch::kHalf,
+                      "parameters cannot be gathered in ", gathered_as, "; choose kBFloat16 or kHalf");
+    if (group) start_alike(module, *group);
     std::vector<std::vector<FlatUnit::Named>> members(units.size());
     std::unordered_map<const void*, std::string> seen;
     for (const auto& item : module.named_parameters()) {
@@ -83,7 +102,8 @@ class ShardedDataParallel {
       members[unit_of(item.key(), units)].emplace_back(item.key(), item.value());
     }
     for (size_t i = 0; i < units.size(); ++i)
-      units_.push_back(std::make_unique<FlatUnit>(units[i].at(0), members[i], group, options.stage == 3));
+      units_.push_back(
+          std::make_unique<FlatUnit>(units[i].at(0), members[i], group, options.stage == 3, options.gathered_as));
     in_backward_.assign(units.size(), false);
     add_hooks();
   }
@@ -93,7 +113,7 @@ class ShardedDataParallel {
   ShardedDataParallel(const ShardedDataParallel&) = delete;
   ShardedDataParallel& operator=(const ShardedDataParallel&) = delete;
 
-  /// The trainable units' shards, for an optimizer: (ceil(n / ranks)) each of a unit of n values.
+  /// The trainable units' shards, for an optimizer: (shard_size(n, ranks)) each of a unit of n values.
   std::vector<torch::Tensor> shards() const {
     std::vector<torch::Tensor> shards;
     for (const auto& unit : units_) {
@@ -110,7 +130,8 @@ class ShardedDataParallel {
     FlatUnit& unit = *units_.at(index);
     unit.gather();
     if (options_.prefetch && index + 1 < units_.size()) units_[index + 1]->start_gather();
-    torch::Tensor output = function(input);
+    const bool casts = options_.gathered_as && input.is_floating_point();
+    torch::Tensor output = function(casts ? input.to(*options_.gathered_as) : input);
     const bool is_last = index + 1 == units_.size();
     if ((options_.reshard_after_forward && !is_last) || !output.requires_grad()) release(unit);
     in_backward_[index] = output.requires_grad();
@@ -191,6 +212,16 @@ class ShardedDataParallel {
   const std::vector<std::unique_ptr<FlatUnit>>& units() const { return units_; }
 
  private:
+  /// Ranks whose models differ would hang in the first broadcast. Parameters get rank 0's values unit by unit.
+  static void start_alike(const torch::nn::Module& module, c10d::ProcessGroup& group) {
+    std::vector<torch::Tensor> buffers = module.buffers();
+    std::erase_if(buffers, [](const torch::Tensor& buffer) { return !buffer.defined(); });
+    const std::vector<torch::Tensor> parameters = module.parameters();
+    TORCH_CHECK_VALUE(!parameters.empty(), "the module has no parameters");
+    require_same_model(module, /*objection=*/"", parameters[0].device(), group);
+    broadcast_from_rank_0(buffers, group);
+  }
+
   static size_t unit_of(const std::string& name, const std::vector<UnitNames>& units) {
     size_t found = units.size();
     for (size_t i = 0; i < units.size(); ++i) {

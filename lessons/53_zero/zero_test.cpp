@@ -2,6 +2,7 @@
 
 #include "common/ranks/counted_backend.h"
 #include "common/ranks/rank_threads.h"
+#include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/31_activation_checkpointing/checkpoint.h"
 #include "sharded_checkpoint.h"
 #include "state_bytes.h"
@@ -101,7 +102,7 @@ void train(NetImpl& net, ShardedDataParallel& sharded, torch::optim::AdamW& opti
     const auto xs = x.chunk(ranks)[rank].chunk(how.micro_batches), ys = y.chunk(ranks)[rank].chunk(how.micro_batches);
     sharded.zero_grad();
     for (int i = 0; i < how.micro_batches; ++i)
-      (torch::mse_loss(forward(net, sharded, xs[i]), ys[i]) / how.micro_batches).backward();
+      (torch::mse_loss(forward(net, sharded, xs[i]).to(torch::kFloat), ys[i]) / how.micro_batches).backward();
     sharded.finish();
     if (how.max_norm > 0) sharded.clip_gradients(how.max_norm);
     optimizer.step();
@@ -137,6 +138,8 @@ const ZeroOptions kAllOptions[] = {{.stage = 1},
                                    {.stage = 3, .reshard_after_forward = false},
                                    {.stage = 3, .prefetch = false},
                                    {.stage = 3, .keep_frozen = true}};
+
+const ZeroOptions kIn16Bits{.stage = 3, .gathered_as = torch::kBFloat16};
 
 // Sums of floats in another order differ by some 1e-7; AdamW divides them by at least 1e-4 and moves by 1e-2 of that.
 constexpr double kTolerance = 3e-5;
@@ -216,28 +219,154 @@ TEST(Zero, BytesAliveAndBytesAskedAreTheFormulas) {
   tenfold::fix_malloc_thresholds();     // or large blocks would be rounded up to pages
   for (const int ranks : {1, 2, 3, 4, 8}) {
     const tenfold::Sharded sizes(tenfold::unit_sizes(options), ranks);
-    for (int stage = 0; stage <= 3; ++stage) {
-      const auto counts = tenfold::count_update(options, ranks, stage);
-      const int64_t formula = tenfold::state_bytes(sizes, stage);
-      EXPECT_GE(counts.alive_bytes, formula) << "stage " << stage << ", " << ranks << " ranks";
-      EXPECT_LT(counts.alive_bytes, formula + 32 * kTensors) << "stage " << stage << ", " << ranks << " ranks";
+    for (const ZeroOptions& zero : {ZeroOptions{.stage = 0}, ZeroOptions{.stage = 1}, ZeroOptions{.stage = 2},
+                                    ZeroOptions{.stage = 3}, kIn16Bits}) {
+      const std::string on = "stage " + std::to_string(zero.stage) + ", " + std::to_string(ranks) + " ranks";
+      const auto counts = tenfold::count_update(options, ranks, zero);
+      const int64_t formula = tenfold::state_bytes(sizes, zero.stage);
+      EXPECT_GE(counts.alive_bytes, formula) << on;
+      EXPECT_LT(counts.alive_bytes, formula + 32 * kTensors) << on;
       // A ring's parts need not be whole bytes where nothing is filled up.
       EXPECT_NEAR(static_cast<double>(tenfold::ring_bytes_of(counts.asked, ranks)),
-                  static_cast<double>(tenfold::ring_bytes_of(sizes, stage)), ranks);
+                  static_cast<double>(tenfold::ring_bytes_of(sizes, zero.stage, zero.gathered_as ? 2 : 4)), ranks)
+          << on;
     }
   }
 }
 
 TEST(Zero, FormulasAreThoseOfThePaperWhereEverythingDivides) {
-  const tenfold::Sharded on_4({{4000}, {8}}, 4);
-  const int64_t values = 4008;
+  const tenfold::Sharded on_4({{6400}, {64}}, 4);
+  const int64_t values = 6464;
   EXPECT_EQ(tenfold::state_bytes(on_4, 0), 16 * values);
   EXPECT_EQ(tenfold::state_bytes(on_4, 1), 10 * values);
   EXPECT_EQ(tenfold::state_bytes(on_4, 2), 7 * values);
   EXPECT_EQ(tenfold::state_bytes(on_4, 3), 4 * values);
   EXPECT_EQ(tenfold::ring_bytes_of(on_4, 2), tenfold::ring_bytes_of(on_4, 0));
-  // The last unit's parameters stay from forward to backward: 2 of its 8 values on each rank, from 3 others.
-  EXPECT_EQ(2 * (tenfold::ring_bytes_of(on_4, 3) + 3 * 4 * 2), 3 * tenfold::ring_bytes_of(on_4, 0));
+  // The last unit's parameters stay from forward to backward: 16 of its 64 values on each rank, from 3 others.
+  const int64_t stays = 3 * 16;
+  EXPECT_EQ(2 * (tenfold::ring_bytes_of(on_4, 3) + 4 * stays), 3 * tenfold::ring_bytes_of(on_4, 0));
+  // Two gathers in 16 bits are as much as one in 32.
+  EXPECT_EQ(tenfold::ring_bytes_of(on_4, 3, 2) + 2 * stays, tenfold::ring_bytes_of(on_4, 0));
+}
+
+/// What one process makes of the global batches with 16-bit copies of its weights: the micro-batches' gradients are
+/// added in 32 bits, and so is the update made.
+std::vector<Tensor> trained_alone_in_16_bits(const Training& how, int ranks, torch::ScalarType type) {
+  Net net = net_with(1);
+  freeze(net, how);
+  std::vector<Tensor> masters, trainable;
+  for (const Tensor& parameter : net->parameters()) {
+    masters.push_back(parameter.detach().clone().requires_grad_(parameter.requires_grad()));
+    if (parameter.requires_grad()) trainable.push_back(masters.back());
+  }
+  net->to(type);
+  torch::optim::AdamW optimizer(trainable, adamw());
+  for (int step = 0; step < how.steps; ++step) {
+    const auto [x, y] = global_batch(how.first_step + step);
+    const int parts = ranks * how.micro_batches;
+    const auto xs = x.chunk(parts), ys = y.chunk(parts);
+    optimizer.zero_grad();
+    for (size_t i = 0; i < masters.size(); ++i) {
+      const torch::NoGradGuard no_grad;
+      net->parameters()[i].copy_(masters[i]);
+    }
+    for (int part = 0; part < parts; ++part) {
+      (torch::mse_loss(net(xs[part].to(type)).to(torch::kFloat), ys[part]) / how.micro_batches).backward();
+      for (size_t i = 0; i < masters.size(); ++i) {
+        Tensor& gradient = net->parameters()[i].mutable_grad();
+        if (!gradient.defined()) continue;
+        const Tensor in_32 = gradient.to(torch::kFloat) / ranks;
+        masters[i].mutable_grad() = masters[i].grad().defined() ? masters[i].grad() + in_32 : in_32;
+        gradient = Tensor();
+      }
+    }
+    if (how.max_norm > 0) torch::nn::utils::clip_grad_norm_(trainable, how.max_norm);
+    optimizer.step();
+  }
+  return masters;
+}
+
+TEST(ZeroIn16Bits, EqualsOneProcessThatComputesWith16BitCopiesOfItsWeights) {
+  const auto check = [](int ranks, ZeroOptions options, const Training& how, torch::ScalarType type) {
+    options.gathered_as = type;
+    const auto alone = trained_alone_in_16_bits(how, ranks, type);
+    EXPECT_GT(largest_difference(alone, trained_alone(how)), 3 * kTolerance) << "32 bits would pass";
+    for (const auto& together : trained_together(ranks, options, how))
+      EXPECT_LT(largest_difference(together, alone), kTolerance) << ranks << " ranks";
+  };
+  for (const Training& how : {Training{}, Training{.micro_batches = 2, .max_norm = 0.05}, Training{.frozen = true}}) {
+    check(1, {}, how, torch::kBFloat16);
+    for (const ZeroOptions& options : kAllOptions) {
+      if (options.stage == 3) check(2, options, how, torch::kBFloat16);
+    }
+    check(3, {}, how, torch::kBFloat16);
+  }
+  check(2, {}, {}, torch::kHalf);
+}
+
+TEST(ZeroIn16Bits, ParametersHave16BitsAndAllThatRestsHas32) {
+  on_ranks(2, [](int rank, const GroupPointer& group) {
+    Net net = net_with(1);
+    ShardedDataParallel sharded(*net, kUnits, group, kIn16Bits);
+    const auto [x, y] = global_batch(0);
+    Tensor seen;
+    sharded.forward(0, x, [&](const Tensor& in) { return seen = net->first(in); });
+    EXPECT_EQ(seen.scalar_type(), torch::kBFloat16);
+    torch::mse_loss(forward(*net, sharded, x.chunk(2)[rank]).to(torch::kFloat), y.chunk(2)[rank]).backward();
+    sharded.finish();
+    for (const Tensor& shard : sharded.shards()) {
+      EXPECT_EQ(shard.scalar_type(), torch::kFloat);
+      EXPECT_EQ(shard.grad().scalar_type(), torch::kFloat);
+    }
+    for (const Tensor& parameter : net->parameters()) EXPECT_EQ(parameter.storage().nbytes(), 0U);
+  });
+}
+
+// The advice against a weight's 16-bit copies, which releasing a unit does not free.
+TEST(ZeroIn16Bits, ForwardKeepsNoCopiesOfWeightsAsItDoesUnderAutocast) {
+  const auto kept_by = [](const ZeroOptions& options, bool autocast) {
+    torch::nn::Sequential net;
+    std::vector<ShardedDataParallel::UnitNames> units;
+    for (int i = 0; i < 4; ++i) {
+      net->push_back(torch::nn::Linear(256, 256));
+      units.push_back({std::to_string(i)});
+    }
+    ShardedDataParallel sharded(*net, units, nullptr, options);
+    Tensor h = torch::ones({1, 256});
+    const tenfold::CountCpuMemory counting;
+    const int64_t before = tenfold::live_bytes(torch::kCPU);
+    for (size_t i = 0; i < units.size(); ++i) {
+      const tenfold::Autocast scope(torch::kCPU, torch::kBFloat16, autocast);
+      h = sharded.forward(i, h, [&](const Tensor& x) { return net[i]->as<torch::nn::Linear>()->forward(x); });
+    }
+    return tenfold::live_bytes(torch::kCPU) - before;
+  };
+  const int64_t weights = 3 * 256 * 256;  // of units that were released
+  EXPECT_GT(kept_by({.prefetch = false}, /*autocast=*/true), 2 * weights + 4 * 256 * 256);
+  const ZeroOptions in_16_bits{.prefetch = false, .gathered_as = torch::kBFloat16};
+  EXPECT_LT(kept_by(in_16_bits, /*autocast=*/false), 2 * 256 * 256 + (16 << 10)) << "but for the last unit's";
+}
+
+TEST(ZeroIn16Bits, WhatCannotBeGatheredSoIsRefused) {
+  Net net = net_with(1);
+  const auto message = [&](int stage, torch::ScalarType type) {
+    return tenfold::test::message_of<c10::ValueError>(
+        [&] { ShardedDataParallel(*net, kUnits, nullptr, {.stage = stage, .gathered_as = type}); });
+  };
+  EXPECT_NE(message(2, torch::kBFloat16).find("only stage 3"), std::string::npos);
+  EXPECT_NE(message(3, torch::kInt).find("choose kBFloat16 or kHalf"), std::string::npos);
+}
+
+// Each would hang in the first broadcast, or train apart.
+TEST(Zero, RanksWithOtherModelsAreRefusedAndBuffersAreRankZeros) {
+  on_ranks(2, [](int rank, const GroupPointer& group) {
+    torch::nn::Sequential other(torch::nn::Linear(4, 4 + rank));
+    EXPECT_THROW((ShardedDataParallel(*other, {{"0"}}, group, {})), c10::ValueError) << "rank " << rank;
+    torch::nn::Sequential net(torch::nn::BatchNorm1d(3));
+    net[0]->as<torch::nn::BatchNorm1d>()->running_mean.fill_(rank + 1);
+    const ShardedDataParallel sharded(*net, {{"0"}}, group, {});
+    EXPECT_TRUE(torch::equal(net[0]->as<torch::nn::BatchNorm1d>()->running_mean, torch::ones(3)));
+  });
 }
 
 TEST(Zero, TheNormIsThatOfAllRanks) {
@@ -399,18 +528,37 @@ TEST(Zero, AGradientThatAFunctionLeavesOutIsZero) {
 
 // After a bias of 19 values the next weight would begin 4 bytes off, and vectorised kernels would not take it.
 TEST(Zero, ParametersBeginAtMultiplesOf16Bytes) {
-  Net net = net_with(1);
-  const ShardedDataParallel sharded(*net, {{"first", "wide", "last"}}, nullptr, {.stage = 2});
-  for (const auto& parameter : net->named_parameters())
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(parameter.value().data_ptr()) % 16, 0U) << parameter.key();
+  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+    Net net = net_with(1);
+    net->to(type);
+    const ShardedDataParallel sharded(*net, {{"first", "wide", "last"}}, nullptr, {.stage = 2});
+    for (const auto& parameter : net->named_parameters())
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(parameter.value().data_ptr()) % 16, 0U) << parameter.key();
+  }
+}
+
+// In 16 bits a shard of 17 values would let the next one begin 2 bytes off.
+TEST(Zero, ShardsBeginAtMultiplesOf32BytesOnEveryRank) {
+  for (const int stage : {1, 3}) {
+    on_ranks(3, [&](int /*rank*/, const GroupPointer& group) {
+      Net net = net_with(1);
+      net->to(torch::kBFloat16);
+      const ShardedDataParallel sharded(*net, kUnits, group, {.stage = stage});
+      for (const Tensor& shard : sharded.shards()) {
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(shard.data_ptr()) % 32, 0U);
+        EXPECT_EQ(shard.nbytes() % 32, 0U);
+      }
+    });
+  }
 }
 
 TEST(ShardedCheckpoint, ShardsOfAnyNumberOfRanksMakeThoseOfAnyOther) {
-  const int64_t values = 11;
+  const int64_t values = 11 * 16 + 3;
   const Tensor all = torch::arange(1, values + 1, torch::kFloat);
+  const Tensor alone = torch::constant_pad_nd(all, {0, tenfold::shard_size(values, 1) - values});
   const auto shards_of = [&](int ranks) {
     std::vector<Tensor> shards;
-    for (int rank = 0; rank < ranks; ++rank) shards.push_back(tenfold::resharded({all}, values, rank, ranks));
+    for (int rank = 0; rank < ranks; ++rank) shards.push_back(tenfold::resharded({alone}, values, rank, ranks));
     return shards;
   };
   for (const int from : {1, 2, 3, 4, 8}) {
@@ -444,6 +592,10 @@ TEST(ShardedCheckpoint, ARankGoesOnFromItsOwnShards) {
     train(*net, sharded, optimizer, {.steps = 3, .first_step = 3}, rank, 2);
     EXPECT_LT(largest_difference(sharded.whole().parameters.values(), alone), kTolerance);
     EXPECT_THROW(tenfold::load_checkpoint({{}, {}}, sharded, optimizer), std::out_of_range);
+    of_ranks[static_cast<size_t>(rank)].at("wide/layout")[1] += 1;
+    EXPECT_THROW(tenfold::load_checkpoint(of_ranks, sharded, optimizer), c10::ValueError);
+    of_ranks[static_cast<size_t>(rank)].erase("wide/layout");  // of an older version
+    EXPECT_THROW(tenfold::load_checkpoint(of_ranks, sharded, optimizer), c10::ValueError);
   });
 }
 

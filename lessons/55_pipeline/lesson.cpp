@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
        .question = "What is gained by splitting a model's layers over several ranks, and how much of their time is "
                    "lost to waiting?",
        .workload = gpt_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kMicroBatches, kVirtualStages, kTied},
        .baseline = {"one process", one_process},
        .most_bytes = most_bytes,

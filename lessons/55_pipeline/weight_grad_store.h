@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
+
 namespace tenfold {
 
 /// What backward() has left to do, of one micro-batch at a time. A graph that defers to a store keeps it alive.
@@ -68,12 +70,16 @@ inline torch::Tensor sum_of_rows(const torch::Tensor& gradient) {
 }
 
 struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
+  /// `input` and `cast` have the product's type: under autocast `cast` is a 16-bit copy of `weight`, made outside,
+  /// where autocast keeps it for the next micro-batch.
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input,
                                const torch::Tensor& weight, const std::optional<torch::Tensor>& bias,
-                               const c10::intrusive_ptr<WeightGradStore>& store) {
-    context->save_for_backward({input, weight, bias.value_or(torch::Tensor())});
+                               const torch::Tensor& cast, const c10::intrusive_ptr<WeightGradStore>& store) {
+    context->save_for_backward({input, weight, bias.value_or(torch::Tensor()), cast});
     context->saved_data["store"] = c10::IValue::make_capsule(store);
-    const torch::Tensor result = input.reshape({-1, weight.size(1)}).mm(weight.t());  // (rows, out)
+    // As torch::nn::functional::linear does it while its weight is trained.
+    if (input.dim() == 2 && bias) return at::addmm(bias->detach(), input, cast.t());
+    const torch::Tensor result = input.reshape({-1, weight.size(1)}).mm(cast.t());  // (rows, out)
     if (bias) result.add_(*bias);
     std::vector<int64_t> shape = input.sizes().vec();
     shape.back() = weight.size(0);
@@ -82,41 +88,44 @@ struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "deferred_linear: backward(create_graph = true) is not supported");
     const auto saved = context->get_saved_variables();
-    const torch::Tensor &input = saved[0], &weight = saved[1], &bias = saved[2];
+    const torch::Tensor &input = saved[0], &weight = saved[1], &bias = saved[2], &cast = saved[3];
     const torch::Tensor gradient = gradients[0].reshape({-1, weight.size(0)});  // (rows, out)
-    const auto type = gradient.scalar_type();                                   // under autocast not the weights'
     if (is_trained(weight) || is_trained(bias)) {
       const auto capsule = context->saved_data["store"].toCapsule();
       const torch::Tensor rows = input.detach().reshape({-1, weight.size(1)});
       const auto versions = std::pair(gradients[0]._version(), rows._version());
       c10::static_intrusive_pointer_cast<WeightGradStore>(capsule)->put(
-          [of_output = gradients[0], gradient, type, rows, versions, weight, bias] {
+          [of_output = gradients[0], gradient, rows, versions, weight, bias] {
             TORCH_CHECK(versions == std::pair(of_output._version(), rows._version()),
                         "a layer's input or gradient was changed in place before its weights' gradients were computed");
-            if (is_trained(weight)) accumulate(weight, gradient.t().mm(rows.to(type)));  // (out, in)
+            if (is_trained(weight)) accumulate(weight, gradient.t().mm(rows));  // (out, in)
             if (is_trained(bias)) accumulate(bias, sum_of_rows(of_output));
           });
     }
     torch::Tensor of_input;
-    if (context->needs_input_grad(0)) of_input = gradient.mm(weight.to(type)).view_as(input);
-    return {of_input, {}, {}, {}};
+    if (context->needs_input_grad(0)) of_input = gradient.mm(cast).view_as(input);
+    return {of_input, {}, {}, {}, {}};
   }
 };
 
 }  // namespace weight_grad_detail
 
-/// What torch::nn::Linear computes of (..., in), to the same bits: (..., out); but its backward() puts the gradients of
-/// weight and bias into `store` and computes the input's alone. `bias` may be undefined. Hooks of the weights do not
-/// see these gradients: with data parallelism on a second dimension of the mesh, gradients are averaged after the last
-/// pass. Throws std::invalid_argument (c10::ValueError) for weights that are no leaves: .grad() is where they are
-/// added.
+/// What torch::nn::Linear computes of (..., in), to the same bits, in 16 bits and under autocast, too: (..., out). (It
+/// is C++'s, which rounds the product of an input that is no matrix before it adds the bias; Python's rounds once.) But
+/// its backward() puts the gradients of weight and bias into `store` and computes the input's alone. `bias` may be
+/// undefined. Hooks of the weights do not see these gradients: DistributedDataParallel of lesson 52 cannot be used with
+/// it, and its finish() would miss them. With data parallelism on a second dimension of the mesh call
+/// average_in_buckets() after run(). Throws std::invalid_argument (c10::ValueError) for weights that are no leaves:
+/// .grad() is where they are added.
 inline torch::Tensor deferred_linear(const torch::Tensor& input, const torch::Tensor& weight, const torch::Tensor& bias,
                                      const c10::intrusive_ptr<WeightGradStore>& store) {
   TORCH_CHECK_VALUE(weight.is_leaf() && (!bias.defined() || bias.is_leaf()),
                     "the gradients of weights that are computed from others cannot be left for later");
-  return weight_grad_detail::DeferredLinear::apply(input, weight, bias.defined() ? std::optional(bias) : std::nullopt,
-                                                   store);
+  const auto optional = bias.defined() ? std::optional(bias) : std::nullopt;
+  return weight_grad_detail::DeferredLinear::apply(autocast_input(input), weight, optional,
+                                                   autocast_input(weight).detach(), store);
 }
 
 }  // namespace tenfold

@@ -293,6 +293,13 @@ TEST(ContextParallel, UnderAutocastTheBlocksAreComputedAndSentInItsType) {
       EXPECT_TRUE(torch::allclose(in_16.to(torch::kFloat), in_32, 2e-2, 3e-2)) << "bf16 has 8 significant bits";
     }
     EXPECT_EQ(2 * counter->take()["all_gather"].bytes, bytes);
+    const Tensor qkv =
+        torch::stack({q, k, v}).permute({1, 3, 0, 2, 4}).clone().requires_grad_();  // (B, T / N, 3, H, d)
+    const Tensor heads = tenfold::tokens_to_heads(qkv, group);
+    EXPECT_EQ(counter->take()["all_to_all"].bytes, 2 * qkv.numel());
+    EXPECT_EQ(heads.scalar_type(), torch::kBFloat16);
+    heads.sum().backward();
+    EXPECT_EQ(qkv.grad().scalar_type(), torch::kFloat);
   });
 }
 

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
               .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
                           "and wait for?",
               .workload = gpt_workload,
-              .version = 4,
+              .version = 5,
               .settings = {kPrompt},
               .baseline = {"one process", one_process},
               .techniques = {{"ring", ring_step, predict_ring},

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lessons/21_mixed_precision/autocast.h"
 #include "lessons/54_model_parallel/tensor_group.h"
 
 namespace tenfold {
@@ -66,13 +67,13 @@ struct Exchange : torch::autograd::Function<Exchange<kToHeads>> {
 /// Tokens to heads: (B, T / N, C, H, d) of each rank to (B, T, C, H / N, d). C is 3 for queries, keys and values, which
 /// then go in one message. With grouped heads queries go alone, C = 1, and keys and values with C = 2: a rank gets the
 /// groups of its queries' heads, so that scaled_dot_product_attention(enable_gqa) takes them as they are; the ranks
-/// must divide the groups, too. Without a group there is one rank. Throws c10::ValueError unless the ranks divide the
-/// heads.
+/// must divide the groups, too. Under autocast x is sent in 16 bits, which attention would cast it to. Without a group
+/// there is one rank. Throws c10::ValueError unless the ranks divide the heads.
 inline torch::Tensor tokens_to_heads(const torch::Tensor& x, const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   if (!group) return x;
   TORCH_CHECK_VALUE(x.size(3) % group->getSize() == 0, "Ulysses: ", group->getSize(), " ranks do not divide ",
                     x.size(3), " heads (or groups of heads); ring attention has no such limit");
-  return ulysses::Exchange<true>::apply(x, group);
+  return ulysses::Exchange<true>::apply(autocast_input(x), group);
 }
 
 /// Heads to tokens: (B, T, C, H / N, d) of each rank to (B, T / N, C, H, d). Throws c10::ValueError unless the ranks

@@ -57,10 +57,10 @@ inline torch::Tensor into_buffers(const torch::Tensor& pairs, const torch::Tenso
   return buffers.index_copy_(0, slots, pairs).narrow(0, 0, rows);
 }
 
-/// Out of buffers; a dropped pair gets zeros.
+/// Out of buffers; a dropped pair gets zeros, whatever is in the row that is read for it: an infinity times 0 is NaN.
 inline torch::Tensor out_of_buffers(const torch::Tensor& buffers, const torch::Tensor& slots) {
   const int64_t rows = buffers.size(0);
-  return buffers.index_select(0, slots.clamp_max(rows - 1)).mul_(slots.lt(rows).unsqueeze(-1));
+  return buffers.index_select(0, slots.clamp_max(rows - 1)).masked_fill_(slots.ge(rows).unsqueeze(-1), 0);
 }
 
 struct Fill : torch::autograd::Function<Fill> {

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -338,6 +339,18 @@ TEST(Capacity, LaterTokensAreDropped) {
   EXPECT_TRUE(torch::equal(back, x.detach() * kept));
   (back * x.detach()).sum().backward();
   EXPECT_TRUE(torch::equal(x.grad(), x.detach() * kept));
+}
+
+// In fp16 an expert may give infinity, which a gradient scaler finds; a dropped token has nothing to do with it.
+TEST(Capacity, ADroppedTokenIsZeroWhateverTheExpertsGive) {
+  const Tensor slots = torch::tensor({0, 2, 1});  // of 2 rows: the second pair is dropped
+  const Tensor buffers = torch::full({2, 3}, std::numeric_limits<float>::infinity()).requires_grad_();
+  const Tensor back = tenfold::expert_capacity::Empty::apply(buffers, slots);
+  EXPECT_EQ(back[1].abs().sum().item<float>(), 0);
+  EXPECT_TRUE(back[2].isinf().all().item<bool>());
+  const Tensor x = torch::ones({3, 3}).requires_grad_();
+  tenfold::expert_capacity::Fill::apply(x, slots, 2).backward(buffers.detach());
+  EXPECT_EQ(x.grad()[1].abs().sum().item<float>(), 0);
 }
 
 TEST(Capacity, IsAFactorOfTheMean) {

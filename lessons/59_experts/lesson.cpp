@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
        .question = "How are many experts computed of which each token uses a few, and how are they spread over "
                    "ranks?",
        .workload = gpt_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kExperts, kActive, kCapacityFactor, kDataRanks, kUpdates, kLossWeight, kBiasRate},
        .baseline = {"every expert", one_with_all},
        .most_bytes = most_bytes,

@@ -72,7 +72,9 @@ class GradientNoise {
 
   /// The squared norms of one update, () each: the mean over its small batches of |g_small|^2, and |g_large|^2 of the
   /// mean of their gradients. In data parallel training the first is |g|^2 of a rank's gradient before the all-reduce,
-  /// averaged over the data parallel ranks alone; the second that of the reduced gradient. Does not synchronise.
+  /// averaged over the data parallel ranks alone; the second that of the reduced gradient. Where hooks reduce it, as in
+  /// DistributedDataParallel of lesson 52, take the first between backward() and finish(), and not with
+  /// gradients_are_views: .grad is then what is being summed. Does not synchronise.
   void add(const torch::Tensor& small_square, const torch::Tensor& large_square) {
     const torch::NoGradGuard no_gradients;
     const torch::Tensor both = torch::stack({small_square.detach(), large_square.detach()}).to(torch::kDouble);  // (2)

@@ -1,8 +1,10 @@
 // What headers of lessons do on CUDA that a CPU does not show: which kernel a part of attention or packed attention
-// takes, which one ATen chooses, and how often a background checkpoint waits. Started with the stand-ins and the
-// arithmetic preloaded.
+// takes, which one ATen chooses, how often a background checkpoint waits, and on which stream gradients are
+// accumulated. Started with the stand-ins and the arithmetic preloaded.
 
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +21,7 @@
 
 #include "common/measure/dry.h"
 #include "lessons/15_variable_length/varlen_attention.h"
+#include "lessons/53_zero/zero.h"
 #include "lessons/57_faults/background_checkpoint.h"
 #include "lessons/58_context_parallel/attention_block.h"
 #include "tests/support/rank_threads.h"
@@ -205,6 +209,42 @@ TEST(BackgroundCheckpoints, WaitOnceForAllTensors) {
   const NamedTensors saved = folder.load(2);
   for (int i = 0; i < 50; ++i)
     EXPECT_TRUE(torch::equal(saved.at("tensor " + std::to_string(i)), torch::full({1000}, 100.0F + i))) << i;
+}
+
+/// Whether a step can be captured as a CUDA graph on another stream than the default one, after three that warm up; the
+/// object that shards was made on that stream, or before it.
+bool can_be_captured(bool made_on_its_stream) {
+  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, kCard.index());
+  torch::nn::Sequential net(torch::nn::Linear(64, 64));
+  net->to(kCard);
+  std::optional<ShardedDataParallel> sharded;
+  const auto shard = [&] { sharded.emplace(*net, std::vector<ShardedDataParallel::UnitNames>{{"0"}}, nullptr); };
+  if (!made_on_its_stream) shard();
+  c10::cuda::getDefaultCUDAStream().synchronize();
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  if (made_on_its_stream) shard();
+  const Tensor x = torch::ones({8, 64}, kCard);
+  const auto step = [&] {
+    sharded->zero_grad();
+    sharded->forward(0, x, [&](const Tensor& in) { return net->forward(in); }).sum().backward();
+    sharded->finish();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  at::cuda::CUDAGraph graph;
+  try {
+    graph.capture_begin();
+    step();
+    graph.capture_end();
+  } catch (const c10::Error& error) {
+    return false;
+  }
+  return true;
+}
+
+// The node that accumulates a parameter's gradient remembers the stream that was current when it was made.
+TEST(Zero, ItsStreamIsTheOneThatItIsMadeOn) {
+  EXPECT_TRUE(can_be_captured(true));
+  EXPECT_FALSE(can_be_captured(false));
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ gpu_pack() {
   packing=$out.partial.$$
   trap 'rm -rf "$packing"' EXIT
   mkdir -p "$packing" || refuse "gpu-pack: $packing cannot be made" "name another folder with --out"
-  # Without the results of machines, which grow with every lesson and which nothing there reads.
-  { files_of . ':!results'; files_of results/compiler; } |
+  # Without the results of machines and of ranks, which grow with every lesson and which nothing there reads.
+  { files_of . ':!results' ':!docs/ranks'; files_of results/compiler; } |
     while IFS= read -r -d '' file; do [ ! -e "$root/$file" ] || printf '%s\0' "$file"; done |
     tar -C "$root" --null --files-from=- -cf - | tar -C "$packing" -xf -
   echo "$commit $state" >"$packing/COMMIT"

@@ -29,7 +29,8 @@ done
 [ -e "$pack/cache/data/.complete" ] || stop "the pack lacks the mark of complete data"
 compgen -G "$pack/third_party/lib/libbenchmark.so*" >/dev/null || stop "the pack lacks Google Benchmark"
 [ -z "$(ls "$pack/results" | grep -v '^compiler$')" ] || stop "the pack carries results of machines"
-{ git -C "$root" ls-files -z -- . ':!results'; git -C "$root" ls-files -z -- results/compiler; } | while IFS= read -r -d '' file; do
+[ ! -e "$pack/docs/ranks" ] || stop "the pack carries results of ranks"
+{ git -C "$root" ls-files -z -- . ':!results' ':!docs/ranks'; git -C "$root" ls-files -z -- results/compiler; } | while IFS= read -r -d '' file; do
   [ ! -e "$root/$file" ] || cmp -s "$root/$file" "$pack/$file" || stop "the pack's $file is not the checkout's"
 done
 for sums in "$pack"/cache/data/*/SHA256SUMS; do (cd "$(dirname "$sums")" && sha256sum --quiet -c SHA256SUMS) || stop "altered data: $sums"; done

@@ -3,25 +3,19 @@
 usage: control_bits_test.py --build BUILD
 """
 
-import argparse
 import contextlib
 import dataclasses
 import io
-import pathlib
 import sys
 import unittest
 import unittest.mock
 
-root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "kernels" / "model"))
+import model_tests
 import control_bits
-import gpu_model
 import kernel_time
 import listing as listings
 import machine_code
 import warp_model
-
-build = None  # set by the command line
 
 
 def listing(rows):
@@ -146,7 +140,7 @@ class EveryKernel(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.tools, cls.code = kernel_time.Tools(build), {}
+        cls.tools, cls.code = model_tests.tools(), {}
         for kernel in kernel_time.kernels():
             # The bits are the same for all: of the others one kernel shows it, since a kernel takes seconds.
             for capability in ("7.5", "8.0", "9.0") if kernel == "softmax" else ("9.0",):
@@ -223,7 +217,7 @@ class EveryKernel(unittest.TestCase):
 class Command(unittest.TestCase):
     def run_with(self, *arguments):
         printed, said, code = io.StringIO(), io.StringIO(), 0
-        with unittest.mock.patch("sys.argv", ["listing.py", "--build", str(build), *arguments]), \
+        with unittest.mock.patch("sys.argv", ["listing.py", "--build", model_tests.build, *arguments]), \
                 contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             try:
                 listings.main()
@@ -248,8 +242,4 @@ class Command(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    options, rest = parser.parse_known_args()
-    build = options.build
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    model_tests.run()

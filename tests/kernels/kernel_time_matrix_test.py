@@ -3,38 +3,18 @@
 usage: kernel_time_matrix_test.py --build BUILD
 """
 
-import argparse
-import functools
-import pathlib
-import sys
 import unittest
 
-root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "kernels" / "model"))
+import model_tests
 import gpu_model
 import kernel_time
 import machine_code
 import warp_model
-
-build = None  # set by the command line
-
-
-@functools.cache
-def tools():
-    return kernel_time.Tools(build)
+from model_tests import disassembly, tools
 
 
 def blocks_of(body):
-    """Of (line, instruction) pairs and labels, as nvdisasm -gi -c prints them."""
-    text, address = ".text.kernel:\n", 0
-    for entry in body:
-        if isinstance(entry, str):
-            text += f"{entry}:\n"
-            continue
-        line, instruction = entry
-        text += f'\t//## File "/home/me/kernels/copy/copy.cuh", line {line}\n        /*{address:04x}*/                   {instruction} ;\n'
-        address += 16
-    return machine_code.functions_of(text)["kernel"]
+    return machine_code.functions_of(disassembly(body))["kernel"]
 
 
 def counted(**others):
@@ -176,8 +156,4 @@ class ByHand(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    options, rest = parser.parse_known_args()
-    build = options.build
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)  # says why a test is skipped
+    model_tests.run()

@@ -3,44 +3,21 @@
 usage: kernel_time_test.py --build BUILD
 """
 
-import argparse
 import contextlib
-import functools
 import io
 import json
 import pathlib
-import sys
 import tempfile
 import unittest
 import unittest.mock
 
-root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "kernels" / "model"))
+import model_tests
 import gpu_model
 import kernel_time
 import ladder_times
 import machine_code
 import warp_model
-
-build = None  # set by the command line
-
-
-@functools.cache
-def tools():
-    return kernel_time.Tools(build)
-
-
-def disassembly(body):
-    """As nvdisasm -gi -c prints it: (line, instruction) pairs, and labels."""
-    text, address = ".text.kernel:\n", 0
-    for entry in body:
-        if isinstance(entry, str):
-            text += f"{entry}:\n"
-            continue
-        line, instruction = entry
-        text += f'\t//## File "/home/me/kernels/copy/copy.cuh", line {line}\n        /*{address:04x}*/                   {instruction} ;\n'
-        address += 16
-    return text
+from model_tests import disassembly, root, tools
 
 
 # for (i = ...) out[i] = in[i]: four at a time in one block, the rest one by one in another.
@@ -335,7 +312,7 @@ class Refusals(unittest.TestCase):
 
     def refusal(self, *arguments):
         printed, said = io.StringIO(), io.StringIO()
-        with unittest.mock.patch("sys.argv", ["kernel_time.py", "--build", str(build), *arguments]), \
+        with unittest.mock.patch("sys.argv", ["kernel_time.py", "--build", model_tests.build, *arguments]), \
                 contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
             kernel_time.main()
         self.assertEqual((ended.exception.code, printed.getvalue(), said.getvalue().count("\n")), (2, "", 1), said.getvalue())
@@ -365,8 +342,4 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    options, rest = parser.parse_known_args()
-    build = options.build
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)  # says why a test is skipped
+    model_tests.run()

@@ -3,23 +3,18 @@
 usage: nsight_compute_test.py --build BUILD
 """
 
-import argparse
 import contextlib
 import io
-import pathlib
-import sys
 import tempfile
 import unittest
 
-root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "kernels" / "model"))
+import model_tests
 import cupti_metrics
 import kernel_time
 import nsight_compute
 import nsight_sheet
 from nsight_metrics import METRICS, RULES
 
-build = None  # set by the command line
 FIXED = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]
 SYMBOL = "_ZN7tenfold7kernels9copy_rowsEPfPKfl"
 
@@ -169,12 +164,12 @@ class Sheet(unittest.TestCase):
                          [tuple(getattr(metric, field) for field in fields) for metric in METRICS], "kernels/model/nsight_sheet.py writes them")
 
     def test_it_is_of_every_rung_at_the_shape_of_its_case(self):
-        tools = kernel_time.Tools(build)
+        tools = model_tests.tools()
         self.assertEqual({name: (entry["shape"], entry["type"], tuple(rung["name"] for rung in entry["rungs"])) for name, entry in self.entries.items()},
                          {name: (operation.shape, operation.type, operation.rungs) for name, operation in tools.operations.items()})
 
     def test_what_is_committed_is_what_the_model_says(self):
-        tools = kernel_time.Tools(build)
+        tools = model_tests.tools()
         gpu = tools.gpus[self.sheet["gpu"]]
         if tools.nvcc != self.sheet["nvcc"]:
             self.skipTest(f"built with nvcc {tools.nvcc or 'of no version'}, what is committed with {self.sheet['nvcc']}")
@@ -194,8 +189,4 @@ class Sheet(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    options, rest = parser.parse_known_args()
-    build = options.build
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    model_tests.run()

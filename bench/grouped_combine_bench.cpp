@@ -8,17 +8,29 @@
 namespace {
 using namespace tenfold::bench;
 
+/// Whether the rungs run on the place's device: the tile is grouped_gemm's.
+bool runs_here(const Place& place) { return !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0; }
+
 /// Blocks that run at a time: of the current GPU, or what is assumed without one. As many as of grouped_gemm's last
 /// rung, whose tile this is.
 int64_t wave_of(const Place& place, torch::ScalarType type) {
-  if (!place.device.is_cuda() || kernels::grouped_gemm_rungs_here() == 0) return kernels::kGroupedWaveAssumed;
+  if (!place.device.is_cuda() || !runs_here(place)) return kernels::kGroupedWaveAssumed;
   return type == torch::kHalf ? kernels::grouped_gemm_wave<__half>(true)
                               : kernels::grouped_gemm_wave<__nv_bfloat16>(true);
 }
 
-/// A routing on the place's device, and what ATen wants of it.
+/// The shape of a pass and its routing on the place's device, and what ATen wants of it.
 struct Routed {
-  Routed(const Place& place, const simt::Shape& shape) : s(kernels::combine_shape(shape)) {
+  Routed(const Place& place, const simt::Pass& pass, torch::ScalarType type)
+      : shape(place.pick(pass, {{"tokens", 100},
+                                {"active", 2},
+                                {"experts", 5},
+                                {"largest", 130},
+                                {"depth", 72},
+                                {"columns", 136},
+                                {"wave", 3}})),
+        s(kernels::combine_shape(shape)),
+        wave(place.timed ? wave_of(place, type) : shape.at("wave")) {
     const auto ints = [&](const std::vector<int>& values) {
       return torch::tensor(values, torch::dtype(torch::kInt)).to(place.device);
     };
@@ -37,7 +49,13 @@ struct Routed {
             .rows_of = data_of<int>(rows_of),
             .scales = scaled ? data_of<float>(scales) : nullptr};
   }
+  std::vector<int64_t> sizes() const {
+    return {s.tokens, s.active, s.experts, shape.at("largest"), s.depth, s.columns};
+  }
+
+  simt::Shape shape;
   kernels::CombineShape s;
+  int64_t wave;
   std::vector<int> routing;
   Tensor offsets, token_of, rows_of, scales, ends, tokens_long, rows_long;
 };
@@ -56,12 +74,8 @@ Tensor products_of(const Tensor& rows, const Tensor& weights, const std::vector<
 Ladder results(const Place& place, torch::ScalarType type, bool transposed, const simt::Sizes& sizes) {
   simt::Pass pass = transposed ? kernels::grouped_combine_input_pass() : kernels::grouped_combine_pass();
   if (!sizes.empty()) pass.shape = sizes;
-  const simt::Shape shape = place.pick(
-      pass,
-      {{"tokens", 100}, {"active", 2}, {"experts", 5}, {"largest", 130}, {"depth", 72}, {"columns", 136}, {"wave", 3}});
-  const Routed to(place, shape);
+  const Routed to(place, pass, type);
   const kernels::CombineShape s = to.s;
-  const int64_t wave = place.timed ? wave_of(place, type) : shape.at("wave");
   const Tensor rows = place.normal({s.rows(), s.depth}, type),
                stored = place.normal(
                    transposed ? std::vector{s.experts, s.columns, s.depth} : std::vector{s.experts, s.depth, s.columns},
@@ -80,18 +94,18 @@ Ladder results(const Place& place, torch::ScalarType type, bool transposed, cons
   const auto summed = [=](const Tensor& products) {
     return weighted(products).index_select(0, to.rows_long).view({s.tokens, s.active, -1}).sum(1);
   };
-  Ladder ladder{.name = ladder_name(transposed ? "grouped combine, input's gradient" : "grouped combine", type,
-                                    {s.tokens, s.active, s.experts, shape.at("largest"), s.depth, s.columns}),
-                .flops = flops_of(pass, shape, type),
-                .expected = {added(products_of(rows, weights, to.routing))},
-                .tolerance = type == torch::kHalf ? 1e-2 : 6e-2,  // rung 2 rounds every sum
-                .contestants = {{"torch::_grouped_mm, index_add_",
-                                 [=] { return std::vector{added(at::_grouped_mm(rows, weights, to.ends))}; }},
-                                {"torch::_grouped_mm, gather and sum",
-                                 [=] { return std::vector{summed(at::_grouped_mm(rows, weights, to.ends))}; }}}};
-  const int all = kernels::kGroupedCombineRungs,
-            runnable = !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0 ? all : 0;
-  skip_rungs(ladder, runnable, all, kernels::reason_not_here());
+  Ladder ladder{
+      .name = ladder_name(transposed ? "grouped combine, input's gradient" : "grouped combine", type, to.sizes()),
+      .flops = flops_of(pass, to.shape, type),
+      .expected = {added(products_of(rows, weights, to.routing))},
+      .tolerance = type == torch::kHalf ? 1e-2 : 6e-2,  // rung 2 rounds every sum
+      .contestants = {{"torch::_grouped_mm, index_add_",
+                       [=] { return std::vector{added(at::_grouped_mm(rows, weights, to.ends))}; }},
+                      {"torch::_grouped_mm, gather and sum",
+                       [=] { return std::vector{summed(at::_grouped_mm(rows, weights, to.ends))}; }}}};
+  constexpr int kAll = kernels::kGroupedCombineRungs;
+  const int runnable = runs_here(place) ? kAll : 0;
+  skip_rungs(ladder, runnable, kAll, kernels::reason_not_here());
   add_rungs(ladder, runnable, [=](int rung) {
     launch_where_they_are({{"out", out},
                            {"workspace", workspace},
@@ -106,7 +120,7 @@ Ladder results(const Place& place, torch::ScalarType type, bool transposed, cons
                             if constexpr (sizeof(T) == 2) {
                               kernels::grouped_combine(stream, data_of<T>(out), data_of<float>(workspace),
                                                        data_of<T>(rows), data_of<T>(stored), to.pointers(!transposed),
-                                                       s, transposed, wave, rung);
+                                                       s, transposed, to.wave, rung);
                             }
                           });
     return std::vector{out};
@@ -117,12 +131,8 @@ Ladder results(const Place& place, torch::ScalarType type, bool transposed, cons
 /// The gradients in rows and scales. ATen gathers before, and multiplies with the rows after.
 Ladder gradients_of_rows(const Place& place, torch::ScalarType type) {
   const simt::Pass pass = kernels::grouped_combine_backward_pass();
-  const simt::Shape shape = place.pick(
-      pass,
-      {{"tokens", 100}, {"active", 2}, {"experts", 5}, {"largest", 130}, {"depth", 72}, {"columns", 136}, {"wave", 3}});
-  const Routed to(place, shape);
+  const Routed to(place, pass, type);
   const kernels::CombineShape s = to.s;
-  const int64_t wave = place.timed ? wave_of(place, type) : shape.at("wave");
   const Tensor dout = place.normal({s.tokens, s.columns}, type), rows = place.normal({s.rows(), s.depth}, type),
                weights = place.normal({s.experts, s.depth, s.columns}, type),
                drows = place.normal({s.rows(), s.depth}, type), dscales = place.normal({s.rows()}),
@@ -133,14 +143,13 @@ Ladder gradients_of_rows(const Place& place, torch::ScalarType type) {
                        (products.to(wide) * rows.to(wide)).sum(1)};
   };
   const auto gathered = [=] { return dout.index_select(0, to.tokens_long); };
-  Ladder ladder{.name = ladder_name("grouped combine, gradients of rows and scales", type,
-                                    {s.tokens, s.active, s.experts, shape.at("largest"), s.depth, s.columns}),
-                .flops = flops_of(pass, shape, type),
+  Ladder ladder{.name = ladder_name("grouped combine, gradients of rows and scales", type, to.sizes()),
+                .flops = flops_of(pass, to.shape, type),
                 .expected = both(products_of(gathered(), weights.transpose(1, 2), to.routing)),
                 .tolerance = 6e-2,
                 .contestants = {{"torch::_grouped_mm",
                                  [=] { return both(at::_grouped_mm(gathered(), weights.transpose(1, 2), to.ends)); }}}};
-  const int runnable = !place.device.is_cuda() || kernels::grouped_gemm_rungs_here() > 0 ? 1 : 0;
+  const int runnable = runs_here(place) ? 1 : 0;
   skip_rungs(ladder, runnable, 1, kernels::reason_not_here());
   add_rungs(ladder, runnable, [=](int) {
     launch_where_they_are({{"drows", drows},
@@ -155,9 +164,10 @@ Ladder gradients_of_rows(const Place& place, torch::ScalarType type) {
                           [&](auto stream, auto value) {
                             using T = decltype(value);
                             if constexpr (sizeof(T) == 2) {
-                              kernels::grouped_combine_backward(
-                                  stream, data_of<T>(drows), data_of<float>(dscales), data_of<float>(workspace),
-                                  data_of<T>(dout), data_of<T>(rows), data_of<T>(weights), to.pointers(true), s, wave);
+                              kernels::grouped_combine_backward(stream, data_of<T>(drows), data_of<float>(dscales),
+                                                                data_of<float>(workspace), data_of<T>(dout),
+                                                                data_of<T>(rows), data_of<T>(weights),
+                                                                to.pointers(true), s, to.wave);
                             }
                           });
     return std::vector{drows, dscales};

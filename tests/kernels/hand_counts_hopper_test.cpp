@@ -1,6 +1,6 @@
 // The hand counts of Hopper's rungs in kernels/hgemm/README.md: boxes that TMA copies, operands that wgmma reads, and
 // the results. Shapes: one that the tiles cover exactly and one with partial tiles.
-#include "kernel_device.h"
+#include "wgmma_counts.h"
 
 #ifndef TENFOLD_COUNTED
 
@@ -37,14 +37,6 @@ class HandCountsHopper : public testing::TestWithParam<int> {  // of a rung
     kernels::hgemm<T, simt::Stream>(&device, c.data(), a.data(), b.data(), size.m, size.n, size.k, GetParam());
     EXPECT_TRUE(device.report().clean());
     return device.report();
-  }
-  /// What moves so many bytes at once, a box or an operand.
-  static Access moved(const Report& report, Space space, Kind kind, int bytes) {
-    for (const Access& access : report.accesses) {
-      if (access.space == space && access.kind == kind && access.bytes == bytes) return access;
-    }
-    ADD_FAILURE() << "no " << name_of(space) << " " << name_of(kind) << " of " << bytes << " bytes";
-    return {};
   }
 };
 
@@ -87,14 +79,7 @@ TEST_P(HandCountsHopper, Operands) {
     const Report report = report_of({m, n, k});
     const int64_t row_tiles = GetParam() < 8 ? parts(m, 128) : 2 * parts(m, 256);
     const int64_t products = row_tiles * parts(n, 256) * parts(k, 64) * 2 * 4;
-    const Access a = moved(report, Space::shared, Kind::load, kOperandA),
-                 b = moved(report, Space::shared, Kind::load, kOperandB);
-    EXPECT_EQ(report.matrix_multiplies, products);
-    EXPECT_EQ(a.requests, products);
-    EXPECT_EQ(b.requests, products);
-    EXPECT_EQ(a.wavefronts, 16 * products);
-    EXPECT_EQ(b.wavefronts, 64 * products);
-    EXPECT_EQ(std::max(a.worst_ways, b.worst_ways), 1);
+    expect_operands(report, products, {kOperandA, 16}, {kOperandB, 64});
   }
   const Report report = report_of(kWhole);
   constexpr int64_t kFmas = kWhole.m * kWhole.n * kWhole.k;

@@ -1,6 +1,6 @@
 // The hand counts of kernels/scaled_gemm/README.md: accesses of its rungs on tensor cores, for whole tiles and for
 // partial ones.
-#include "kernel_device.h"
+#include "wgmma_counts.h"
 
 #ifndef TENFOLD_COUNTED
 
@@ -110,16 +110,6 @@ TYPED_TEST(ScaledGemmByHand, OneScaleIsLoadedOnce) {
 class ScaledGemmHopperByHand : public ScaledGemmByHand<__nv_fp8_e4m3>, public testing::WithParamInterface<int> {
  protected:
   static constexpr int64_t kTile = 128 * 128, kOperandA = 64 * 32, kOperandB = 128 * 32;  // bytes
-  /// What moves so many bytes at once, a box or an operand, and which buffer's where it is named.
-  static Access moved(const Report& report, Space space, Kind kind, int64_t bytes, const std::string& buffer = "") {
-    for (const Access& access : report.accesses) {
-      if (access.space == space && access.kind == kind && access.bytes == bytes &&
-          (buffer.empty() || access.buffer == buffer))
-        return access;
-    }
-    ADD_FAILURE() << "no " << name_of(space) << " " << name_of(kind) << " of " << bytes << " bytes";
-    return {};
-  }
   /// Blocks that share a tile of B, and how often rows of tiles of A and of B are copied; in a cluster of two the last
   /// block may have no rows of A, and does as if it had.
   static int64_t cluster() { return GetParam() == 7 ? 2 : 1; }
@@ -163,15 +153,7 @@ TEST_P(ScaledGemmHopperByHand, ScalesOfEightRowsAreASector) {
 TEST_P(ScaledGemmHopperByHand, OperandsComeFromSharedMemoryWithoutConflicts) {
   for (const Product& p : kProducts) {
     const Report report = seen(p, kBlocks, GetParam());
-    const int64_t products = 2 * 4 * steps(p);
-    const Access a = moved(report, Space::shared, Kind::load, kOperandA),
-                 b = moved(report, Space::shared, Kind::load, kOperandB);
-    EXPECT_EQ(report.matrix_multiplies, products);
-    EXPECT_EQ(a.requests, products);
-    EXPECT_EQ(b.requests, products);
-    EXPECT_EQ(a.wavefronts, 16 * products);
-    EXPECT_EQ(b.wavefronts, 32 * products);
-    EXPECT_EQ(std::max(a.worst_ways, b.worst_ways), 1);
+    expect_operands(report, 2 * 4 * steps(p), {kOperandA, 16}, {kOperandB, 32});
   }
 }
 

@@ -22,10 +22,9 @@ const std::vector<GpuCeilings>& known_gpus() {
   // and L2: whitepapers of the architectures. mma.sync on Hopper: arXiv:2402.13499, "an average of 62.9 % of the peak".
   static const std::vector<GpuCeilings> gpus = {
       // "NVIDIA T4 Tensor Core GPU" data sheet: 8.1 and 65 TFLOPS, INT8 130 TOPS, 320 GB/s; product brief PB-09256-001:
-      // 40 SMs, boost
-      // 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", arXiv:1903.07486, 1280
-      // GB/s,
-      // as Armbruster's text on matrix products computes with it (alexarmbr.github.io, 2024-08-10).
+      // 40 SMs, boost 1590 MHz. L2: Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking",
+      // arXiv:1903.07486, 1280 GB/s, as Armbruster's text on matrix products computes with it (alexarmbr.github.io,
+      // 2024-08-10).
       {.key = "T4",
        .name = "NVIDIA T4",
        .driver_names = {"Tesla T4"},
@@ -51,8 +50,7 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 188,
        .latency_source = "arXiv:1903.07486; DRAM as L2, which is too little"},
       // "NVIDIA A100 Tensor Core GPU" data sheet (SXM 80GB: 19.5 and 312 TFLOPS, INT8 624 TOPS, 2039 GB/s); SMs, clock
-      // and L2:
-      // "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
+      // and L2: "NVIDIA A100 Tensor Core GPU Architecture" whitepaper, table 4 and "A100 L2 Cache".
       {.key = "A100",
        .name = "NVIDIA A100 SXM 80GB",
        .driver_names = {"NVIDIA A100-SXM4-80GB"},
@@ -78,9 +76,9 @@ const std::vector<GpuCeilings>& known_gpus() {
        .latency_source = "arXiv:2402.13499, table IV"},
       // "NVIDIA RTX A6000" data sheet: 38.7 TFLOPS, 768 GB/s, 309.7 TFLOPS with sparsity; "NVIDIA Ampere GA102 GPU
       // Architecture" whitepaper: 84 SMs, boost 1800 MHz, L1 of 128 KB, L2 of 6 MB, INT8 309.7 TOPS without sparsity.
-      // Huerta et al., "Dissecting and
-      // Modeling the Architecture of Modern GPU Cores", arXiv:2503.20481, measured GPUs of this chip: section 5.4, "a
-      // memory request every two cycles"; L1 and shared memory for 32 bits a thread in table 2.
+      // Huerta et al., "Dissecting and Modeling the Architecture of Modern GPU Cores", arXiv:2503.20481, measured GPUs
+      // of this chip: section 5.4, "a memory request every two cycles"; L1 and shared memory for 32 bits a thread in
+      // table 2.
       {.key = "A6000",
        .name = "NVIDIA RTX A6000",
        .driver_names = {"NVIDIA RTX A6000"},
@@ -105,13 +103,10 @@ const std::vector<GpuCeilings>& known_gpus() {
        .dram_latency = 466.3,
        .latency_source = "arXiv:2503.20481, table 2; L2 and DRAM those of the A100, in arXiv:2402.13499, table IV"},
       // "NVIDIA H100 Tensor Core GPU" data sheet (SXM: 67 and 989.4 TFLOPS, INT8 and FP8 1978.9, 3.35 TB/s); 132 SMs:
-      // "NVIDIA H100 Tensor
-      // Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and 1.83 GHz what 989.4
-      // need of
-      // 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
-      // Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an H800 PCIe, which is the same chip
-      // with
-      // 114 SMs: by SMs, 5178. No ceiling: it is what loads reached.
+      // "NVIDIA H100 Tensor Core GPU Architecture" whitepaper; the clock is what 67 TFLOPS need of 132 * 128 lanes, and
+      // 1.83 GHz what 989.4 need of 132 * 4096 FLOP. NVIDIA gives no L2 figure: Luo et al., "Benchmarking and
+      // Dissecting the Nvidia Hopper GPU Architecture", arXiv:2402.13499, table V, measured 4472 bytes per clock on an
+      // H800 PCIe, which is the same chip with 114 SMs: by SMs, 5178. No ceiling: it is what loads reached.
       {.key = "H100",
        .name = "NVIDIA H100 SXM 80GB",
        .driver_names = {"NVIDIA H100 80GB HBM3"},

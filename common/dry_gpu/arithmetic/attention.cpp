@@ -1,3 +1,4 @@
+// Attention, each of its kernels' operators: what a GPU of that kind would return.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 

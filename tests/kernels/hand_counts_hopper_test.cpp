@@ -1,6 +1,6 @@
 // The hand counts of Hopper's rungs in kernels/hgemm/README.md: boxes that TMA copies, operands that wgmma reads, and
 // the results. Shapes: one that the tiles cover exactly and one with partial tiles.
-#include "wgmma_counts.h"
+#include "kernel_device.h"
 
 #ifndef TENFOLD_COUNTED
 
@@ -13,6 +13,7 @@ TEST(HandCountsHopper, AreOfTheMicroscope) {
 #include <cuda_bf16.h>
 
 #include "kernels/hgemm/hgemm.h"
+#include "wgmma_counts.h"
 
 namespace tenfold::test {
 namespace {

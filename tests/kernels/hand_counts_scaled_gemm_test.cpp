@@ -1,6 +1,6 @@
 // The hand counts of kernels/scaled_gemm/README.md: accesses of its rungs on tensor cores, for whole tiles and for
 // partial ones.
-#include "wgmma_counts.h"
+#include "kernel_device.h"
 
 #ifndef TENFOLD_COUNTED
 
@@ -11,6 +11,7 @@ TEST(HandCountsScaledGemm, AreOfTheMicroscope) {
 #else
 
 #include "kernels/scaled_gemm/scaled_gemm_case.h"
+#include "wgmma_counts.h"
 
 namespace tenfold::test {
 namespace {

@@ -73,15 +73,18 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const int64_t divided = options.stage > 1 ? ranks : 1;  // a gradient at rest
   const int64_t averages = 2 * of.trainable() / ranks;
   int64_t rest = averages + (three ? of.whole() / ranks : of.whole());
-  if (three && options.keep_frozen && of.frozen) rest += of.blocks * of.gathered(of.block);
+  const bool blocks_stay = three && options.keep_frozen && of.frozen;
+  const int64_t block = blocks_stay ? 0 : of.gathered(of.block);  // what comes and goes of a block's parameters
+  if (blocks_stay) rest += of.blocks * of.gathered(of.block);
   // Of earlier micro-batches.
   const int64_t before = of.micro_batches > 1 ? of.trainable() / divided : 0;
   // A unit's parameters while it is at work, and those of units that backward() has not come to.
-  const auto at_work = [&](int64_t unit) { return three ? of.gathered(unit) : 0; };
-  const auto waiting = [&](int64_t units_left) { return kept ? of.gathered(of.embedding + units_left * of.block) : 0; };
+  const auto at_work = [&](int64_t gathered) { return three ? gathered : 0; };
+  const int64_t embedding = of.gathered(of.embedding), head = of.gathered(of.head);
+  const auto waiting = [&](int64_t units_left) { return kept ? embedding + units_left * block : 0; };
   // With prefetch the next unit's parameters are there or on their way, and the last unit's gradients are still sent.
   const auto ahead = [&](int64_t units_left) {
-    const int64_t next = of.gathered(units_left > 0 ? of.block : of.embedding);
+    const int64_t next = units_left > 0 ? block : embedding;
     const int64_t sent = of.value_bytes < 4 ? next / ranks : 0;  // the shard in 16 bits
     return three && options.prefetch && !kept ? (1 + of.copies) * next + sent : 0;
   };
@@ -92,16 +95,16 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const int64_t after_blocks = rest + before + of.inputs + of.blocks * of.block_kept + waiting(of.blocks);
 
   // The last block is gathered for its backward while the head's runs.
-  int64_t most = after_blocks + at_work(of.head) + ahead(of.blocks) + of.head_most();
+  int64_t most = after_blocks + at_work(head) + ahead(of.blocks) + of.head_most();
   // The head's weight has its gradient, and that goes to the flat one.
   most = std::max(
-      most, after_blocks + at_work(of.head) + ahead(of.blocks) + of.stream + of.logits() + of.head_weight + of.head);
+      most, after_blocks + at_work(head) + ahead(of.blocks) + of.stream + of.logits() + of.head_weight + of.head);
   for (int64_t left = of.blocks; left > 0; --left) {  // blocks whose backward is to come, this one included
     const int64_t done = before > 0 ? before : (of.head + (of.blocks - left) * of.block_gradient()) / divided;
     const int64_t begin = rest + done + of.inputs + left * of.block_kept + of.block_working + waiting(left - 1) +
-                          at_work(of.block) + of.block_gradient();
+                          at_work(block) + of.block_gradient();
     const int64_t gather = rest + done + of.inputs + left * of.block_kept + of.stream + waiting(left - 1) +
-                           (kept ? 1 : 1 + of.copies) * at_work(of.block);
+                           (kept ? 1 : 1 + of.copies) * at_work(block);
     const int64_t end = rest + done + of.inputs + (left - 1) * of.block_kept + 2 * of.stream + waiting(left - 1) +
                         of.block_gradient() * (options.stage > 1 ? 1 + of.copies : 1) + of.block_gradient() / ranks;
     most = std::max({most, gather, begin + ahead(left - 1) + sending(left), end + ahead(left - 1)});
@@ -109,7 +112,7 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   const int64_t all_gradients = of.trainable() / divided;
   // At the end of backward(): the embeddings' gradient on its way to the flat one.
   most = std::max(most, rest + all_gradients - (options.stage > 1 ? of.embedding / divided : 0) + of.inputs +
-                            at_work(of.embedding) + of.embedding * (options.stage > 1 ? 2 : 1) + sending(0));
+                            at_work(embedding) + of.embedding * (options.stage > 1 ? 2 : 1) + sending(0));
   // Stage 1 reduces now, and 1 and 2 gather what was updated; the update has two temporaries of a shard.
   if (options.stage == 1) most = std::max(most, rest + all_gradients + of.copies * of.largest_trainable());
   if (!three) most = std::max(most, rest + all_gradients + of.copies * of.largest_trainable());

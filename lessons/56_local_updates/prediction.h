@@ -57,10 +57,11 @@ inline Prediction predict_top_k_of(const Counted& counted, double share) {
 inline Prediction predict_top_k(const Counted& counted) { return predict_top_k_of(counted, counted.get(kShare)); }
 inline Prediction predict_all_values(const Counted& counted) { return predict_top_k_of(counted, 1); }
 
-/// What was not sent of the matrices, and Q.
+/// What was not sent of the matrices, and Q; with a warm start the first Q, too.
 inline Prediction predict_power_sgd_by(const Counted& counted, const PowerSgdOptions& options) {
   const PowerSgdBytes bytes(shapes_of(counted), options);
-  return with_bytes(counted, bytes.compressed + bytes.q, std::max(bytes.whole, bytes.p),
+  const int64_t q = (options.warm_start ? 2 : 1) * bytes.q;
+  return with_bytes(counted, bytes.compressed + q, std::max(bytes.whole, bytes.p),
                     counted.get(kInnerUpdates) * (bytes.whole + bytes.p + bytes.q));
 }
 inline Prediction predict_power_sgd(const Counted& counted) {

@@ -97,8 +97,8 @@ inline int64_t peak_bytes_of(const RankBytes& of, const ZeroOptions& options) {
   // The last block is gathered for its backward while the head's runs.
   int64_t most = after_blocks + at_work(head) + ahead(of.blocks) + of.head_most();
   // The head's weight has its gradient, and that goes to the flat one.
-  most = std::max(
-      most, after_blocks + at_work(head) + ahead(of.blocks) + of.stream + of.logits() + of.head_weight + of.head);
+  most = std::max(most,
+                  after_blocks + at_work(head) + ahead(of.blocks) + of.stream + of.logits() + of.head_weight + of.head);
   for (int64_t left = of.blocks; left > 0; --left) {  // blocks whose backward is to come, this one included
     const int64_t done = before > 0 ? before : (of.head + (of.blocks - left) * of.block_gradient()) / divided;
     const int64_t begin = rest + done + of.inputs + left * of.block_kept + of.block_working + waiting(left - 1) +

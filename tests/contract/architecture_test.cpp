@@ -183,6 +183,44 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
   }
 }
 
+/// The folder of a library tenfold_NAME, or of the part of it that NAME is; "" of compiler flags and of LibTorch.
+std::string folder_of_library(const std::string& name) {
+  if (name == "flags" || name == "torch") return "";
+  if (name.starts_with("pages_")) return "common/pages/" + name.substr(std::string("pages_").size());
+  if (name.starts_with("kernels") || name == "kernel_survey") return "kernels";
+  if (name.starts_with("dry") || name == "cards") return "common/dry_gpu";
+  if (name.starts_with("fit")) return "fit";
+  return name == "ladder" ? "bench" : "common/" + name;
+}
+
+/// What is wrong with the links of a folder's CMakeLists.txt, a line each. The driver is made by that of common/.
+std::vector<std::string> wrong_links(const std::string& cmake, const std::string& folder,
+                                     const std::vector<TreeFolder>& folders) {
+  const auto allowed = reachable_folders(folders);
+  const std::regex links(R"(target_link_libraries\(([^\s)]+)([^)]*)\))"), linked("tenfold_(\\w+)");
+  std::vector<std::string> wrong;
+  for (std::sregex_iterator at(cmake.begin(), cmake.end(), links), end; at != end; ++at) {
+    const std::string target = (*at)[1], libraries = (*at)[2];
+    const std::string from = target == "tenfold-driver" ? "common/cli" : folder;
+    if (!allowed.contains(from))
+      continue;  // of common/CMakeLists.txt: tenfold_library() and what is added to one of its own
+    for (std::sregex_iterator to(libraries.begin(), libraries.end(), linked); to != end; ++to) {
+      const std::string place = folder_of_library((*to)[1]);
+      if (!place.empty() && place != from && !allowed.at(from).contains(place))
+        wrong.push_back(folder + ": " + target + " links " + to->str() + ", but " + from + " may not include " + place);
+    }
+  }
+  return wrong;
+}
+
+TEST(Architecture, EveryProgramLinksWhatItsRowAllows) {
+  for (const char* folder : {"common", "common/probe", "common/dry_gpu", "kernels", "fit", "bench"}) {
+    const std::string cmake = test::read_text(test::source_folder() / folder / "CMakeLists.txt");
+    ASSERT_NE(cmake.find("target_link_libraries("), std::string::npos) << folder;
+    EXPECT_THAT(wrong_links(cmake, folder, folders_of_this_tree()), IsEmpty());
+  }
+}
+
 // A reader of a declaration knows where its definition is.
 TEST(Architecture, EverySourceOfPagesHasAHeaderOfItsName) {
   size_t sources = 0;
@@ -239,6 +277,17 @@ TEST_F(WrongIncludes, EachKindIsFound) {
 TEST_F(WrongIncludes, AFolderWithoutARowIsFound) {
   write("common/new/new.h", "");
   EXPECT_THAT(found(), testing::ElementsAre(testing::HasSubstr("common/new has no row")));
+}
+
+TEST(WrongLinks, EachKindIsFound) {
+  const std::vector<TreeFolder> folders = tree_folders(kPage);
+  const std::string good = "target_link_libraries(tenfold-clock PRIVATE tenfold_base tenfold_flags CLI11::CLI11)\n";
+  EXPECT_THAT(wrong_links(good, "common/measure", folders), IsEmpty());
+  EXPECT_THAT(wrong_links("target_link_libraries(tenfold-x\n  PRIVATE tenfold_measure)\n", "common/base", folders),
+              testing::ElementsAre(
+                  "common/base: tenfold-x links tenfold_measure, but common/base may not include common/measure"));
+  EXPECT_THAT(wrong_links("target_link_libraries(clock PUBLIC tenfold_kernels_torch)\n", "lessons", folders),
+              testing::ElementsAre(testing::HasSubstr("lessons may not include kernels")));
 }
 
 TEST(TreeFolders, WhatTheTableSays) {

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/pages/book/claims.h"
-#include "common/pages/book/generated.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
 #include "common/cli/result_folders.h"
+#include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
+#include "common/pages/book/generated.h"
 
 namespace tenfold::cli {
 namespace {

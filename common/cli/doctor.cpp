@@ -6,17 +6,16 @@
 #include <fstream>
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/data/data_files.h"
-#include "common/machine/fingerprint.h"
-#include "common/machine/nvml.h"
-
 #include "common/base/files.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
 #include "common/cli/this_machine.h"
+#include "common/data/data_files.h"
+#include "common/machine/fingerprint.h"
+#include "common/machine/nvml.h"
 
 namespace tenfold::cli {
 namespace {

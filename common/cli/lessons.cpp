@@ -4,11 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/result/result.h"
-
 #include "common/base/files.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
+#include "common/result/result.h"
 
 namespace tenfold::cli {
 namespace {

@@ -4,17 +4,16 @@
 #include <iostream>
 #include <map>
 
-#include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/pages/book/generated.h"
-#include "common/pages/report/html_report.h"
-#include "common/pages/rows/sweeps.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
 #include "common/cli/result_folders.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/book/generated.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/sweeps.h"
 
 namespace tenfold::cli {
 namespace {

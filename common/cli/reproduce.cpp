@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
+#include "common/base/process.h"
 #include "common/base/text.h"
+#include "common/cli/commands.h"
+#include "common/cli/compare_set.h"
+#include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
+#include "common/cli/run_lesson.h"
+#include "common/cli/this_machine.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/compare_sweeps.h"
 #include "common/pages/rows/comparison_text.h"
@@ -11,14 +18,6 @@
 #include "common/pages/rows/sweeps.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/compare_results.h"
-
-#include "common/base/process.h"
-#include "common/cli/commands.h"
-#include "common/cli/compare_set.h"
-#include "common/cli/paths.h"
-#include "common/cli/result_folders.h"
-#include "common/cli/run_lesson.h"
-#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {

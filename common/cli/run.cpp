@@ -5,13 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "common/base/text.h"
-#include "common/pages/rows/sweeps.h"
-#include "common/result/code_hash.h"
-
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
@@ -21,6 +18,8 @@
 #include "common/cli/starts.h"
 #include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/result/code_hash.h"
 
 namespace tenfold::cli {
 

@@ -4,15 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/pages/report/html_report.h"
-#include "common/pages/rows/headlines.h"
-#include "common/pages/rows/prediction_errors.h"
-
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
@@ -21,6 +16,10 @@
 #include "common/cli/run_lesson.h"
 #include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/headlines.h"
+#include "common/pages/rows/prediction_errors.h"
 #include "common/pages/rows/terminal_table.h"
 #include "common/pages/rows/verdict_json.h"
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 std::map<std::string, LessonParts> known_lessons() {
   std::map<std::string, LessonParts> lessons;
   for (const std::string& name : unbuilt_lessons()) lessons[name] = {};
-  for (const Lesson& lesson : find_lessons())
+  for (const DescribedLesson& lesson : find_lessons())
     lessons[lesson.name] = described_parts(build_folder() / "lessons" / (lesson.name + ".describe.json"));
   return lessons;
 }

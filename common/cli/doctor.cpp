@@ -196,7 +196,7 @@ int doctor() {
   gpus(lines);
   data(lines);
   machine(lines);
-  const std::vector<Lesson> lessons = find_lessons();
+  const std::vector<DescribedLesson> lessons = find_lessons();
   lines.push_back(
       have("lessons", !lessons.empty(),
            lessons.empty() ? "none is built" : std::to_string(lessons.size()) + " built in " + shown(build_folder()),

@@ -37,7 +37,7 @@ const LessonPart* part_of(const std::vector<LessonPart>& parts, const CaseResult
 }
 
 /// "1,2,4" of the cases that take as many ranks as there are; empty when none does.
-std::string ranks_of(const Lesson& lesson, const Result& result) {
+std::string ranks_of(const DescribedLesson& lesson, const Result& result) {
   const std::vector<LessonPart> parts = lesson.parts();
   std::vector<std::string> numbers;
   for (const CaseResult& c : result.cases) {
@@ -51,7 +51,7 @@ std::string ranks_of(const Lesson& lesson, const Result& result) {
 
 /// The flags that repeat a result: what selects cases and settings comes from its command line, the rest from what was
 /// recorded, since defaults may have been chosen by the machine.
-GivenFlags flags_of(const Lesson& lesson, const Result& result) {
+GivenFlags flags_of(const DescribedLesson& lesson, const Result& result) {
   GivenFlags flags;
   for (size_t i = 0; i + 1 < result.argv.size(); ++i) {
     for (const char* name : {"--case", "--only", "--set", "--sweep", "--rounds"}) {
@@ -190,8 +190,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
   published.insert(published.end(), set.sweeps.begin(), set.sweeps.end());
   if (published.empty())
     throw UsageError(path + ": holds times of kernels alone; measure your own with: ./tenfold bench --peers");
-  const std::vector<Lesson> lessons = find_lessons();
-  std::vector<const Lesson*> chosen;
+  const std::vector<DescribedLesson> lessons = find_lessons();
+  std::vector<const DescribedLesson*> chosen;
   for (const Result& theirs : published) {
     if (theirs.cases.empty())
       throw UsageError(path + ": " + theirs.lesson + " holds no case; there is nothing to reproduce");

@@ -209,7 +209,7 @@ int doctor() {
   }
   std::cout << (lacking == 0 ? "\nEverything is there.\n"
                              : "\n" + std::to_string(lacking) + (lacking == 1 ? " thing" : " things") + " to mend.\n");
-  return lessons.empty() ? 1 : 0;  // without a lesson nothing can run
+  return lessons.empty() ? kInvalid : 0;  // without a lesson nothing can run
 }
 
 }  // namespace tenfold::cli

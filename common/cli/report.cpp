@@ -96,7 +96,7 @@ int report(const ReportOptions& options) {
     }
   }
   if (stale == 0) std::cout << "all generated parts are current\n";
-  return options.check && stale > 0 ? 1 : 0;
+  return options.check && stale > 0 ? kInvalid : 0;
 }
 
 int version() {

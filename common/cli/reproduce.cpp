@@ -242,7 +242,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
     print_theirs();
     if (!fs::exists(file)) {
       std::cout << "  yours:  not run: " << (end.problem.empty() ? meaning_of(end.code) : end.problem) << "\n\n";
-      worst = 1;
+      worst = kInvalid;
       continue;
     }
     const Result ours = read_result(file);
@@ -251,7 +251,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
       std::cout << "  the lesson's code has changed since theirs was measured\n";
     changes += print_beside(theirs, ours);
     counts += print_notes_beside(theirs, ours);
-    if (end.code == 1 || end.code > 130) worst = 1;
+    if (end.code == kInvalid || end.code > 130) worst = kInvalid;
   }
   if (skipped == published.size()) {
     std::cout << "nothing of it can run on this machine\n";

@@ -216,7 +216,7 @@ LessonEnd run_start(const DescribedLesson& lesson, const ProgramStart& place, co
     if (code) {
       result.code = *code;
     } else if (!asked_to_stop()) {
-      result.code = 1;
+      result.code = kInvalid;
       const std::string why = last_line(launcher_said);
       result.problem = "torchrun did not start the ranks" +
                        (end.timed_out ? " within " + human_seconds(kStartLimit_s) : "") +

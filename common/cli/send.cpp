@@ -95,7 +95,7 @@ int publish_dry_run(const std::string& out, const std::vector<std::string>& file
   if (objection.empty()) return 0;
   std::cerr << "tenfold: do not send this: " << objection
             << "; close other programs and measure again, with --preset full for longer\n";
-  return 1;
+  return kInvalid;
 }
 
 int publish_received(const std::string& file) {

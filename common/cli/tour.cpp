@@ -201,7 +201,7 @@ int tour(const TourOptions& options) {
               << "\n";
     if (!options.verbose) std::cout << "All verdicts: in the report, or here with --verbose\n";
   }
-  return stopped ? kInterrupted : failed ? 1 : 0;
+  return stopped ? kInterrupted : failed ? kInvalid : 0;
 }
 
 }  // namespace tenfold::cli

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/pages/book/claims.h"
-#include "common/pages/book/generated.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
 #include "common/cli/result_folders.h"
+#include "common/pages/book/claims.h"
 #include "common/pages/book/claims_page.h"
+#include "common/pages/book/generated.h"
 
 namespace tenfold::cli {
 namespace {
@@ -24,7 +23,7 @@ namespace fs = std::filesystem;
 std::map<std::string, LessonParts> known_lessons() {
   std::map<std::string, LessonParts> lessons;
   for (const std::string& name : unbuilt_lessons()) lessons[name] = {};
-  for (const Lesson& lesson : find_lessons())
+  for (const DescribedLesson& lesson : find_lessons())
     lessons[lesson.name] = described_parts(build_folder() / "lessons" / (lesson.name + ".describe.json"));
   return lessons;
 }

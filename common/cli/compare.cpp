@@ -5,15 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/text.h"
+#include "common/cli/commands.h"
+#include "common/cli/compare_set.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/compare_sweeps.h"
 #include "common/pages/rows/comparison_text.h"
 #include "common/pages/rows/kernel_rows.h"
 #include "common/pages/rows/machine_card.h"
 #include "common/result/compare_results.h"
-
-#include "common/cli/commands.h"
-#include "common/cli/compare_set.h"
 
 namespace tenfold::cli {
 namespace {

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/machine/hardware.h"
-#include "common/pages/rows/sweeps.h"
-
 #include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/cli/result_folders.h"
+#include "common/machine/hardware.h"
+#include "common/pages/rows/sweeps.h"
 
 namespace tenfold::cli {
 namespace {

@@ -5,13 +5,12 @@
 #include <map>
 
 #include "common/base/text.h"
-#include "common/data/data_files.h"
-#include "common/data/openclipart.h"
-#include "common/data/shard.h"
-
 #include "common/cli/commands.h"
 #include "common/cli/display.h"
 #include "common/cli/paths.h"
+#include "common/data/data_files.h"
+#include "common/data/openclipart.h"
+#include "common/data/shard.h"
 
 namespace tenfold::cli {
 namespace {

@@ -6,17 +6,16 @@
 #include <fstream>
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/data/data_files.h"
-#include "common/machine/fingerprint.h"
-#include "common/machine/nvml.h"
-
 #include "common/base/files.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
 #include "common/cli/this_machine.h"
+#include "common/data/data_files.h"
+#include "common/machine/fingerprint.h"
+#include "common/machine/nvml.h"
 
 namespace tenfold::cli {
 namespace {
@@ -197,7 +196,7 @@ int doctor() {
   gpus(lines);
   data(lines);
   machine(lines);
-  const std::vector<Lesson> lessons = find_lessons();
+  const std::vector<DescribedLesson> lessons = find_lessons();
   lines.push_back(
       have("lessons", !lessons.empty(),
            lessons.empty() ? "none is built" : std::to_string(lessons.size()) + " built in " + shown(build_folder()),
@@ -210,7 +209,7 @@ int doctor() {
   }
   std::cout << (lacking == 0 ? "\nEverything is there.\n"
                              : "\n" + std::to_string(lacking) + (lacking == 1 ? " thing" : " things") + " to mend.\n");
-  return lessons.empty() ? 1 : 0;  // without a lesson nothing can run
+  return lessons.empty() ? kInvalid : 0;  // without a lesson nothing can run
 }
 
 }  // namespace tenfold::cli

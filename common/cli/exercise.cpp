@@ -175,7 +175,7 @@ int exercise(const ExerciseOptions& options) {
     std::cout << said
               << "\nYour answer does not compile yet; the compiler's first message above is the one to read. File: "
               << shown(own) << "\n";
-    return 1;
+    return kInvalid;
   }
   said.clear();
   const fs::path program = build_folder() / "exercises" / target;
@@ -200,7 +200,7 @@ int exercise(const ExerciseOptions& options) {
   if (checks.failed.empty()) std::cout << said.substr(0, 4000) << "\nBefore its checks were done: " << ended << "\n";
   std::cout << "\nEdit " << shown(own) << " and call again: ./tenfold exercise " << exercise.number()
             << "\nStuck? Call it with --hint, then with --solution.\n";
-  return 1;
+  return kInvalid;
 }
 
 }  // namespace tenfold::cli

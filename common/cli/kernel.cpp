@@ -4,9 +4,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "common/base/text.h"
-
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/pages/book/kernel_times.h"

@@ -4,11 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/result/result.h"
-
 #include "common/base/files.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
+#include "common/result/result.h"
 
 namespace tenfold::cli {
 namespace {
@@ -21,14 +20,14 @@ RankNumbers read_ranks(const Json& ranks) {
   return {.unit = ranks.get<int>()};
 }
 
-Lesson read_description(const std::filesystem::path& file) {
+DescribedLesson read_description(const std::filesystem::path& file) {
   using Names = std::vector<std::string>;
   const auto damaged = [&](const std::string& what) {
     return UsageError(file.string() + ": " + one_line(what) + "; build again with: ./tenfold setup");
   };
   try {
     const Json json = Json::parse(read_text(file));
-    Lesson lesson;
+    DescribedLesson lesson;
     lesson.name = json.at("lesson").get<std::string>();
     lesson.title = json.at("title").get<std::string>();
     lesson.question = json.value("question", "");
@@ -62,27 +61,28 @@ Lesson read_description(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::vector<LessonPart> Lesson::parts() const {
+std::vector<LessonPart> DescribedLesson::parts() const {
   std::vector<LessonPart> all = surveys;
   all.insert(all.end(), cases.begin(), cases.end());
   all.insert(all.end(), trainings.begin(), trainings.end());
   return all;
 }
 
-std::vector<Lesson> find_lessons() {
+std::vector<DescribedLesson> find_lessons() {
   const std::string suffix = ".describe.json";
-  std::vector<Lesson> lessons;
+  std::vector<DescribedLesson> lessons;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(build_folder() / "lessons", none)) {
     const std::string file = entry.path().filename().string();
     if (!file.ends_with(suffix)) continue;
     const std::filesystem::path binary = entry.path().parent_path() / file.substr(0, file.size() - suffix.size());
     if (!std::filesystem::exists(binary)) continue;  // a lesson that was removed since
-    Lesson lesson = read_description(entry.path());
+    DescribedLesson lesson = read_description(entry.path());
     lesson.binary = binary;
     lessons.push_back(std::move(lesson));
   }
-  std::sort(lessons.begin(), lessons.end(), [](const Lesson& a, const Lesson& b) { return a.name < b.name; });
+  std::sort(lessons.begin(), lessons.end(),
+            [](const DescribedLesson& a, const DescribedLesson& b) { return a.name < b.name; });
   return lessons;
 }
 
@@ -92,16 +92,16 @@ std::vector<std::string> unbuilt_lessons() {
   for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "lessons", none)) {
     if (std::filesystem::exists(entry.path() / "lesson.cpp")) names.insert(entry.path().filename().string());
   }
-  for (const Lesson& lesson : find_lessons()) names.erase(lesson.name);
+  for (const DescribedLesson& lesson : find_lessons()) names.erase(lesson.name);
   return {names.begin(), names.end()};
 }
 
-const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::string& word) {
+const DescribedLesson& resolve_lesson(const std::vector<DescribedLesson>& lessons, const std::string& word) {
   if (lessons.empty())
     throw UsageError("no lesson is built in " + (build_folder() / "lessons").string() +
                      "; build with: ./tenfold setup");
   std::vector<std::string> names;
-  for (const Lesson& lesson : lessons) names.push_back(lesson.name);
+  for (const DescribedLesson& lesson : lessons) names.push_back(lesson.name);
   if (matching_names(names, word).empty()) {
     const std::vector<std::string> unbuilt = unbuilt_lessons();
     if (const auto found = matching_names(unbuilt, word); found.size() == 1)
@@ -110,7 +110,7 @@ const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::stri
     names.insert(names.end(), unbuilt.begin(), unbuilt.end());  // one of them may be what was mistyped
   }
   const std::string meant = name_meant("lesson", names, word, "./tenfold list");
-  return *std::ranges::find(lessons, meant, &Lesson::name);
+  return *std::ranges::find(lessons, meant, &DescribedLesson::name);
 }
 
 }  // namespace tenfold::cli

@@ -20,7 +20,8 @@ struct LessonPart {
   std::vector<std::string> variants = {};  ///< what --only may name of it
 };
 
-struct Lesson {
+/// What a built lesson says of itself; tenfold::Lesson, which its program has, needs LibTorch.
+struct DescribedLesson {
   std::string name;  ///< folder and program, e.g. "30_gradient_accumulation"
   std::string title, question, workload, baseline;
   std::vector<std::string> techniques;
@@ -37,13 +38,13 @@ struct Lesson {
 };
 
 /// Every <build>/lessons/NAME with its NAME.describe.json, by name. Throws UsageError on a damaged description.
-std::vector<Lesson> find_lessons();
+std::vector<DescribedLesson> find_lessons();
 
 /// Names of the lessons whose source is here and which are not built, by name.
 std::vector<std::string> unbuilt_lessons();
 
 /// The lesson meant by a full name, a number ("30") or an unambiguous part of a name. Throws UsageError with the
 /// nearest name when there is none, and with the choices when there are several.
-const Lesson& resolve_lesson(const std::vector<Lesson>& lessons, const std::string& word);
+const DescribedLesson& resolve_lesson(const std::vector<DescribedLesson>& lessons, const std::string& word);
 
 }  // namespace tenfold::cli

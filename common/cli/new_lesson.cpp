@@ -5,13 +5,12 @@
 #include <map>
 #include <regex>
 
-#include "common/base/text.h"
-#include "common/pages/book/chapters.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/numbered_names.h"
 #include "common/cli/paths.h"
+#include "common/pages/book/chapters.h"
 
 namespace tenfold::cli {
 namespace {

@@ -8,6 +8,7 @@
 
 namespace tenfold::cli {
 
+/// Exit codes: a result is not valid, or a check has failed; wrong usage; nothing could run; Ctrl-C.
 inline constexpr int kInvalid = 1, kBadUsage = 2, kNothingRan = 77, kInterrupted = 130;
 
 /// The checkout and the build folder; $TENFOLD_SOURCE_DIR and $TENFOLD_BUILD_DIR override what was compiled in.

@@ -2,16 +2,15 @@
 
 #include <iostream>
 
-#include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/pages/rows/machine_card.h"
-
 #include "common/base/process.h"
 #include "common/base/progress_line.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/display.h"
 #include "common/cli/paths.h"
 #include "common/cli/this_machine.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/rows/machine_card.h"
 
 namespace tenfold::cli {
 

@@ -9,21 +9,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "common/base/text.h"
-#include "common/machine/hardware.h"
-#include "common/pages/book/bench_report.h"
-#include "common/pages/rows/sweeps.h"
-#include "common/result/code_hash.h"
-#include "common/result/judge.h"
-#include "common/result/seal.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
 #include "common/cli/publish.h"
 #include "common/cli/result_folders.h"
 #include "common/cli/this_machine.h"
+#include "common/machine/hardware.h"
+#include "common/pages/book/bench_report.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/result/code_hash.h"
+#include "common/result/judge.h"
+#include "common/result/seal.h"
 
 namespace tenfold::cli {
 namespace {

@@ -4,17 +4,16 @@
 #include <iostream>
 #include <map>
 
-#include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/pages/book/generated.h"
-#include "common/pages/report/html_report.h"
-#include "common/pages/rows/sweeps.h"
-
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/lessons.h"
 #include "common/cli/paths.h"
 #include "common/cli/result_folders.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/book/generated.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/sweeps.h"
 
 namespace tenfold::cli {
 namespace {
@@ -24,16 +23,16 @@ namespace fs = std::filesystem;
 /// What generated tables say about the lessons, from their own descriptions.
 std::vector<LessonEntry> lesson_entries() {
   std::vector<LessonEntry> entries;
-  const std::vector<Lesson> lessons = find_lessons();
+  const std::vector<DescribedLesson> lessons = find_lessons();
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(source_folder() / "lessons", none)) {
     const std::string name = entry.path().filename().string();
     const bool built =
-        std::any_of(lessons.begin(), lessons.end(), [&](const Lesson& lesson) { return lesson.name == name; });
+        std::any_of(lessons.begin(), lessons.end(), [&](const DescribedLesson& lesson) { return lesson.name == name; });
     if (fs::exists(entry.path() / "CMakeLists.txt") && !built)
       throw UsageError("lesson " + name + " is not built, so its row cannot be written; build with: ./tenfold setup");
   }
-  for (const Lesson& lesson : lessons)
+  for (const DescribedLesson& lesson : lessons)
     entries.push_back(
         {lesson.name, lesson.title, lesson.question, lesson.workload, lesson.surveys_only(), lesson.core});
   return entries;
@@ -51,7 +50,7 @@ int page_for_this_machine(const std::string& out_option) {
   std::vector<Result> results;
   for (const fs::path& file : files) results.push_back(read_result(file));
   std::vector<std::pair<std::string, std::string>> not_run;
-  for (const Lesson& lesson : find_lessons()) {
+  for (const DescribedLesson& lesson : find_lessons()) {
     const bool there =
         std::any_of(results.begin(), results.end(), [&](const Result& result) { return result.lesson == lesson.name; });
     if (!there) not_run.emplace_back(lesson.name, "not measured yet; run: ./tenfold run " + lesson.number());
@@ -97,7 +96,7 @@ int report(const ReportOptions& options) {
     }
   }
   if (stale == 0) std::cout << "all generated parts are current\n";
-  return options.check && stale > 0 ? 1 : 0;
+  return options.check && stale > 0 ? kInvalid : 0;
 }
 
 int version() {

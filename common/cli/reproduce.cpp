@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
+#include "common/base/process.h"
 #include "common/base/text.h"
+#include "common/cli/commands.h"
+#include "common/cli/compare_set.h"
+#include "common/cli/paths.h"
+#include "common/cli/result_folders.h"
+#include "common/cli/run_lesson.h"
+#include "common/cli/this_machine.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/compare_sweeps.h"
 #include "common/pages/rows/comparison_text.h"
@@ -11,14 +18,6 @@
 #include "common/pages/rows/sweeps.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/compare_results.h"
-
-#include "common/base/process.h"
-#include "common/cli/commands.h"
-#include "common/cli/compare_set.h"
-#include "common/cli/paths.h"
-#include "common/cli/result_folders.h"
-#include "common/cli/run_lesson.h"
-#include "common/cli/this_machine.h"
 
 namespace tenfold::cli {
 namespace {
@@ -38,7 +37,7 @@ const LessonPart* part_of(const std::vector<LessonPart>& parts, const CaseResult
 }
 
 /// "1,2,4" of the cases that take as many ranks as there are; empty when none does.
-std::string ranks_of(const Lesson& lesson, const Result& result) {
+std::string ranks_of(const DescribedLesson& lesson, const Result& result) {
   const std::vector<LessonPart> parts = lesson.parts();
   std::vector<std::string> numbers;
   for (const CaseResult& c : result.cases) {
@@ -52,7 +51,7 @@ std::string ranks_of(const Lesson& lesson, const Result& result) {
 
 /// The flags that repeat a result: what selects cases and settings comes from its command line, the rest from what was
 /// recorded, since defaults may have been chosen by the machine.
-GivenFlags flags_of(const Lesson& lesson, const Result& result) {
+GivenFlags flags_of(const DescribedLesson& lesson, const Result& result) {
   GivenFlags flags;
   for (size_t i = 0; i + 1 < result.argv.size(); ++i) {
     for (const char* name : {"--case", "--only", "--set", "--sweep", "--rounds"}) {
@@ -191,8 +190,8 @@ int reproduce(const std::string& path, const std::string& out_option) {
   published.insert(published.end(), set.sweeps.begin(), set.sweeps.end());
   if (published.empty())
     throw UsageError(path + ": holds times of kernels alone; measure your own with: ./tenfold bench --peers");
-  const std::vector<Lesson> lessons = find_lessons();
-  std::vector<const Lesson*> chosen;
+  const std::vector<DescribedLesson> lessons = find_lessons();
+  std::vector<const DescribedLesson*> chosen;
   for (const Result& theirs : published) {
     if (theirs.cases.empty())
       throw UsageError(path + ": " + theirs.lesson + " holds no case; there is nothing to reproduce");
@@ -243,7 +242,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
     print_theirs();
     if (!fs::exists(file)) {
       std::cout << "  yours:  not run: " << (end.problem.empty() ? meaning_of(end.code) : end.problem) << "\n\n";
-      worst = 1;
+      worst = kInvalid;
       continue;
     }
     const Result ours = read_result(file);
@@ -252,7 +251,7 @@ int reproduce(const std::string& path, const std::string& out_option) {
       std::cout << "  the lesson's code has changed since theirs was measured\n";
     changes += print_beside(theirs, ours);
     counts += print_notes_beside(theirs, ours);
-    if (end.code == 1 || end.code > 130) worst = 1;
+    if (end.code == kInvalid || end.code > 130) worst = kInvalid;
   }
   if (skipped == published.size()) {
     std::cout << "nothing of it can run on this machine\n";

@@ -5,13 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "common/base/text.h"
-#include "common/pages/rows/sweeps.h"
-#include "common/result/code_hash.h"
-
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
@@ -21,6 +18,8 @@
 #include "common/cli/starts.h"
 #include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
+#include "common/pages/rows/sweeps.h"
+#include "common/result/code_hash.h"
 
 namespace tenfold::cli {
 
@@ -29,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// "measured 2026-11-21", "measured with other code", "not measured".
-std::string status_of(const Lesson& lesson, const fs::path& out) {
+std::string status_of(const DescribedLesson& lesson, const fs::path& out) {
   const fs::path file = out / (lesson.name + ".json");
   if (!fs::exists(file)) return "not measured here";
   try {
@@ -44,11 +43,11 @@ std::string status_of(const Lesson& lesson, const fs::path& out) {
 }  // namespace
 
 int list(bool json) {
-  const std::vector<Lesson> lessons = find_lessons();
+  const std::vector<DescribedLesson> lessons = find_lessons();
   const fs::path out = out_folder("");
   if (json) {
     auto all = nlohmann::ordered_json::array();
-    for (const Lesson& lesson : lessons) {
+    for (const DescribedLesson& lesson : lessons) {
       all.push_back(nlohmann::ordered_json::parse(lesson.description));
       all.back()["status"] = status_of(lesson, out);
     }
@@ -60,7 +59,7 @@ int list(bool json) {
     std::cout << "there is no lesson in " << (source_folder() / "lessons").string() << "\n";
     return 0;
   }
-  for (const Lesson& lesson : lessons) {
+  for (const DescribedLesson& lesson : lessons) {
     std::cout << lesson.name << "  " << lesson.title << (lesson.surveys_only() ? " (survey)" : "")
               << (lesson.core ? "" : " (not in the tour; tour --all)") << "\n";
     if (!lesson.question.empty()) std::cout << "    " << wrap_text(lesson.question, 112, 4) << "\n";
@@ -77,7 +76,7 @@ int list(bool json) {
 namespace {
 
 /// The file that a sweep goes to. What is no setting's or case's name is refused by the lesson.
-std::string sweep_of(const Lesson& lesson, const GivenFlags& flags) {
+std::string sweep_of(const DescribedLesson& lesson, const GivenFlags& flags) {
   const std::string sweep = value_of(flags, "--sweep", "");
   return sweep_file(lesson.name, sweep.substr(0, sweep.find('=')), swept_part(lesson, flags));
 }
@@ -85,13 +84,14 @@ std::string sweep_of(const Lesson& lesson, const GivenFlags& flags) {
 }  // namespace
 
 int run_lessons(const RunOptions& options) {
-  const std::vector<Lesson> lessons = find_lessons();
-  std::vector<const Lesson*> chosen;
+  const std::vector<DescribedLesson> lessons = find_lessons();
+  std::vector<const DescribedLesson*> chosen;
   for (const std::string& word : options.lessons) chosen.push_back(&resolve_lesson(lessons, word));
   const bool own_file = options.flags.contains("--describe") || options.flags.contains("--json");
   check_several_ranks(options.flags);
   if (options.flags.contains("--ranks") && !launched()) {
-    for (const Lesson* lesson : chosen) starts_of(*lesson, options.flags);  // refused before anything is measured
+    for (const DescribedLesson* lesson : chosen)
+      starts_of(*lesson, options.flags);  // refused before anything is measured
   }
   const std::string sweep = value_of(options.flags, "--sweep", "");
   const std::string card = dry::card_of_device(value_of(options.flags, "--device", ""));

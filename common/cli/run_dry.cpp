@@ -41,7 +41,7 @@ bool uses_side_streams(const Result& result) {
 /// What the lesson's program measures in one place: its memory, then its agreement in each order.
 class DryStart {
  public:
-  DryStart(const Lesson& lesson, const ProgramStart& place, const LessonStart& start, const fs::path& folder,
+  DryStart(const DescribedLesson& lesson, const ProgramStart& place, const LessonStart& start, const fs::path& folder,
            bool one_of_several, Display& display)
       : lesson_(lesson),
         place_(place),
@@ -99,7 +99,7 @@ class DryStart {
     return part;
   }
 
-  const Lesson& lesson_;
+  const DescribedLesson& lesson_;
   const ProgramStart& place_;
   const LessonStart start_;
   const fs::path& folder_;
@@ -116,7 +116,7 @@ fs::path dry_out_folder(const std::string& card, const std::string& chosen) {
   return chosen.empty() ? source_folder() / "out" / dry::machine_id(card) : fs::absolute(chosen);
 }
 
-LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display& display) {
+LessonEnd run_dry_lesson(const DescribedLesson& lesson, const LessonStart& start, Display& display) {
   try {
     dry::card_named(dry::card_of_device(value_of(start.flags, "--device", "")));
   } catch (const std::invalid_argument& error) {

@@ -10,7 +10,7 @@
 namespace tenfold::cli {
 
 /// As run_lesson(). Throws UsageError.
-LessonEnd run_dry_lesson(const Lesson& lesson, const LessonStart& start, Display& display);
+LessonEnd run_dry_lesson(const DescribedLesson& lesson, const LessonStart& start, Display& display);
 
 /// The folder for results of this card below `out`; `chosen` when there is one.
 std::filesystem::path dry_out_folder(const std::string& card, const std::string& chosen);

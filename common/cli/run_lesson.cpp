@@ -87,7 +87,7 @@ int combined(const std::vector<int>& codes) {
   return worst;
 }
 
-LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& display) {
+LessonEnd run_lesson(const DescribedLesson& lesson, const LessonStart& start, Display& display) {
   const bool runs = !start.flags.contains("--describe");
   if (runs && !dry::card_of_device(value_of(start.flags, "--device", "")).empty())
     return run_dry_lesson(lesson, start, display);

@@ -36,7 +36,7 @@ int combined(const std::vector<int>& codes);
 /// Runs the lesson to its end and shows its progress. Cases of several ranks are started by the environment's torchrun.
 /// Within a launcher (torchrun, srun, mpirun) the program starts once, as this rank, and runs what fits. The file of
 /// --json is one, whatever the number of starts. Throws UsageError when it cannot be written.
-LessonEnd run_lesson(const Lesson& lesson, const LessonStart& start, Display& display);
+LessonEnd run_lesson(const DescribedLesson& lesson, const LessonStart& start, Display& display);
 
 /// What an exit code of a lesson means; empty for 0.
 std::string meaning_of(int code);

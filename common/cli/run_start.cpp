@@ -31,7 +31,7 @@ constexpr size_t kMostKept = 1 << 20;  // bytes of what a launcher says: its las
 constexpr double kStartLimit_s = 180;  // for torchrun to start the ranks: Python's imports, from a slow disk
 
 /// Throws UsageError unless the ranks of this machine can reach each other.
-void require_loopback(const Lesson& lesson, int ranks) {
+void require_loopback(const DescribedLesson& lesson, int ranks) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -62,7 +62,7 @@ constexpr const char* kRankScript =
     ">\"$TENFOLD_RANKS/code.$RANK\"; [ $code = 77 ] && "
     "exit 0; exit $code";
 
-Command under_torchrun(const Lesson& lesson, int ranks, const std::vector<std::string>& program,
+Command under_torchrun(const DescribedLesson& lesson, int ranks, const std::vector<std::string>& program,
                        const fs::path& folder) {
   const fs::path launcher = source_folder() / ".venv" / "bin" / "torchrun";
   if (!fs::exists(launcher)) {
@@ -157,8 +157,8 @@ int weight(int code) {
   return code == 0 ? 0 : code == kNothingRan ? 1 : code == kInterrupted ? 2 : code == 1 ? 3 : code == kBadUsage ? 4 : 5;
 }
 
-LessonEnd run_start(const Lesson& lesson, const ProgramStart& place, const LessonStart& start, std::FILE* table,
-                    Display& display, std::set<std::string>* unread) {
+LessonEnd run_start(const DescribedLesson& lesson, const ProgramStart& place, const LessonStart& start,
+                    std::FILE* table, Display& display, std::set<std::string>* unread) {
   std::vector<std::string> program = {lesson.binary.string()};
   const std::vector<std::string> flags = as_arguments(start.flags);
   program.insert(program.end(), flags.begin(), flags.end());
@@ -216,7 +216,7 @@ LessonEnd run_start(const Lesson& lesson, const ProgramStart& place, const Lesso
     if (code) {
       result.code = *code;
     } else if (!asked_to_stop()) {
-      result.code = 1;
+      result.code = kInvalid;
       const std::string why = last_line(launcher_said);
       result.problem = "torchrun did not start the ranks" +
                        (end.timed_out ? " within " + human_seconds(kStartLimit_s) : "") +

@@ -38,7 +38,7 @@ struct Sink {
 int weight(int code);
 
 /// `unread` gets the settings of --set that the program says nothing of it reads; null where it is the only start.
-LessonEnd run_start(const Lesson& lesson, const ProgramStart& place, const LessonStart& start, std::FILE* table,
-                    Display& display, std::set<std::string>* unread);
+LessonEnd run_start(const DescribedLesson& lesson, const ProgramStart& place, const LessonStart& start,
+                    std::FILE* table, Display& display, std::set<std::string>* unread);
 
 }  // namespace tenfold::cli

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <iostream>
 
+#include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/cli/commands.h"
+#include "common/cli/compare_set.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/comparison_text.h"
 #include "common/pages/rows/verdict_words.h"
 #include "common/result/score.h"
 #include "common/result/seal.h"
-
-#include "common/base/files.h"
-#include "common/cli/commands.h"
-#include "common/cli/compare_set.h"
 
 namespace tenfold::cli {
 namespace {

@@ -5,17 +5,16 @@
 #include <iostream>
 #include <set>
 
+#include "common/base/files.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/result/judge.h"
-#include "common/result/submission.h"
-
-#include "common/base/files.h"
 #include "common/cli/commands.h"
 #include "common/cli/paths.h"
 #include "common/cli/publish.h"
 #include "common/cli/this_machine.h"
+#include "common/machine/fingerprint.h"
+#include "common/result/judge.h"
+#include "common/result/submission.h"
 
 namespace tenfold::cli {
 namespace {
@@ -96,7 +95,7 @@ int publish_dry_run(const std::string& out, const std::vector<std::string>& file
   if (objection.empty()) return 0;
   std::cerr << "tenfold: do not send this: " << objection
             << "; close other programs and measure again, with --preset full for longer\n";
-  return 1;
+  return kInvalid;
 }
 
 int publish_received(const std::string& file) {

@@ -38,7 +38,7 @@ void check_several_ranks(const GivenFlags& flags) {
     throw UsageError(ranks + " and --trace: the traces would have the same names; give one number");
 }
 
-std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
+std::string swept_part(const DescribedLesson& lesson, const GivenFlags& flags) {
   const std::vector<LessonPart> chosen = PartChoice::of(flags).chosen(lesson.parts());
   if (chosen.empty()) return joined(values_of(flags, "--case"), " ");
   const bool alike = std::ranges::all_of(chosen, [&](const LessonPart& p) { return p.ranks == chosen[0].ranks; });
@@ -48,7 +48,7 @@ std::string swept_part(const Lesson& lesson, const GivenFlags& flags) {
   return swept(chosen).name;
 }
 
-std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags) {
+std::vector<ProgramStart> starts_of(const DescribedLesson& lesson, const GivenFlags& flags) {
   const PartChoice choice = PartChoice::of(flags);
   const std::vector<LessonPart> all = lesson.parts();
   std::vector<LessonPart> chosen = choice.chosen(all);
@@ -93,7 +93,7 @@ std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flag
   return starts;
 }
 
-Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags) {
+Result merged(const DescribedLesson& lesson, const std::vector<Result>& results, const GivenFlags& flags) {
   Result all = results.at(0);
   all.argv = recorded_flags(flags);
   for (size_t i = 1; i < results.size(); ++i)

@@ -23,7 +23,7 @@ struct ProgramStart {
 /// The starts that these flags ask for: one for each number of ranks and each environment among the chosen parts, in
 /// the lesson's order. A single one gets the flags unchanged; of several, each gets its own parts by --case, its number
 /// by --ranks where that was given, and no --json. Throws UsageError where --ranks names what no chosen part takes.
-std::vector<ProgramStart> starts_of(const Lesson& lesson, const GivenFlags& flags);
+std::vector<ProgramStart> starts_of(const DescribedLesson& lesson, const GivenFlags& flags);
 
 /// Throws UsageError for flags that go with one number of ranks only.
 void check_several_ranks(const GivenFlags& flags);
@@ -31,9 +31,9 @@ void check_several_ranks(const GivenFlags& flags);
 /// The case that --sweep varies, as the program chooses it: the first of those chosen that is no survey. Where --case
 /// names none of the lesson's, what it names. Throws UsageError within a launcher that may have started a case's ranks
 /// or another's.
-std::string swept_part(const Lesson& lesson, const GivenFlags& flags);
+std::string swept_part(const DescribedLesson& lesson, const GivenFlags& flags);
 
 /// Results of several starts as one: cases in the lesson's order, under the flags that were given.
-Result merged(const Lesson& lesson, const std::vector<Result>& results, const GivenFlags& flags);
+Result merged(const DescribedLesson& lesson, const std::vector<Result>& results, const GivenFlags& flags);
 
 }  // namespace tenfold::cli

@@ -4,14 +4,13 @@
 #include <iostream>
 #include <optional>
 
+#include "common/base/files.h"
 #include "common/base/flags.h"
 #include "common/base/text.h"
+#include "common/cli/paths.h"
 #include "common/machine/fingerprint.h"
 #include "common/machine/hardware.h"
 #include "common/result/result.h"
-
-#include "common/base/files.h"
-#include "common/cli/paths.h"
 
 namespace tenfold::cli {
 namespace {

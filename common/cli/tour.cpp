@@ -4,15 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "common/base/text.h"
-#include "common/machine/fingerprint.h"
-#include "common/pages/report/html_report.h"
-#include "common/pages/rows/headlines.h"
-#include "common/pages/rows/prediction_errors.h"
-
 #include "common/base/files.h"
 #include "common/base/launchers.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "common/cli/commands.h"
 #include "common/cli/left_overs.h"
 #include "common/cli/paths.h"
@@ -21,6 +16,10 @@
 #include "common/cli/run_lesson.h"
 #include "common/cli/this_machine.h"
 #include "common/dry_gpu/preload.h"
+#include "common/machine/fingerprint.h"
+#include "common/pages/report/html_report.h"
+#include "common/pages/rows/headlines.h"
+#include "common/pages/rows/prediction_errors.h"
 #include "common/pages/rows/terminal_table.h"
 #include "common/pages/rows/verdict_json.h"
 
@@ -32,13 +31,15 @@ namespace fs = std::filesystem;
 constexpr size_t kWidth = 80;  ///< the same on a terminal and in a pipe
 
 struct Done {
-  const Lesson* lesson = nullptr;
+  const DescribedLesson* lesson = nullptr;
   LessonEnd end;
   fs::path file;
 };
 
 /// A lesson's share of the time: its cases, since each case has the preset's time.
-double weight_of(const Lesson& lesson) { return static_cast<double>(std::max<size_t>(1, lesson.parts().size())); }
+double weight_of(const DescribedLesson& lesson) {
+  return static_cast<double>(std::max<size_t>(1, lesson.parts().size()));
+}
 
 std::string short_reason(const Done& done) {
   return done.end.problem.empty() ? meaning_of(done.end.code) : done.end.problem;
@@ -110,9 +111,9 @@ void probe_first(Display& display) {
 }  // namespace
 
 int tour(const TourOptions& options) {
-  const std::vector<Lesson> lessons = find_lessons();
-  std::vector<const Lesson*> path;
-  for (const Lesson& lesson : lessons) {
+  const std::vector<DescribedLesson> lessons = find_lessons();
+  std::vector<const DescribedLesson*> path;
+  for (const DescribedLesson& lesson : lessons) {
     if (options.all || lesson.core) path.push_back(&lesson);
   }
   if (path.empty())
@@ -129,14 +130,15 @@ int tour(const TourOptions& options) {
 
   Display display;
   if (card.empty()) probe_first(display);
-  const double whole = std::accumulate(path.begin(), path.end(), 0.0,
-                                       [](double sum, const Lesson* lesson) { return sum + weight_of(*lesson); });
+  const double whole = std::accumulate(path.begin(), path.end(), 0.0, [](double sum, const DescribedLesson* lesson) {
+    return sum + weight_of(*lesson);
+  });
   double before = 0;
   std::vector<Done> all;
   std::vector<Result> results;
   std::vector<std::pair<std::string, std::string>> not_run;
   bool failed = false;
-  for (const Lesson* lesson : path) {
+  for (const DescribedLesson* lesson : path) {
     if (asked_to_stop()) {
       not_run.emplace_back(lesson->name, "interrupted before it started");
       continue;
@@ -199,7 +201,7 @@ int tour(const TourOptions& options) {
               << "\n";
     if (!options.verbose) std::cout << "All verdicts: in the report, or here with --verbose\n";
   }
-  return stopped ? kInterrupted : failed ? 1 : 0;
+  return stopped ? kInterrupted : failed ? kInvalid : 0;
 }
 
 }  // namespace tenfold::cli

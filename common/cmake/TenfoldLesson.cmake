@@ -75,7 +75,7 @@ function(tenfold_lesson)
   endif()
   add_test(NAME ${preset}.${name} COMMAND $<TARGET_FILE:tenfold-driver> run ${name} --preset ${preset}
     --out ${PROJECT_BINARY_DIR}/smoke)
-  set_tests_properties(${preset}.${name} PROPERTIES LABELS "lesson;gpu;${dist}" SKIP_RETURN_CODE 77 TIMEOUT 900)
+  set_tests_properties(${preset}.${name} PROPERTIES LABELS "lesson;gpu;${dist}" SKIP_RETURN_CODE 77 TIMEOUT ${TENFOLD_TEST_LIMIT})
   if(thorough)
     tenfold_long_test(${preset}.${name} ${name})
   endif()

@@ -91,7 +91,7 @@ void FinishedParts::write(const std::vector<CaseResult>& measured) {
 std::string FinishedParts::in_words() const {
   const size_t count = rank_ == 0 ? written_ : result_.cases.size();
   if (count == 0) return "nothing was written";
-  return std::to_string(count) + " of " + std::to_string(parts_.size()) + " cases were finished" +
+  return std::to_string(count) + " of " + std::to_string(parts_.size()) + " parts were finished" +
          (rank_ == 0 ? " and written; --resume goes on with the others" : "");
 }
 

@@ -37,7 +37,7 @@ class FinishedParts {
   /// Writes both. A file that cannot be written is no error here: the last writing says it.
   void write(const std::vector<CaseResult>& measured);
 
-  /// "1 of 3 cases were finished and written; --resume goes on with the others", "nothing was written".
+  /// "1 of 3 parts were finished and written; --resume goes on with the others", "nothing was written".
   std::string in_words() const;
 
  private:

@@ -235,7 +235,7 @@ int run_lesson(int argc, char** argv, const Lesson& lesson) {
   std::cout.flush();
   if (stopped) {
     std::cerr << name << ": interrupted; " << result.cases.size() << " of " << chosen.here.size()
-              << " cases were finished" << (written ? " and written" : "") << "\n";
+              << " parts were finished" << (written ? " and written" : "") << "\n";
   } else if (refused) {
     std::cerr << refusal_of_settings({unread.begin(), unread.end()}, chosen.here, {})
               << "; what was measured until then " << (written ? "is written" : "is above") << "\n";

@@ -10,7 +10,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 suffixes = {".h", ".cpp", ".cu", ".cuh"}
-folders = ["bench", "common", "kernels", "lessons", "tests"]
+folders = ["bench", "common", "fit", "kernels", "lessons", "tests"]
 
 
 def main():

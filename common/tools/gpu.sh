@@ -90,7 +90,7 @@ gpu_pack() {
     tar -C "$root" --null --files-from=- -cf - | tar -C "$packing" -xf -
   echo "$commit $state" >"$packing/COMMIT"
   # What is changed in the pack later is not of this commit.
-  (cd "$packing" && find CMakeLists.txt bench common kernels lessons -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \
+  (cd "$packing" && find CMakeLists.txt bench common fit kernels lessons -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \
     -o -name '*.cmake' -o -name CMakeLists.txt \) -print0 | LC_ALL=C sort -z | xargs -0 sha256sum) >"$packing/SHA256SUMS"
   part="sources $(mib "$(bytes_below "$packing")")"
   pack_third_party "$packing/third_party"

@@ -207,7 +207,7 @@ part_sanitize() {
 not_built() {
   [ -x "$1" ] || return 0
   [ -n "$build_problem" ] || return 1
-  [ -n "$(find "$root"/{bench,common,kernels,lessons} -type f \( -name '*.h' -o -name '*.c*' \) -newer "$1" -print -quit)" ]
+  [ -n "$(find "$root"/{bench,common,fit,kernels,lessons} -type f \( -name '*.h' -o -name '*.c*' \) -newer "$1" -print -quit)" ]
 }
 
 # lessons_chosen WORD...: the lessons that the words name, in order; all without a word.

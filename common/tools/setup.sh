@@ -92,7 +92,8 @@ install_pinned() {
   make_environment
   wanted=$(sed 's/ *#.*//' <<<"$1" | grep -v '^$')
   [ -z "${Torch_DIR:-}" ] || wanted=$(grep -v '^torch==' <<<"$wanted")
-  file=$(mktemp) && printf '%s\n' "$wanted" >"$file"
+  file=$environment.wanted  # under the environment's lock, and written over the next time
+  printf '%s\n' "$wanted" >"$file"
   if ! has_pinned "$file"; then
     [ -z "${TENFOLD_OFFLINE:-}" ] || { advise "unset TENFOLD_OFFLINE"; echo "packages are missing and TENFOLD_OFFLINE is set"; return 1; }
     advise "check the network and the free space in $TENFOLD_CACHE (6 GB), then call the same command again"
@@ -108,7 +109,6 @@ install_pinned() {
     fi
     rm "$environment.unfinished"
   fi
-  rm -f "$file"
 }
 
 # --- 3 CUDA compiler ---------------------------------------------------------------------------------------------
@@ -338,10 +338,17 @@ begin_set_up() {
   return 1
 }
 
+# Whether the environment's Python is the one that it was made with: after an upgrade of the system's, its packages lie in
+# the folder of another version.
+environment_has_its_python() {
+  local python
+  python=$(readlink -f -- "$root/.venv/bin/python") && [ -x "$python" ] && compgen -G "$root/.venv/lib/${python##*/}*/site-packages" >/dev/null
+}
+
 nothing_has_changed() {
   local file last
   [ -n "$seen_file" ] && IFS= read -r last 2>/dev/null <"$seen_file" && [ "$last" = "$seen" ] || return 1
-  [ -x "$root/.venv/bin/ninja" ] && [ -e "$build/build.ninja" ] && [ ! -e "$build/.configuring" ] && [ -z "$(unfinished_parts)" ] || return 1
+  [ -x "$root/.venv/bin/ninja" ] && environment_has_its_python && [ -e "$build/build.ninja" ] && [ ! -e "$build/.configuring" ] && [ -z "$(unfinished_parts)" ] || return 1
   for file in requirements.txt common/tools/{setup,steps,system_packages}.sh common/tools/requirements-{nvcc,kernels,test}.txt \
               common/data/{fetch.py,openclipart.cpp,pictures.cpp,shard_writer.cpp}; do
     [ "$seen_file" -nt "$root/$file" ] || return 1

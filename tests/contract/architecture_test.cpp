@@ -48,7 +48,7 @@ std::vector<std::string> wrong_includes(const fs::path& root, const std::vector<
   for (const TreeFolder& folder : folders) torch[folder.path] = folder.torch;
   const std::regex include("^\\s*#\\s*include\\s*([\"<])([^\">]+)[\">].*"), of_torch("^(torch|ATen|c10)/.*");
   std::vector<std::string> wrong;
-  for (const char* top : {"common", "kernels", "lessons", "bench", "tests"}) {
+  for (const char* top : {"common", "kernels", "lessons", "bench", "fit", "tests"}) {
     if (!fs::exists(root / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string path = entry.path().lexically_relative(root).generic_string();
@@ -130,7 +130,7 @@ TEST(Architecture, OnlyTheRowsAskWhichKindACaseIs) {
 TEST(Architecture, NobodyCallsAGroupsOwnBarrier) {
   const std::regex barrier(R"((group|plain|counted)\w*(->|\.)barrier\()");
   ASSERT_TRUE(std::regex_search(std::string("group->") + "barrier()->wait();", barrier));
-  for (const char* folder : {"bench", "common", "lessons", "tests"})
+  for (const char* folder : {"bench", "common", "fit", "lessons", "tests"})
     EXPECT_THAT(sources_with(barrier, folder), IsEmpty());
 }
 
@@ -145,7 +145,7 @@ TEST(Architecture, LessonsAndKernelsDefineNoMacros) {
 TEST(Architecture, NoHeaderOpensANamespaceForItsReaders) {
   const std::regex opened("(^|\n)using namespace ");
   ASSERT_TRUE(std::regex_search(std::string("#pragma once\nusing namespace tenfold;\n"), opened));
-  for (const char* folder : {"bench", "common", "kernels", "lessons", "tests"}) {
+  for (const char* folder : {"bench", "common", "fit", "kernels", "lessons", "tests"}) {
     std::set<std::string> sources = sources_with(opened, folder);
     std::erase_if(sources, [](const std::string& path) { return path.ends_with(".cpp") || path.ends_with(".cu"); });
     EXPECT_THAT(sources, IsEmpty());
@@ -176,11 +176,48 @@ TEST(Architecture, EveryLibraryLinksWhatItsRowAllows) {
           << "tenfold_" << name << " links tenfold_" << (*to)[1] << ", against docs/architecture.md";
     }
   }
-  const std::set<std::string> otherwise = {"common/cli", "common/probe", "common/dry_gpu",
-                                           "common/fit"};  // programs; many libraries
+  const std::set<std::string> otherwise = {"common/cli", "common/probe", "common/dry_gpu"};  // programs; many libraries
   for (const auto& [path, reached] : allowed) {
     if (path.starts_with("common/") && !otherwise.contains(path))
       EXPECT_TRUE(found.contains(path)) << path << " has no library of its own in common/CMakeLists.txt";
+  }
+}
+
+/// The folder of a library tenfold_NAME, or of the part of it that NAME is; "" of compiler flags and of LibTorch.
+std::string folder_of_library(const std::string& name) {
+  if (name == "flags" || name == "torch") return "";
+  if (name.starts_with("pages_")) return "common/pages/" + name.substr(std::string("pages_").size());
+  if (name.starts_with("kernels") || name == "kernel_survey") return "kernels";
+  if (name.starts_with("dry") || name == "cards") return "common/dry_gpu";
+  if (name.starts_with("fit")) return "fit";
+  return name == "ladder" ? "bench" : "common/" + name;
+}
+
+/// What is wrong with the links of a folder's CMakeLists.txt, a line each. The driver is made by that of common/.
+std::vector<std::string> wrong_links(const std::string& cmake, const std::string& folder,
+                                     const std::vector<TreeFolder>& folders) {
+  const auto allowed = reachable_folders(folders);
+  const std::regex links(R"(target_link_libraries\(([^\s)]+)([^)]*)\))"), linked("tenfold_(\\w+)");
+  std::vector<std::string> wrong;
+  for (std::sregex_iterator at(cmake.begin(), cmake.end(), links), end; at != end; ++at) {
+    const std::string target = (*at)[1], libraries = (*at)[2];
+    const std::string from = target == "tenfold-driver" ? "common/cli" : folder;
+    if (!allowed.contains(from))
+      continue;  // of common/CMakeLists.txt: tenfold_library() and what is added to one of its own
+    for (std::sregex_iterator to(libraries.begin(), libraries.end(), linked); to != end; ++to) {
+      const std::string place = folder_of_library((*to)[1]);
+      if (!place.empty() && place != from && !allowed.at(from).contains(place))
+        wrong.push_back(folder + ": " + target + " links " + to->str() + ", but " + from + " may not include " + place);
+    }
+  }
+  return wrong;
+}
+
+TEST(Architecture, EveryProgramLinksWhatItsRowAllows) {
+  for (const char* folder : {"common", "common/probe", "common/dry_gpu", "kernels", "fit", "bench"}) {
+    const std::string cmake = test::read_text(test::source_folder() / folder / "CMakeLists.txt");
+    ASSERT_NE(cmake.find("target_link_libraries("), std::string::npos) << folder;
+    EXPECT_THAT(wrong_links(cmake, folder, folders_of_this_tree()), IsEmpty());
   }
 }
 
@@ -240,6 +277,17 @@ TEST_F(WrongIncludes, EachKindIsFound) {
 TEST_F(WrongIncludes, AFolderWithoutARowIsFound) {
   write("common/new/new.h", "");
   EXPECT_THAT(found(), testing::ElementsAre(testing::HasSubstr("common/new has no row")));
+}
+
+TEST(WrongLinks, EachKindIsFound) {
+  const std::vector<TreeFolder> folders = tree_folders(kPage);
+  const std::string good = "target_link_libraries(tenfold-clock PRIVATE tenfold_base tenfold_flags CLI11::CLI11)\n";
+  EXPECT_THAT(wrong_links(good, "common/measure", folders), IsEmpty());
+  EXPECT_THAT(wrong_links("target_link_libraries(tenfold-x\n  PRIVATE tenfold_measure)\n", "common/base", folders),
+              testing::ElementsAre(
+                  "common/base: tenfold-x links tenfold_measure, but common/base may not include common/measure"));
+  EXPECT_THAT(wrong_links("target_link_libraries(clock PUBLIC tenfold_kernels_torch)\n", "lessons", folders),
+              testing::ElementsAre(testing::HasSubstr("lessons may not include kernels")));
 }
 
 TEST(TreeFolders, WhatTheTableSays) {

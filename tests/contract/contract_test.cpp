@@ -198,7 +198,8 @@ TEST(Tree, HoldsNoMarksOfAnUnfinishedMerge) {
   for (const auto& entry : fs::directory_iterator(kSource)) {
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
-  for (const char* top : {"bench", "common", "docs", "kernels", "lessons", "results", "tests", ".github", ".ci"}) {
+  for (const char* top :
+       {"bench", "common", "docs", "fit", "kernels", "lessons", "results", "tests", ".github", ".ci"}) {
     if (!fs::exists(kSource / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(kSource / top)) {
       if (entry.is_regular_file()) files.push_back(entry.path());
@@ -350,7 +351,7 @@ TEST(Tree, LessonNumbersAreUnique) {
 }
 
 TEST(Tree, NoSourceIsTooLongToRead) {
-  for (const char* part : {"common", "lessons", "kernels", "bench"}) {
+  for (const char* part : {"common", "lessons", "kernels", "bench", "fit"}) {
     size_t sources = 0;
     for (const auto& entry : fs::recursive_directory_iterator(kSource / part)) {  // throws when there is none
       const auto suffix = entry.path().extension();

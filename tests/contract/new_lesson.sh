@@ -23,7 +23,7 @@ for ((i = 0; i < ${#todo[@]}; ++i)); do
   done
 done
 mkdir -p "$tree"
-(cd "$source" && tar cf - CMakeLists.txt CMakePresets.json README.md common kernels docs results lessons/CMakeLists.txt "${todo[@]/#/lessons/}" \
+(cd "$source" && tar cf - CMakeLists.txt CMakePresets.json README.md common fit kernels docs results lessons/CMakeLists.txt "${todo[@]/#/lessons/}" \
   tests/CMakeLists.txt tests/support) | tar xf - -C "$tree"
 ln -s "$(readlink -f "$source/.venv")" "$tree/.venv"
 cd "$tree"

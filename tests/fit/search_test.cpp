@@ -1,5 +1,5 @@
 // The search for levers, on a card that a formula stands in for.
-#include "common/fit/search.h"
+#include "fit/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

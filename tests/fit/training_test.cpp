@@ -1,5 +1,5 @@
 // Ways to train, counted on a dry H100 by LibTorch's allocator. Started with the stand-ins preloaded.
-#include "common/fit/training.h"
+#include "fit/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

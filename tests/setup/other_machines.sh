@@ -132,4 +132,16 @@ for system in 'ID=fedora:sudo dnf install .*json-devel' 'ID=manjaro ID_LIKE=arch
   ) status=$?
   expect "packages on ${system%%:*}" 0 "${system#*:}"
 done
+
+# --- an upgrade of the system's Python, under packages that the new one does not see
+upgraded=$work/upgraded
+mkdir -p "$upgraded/.venv/bin" "$upgraded/.venv/lib/python3.11/site-packages"
+for version in 3.11 3.12; do printf '#!/bin/sh\n' >"$upgraded/python$version"; chmod +x "$upgraded/python$version"; done
+has_its_python() (root=$source; . "$source/common/tools/setup.sh"; root=$upgraded; environment_has_its_python)
+ln -s "$upgraded/python3.11" "$upgraded/.venv/bin/python"
+check "the Python that an environment was made with" has_its_python
+ln -sfn "$upgraded/python3.12" "$upgraded/.venv/bin/python"
+check "an upgraded Python" '! has_its_python'
+rm "$upgraded/python3.12"
+check "a Python that is gone" '! has_its_python'
 exit $failed

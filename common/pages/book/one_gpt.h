@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/result/result.h"
-
 #include "common/pages/book/page_parts.h"
+#include "common/result/result.h"
 
 namespace tenfold {
 

@@ -2,13 +2,10 @@
 
 #include EXERCISE
 
-#include <ATen/record_function.h>
-
-#include "common/ranks/rank_threads.h"
-
 #include <algorithm>
-#include <exception>
 #include <string>
+
+#include "tests/support/rank_collectives.h"
 
 namespace {
 
@@ -22,37 +19,20 @@ Tensors gradients_of(int rank) {
   return {torch::full({2, 3}, base), torch::full({4}, 10 * base), (torch::arange(6.0).view({2, 3}) * base).t()};
 }
 
-/// The collectives that this thread has started: every one of them is an operator of c10d.
-thread_local std::vector<std::string> started;
-
 struct Averaged {
-  std::vector<Tensors> gradients;                     ///< of each rank
-  std::vector<std::vector<std::string>> collectives;  ///< of each rank
+  std::vector<Tensors> gradients;                          ///< of each rank
+  std::vector<std::vector<std::string>> collectives = {};  ///< of each rank
 };
 
 /// What average_bucket makes of them, on ranks that are threads. An answer that waits for ever is cut off by the group.
 Averaged averaged() {
-  Averaged result{std::vector<Tensors>(kRanks), std::vector<std::vector<std::string>>(kRanks)};
-  std::vector<std::string> failed(kRanks);
-  tenfold::on_rank_threads(kRanks, std::chrono::seconds(5), [&](int rank, const auto& group) {
-    const auto at = static_cast<size_t>(rank);
-    result.gradients[at] = gradients_of(rank);
-    started.clear();
-    const auto observer = at::addThreadLocalCallback(
-        at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
-          if (std::string(op.name()).starts_with("c10d::")) started.emplace_back(op.name());
-          return nullptr;
-        }).scopes({at::RecordScope::FUNCTION}));
-    try {
-      average_bucket(result.gradients[at], *group);
-    } catch (const std::exception& error) {
-      failed[at] = error.what();
-    }
-    at::removeCallback(observer);
-    result.collectives[at] = started;
-  });
-  for (const auto& failure : failed)
-    EXPECT_EQ(failure.substr(0, failure.find('\n')), "") << "hint: does every rank start the same all-reduce?";
+  Averaged result{.gradients = std::vector<Tensors>(kRanks)};
+  result.collectives = tenfold::test::collectives_of_ranks(
+      kRanks, "hint: does every rank start the same all-reduce?", [&](int rank, c10d::ProcessGroup& group) {
+        Tensors& gradients = result.gradients[static_cast<size_t>(rank)];
+        gradients = gradients_of(rank);
+        average_bucket(gradients, group);
+      });
   return result;
 }
 

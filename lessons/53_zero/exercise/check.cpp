@@ -2,14 +2,11 @@
 
 #include EXERCISE
 
-#include <ATen/record_function.h>
-
-#include "common/ranks/rank_threads.h"
-
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <vector>
+
+#include "tests/support/rank_collectives.h"
 
 namespace {
 
@@ -21,41 +18,24 @@ Tensor gradient_of(int rank, int update, int64_t values) {
   return torch::arange(1, values + 1, torch::kFloat) * (rank + 1) + 0.5 * update;
 }
 
-/// The collectives that this thread has started: every one of them is an operator of c10d.
-thread_local std::vector<std::string> started;
-
 struct Trained {
   std::vector<Tensor> parameters = std::vector<Tensor>(kRanks);  // of each rank
   std::vector<Tensor> momentum = std::vector<Tensor>(kRanks);
-  std::vector<std::vector<std::string>> collectives = std::vector<std::vector<std::string>>(kRanks);
+  std::vector<std::vector<std::string>> collectives = {};
 };
 
 /// Some updates on ranks that are threads. An answer that waits for ever is cut off by the group.
 Trained trained(int64_t values) {
   Trained result;
-  std::vector<std::string> failed(kRanks);
-  tenfold::on_rank_threads(kRanks, std::chrono::seconds(5), [&](int rank, const auto& group) {
+  const std::string hint = "hint: whole tensors have size * ranks values, and every rank starts the same collectives";
+  const auto train = [&](int rank, c10d::ProcessGroup& group) {
     const auto at = static_cast<size_t>(rank);
     result.parameters[at] = torch::zeros({values});
     result.momentum[at] = torch::zeros({(values + kRanks - 1) / kRanks});
-    started.clear();
-    const auto observer = at::addThreadLocalCallback(
-        at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
-          if (std::string(op.name()).starts_with("c10d::")) started.emplace_back(op.name());
-          return nullptr;
-        }).scopes({at::RecordScope::FUNCTION}));
-    try {
-      for (int update = 0; update < kUpdates; ++update)
-        sharded_step(result.parameters[at], gradient_of(rank, update, values), result.momentum[at], kRate, *group);
-    } catch (const std::exception& error) {
-      failed[at] = error.what();
-    }
-    at::removeCallback(observer);
-    result.collectives[at] = started;
-  });
-  for (const auto& failure : failed)
-    EXPECT_EQ(failure.substr(0, failure.find('\n')), "")
-        << "hint: whole tensors have size * ranks values, and every rank starts the same collectives";
+    for (int update = 0; update < kUpdates; ++update)
+      sharded_step(result.parameters[at], gradient_of(rank, update, values), result.momentum[at], kRate, group);
+  };
+  result.collectives = tenfold::test::collectives_of_ranks(kRanks, hint, train);
   return result;
 }
 

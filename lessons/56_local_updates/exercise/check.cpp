@@ -2,14 +2,11 @@
 
 #include EXERCISE
 
-#include <ATen/record_function.h>
-
-#include "common/ranks/rank_threads.h"
-
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <vector>
+
+#include "tests/support/rank_collectives.h"
 
 namespace {
 
@@ -20,46 +17,29 @@ constexpr double kRate = 0.7, kMomentum = 0.9;
 /// What a rank's own updates add to the parameters in a round; 2 on average in the first value.
 Tensor own_updates(int rank, int round) { return torch::tensor({rank + 1.0, 0.5 * round, -1.0}, torch::kDouble); }
 
-/// The collectives that this thread has started: every one of them is an operator of c10d.
-thread_local int started = 0;
-
 struct Ended {
   std::vector<Tensor> parameters = std::vector<Tensor>(kRanks);  // of each rank
   std::vector<Tensor> start = std::vector<Tensor>(kRanks);
   std::vector<Tensor> velocity = std::vector<Tensor>(kRanks);
-  std::vector<int> collectives = std::vector<int>(kRanks);
+  std::vector<std::vector<std::string>> collectives = {};
 };
 
 /// Some rounds on ranks that are threads. An answer that waits for ever is cut off by the group.
 Ended after(int rounds, double rate, double momentum) {
   Ended ended;
-  std::vector<std::string> failed(kRanks);
-  tenfold::on_rank_threads(kRanks, std::chrono::seconds(5), [&](int rank, const auto& group) {
+  const auto train = [&](int rank, c10d::ProcessGroup& group) {
     const auto at = static_cast<size_t>(rank);
     Tensor &parameters = ended.parameters[at], &start = ended.start[at], &velocity = ended.velocity[at];
     parameters = torch::ones({3}, torch::kDouble);
     start = parameters.clone();
     velocity = torch::zeros({3}, torch::kDouble);
-    started = 0;
-    const auto observer = at::addThreadLocalCallback(
-        at::RecordFunctionCallback([](const at::RecordFunction& op) -> std::unique_ptr<at::ObserverContext> {
-          if (std::string(op.name()).starts_with("c10d::")) ++started;
-          return nullptr;
-        }).scopes({at::RecordScope::FUNCTION}));
-    try {
-      for (int round = 0; round < rounds; ++round) {
-        parameters.add_(own_updates(rank, round));
-        outer_step(parameters, start, velocity, rate, momentum, *group);
-      }
-    } catch (const std::exception& error) {
-      failed[at] = error.what();
+    for (int round = 0; round < rounds; ++round) {
+      parameters.add_(own_updates(rank, round));
+      outer_step(parameters, start, velocity, rate, momentum, group);
     }
-    at::removeCallback(observer);
-    ended.collectives[at] = started;
-  });
-  for (const auto& failure : failed)
-    EXPECT_EQ(failure.substr(0, failure.find('\n')), "")
-        << "hint: every rank starts the same collectives, of its n values";
+  };
+  ended.collectives = tenfold::test::collectives_of_ranks(
+      kRanks, "hint: every rank starts the same collectives, of its n values", train);
   return ended;
 }
 
@@ -105,8 +85,8 @@ TEST(Exercise56, TheNextRoundBeginsWhereThisOneEnded) {
 }
 
 TEST(Exercise56, OneCollectiveIsEnough) {
-  for (const int collectives : after(1, kRate, kMomentum).collectives)
-    EXPECT_LE(collectives, 1) << "hint: all else follows from the mean, without asking anyone";
+  for (const auto& collectives : after(1, kRate, kMomentum).collectives)
+    EXPECT_LE(collectives.size(), 1U) << "hint: all else follows from the mean, without asking anyone";
 }
 
 }  // namespace

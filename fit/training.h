@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/fit/search.h"
+#include "fit/search.h"
 
 namespace tenfold::fit {
 

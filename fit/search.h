@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/fit/levers.h"
+#include "fit/levers.h"
 
 namespace tenfold::fit {
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+ROOT = HERE.parents[1]
 EXAMPLE = ["--layers", "32", "--width", "4096", "--batch", "4", "--length", "4096"]
 
 

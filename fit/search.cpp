@@ -1,4 +1,4 @@
-#include "common/fit/search.h"
+#include "fit/search.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "common/fit/levers.h"
+#include "fit/levers.h"
 
 #include <algorithm>
 #include <sstream>

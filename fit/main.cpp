@@ -18,10 +18,10 @@
 #include "common/base/streams.h"
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
-#include "common/fit/search.h"
-#include "common/fit/training.h"
 #include "common/harness/dry_start.h"
 #include "common/measure/dry.h"
+#include "fit/search.h"
+#include "fit/training.h"
 
 namespace tenfold::fit {
 namespace {

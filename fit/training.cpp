@@ -1,4 +1,4 @@
-#include "common/fit/training.h"
+#include "fit/training.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <torch/torch.h>

@@ -22,7 +22,9 @@ for header in "$work"/prefix/include/tenfold/*.h; do
   number=${of[0]#"$source/lessons/"}
   if [ -z "$thorough" ] || [ ! -e "${of[0]}" ] || [[ ";$thorough;" == *";${number:0:2};"* ]]; then alone+=";$(basename "$header" .h)"; fi
 done
-"$cmake" -S "$source/tests/install/$kind" -B "$work/build" -G Ninja -DCMAKE_MAKE_PROGRAM="$source/.venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release \
+# What is compiled lies below $work, and so has the same names for the compiler cache in every clone.
+cp -r "$source/tests/install/$kind" "$work/user"
+"$cmake" -S "$work/user" -B "$work/build" -G Ninja -DCMAKE_MAKE_PROGRAM="$source/.venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$(cached CCACHE)" \
   -DCMAKE_PREFIX_PATH="$work/prefix" -DALONE="$alone" "${torch_settings[@]}" >"$work/configure.log" 2>&1 || { tail -n 20 "$work/configure.log"; exit 1; }
 "$source/.venv/bin/ninja" -C "$work/build" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log"; exit 1; }

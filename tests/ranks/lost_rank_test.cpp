@@ -185,15 +185,11 @@ TEST_F(LostRank, OneThatNeverConnects) {
   }
 }
 
+// All that contradicts itself is in tests/base/launchers_test.cpp; here it ends a program, which costs a second each.
 TEST_F(LostRank, ContradictionsAreBadUsage) {
   alone({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}}, 2, "rank 2 of 2");
-  alone({{"RANK", "1"}}, 2, "WORLD_SIZE is not set, but RANK=1");
-  for (const char* wrong : {"abc", "0", "-1", "5s"})
-    alone({{"TENFOLD_TIMEOUT_S", wrong}}, 2, std::string("TENFOLD_TIMEOUT_S is '") + wrong + "'");
-  alone({{"RANK", "zero"}, {"WORLD_SIZE", "2"}}, 2, "RANK is 'zero'");
+  alone({{"TENFOLD_TIMEOUT_S", "5s"}}, 2, "TENFOLD_TIMEOUT_S is '5s'");
   alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}}, 2, "MASTER_ADDR is not set");
-  alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}}, 2, "MASTER_PORT is not set");
-  alone({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, 2, "rank 0 of 0");
   const std::string one = "--ranks 2: 52_ddp was started alone, which is one rank";
   const std::vector<std::string> two = {"--ranks", "2"};
   alone({}, 2, one, two);

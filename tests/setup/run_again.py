@@ -3,6 +3,7 @@
 usage: run_again.py SOURCE
 """
 
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -70,9 +71,11 @@ expect("a line without its reason", outcome({"a": "true"}, "a.flaky\n", again), 
 in_time = ("--minutes", "0.25")
 last = "set_tests_properties(later PROPERTIES COST -2)\nset_tests_properties(last PROPERTIES COST -3)\n"
 endless = {"last": "true", "later": "sleep 300", "long": "sleep 300", "a": "true"}
-expect("no time left", outcome(endless, known, in_time, last), 0, "left out: 3 of 4 tests", "0.25 minutes", ": last later long")
-expect("no time left, and one fails", outcome(endless | {"b": "echo why; exit 3"}, known, again + in_time, last), 1, "left out: 3 of 5 tests",
-       "failed:   b", logs=["b.again.log", "b.log"])
+with concurrent.futures.ThreadPoolExecutor() as both:  # each sleeps for all of its time
+    passing = both.submit(outcome, endless, known, in_time, last)
+    failing = both.submit(outcome, endless | {"b": "echo why; exit 3"}, known, again + in_time, last)
+expect("no time left", passing.result(), 0, "left out: 3 of 4 tests", "0.25 minutes", ": last later long")
+expect("no time left, and one fails", failing.result(), 1, "left out: 3 of 5 tests", "failed:   b", logs=["b.again.log", "b.log"])
 expect("all in time", outcome({"a": "true", "b": "true"}, known, ("--minutes", "5")), 0, "100% tests passed")
 expect("its own limit", outcome({"a": "sleep 300"}, known, ("--minutes", "5"), "set_tests_properties(a PROPERTIES TIMEOUT 1)\n"), 1,
        "failed:   a", logs=["a.log"])

@@ -197,7 +197,6 @@ std::string as_name(std::string word) {
 /// *rate by batch*, largest / best: convnet 0.826 x, gpt 1 x". Empty where nobody published it.
 std::string noted_text(const Page& page, const std::string& lesson, const std::string& survey,
                        const std::string& note) {
-  std::string text;
   for (const Result& result : page.references) {
     if (result.lesson != lesson) continue;
     for (const CaseResult& c : result.cases) {

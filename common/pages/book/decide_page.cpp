@@ -35,13 +35,15 @@ struct Outcome {
   std::string place;  ///< "2x-intel-xeon", "H100"
   bool dry = false, stale = false;
   bool speed_modelled = true;  ///< false where the lesson's page says that the model cannot tell
+  bool is_mistake = false;     ///< called one on this page, whatever the lesson calls it
 
   const Verdict& verdict() const { return *row.row.verdict; }
   /// "*accumulate* against *full batch*, case *gpt*"; what is compared as a mistake is called one.
   std::string compared() const {
     const auto& expected = row.row.variant->expected;
-    return (expected && expected->kind == "mistake" ? "the mistake *" : "*") + markdown_cell(verdict().technique) +
-           "* against *" + markdown_cell(row.c->variants.front().name) + "*, case *" + markdown_cell(row.c->name) + "*";
+    const bool mistake = is_mistake || (expected && expected->kind == "mistake");
+    return (mistake ? "the mistake *" : "*") + markdown_cell(verdict().technique) + "* against *" +
+           markdown_cell(row.c->variants.front().name) + "*, case *" + markdown_cell(row.c->name) + "*";
   }
   std::string memory() const {
     std::string text = memory_text(verdict().memory);
@@ -181,16 +183,54 @@ struct Lesson {
   FirstScreen screen;
   std::vector<Outcome> outcomes;
   std::string link;
+  std::string beside = {};                ///< another technique of the same case, whose numbers stand below
+  std::optional<std::string> noted = {};  ///< what a survey noted, which stands in place of memory and speed
 };
 
-/// `word` is a lesson's number; "15:speeches/packed,_one_kernel" where on cards another row than the lesson's own
-/// stands for it; at the end "=memory" where the lesson's page says that the model cannot tell its speed.
+/// "search first" of the directive's "search_first".
+std::string as_name(std::string word) {
+  std::ranges::replace(word, '_', ' ');
+  return word;
+}
+
+/// Of `survey` on the machine that comes first what each look noted under `note`: "measured on 2x-intel-xeon,
+/// *rate by batch*, largest / best: convnet 0.826 x, gpt 1 x". Empty where nobody published it.
+std::string noted_text(const Page& page, const std::string& lesson, const std::string& survey,
+                       const std::string& note) {
+  for (const Result& result : page.references) {
+    if (result.lesson != lesson) continue;
+    for (const CaseResult& c : result.cases) {
+      if (c.name != survey) continue;
+      std::vector<std::string> looks;
+      for (const VariantResult& look : c.variants) {
+        const auto found = look.notes.find(note);
+        if (found != look.notes.end()) looks.push_back(markdown_cell(look.name + " " + note_text(found->second)));
+      }
+      if (looks.empty())
+        throw std::invalid_argument("decide: '" + survey + "' of " + lesson + " noted no '" + note + "'");
+      const bool stale = result.code_hash != code_hash(page.root / "lessons" / lesson);
+      return "measured on " + result.machine.id + (stale ? ", earlier code" : "") + ":<br>*" + markdown_cell(survey) +
+             "*, " + markdown_cell(note) + ": " + joined(looks);
+    }
+    throw std::invalid_argument("decide: " + lesson + " has no survey '" + survey + "'");
+  }
+  return "";
+}
+
+/// `word` is a lesson's number, and behind it what its row needs:
+///   15:speeches/packed,_one_kernel     on cards another row than the lesson's own stands for it
+///   59~loop_over_experts               the same of another technique of its case stands below
+///   20#rate_by_batch#largest_/_best    what a survey noted stands in place of memory and speed
+///   33=memory                          the lesson's page says that the model cannot tell its speed
+///   43=mistake                         what the row compares is what to avoid
 Lesson lesson_of(const Page& page, const std::string& word) {
-  static const std::regex kWord(R"((\d+)(?::(.+/.+?))?(=memory)?)");
+  static const std::regex kWord(
+      R"((\d+)(?::([^~#]+?/[^~#]+?))?(?:~([^#]+?))?(?:#([^#]+)#([^#]+?))?(=memory|=mistake)?)");
   std::smatch parts;
   if (!std::regex_match(word, parts, kWord))
     throw std::invalid_argument("decide: '" + word +
-                                "' is neither a lesson's number nor one with ':CASE/TECHNIQUE' or '=memory'");
+                                "' is neither a lesson's number nor one with ':CASE/TECHNIQUE', '~TECHNIQUE', "
+                                "'#SURVEY#NOTE', '=memory' or '=mistake'");
   const std::string number = parts[1], chosen = parts[2];
   const auto entry =
       std::ranges::find(page.lessons, number, [](const LessonEntry& of) { return number_of_name(of.name); });
@@ -207,10 +247,33 @@ Lesson lesson_of(const Page& page, const std::string& word) {
   std::vector<Outcome> outcomes = outcomes_of(page, entry->name, chosen);
   if (!chosen.empty() && !page.dry.empty() && std::ranges::none_of(outcomes, &Outcome::dry))
     throw std::invalid_argument("decide: no card has the row of '" + word + "'");
-  for (Outcome& outcome : outcomes) outcome.speed_modelled = !parts[3].matched;
-  return {&*entry, screen, std::move(outcomes),
-          "[" + number + " " + markdown_cell(entry->title) + "](" +
-              file.lexically_relative(page.path.parent_path()).generic_string() + ")"};
+  for (Outcome& outcome : outcomes) {
+    outcome.speed_modelled = parts[6] != "=memory";
+    outcome.is_mistake = parts[6] == "=mistake";
+  }
+  std::optional<std::string> noted;
+  if (parts[4].matched) noted = noted_text(page, entry->name, as_name(parts[4]), as_name(parts[5]));
+  return {.entry = &*entry,
+          .screen = screen,
+          .outcomes = std::move(outcomes),
+          .link = "[" + number + " " + markdown_cell(entry->title) + "](" +
+                  file.lexically_relative(page.path.parent_path()).generic_string() + ")",
+          .beside = as_name(parts[3]),
+          .noted = noted};
+}
+
+/// "<br>*loop over experts* in the same case: memory SMALLER 0.370x, speed FASTER 4.73x": what the reader would compare
+/// with, where the case's baseline is something else.
+std::string beside_text(const Outcome& shown, const std::string& technique) {
+  if (technique.empty()) return "";
+  for (VerdictRow& row : verdict_rows({shown.row.result, 1})) {
+    if (row.c != shown.row.c || row.row.verdict->technique != technique) continue;
+    Outcome other = shown;
+    other.row = std::move(row);
+    return "<br>*" + markdown_cell(technique) + "* in the same case: memory " + markdown_cell(other.memory()) +
+           ", speed " + markdown_cell(other.speed(/*interval=*/false));
+  }
+  throw std::invalid_argument("decide: the case has no technique '" + technique + "'");
 }
 
 /// "<br>others: [1.41x](address), throughput": what a reader without such a card can hold beside our number.
@@ -241,6 +304,7 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
   const std::string others = others_text(ledger, lesson.entry->name);
+  if (lesson.noted) return {lesson.link, use, (lesson.noted->empty() ? "not yet measured" : *lesson.noted) + others};
   if (shown == lesson.outcomes.end())
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
   const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
@@ -258,7 +322,8 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
                markdown_cell(outcome.memory()) + ", speed " + markdown_cell(outcome.speed(/*interval=*/true));
   }
   return {lesson.link + "<br>" + shown->compared(), use,
-          where + "memory " + markdown_cell(shown->memory()) + "<br>" + speed + on_gpus + others};
+          where + "memory " + markdown_cell(shown->memory()) + "<br>" + speed + beside_text(*shown, lesson.beside) +
+              on_gpus + others};
 }
 
 std::string list_of(const Lesson& lesson, const Ledger& ledger) {

@@ -13,6 +13,7 @@
 // code       FILE SYMBOL...        the definitions as a code block; FILE is relative to the page
 // diff       FILE BEFORE AFTER     what changes from one function to the other
 // dry        -                     what GPUs that are not there counted over all lessons
+// held       MACHINE CARD          what a GPU measured beside what one that is not there said of the same cases
 // host_launches -                  what a host needs for a launch on a GPU that is not there
 // published_steps -                modelled times held against published ones
 // published_peers -                other predictors held against the same ones
@@ -22,6 +23,7 @@
 // compared   PART A B [LESSON..]  two machines of results/ side by side: card, rows, noted, sweeps or refused
 // decide     CARD NUMBER...        lessons to choose from: when to use each, what it brings and costs
 // one_gpt    measured | CARD       the techniques that lessons compare on the same GPT, side by side
+// one_gpt    CARD 16_bits          the cases in 16 bits that lessons have, and which lessons have none
 // beside_python -                  the same training from C++ and from Python
 // levers     CASE                  what each lever of a stack brings, as a table
 // figure     KIND ...              a figure of a published result: common/pages/figures/figure.h

@@ -25,6 +25,7 @@ constexpr const char* kOpenNone = "<!-- none ";
 constexpr const char* kClose = " -->";
 constexpr const char* kEnd = "<!-- / -->";
 constexpr const char* kNote = "note ";
+constexpr std::string_view kSpeedOver = "speed over ";
 
 [[noreturn]] void refuse(const std::string& spec, const std::string& what) {
   throw std::invalid_argument(spec + ": " + what);
@@ -88,6 +89,22 @@ Value of_ratio(const std::optional<double>& ratio, const std::string& label, con
   return {human_ratio(*ratio), *ratio, label};
 }
 
+/// How much faster one technique is than another of its case: both ratios are to the baseline of the same rounds, and
+/// both have to be decided.
+Value of_quotient(const CaseResult& c, const Verdict* verdict, const std::string& other, const std::string& spec) {
+  const Verdict* const over = verdict_of(c, other);
+  bool of_host = false;
+  for (const Verdict* const part : {verdict, over}) {
+    if (!part || !part->speed.ratio) refuse(spec, "the published result has no such number");
+    if (part->speed.label == "AMBIGUOUS" || part->speed.label == "UNDECIDED")
+      refuse(spec, part->technique + " is " + part->speed.label + " now; leave the number out");
+    const VariantResult* const variant = variant_of(c, part->technique);
+    of_host = of_host || (variant && !host_mark(*variant, c.variants.front()).empty());
+  }
+  const double ratio = *verdict->speed.ratio / *over->speed.ratio;
+  return {.text = human_ratio(ratio), .number = ratio, .of_host = of_host};
+}
+
 Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spec) {
   const VariantResult* variant = variant_of(c, wanted.variant);
   if (!variant) refuse(spec, "the published case has no variant of this name");
@@ -128,12 +145,13 @@ Value value_of(const CaseResult& c, const Wanted& wanted, const std::string& spe
     return {human_number(middle), middle,
             verdict && verdict->quality ? quality_label(*verdict->quality, c.metric->better) : ""};
   }
+  if (wanted.what.starts_with(kSpeedOver)) return of_quotient(c, verdict, wanted.what.substr(kSpeedOver.size()), spec);
   if (wanted.what == "predicted speed") return of_ratio(variant->predicted.speed_ratio, "", spec);
   if (wanted.what != "speed" && wanted.what != "memory")
     refuse(spec,
            "'" + wanted.what +
-               "' is none of speed, memory, peak, rate, quality, predicted speed, deviation, data, host, device, copy, "
-               "communication, note NAME");
+               "' is none of speed, speed over TECHNIQUE, memory, peak, rate, quality, predicted speed, deviation, "
+               "data, host, device, copy, communication, note NAME");
   if (!verdict) refuse(spec, "the baseline is compared with nothing");
   if (wanted.what == "memory") return of_ratio(verdict->memory.ratio, verdict->memory.label, spec);
   Value value = of_ratio(verdict->speed.ratio, verdict->speed.label, spec);

@@ -27,6 +27,10 @@ constexpr const char* kCase = "gpt";
 constexpr size_t kNamedAtMost = 2;    // settings that a file does not state
 constexpr double kSamePeak = 0.01;    // as verdicts call it: SMALLER and LARGER begin there
 constexpr double kSameLosses = 1e-4;  // relative: sums in another order, of another number of threads
+constexpr const char *kPrecision = "precision", *kBfloat16 = "bfloat16";  // as common/models/precision.h has them
+constexpr const char* kIn16Bits = ", 16 bits";  // behind a technique's name where its lesson has it in both precisions
+constexpr const char* kAdamW = "adamw_learning_rate";  // a setting of the lessons that train with AdamW
+constexpr const char* kAutocast = "bf16 autocast";     // the technique that makes the plain step one in 16 bits
 
 /// A lesson's case on the machine.
 struct Run {
@@ -50,6 +54,11 @@ std::vector<Run> runs_of(const std::vector<Result>& of_machine) {
     }
   }
   return runs;
+}
+
+bool in_16_bits(const CaseResult& c) {
+  const auto precision = c.settings.find(kPrecision);
+  return precision != c.settings.end() && to_string(precision->second) == kBfloat16;
 }
 
 /// What a case says of its work. The ranks are not among it: that is what a technique on several is about.
@@ -110,7 +119,7 @@ std::string link_to(const Run& run, const Page& page) {
          file.lexically_relative(page.path.parent_path()).generic_string() + ")";
 }
 
-/// A technique's row with where it comes from. Traps and what no such machine can run are on the lessons' pages.
+/// A technique's row with where it comes from.
 struct TechniqueRow {
   std::string lesson;
   double peak;
@@ -129,26 +138,45 @@ std::string modelled_text(const Run& run, const VariantRow& row) {
   return ratio_text(row.verdict->speed) + host_mark(*row.variant, run.baseline());
 }
 
-void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const Page& page) {
+/// Whether the row is what a lesson advises or warns of, and was run. Traps and what no such machine can run are on the
+/// lessons' pages.
+bool is_shown(const VariantRow& row) {
+  const auto& expected = row.variant->expected;
+  return row.verdict != nullptr && row.variant->status != "skipped" &&
+         (!expected || expected->kind == "technique" || expected->kind == "mistake");
+}
+
+/// "[30](...) accumulate (a mistake) (earlier code)".
+std::string name_text(const Run& run, const VariantRow& row, const Page& page) {
+  const auto& expected = row.variant->expected;
+  const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
+  const std::string mistake = expected && expected->kind == "mistake" ? " (a mistake)" : "";
   const bool stale = run.result->code_hash != code_hash(page.root / "lessons" / run.result->lesson);
+  return link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) + (stale ? " (earlier code)" : "");
+}
+
+std::string agreement_cell(const VariantRow& row) {
+  const std::string text = row.at(row.variant->status == "invalid" ? Column::expected : Column::agreement).text;
+  return markdown_cell(text == "-" ? "agreement not compared" : text);
+}
+
+/// "6.40 GiB, SMALLER 0.328x".
+std::string peak_cell(const VariantRow& row) {
+  const std::string memory = row.at(Column::memory).text;
+  return markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory));
+}
+
+void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const Page& page) {
   const CaseRows of_case = rows_of(*run.c);
   for (const VariantRow& row : of_case.rows) {
-    const VariantResult& variant = *row.variant;
-    const bool meant =
-        !variant.expected || variant.expected->kind == "technique" || variant.expected->kind == "mistake";
-    if (row.verdict == nullptr || variant.status == "skipped" || !meant) continue;
-    const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
-    const std::string mistake = variant.expected && variant.expected->kind == "mistake" ? " (a mistake)" : "";
-    const std::string memory = row.at(Column::memory).text;
-    const std::string agreement = row.at(variant.status == "invalid" ? Column::expected : Column::agreement).text;
-    rows.push_back({.lesson = run.result->lesson,
-                    .peak = static_cast<double>(variant.peak().value_or(0)),
-                    .plain = plain,
-                    .cells = {link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) +
-                                  (stale ? " (earlier code)" : "") + (plain ? "" : against_text(run.baseline())) +
-                                  "<br>" + markdown_cell(agreement == "-" ? "agreement not compared" : agreement),
-                              markdown_cell(row.at(Column::peak).text + (memory == "-" ? "" : ", " + memory)),
-                              markdown_cell(run.c->device == "dry" ? modelled_text(run, row) : row.speed().text)}});
+    if (!is_shown(row)) continue;
+    rows.push_back(
+        {.lesson = run.result->lesson,
+         .peak = static_cast<double>(row.variant->peak().value_or(0)),
+         .plain = plain,
+         .cells = {
+             name_text(run, row, page) + (plain ? "" : against_text(run.baseline())) + "<br>" + agreement_cell(row),
+             peak_cell(row), markdown_cell(run.c->device == "dry" ? modelled_text(run, row) : row.speed().text)}});
   }
 }
 
@@ -211,6 +239,101 @@ std::string stated_text(const Stated& common) {
   return markdown_cell(joined(parts));
 }
 
+/// The runs that state what most do; of the others "[31](...) (batch=2)" in `changed`.
+std::vector<Run> unchanged_of(const std::vector<Run>& runs, const Stated& common, const Page& page,
+                              std::vector<std::string>& changed) {
+  std::vector<Run> unchanged;
+  for (const Run& run : runs) {
+    const std::string text = changed_text(*run.c, common);
+    if (text.empty())
+      unchanged.push_back(run);
+    else
+      changed.push_back(link_to(run, page) + " (" + markdown_cell(text) + ")");
+  }
+  return unchanged;
+}
+
+/// The row of the same technique in the lesson's case that differs in the precision alone; "-" where there is none.
+std::string in_32_bits_text(const Run& run, const std::string& technique) {
+  std::string name = technique;
+  if (name.ends_with(kIn16Bits)) name.resize(name.size() - std::string(kIn16Bits).size());
+  for (const CaseResult& c : run.result->cases) {
+    auto own = run.c->settings, others = c.settings;
+    own.erase(kPrecision), others.erase(kPrecision);
+    if (in_16_bits(c) || c.metric || c.verdicts.empty() || own != others || c.ranks != run.c->ranks) continue;
+    const Run other{run.result, &c};
+    const CaseRows of_case = rows_of(c);
+    const auto row = std::ranges::find(of_case.rows, name, &VariantRow::name);
+    if (row == of_case.rows.end() || !is_shown(*row)) continue;
+    return markdown_cell(memory_text(row->verdict->memory) + ", " +
+                         (c.preset == "check" ? "not timed" : modelled_text(other, *row)));
+  }
+  return "-";
+}
+
+/// The plain step with autocast, where a lesson has it among its techniques: in 16 bits that is what all compare with.
+const VariantResult* autocast_of(const std::vector<Run>& plain) {
+  for (const Run& run : plain) {
+    if (const VariantResult* const variant = variant_of(*run.c, kAutocast)) return variant;
+  }
+  return nullptr;
+}
+
+/// "the plain step in 16 bits", or "*on the device*, 30.3 GiB: width=4096, AdamW". What was counted and not timed has
+/// another preset, which changes no step.
+std::string step_in_16_bits(const Run& run, const Stated& common, const VariantResult* autocast) {
+  Stated of_step = common;
+  of_step.erase("preset");
+  std::string changed = changed_text(*run.c, of_step);
+  if (run.c->settings.contains(kAdamW)) changed += std::string(changed.empty() ? "" : ", ") + "AdamW";
+  const auto& peaks = autocast ? autocast->peak_bytes : run.baseline().peak_bytes;
+  const auto own = run.baseline().peak_bytes.find("requested"), plain = peaks.find("requested");
+  const bool same = autocast && own != run.baseline().peak_bytes.end() && plain != peaks.end() &&
+                    std::abs(static_cast<double>(own->second) / static_cast<double>(plain->second) - 1) <= kSamePeak;
+  if (changed.empty() && run.c->ranks == 1 && same) return "the plain step in 16 bits";
+  const std::string ranks = run.c->ranks > 1 ? std::to_string(run.c->ranks) + " ranks" : "";
+  const std::string differs = ranks + (ranks.empty() || changed.empty() ? "" : ", ") + changed;
+  return "*" + markdown_cell(run.baseline().name) + "*, " + markdown_cell(peak_text(run.baseline())) +
+         (differs.empty() ? "" : ": " + markdown_cell(differs));
+}
+
+std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Page& page) {
+  const std::vector<Run> runs = runs_of(of_machine);
+  const Stated common = common_settings(runs);
+  std::vector<std::string> changed;
+  const std::vector<Run> unchanged = unchanged_of(runs, common, page, changed), plain = plain_of(unchanged);
+  const VariantResult* const autocast = autocast_of(plain);
+  std::string out;
+  if (autocast)
+    out = "The plain step in 16 bits: peak " + markdown_cell(peak_text(*autocast)) + ", " +
+          human_number(items_per_second(*autocast)) + " tokens/s modelled.\n\n";
+  std::set<std::string> has_case;
+  std::vector<std::vector<std::string>> cells = {
+      {"technique, agreement", "against", "peak and memory, counted", "speed, modelled", "the same in 32 bits"}};
+  for (const Result& result : of_machine) {
+    for (const CaseResult& c : result.cases) {
+      if (!in_16_bits(c) || c.metric || c.verdicts.empty()) continue;
+      const Run run{&result, &c};
+      has_case.insert(result.lesson);
+      const CaseRows of_case = rows_of(c);
+      for (const VariantRow& row : of_case.rows) {
+        if (!is_shown(row)) continue;
+        cells.push_back({name_text(run, row, page) + "<br>" + agreement_cell(row),
+                         step_in_16_bits(run, common, autocast), peak_cell(row),
+                         c.preset == "check" ? "not timed" : markdown_cell(modelled_text(run, row)),
+                         in_32_bits_text(run, row.name)});
+      }
+    }
+  }
+  if (cells.size() == 1) return "Not yet measured.\n";
+  std::vector<std::string> missing;
+  for (const Run& run : unchanged) {
+    if (!has_case.contains(run.result->lesson) && !variant_of(*run.c, kAutocast)) missing.push_back(link_to(run, page));
+  }
+  return out + markdown_table(cells) +
+         (missing.empty() ? "" : "\nIn the tables of 32 bits, and not measured in 16: " + joined(missing) + ".\n");
+}
+
 }  // namespace
 
 std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& page) {
@@ -219,11 +342,7 @@ std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& 
   const bool dry = runs.front().c->device == "dry";
   const Stated common = common_settings(runs);
   std::vector<std::string> changed;
-  std::erase_if(runs, [&](const Run& run) {
-    const std::string text = changed_text(*run.c, common);
-    if (!text.empty()) changed.push_back(link_to(run, page) + " (" + markdown_cell(text) + ")");
-    return !text.empty();
-  });
+  runs = unchanged_of(runs, common, page, changed);
   const std::vector<Run> plain = plain_of(runs);
   std::vector<TechniqueRow> rows;
   for (const Run& run : runs) add_rows(rows, run, !plain.empty() && is_step_of(run, plain.front()), page);
@@ -235,7 +354,9 @@ std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& 
 }
 
 std::string one_gpt_part(const Page& page, const std::vector<std::string>& words) {
-  if (words.size() != 1) throw std::invalid_argument("one_gpt needs 'measured' or a card that is not there");
+  const bool in_16_bits = words.size() == 2 && words[0] != "measured" && words[1] == "16_bits";
+  if (words.size() != 1 && !in_16_bits)
+    throw std::invalid_argument("one_gpt needs 'measured' or a card that is not there, and behind a card '16_bits'");
   std::map<std::string, std::vector<Result>> by_machine;
   for (const Result& result : words[0] == "measured" ? page.published : page.dry) {
     if (words[0] == "measured" || dry_card(result) == words[0]) by_machine[result.machine.id].push_back(result);
@@ -243,7 +364,9 @@ std::string one_gpt_part(const Page& page, const std::vector<std::string>& words
   if (words[0] != "measured") {
     if (by_machine.empty() && !page.dry.empty())
       throw std::invalid_argument("one_gpt: no result is of a " + words[0] + " that is not there");
-    return by_machine.empty() ? "Not yet counted.\n" : one_gpt_markdown(by_machine.begin()->second, page);
+    if (by_machine.empty()) return "Not yet counted.\n";
+    const std::vector<Result>& of_card = by_machine.begin()->second;
+    return in_16_bits ? in_16_bits_markdown(of_card, page) : one_gpt_markdown(of_card, page);
   }
   // Those of results/REFERENCE first.
   std::vector<std::string> machines = reference_machines(page.root);

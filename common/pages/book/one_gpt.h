@@ -19,8 +19,11 @@ namespace tenfold {
 /// changed.
 std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& page);
 
-/// The part "one_gpt": `words` are "measured", every machine of results/, or a card that is not there, "H100". Throws
-/// std::invalid_argument, one line, for any other.
+/// The part "one_gpt": `words` are "measured", every machine of results/, or a card that is not there, "H100". Behind a
+/// card may stand "16_bits": every lesson's cases whose setting `precision` is bfloat16, each technique with the step
+/// that it is compared with, what that step changes of the GPT, and its own row in the case that differs in the
+/// precision alone; then which lessons have the GPT in 32 bits only. Throws std::invalid_argument, one line, for any
+/// other words.
 std::string one_gpt_part(const Page& page, const std::vector<std::string>& words);
 
 }  // namespace tenfold

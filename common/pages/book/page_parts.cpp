@@ -17,6 +17,7 @@
 #include "common/pages/book/claims_page.h"
 #include "common/pages/book/comparison_page.h"
 #include "common/pages/book/decide_page.h"
+#include "common/pages/book/dry_held.h"
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/excerpt.h"
@@ -253,6 +254,7 @@ const std::map<std::string, Part>& parts() {
       {"compared", compared_markdown},
       {"decide", decide_markdown},
       {"one_gpt", one_gpt_part},
+      {"held", held_part},
       {"beside_python", [](const Page& page, const Arguments&) { return beside_python_markdown(page); }},
       {"levers", levers_part},
       {"figure", figure_part},

@@ -182,12 +182,44 @@ TEST_F(DecidePage, ASpeedThatTheModelCannotTellIsNotPrinted) {
   EXPECT_THAT(
       text, HasSubstr("- *Speed*, modelled: see its page on T4 (earlier code), H100 (earlier code). Measured: SLOWER"));
   EXPECT_EQ(complaint("H100", "30=speed"),
-            "decide: '30=speed' is neither a lesson's number nor one with ':CASE/TECHNIQUE' or '=memory'");
+            "decide: '30=speed' is neither a lesson's number nor one with ':CASE/TECHNIQUE', '~TECHNIQUE', "
+            "'#SURVEY#NOTE', '=memory' or '=mistake'");
 }
 
 TEST_F(DecidePage, AnotherRowCanStandForALessonOnCards) {
   EXPECT_EQ(part("H100", "30:R2_batch=4/accumulate"), part("H100", "30")) << "the same row, named";
   EXPECT_EQ(complaint("H100", "30:R2_batch=4/nothing"), "decide: no card has the row of '30:R2_batch=4/nothing'");
+}
+
+TEST_F(DecidePage, TheRowSaysWhatIsAMistakeHere) {
+  EXPECT_THAT(part("H100", "30=mistake"), HasSubstr("<br>the mistake *accumulate* against *large batch*"));
+}
+
+// Against a baseline that nobody trains a ratio says little: what everybody does stands below.
+TEST_F(DecidePage, AnotherTechniqueOfTheCaseStandsBelow) {
+  for (Result& card : dry_) {
+    CaseResult& c = card.cases[0];
+    c.variants.push_back(c.variants[1]), c.variants.back().name = "in halves";
+    c.verdicts.push_back(c.verdicts[0]), c.verdicts.back().technique = "in halves";
+    c.variants.back().peak_bytes["allocated"] = 200'000'000;
+    judge(c);
+  }
+  EXPECT_THAT(part("H100", "30~in_halves"),
+              ContainsRegex("speed SLOWER 0.8[0-9]*x<br>.in halves. in the same case: memory SMALLER 0.500x, speed "
+                            "SLOWER 0.8"));
+  EXPECT_EQ(complaint("H100", "30~in_thirds"), "decide: the case has no technique 'in thirds'");
+}
+
+TEST_F(DecidePage, WhatASurveyNotedCanStandForALesson) {
+  EXPECT_THAT(part("H100", "30#rates#largest_/_best"), HasSubstr("| not yet measured |")) << "nobody published it";
+  references_ = {sample_result()};
+  CaseResult& survey = references_[0].cases[0];
+  survey.name = "rates", survey.variants[0].notes["largest / best"] = {0.826, "x"};
+  EXPECT_THAT(
+      part("H100", "30#rates#largest_/_best"),
+      HasSubstr("| measured on 2x-sample-cpu, earlier code:<br>*rates*, largest / best: large batch 0.826 x |"));
+  EXPECT_THAT(complaint("H100", "30#rates#smallest"), HasSubstr("noted no 'smallest'"));
+  EXPECT_THAT(complaint("H100", "30#sizes#smallest"), HasSubstr("has no survey 'sizes'"));
 }
 
 // The interval of a modelled ratio is the host's noise: it says nothing of how far the model may be off.

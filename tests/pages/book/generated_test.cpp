@@ -607,6 +607,33 @@ TEST_F(Generated, ASentenceOfAbsenceIsHeldByEveryVerdictOfItsRows) {
   }
 }
 
+// Who compares with what everybody does wants that ratio, not the one to a reference that nobody trains.
+TEST_F(Generated, ASentenceComparesTwoTechniquesOfACase) {
+  publish(true);
+  write("results/REFERENCE", "2x-sample-cpu\n");
+  Result result = sample_result();
+  result.code_hash = code_hash(root_ / "lessons" / result.lesson);
+  CaseResult& c = result.cases[0];
+  c.variants.push_back(c.variants[1]), c.variants.back().name = "in halves";
+  c.verdicts.push_back(c.verdicts[0]), c.verdicts.back().technique = "in halves";
+  c.verdicts[0].speed = {"FASTER", 3.0, 2.9, 3.1}, c.verdicts.back().speed = {"FASTER", 2.0, 1.9, 2.1};
+  write_result(root_ / "results/2x-sample-cpu" / (result.lesson + ".json"), result);
+  const auto with = [&](const std::string& what) {
+    write("lessons/30_gradient_accumulation/README.md",
+          "<!-- value R2 batch=4 | accumulate | speed over " + what + " -->x<!-- / --> as fast\n");
+  };
+  with("in halves > 1.4");
+  EXPECT_TRUE(has(page("lessons/30_gradient_accumulation/README.md"), "-->1.50x<!-- / --> as fast"));
+  with("in halves > 1.6");
+  EXPECT_TRUE(has(complaint(), "it is 1.50x now; the sentence wants to be rewritten")) << complaint();
+  with("in thirds");
+  EXPECT_TRUE(has(complaint(), "the published result has no such number")) << complaint();
+  c.verdicts.back().speed.label = "AMBIGUOUS";
+  write_result(root_ / "results/2x-sample-cpu" / (result.lesson + ".json"), result);
+  with("in halves");
+  EXPECT_TRUE(has(complaint(), "in halves is AMBIGUOUS now; leave the number out")) << complaint();
+}
+
 TEST_F(Generated, ADamagedResultIsNamed) {
   write("results/m/30_gradient_accumulation.json", "{}");
   EXPECT_TRUE(has(complaint(), "results/m/30_gradient_accumulation.json: schema: is missing"));

@@ -11,6 +11,7 @@ namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -140,6 +141,43 @@ TEST_F(OneGpt, ACardIsModelled) {
             "one_gpt: no result is of a B200 that is not there");
   results_.clear();
   EXPECT_EQ(one_gpt_part(page, {"measured"}), "Not yet measured.\n");
+}
+
+// A technique's number in 16 bits must not stand next to another step's in 32.
+TEST_F(OneGpt, CasesIn16BitsHaveTheirStepAndTheirTwinIn32Bits) {
+  Result autocast = sample_modelled_result("H100"), lesson = autocast, without = autocast;
+  autocast.cases[0].name = lesson.cases[0].name = without.cases[0].name = "gpt";
+  autocast.lesson = "21_a", lesson.lesson = "31_b", without.lesson = "43_c";
+  CaseResult& with_bf16 = autocast.cases[0];
+  with_bf16.variants[1].name = with_bf16.verdicts[0].technique = "bf16 autocast";
+  with_bf16.variants[1].peak_bytes = {{"requested", 200'000'000}};
+  CaseResult in_16 = lesson.cases[0];
+  in_16.name = "gpt, 16 bits", in_16.settings["precision"] = "bfloat16";
+  in_16.variants[0].peak_bytes = {{"requested", 200'000'000}},
+  in_16.variants[1].peak_bytes = {{"requested", 50'000'000}};
+  in_16.variants[1].name = in_16.verdicts[0].technique = "accumulate, 16 bits";
+  judge(in_16);
+  CaseResult wider = in_16;
+  wider.name = "wide, 16 bits", wider.settings["layers"] = int64_t{3}, wider.settings["adamw_learning_rate"] = 0.001;
+  lesson.cases.push_back(in_16), lesson.cases.push_back(wider);
+  dry_ = {autocast, lesson, without};
+  const Page page{page_, none_, root_, lessons_, results_, dry_, references_, figures_};
+  const std::string text = one_gpt_part(page, {"H100", "16_bits"});
+  EXPECT_THAT(text, HasSubstr("The plain step in 16 bits: peak 191 MiB, "));
+  EXPECT_THAT(
+      text,
+      HasSubstr("[31](../lessons/31_b/README.md) accumulate, 16 bits (earlier code)<br>agrees 2.1e-07 | the plain step "
+                "in 16 bits | 47.7 MiB, SMALLER 0.250x | SLOWER 0.80"));
+  EXPECT_THAT(text, ContainsRegex("the plain step in 16 bits [^\n]*[|] SMALLER 0.250x, SLOWER 0.8[0-9]*x [|]\n"))
+      << "the same case in 32 bits";
+  EXPECT_THAT(text, ContainsRegex("[*]large batch[*], 191 MiB: layers=3, AdamW [^\n]*[|] - [|]\n"))
+      << "another step, and none like it in 32 bits";
+  EXPECT_THAT(text, HasSubstr("and not measured in 16: [43](../lessons/43_c/README.md).\n"));
+  EXPECT_THAT(one_gpt_part(page, {"H100"}), Not(HasSubstr("16 bits"))) << "the tables of 32 bits";
+  EXPECT_THAT(test::message_of<std::invalid_argument>([&] { one_gpt_part(page, {"measured", "16_bits"}); }),
+              HasSubstr("one_gpt needs 'measured' or a card"));
+  dry_ = {without};
+  EXPECT_EQ(one_gpt_part(page, {"H100", "16_bits"}), "Not yet measured.\n");
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+#include "common/pages/book/dry_held.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "common/base/text.h"
+#include "common/pages/book/dry_tables.h"
+#include "common/pages/rows/case_words.h"
+#include "common/pages/rows/markdown_table.h"
+#include "common/pages/rows/verdict_words.h"
+#include "common/result/code_hash.h"
+
+namespace tenfold {
+namespace {
+
+bool same_case(const CaseResult& measured, const CaseResult& dry) {
+  return measured.name == dry.name && measured.size == dry.size && measured.ranks == dry.ranks &&
+         std::ranges::all_of(measured.settings, [&](const auto& setting) {
+           const auto other = dry.settings.find(setting.first);
+           return other == dry.settings.end() || other->second == setting.second;
+         });
+}
+
+const CaseResult* dry_case_of(const std::vector<Result>& dry, const std::string& card, const Result& measured,
+                              const CaseResult& c) {
+  for (const Result& result : dry) {
+    if (result.lesson != measured.lesson || dry_card(result) != card) continue;
+    for (const CaseResult& other : result.cases) {
+      if (same_case(c, other)) return &other;
+    }
+  }
+  return nullptr;
+}
+
+std::string ratio_or_none(const std::optional<double>& ratio) { return ratio ? human_ratio(*ratio) : "-"; }
+
+/// "9.64 ms, host 84.5 %".
+std::string step_text(const VariantResult& variant) {
+  if (!variant.split) return "-";
+  const double step = step_seconds(*variant.split);
+  return step > 0 ? human_seconds(step) + ", host " + human_percent(variant.split->host / step) : "-";
+}
+
+std::string measured_then_modelled(const std::string& measured, const std::string& modelled) {
+  return measured == "-" && modelled == "-" ? "-" : measured + "; " + modelled;
+}
+
+}  // namespace
+
+std::string held_part(const Page& page, const std::vector<std::string>& words) {
+  if (words.size() != 2) throw std::invalid_argument("held: a machine of results, and a card that is not there");
+  const std::string &machine = words[0], &card = words[1];
+  if (!page.published.empty() &&
+      std::ranges::none_of(page.published, [&](const Result& result) { return result.machine.id == machine; }))
+    throw std::invalid_argument("held: no published result is of '" + machine + "'");
+  if (!page.dry.empty() && std::ranges::find(page.dry, card, dry_card) == page.dry.end())
+    throw std::invalid_argument("held: no result is of a " + card + " that is not there");
+  std::vector<std::vector<std::string>> rows = {
+      {"case", "technique", "speed", "memory", "step of the baseline", "step of the technique"}};
+  for (const Result& result : page.published) {
+    if (result.machine.id != machine) continue;
+    const auto folder = page.root / "lessons" / result.lesson;
+    const std::string link = "[" + number_of_name(result.lesson) + "](" +
+                             (folder / "README.md").lexically_relative(page.path.parent_path()).generic_string() + ")";
+    const std::string stale = result.code_hash != code_hash(folder) ? " (earlier code)" : "";
+    for (const CaseResult& c : result.cases) {
+      const CaseResult* const dry = is_on_gpu(c) ? dry_case_of(page.dry, card, result, c) : nullptr;
+      if (!dry) continue;
+      for (const Verdict& verdict : c.verdicts) {
+        const VariantResult *const own = variant_of(c, verdict.technique), *const of_card =
+                                                                               variant_of(*dry, verdict.technique);
+        const Verdict* const modelled = verdict_of(*dry, verdict.technique);
+        if (!own || !of_card || !modelled || own->status != "ok" || of_card->status != "ok") continue;
+        rows.push_back(
+            {link + " " + markdown_cell(c.name) + stale, markdown_cell(verdict.technique),
+             measured_then_modelled(ratio_or_none(verdict.speed.ratio),
+                                    ratio_or_none(modelled->speed.ratio) + host_mark(*of_card, dry->variants.front())),
+             measured_then_modelled(ratio_or_none(verdict.memory.ratio), ratio_or_none(modelled->memory.ratio)),
+             measured_then_modelled(step_text(c.variants.front()), step_text(dry->variants.front())),
+             measured_then_modelled(step_text(*own), step_text(*of_card))});
+      }
+    }
+  }
+  return rows.size() == 1 ? "Nothing to hold it against yet.\n" : markdown_table(rows);
+}
+
+}  // namespace tenfold

@@ -10,11 +10,13 @@ clock, on both sides.
 
 Lines in the twin's file say more:
   # cores: all                         neither side is bound to one core
+  # malloc: fixed                      both sides have glibc's thresholds fixed, at the harness's values (docs/method.md)
   # best: LABEL = OURS against THEIRS  compares the fastest of the benchmarks that match OURS (as file names do: png/*) with the
                                        twin's fastest that matches THEIRS; "own THEIRS" means the program's own. The fastest is the
                                        one with the highest median rate over all rounds, on each side, and stays the same in
                                        every round: the best of each round would flatter whoever varies more.
-A twin may give numbers as "answer_near" beside its answer: the program's must be as many, each within the twin's "tolerance".
+A twin may give numbers as "answer_near" beside its answer: the program's must be as many, each within the twin's "tolerance",
+which is one number, or one for each.
 
 OUT.json gets the program's last report and, under "peer", both sides' rates of every round and what "best" lines came to.
 Exit codes: 0 compared; 1 the answers differ; 2 a side could not run; 77 the twin lacks its library or the data are not fetched.
@@ -33,17 +35,23 @@ import sys
 import tempfile
 
 
+# As common/measure/memory.h has them. Left alone they adapt to what a process has freed, so that one side would give the
+# memory of its gradients back to the system after each update and fault it in again, and the other keep it.
+FIXED_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(2000 << 20),
+                "MALLOC_TOP_PAD_": str(64 << 20)}
+
+
 def stop(code, message):
     print(f"compare.py: {message}", file=sys.stderr)
     sys.exit(code)
 
 
-def report(command, cores):
+def report(command, cores, more_environment):
     """Runs one side; its JSON report."""
     def bind():
         if cores and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, cores)
-    environment = dict(os.environ)
+    environment = os.environ | more_environment
     if cores:
         environment.update(OMP_NUM_THREADS=str(len(cores)), MKL_NUM_THREADS=str(len(cores)))
     try:
@@ -85,9 +93,10 @@ def check_answers(program, peer, b, a):
     ours, theirs = list(map(float, b.get("answer_near", "").split())), a.get("answer_near", [])
     if len(ours) != len(theirs):
         stop(1, f"{program} and {peer} give {len(ours)} and {len(theirs)} numbers as their answers; their times mean nothing")
-    for i, (x, y) in enumerate(zip(ours, theirs)):
-        if not abs(x - y) <= a["tolerance"]:
-            stop(1, f"{program} and {peer}: number {i} of their answers is {x:g} and {y:g}, {a['tolerance']:g} are allowed; their times mean nothing")
+    allowed = a["tolerance"] if isinstance(a["tolerance"], list) else [a["tolerance"]] * len(ours)
+    for i, (x, y, apart) in enumerate(zip(ours, theirs, allowed, strict=True)):
+        if not abs(x - y) <= apart:
+            stop(1, f"{program} and {peer}: number {i} of their answers is {x:.9g} and {y:.9g}, {apart:g} are allowed; their times mean nothing")
 
 
 def sizes(ours, theirs):
@@ -153,13 +162,15 @@ def main():
         stop(2, "--rounds must be at least 1")
 
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    cores = None if re.search(r"^# cores: all$", arguments.peer.read_text(), re.MULTILINE) else allowed[-1:]
+    says = arguments.peer.read_text()
+    cores = None if re.search(r"^# cores: all$", says, re.MULTILINE) else allowed[-1:]
+    environment = FIXED_MALLOC if re.search(r"^# malloc: fixed$", says, re.MULTILINE) else {}
 
     def ours(seconds, only=""):
-        return report([str(arguments.program), "--benchmark_format=json", f"--benchmark_min_time={seconds}", f"--benchmark_filter={only or '.'}"], cores)
+        return report([str(arguments.program), "--benchmark_format=json", f"--benchmark_min_time={seconds}", f"--benchmark_filter={only or '.'}"], cores, environment)
 
     def theirs(seconds, only=""):
-        return report([sys.executable, str(arguments.peer), f"--min-time={seconds}", f"--filter={only}"], cores)
+        return report([sys.executable, str(arguments.peer), f"--min-time={seconds}", f"--filter={only}"], cores, environment)
 
     can_draw = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     rounds, filters = [[], []], ["", ""]
@@ -180,7 +191,7 @@ def main():
     result = sides[ours]
     if cores and "machine" in result["context"]:  # bound to one core the program took the machine for a smaller one
         quick = [f"--benchmark_filter=^{re.escape(next(iter(rounds[0][0])))}(/real_time)?$", "--benchmark_min_time=0.001"]
-        unbound = report([str(arguments.program), "--benchmark_format=json", *quick], None)
+        unbound = report([str(arguments.program), "--benchmark_format=json", *quick], None, environment)
         result["context"] |= {key: unbound["context"][key] for key in ("machine", "hardware")}
     result["peer"] = {"file": arguments.peer.name, "cores": cores or allowed, "libraries": sides[theirs]["context"]["libraries"],
                       "sizes": sizes(result["context"], sides[theirs]["context"]), "benchmarks": [], "best": []}

@@ -83,7 +83,8 @@ std::vector<Case> cases() {
           {"gpt/sgd", of(tenfold::gpt_workload, {}, "sgd")},
           {"gpt/adamw", of(tenfold::gpt_workload, {}, "adamw")},
           {"gpt/adamw_fused", of(tenfold::gpt_workload, {}, "adamw_fused")},
-          {"gpt_85m/sgd", of(tenfold::gpt_workload, small, "sgd")}};
+          {"gpt_85m/sgd", of(tenfold::gpt_workload, small, "sgd")},
+          {"gpt_85m/adamw_fused", of(tenfold::gpt_workload, small, "adamw_fused")}};
 }
 
 /// The losses after kUpdates, as the twin's are compared.

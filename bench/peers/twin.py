@@ -50,7 +50,7 @@ def run(answer, cases, work="bytes", near=(), tolerance=0, libraries=(), sizes=N
     cases: name -> (function, bytes or items that one call works through); the names are those of the C++ benchmarks.
     work: "bytes" or "items".
     libraries: distributions whose versions belong into the report; Python's own always does.
-    near: numbers that the C++ program gives as its context "answer_near", each at most `tolerance` away.
+    near: numbers that the C++ program gives as its context "answer_near", each at most `tolerance` away, which is one number, or one for each.
     sizes: {name: bytes}; the C++ program gives its own as its context "bytes: name".
     """
     parser = argparse.ArgumentParser()

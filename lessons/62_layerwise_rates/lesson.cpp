@@ -4,6 +4,7 @@
 // fine_tuning.h trains a network on five classes, and fine-tunes it to the other five.
 #include "common/harness/lesson.h"
 #include "fine_tuning.h"
+#include "frozen_bytes.h"
 #include "layerwise_rates.h"
 #include "prediction.h"
 #include "settings.h"
@@ -139,6 +140,7 @@ int main(int argc, char** argv) {
               .question = "Does a rate for each layer fine-tune better than one tuned rate, and what do frozen layers "
                           "save?",
               .workload = convnet_workload,
+              .version = 2,
               .settings = {kDecay, kFrozen, kFrozenAbove, kUpdates, kImages, kSourceUpdates},
               .baseline = {"rates by hand", by_hand},
               .techniques = {{"parameter groups", parameter_groups},
@@ -156,6 +158,11 @@ int main(int argc, char** argv) {
                         // Its gradient must still pass through to the layers below.
                         {"last layer frozen", {kFrozen(1), kFrozenAbove(true)}, {{"frozen", SAME_MEMORY}}}},
               .trainings = {few_images(unseen), many_images(unseen), rates_of_few(unseen), rates_of_many(unseen)},
+              .surveys = {{"first layers' bytes", {frozen_bytes("frozen", by_hand, frozen)}, {kFrozen(2)}, true},
+                          {"last layer's bytes",
+                           {frozen_bytes("frozen", by_hand, frozen)},
+                           {kFrozen(1), kFrozenAbove(true)},
+                           /*of_memory=*/true}},
               .headline = Headline{"first layers frozen", "frozen"},
               .agreement = Agreement::exact_on_cpu()});
 }

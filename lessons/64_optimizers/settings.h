@@ -17,6 +17,7 @@ namespace tenfold::inline lesson_64 {
 inline constexpr Setting<double> kAdamWRate{"adamw_rate", {4e-3, 1e-3, 1e-3}, "learning rate of AdamW"};
 inline constexpr Setting<double> kMuonRate{"muon_rate", 0.02, "learning rate of Muon; what it leaves has AdamW's"};
 inline constexpr Setting<double> kLionRate{"lion_rate", {2e-3, 1e-4, 1e-4}, "learning rate of Lion"};
+inline constexpr Setting<double> kShampooRate{"shampoo_rate", 0.01, "of Shampoo; what it leaves has AdamW's"};
 inline constexpr Setting<double> kScheduleFreeRate{
     "schedule_free_rate", {4e-3, 2e-3, 2e-3}, "learning rate of schedule-free AdamW"};
 inline constexpr Setting<double> kMomentumRate{"momentum_rate", 0.1, "learning rate of SGD with momentum 0.9"};
@@ -55,7 +56,8 @@ inline std::vector<Assignment> few_updates() {
 
 /// Images: a deep and narrow MLP. Rates of its own, found in the same way.
 inline std::vector<Assignment> images() {
-  return {kAdamWRate(1.6e-2), kMuonRate(0.04), kLionRate(4e-3), kScheduleFreeRate(1.6e-2), kMomentumRate(0.2)};
+  return {kAdamWRate(1.6e-2), kMuonRate(0.04),           kShampooRate(0.04),
+          kLionRate(4e-3),    kScheduleFreeRate(1.6e-2), kMomentumRate(0.2)};
 }
 
 }  // namespace tenfold::inline lesson_64

@@ -48,6 +48,12 @@ inline int64_t momentum_state(const ModelShapes& shapes) { return momentum_bytes
 inline int64_t adamw_state(const ModelShapes& shapes) { return adamw_bytes(shapes.all); }
 /// One average of a hidden matrix, AdamW's two of the rest.
 inline int64_t muon_state(const ModelShapes& shapes) { return adamw_bytes(shapes.all) - 4 * values_of(shapes.hidden); }
+/// Muon's, and of each hidden matrix two covariances and their roots.
+inline int64_t shampoo_state(const ModelShapes& shapes) {
+  int64_t squares = 0;
+  for (const Shape& matrix : shapes.hidden) squares += matrix.at(0) * matrix.at(0) + matrix.at(1) * matrix.at(1);
+  return muon_state(shapes) + 8 * squares;
+}
 inline int64_t lion_state(const ModelShapes& shapes) { return momentum_bytes(shapes.all); }
 /// The second sequence of weights, and the average of squares. The mean follows from the parameters.
 inline int64_t schedule_free_state(const ModelShapes& shapes) { return 8 * values_of(shapes.all); }

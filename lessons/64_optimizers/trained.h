@@ -17,6 +17,7 @@
 #include "muon.h"
 #include "schedule_free.h"
 #include "settings.h"
+#include "shampoo.h"
 
 namespace tenfold::inline lesson_64 {
 
@@ -45,6 +46,11 @@ inline MuonOptions muon_options(const Trial& trial) {
 
 inline Trained with_muon(const Trial& trial, const Work& work, const MuonSplit& split, const MuonOptions& options) {
   return {work, {std::make_shared<Muon>(split.hidden, options), adamw_of(trial, split.rest, trial.get(kAdamWRate))}};
+}
+
+inline Trained with_shampoo(const Trial& trial, const Work& work, const MuonSplit& split) {
+  const auto options = ShampooOptions(trial.get(kShampooRate)).weight_decay(trial.get(kWeightDecay));
+  return {work, {std::make_shared<Shampoo>(split.hidden, options), adamw_of(trial, split.rest, trial.get(kAdamWRate))}};
 }
 
 inline Trained lion_at(const Trial& trial, double rate) {

@@ -155,6 +155,8 @@ struct Kills {
   int64_t bit_equal = 0;      ///< of these, resumed to the same losses and the same bytes at the end
   int64_t lost = 0;           ///< of these, without a checkpoint that save() had called safe
   int64_t repeated = 0;       ///< updates made twice, of all of them
+  int64_t earliest = 0;       ///< updates that the one killed first had made
+  int64_t latest = 0;         ///< and the one killed last
   double seconds = 0;         ///< of an undisturbed run, from its first update on
 };
 
@@ -214,6 +216,8 @@ inline Kills kill_and_resume(const Trial& trial, int64_t kills, int64_t end, boo
     const int64_t from = newest ? newest->step : 0;
     result.lost += from < traces->safe ? 1 : 0;
     result.repeated += std::max<int64_t>(0, done - from);
+    result.earliest = result.killed == 1 ? done : std::min<int64_t>(result.earliest, done);
+    result.latest = std::max<int64_t>(result.latest, done);
     bool same_before = true;  // what the killed process has computed
     for (size_t i = 0; i < static_cast<size_t>(done); ++i) same_before &= traces->losses.at(i) == losses[i];
     run(folder)->join(*traces);

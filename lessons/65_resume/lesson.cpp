@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
        .question =
            "What must a checkpoint hold so that a killed training goes on bit for bit, and what does saving cost?",
        .workload = convnet_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kEvery, kImages, kScale, kGrowth, kKills},
        .baseline = {"no saving", no_saving},
        .most_bytes = most_bytes_of,

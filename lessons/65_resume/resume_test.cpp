@@ -320,13 +320,16 @@ const std::map<std::string, SettingValue> kSmallGpt = {{"batch", int64_t{4}},  {
                                                        {"width", int64_t{8}},  {"heads", int64_t{2}},
                                                        {"length", int64_t{8}}, {"tokens", std::string("characters")}};
 
-// With fork() and SIGKILL; lesson.cpp does fifty.
+// With fork() and SIGKILL; lesson.cpp does fifty, half of them with each way of saving.
 TEST(Kills, EveryKilledRunResumesBitForBit) {
   for (const bool asynchronous : {false, true}) {
     const Kills kills = kill_and_resume(trial_with(kSmallImages, convnet_workload), 3, /*end=*/12, asynchronous);
     EXPECT_EQ(kills.killed, 3);
     EXPECT_EQ(kills.bit_equal, 3);
     EXPECT_EQ(kills.lost, 0);
+    EXPECT_GE(kills.earliest, 1);
+    EXPECT_LE(kills.earliest, kills.latest);
+    EXPECT_LE(kills.latest, 12);
   }
 }
 

@@ -15,7 +15,8 @@ namespace tenfold::inline lesson_65 {
 inline constexpr Setting<int64_t> kImages{"images", 60000, "images of an epoch, of 60000"};
 inline constexpr Setting<double> kScale{"scale", 65536.0, "of the loss in fp16, until an update changes it"};
 inline constexpr Setting<int64_t> kGrowth{"growth_interval", 2000, "updates without infinity until the scale doubles"};
-inline constexpr Setting<int64_t> kKills{"kills", 6, "processes that are killed at random moments"};
+inline constexpr Setting<int64_t> kKills{"kills", 25,
+                                         "processes that are killed at random moments, by each way of saving"};
 
 inline constexpr int kWorkers = 2, kPrefetch = 2;  // of the loader
 

@@ -49,6 +49,8 @@ inline void note_kills(const Trial& trial, bool asynchronous) {
   const Kills kills = kill_and_resume(trial, trial.get(kKills), kUpdates, asynchronous);
   trial.note("killed", static_cast<double>(kills.killed), "processes");
   trial.note("killed while a file was written", static_cast<double>(kills.while_writing), "processes");
+  trial.note("earliest kill after", static_cast<double>(kills.earliest), "updates");
+  trial.note("latest kill after", static_cast<double>(kills.latest), "updates");
   trial.note("resumed bit for bit", static_cast<double>(kills.bit_equal), "processes");
   trial.note("lost a safe checkpoint", static_cast<double>(kills.lost), "processes");
   trial.note("updates made twice", static_cast<double>(kills.repeated) / static_cast<double>(kills.killed), "a kill");

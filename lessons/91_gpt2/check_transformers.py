@@ -1,4 +1,5 @@
-"""Holds this lesson's files against Hugging Face's GPT-2, both ways. By hand, since CI does not install it:
+"""Holds this lesson's files against Hugging Face's GPT-2, both ways. A test (gpt2_transformers) runs it where the library
+is installed, and passes over it where it is not, as in CI. By hand:
 pip install --target /tmp/hf transformers==5.24.0 safetensors==0.8.0, then
 PYTHONPATH=/tmp/hf .venv/bin/python lessons/91_gpt2/check_transformers.py [FILE]
 
@@ -10,8 +11,13 @@ import sys
 import tempfile
 
 import torch
-from safetensors.torch import load_file
-from transformers import GPT2Config, GPT2LMHeadModel
+
+try:
+    from safetensors.torch import load_file
+    from transformers import GPT2Config, GPT2LMHeadModel
+except ImportError as error:
+    print(f"{error}; to fix: pip install transformers==5.24.0 safetensors==0.8.0")
+    sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "peers"), str(ROOT / "lessons" / "91_gpt2")]
@@ -22,6 +28,9 @@ left = twin.data_folder().parent / "gpt2"
 left = sorted((file for name in ("start_*", "trained") for file in left.glob(f"{name}.safetensors")),
               key=lambda file: file.stat().st_mtime)
 written = [*map(pathlib.Path, sys.argv[1:])] or left
+if not written:
+    print("no file of the program's; to fix: ./tenfold run 91 --case 'from a file'")
+    sys.exit(77)
 tensors = load_file(written[-1])
 (vocabulary, width), length = tensors["wte.weight"].shape, len(tensors["wpe.weight"])
 layers, heads = sum(name.endswith("ln_1.weight") for name in tensors), max(4, width // 64)

@@ -1,8 +1,9 @@
 """Holds modelled times against published ones: python run.py [ROW_ID...]
 
 Runs the step of each row of published.json (steps.py) on its dry card, with its time modelled, and writes modelled.json
-beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones; none named:
-all. Wants a machine with nothing else running, where small steps are the host's.
+beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones,
+and say when and with which code they ran where the others were not run with them; none named: all. Wants a machine
+with nothing else running, where small steps are the host's.
 """
 
 import datetime
@@ -38,31 +39,38 @@ def modelled(row: dict) -> dict:
             **({"unpriced": unpriced} if unpriced else {})}
 
 
+def provenance() -> dict:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+                     platform.machine())
+    return {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "commit": git("rev-parse", "HEAD"),
+            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
+            "host": processor}
+
+
 def main(wanted: list[str]) -> None:
     rows = json.loads((HERE / "published.json").read_text())
     known = {row["id"] for row in rows}
     if unknown := [name for name in wanted if name not in known]:
         sys.exit(f"run.py: {unknown[0]} is no row of published.json")
 
-    old = json.loads(OUT.read_text())["rows"] if wanted and OUT.exists() else []
-    came = {row["id"]: row for row in old}
+    before = json.loads(OUT.read_text()) if wanted and OUT.exists() else None
+    came = {row["id"]: row for row in before["rows"]} if before else {}
+    now = provenance()
     for row in rows:
         if wanted and row["id"] not in wanted:
             continue
         came[row["id"]] = modelled(row)
         if row["id"] in STANDS_IN:
             came[row["id"]]["stands_in"] = STANDS_IN[row["id"]]
+        if before:  # the file says when the others ran
+            came[row["id"]] |= now
         print(row["id"], row["value"], came[row["id"]], flush=True)
-    def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-                     platform.machine())
-    result = {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-              "commit": git("rev-parse", "HEAD"),
-              "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
-              "host": processor,
-              "rows": [came[row["id"]] for row in rows if row["id"] in came]}
+    of_file = {name: before[name] for name in now} if before else now
+    result = {**of_file, "rows": [came[row["id"]] for row in rows if row["id"] in came]}
     OUT.write_text(json.dumps(result, indent=1) + "\n")
 
 

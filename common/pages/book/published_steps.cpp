@@ -1,6 +1,8 @@
 #include "common/pages/book/published_steps.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "common/base/files.h"
@@ -127,6 +129,25 @@ std::string sources(const std::vector<Step>& steps) {
   return joined(links);
 }
 
+/// "2026-11-27 at commit 7bf73567c9; the host's part is that of HOST"
+std::string scored_by(const Json& scored) {
+  return scored.at("scored_at").get<std::string>().substr(0, 10) + " at commit " +
+         scored.at("commit").get<std::string>().substr(0, 10) +
+         (scored.at("dirty").get<bool>() ? " with uncommitted changes" : "") + "; the host's part is that of " +
+         scored.at("host").get<std::string>();
+}
+
+/// Of the rows that ran after the others: "ID, ID: scored ...", a line for each code.
+std::string scored_later(const std::vector<Step>& steps) {
+  std::map<std::string, std::vector<std::string>> later;
+  for (const Step& step : steps) {
+    if (step.came.contains("commit")) later[scored_by(step.came)].push_back(step.text("id"));
+  }
+  std::string lines;
+  for (const auto& [when, ids] : later) lines += "\nScored later, " + when + ": " + markdown_cell(joined(ids)) + ".\n";
+  return lines;
+}
+
 }  // namespace
 
 std::string published_steps_markdown(const fs::path& root) {
@@ -134,11 +155,9 @@ std::string published_steps_markdown(const fs::path& root) {
   const Json published = read_rows(root / kPublishedRows), scored = read_rows(root / kScored);
   try {
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
-    return summary_table(steps) + "\nScored " + scored.at("scored_at").get<std::string>().substr(0, 10) +
-           " at commit " + scored.at("commit").get<std::string>().substr(0, 10) +
-           (scored.at("dirty").get<bool>() ? " with uncommitted changes" : "") + "; the host's part is that of " +
-           scored.at("host").get<std::string>() + ".\n" + reserved_table(steps) + gains_table(steps) +
-           "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
+    return summary_table(steps) + "\nScored " + scored_by(scored) + ".\n" + scored_later(steps) +
+           reserved_table(steps) + gains_table(steps) + "\n<details><summary>Every step</summary>\n\n" +
+           every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
            "`common/dry_gpu/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";

@@ -56,6 +56,19 @@ TEST_F(PublishedSteps, AFasterModelIsAboveOneInEitherUnit) {
   EXPECT_THAT(text, HasSubstr("at commit 0123456789; the host's part is that of Sample CPU"));
 }
 
+TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
+  score();
+  EXPECT_THAT(published_steps_markdown(root_), testing::Not(HasSubstr("Scored later")));
+  write("common/dry_gpu/published_steps/modelled.json",
+        R"({"scored_at": "2026-01-02T03:04:05Z", "commit": "0123456789abcdef", "dirty": false, "host": "Sample CPU",
+      "rows": [{"id": "images", "value": 150}, {"id": "steps", "value": 25, "scored_at": "2026-02-03T00:00:00Z",
+      "commit": "fedcba9876543210", "dirty": true, "host": "Another CPU"}]})");
+  const std::string text = published_steps_markdown(root_);
+  EXPECT_THAT(text, HasSubstr("Scored 2026-01-02 at commit 0123456789; the host's part is that of Sample CPU.\n"));
+  EXPECT_THAT(text, HasSubstr("Scored later, 2026-02-03 at commit fedcba9876 with uncommitted changes; the host's part "
+                              "is that of Another CPU: steps.\n"));
+}
+
 TEST_F(PublishedSteps, ADamagedFileIsNamed) {
   for (const char* const text : {"{", R"({"rows": [{}]})"}) {
     write("common/dry_gpu/published_steps/modelled.json", text);

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "common/base/built_in.h"
 #include "common/base/files.h"
 
 namespace tenfold::cli {
@@ -14,8 +15,8 @@ std::filesystem::path from_environment(const char* name, const char* otherwise) 
 
 }  // namespace
 
-std::filesystem::path source_folder() { return from_environment("TENFOLD_SOURCE_DIR", TENFOLD_SOURCE_DIR); }
-std::filesystem::path build_folder() { return from_environment("TENFOLD_BUILD_DIR", TENFOLD_BUILD_DIR); }
+std::filesystem::path source_folder() { return from_environment("TENFOLD_SOURCE_DIR", source_folder_of_build()); }
+std::filesystem::path build_folder() { return from_environment("TENFOLD_BUILD_DIR", folder_of_build()); }
 
 void require_writable_folder(const std::filesystem::path& folder) {
   require_writable(folder / "result.json", "output folder " + folder.string(), "name another with --out");

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/base/built_in.h"
 #include "common/base/launchers.h"
 #include "common/base/text.h"
 #include "common/dry_gpu/card.h"
@@ -42,7 +43,7 @@ void start_on_dry_gpu(const Options& options, int gpus, int ranks, char** argv) 
         .timed = options.preset.timed && from_environment("TENFOLD_DRY_ARITHMETIC").empty() &&
                  dry::rates_of(dry::card_named(options.dry_card)).has_value(),
         .report = from_environment("TENFOLD_DRY_REPORT")};
-    for (const auto& [name, value] : dry::environment(start, TENFOLD_BUILD_DIR))
+    for (const auto& [name, value] : dry::environment(start, folder_of_build()))
       setenv(name.c_str(), value.c_str(), /*replace=*/1);
   } catch (const std::runtime_error& error) {
     throw UsageError(flag + error.what());

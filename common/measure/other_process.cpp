@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/built_in.h"
 #include "common/base/socket_child.h"
 #include "common/base/text.h"
 #include "common/measure/memory.h"
@@ -27,7 +28,7 @@ ChildStart own_program(const std::string& variant) {
 
 ChildStart other_program(const std::vector<std::string>& command) {
   namespace fs = std::filesystem;
-  const fs::path tree = TENFOLD_SOURCE_DIR;
+  const fs::path tree = source_folder_of_build();
   ChildStart start{.arguments = command, .folder = tree};
   if (command.front() == "python") {
     // By its first argument it knows which environment it is of.

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/base/built_in.h"
 #include "common/base/files.h"
 #include "common/base/process.h"
 #include "common/base/sha256.h"
@@ -99,7 +100,7 @@ Provenance provenance_of(const fs::path& source, const fs::path& made_of, const 
 }
 
 Provenance provenance_of(const std::string& lesson) {
-  const fs::path source = TENFOLD_SOURCE_DIR;
+  const fs::path source = source_folder_of_build();
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
   const fs::path made_of =

@@ -221,6 +221,18 @@ class Ranks : public RunLessons {
     if (!fs::exists(test::environment_program("torchrun"))) GTEST_SKIP() << "no torchrun";
     fs::create_directory_symlink(test::source_folder() / ".venv", root_ / ".venv");
   }
+
+  /// From now on a script is the launcher: for what the driver does before and after, without a second of Python's
+  /// imports for each start. As torchrun, it numbers the ranks and ends with 1 whatever a rank returned.
+  void stand_in_for_torchrun() {
+    fs::remove(root_ / ".venv");
+    write(".venv/bin/torchrun",
+          "#!/bin/sh\nwhile [ \"$1\" != --no-python ]; do [ \"$1\" = --nproc_per_node ] && n=$2; shift; done\nshift\n"
+          "export WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=1\nrank=0 ranks='' failed=0\n"
+          "while [ $rank -lt $n ]; do\n  RANK=$rank LOCAL_RANK=$rank \"$@\" &\n  ranks=\"$ranks $!\" "
+          "rank=$((rank + 1))\ndone\nfor pid in $ranks; do wait $pid || failed=1; done\nexit $failed\n");
+    fs::permissions(root_ / ".venv/bin/torchrun", fs::perms::owner_all);
+  }
 };
 
 TEST_F(Ranks, StartUnderTorchrun) {
@@ -260,9 +272,11 @@ TEST_F(Ranks, InsideALauncherTheyStartDirectly) {
 TEST_F(Ranks, AShellThatOnlyLooksLikeARankStartsThem) {
   add_lesson("52_ranks", "echo \"rank $RANK of $WORLD_SIZE\"; hand_out", {2});
   add_lesson("30_alone", "echo alone; hand_out");
+  // The first holds all that torchrun itself might mind.
   for (const std::string shell :
-       {"RANK=0", "WORLD_SIZE=1", "RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1", "PMI_RANK=0 PMI_SIZE=1",
+       {"RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1", "RANK=0", "WORLD_SIZE=1", "PMI_RANK=0 PMI_SIZE=1",
         "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=1", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"}) {
+    if (shell == "RANK=0") stand_in_for_torchrun();
     const Ran ran = tenfold("run 52", "env " + shell);
     EXPECT_EQ(ran.code, 0) << shell << ran.err;
     EXPECT_TRUE(has(ran.out, "rank 0 of 2") && has(ran.out, "rank 1 of 2")) << shell << ran.out;
@@ -320,7 +334,8 @@ TEST_F(Ranks, WhatTorchrunSaysLastIsItsReason) {
   EXPECT_TRUE(has(ran.err, "torchrun did not start the ranks: OSError: no room for ports\n")) << ran.err;
 }
 
-// Cases of 2 ranks and of 1: two starts, each with its own cases, one result in the lesson's order.
+// Cases of 2 ranks and of 1: two starts, each with its own cases, one result in the lesson's order. The first and the
+// last test have the real torchrun.
 class ManyStarts : public Ranks {
  protected:
   void SetUp() override {
@@ -382,6 +397,7 @@ TEST_F(ManyStarts, EachEnvironmentHasAStartOfItsOwn) {
 
 // A setting may be read by the parts of another start: refused is what none reads, and what was measured is kept.
 TEST_F(ManyStarts, ASettingIsRefusedWhenNoStartReadsIt) {
+  stand_in_for_torchrun();
   const auto unread = [](const std::string& name) {
     return "[ \"$TENFOLD_OTHER_STARTS\" ] && echo '@unread " + name + "' >&2";
   };
@@ -404,6 +420,7 @@ TEST_F(ManyStarts, ASettingIsRefusedWhenNoStartReadsIt) {
 }
 
 TEST_F(ManyStarts, OnlyChoosesStarts) {
+  stand_in_for_torchrun();
   add_ranks("exit 0", "exit 0");
   const std::string file = "build/lessons/52_ranks.describe.json";
   std::string description = read(file);
@@ -426,6 +443,7 @@ TEST_F(ManyStarts, OnlyChoosesStarts) {
 }
 
 TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
+  stand_in_for_torchrun();
   add_ranks("exit 0", "exit 0");
   const Ran one = tenfold("run 52 --case 'on 1'");
   EXPECT_TRUE(has(one.out, "1 ranks: --case on 1 --json " + (out_ / "52_ranks.json").string())) << one.out;
@@ -444,6 +462,7 @@ TEST_F(ManyStarts, FlagsThatChooseCasesChooseStarts) {
 
 // One case of any number of ranks, and one of a single rank, which shares a start with it.
 TEST_F(ManyStarts, RanksAreStartedOnceForEachNumber) {
+  stand_in_for_torchrun();
   add_ranks("exit 0", "exit 0");
   const std::string file = "build/lessons/52_ranks.describe.json";
   std::string description = read(file);
@@ -473,6 +492,7 @@ TEST_F(ManyStarts, RanksAreStartedOnceForEachNumber) {
 }
 
 TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
+  stand_in_for_torchrun();
   const auto code = [&](const std::string& of_1, const std::string& of_2) {
     fs::remove(out_ / "52_ranks.json");
     add_ranks(of_1, of_2);
@@ -493,6 +513,7 @@ TEST_F(ManyStarts, CodesCombineAndWhatWasMeasuredIsKept) {
 }
 
 TEST_F(ManyStarts, AKilledDriverLeavesWhatItsStartsFinished) {
+  stand_in_for_torchrun();
   add_ranks("kill -9 $PPID", "exit 0");
   EXPECT_NE(tenfold("run 52 --seed 3").code, 0);
   const Result result = read_result(out_ / "52_ranks.json");
@@ -502,6 +523,7 @@ TEST_F(ManyStarts, AKilledDriverLeavesWhatItsStartsFinished) {
 }
 
 TEST_F(ManyStarts, EachResumesFromItsOwnCases) {
+  stand_in_for_torchrun();
   Result earlier = result_of("52_ranks");
   earlier.argv = {"--seed", "3"};
   earlier.cases.resize(1, earlier.cases[0]);

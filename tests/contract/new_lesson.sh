@@ -61,7 +61,9 @@ grep -q '^ninja: no work to do' "$work/again.log" || { head -n 20 "$work/again.l
 
 driver=build/$preset/tenfold-driver
 for copy in "${copies[@]}"; do
-  "$driver" run "${copy%%_*}" --preset smoke --out "$work/out" >"$work/run.log" 2>&1 || { tail -n 20 "$work/run.log"; fail "$copy exits with an error"; }
+  preset_of_run=check
+  [ "$copy" != "${copies[2]}" ] || preset_of_run=smoke  # which counts, and has nothing that agrees
+  "$driver" run "${copy%%_*}" --preset "$preset_of_run" --out "$work/out" >"$work/run.log" 2>&1 || { tail -n 20 "$work/run.log"; fail "$copy exits with an error"; }
   test -s "$work/out/$copy.json" || fail "the run wrote no result file for $copy"
   stage "ran $copy"
 done

@@ -17,6 +17,8 @@
 #include <random>
 #include <sstream>
 
+#include "tests/support/support.h"
+
 namespace tenfold {
 namespace {
 
@@ -172,7 +174,7 @@ TEST_P(Recorded, BuildsDifferByNoMoreThanTheirRoundsExplain) {
 
 std::vector<fs::path> recordings() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(TENFOLD_RECORDED)) {
+  for (const auto& entry : fs::directory_iterator(test::source_folder() / "tests/power/recorded")) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());

@@ -29,6 +29,10 @@ struct RowSums {
   static __device__ float plain(Type sums) { return sums.plain; }
   static __device__ float with_normal(Type sums) { return sums.with_normal; }
   __device__ Type operator()(Type a, Type b) const { return {a.plain + b.plain, a.with_normal + b.with_normal}; }
+  template <class T>
+  static __device__ T nothing() {
+    return {};
+  }
 };
 template <>
 struct RowSums<false> {
@@ -37,6 +41,10 @@ struct RowSums<false> {
   static __device__ float plain(Type /*sum*/) { return 0; }
   static __device__ float with_normal(Type sum) { return sum; }
   __device__ Type operator()(Type a, Type b) const { return a + b; }
+  template <class T>
+  static __device__ T nothing() {
+    return 0;
+  }
 };
 
 /// Rung 0, first of two kernels: grad_in, a block per row. Both means first, then the result, which reads the row again
@@ -221,8 +229,7 @@ static __global__ void __launch_bounds__(kNormThreads)
     auto sums = combine_warp(Sums::of(plain, with_normal), Sums());
     if (threadIdx.x % 32 == 0) of_warps[turn][first_warp + threadIdx.x / 32] = sums;
     __syncthreads();
-    sums = of_warps[turn][first_warp];
-    for (unsigned warp = 1; warp < warps; ++warp) sums = Sums()(sums, of_warps[turn][first_warp + warp]);
+    sums = combine_warps<kNormThreads / 32>(&of_warps[turn][first_warp], warps, Sums());
     turn ^= 1;
 
     const float mean_plain = Sums::plain(sums) * share, mean_with_normal = Sums::with_normal(sums) * share;

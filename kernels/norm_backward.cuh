@@ -172,7 +172,7 @@ __device__ inline void store_held_sums(float* to, float (&sums)[K][N], int count
 /// first row to the last. The next row is on its way while this one's two means are found. One barrier a row: the
 /// warps' sums go to two places in turn.
 template <class T, int N, bool kCentred>
-static __global__ void __launch_bounds__(kNormThreads)
+static __global__ void __launch_bounds__(kNormThreads, 1)  // else ptxas for 8.0 goes for two, and spills 12 bytes
     norm_backward_held(T* __restrict__ grad_in, float* __restrict__ weight_parts, float* __restrict__ bias_parts,
                        const T* __restrict__ grad_out, const T* __restrict__ in, const float* __restrict__ mean_in,
                        const float* __restrict__ rstd_in, const T* __restrict__ weight, int64_t rows, int64_t columns) {

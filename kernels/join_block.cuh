@@ -7,10 +7,10 @@ namespace tenfold::kernels {
 
 __device__ inline float of_first_lane(float value) { return __shfl_sync(0xffffffffU, value, 0); }
 
-/// As combine_block(), in fewer joins: each warp joins all warps' values by itself in five shuffle steps, however many
-/// warps there are, where combine_block() takes them one after the other. An addition is cheaper the other way: it
-/// needs no shuffle. A type of your own needs a shuffle_xor and an of_first_lane. The same bits in every thread; also a
-/// barrier for the block's accesses to memory. The block is one-dimensional, of whole warps.
+/// As combine_block(), for values of which there is no nothing(), and which two lanes may join to other bits: a lane
+/// without a partner keeps what it has, and all take the first lane's. A type of your own needs a shuffle_xor and an
+/// of_first_lane. The same bits in every thread; also a barrier for the block's accesses to memory. The block is
+/// one-dimensional, of whole warps.
 template <class T, class Combine>
 __device__ inline T join_block(T value, Combine combine) {
   T* of_warp = warp_places<T>();

@@ -29,6 +29,10 @@ struct RowSums {
   static __device__ float plain(Type sums) { return sums.plain; }
   static __device__ float with_normal(Type sums) { return sums.with_normal; }
   __device__ Type operator()(Type a, Type b) const { return {a.plain + b.plain, a.with_normal + b.with_normal}; }
+  template <class T>
+  static __device__ T nothing() {
+    return {};
+  }
 };
 template <>
 struct RowSums<false> {
@@ -37,6 +41,10 @@ struct RowSums<false> {
   static __device__ float plain(Type /*sum*/) { return 0; }
   static __device__ float with_normal(Type sum) { return sum; }
   __device__ Type operator()(Type a, Type b) const { return a + b; }
+  template <class T>
+  static __device__ T nothing() {
+    return 0;
+  }
 };
 
 /// Rung 0, first of two kernels: grad_in, a block per row. Both means first, then the result, which reads the row again
@@ -164,7 +172,7 @@ __device__ inline void store_held_sums(float* to, float (&sums)[K][N], int count
 /// first row to the last. The next row is on its way while this one's two means are found. One barrier a row: the
 /// warps' sums go to two places in turn.
 template <class T, int N, bool kCentred>
-static __global__ void __launch_bounds__(kNormThreads)
+static __global__ void __launch_bounds__(kNormThreads, 1)  // else ptxas for 8.0 goes for two, and spills 12 bytes
     norm_backward_held(T* __restrict__ grad_in, float* __restrict__ weight_parts, float* __restrict__ bias_parts,
                        const T* __restrict__ grad_out, const T* __restrict__ in, const float* __restrict__ mean_in,
                        const float* __restrict__ rstd_in, const T* __restrict__ weight, int64_t rows, int64_t columns) {
@@ -221,8 +229,7 @@ static __global__ void __launch_bounds__(kNormThreads)
     auto sums = combine_warp(Sums::of(plain, with_normal), Sums());
     if (threadIdx.x % 32 == 0) of_warps[turn][first_warp + threadIdx.x / 32] = sums;
     __syncthreads();
-    sums = of_warps[turn][first_warp];
-    for (unsigned warp = 1; warp < warps; ++warp) sums = Sums()(sums, of_warps[turn][first_warp + warp]);
+    sums = combine_warps<kNormThreads / 32>(&of_warps[turn][first_warp], warps, Sums());
     turn ^= 1;
 
     const float mean_plain = Sums::plain(sums) * share, mean_with_normal = Sums::with_normal(sums) * share;

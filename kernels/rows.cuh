@@ -57,13 +57,22 @@ inline bool packets_fit(int64_t columns, std::initializer_list<const void*> arra
   return fit;
 }
 
+// How values are combined, and what is combined where there is no value: nothing() leaves the other as it is.
 struct Add {
+  template <class T>
+  static __device__ T nothing() {
+    return T{};
+  }
   template <class T>
   __device__ T operator()(T a, T b) const {
     return a + b;
   }
 };
 struct Larger {
+  template <class T>
+  static __device__ T nothing() {
+    return -INFINITY;
+  }
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
@@ -86,6 +95,20 @@ __device__ inline T* warp_places() {
   return places;
 }
 
+/// What `warps` warps have left, combined in every lane: kMost at most, a power of two, in log2(kMost) shuffle steps. A
+/// loop over the warps would be that many loads and additions, one after the other, with nothing else of the block to
+/// do. Lanes beyond the warps have nothing(). The same bits in every lane where combine(a, b) has those of
+/// combine(b, a).
+template <unsigned kMost = 32, class T, class Combine>
+__device__ inline T combine_warps(const T* of_warps, unsigned warps, Combine combine) {
+  const unsigned lane = threadIdx.x % kMost;
+  T value = Combine::template nothing<T>();
+  if (lane < warps) value = of_warps[lane];
+#pragma unroll
+  for (int lanes = kMost / 2; lanes > 0; lanes /= 2) value = combine(value, shuffle_xor(value, lanes));
+  return value;
+}
+
 /// The values of a block's threads combined, the same bits in every thread. The block is one-dimensional, of whole
 /// warps.
 template <class T, class Combine>
@@ -95,9 +118,7 @@ __device__ inline T combine_block(T value, Combine combine) {
   __syncthreads();  // somebody may still read an earlier call's values
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
-  value = of_warp[0];  // all lanes read the same word: a broadcast, not a bank conflict
-  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) value = combine(value, of_warp[warp]);
-  return value;
+  return combine_warps(of_warp, blockDim.x / 32, combine);
 }
 
 /// Throws std::invalid_argument unless a grid can have a block for each row.

@@ -77,9 +77,9 @@ struct Product {
 };
 
 struct Warpgroup {
-  size_t agent = 0;              ///< number; 0 before the first product
-  uint64_t finished = 0;         ///< products that are no longer in `products`
-  std::deque<Product> products;  ///< oldest first
+  std::array<size_t, 4> agents{};  ///< number of each warp's, as each commits and waits for groups of its own; or 0
+  uint64_t finished = 0;           ///< products that are no longer in `products`
+  std::deque<Product> products;    ///< oldest first
 };
 
 /// A box that TMA stores, between its start and the wait for its group.

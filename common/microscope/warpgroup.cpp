@@ -1,6 +1,8 @@
 // wgmma: products that the four warps of a warpgroup start together, with both operands in shared memory, or the left
 // one in registers. On a GPU they read their operands and write their sums at any time between their start and
 // wgmma.wait_group. Here they do both as late as they may, at the wait; every access in between is a race or a fault.
+// A group is one warp's: who has waited knows that its own warp's part of a product has read both operands, whichever
+// rows these are, and nothing of the other three.
 // Source: NVIDIA, "PTX ISA", release 9.0, "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments and
 // Shared Memory Matrix Layouts", "Matrix Descriptor Format", "wgmma.fence", "wgmma.wait_group". Which address bits a
 // swizzle changes, and what the two strides mean without one: NVIDIA CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp.
@@ -234,7 +236,8 @@ void multiply(Product mine, float* d, const uint32_t* a_registers) {
   if ((thread.number % engine.apart / kThreads + 1) * kThreads > engine.threads_of_block)
     return note_fault(FaultKind::warp_mismatch, pc, "wgmma needs the 128 threads of a warpgroup");
   Warpgroup& warpgroup = engine.warpgroups[index];
-  if (warpgroup.agent == 0) warpgroup.agent = new_agent();
+  size_t& agent = warpgroup.agents[thread.number % kThreads / 32];
+  if (agent == 0) agent = new_agent();
   if (!state.fenced) {
     note_fault(FaultKind::in_flight, pc,
                "no wgmma.fence came before, or its sums were touched since: registers may not be in order");
@@ -255,8 +258,8 @@ void multiply(Product mine, float* d, const uint32_t* a_registers) {
   const uint16_t site_a = site_of(key, pc, Kind::load, kRows * kDepth * 2).index,
                  site_b = site_of(key | 1, pc, Kind::load, mine.columns * kDepth * 2).index;
   Region& region = *engine.dynamic_shared;
-  for (const uintptr_t packet : product->a_packets) agent_loads(region, packet, warpgroup.agent, state.groups, site_a);
-  for (const uintptr_t packet : product->b_packets) agent_loads(region, packet, warpgroup.agent, state.groups, site_b);
+  for (const uintptr_t packet : product->a_packets) agent_loads(region, packet, agent, state.groups, site_a);
+  for (const uintptr_t packet : product->b_packets) agent_loads(region, packet, agent, state.groups, site_b);
 }
 
 Product product_of(MatrixType type, int columns, uint64_t b, bool add, bool b_across, const void* pc) {
@@ -309,10 +312,10 @@ bool finish_products(Thread& thread) {
     warpgroup.products.pop_front();
     ++warpgroup.finished;
   }
-  if (warpgroup.agent != 0) {
-    Agent& agent = engine.agents[warpgroup.agent - engine.first_agent];
-    agent.done = std::max(agent.done, state.wanted);
-    raise(state.known, warpgroup.agent, state.wanted);
+  if (const size_t agent = warpgroup.agents[thread.number % kThreads / 32]; agent != 0) {
+    uint32_t& done = engine.agents[agent - engine.first_agent].done;
+    done = std::max(done, state.wanted);
+    raise(state.known, agent, state.wanted);
   }
   for (Accumulator& known : state.accumulators) {
     if (known.is == Accumulator::Is::in_flight && known.group < state.wanted) known.is = Accumulator::Is::landed;

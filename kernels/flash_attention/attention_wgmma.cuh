@@ -120,8 +120,8 @@ __device__ inline int attention_place(int row, int eight) {
 }
 
 /// The warp's sums, each times its row's factor, to rows first + row to first + row + 15 of a (count, D) matrix. They
-/// go by way of rows `row` to row + 15 of the block's tile `stage`, which only this warp still uses, so that lanes
-/// store 16 neighbouring bytes each.
+/// go by way of rows `row` to row + 15 of the block's tile `stage`, which nobody else reads or writes any more, so that
+/// lanes store 16 neighbouring bytes each.
 template <int D, class T>
 __device__ inline void store_results(T* matrix, T* stage, const float (&sums)[D / 8][4], const float (&factors)[2],
                                      int first, int row, int count) {

@@ -36,6 +36,8 @@ __device__ inline void start_tile(unsigned char* tile, uint64_t* full, const CUt
 /// Whose turn it is to start products: barrier 1 + group, at which the group waits and the other one arrives.
 __device__ __forceinline__ void take_turn(int group) { named_barrier_sync(1 + group, 256); }
 __device__ __forceinline__ void pass_turn(int group) { named_barrier_arrive(2 - group, 256); }
+/// Barrier 3 + group, of the group alone: all of its products have read what they read.
+__device__ __forceinline__ void meet_group(int group) { named_barrier_sync(3 + group, 128); }
 
 /// Rung 6: what Hopper has for this. A warpgroup that only starts copies fills a ring of tiles by TMA, two of k and two
 /// of v, and gives its registers to two others of 64 queries each. These multiply by wgmma, q k^T from shared memory
@@ -216,6 +218,9 @@ static __global__ void __launch_bounds__(384, 1)
     }
     factors[half] = 1 / total;
   }
+  // A warp has waited for its own part of the products only. PTX says which rows of the result a warp holds, not which
+  // rows of q in shared memory are read for it: the others' parts may read those that this warp overwrites.
+  meet_group(group);
   store_results<D>(of_head<D>(out, head, in.queries), reinterpret_cast<T*>(q_tile), sums, factors, first_query,
                    warp_row, in.queries);
 }

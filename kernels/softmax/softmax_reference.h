@@ -2,11 +2,26 @@
 // softmax.h in float64.
 
 #include "kernels/expected.h"
+#include "softmax.h"
 
 namespace tenfold::kernels {
 
-/// softmax() of `in` (rows, columns).
-inline Expected softmax_reference(const std::vector<double>& in, int64_t rows, int64_t columns, Rounding type) {
+/// How far from exp(x) what a rung takes for it may lie, relative to it: `unit`, and `of_argument` times abs(x); and
+/// `least`, below which it may be 0. expf() is within the rounding that sum_error() allows, and x is rounded once. From
+/// rung 3 on it is exp_below(): x and x log2(e) are rounded, log2(e) as a float is off by a quarter of that, and
+/// ex2.approx.ftz is within 2^-22 and flushes what is below 2^-126 (PTX ISA). A result has it twice, as the sum has it.
+struct ExponentialError {
+  double unit, of_argument, least;
+};
+inline constexpr ExponentialError softmax_exponential_error(int rung) {
+  if (rung < 3) return {0, 2 * kFloatRounding.unit, 0};
+  return {2 * 0x1p-22, 2.25 * kFloatRounding.unit, 0x1p-126};
+}
+
+/// softmax() of `in` (rows, columns) by this rung, or by the least exact one.
+inline Expected softmax_reference(const std::vector<double>& in, int64_t rows, int64_t columns, Rounding type,
+                                  int rung = kSoftmaxRungs - 1) {
+  const ExponentialError exponential = softmax_exponential_error(rung);
   Expected expected(rows * columns);
   for (int64_t row = 0; row < rows; ++row) {
     const double* x = in.data() + row * columns;
@@ -18,8 +33,10 @@ inline Expected softmax_reference(const std::vector<double>& in, int64_t rows, i
       const double below = x[c] - largest, y = std::exp(below) / sum;
       expected.values[i] = y;
       // The difference is rounded before exp, which turns its absolute error into a relative one.
-      expected.bounds[i] =
-          type.least + (y == 0 ? 0 : y * (type.unit + sum_error(columns) + 2 * kFloatRounding.unit * std::abs(below)));
+      expected.bounds[i] = type.least;
+      if (y == 0) continue;
+      expected.bounds[i] += exponential.least + y * (type.unit + sum_error(columns) + exponential.unit +
+                                                     exponential.of_argument * std::abs(below));
     }
   }
   return expected;

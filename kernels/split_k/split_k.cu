@@ -46,6 +46,10 @@ void launch_rung(AnyStream stream, float* c, float* workspace, unsigned* counter
     launch(stream, dim3(static_cast<unsigned>(schedule.blocks)), dim3(kSplitKThreads), kSharedBytes<T>, kernel,
            arguments..., in, schedule);
   };
+  const auto start_together = [&](auto* kernel) {  // the blocks wait for each other
+    launch_cooperative(stream, dim3(static_cast<unsigned>(schedule.blocks)), dim3(kSplitKThreads), kSharedBytes<T>,
+                       kernel, c, workspace, counters, in, schedule);
+  };
   const auto each = [&](int64_t count, auto* kernel, auto... arguments) {
     const auto blocks = static_cast<unsigned>((count + kSplitKThreads - 1) / kSplitKThreads);
     launch(stream, dim3(blocks), dim3(kSplitKThreads), 0, kernel, arguments...);
@@ -63,8 +67,8 @@ void launch_rung(AnyStream stream, float* c, float* workspace, unsigned* counter
     return start(split_k_atomics<T, kVectors>, c);
   }
   if (rung == 3) return start(split_k_last_block<T, kVectors>, c, workspace, counters);
-  if (rung == kStreamKRung) return start(split_k_stream<T, kVectors>, c, workspace, counters);
-  start(split_k_two_tile<T, kVectors>, c, workspace, counters);
+  if (rung == kStreamKRung) return start_together(split_k_stream<T, kVectors>);
+  start_together(split_k_two_tile<T, kVectors>);
 }
 
 }  // namespace

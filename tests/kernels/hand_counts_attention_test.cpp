@@ -112,8 +112,8 @@ TEST_P(HandCountsAttention, Results) {
   }
 }
 
-// Eight warps wait for the queries and for two tiles of each step, one for each place to be free; and from rung 7 on
-// each of eight warps waits for its turn once a step and once more.
+// Eight warps wait for the queries and for two tiles of each step, one for each place to be free; from rung 7 on each
+// of eight warps waits for its turn once a step and once more; and each waits for its group once before it stores.
 TEST_P(HandCountsAttention, Waits) {
   const Report report = report_of({1, 1, 128, 640, width(), false}, rung());
   constexpr int64_t kSteps = 5;
@@ -127,8 +127,8 @@ TEST_P(HandCountsAttention, Waits) {
   EXPECT_EQ(waits, 8 * (1 + 2 * kSteps) + 2 * kSteps);
   const int64_t released = rung() == 8 ? 2 * kSteps - 1 : 2 * kSteps;  // nobody waits for the last place
   EXPECT_EQ(arrivals, 1 + 2 * kSteps + 8 * released);
-  EXPECT_EQ(turns, rung() == 6 ? 0 : 8 * (kSteps + 1));
-  EXPECT_EQ(passes, turns);
+  EXPECT_EQ(passes, rung() == 6 ? 0 : 8 * (kSteps + 1));
+  EXPECT_EQ(turns, passes + 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rungs, HandCountsAttention,

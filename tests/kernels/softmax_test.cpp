@@ -30,7 +30,8 @@ class Softmax : public KernelTest {
   void expect_forward(const std::vector<float>& values, int64_t rows, int64_t columns, int rung) {
     const Values<T> in(values);
     expect_all(forward(in.given, rows, columns, rung),
-               kernels::softmax_reference(in.wide, rows, columns, rounding_of<T>()), text_of_case(rows, columns, rung));
+               kernels::softmax_reference(in.wide, rows, columns, rounding_of<T>(), rung),
+               text_of_case(rows, columns, rung));
   }
 };
 TYPED_TEST_SUITE(Softmax, RowTypes);
@@ -55,6 +56,20 @@ TYPED_TEST(Softmax, EqualValuesShareEvenly) {
     for (const float value : {0.0F, -3.0F, 10000.0F}) {
       const auto result = this->forward(rounded<TypeParam>(std::vector<float>(3 * 64, value)), 3, 64, rung);
       for (const double y : widened(result)) ASSERT_EQ(y, 1.0 / 64) << "rung " << rung << ", value " << value;
+    }
+  }
+}
+
+// Far below the largest value, where a factor of log2(e) that is a little off shows most, and down to results that
+// float keeps only as subnormal numbers. Above 2.36e38 the product of a value with log2(e) would be infinite.
+TYPED_TEST(Softmax, ValuesFarBelowTheLargest) {
+  for (int rung = 0; rung < kSoftmaxRungs; ++rung) {
+    for (const int64_t columns : {110, 112}) {  // in packets, and not
+      std::vector<float> values;
+      for (int64_t i = 0; i < columns; ++i) values.push_back(-static_cast<float>(i));
+      this->expect_forward(values, 1, columns, rung);
+      if (!std::is_same_v<TypeParam, __half>)
+        this->expect_forward(scaled_values(columns, 51, 1e36F, 3e38F), 1, columns, rung);
     }
   }
 }
@@ -124,7 +139,7 @@ TYPED_TEST(Softmax, ArraysThatBeginBetweenPackets) {
     auto result = out.host();
     EXPECT_TRUE(std::isnan(static_cast<float>(result[0])));
     result.erase(result.begin());
-    expect_all(result, kernels::softmax_reference(in.wide, rows, columns, rounding_of<TypeParam>()),
+    expect_all(result, kernels::softmax_reference(in.wide, rows, columns, rounding_of<TypeParam>(), rung),
                text_of_case(rows, columns, rung));
   }
 }

@@ -188,7 +188,8 @@ static __global__ void wgmma_product(float* out, const T* in, int64_t n) {
 /// Ones times ones: each result is 16. n: 0 right, 1 no fence, 2 its sums are touched behind it, 3 no wait, 4 no
 /// commit, 5 not settled, 6 warps name different operands, 7 an operand changes before the wait, 8 an operand beyond
 /// shared memory, 9 nobody waits and nobody reads, 10 a warp does not come, 11 a wait for all but the newest group, 12
-/// no fence behind the stores of the ones, 13 that fence behind the barrier, which is right.
+/// no fence behind the stores of the ones, 13 that fence behind the barrier, which is right, 14 an operand changes when
+/// this warp has waited and others may not have, 15 it does behind a barrier, which is right.
 static __global__ void wgmma_mistake(float* out, const float*, int64_t n) {
   unsigned char* const tile = aligned_shared();
   for (int i = threadIdx.x; i < 8192; i += 128) reinterpret_cast<uint16_t*>(tile)[i] = 0x3c00;  // @ones
@@ -219,6 +220,8 @@ static __global__ void wgmma_mistake(float* out, const float*, int64_t n) {
   if (n != 3 && n != 11) kernels::wgmma_wait<0>();              // @product_wait
   if (n != 3 && n != 5 && n != 11) kernels::wgmma_settle(sum);  // @settle
   out[threadIdx.x] = sum[31][3];                                // @sum_load
+  if (n == 15) __syncthreads();
+  if (n >= 14) reinterpret_cast<uint16_t*>(tile)[threadIdx.x] = 0;  // @late_store
 }
 
 }  // namespace tenfold::test

@@ -273,6 +273,10 @@ TEST_F(Hopper, MistakesWithWgmma) {
   expect_a_fault(FaultKind::in_flight, "multiply", "with no fence.proxy.async in between");
   mistake(13);
   expect_clean();
+  mistake(14);
+  expect_race("multiply", "late_store", false);
+  mistake(15);
+  expect_clean();
   mistake(0, 96);
   expect_a_fault(FaultKind::warp_mismatch, "multiply", "needs the 128 threads of a warpgroup");
 }

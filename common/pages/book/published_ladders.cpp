@@ -113,6 +113,9 @@ struct ModelledRung {
   double seconds = 0, sum = 0;  ///< the longest bound, and all of them one after the other
   std::string bound;
   bool holds(double published) const { return seconds <= published && published <= sum; }
+  bool confirmed_by(double published) const {
+    return std::max(seconds, published) <= kConfirmingFactor * std::min(seconds, published);
+  }
 };
 /// Of the ladders' rungs.
 struct ModelledLadders {
@@ -287,7 +290,7 @@ std::optional<std::set<std::pair<std::string, std::string>>> validated_bounds(co
   for (const PublishedLadder& ladder : all_ladders(root)) {
     const auto rungs = rungs_of(now, ladder);
     for (size_t i = 0; i < rungs->size(); ++i)
-      if ((*rungs)[i].holds(ladder.rungs[i].seconds)) bounds.emplace((*rungs)[i].bound, ladder.column);
+      if ((*rungs)[i].confirmed_by(ladder.rungs[i].seconds)) bounds.emplace((*rungs)[i].bound, ladder.column);
   }
   return bounds;
 }

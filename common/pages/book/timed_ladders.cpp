@@ -1,7 +1,9 @@
 #include "common/pages/book/timed_ladders.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -54,7 +56,9 @@ std::string speed_text_over(const KernelRow* row, const KernelRow* other) {
   return interval_text(median_interval(speeds_over(*row, *other)));
 }
 
-std::string table_of(const fs::path& root, const std::string& program, const Ladder& ladder) {
+/// `clocks`: a paragraph above the table, or nothing.
+std::string table_of(const fs::path& root, const std::string& program, const Ladder& ladder,
+                     const std::string& clocks) {
   const std::string operation = ladder.name.substr(0, ladder.name.find(','));
   const Row names = rung_names(root, program + (operation.ends_with(" backward") ? "_backward" : ""));
   std::vector<const Contestant*> others;
@@ -71,7 +75,26 @@ std::string table_of(const fs::path& root, const std::string& program, const Lad
                      contestant.cold ? share_of_ceiling(*contestant.cold) : "-"});
     for (const Contestant* other : others) table.back().push_back(speed_text_over(contestant.cold, other->cold));
   }
-  return "**" + markdown_cell(ladder.name) + "**\n\n" + markdown_table_of_texts(table);
+  return "**" + markdown_cell(ladder.name) + "**\n\n" + clocks + markdown_table_of_texts(table);
+}
+
+/// "SM at 1,515 to 1,965 MHz, 517 to 646 W.": over all rounds of the ladder, each looked at once for all contestants.
+/// Empty where the report does not say it.
+std::string clocks_text(const nlohmann::json& report, const std::string& ladder) {
+  const auto range = [&](const char* name) {
+    double low = 0, high = 0;
+    for (const auto& round : report.at("benchmarks")) {
+      if (!round.at("name").get<std::string>().starts_with(ladder + "/") || !round.contains(name)) continue;
+      const double value = round.at(name);
+      low = high == 0 ? value : std::min(low, value), high = std::max(high, value);
+    }
+    const std::string most = std::to_string(std::lround(high));
+    return high == 0                               ? ""
+           : std::lround(low) == std::lround(high) ? most
+                                                   : std::to_string(std::lround(low)) + " to " + most;
+  };
+  const std::string mhz = range("sm_mhz"), watts = range("power_w");
+  return mhz.empty() || watts.empty() ? "" : "SM at " + mhz + " MHz, " + watts + " W.\n\n";
 }
 
 struct Report {
@@ -109,10 +132,11 @@ std::string timed_ladders_markdown(const fs::path& root, const std::string& prog
            "; " + report.date.substr(0, 10) + ", commit " + report.commit.substr(0, 10) + ", " +
            std::to_string(rows.front().seconds.size()) + " rounds. *Of the card*: bytes or FLOP a second on empty " +
            "caches, as a share of the maker's figure.\n\n";
+    const auto json = nlohmann::json::parse(read_text(timed.file));  // which read_kernel_rows() could read
     const std::vector<Ladder> ladders = ladders_of(rows);
     for (size_t i = 0; i < ladders.size(); ++i) {
       if (i == 1) out += "\n<details><summary>Other types and sizes</summary>\n";
-      out += (i > 0 ? "\n" : "") + table_of(root, program, ladders[i]);
+      out += (i > 0 ? "\n" : "") + table_of(root, program, ladders[i], clocks_text(json, ladders[i].name));
     }
     if (ladders.size() > 1) out += "\n</details>\n";
   }

@@ -46,11 +46,13 @@ TEST_F(TimedLadders, AGpusTimesStandBesideTheOthers) {
   add(timed, "copy, Float, 64 x 64/ATen/cold", 300), add(timed, "copy, Float, 64 x 64/ATen/hot", 250);
   add(timed, "copy, Float, 64 x 64/rung 1/cold", 200), add(timed, "copy, Float, 64 x 64/rung 1/hot", 150);
   add(timed, "copy, Float, 128 x 128/rung 0/cold", 800);
+  for (size_t i = 0; i < 48; ++i) timed["benchmarks"][i].update({{"sm_mhz", i == 5 ? 1515 : 1980}, {"power_w", 480.6}});
   publish("h200", timed);
   const std::string text = timed_ladders_markdown(root_, "copy");
+  EXPECT_THAT(text, HasSubstr("**copy, Float, 64 x 64**\n\nSM at 1515 to 1980 MHz, 481 W.\n\n| |"));
+  EXPECT_THAT(text, HasSubstr("**copy, Float, 128 x 128**\n\n| |")) << "whose report does not say it";
   EXPECT_THAT(text, HasSubstr("**h200**: NVIDIA H200; 2026-11-29, commit 265cce0b5f, 12 rounds."));
-  EXPECT_THAT(text, HasSubstr("**copy, Float, 64 x 64**\n\n| | empty caches | warm caches | of the card | speed over "
-                              "ATen |\n"));
+  EXPECT_THAT(text, HasSubstr("\n\n| | empty caches | warm caches | of the card | speed over ATen |\n"));
   EXPECT_THAT(text, HasSubstr("| rung 1, tiled | 200 us | 150 us | DRAM "));
   EXPECT_THAT(text, HasSubstr("| 1.50x"));
   const size_t fold = text.find("<details>"), second = text.find("**copy, Float, 128 x 128**");

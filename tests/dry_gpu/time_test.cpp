@@ -69,9 +69,10 @@ void beside(const std::function<void()>& work) {
   end.block(c10::cuda::getCurrentCUDAStream());
 }
 
-void expect_lasts(double seconds, const std::function<void()>& work) {
+/// `launches`: of the operator, each behind a gap.
+void expect_lasts(double seconds, const std::function<void()>& work, int launches = 1) {
   // A float's milliseconds.
-  EXPECT_NEAR(seconds_of(work), rates().gap + seconds, 1e-5 * seconds + 1e-7);
+  EXPECT_NEAR(seconds_of(work), launches * rates().gap + seconds, 1e-5 * seconds + 1e-7);
 }
 
 TEST(Modelled, AProductLastsWhatItsTypeTakes) {
@@ -106,9 +107,11 @@ TEST(Modelled, OtherOperatorsLastWhatTheirBytesTake) {
   std::vector<at::Tensor> weights = {x}, gradients = {at::empty_like(x)}, means = {at::empty_like(x)},
                           squares = {at::empty_like(x)}, none, steps = {at::zeros({}, on_card())};
   const double update = 7 * bytes + 2 * 4;
-  expect_lasts(update / rates().bytes_per_s, [&] {
+  const auto fused = [&] {
     at::_fused_adamw_(weights, gradients, means, squares, none, steps, 1e-3, 0.9, 0.99, 0, 1e-8, false, false);
-  });
+  };
+  // 1024 chunks of 65,536 numbers, 320 a launch (ATen/native/cuda/MultiTensorApply.cuh).
+  expect_lasts(update / rates().bytes_per_s, fused, /*launches=*/4);
 }
 
 TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
@@ -151,6 +154,57 @@ TEST(Modelled, AViewLastsNothingAndTheSmallestKernelSomething) {
   const at::Tensor x = at::empty({1024, 1024}, on_card()), one = at::empty({1}, on_card());
   EXPECT_EQ(seconds_of([&] { x.t().view({1024, 2, 512}).select(1, 0); }), 0);
   EXPECT_NEAR(seconds_of([&] { at::relu(one); }), rates().gap + rates().least, 1e-7);
+  // From the size on at which its bytes take longer, they decide.
+  const auto bytes = static_cast<int64_t>(4 * rates().least * rates().bytes_per_s);
+  const at::Tensor some = at::empty({bytes}, on_card(at::kByte));
+  expect_lasts(2 * static_cast<double>(bytes) / rates().bytes_per_s, [&] { at::relu(some); });
+}
+
+TEST(Modelled, AMemsetLastsLessThanAKernelAndACopyWithinTheCardAsLong) {
+  const at::Tensor one = at::empty({16}, on_card()), other = at::empty({16}, on_card());
+  const auto set = [&] { cudaMemsetAsync(one.data_ptr(), 0, one.nbytes(), c10::cuda::getCurrentCUDAStream()); };
+  EXPECT_NEAR(seconds_of(set), rates().gap + rates().least_memset, 1e-7);
+  EXPECT_NEAR(seconds_of([&] { one.copy_(other); }), rates().gap + rates().least, 1e-7);
+  EXPECT_LT(rates().least_memset, rates().least);
+}
+
+// Each has a gap and a least time of its own.
+TEST(Modelled, AnOperatorOfSeveralKernelsLastsAtLeastAllOfTheirs) {
+  const std::vector<at::Tensor> few(2000, at::empty({1}, on_card()));
+  const auto scale = [&] { at::_foreach_mul_(few, 2.0); };
+  scale();
+  const int64_t before = dry_counts().launches;
+  scale();
+  const auto launches = static_cast<double>(dry_counts().launches - before);
+  ASSERT_GT(launches, 1);
+  EXPECT_NEAR(seconds_of(scale), launches * (rates().gap + rates().least), 1e-6);
+}
+
+// Small kernels of two streams run side by side; two that keep the memory busy do not, however short they are.
+TEST(Modelled, WhatKeepsTheMemoryBusyIsNotShared) {
+  const auto bytes = static_cast<int64_t>(0.75 * rates().least * rates().bytes_per_s / 2);
+  const at::Tensor some = at::empty({bytes}, on_card(at::kByte));
+  const double work = 2 * static_cast<double>(bytes) / rates().bytes_per_s;
+  constexpr int kKernels = 200;
+  const auto chain = [&] {
+    for (int i = 0; i < kKernels; ++i) at::relu(some);
+  };
+  const CUDAStream sides[] = {c10::cuda::getStreamFromPool(), c10::cuda::getStreamFromPool(),
+                              c10::cuda::getStreamFromPool()};
+  const double four = seconds_of([&] {
+    at::cuda::CUDAEvent begin, ends[3];
+    begin.record();
+    for (int i = 0; i < 3; ++i) {
+      begin.block(sides[i]);
+      const c10::cuda::CUDAStreamGuard guard(sides[i]);
+      chain();
+      ends[i].record(sides[i]);
+    }
+    chain();
+    for (at::cuda::CUDAEvent& end : ends) end.block(c10::cuda::getCurrentCUDAStream());
+  });
+  EXPECT_GE(four, 4 * kKernels * (work - rates().first_byte));
+  EXPECT_LT(four, 4 * kKernels * (rates().gap + rates().least));
 }
 
 TEST(Modelled, PinnedCopiesOverlapAndPageableOnesAreWaitedFor) {

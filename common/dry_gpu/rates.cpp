@@ -87,6 +87,7 @@ std::optional<Rates> rates_of(const Card& card) {
   const Extra& extra = *extra_of(card);
   Rates rates;
   rates.bytes_per_s = kOfMemory * ceilings->bytes_per_s;
+  rates.l2_bytes = static_cast<double>(card.l2_bytes);
   rates.fp32 = kOfProducts * ceilings->fp32;
   rates.tf32 = extra.of_tensor_cores * ceilings->tf32;
   rates.half = extra.of_tensor_cores * ceilings->half;

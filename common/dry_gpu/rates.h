@@ -23,6 +23,7 @@ std::optional<Ceilings> ceilings_of(const Card& card);
 /// FLOP, bytes and seconds; rates.cpp has the source of each.
 struct Rates {
   double bytes_per_s = 0;                             ///< of its memory
+  double l2_bytes = 0;                                ///< of its cache
   double fp32 = 0, tf32 = 0, half = 0, bfloat16 = 0;  ///< FLOP/s of matrix products
   double link_bytes_per_s = 0;                        ///< to and from the host, each way
   double link_latency = 0;                            ///< of a copy over it

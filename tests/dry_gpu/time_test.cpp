@@ -12,46 +12,27 @@
 #include <string>
 #include <vector>
 
-#include "common/dry_gpu/rates.h"
 #include "common/measure/clock.h"
 #include "common/measure/dry.h"
 #include "kernels/adamw/adamw_torch.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_torch.h"
+#include "tests/dry_gpu/time_support.h"
 
 namespace tenfold {
 namespace {
 
 using c10::cuda::CUDAStream;
 
-const dry::Rates& rates() {
-  static const dry::Rates of_card = *dry::rates_of(dry::card_named(dry_card().value()));
-  return of_card;
-}
-
-at::TensorOptions on_card(at::ScalarType type = at::kFloat) {
-  return at::TensorOptions().device(at::kCUDA).dtype(type);
-}
+using test::expect_lasts;
+using test::on_card;
+using test::rates;
+using test::seconds_of;
 
 const at::Tensor& large() {
   static const at::Tensor made = at::empty({8192, 8192}, on_card());
   return made;
-}
-
-/// Seconds of the card, behind a second of other work: the host is done long before the card begins, however busy this
-/// machine is. Its clock jumps over that second.
-double seconds_of(const std::function<void()>& work) {
-  work();  // what is allocated and chosen once
-  const at::Tensor much = at::empty({16384, 16384}, on_card());
-  const double product = 2.0 * 16384 * 16384 * 16384 / rates().fp32;
-  for (int i = 0; i < 1 + static_cast<int>(1 / product); ++i) at::mm(much, much);
-  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-  begin.record();
-  work();
-  end.record();
-  end.synchronize();
-  return begin.elapsed_time(end) / 1e3;
 }
 
 /// Runs beside the current stream, from where that is now; the current one goes on when it is done.
@@ -67,12 +48,6 @@ void beside(const std::function<void()>& work) {
   end.record(side);
   at::mm(large(), large());
   end.block(c10::cuda::getCurrentCUDAStream());
-}
-
-/// `launches`: of the operator, each behind a gap.
-void expect_lasts(double seconds, const std::function<void()>& work, int launches = 1) {
-  // A float's milliseconds.
-  EXPECT_NEAR(seconds_of(work), launches * rates().gap + seconds, 1e-5 * seconds + 1e-7);
 }
 
 TEST(Modelled, AProductLastsWhatItsTypeTakes) {
@@ -119,8 +94,8 @@ TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
   const double scores = 2.0 * 12 * 4096 * 4096 * 64;
   expect_lasts(4 * scores / 2 / rates().half,
                [&] { at::scaled_dot_product_attention(q, q, q, {}, 0, /*is_causal=*/true); });
-  const at::Tensor images = at::empty({64, 64, 56, 56}, on_card(at::kHalf)),
-                   kernel = at::empty({64, 64, 3, 3}, on_card(at::kHalf));
+  const at::TensorOptions last = on_card(at::kHalf).memory_format(at::MemoryFormat::ChannelsLast);
+  const at::Tensor images = at::empty({64, 64, 56, 56}, last), kernel = at::empty({64, 64, 3, 3}, last);
   expect_lasts(2.0 * 64 * 64 * 56 * 56 * 64 * 9 / rates().half, [&] { at::conv2d(images, kernel, {}, 1, 1); });
 }
 

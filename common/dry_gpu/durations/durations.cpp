@@ -33,7 +33,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   if (!pricing.launched()) return;
   const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
   const Rates& rates = state().time->rates();
-  pricing.settle(seconds_of(demand_of(schema, arguments, results), rates));
+  pricing.settle(seconds_of(demands_of(schema, arguments, results), rates));
 }
 
 }  // namespace tenfold::dry

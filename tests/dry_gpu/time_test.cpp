@@ -244,6 +244,16 @@ TEST(Modelled, WhoAsksInALoopSeesTheEnd) {
   while (!done.query()) ASSERT_LT(++asked, 1000);
 }
 
+// GradScaler's flag, say: a step must not be skipped by what lay in memory.
+TEST(Modelled, ANumberThatAKernelHasLeftReadsZero) {
+  at::Tensor flag = at::ones({1}).to(at::kCUDA);
+  EXPECT_EQ(flag.item<float>(), 1) << "a copy from the host is what it was";
+  std::vector<at::Tensor> gradients = {at::empty({1024}, on_card())};
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, flag, at::ones({}).to(at::kCUDA));
+  EXPECT_EQ(flag.item<float>(), 0);
+  EXPECT_EQ(at::stack({flag, at::ones({1}).to(at::kCUDA)}).sum().item<float>(), 0);
+}
+
 TEST(Modelled, EveryKernelOfLibTorchHasAPrice) {
   taken_without_price();
   const at::Tensor x = at::empty({64, 256}, on_card());

@@ -106,21 +106,26 @@ double CardTime::end_of_device(int device) const {
 Pricing::Pricing() : outer_(pricing) { pricing = this; }
 Pricing::~Pricing() { pricing = outer_; }
 
-void Pricing::settle(double seconds) {
+void Pricing::settle(double work) {
   const std::lock_guard guard(state().lock);
-  if (stream_ == nullptr || seconds <= seconds_) return;
-  const double more = seconds - seconds_;
-  if (stream_->capture != nullptr) {
-    if (!stream_->capture->graph->nodes.empty()) stream_->capture->graph->nodes.back().item.exclusive += more;
-  } else {
-    state().time->add_work(*stream_, more);
+  if (stream_ == nullptr) return;
+  const Rates& rates = state().time->rates();
+  const Lasting last = lasting(std::max(0.0, work - (launches_ - 1) * rates.least), rates.least, rates);
+  const double too_long = lasting(0, rates.least, rates).seconds() - last.shared;  // as it was launched
+  if (stream_->capture == nullptr) {
+    stream_->ends -= too_long;
+    if (last.exclusive > 0) state().time->add_work(*stream_, last.exclusive);
+  } else if (!stream_->capture->graph->nodes.empty()) {
+    Item& item = stream_->capture->graph->nodes.back().item;
+    item.seconds -= too_long;
+    item.exclusive += last.exclusive;
   }
 }
 
-bool note_price(Stream& stream, const Item& item) {
+bool note_price(Stream& stream) {
   if (pricing == nullptr) return false;
   pricing->stream_ = &stream;
-  pricing->seconds_ += item.seconds;
+  ++pricing->launches_;
   return true;
 }
 

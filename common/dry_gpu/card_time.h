@@ -81,18 +81,19 @@ class Pricing {
   ~Pricing();
   Pricing(const Pricing&) = delete;
   Pricing& operator=(const Pricing&) = delete;
-  /// All its launches together last so long, or as long as so many launches last at least.
-  void settle(double seconds);
+  /// All its launches together keep the card's memory or its arithmetic busy for so many seconds. Each is behind a gap
+  /// and lasts what the shortest kernel lasts, and the last one what is left of the work.
+  void settle(double work);
   bool launched() const { return stream_ != nullptr; }
 
  private:
-  friend bool note_price(Stream& stream, const Item& item);
+  friend bool note_price(Stream& stream);
   Pricing* const outer_;
   Stream* stream_ = nullptr;  ///< of the last launch
-  double seconds_ = 0;        ///< of the launches until now
+  int launches_ = 0;          ///< until now
 };
 
 /// Of a launch: to whom it belongs. False where nobody will say how long it lasts.
-bool note_price(Stream& stream, const Item& item);
+bool note_price(Stream& stream);
 
 }  // namespace tenfold::dry

@@ -59,8 +59,9 @@ void take_time(Item& item, const void* to, const void* from, size_t bytes) {
   const auto* const target = block_of(to);
   const auto* const source = block_of(from);
   if (target != nullptr && source != nullptr && target->second.device == source->second.device) {
-    item.seconds = rates.gap + rates.least;
-    item.exclusive = std::max(0.0, 2 * size / rates.bytes_per_s - rates.least);
+    const Lasting of_kernel = lasting(2 * size / rates.bytes_per_s, rates.least, rates);
+    item.seconds = of_kernel.shared;
+    item.exclusive = of_kernel.exclusive;
   } else {
     // Out of the card that has it.
     item.engine = target != nullptr && source == nullptr ? Engine::to_device : Engine::to_host;
@@ -124,8 +125,9 @@ cudaError_t set(void* to, int value, size_t bytes, cudaStream_t handle) {
   Item item{.kind = "memset", .work = leaves_out(bytes) ? nullptr : std::move(work)};
   if (const auto& time = state().time) {
     const Rates& rates = time->rates();
-    item.seconds = rates.gap + rates.least;
-    item.exclusive = std::max(0.0, static_cast<double>(bytes) / rates.bytes_per_s - rates.least);
+    const Lasting of_memset = lasting(static_cast<double>(bytes) / rates.bytes_per_s, rates.least_memset, rates);
+    item.seconds = of_memset.shared;
+    item.exclusive = of_memset.exclusive;
   }
   if (follows_order()) {
     item.accesses = uses(to, nullptr, bytes);

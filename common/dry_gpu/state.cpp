@@ -243,8 +243,9 @@ cudaError_t launched(const std::string& kernel, cudaStream_t stream, std::vector
     const bool computes = !computes_nothing(kernel);
     if (state().order != Order::at_once && answering == 0 && computes) counts.without_arithmetic.insert(kernel);
     if (const auto& time = state().time) {
-      item.seconds = time->rates().gap + time->rates().least;
-      if (!note_price(*on, item) && computes) counts.without_price.insert(kernel);
+      // An operator's own work comes on top, once it is known (Pricing).
+      item.seconds = lasting(0, time->rates().least, time->rates()).seconds();
+      if (!note_price(*on) && computes) counts.without_price.insert(kernel);
     }
   }
   if (!item.accesses.empty()) item.user = user_here(kernel.c_str());
@@ -320,7 +321,7 @@ void tenfold_dry_end_price(void* pricing, double bytes, double flops, int sixtee
   const Rates& rates = state().time->rates();
   // bfloat16's rate: where a card has no tensor cores for both types, our kernels use none.
   const double products = sixteen_bits != 0 ? rates.bfloat16 : rates.fp32;
-  ours->settle(rates.gap + seconds_of(bytes, flops, products, rates));
+  ours->settle(seconds_of(bytes, flops, products, rates));
 }
 
 const char* tenfold_dry_take_without_arithmetic() {

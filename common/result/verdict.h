@@ -69,9 +69,9 @@ Speed speed_label(const Interval& ratio);
 /// the rank of the technique among three blocks that are exchangeable when the code is identical. From kFewestBuilds
 /// builds on the medians of the builds are samples too, and Student's interval over their logarithms is taken if it is
 /// wider.
-///   FASTER, SLOWER  the interval clears 1 by more than 1 %
-///   SAME            the interval lies within 2 % of 1
-///   AMBIGUOUS       neither; or the two equal baselines themselves differ beyond their interval and 1 %
+///   FASTER, SLOWER  the interval clears 1 by more than 1 %; SAME: it lies within 2 % of 1
+///   AMBIGUOUS       neither; or two equal baselines differ by more than 1 %, and the label does not stand once the
+///                   interval is widened by as much as they may differ, as SAME never does
 ///   UNDECIDED       fewer than kFewestRounds rounds
 /// Throws std::invalid_argument on unequal counts or a block without time or items.
 SpeedVerdict judge_speed(const Blocks& baseline_a, const Blocks& baseline_b, const Blocks& technique, Clock clock);

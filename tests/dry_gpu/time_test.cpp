@@ -12,46 +12,27 @@
 #include <string>
 #include <vector>
 
-#include "common/dry_gpu/rates.h"
 #include "common/measure/clock.h"
 #include "common/measure/dry.h"
 #include "kernels/adamw/adamw_torch.h"
 #include "kernels/flash_attention/flash_attention_torch.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_torch.h"
+#include "tests/dry_gpu/time_support.h"
 
 namespace tenfold {
 namespace {
 
 using c10::cuda::CUDAStream;
 
-const dry::Rates& rates() {
-  static const dry::Rates of_card = *dry::rates_of(dry::card_named(dry_card().value()));
-  return of_card;
-}
-
-at::TensorOptions on_card(at::ScalarType type = at::kFloat) {
-  return at::TensorOptions().device(at::kCUDA).dtype(type);
-}
+using test::expect_lasts;
+using test::on_card;
+using test::rates;
+using test::seconds_of;
 
 const at::Tensor& large() {
   static const at::Tensor made = at::empty({8192, 8192}, on_card());
   return made;
-}
-
-/// Seconds of the card, behind a second of other work: the host is done long before the card begins, however busy this
-/// machine is. Its clock jumps over that second.
-double seconds_of(const std::function<void()>& work) {
-  work();  // what is allocated and chosen once
-  const at::Tensor much = at::empty({16384, 16384}, on_card());
-  const double product = 2.0 * 16384 * 16384 * 16384 / rates().fp32;
-  for (int i = 0; i < 1 + static_cast<int>(1 / product); ++i) at::mm(much, much);
-  at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-  begin.record();
-  work();
-  end.record();
-  end.synchronize();
-  return begin.elapsed_time(end) / 1e3;
 }
 
 /// Runs beside the current stream, from where that is now; the current one goes on when it is done.
@@ -67,11 +48,6 @@ void beside(const std::function<void()>& work) {
   end.record(side);
   at::mm(large(), large());
   end.block(c10::cuda::getCurrentCUDAStream());
-}
-
-void expect_lasts(double seconds, const std::function<void()>& work) {
-  // A float's milliseconds.
-  EXPECT_NEAR(seconds_of(work), rates().gap + seconds, 1e-5 * seconds + 1e-7);
 }
 
 TEST(Modelled, AProductLastsWhatItsTypeTakes) {
@@ -106,9 +82,11 @@ TEST(Modelled, OtherOperatorsLastWhatTheirBytesTake) {
   std::vector<at::Tensor> weights = {x}, gradients = {at::empty_like(x)}, means = {at::empty_like(x)},
                           squares = {at::empty_like(x)}, none, steps = {at::zeros({}, on_card())};
   const double update = 7 * bytes + 2 * 4;
-  expect_lasts(update / rates().bytes_per_s, [&] {
+  const auto fused = [&] {
     at::_fused_adamw_(weights, gradients, means, squares, none, steps, 1e-3, 0.9, 0.99, 0, 1e-8, false, false);
-  });
+  };
+  // 1024 chunks of 65,536 numbers, 320 a launch (ATen/native/cuda/MultiTensorApply.cuh).
+  expect_lasts(update / rates().bytes_per_s, fused, /*launches=*/4);
 }
 
 TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
@@ -116,8 +94,8 @@ TEST(Modelled, AttentionAndConvolutionCountTheirProducts) {
   const double scores = 2.0 * 12 * 4096 * 4096 * 64;
   expect_lasts(4 * scores / 2 / rates().half,
                [&] { at::scaled_dot_product_attention(q, q, q, {}, 0, /*is_causal=*/true); });
-  const at::Tensor images = at::empty({64, 64, 56, 56}, on_card(at::kHalf)),
-                   kernel = at::empty({64, 64, 3, 3}, on_card(at::kHalf));
+  const at::TensorOptions last = on_card(at::kHalf).memory_format(at::MemoryFormat::ChannelsLast);
+  const at::Tensor images = at::empty({64, 64, 56, 56}, last), kernel = at::empty({64, 64, 3, 3}, last);
   expect_lasts(2.0 * 64 * 64 * 56 * 56 * 64 * 9 / rates().half, [&] { at::conv2d(images, kernel, {}, 1, 1); });
 }
 
@@ -151,6 +129,57 @@ TEST(Modelled, AViewLastsNothingAndTheSmallestKernelSomething) {
   const at::Tensor x = at::empty({1024, 1024}, on_card()), one = at::empty({1}, on_card());
   EXPECT_EQ(seconds_of([&] { x.t().view({1024, 2, 512}).select(1, 0); }), 0);
   EXPECT_NEAR(seconds_of([&] { at::relu(one); }), rates().gap + rates().least, 1e-7);
+  // From the size on at which its bytes take longer, they decide.
+  const auto bytes = static_cast<int64_t>(4 * rates().least * rates().bytes_per_s);
+  const at::Tensor some = at::empty({bytes}, on_card(at::kByte));
+  expect_lasts(2 * static_cast<double>(bytes) / rates().bytes_per_s, [&] { at::relu(some); });
+}
+
+TEST(Modelled, AMemsetLastsLessThanAKernelAndACopyWithinTheCardAsLong) {
+  const at::Tensor one = at::empty({16}, on_card()), other = at::empty({16}, on_card());
+  const auto set = [&] { cudaMemsetAsync(one.data_ptr(), 0, one.nbytes(), c10::cuda::getCurrentCUDAStream()); };
+  EXPECT_NEAR(seconds_of(set), rates().gap + rates().least_memset, 1e-7);
+  EXPECT_NEAR(seconds_of([&] { one.copy_(other); }), rates().gap + rates().least, 1e-7);
+  EXPECT_LT(rates().least_memset, rates().least);
+}
+
+// Each has a gap and a least time of its own.
+TEST(Modelled, AnOperatorOfSeveralKernelsLastsAtLeastAllOfTheirs) {
+  const std::vector<at::Tensor> few(2000, at::empty({1}, on_card()));
+  const auto scale = [&] { at::_foreach_mul_(few, 2.0); };
+  scale();
+  const int64_t before = dry_counts().launches;
+  scale();
+  const auto launches = static_cast<double>(dry_counts().launches - before);
+  ASSERT_GT(launches, 1);
+  EXPECT_NEAR(seconds_of(scale), launches * (rates().gap + rates().least), 1e-6);
+}
+
+// Small kernels of two streams run side by side; two that keep the memory busy do not, however short they are.
+TEST(Modelled, WhatKeepsTheMemoryBusyIsNotShared) {
+  const auto bytes = static_cast<int64_t>(0.75 * rates().least * rates().bytes_per_s / 2);
+  const at::Tensor some = at::empty({bytes}, on_card(at::kByte));
+  const double work = 2 * static_cast<double>(bytes) / rates().bytes_per_s;
+  constexpr int kKernels = 200;
+  const auto chain = [&] {
+    for (int i = 0; i < kKernels; ++i) at::relu(some);
+  };
+  const CUDAStream sides[] = {c10::cuda::getStreamFromPool(), c10::cuda::getStreamFromPool(),
+                              c10::cuda::getStreamFromPool()};
+  const double four = seconds_of([&] {
+    at::cuda::CUDAEvent begin, ends[3];
+    begin.record();
+    for (int i = 0; i < 3; ++i) {
+      begin.block(sides[i]);
+      const c10::cuda::CUDAStreamGuard guard(sides[i]);
+      chain();
+      ends[i].record(sides[i]);
+    }
+    chain();
+    for (at::cuda::CUDAEvent& end : ends) end.block(c10::cuda::getCurrentCUDAStream());
+  });
+  EXPECT_GE(four, 4 * kKernels * (work - rates().first_byte));
+  EXPECT_LT(four, 4 * kKernels * (rates().gap + rates().least));
 }
 
 TEST(Modelled, PinnedCopiesOverlapAndPageableOnesAreWaitedFor) {
@@ -213,6 +242,16 @@ TEST(Modelled, WhoAsksInALoopSeesTheEnd) {
   EXPECT_FALSE(done.query());
   int64_t asked = 0;
   while (!done.query()) ASSERT_LT(++asked, 1000);
+}
+
+// GradScaler's flag, say: a step must not be skipped by what lay in memory.
+TEST(Modelled, ANumberThatAKernelHasLeftReadsZero) {
+  at::Tensor flag = at::ones({1}).to(at::kCUDA);
+  EXPECT_EQ(flag.item<float>(), 1) << "a copy from the host is what it was";
+  std::vector<at::Tensor> gradients = {at::empty({1024}, on_card())};
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, flag, at::ones({}).to(at::kCUDA));
+  EXPECT_EQ(flag.item<float>(), 0);
+  EXPECT_EQ(at::stack({flag, at::ones({1}).to(at::kCUDA)}).sum().item<float>(), 0);
 }
 
 TEST(Modelled, EveryKernelOfLibTorchHasAPrice) {

@@ -107,6 +107,23 @@ Formula product_of(size_t first) {
 
 bool is_true(const c10::IValue& value) { return value.isBool() && value.toBool(); }
 
+/// Bytes that are read and written to put channels last before a convolution in tensor cores, and back behind it:
+/// "convolutions implemented for Tensor Cores require NHWC layout", and of others cuDNN transposes input and output
+/// ("Convolutional Layers User's Guide", docs.nvidia.com/deeplearning/performance/dl-performance-convolutional,
+/// section "Tensor Layouts In Memory: NCHW vs NHWC"). A convolution of each channel by itself is LibTorch's own kernel
+/// (conv_depthwise2d in ATen/native/cuda/DepthwiseConv2d.cu).
+double reordered(const Call& call, std::initializer_list<at::Tensor> tensors) {
+  const c10::IValue groups = argument_of(call.schema, call.arguments, "groups");
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.dim() != 4) return 0;
+    if (!tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) bytes += 2 * bytes_of(tensor);
+  }
+  const at::Tensor weight = tensor_at(call.arguments, call.schema.name() == "aten::convolution_backward" ? 2 : 1);
+  const bool of_each_channel = groups.isInt() && groups.toInt() > 1 && weight.defined() && weight.size(1) == 1;
+  return of_each_channel ? 0 : bytes;
+}
+
 void convolution(const Call& call, Demand& demand) {
   const at::Tensor input = tensor_at(call.arguments, 0), weight = tensor_at(call.arguments, 1),
                    output = tensor_at(call.results, 0);
@@ -115,20 +132,7 @@ void convolution(const Call& call, Demand& demand) {
   demand.flops = 2 * numbers(transposed ? input : output) * numbers(weight) / size_of(weight, 0);
   demand.type = input.scalar_type();
   demand.convolves = true;
-}
-
-/// As many products as the forward pass for each of the gradients that are asked for.
-void convolution_backward(const Call& call, Demand& demand) {
-  const at::Tensor gradient = tensor_at(call.arguments, 0), input = tensor_at(call.arguments, 1),
-                   weight = tensor_at(call.arguments, 2);
-  if (!gradient.defined() || !weight.defined()) return;
-  const bool transposed = is_true(argument_of(call.schema, call.arguments, "transposed"));
-  const double once = 2 * numbers(transposed ? input : gradient) * numbers(weight) / size_of(weight, 0);
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (tensor_at(call.results, i).defined()) demand.flops += once;
-  }
-  demand.type = gradient.scalar_type();
-  demand.convolves = true;
+  demand.reordered = reordered(call, {input, weight, output});
 }
 
 /// Attention of (B, H, T, D): two products forward, five backward (Dao, "FlashAttention-2", 2023, section 3.1); of a
@@ -203,7 +207,6 @@ const std::map<std::string, Formula>& formulas() {
       {"aten::_scaled_grouped_mm", product_of(0)},
       {"aten::convolution", convolution},
       {"aten::cudnn_convolution", convolution},
-      {"aten::convolution_backward", convolution_backward},
       {"aten::_scaled_dot_product_flash_attention", attention(0, 2)},
       {"aten::_scaled_dot_product_efficient_attention", attention(0, 2)},
       {"aten::_scaled_dot_product_cudnn_attention", attention(0, 2)},
@@ -233,6 +236,52 @@ const std::map<std::string, Formula>& formulas() {
   return all;
 }
 
+/// The gradients of input and weight are two calls of cuDNN, each of which reads that of the output; the bias's is a
+/// sum over it (convolution_backward in ATen/native/Convolution.cpp, raw_cudnn_convolution_backward_{input,weight}_out
+/// in ATen/native/cudnn/ConvShared.cpp). Each of the two has as many products as the forward pass.
+std::vector<Demand> convolution_backward(const Call& call) {
+  const at::Tensor gradient = tensor_at(call.arguments, 0), input = tensor_at(call.arguments, 1),
+                   weight = tensor_at(call.arguments, 2);
+  if (!gradient.defined() || !weight.defined()) return {};
+  const bool transposed = is_true(argument_of(call.schema, call.arguments, "transposed"));
+  const double flops = 2 * numbers(transposed ? input : gradient) * numbers(weight) / size_of(weight, 0);
+  std::vector<Demand> kernels;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const at::Tensor result = tensor_at(call.results, i), &other = i == 0 ? weight : input;
+    if (!result.defined()) continue;
+    kernels.push_back({.bytes = bytes_of(gradient) + bytes_of(other) + bytes_of(result),
+                       .flops = flops,
+                       .type = gradient.scalar_type(),
+                       .convolves = true,
+                       .reordered = reordered(call, {gradient, other, result})});
+  }
+  if (const at::Tensor bias = tensor_at(call.results, 2); bias.defined())
+    kernels.push_back({.bytes = bytes_of(gradient) + bytes_of(bias)});
+  return kernels;
+}
+
+/// What a normalisation reads a second time: no number of a channel (a row, a group) can be written before all of it
+/// has been read, and the gradients of weight and bias are kernels of their own.
+double read_again(const Call& call) {
+  const std::string& name = call.schema.name();
+  const double first = bytes_of(tensor_at(call.arguments, 0)), both = first + bytes_of(tensor_at(call.arguments, 1));
+  // Statistics, then normalisation (ATen/native/cuda/Normalization.cuh: batch_norm_collect_statistics_kernel and
+  // batch_norm_transform_input_kernel; group_norm_kernel.cu: RowwiseMomentsCUDAKernel and an elementwise kernel).
+  if (name == "aten::_batch_norm_with_update" || name == "aten::native_group_norm") return first;
+  if (name == "aten::cudnn_batch_norm" || name == "aten::native_batch_norm" || name == "aten::_native_batch_norm_legit")
+    return is_true(argument_of(call.schema, call.arguments, "training")) ? first : 0;
+  // Two sums over both, then the gradient (Normalization.cuh: batch_norm_backward_kernel; group_norm_kernel.cu:
+  // ComputeInternalGradientsCUDAKernel and an elementwise kernel).
+  if (name == "aten::cudnn_batch_norm_backward" || name == "aten::native_batch_norm_backward" ||
+      name == "aten::batch_norm_backward" || name == "aten::native_group_norm_backward")
+    return both;
+  // A row stays in the SM; weight and bias have a kernel of their own (layer_norm_kernel.cu:
+  // layer_norm_grad_input_kernel and GammaBetaBackwardCUDAKernel).
+  if (name == "aten::native_layer_norm_backward" || name == "aten::_fused_rms_norm_backward")
+    return tensor_at(call.results, 0).defined() && tensor_at(call.results, 1).defined() ? both : 0;
+  return 0;
+}
+
 double product_rate(const Demand& demand, const Rates& rates) {
   switch (demand.type) {
     case at::kHalf:
@@ -255,16 +304,30 @@ double product_rate(const Demand& demand, const Rates& rates) {
 
 }  // namespace
 
-Demand demand_of(const c10::FunctionSchema& schema, const Values& arguments, const Values& results) {
+std::vector<Demand> demands_of(const c10::FunctionSchema& schema, const Values& arguments, const Values& results) {
+  const Call call{schema, arguments, results};
+  if (schema.name() == "aten::convolution_backward") return convolution_backward(call);
   Demand demand;
   demand.bytes = usual_bytes(schema, arguments, results);
   const auto formula = formulas().find(schema.name());
-  if (formula != formulas().end()) formula->second({schema, arguments, results}, demand);
-  return demand;
+  if (formula != formulas().end()) formula->second(call, demand);
+  demand.again = read_again(call);
+  return {demand};
 }
 
 double seconds_of(const Demand& demand, const Rates& rates) {
-  return seconds_of(demand.bytes, demand.flops, product_rate(demand, rates), rates);
+  const double bytes = demand.bytes + (demand.again > rates.l2_bytes ? demand.again : 0),
+               rate = product_rate(demand, rates);
+  const double seconds = seconds_of(bytes, demand.flops, rate, rates);
+  if (demand.reordered == 0 || rate <= rates.fp32) return seconds;
+  // cuDNN can leave the tensor cores alone.
+  return std::min(demand.reordered / rates.bytes_per_s + seconds, seconds_of(bytes, demand.flops, rates.fp32, rates));
+}
+
+double seconds_of(const std::vector<Demand>& kernels, const Rates& rates) {
+  double seconds = 0;
+  for (const Demand& demand : kernels) seconds += seconds_of(demand, rates);
+  return seconds;
 }
 
 }  // namespace tenfold::dry

@@ -3,6 +3,8 @@
 //
 // Preloaded behind the stand-ins, where the card's time is modelled and nothing is computed.
 
+#include <cstring>
+
 #include "common/dry_gpu/below_autograd.h"
 #include "common/dry_gpu/durations/demand.h"
 #include "common/dry_gpu/state.h"
@@ -19,6 +21,15 @@ bool is_written_in_others(const c10::OperatorHandle& op) {
          !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
 }
 
+/// Nothing is computed, and what a program reads back decides what it does next: a flag of GradScaler's whether a step
+/// is skipped. A number that a kernel has left alone in its tensor reads 0, and not what lay there before.
+void read_as_zero(const c10::IValue& value) {
+  for (const at::Tensor& tensor : tensors_of(value)) {
+    if (tensor.defined() && tensor.is_cuda() && tensor.has_storage() && tensor.numel() == 1)
+      std::memset(tensor.data_ptr(), 0, tensor.element_size());
+  }
+}
+
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -32,8 +43,13 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   run_as_it_is(op, keys, stack);
   if (!pricing.launched()) return;
   const Values results(stack->end() - static_cast<std::ptrdiff_t>(schema.returns().size()), stack->end());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) read_as_zero(arguments[i]);
+  }
+  for (const c10::IValue& result : results) read_as_zero(result);
   const Rates& rates = state().time->rates();
-  pricing.settle(rates.gap + seconds_of(demand_of(schema, arguments, results), rates));
+  pricing.settle(seconds_of(demands_of(schema, arguments, results), rates));
 }
 
 }  // namespace tenfold::dry

@@ -5,10 +5,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+class SqueezeAndExcitation(nn.Module):
+    """A weight for each channel of each image, from the means of all channels (DeepLearningExamples: two linear layers)."""
+
+    def __init__(self, channels: int, squeezed: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(channels, squeezed)
+        self.expand = nn.Linear(squeezed, channels)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.expand(self.relu(self.squeeze(x.mean([2, 3])))).sigmoid().unsqueeze(2).unsqueeze(3)
+
+
 class Bottleneck(nn.Module):
     """1x1, 3x3 (strided, grouped), 1x1 convolutions and a shortcut: the v1.5 block."""
 
-    def __init__(self, channels: int, width: int, out: int, stride: int, groups: int) -> None:
+    def __init__(self, channels: int, width: int, out: int, stride: int, groups: int, squeezes: bool) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
@@ -17,6 +30,7 @@ class Bottleneck(nn.Module):
         self.conv3 = nn.Conv2d(width, out, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(out)
         self.relu = nn.ReLU(inplace=True)
+        self.squeeze = SqueezeAndExcitation(out, 16) if squeezes else None
         self.downsample = None
         if stride != 1 or channels != out:
             self.downsample = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
@@ -25,7 +39,11 @@ class Bottleneck(nn.Module):
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        y += x if self.downsample is None else self.downsample(x)
+        shortcut = x if self.downsample is None else self.downsample(x)
+        if self.squeeze is None:
+            y += shortcut
+        else:
+            y = torch.addcmul(shortcut, y, self.squeeze(y), value=1)
         return self.relu(y)
 
 
@@ -33,7 +51,7 @@ class ResNet(nn.Module):
     """ResNet of bottlenecks; torchvision's and DeepLearningExamples' run the same layers."""
 
     def __init__(self, depths: tuple[int, ...], widths: tuple[int, ...], expansion: int, groups: int,
-                 classes: int = 1000) -> None:
+                 classes: int = 1000, squeezes: bool = False) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
@@ -43,7 +61,7 @@ class ResNet(nn.Module):
         for stage, (depth, width) in enumerate(zip(depths, widths)):
             for i in range(depth):
                 stride = 2 if stage > 0 and i == 0 else 1
-                blocks.append(Bottleneck(channels, width, width * expansion, stride, groups))
+                blocks.append(Bottleneck(channels, width, width * expansion, stride, groups, squeezes))
                 channels = width * expansion
         self.layers = nn.Sequential(*blocks)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
@@ -60,6 +78,10 @@ def resnet50() -> ResNet:
 
 def resnext101_32x4d() -> ResNet:
     return ResNet((3, 4, 23, 3), (128, 256, 512, 1024), 2, 32)
+
+
+def se_resnext101_32x4d() -> ResNet:
+    return ResNet((3, 4, 23, 3), (128, 256, 512, 1024), 2, 32, squeezes=True)
 
 
 class WideBlock(nn.Module):

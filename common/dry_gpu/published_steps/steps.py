@@ -36,6 +36,8 @@ for amp, name in ((False, "tf32"), (True, "amp")):
     ROWS[f"nv-dle-resnet50-a100-{name}"] = partial(conv.deep_learning_examples, convnets.resnet50, 256, amp, 3.05e-5)
     ROWS[f"nv-dle-resnext101-32x4d-a100-{name}"] = partial(
         conv.deep_learning_examples, convnets.resnext101_32x4d, 128, amp, 6.1e-5)
+    ROWS[f"nv-dle-se-resnext101-32x4d-a100-{name}"] = partial(
+        conv.deep_learning_examples, convnets.se_resnext101_32x4d, 128, amp, 6.1e-5)
 for card, resnet_batch, base_batch, large_batch in (
         ("a40", (360, 720), (80, 160), (28, 48)), ("a80", (640, 1280), (172, 320), (64, 112)),
         ("h100", (640, 1280), (172, 320), (64, 112)), ("h200", (1280, 2560), (296, 592), (96, 192))):

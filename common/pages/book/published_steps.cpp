@@ -19,6 +19,8 @@ using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
 constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
+// What the model said before anything was added to it for which the published steps had been read.
+constexpr const char* kFrozen = "common/dry_gpu/published_steps/modelled_frozen.json";
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 /// A row of kPublished, and what came of it.
@@ -26,6 +28,8 @@ struct Step : PublishedRow {
   const Json& came;
 
   bool has_time() const { return came.contains("value"); }
+  /// The model has not been changed since this row's time was held against it.
+  bool held_out() const { return published.value("held_out", false); }
   /// Above 1 the model is too fast.
   double ratio() const { return faster(came.at("value"), published.at("value")); }
 };
@@ -49,20 +53,32 @@ Row summary_row(const std::string& name, const std::vector<double>& ratios) {
           within(ratios, 2)};
 }
 
-std::string summary_table(const std::vector<Step>& steps) {
+std::vector<double> ratios_of(const std::vector<Step>& steps, bool held_out) {
+  std::vector<double> ratios;
+  for (const Step& step : steps) {
+    if (step.has_time() && step.held_out() == held_out) ratios.push_back(step.ratio());
+  }
+  return ratios;
+}
+
+/// `frozen`: the same steps as the model had them at first. Those held out have a row of their own, and are in no
+/// other.
+std::string summary_table(const std::vector<Step>& steps, const std::vector<Step>& frozen) {
   std::vector<Row> rows = {
-      {"matmuls in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
-  std::vector<double> all;
+      {"steps with matmuls in", "steps", "modelled / published speed, median", "range", "within 1.25x", "within 2x"}};
+  const std::vector<double> all = ratios_of(steps, false), held_out = ratios_of(steps, true),
+                            before = ratios_of(frozen, false);
+  if (all.empty()) return "No step has a time.\n";
   for (const char* const arithmetic : kArithmetics) {
     std::vector<double> ratios;
     for (const Step& step : steps) {
-      if (step.arithmetic() == arithmetic && step.has_time()) ratios.push_back(step.ratio());
+      if (step.arithmetic() == arithmetic && step.has_time() && !step.held_out()) ratios.push_back(step.ratio());
     }
     if (!ratios.empty()) rows.push_back(summary_row(arithmetic, ratios));
-    all.insert(all.end(), ratios.begin(), ratios.end());
   }
-  if (all.empty()) return "No step has a time.\n";
   rows.push_back(summary_row("all", all));
+  if (!before.empty()) rows.push_back(summary_row("all, by the model as it was frozen", before));
+  if (!held_out.empty()) rows.push_back(summary_row("held out: collected after that, any", held_out));
   return markdown_table_of_texts(rows);
 }
 
@@ -98,7 +114,8 @@ std::string every_step(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     if (!step.has_time()) continue;
     const std::string unit = " " + step.text("what");
-    rows.push_back({step.text("model") + ", " + step.text("shape") + (step.came.contains("stands_in") ? " (*)" : ""),
+    rows.push_back({step.text("model") + ", " + step.text("shape") + (step.came.contains("stands_in") ? " (*)" : "") +
+                        (step.held_out() ? " (held out)" : ""),
                     step.card(), step.published.at("batch").dump(), step.text("precision"),
                     human_number(step.published.at("value").get<double>()) + unit,
                     human_number(step.came.at("value").get<double>()) + unit, human_ratio(step.ratio())});
@@ -154,10 +171,16 @@ std::string published_steps_markdown(const fs::path& root) {
   if (!fs::exists(root / kScored)) return "Not scored yet.\n";
   const Json published = read_rows(root / kPublishedRows), scored = read_rows(root / kScored);
   try {
+    const Json frozen = fs::exists(root / kFrozen) ? read_rows(root / kFrozen) : Json{{"rows", Json::array()}};
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
-    return summary_table(steps) + "\nScored " + scored_by(scored) + ".\n" + scored_later(steps) +
-           reserved_table(steps) + gains_table(steps) + "\n<details><summary>Every step</summary>\n\n" +
-           every_step(steps) +
+    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "
+Scored " + scored_by(scored) + ".
+" +
+           scored_later(steps) + reserved_table(steps) + gains_table(steps) +
+           "
+<details><summary>Every step</summary>
+
+" + every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
            "`common/dry_gpu/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";

@@ -69,6 +69,23 @@ TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
                               "is that of Another CPU: steps.\n"));
 }
 
+TEST_F(PublishedSteps, StepsHeldOutAndTheFrozenModelHaveRowsOfTheirOwn) {
+  score();
+  const std::string before = published_steps_markdown(root_);
+  EXPECT_THAT(before, Not(HasSubstr("frozen")));
+  EXPECT_THAT(before, Not(HasSubstr("held out")));
+  write("common/dry_gpu/published_steps/modelled_frozen.json", R"({"rows": [{"id": "images", "value": 200}]})");
+  EXPECT_THAT(published_steps_markdown(root_), HasSubstr("| all, by the model as it was frozen | 1 | 2.00x |"));
+  std::string rows = read_text(root_ / "common/dry_gpu/published_steps/published.json");
+  rows.replace(rows.find(R"("id": "steps")"), 13, R"("held_out": true, "id": "steps")");
+  write("common/dry_gpu/published_steps/published.json", rows);
+  const std::string text = published_steps_markdown(root_);
+  EXPECT_THAT(text, HasSubstr("| all | 1 | 1.50x |"));
+  EXPECT_THAT(text, Not(HasSubstr("| 16 bits |")));
+  EXPECT_THAT(text, HasSubstr("| held out: collected after that, any | 1 | 2.00x |"));
+  EXPECT_THAT(text, HasSubstr("| net, 32x32 (\\*) (held out) |"));
+}
+
 TEST_F(PublishedSteps, ADamagedFileIsNamed) {
   for (const char* const text : {"{", R"({"rows": [{}]})"}) {
     write("common/dry_gpu/published_steps/modelled.json", text);

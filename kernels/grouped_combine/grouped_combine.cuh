@@ -33,11 +33,12 @@ static __global__ void combine_tokens(T* out, const T* rows, const int* rows_of,
     const int at = begin + lane;
     const bool inside = at < columns / kValues;
     float sum[kValues] = {};
+#pragma unroll 4  // and no branch around the loads, so that four rows are on their way at a time
     for (int j = 0; j < active; ++j) {
       const int row = __shfl_sync(0xffffffffU, own, j);
       const float scale = __shfl_sync(0xffffffffU, own_scale, j);
-      if (row < 0 || !inside) continue;
-      const Packet<T, kValues> more = packets_of<kValues>(rows + hgemm_offset(row, columns, 0))[at];
+      Packet<T, kValues> more = {};
+      if (row >= 0 && inside) more = packets_of<kValues>(rows + hgemm_offset(row, columns, 0))[at];
 #pragma unroll
       for (int i = 0; i < kValues; ++i) sum[i] += scale * to_float(more.values[i]);
     }

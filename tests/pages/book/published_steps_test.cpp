@@ -14,6 +14,7 @@ namespace tenfold {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// A tree with three published steps: one in images/s, one in ms a step, and one that nothing came of.
 class PublishedSteps : public testing::Test {
@@ -58,7 +59,7 @@ TEST_F(PublishedSteps, AFasterModelIsAboveOneInEitherUnit) {
 
 TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
   score();
-  EXPECT_THAT(published_steps_markdown(root_), testing::Not(HasSubstr("Scored later")));
+  EXPECT_THAT(published_steps_markdown(root_), Not(HasSubstr("Scored later")));
   write("common/dry_gpu/published_steps/modelled.json",
         R"({"scored_at": "2026-01-02T03:04:05Z", "commit": "0123456789abcdef", "dirty": false, "host": "Sample CPU",
       "rows": [{"id": "images", "value": 150}, {"id": "steps", "value": 25, "scored_at": "2026-02-03T00:00:00Z",

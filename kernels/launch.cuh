@@ -20,35 +20,18 @@ inline void check_launch(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(std::string("kernel launch failed: ") + cudaGetErrorString(error));
 }
 
-/// A block that needs more than 48 KiB must ask, its static memory counted: none that asks here has 16 KiB of that.
-inline void allow_shared_memory(const void* kernel, size_t shared_bytes) {
-  if (shared_bytes <= 32 * 1024) return;
-  check_launch(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
-}
-
 /// Starts `kernel` on the stream with `shared_bytes` of dynamic shared memory; throws std::runtime_error when CUDA
 /// refuses.
 template <class... Parameters, class... Arguments>
 void launch(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
             Arguments... arguments) {
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
+  // A block that needs more than 48 KiB must ask, its static memory counted: none that asks here has 16 KiB of that.
+  if (shared_bytes > 32 * 1024) {
+    check_launch(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  }
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check_launch(cudaGetLastError());
-}
-
-/// As launch(), for blocks that wait for each other: all of them run at the same time, or, where the GPU does not hold
-/// so many, none does and std::runtime_error says so.
-template <class... Parameters, class... Arguments>
-void launch_cooperative(Stream stream, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
-                        Arguments... arguments) {
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeCooperative, attribute.val.cooperative = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid, config.blockDim = block, config.dynamicSmemBytes = shared_bytes, config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = 1;
-  check_launch(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 /// The block's dynamic shared memory. A function, because C++ allows one type only for an `extern __shared__` name.

@@ -306,13 +306,6 @@ void launch(Stream device, dim3 grid, dim3 block, size_t shared_bytes, void (*ke
   launch_cluster(device, grid, block, 1, shared_bytes, kernel, arguments...);
 }
 
-/// Blocks run one after the other all the same: one that waits for a later one never ends.
-template <class... Parameters, class... Arguments>
-void launch_cooperative(Stream device, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
-                        Arguments... arguments) {
-  launch_cluster(device, grid, block, 1, shared_bytes, kernel, arguments...);
-}
-
 template <class T>
 [[gnu::always_inline]] inline T* dynamic_shared() {
   return static_cast<T*>(simt::dynamic_shared_memory());

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/launch_cooperative.cuh"
+
 namespace tenfold::kernels {
 namespace {
 

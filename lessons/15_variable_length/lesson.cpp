@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       {.title = "Variable length",
        .question = "What does padding cost when texts have very different lengths, and how much of it can be saved?",
        .workload = gpt_workload,
-       .version = 8,
+       .version = 9,
        .core = true,
        .settings = {kEqual, kBuckets, kPrecision},
        .baseline = {"padded to the batch", to_batch},

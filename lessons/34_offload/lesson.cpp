@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
        .question = "What does a step cost if activations, optimizer state or parameters wait in the host's memory, and "
                    "when is it free?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .settings = {kAdamWLearningRate, kLeastBytes, kStay, kPrecision},
        .baseline = {"on the device", on_device},
        .most_bytes = most_bytes,

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       {.title = "Fused kernels",
        .question = "How much slower and larger is a training step whose small operators are not fused?",
        .workload = gpt_workload,
-       .version = 8,
+       .version = 9,
        .core = true,
        .settings = {kRows, kColumns},
        .baseline = {"ATen's kernels", aten},

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
        .question = "What does the optimizer's step cost when a model has many small tensors, and how much of it "
                    "is the arithmetic?",
        .workload = mlp_workload,
-       .version = 7,
+       .version = 8,
        .settings = {kAdamWLearningRate, kWeightDecay},
        .baseline = {"loop", loop},
        .most_bytes = adamw_most_bytes,

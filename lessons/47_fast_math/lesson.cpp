@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Fast math",
        .question = "What do the fast intrinsics __expf, __sinf and __fdividef save, and what do they cost in accuracy?",
-       .version = 4,
+       .version = 5,
        .settings = {kEvaluations, kLargestArgument, kCountedFloats, kTimedFloats},
        .surveys = {{"elementwise", all_functions()},
                    {"64 evaluations", all_functions(), {kEvaluations(64)}},

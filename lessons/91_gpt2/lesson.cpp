@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
        .question = "GPT-2 trained from C++, step for step: what does each technique bring, and what does Python "
                    "take for the same?",
        .workload = gpt2_workload,
-       .version = 3,
+       .version = 4,
        .settings = {kPadTo, kAdamWLearningRate, kMicroBatches, kUpdates, kKeepStart},
        .baseline = {"plain", plain},
        .most_bytes = plain_most_bytes,

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
               .question = "A training step does not fit into memory: which lever frees which bytes, and what does it "
                           "cost?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .settings = {kMicroBatches, kChunkRows, lesson_33::kChunk, lesson_33::kAdamWLearningRate,
                            lesson_33::kUpdates, kBudget, kCardMebibytes},
               .baseline = {"all at once", all_at_once},

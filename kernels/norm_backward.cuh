@@ -229,7 +229,7 @@ static __global__ void __launch_bounds__(kNormThreads, 1)  // else ptxas for 8.0
     auto sums = combine_warp(Sums::of(plain, with_normal), Sums());
     if (threadIdx.x % 32 == 0) of_warps[turn][first_warp + threadIdx.x / 32] = sums;
     __syncthreads();
-    sums = combine_warps<kNormThreads / 32>(&of_warps[turn][first_warp], warps, Sums());
+    sums = combine_warps<kNormThreads / 32, 1>(&of_warps[turn][first_warp], warps, Sums());  // 10.0 would spill
     turn ^= 1;
 
     const float mean_plain = Sums::plain(sums) * share, mean_with_normal = Sums::with_normal(sums) * share;

@@ -98,13 +98,13 @@ __device__ inline T* warp_places() {
 /// What `warps` warps have left, combined in every lane: kMost at most, a power of two, in log2(kMost) shuffle steps. A
 /// loop over the warps would be that many loads and additions, one after the other, with nothing else of the block to
 /// do. Lanes beyond the warps have nothing(). The same bits in every lane where combine(a, b) has those of
-/// combine(b, a).
-template <unsigned kMost = 32, class T, class Combine>
+/// combine(b, a). kUnrolled of the steps stand one after the other; fewer need fewer registers.
+template <unsigned kMost = 32, int kUnrolled = 5, class T, class Combine>
 __device__ inline T combine_warps(const T* of_warps, unsigned warps, Combine combine) {
   const unsigned lane = threadIdx.x % kMost;
   T value = Combine::template nothing<T>();
   if (lane < warps) value = of_warps[lane];
-#pragma unroll
+#pragma unroll kUnrolled
   for (int lanes = kMost / 2; lanes > 0; lanes /= 2) value = combine(value, shuffle_xor(value, lanes));
   return value;
 }

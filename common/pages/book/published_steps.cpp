@@ -173,17 +173,12 @@ std::string published_steps_markdown(const fs::path& root) {
   try {
     const Json frozen = fs::exists(root / kFrozen) ? read_rows(root / kFrozen) : Json{{"rows", Json::array()}};
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
-    return summary_table(steps, steps_of(published, frozen.at("rows"))) +
-               "
-               Scored " + scored_by(scored) + "." +
-               scored_later(steps) +
-               reserved_table(steps) + gains_table(steps) + "
-           < details > <summary> Every step < / summary >
-
-           " + every_step(steps) +
+    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "\nScored " + scored_by(scored) + ".\n" +
+           scored_later(steps) + reserved_table(steps) + gains_table(steps) +
+           "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
            "`common/dry_gpu/published_steps/steps.py` says what.\n" +
-               not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
+           not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
   } catch (const Json::exception& error) {
     throw FileError((root / kScored).string() + " or " + kPublishedRows + ": " + one_line(error.what()));
   }

@@ -45,7 +45,7 @@ std::vector<std::string> misplaced(const std::string& text) {
     std::string card;
     words >> card;
     for (std::string number; words >> number && number != "-->";)
-      ++places[number.substr(0, number.find_first_of("=:"))];
+      ++places[number.substr(0, number.find_first_of("=:#~"))];
   }
   std::vector<std::string> wrong;
   for (const std::string& number : numbers()) {

@@ -5,12 +5,10 @@
 #include <map>
 #include <vector>
 
-#include "common/base/text.h"
 #include "common/pages/book/bench_report.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/rows.h"
-#include "common/result/code_hash.h"
 
 namespace tenfold {
 namespace {
@@ -29,16 +27,13 @@ bool has_python(const CaseResult& c) {
 std::string lesson_rows(const std::vector<const Result*>& results, const Page& page) {
   std::vector<std::vector<std::string>> rows = {{"lesson", "case", "step", "speed", "agreement"}};
   for (const Result* result : results) {
-    const fs::path folder = page.root / "lessons" / result->lesson;
-    const std::string link = (folder / "README.md").lexically_relative(page.path.parent_path()).generic_string();
-    const std::string stale = result->code_hash == code_hash(folder) ? "" : " (earlier code)";
+    const std::string lesson = lesson_link(page, result->lesson) + earlier_code(page, *result);
     for (const CaseResult& c : result->cases) {
       if (!has_python(c)) continue;
       for (const VariantRow& row : rows_of(c).rows) {
         if (row.variant->status == "skipped") continue;
-        rows.push_back({"[" + number_of_name(result->lesson) + "](" + link + ")" + stale, markdown_cell(c.name),
-                        markdown_cell(row.variant->name), markdown_cell(row.at(Column::speed).text),
-                        markdown_cell(row.at(Column::agreement).text)});
+        rows.push_back({lesson, markdown_cell(c.name), markdown_cell(row.variant->name),
+                        markdown_cell(row.at(Column::speed).text), markdown_cell(row.at(Column::agreement).text)});
       }
     }
   }

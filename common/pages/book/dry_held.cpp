@@ -9,7 +9,6 @@
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/verdict_words.h"
-#include "common/result/code_hash.h"
 
 namespace tenfold {
 namespace {
@@ -60,10 +59,7 @@ std::string held_part(const Page& page, const std::vector<std::string>& words) {
       {"case", "technique", "speed", "memory", "step of the baseline", "step of the technique"}};
   for (const Result& result : page.published) {
     if (result.machine.id != machine) continue;
-    const auto folder = page.root / "lessons" / result.lesson;
-    const std::string link = "[" + number_of_name(result.lesson) + "](" +
-                             (folder / "README.md").lexically_relative(page.path.parent_path()).generic_string() + ")";
-    const std::string stale = result.code_hash != code_hash(folder) ? " (earlier code)" : "";
+    const std::string link = lesson_link(page, result.lesson), stale = earlier_code(page, result);
     for (const CaseResult& c : result.cases) {
       const CaseResult* const dry = is_on_gpu(c) ? dry_case_of(page.dry, card, result, c) : nullptr;
       if (!dry) continue;

@@ -104,8 +104,7 @@ OwnTimes own_times_of(const fs::path& root, const Json& kernel) {
 constexpr const char* kTimed = " *Measured*: the share that this code reached there on empty caches.";
 constexpr const char* kUnseen =
     " In brackets: unchecked. No time of a rung with this bound, on that GPU or one of its kind, was within a factor "
-    "of "
-    "1.3 of it.";
+    "of 1.3 of it.";
 static_assert(kConfirmingFactor == 1.3, "as the sentence says");
 
 /// "layer_norm backward", "scaled_gemm int8"

@@ -15,12 +15,10 @@
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/rows.h"
 #include "common/pages/rows/verdict_words.h"
-#include "common/result/code_hash.h"
 
 namespace tenfold {
 namespace {
 
-namespace fs = std::filesystem;
 using Stated = std::map<std::string, std::string>;
 
 constexpr const char* kCase = "gpt";
@@ -113,12 +111,6 @@ bool same_losses(const VariantResult& a, const VariantResult& b) {
   });
 }
 
-std::string link_to(const Run& run, const Page& page) {
-  const fs::path file = page.root / "lessons" / run.result->lesson / "README.md";
-  return "[" + number_of_name(run.result->lesson) + "](" +
-         file.lexically_relative(page.path.parent_path()).generic_string() + ")";
-}
-
 /// A technique's row with where it comes from.
 struct TechniqueRow {
   std::string lesson;
@@ -146,13 +138,12 @@ bool is_shown(const VariantRow& row) {
          (!expected || expected->kind == "technique" || expected->kind == "mistake");
 }
 
-/// "[30](...) accumulate (a mistake) (earlier code)".
-std::string name_text(const Run& run, const VariantRow& row, const Page& page) {
+/// "[30](...) accumulate (a mistake) (earlier code)"; `stale` is what earlier_code() says.
+std::string name_text(const Run& run, const VariantRow& row, const Page& page, const std::string& stale) {
   const auto& expected = row.variant->expected;
   const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
   const std::string mistake = expected && expected->kind == "mistake" ? " (a mistake)" : "";
-  const bool stale = run.result->code_hash != code_hash(page.root / "lessons" / run.result->lesson);
-  return link_to(run, page) + " " + markdown_cell(row.name + ranks + mistake) + (stale ? " (earlier code)" : "");
+  return lesson_link(page, run.result->lesson) + " " + markdown_cell(row.name + ranks + mistake) + stale;
 }
 
 std::string agreement_cell(const VariantRow& row) {
@@ -167,16 +158,17 @@ std::string peak_cell(const VariantRow& row) {
 }
 
 void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const Page& page) {
+  const std::string stale = earlier_code(page, *run.result);
   const CaseRows of_case = rows_of(*run.c);
   for (const VariantRow& row : of_case.rows) {
     if (!is_shown(row)) continue;
-    rows.push_back(
-        {.lesson = run.result->lesson,
-         .peak = static_cast<double>(row.variant->peak().value_or(0)),
-         .plain = plain,
-         .cells = {
-             name_text(run, row, page) + (plain ? "" : against_text(run.baseline())) + "<br>" + agreement_cell(row),
-             peak_cell(row), markdown_cell(run.c->device == "dry" ? modelled_text(run, row) : row.speed().text)}});
+    rows.push_back({.lesson = run.result->lesson,
+                    .peak = static_cast<double>(row.variant->peak().value_or(0)),
+                    .plain = plain,
+                    .cells = {name_text(run, row, page, stale) + (plain ? "" : against_text(run.baseline())) + "<br>" +
+                                  agreement_cell(row),
+                              peak_cell(row),
+                              markdown_cell(run.c->device == "dry" ? modelled_text(run, row) : row.speed().text)}});
   }
 }
 
@@ -248,7 +240,7 @@ std::vector<Run> unchanged_of(const std::vector<Run>& runs, const Stated& common
     if (text.empty())
       unchanged.push_back(run);
     else
-      changed.push_back(link_to(run, page) + " (" + markdown_cell(text) + ")");
+      changed.push_back(lesson_link(page, run.result->lesson) + " (" + markdown_cell(text) + ")");
   }
   return unchanged;
 }
@@ -314,11 +306,12 @@ std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Pag
     for (const CaseResult& c : result.cases) {
       if (!in_16_bits(c) || c.metric || c.verdicts.empty()) continue;
       const Run run{&result, &c};
+      const std::string stale = earlier_code(page, result);
       has_case.insert(result.lesson);
       const CaseRows of_case = rows_of(c);
       for (const VariantRow& row : of_case.rows) {
         if (!is_shown(row)) continue;
-        cells.push_back({name_text(run, row, page) + "<br>" + agreement_cell(row),
+        cells.push_back({name_text(run, row, page, stale) + "<br>" + agreement_cell(row),
                          step_in_16_bits(run, common, autocast), peak_cell(row),
                          c.preset == "check" ? "not timed" : markdown_cell(modelled_text(run, row)),
                          in_32_bits_text(run, row.name)});
@@ -328,7 +321,8 @@ std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Pag
   if (cells.size() == 1) return "Not yet measured.\n";
   std::vector<std::string> missing;
   for (const Run& run : unchanged) {
-    if (!has_case.contains(run.result->lesson) && !variant_of(*run.c, kAutocast)) missing.push_back(link_to(run, page));
+    if (!has_case.contains(run.result->lesson) && !variant_of(*run.c, kAutocast))
+      missing.push_back(lesson_link(page, run.result->lesson));
   }
   return out + markdown_table(cells) +
          (missing.empty() ? "" : "\nIn the tables of 32 bits, and not measured in 16: " + joined(missing) + ".\n");

@@ -304,6 +304,15 @@ const std::map<std::string, Part>& parts() {
 
 }  // namespace
 
+std::string lesson_link(const Page& page, const std::string& lesson) {
+  const fs::path file = page.root / "lessons" / lesson / "README.md";
+  return "[" + number_of_name(lesson) + "](" + file.lexically_relative(page.path.parent_path()).generic_string() + ")";
+}
+
+std::string earlier_code(const Page& page, const Result& result) {
+  return result.code_hash == code_hash(page.root / "lessons" / result.lesson) ? "" : " (earlier code)";
+}
+
 std::string page_part(const Page& page, const std::string& kind, const std::vector<std::string>& arguments) {
   const auto part = parts().find(kind);
   if (part != parts().end()) return part->second(page, arguments);

@@ -22,6 +22,13 @@ struct Page {
   std::vector<PageFigure>& figures;       ///< gets those that the page shows
 };
 
+/// "[30](../lessons/30_gradient_accumulation/README.md)": from the page to the lesson's.
+std::string lesson_link(const Page& page, const std::string& lesson);
+
+/// " (earlier code)" where the lesson's code has changed since the result was measured, else nothing. Reads the
+/// lesson's sources: once for a result, not for each of its rows.
+std::string earlier_code(const Page& page, const Result& result);
+
 /// The text of one part. Throws std::invalid_argument, one line, for an unknown kind, a missing file, symbol or lesson.
 std::string page_part(const Page& page, const std::string& kind, const std::vector<std::string>& arguments);
 

@@ -14,6 +14,7 @@
 #include "common/base/text.h"
 #include "common/harness/lesson.h"
 #include "common/measure/clock.h"
+#include "common/measure/rank_share.h"
 #include "common/result/judge.h"
 #include "common/result/statistics.h"
 #include "flat_training.h"

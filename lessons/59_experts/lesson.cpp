@@ -3,6 +3,7 @@
 // Read mixture_of_experts.h first: routing, sorting by expert, grouped matmuls. expert_parallel.h sends rows to the
 // ranks that have their experts; expert_capacity.h gives each expert a buffer of fixed size.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "expert_capacity.h"
 #include "expert_parallel.h"
@@ -64,7 +65,7 @@ enum class Mistake { none, averaged, not_divided };
 /// The ranks along "ep" divide the experts; all ranks divide the batch. Along "dp", if the mesh has it, ranks have the
 /// same experts.
 Step spread(const Trial& trial, const Experts& compute, Mistake mistake = Mistake::none) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   const RankPlace place = place_of(trial);
   const GptOptions options = gpt_options(trial);
   auto moe = std::make_shared<MoeGpt>(options, mixture_options(trial, place.experts), compute);
@@ -110,7 +111,7 @@ int main(int argc, char** argv) {
        .question = "How are many experts computed of which each token uses a few, and how are they spread over "
                    "ranks?",
        .workload = gpt_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kExperts, kActive, kCapacityFactor, kDataRanks, kUpdates, kLossWeight, kBiasRate},
        .baseline = {"every expert", one_with_all},
        .most_bytes = most_bytes,

@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/record_function.h>
-
 #include <cstdint>
 #include <memory>
 #include <tuple>
@@ -14,17 +12,13 @@
 #include "common/harness/lesson.h"
 #include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "lessons/52_ddp/ddp.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "rank_exchange.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_51 {
-
-inline void optimizer_step(torch::optim::Optimizer& optimizer) {
-  RECORD_USER_SCOPE("optimizer");
-  optimizer.step();
-}
 
 inline torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets) {  // (B, T, V), (B, T)
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten());

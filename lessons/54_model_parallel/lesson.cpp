@@ -6,6 +6,7 @@
 #include "common/harness/lesson.h"
 #include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "parallel_gpt.h"
 #include "prediction.h"

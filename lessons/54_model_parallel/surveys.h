@@ -18,6 +18,7 @@
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "common/ranks/counted_backend.h"
 #include "common/ranks/rank_threads.h"
 #include "division_bytes.h"

@@ -5,6 +5,7 @@
 #include "common/harness/lesson.h"
 #include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "expert_capacity.h"
 #include "expert_parallel.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -48,7 +49,7 @@ Step one_process(const Trial& trial, const Experts& compute) {
   auto moe = std::make_shared<MoeGpt>(options, mixture_options(trial), compute);
   moe->model->to(trial.device);
   auto batches = std::make_shared<Batches>(trial, options);
-  auto optimizer = sgd(moe->model->parameters(), options.learning_rate);
+  std::shared_ptr<torch::optim::Optimizer> optimizer = sgd(moe->model->parameters(), options.learning_rate);
   auto update = [=, idle = trial.rank != 0] {
     if (idle) return Tensor();
     const auto batch = batches->next();  // (B, T) each
@@ -71,7 +72,7 @@ Step spread(const Trial& trial, const Experts& compute, Mistake mistake = Mistak
   auto moe = std::make_shared<MoeGpt>(options, mixture_options(trial, place.experts), compute);
   moe->model->to(trial.device);
   auto batches = std::make_shared<Batches>(trial, options, place.place, place.places);
-  auto optimizer = sgd(moe->model->parameters(), options.learning_rate);
+  std::shared_ptr<torch::optim::Optimizer> optimizer = sgd(moe->model->parameters(), options.learning_rate);
   auto update = [=, all_ranks = trial.group] {
     const auto batch = batches->next();  // (B / ranks, T) each
     optimizer->zero_grad();

@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
        .version = 5,
        .settings = {kBucketKib},
        .baseline = {"one device", one_device},
-       .most_bytes = most_bytes,
+       .most_bytes = devices_most_bytes,
        .techniques = {{"DataParallel", data_parallel, predict_outputs_gathered},
                       {"losses gathered", losses_gathered, predict_losses_gathered},
                       {"DDP", ddp, predict_ddp},

@@ -48,11 +48,15 @@ inline int64_t most_bytes(const Trial& trial) {
   return gpt_most_bytes(trial) + (weak_scaling(trial) ? parameter_bytes(gpt_options(trial)) : 0);
 }
 
-/// From a Trial or a Counted. The first bucket has at most 1 MiB, so that communication begins soon after backward().
+/// Buckets of so many bytes. The first one has at most 1 MiB, so that communication begins soon after backward().
+inline DdpOptions buckets_of(int64_t bytes) {
+  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
+}
+
+/// From a Trial or a Counted.
 template <class Source>
 DdpOptions bucket_sizes(const Source& source) {
-  const int64_t bytes = source.get(kBucketKib) << 10;
-  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
+  return buckets_of(source.get(kBucketKib) << 10);
 }
 
 }  // namespace tenfold::inline lesson_52

@@ -51,16 +51,6 @@ inline std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Trial& trial,
                                              torch::optim::SGDOptions(trial.get(gpt::kLearningRate)).momentum(0.9));
 }
 
-/// Sequences of a rank's part of the batch. Skips a batch that the ranks cannot share.
-inline int64_t rows_of_rank(const Trial& trial) {
-  const int64_t batch = trial.get(gpt::kBatch);
-  if (batch % trial.world_size != 0) {
-    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
-               " ranks");
-  }
-  return batch / trial.world_size;
-}
-
 /// Wide layers and few tokens: much to send, little to compute.
 inline std::vector<Assignment> wide_layers() {
   return {gpt::kLayers(2, 12, 12), gpt::kWidth(128, 768, 1024), gpt::kHeads(4, 12, 16), gpt::kLength(8, 64, 64)};

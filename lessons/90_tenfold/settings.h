@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 
@@ -48,11 +48,7 @@ inline int64_t workers_of_rank(const Trial& trial, bool divided) {
 
 /// Of all ranks' part of `whole`, this one's. Skips what cannot be divided.
 inline int64_t part_of_rank(const Trial& trial, const Setting<int64_t>& whole, bool divided) {
-  const int64_t all = trial.get(whole), ranks = divided ? trial.world_size : 1;
-  if (all < ranks || all % ranks != 0)
-    trial.skip(std::string(whole.name) + "=" + std::to_string(all) + " cannot be divided by " + std::to_string(ranks) +
-               " ranks");
-  return all / ranks;
+  return share_of_rank(trial, whole, divided ? trial.world_size : 1);
 }
 
 }  // namespace tenfold::inline lesson_90

@@ -11,8 +11,9 @@ namespace tenfold {
 std::string speed_text(const SpeedResult& speed);
 /// "FASTER 1.42x": of a modelled ratio, whose interval would be the host's noise alone, or where a column is narrow.
 std::string ratio_text(const SpeedResult& speed);
-/// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more
-/// is the host's. Else nothing.
+/// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more is this
+/// host's, or its launches would take all of it on the slowest host of a real card so far, 20 us for each. Else
+/// nothing.
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline);
 /// "SMALLER 0.331x"; "-" where memory was not measured.
 std::string memory_text(const MemoryResult& memory);

@@ -68,6 +68,9 @@ TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
   EXPECT_THAT(text, HasSubstr("Scored 2026-01-02 at commit 0123456789; the host's part is that of Sample CPU.\n"));
   EXPECT_THAT(text, HasSubstr("Scored later, 2026-02-03 at commit fedcba9876 with uncommitted changes; the host's part "
                               "is that of Another CPU: steps.\n"));
+  write("common/dry_gpu/rates.cpp", "double gap;\n");
+  EXPECT_THAT(published_steps_markdown(root_), HasSubstr("at commit 0123456789 (earlier model); the host's part"))
+      << "a commit that no history has";
 }
 
 TEST_F(PublishedSteps, StepsHeldOutAndTheFrozenModelHaveRowsOfTheirOwn) {
@@ -98,13 +101,15 @@ TEST_F(PublishedSteps, ADamagedFileIsNamed) {
 TEST_F(PublishedSteps, ASealStandsForAnUnchangedSet) {
   const Result result = sample_modelled_result();
   const std::string folder = "results/" + result.machine.id;
-  EXPECT_EQ(seals_markdown(root_, {}), "No set is published yet.\n");
+  EXPECT_EQ(seals_markdown(root_, {}, {}), "No set is published yet.\n");
   write_result(root_ / folder / "30_gradient_accumulation.json", result);
-  EXPECT_THROW(seals_markdown(root_, {result}), FileError);
+  EXPECT_THROW(seals_markdown(root_, {result}, {}), FileError);
   write(folder + "/SHA256SUMS", seal_of(sealed_texts(root_ / folder)));
-  EXPECT_THAT(seals_markdown(root_, {result}), HasSubstr("| H100 | 1 | 1 | 2026-01-02 |"));
+  EXPECT_THAT(seals_markdown(root_, {result}, {}), HasSubstr("| H100 | 1 | 1 | 1 | 2026-01-02 |"));
+  EXPECT_THAT(seals_markdown(root_, {result}, {result.commit}), HasSubstr("| H100 | 1 | 1 | 0 | 2026-01-02 |"))
+      << "none by today's model";
   write(folder + "/another.json", "{}");
-  EXPECT_THROW(seals_markdown(root_, {result}), FileError);
+  EXPECT_THROW(seals_markdown(root_, {result}, {}), FileError);
 }
 
 }  // namespace

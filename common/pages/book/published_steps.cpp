@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
-constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
+constexpr const char* kScored = "docs/published_steps/modelled.json";
 // What the model said before anything was added to it for which the published steps had been read.
-constexpr const char* kFrozen = "common/dry_gpu/published_steps/modelled_frozen.json";
+constexpr const char* kFrozen = "docs/published_steps/modelled_frozen.json";
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 /// A row of kPublished, and what came of it.
@@ -179,7 +179,7 @@ std::string published_steps_markdown(const fs::path& root) {
            ".\n" + scored_later(steps, root) + reserved_table(steps) + gains_table(steps) +
            "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
-           "`common/dry_gpu/published_steps/steps.py` says what.\n" +
+           "`bench/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
   } catch (const Json::exception& error) {
     throw FileError((root / kScored).string() + " or " + kPublishedRows + ": " + one_line(error.what()));

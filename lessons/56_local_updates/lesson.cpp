@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
              {.title = "Local updates and compressed gradients",
               .question = "What does it cost to send less between ranks?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .settings = all_settings(),
               .baseline = {"DDP", data_parallel},
               .most_bytes = rounds_most_bytes,

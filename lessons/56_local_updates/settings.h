@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/gpt.h"
 #include "gradient_compression.h"
 #include "local_sgd.h"
@@ -68,10 +69,8 @@ inline std::vector<Assignment> tiny_model() {
           kInnerUpdates(1)};
 }
 
-/// A model that many updates are affordable for.
 inline std::vector<Assignment> many_updates(const char* optimizer) {
-  return {gpt::kLayers(1, 4, 4),  gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),
-          gpt::kBatch(8, 16, 16), gpt::kLearningRate(0.05),  kInnerUpdates(8),     kOptimizer(optimizer)};
+  return gpt::affordable({gpt::kLearningRate(0.05), kInnerUpdates(8), kOptimizer(optimizer)});
 }
 
 /// The same, where a rank sends so few values that quality suffers.

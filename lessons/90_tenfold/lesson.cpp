@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = pictures_workload,
-       .version = 9,
+       .version = 10,
        .settings = {kWorkers, kOneGpu, kUpdates, kEvery, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),

@@ -11,10 +11,11 @@
 
 namespace tenfold::inline lesson_90 {
 
-inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 1024}, "images in a batch, of all ranks together"};
+/// On the largest GPU no more than on a smaller one: the host decodes each of them, whatever card it feeds.
+inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 256}, "images in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kSpeeches{"batch", {8, 8, 32}, "speeches in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kWorkers{"workers", {2, 8, 16}, "threads that load, of all ranks together"};
-inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 256}, "images that are validated for each update"};
+inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 64}, "images that are validated for each update"};
 inline constexpr Setting<int64_t> kValidatedWindows{
     "validated", {4, 4, 8}, "windows of text that are validated for each update"};
 

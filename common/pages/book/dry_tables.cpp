@@ -288,7 +288,7 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
 
 /// The row that stands for the lesson: "1.27 GiB, SMALLER 0.777x on T4 (gpu8); 2.45 GiB, ... on H100, A100 (gpu80)".
 std::string headline_text(const Cards& cards) {
-  const auto& headline = cards.back()->headline;
+  const auto headline = counted_headline(*cards.back());
   if (!headline) return "";
   ByText peaks;
   for (const Result* const card : cards) {

@@ -68,15 +68,14 @@ std::string count_cell(const VariantResult& variant, const char* name, bool byte
   return bytes ? human_bytes(count->second) : human_number(count->second);
 }
 
-/// "0.81x / 0.82x", a card each; "-" where none was modelled.
+/// "0.81x / AMBIGUOUS 1.1x [0.9, 1.3]", a card each; "-" where none was modelled.
 std::string speeds_cell(const Cards& cards, const std::string& case_name, const std::string& name) {
   Row speeds;
   for (const Result* const card : cards) {
     const CaseResult* const c = case_of(*card, case_name);
     const Verdict* const verdict = c == nullptr ? nullptr : verdict_of(*c, name);
     const bool known = verdict != nullptr && verdict->speed.ratio && agreement_text(*verdict) != "-";
-    speeds.push_back(known ? human_ratio(*verdict->speed.ratio) + host_mark(*variant_of(*c, name), c->variants.front())
-                           : "-");
+    speeds.push_back(known ? number_text(verdict->speed) + host_mark(*variant_of(*c, name), c->variants.front()) : "-");
   }
   const bool any = std::ranges::any_of(speeds, [](const std::string& speed) { return speed != "-"; });
   return any ? joined(speeds, " / ") : "-";
@@ -338,7 +337,7 @@ std::string legend(const Cards& cards, const std::string& docs, const std::strin
                       "/dry_gpu.md#time-modelled): the card's part follows from its ceilings, the host's is that of "
                       "the machine named below; no card has "
                       "confirmed it. *(host)*: of this step or its baseline a fifth or more is the host's, so that "
-                      "another host has another ratio."
+                      "another host has another ratio. *AMBIGUOUS*: the host's noise hides the ratio."
                 : "") +
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
                      "differ, too."

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <string_view>
 
 #include "common/base/files.h"
 #include "common/pages/book/inline_values.h"
@@ -39,6 +40,23 @@ void add_figures(std::vector<GeneratedFile>& files, const std::vector<PageFigure
 }
 
 /// One page with its generated parts filled.
+/// Whether the page has folded what stands behind `text`, by hand or by a part of its own.
+bool is_folded(const std::string& text) {
+  const size_t open = text.rfind("<details>"), closed = text.rfind("</details>");
+  return open != std::string::npos && (closed == std::string::npos || closed < open);
+}
+
+/// A part that is one fold as a whole, without it: inside another fold a reader would have to open both.
+std::string unfolded(const std::string& body) {
+  constexpr std::string_view kBehindSummary = "</summary>\n\n", kClosed = "\n</details>\n";
+  const size_t summary = body.find(kBehindSummary);
+  if (!body.starts_with("<details>") || body.find("<details>", 1) != std::string::npos || !body.ends_with(kClosed) ||
+      summary == std::string::npos)
+    return body;
+  const size_t begin = summary + kBehindSummary.size();
+  return body.substr(begin, body.size() - kClosed.size() - begin);
+}
+
 std::string fill_generated_parts(const Page& page) {
   const std::string& text = page.text;
   std::string out;
@@ -65,6 +83,7 @@ std::string fill_generated_parts(const Page& page) {
     try {
       body = page_part(page, kind, arguments);
     } catch (const std::invalid_argument& error) {
+      if (is_folded(text.substr(0, begin))) body = unfolded(body);
       throw FileError(line_of(begin) + error.what());
     }
     out += text.substr(from, close + 4 - from) + "\n" + body + kEnd;

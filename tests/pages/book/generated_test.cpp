@@ -162,6 +162,11 @@ TEST_F(Generated, NothingMeasuredIsSaid) {
 TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   publish(true);
   const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text,
+                  "<details><summary>What a step asks of collectives: bytes, calls, predicted</summary>\n\n"
+                  "| variant | all-reduce |\n|---|---:|\n| large batch; accumulate | 4.00 KiB |\n"))
+      << text;
+  EXPECT_FALSE(has(text, "asked of all-reduce")) << "the table has it";
   EXPECT_TRUE(has(text, "SLOWER 0.80")) << text;
   EXPECT_TRUE(has(text, "| trap caught |"));
   EXPECT_TRUE(has(text, "2026-01-02, commit bbbbbbbbbb"));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/base/files.h"
+#include "common/pages/book/explains.h"
 #include "common/pages/book/inline_values.h"
 #include "common/pages/book/lessons_table.h"
 #include "common/pages/book/page_parts.h"
@@ -39,7 +40,6 @@ void add_figures(std::vector<GeneratedFile>& files, const std::vector<PageFigure
   }
 }
 
-/// One page with its generated parts filled.
 /// Whether the page has folded what stands behind `text`, by hand or by a part of its own.
 bool is_folded(const std::string& text) {
   const size_t open = text.rfind("<details>"), closed = text.rfind("</details>");
@@ -57,6 +57,7 @@ std::string unfolded(const std::string& body) {
   return body.substr(begin, body.size() - kClosed.size() - begin);
 }
 
+/// One page with its generated parts filled.
 std::string fill_generated_parts(const Page& page) {
   const std::string& text = page.text;
   std::string out;
@@ -82,8 +83,8 @@ std::string fill_generated_parts(const Page& page) {
     std::string body;
     try {
       body = page_part(page, kind, arguments);
-    } catch (const std::invalid_argument& error) {
       if (is_folded(text.substr(0, begin))) body = unfolded(body);
+    } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());
     }
     out += text.substr(from, close + 4 - from) + "\n" + body + kEnd;
@@ -142,6 +143,7 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   std::vector<std::string> wrong;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
+    check_explained(text, page, references, wrong);
     try {
       files.push_back(
           {page, text,

@@ -10,9 +10,9 @@ namespace tenfold::fit {
 
 const std::vector<LeverText>& lever_texts() {
   static const std::vector<LeverText> all = {{Lever::autocast, "autocast", "16-bit autocast"},
+                                             {Lever::chunked_loss, "chunked-loss", "loss in chunks"},
                                              {Lever::micro_batches, "micro-batches", "micro-batches of one sequence"},
                                              {Lever::checkpointing, "checkpointing", "activation checkpointing"},
-                                             {Lever::chunked_loss, "chunked-loss", "loss in chunks"},
                                              {Lever::eight_bit_adamw, "8-bit-adamw", "8-bit AdamW"},
                                              {Lever::sixteen_bit_weights, "16-bit-weights", "16-bit weights"}};
   return all;

@@ -1,5 +1,6 @@
 #pragma once
-// The levers that make a training step smaller, in the order in which they are tried. Each is a lesson's technique.
+// The levers that make a training step smaller, in the order in which they are tried: the cheapest first, as in lesson
+// 92. Each is a lesson's technique.
 
 #include <cstdint>
 #include <set>
@@ -10,9 +11,9 @@ namespace tenfold::fit {
 
 enum class Lever {
   autocast,            ///< matmuls and activations in 16 bits, lesson 21
+  chunked_loss,        ///< logits chunk by chunk, lesson 44
   micro_batches,       ///< one sequence at a time, gradients are added: lesson 30
   checkpointing,       ///< of each block only the input is kept, lesson 31
-  chunked_loss,        ///< logits chunk by chunk, lesson 44
   eight_bit_adamw,     ///< two bytes of optimizer state a parameter, lesson 33
   sixteen_bit_weights  ///< weights and gradients in bfloat16, without a copy in 32 bits
   // Offloading, lesson 34, comes here.

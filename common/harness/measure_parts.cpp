@@ -181,11 +181,12 @@ class LessonRun {
   }
 
   void share_rest(Steady::time_point begin, double seconds) {
+    const SplitSteps split = split_steps(options_.preset);
     double left = seconds + other_seconds_ - seconds_since(begin);
     std::vector<TimePass*> passes;
     for (PartPass* const pass : measured_) {
       if (pass->time() == nullptr) continue;
-      left -= pass->time()->seconds_to_rebuild(kSplitWarmUp + kSplitSteps);
+      left -= pass->time()->seconds_to_rebuild(split.warm_up + split.seen);
       passes.push_back(pass->time());
     }
     share_time(passes, world_, world_.from_rank_0(left), [&](const TimePass& chosen, double part) {

@@ -227,7 +227,13 @@ std::optional<Split> modelled_split(torch::Device device, const Step& step, int 
 
 }  // namespace
 
+SplitSteps split_steps(const Preset& preset) {
+  if (preset.block_seconds == 0) return {.warm_up = 1, .seen = 1};
+  return {};
+}
+
 void split_pass(PartRun& run) {
+  const SplitSteps steps = split_steps(run.options.preset);
   constexpr const char* kNotTraced =
       "left out: no GPU activity was traced; CUPTI is not permitted here, or another profiler has it";
   constexpr const char* kNotTold = "left out: another program runs it, whose operators are not seen";
@@ -247,12 +253,12 @@ void split_pass(PartRun& run) {
         return;
       }
       const Step step = run.build(candidate);
-      for (int warm = 0; warm < kSplitWarmUp; ++warm) step.update();
+      for (int warm = 0; warm < steps.warm_up; ++warm) step.update();
       if (run.only_memory()) {
-        candidate.result.split = modelled_split(run.device, step, kSplitSteps);
+        candidate.result.split = modelled_split(run.device, step, steps.seen);
         return;
       }
-      candidate.result.split = split_step(run.device, step, kSplitSteps);
+      candidate.result.split = split_step(run.device, step, steps.seen);
       if (!candidate.result.split) candidate.result.environment["split"] = kNotTraced;
       if (!run.options.trace.empty()) {
         // Every rank steps, or rank 0 would wait for the others' collectives; each traces into a file of its own.

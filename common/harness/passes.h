@@ -24,8 +24,11 @@ void memory_pass(PartRun& run);
 /// Peak bytes of a candidate's step on this rank, by kind; it is built and warmed up for that. Sets its resting bytes
 /// and its timeline.
 std::map<std::string, int64_t> measured_peak(PartRun& run, Candidate& candidate);
-/// Steps of each variant that the split pass warms up with, and looks at.
-inline constexpr int kSplitWarmUp = 2, kSplitSteps = 5;
+/// Steps of each variant that the split pass warms up with, and looks at: fewer where a preset claims nothing.
+struct SplitSteps {
+  int warm_up = 2, seen = 5;
+};
+SplitSteps split_steps(const Preset& preset);
 void split_pass(PartRun& run);
 
 }  // namespace tenfold

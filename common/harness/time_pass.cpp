@@ -75,13 +75,14 @@ TimePass::TimePass(PartRun& run) : run_(run) {
 }
 
 // First calls allocate, choose algorithms and fill caches. What is built for one block also has to wake a device that
-// has lowered its clocks meanwhile.
+// has lowered its clocks meanwhile; a dry GPU has none to lower.
 void TimePass::warm_up(const Step& step) {
   const auto begin = Steady::now();
+  const double least = together_ || run_.only_memory() ? 0 : kRebuiltWarmUp;
   bool longer = true;
   while (longer) {
     timed_block(run_.world, run_.device, step, 2);
-    longer = run_.world.max(!together_ && seconds_since(begin) < kRebuiltWarmUp ? 1 : 0) > 0;
+    longer = run_.world.max(seconds_since(begin) < least ? 1 : 0) > 0;
   }
 }
 
@@ -150,9 +151,10 @@ void TimePass::measure_costs() {
     live.cost.batches_ahead = live.step.batches_ahead;
     live.cost.items = live.step.items;
     // More steps than can come out of a store. The shortest time of some: what interrupts a step only makes it longer,
-    // and equal code must not seem unequal.
+    // and equal code must not seem unequal. Where nothing is claimed, no block is chosen by it.
     const int64_t steps = live.cost.batches_ahead + 1;
-    for (int i = 0; i < 3; ++i) {
+    const int times = run_.options.preset.block_seconds == 0 ? 1 : 3;
+    for (int i = 0; i < times; ++i) {
       const double seconds =
           timed_block(run_.world, run_.device, live.step, steps).seconds() / static_cast<double>(steps);
       live.cost.seconds = i == 0 ? seconds : std::min(live.cost.seconds, seconds);

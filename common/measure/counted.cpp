@@ -1,5 +1,6 @@
 #include "common/measure/counted.h"
 
+#include "common/base/seconds_since.h"
 #include "common/measure/clock.h"
 #include "common/measure/memory.h"
 #include "common/measure/observe.h"
@@ -292,10 +293,13 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
   const auto keep_busy = [&] {
     if (device.is_cuda()) step.update();
   };
+  double host_seconds = 0;  // until the last of them is queued
   const auto seconds_of_steps = [&] {
     return time_block(device,
                       [&] {
+                        const auto begin = std::chrono::steady_clock::now();
                         for (int i = 0; i < kTimedSteps; ++i) step.update();
+                        host_seconds = seconds_since(begin) / kTimedSteps;
                       }) /
            kTimedSteps;
   };
@@ -307,6 +311,7 @@ Counted count_step(torch::Device device, const std::function<Step()>& build) {
     // Without the operator observer, which would lengthen regions with many operators.
     const Observe observe(pass, time, {scope_callback(time_begin, time_end)}, &guard);
     counted.whole.seconds = seconds_of_steps();
+    counted.whole.host_seconds = host_seconds;
   }
   counted.whole.calls = 1;
   synchronize(device);  // what was marked on streams of the lesson's own, too

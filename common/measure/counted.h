@@ -38,7 +38,7 @@ struct Counted {
   int64_t resting_bytes = 0;  ///< live between two steps: parameters, gradients, optimizer state, whatever else stays
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;  ///< alive between two steps
-  Region whole;                ///< the step itself; its seconds are of the steps that the regions' times come from
+  Region whole;  ///< the step itself: times of the steps that the regions' come from, and work; its bytes are above
   std::map<std::string, Region> regions;
   std::map<std::string, double> ceilings;        ///< of this device, by `tenfold probe`; empty when not probed
   std::map<std::string, SettingValue> settings;  ///< what the variants read, with the values they got

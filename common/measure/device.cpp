@@ -46,6 +46,20 @@ void use_device(torch::Device device) {
 #endif
 }
 
+bool multiplies_bfloat16(torch::Device device) {
+#ifdef TENFOLD_WITH_CUDA
+  if (device.is_cuda()) {
+    const c10::DeviceIndex index = device.has_index() ? device.index() : c10::cuda::current_device();
+    return at::cuda::getDeviceProperties(index)->major >= 8;
+  }
+#endif
+#ifdef __x86_64__
+  return !device.is_cpu() || __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return !device.is_cpu();
+#endif
+}
+
 bool still_works(torch::Device device) {
   try {
     synchronize(device);

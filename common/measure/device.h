@@ -19,6 +19,10 @@ std::string why_no_gpu();
 /// Makes a GPU this thread's current device: what asks for "CUDA" without a number means it. Nothing to do on the CPU.
 void use_device(torch::Device device);
 
+/// Whether this CPU or GPU has instructions that multiply bfloat16: a GPU from compute capability 8.0 on. Others
+/// compute it by way of 32 bits, a CPU ten times as slowly.
+bool multiplies_bfloat16(torch::Device device);
+
 /// A GPU that has failed for good: CUDA reports its error at every call from then on, so nothing more can run in this
 /// process.
 struct DeviceLost : std::runtime_error {

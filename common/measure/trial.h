@@ -71,9 +71,11 @@ class Trial {
   /// The value that fits this trial's size.
   int64_t by_size(int64_t cpu, int64_t gpu8, int64_t gpu80) const { return PerSize(cpu, gpu8, gpu80).at(size); }
 
-  /// What is made once for all variants, seeds and builds of this process, by the first of them that asks, under a name
-  /// that says what it was made from: decoded images, files. Read it, never write to it. It goes when the lesson's
-  /// program ends, before CUDA does. Its tensors count as the first asker's memory: make it while building.
+  /// What is made once for all variants, seeds and builds of this process, by the first of them that asks: decoded
+  /// images, files. There is one for each type, device and name, which says what it was made from. Read it, never write
+  /// to it. It goes when the lesson's program ends, before CUDA does. It is no variant's memory: every variant of a
+  /// comparison has built and taken a step before peaks are measured, and of a training the variant that made it is
+  /// counted again with the next seed, where there is one.
   template <class T>
   const T& shared(const std::string& name, const std::function<T()>& make) const {
     const auto erased = [&make]() -> std::shared_ptr<void> { return std::make_shared<T>(make()); };

@@ -89,6 +89,16 @@ std::map<fs::path, std::string> scan(const fs::path& lesson_folder) {
   return std::move(found.tokens);
 }
 
+std::string hash_of_tokens(const std::vector<std::string>& files) {
+  std::multiset<std::string> digests;  // sorted, so that neither a file's name nor its place matters
+  for (const std::string& tokens : files) {
+    if (!tokens.empty()) digests.insert(sha256(tokens));
+  }
+  std::string all;
+  for (const std::string& digest : digests) all += digest;
+  return sha256(all);
+}
+
 }  // namespace
 
 std::vector<fs::path> measured_files(const fs::path& lesson_folder) {
@@ -111,13 +121,15 @@ std::vector<fs::path> files_of_program(const fs::path& root, const fs::path& sou
 
 std::string code_hash(const fs::path& lesson_folder) {
   if (!fs::is_directory(lesson_folder)) return "";
-  std::multiset<std::string> digests;  // sorted, so that neither a file's name nor its place matters
-  for (const auto& [file, tokens] : scan(lesson_folder)) {
-    if (!tokens.empty()) digests.insert(sha256(tokens));
-  }
-  std::string all;
-  for (const std::string& digest : digests) all += digest;
-  return sha256(all);
+  std::vector<std::string> tokens;
+  for (auto& [file, text] : scan(lesson_folder)) tokens.push_back(std::move(text));
+  return hash_of_tokens(tokens);
+}
+
+std::string hash_of_code(const std::vector<std::string>& files) {
+  std::vector<std::string> tokens;
+  for (const std::string& file : files) tokens.push_back(code_tokens(file).text);
+  return hash_of_tokens(tokens);
 }
 
 }  // namespace tenfold

@@ -26,4 +26,7 @@ std::vector<std::filesystem::path> files_of_program(const std::filesystem::path&
 /// the folder does not exist (a binary away from its sources). Throws FileError on an unreadable file.
 std::string code_hash(const std::filesystem::path& lesson_folder);
 
+/// The same over these files' texts.
+std::string hash_of_code(const std::vector<std::string>& files);
+
 }  // namespace tenfold

@@ -7,39 +7,23 @@
 
 #include "common/base/built_in.h"
 #include "common/base/files.h"
-#include "common/base/process.h"
 #include "common/base/sha256.h"
 #include "common/result/code_hash.h"
+#include "common/result/git.h"
 
 namespace tenfold {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What git answers in `source`, whatever the caller's environment and settings say of repositories; empty when it
-/// fails.
-std::string git(const fs::path& source, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {"env"};
-  // A git hook, for one, runs with its own repository in these.
-  for (const char* name :
-       {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
-        "GIT_GRAFT_FILE", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"})
-    command.insert(command.end(), {"-u", name});
-  command.insert(command.end(), {"git", "--no-replace-objects", "--no-optional-locks", "-c", "core.fsmonitor=false",
-                                 "-C", source.string()});
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return output_of(command);
-}
-
 /// Git answers a question about changes with nothing, both where there are none and where it fails. So it is asked for
 /// a line more, which says that it has answered.
 bool is_clean(const fs::path& source) {
-  const std::string status = git(
+  const std::string status = git_answer(
       source, {"status", "--porcelain", "--branch", "--untracked-files=no", "--no-renames", "--", ".", ":!results"});
   if (!status.starts_with("## ") || status.find('\n') != std::string::npos) return false;
   // Of files that are not tracked, what the tree's own .gitignore leaves out; not what the user's settings do.
-  const std::string listed = git(
+  const std::string listed = git_answer(
       source, {"ls-files", "--cached", "--others", "--exclude-per-directory=.gitignore", "-v", "--", ".", ":!results"});
   std::istringstream lines(listed);
   bool any = false;
@@ -90,9 +74,9 @@ Provenance provenance_of(const fs::path& source, const fs::path& made_of, const 
       provenance.dirty = state != "clean" || !is_as_packed(source);
     }
   } else {
-    const std::string top = git(source, {"rev-parse", "--show-toplevel"});
+    const std::string top = git_answer(source, {"rev-parse", "--show-toplevel"});
     if (!top.empty() && fs::equivalent(top, source, unknown))
-      provenance.commit = git(source, {"rev-parse", "--verify", "HEAD^{commit}"});
+      provenance.commit = git_answer(source, {"rev-parse", "--verify", "HEAD^{commit}"});
     provenance.dirty = !provenance.commit.empty() && !is_clean(source);
   }
   provenance.dirty = provenance.dirty || !provenance.newer.empty();

@@ -72,7 +72,7 @@ class CopyDone {
 /// A batch as its caller sees it. The tensors are views of a buffer that is filled again: they hold until next() is
 /// called again.
 struct Batch {
-  std::vector<torch::Tensor> fields;  ///< (rows, ...) each, on the host
+  std::vector<torch::Tensor> fields;  ///< (rows, ...) each, on the host; who copies them but by to() records `copied`
   std::vector<int64_t> samples;       ///< which samples the rows hold; empty for a stream
   int64_t epoch = 0, index = 0;       ///< index: which batch of the epoch
   CopyDone* copied = nullptr;

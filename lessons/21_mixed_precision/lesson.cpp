@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
       {.title = "Mixed precision",
        .question = "What do 16-bit activations and matmuls save, and what keeps the training right?",
        .workload = gpt_workload,
-       .version = 8,
+       .version = 9,
        .core = true,
        .settings = {kScale, kUpdates},
        .baseline = {"fp32", fp32},

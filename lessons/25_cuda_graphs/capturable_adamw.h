@@ -55,6 +55,8 @@ class CapturableAdamW {
   ///     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one);  // of 1: it only looks
   ///     optimizer.step(scale, found_inf);
   ///     at::_amp_update_scale_(scale, growth, found_inf, 2, 0.5, 2000);
+  ///
+  /// To clip, unscale first: give the third line scale.reciprocal() in place of `one`, clip, then step({}, found_inf).
   void step(const std::optional<torch::Tensor>& grad_scale = {}, const std::optional<torch::Tensor>& found_inf = {}) {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> parameters, gradients, averages, square_averages;

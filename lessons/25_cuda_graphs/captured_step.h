@@ -41,8 +41,9 @@ class StaticInputs {
 
   /// Copies a batch into the buffers, which the first batch makes on the device; returns the buffers. The copy is
   /// queued on the current stream. Give it the batch in pinned memory: a batch that is on the device already is copied
-  /// twice. Throws c10::ValueError for a batch of other shapes, types or length than the first: the sizes are in the
-  /// graph.
+  /// twice. The copy waits for the replay before it, so it reads `batch` up to a step later: whoever writes to the same
+  /// memory again waits for an event recorded after this call. Throws c10::ValueError for a batch of other shapes,
+  /// types or length than the first: the sizes are in the graph.
   const std::vector<torch::Tensor>& fill(const std::vector<torch::Tensor>& batch) {
     if (buffers_.empty()) {
       for (const torch::Tensor& tensor : batch)
@@ -59,6 +60,14 @@ class StaticInputs {
     }
     return buffers_;
   }
+  /// The same for a batch whose memory is filled again, as a Loader's is (<tenfold/batch.h>): it is told of the copy.
+  template <typename Reused>
+    requires requires(const Reused& batch, torch::Device device) { batch.copied->record(device); }
+  const std::vector<torch::Tensor>& fill(const Reused& batch) {
+    fill(batch.fields);
+    batch.copied->record(device_);
+    return buffers_;
+  }
   const std::vector<torch::Tensor>& tensors() const { return buffers_; }
 
  private:
@@ -67,10 +76,10 @@ class StaticInputs {
 };
 
 #ifdef TENFOLD_WITH_CUDA
-namespace captured_step_detail {
-
 /// The stream that a device's captures are made on, one for all of them: cuBLAS keeps a workspace for each stream that
-/// it has computed on, and the caching allocator's blocks belong to the stream that they were made for.
+/// it has computed on, and the caching allocator's blocks belong to the stream that they were made for. What keeps
+/// gradient nodes, as DistributedDataParallel does, is made under a CUDAStreamGuard of it: a node belongs to the stream
+/// on which it was made, and a capture may not wait for another one.
 inline c10::cuda::CUDAStream capture_stream(torch::Device device) {
   static std::mutex mutex;
   static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> made;
@@ -80,6 +89,8 @@ inline c10::cuda::CUDAStream capture_stream(torch::Device device) {
   if (found != made.end()) return found->second;
   return made.emplace(index, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index)).first->second;
 }
+
+namespace captured_step_detail {
 
 /// What `second` does from now on waits for what `first` has been given.
 inline void wait_for(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& second) {
@@ -214,14 +225,26 @@ class CapturedStep {
         train_(std::move(train)),
         work_(device, [this] { loss_ = train_(inputs_.tensors()).detach(); }, warm_up, pool) {}
 
-  /// Trains on the next batch. The loss is the same tensor in each replay: clone it to keep it.
+  /// Trains on the next batch. The loss is the same tensor in each replay: clone it to keep it. The memory of `batch`
+  /// is read until a step later, as StaticInputs::fill() says.
   const torch::Tensor& operator()(const std::vector<torch::Tensor>& batch) {
     inputs_.fill(batch);
+    return run();
+  }
+  /// The same for a Loader's batch, which is told when its memory has been read.
+  template <typename Reused>
+    requires requires(const Reused& batch, torch::Device device) { batch.copied->record(device); }
+  const torch::Tensor& operator()(const Reused& batch) {
+    inputs_.fill(batch);
+    return run();
+  }
+
+ private:
+  const torch::Tensor& run() {
     work_.run();
     return loss_;
   }
 
- private:
   StaticInputs inputs_;
   torch::Tensor loss_;
   Train train_;

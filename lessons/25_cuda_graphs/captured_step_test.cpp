@@ -35,6 +35,33 @@ TEST(StaticInputs, KeepTheirAddressesAndHaveTheNewValues) {
   }
 }
 
+/// A batch whose memory is filled again, as lesson 10's Batch is.
+struct Copied {
+  torch::Device device = kHost;
+  int times = 0;
+  void record(torch::Device of) {
+    device = of;
+    ++times;
+  }
+};
+struct ReusedBatch {
+  std::vector<Tensor> fields;
+  Copied* copied;
+};
+
+// Whoever fills it again must learn that it was read: the copy may be a whole step behind.
+TEST(StaticInputs, TellABatchOfReusedMemoryThatItIsCopied) {
+  Copied copied;
+  const ReusedBatch batch{{torch::ones({4, 3})}, &copied};
+  StaticInputs inputs(torch::kMeta);
+  inputs.fill(batch);
+  EXPECT_EQ(copied.times, 1);
+  EXPECT_EQ(copied.device, torch::Device(torch::kMeta));
+  CapturedStep step(kHost, [](const std::vector<Tensor>& on_device) { return on_device[0].sum(); });
+  EXPECT_EQ(step(batch).item<double>(), 12);
+  EXPECT_EQ(copied.times, 2);
+}
+
 // A loader's batch is on the host. Device meta stands for a GPU, which not every machine has.
 TEST(StaticInputs, LieOnTheirDeviceWhereverTheBatchIs) {
   StaticInputs inputs(torch::kMeta);

@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
       {.title = "CUDA graphs",
        .question = "What does a training step gain when the host launches it as one graph instead of kernel by kernel?",
        .workload = mlp_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kOptimizer},
        .baseline = {"launched one by one", one_by_one},
        .most_bytes = graphs_most_bytes,

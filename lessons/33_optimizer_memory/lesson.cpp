@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
        .question = "How many bytes of state does an optimizer need for each parameter, and what do fewer cost in "
                    "quality and time?",
        .workload = gpt_workload,
-       .version = 2,
+       .version = 3,
        .settings = {kAdamWLearningRate, kWeightDecay, kAdafactorRate, kChunk, kUpdates},
        .baseline = {"AdamW", adamw},
        .most_bytes = adamw_most_bytes,
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
                                {"rate overwritten", to_the_end(adafactor<OverwrittenRateAdafactor>), WORSE},
                                {"momentum", to_the_end(sgd<90>)},
                                {"SGD", to_the_end(sgd<0>), WORSE}},
-                      .settings = many_updates()},
+                      .settings = gpt::affordable()},
                      {.name = "16-bit weights",
                       .metric = loss,
                       .runs = {{"AdamW", to_the_end(adamw)},

@@ -7,6 +7,7 @@
 #include "adafactor.h"
 #include "adamw.h"
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
 #include "eight_bit_codes.h"
@@ -31,18 +32,9 @@ inline std::vector<Assignment> states_fill() {
           gpt::kBatch(1)};
 }
 
-/// A model that many updates are affordable for, with tensors that are large enough for 8 bits.
-inline std::vector<Assignment> many_updates() {
-  return {gpt::kLayers(1, 4, 4), gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),
-          gpt::kBatch(8, 16, 16)};
-}
-
-/// The same, longer, and with updates as small as late in a long training: weights of 16 bits lose them.
+/// Twice as many updates, each as small as late in a long training: weights of 16 bits lose them.
 inline std::vector<Assignment> many_small_updates() {
-  std::vector<Assignment> all = many_updates();
-  all.back() = gpt::kBatch(4, 16, 16);
-  all.insert(all.end(), {kAdamWLearningRate(3e-4, 1e-4, 1e-4), kUpdates(200)});
-  return all;
+  return gpt::affordable({gpt::kBatch(4, 16, 16), kAdamWLearningRate(3e-4, 1e-4, 1e-4), kUpdates(200)});
 }
 
 }  // namespace tenfold::inline lesson_33

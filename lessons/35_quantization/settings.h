@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 
@@ -24,12 +25,6 @@ inline std::vector<Assignment> one_token() {
 inline std::vector<Assignment> many_tokens() {
   return {gpt::kLayers(1, 2, 2), gpt::kWidth(512, 1024, 2048), gpt::kHeads(8, 16, 16), gpt::kLength(200),
           gpt::kBatch(1)};
-}
-
-/// A GPT that many updates are affordable for.
-inline std::vector<Assignment> trained_gpt() {
-  return {gpt::kLayers(1, 4, 4), gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),
-          gpt::kBatch(8, 16, 16)};
 }
 
 inline std::vector<Assignment> trained_convnet() {

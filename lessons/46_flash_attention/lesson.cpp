@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
       {.title = "FlashAttention",
        .question = "How much memory and time does attention save when its scores are never materialised?",
        .workload = gpt_workload,
-       .version = 12,
+       .version = 13,
        .core = true,
        .settings = {kLongest, kPrecision},
        .baseline = {"eager", eager},

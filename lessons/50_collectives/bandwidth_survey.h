@@ -14,6 +14,8 @@
 #include "common/base/text.h"
 #include "common/harness/lesson.h"
 #include "common/measure/clock.h"
+#include "common/measure/rank_counts.h"
+#include "common/measure/rank_share.h"
 #include "common/result/judge.h"
 #include "common/result/statistics.h"
 #include "flat_training.h"
@@ -76,7 +78,7 @@ inline void note_link(const Trial& trial) {
   trial.note("latency", link.latency, "s");
   trial.note("bandwidth", 1e-9 / link.seconds_per_byte, "GB/s");
   for (const int ranks : {2, 4, 8}) {
-    trial.note("ring pays from, " + std::to_string(ranks) + " ranks", ring_pays_from(ranks, link), "bytes");
+    trial.note("ring pays from, " + ranks_text(ranks), ring_pays_from(ranks, link), "bytes");
   }
 }
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "common/measure/rank_share.h"
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
@@ -39,21 +39,6 @@ inline void c10d_all_reduce(const torch::Tensor& tensor, c10d::ProcessGroup& gro
   group.allreduce(tensors)->wait();
 }
 
-/// For what means nothing on one rank, where there is no group.
-inline void needs_two_ranks(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
-}
-
-/// Sequences of a rank's part of the batch. Skips a batch that the ranks cannot share.
-inline int64_t rows_of_part(const Trial& trial) {
-  const int64_t batch = trial.get(gpt::kBatch);
-  if (batch % trial.world_size != 0) {
-    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
-               " ranks");
-  }
-  return batch / trial.world_size;
-}
-
 /// The gradients are there during the whole step.
 inline int64_t flat_most_bytes(const Trial& trial) {
   return gpt_most_bytes(trial) + parameter_bytes(gpt_options(trial));
@@ -63,7 +48,8 @@ inline int64_t flat_most_bytes(const Trial& trial) {
 /// has nobody to ask.
 inline Step train_in_parallel(const Trial& trial, const AllReduce& mean) {
   // All ranks draw the same weights from the trial's seed, and each its own sequences.
-  auto training = std::make_shared<RankTraining>(trial, own_shard(trial), rows_of_part(trial), /*parts=*/1);
+  const int64_t rows = share_of_rank(trial, gpt::kBatch);
+  auto training = std::make_shared<RankTraining>(trial, own_shard(trial), rows, /*parts=*/1);
   const torch::Tensor gradients = flat_gradients(training->model->parameters());
   auto update = [training, gradients, mean, group = trial.group] {
     const auto parts = training->next_parts();

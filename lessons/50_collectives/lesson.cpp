@@ -50,7 +50,8 @@ Step divided_twice(const Trial& trial) {
 /// A trap: sums over a rank's tokens are added up, and each rank divides by the number of its own tokens, not of all.
 Step own_count(const Trial& trial) {
   needs_two_ranks(trial);
-  const double tokens = static_cast<double>(rows_of_part(trial) * trial.get(tenfold::gpt::kLength));
+  const double tokens =
+      static_cast<double>(share_of_rank(trial, tenfold::gpt::kBatch) * trial.get(tenfold::gpt::kLength));
   return train_in_parallel(trial, [tokens](const Tensor& gradients, c10d::ProcessGroup& group) {
     gradients.mul_(tokens);
     tenfold::ring_all_reduce(gradients, group);
@@ -76,7 +77,7 @@ int main(int argc, char** argv) {
       {.title = "Collectives",
        .question = "What does an all-reduce send, and when does a ring, a tree or a star take less time for it?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .baseline = {"c10d all-reduce", averaged_by_c10d},
        .most_bytes = flat_most_bytes,
        .techniques = {variant_of(Algorithm::ring),

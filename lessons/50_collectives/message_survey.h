@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_counts.h"
 #include "common/ranks/rank_threads.h"
 #include "message_costs.h"
 
@@ -93,7 +94,7 @@ inline void note_messages(const Trial& trial, Algorithm algorithm, int ranks) {
 
 /// Of so many ranks, a look for each algorithm.
 inline Survey message_survey(int ranks) {
-  Survey survey{.name = "bytes on " + std::to_string(ranks) + " ranks", .looks = {}};
+  Survey survey{.name = "bytes on " + ranks_text(ranks), .looks = {}};
   for (const Algorithm algorithm : kAlgorithms) {
     survey.looks.push_back(
         {name_of(algorithm), [algorithm, ranks](const Trial& trial) { note_messages(trial, algorithm, ranks); }});

@@ -94,10 +94,10 @@ int main(int argc, char** argv) {
        .question = "One process with a replica on each device, or one process for each device: what does each send in "
                    "a step, and what does the first device hold?",
        .workload = gpt_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kBucketKib},
        .baseline = {"one device", one_device},
-       .most_bytes = most_bytes,
+       .most_bytes = devices_most_bytes,
        .techniques = {{"DataParallel", data_parallel, predict_outputs_gathered},
                       {"losses gathered", losses_gathered, predict_losses_gathered},
                       {"DDP", ddp, predict_ddp},

@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <ATen/record_function.h>
-
 #include <cstdint>
 #include <memory>
 #include <tuple>
@@ -12,18 +10,15 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "lessons/52_ddp/ddp.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "rank_exchange.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_51 {
-
-inline void optimizer_step(torch::optim::Optimizer& optimizer) {
-  RECORD_USER_SCOPE("optimizer");
-  optimizer.step();
-}
 
 inline torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets) {  // (B, T, V), (B, T)
   return torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten());
@@ -46,7 +41,8 @@ inline Gathered of_rank_0(const torch::nn::Module& model, bool updated, c10d::Pr
 
 /// A process for each device: every rank has a model, its rows of the batch, an optimizer and its state.
 inline Step ddp(const Trial& trial) {
-  needs_ranks_that_divide(trial);
+  needs_two_ranks(trial);
+  share_of_rank(trial, gpt::kBatch);  // or this is skipped
   auto training = std::make_shared<GptTraining>(trial);
   auto parallel = std::make_shared<DistributedDataParallel>(*training->model, trial.group, bucket_sizes(trial));
   auto update = [training, parallel, rank = trial.rank, ranks = trial.world_size] {
@@ -64,10 +60,10 @@ inline Step ddp(const Trial& trial) {
 
 /// DataParallel's exchanges between processes: rank 0 is the first device.
 inline Step from_rank_0(const Trial& trial) {
-  needs_ranks_that_divide(trial);
+  needs_two_ranks(trial);
+  const std::vector<int64_t> own_rows = {share_of_rank(trial, gpt::kBatch), trial.get(gpt::kLength)};
   auto training = std::make_shared<GptTraining>(trial);
   auto exchange = std::make_shared<RankExchange>(training->model->parameters(), trial.group, bucket_sizes(trial));
-  const std::vector<int64_t> own_rows = {trial.get(gpt::kBatch) / trial.world_size, training->model->options.length};
   const auto ids_options = torch::dtype(torch::kLong).device(trial.device);
   auto updated = std::make_shared<bool>(false);
   auto update = [=, first = trial.rank == 0] {

@@ -4,15 +4,13 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/rank_threads.h"
 #include "data_parallel.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 
@@ -54,14 +52,12 @@ inline PassedBytes passed_by_count(const GptOptions& options, int devices) {
 /// What a rank of DDP sends in a step, if its all-reduces go around a ring.
 inline double sent_by_ddp(const GptOptions& options, int ranks) {
   double sent = 0;
-  on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const auto& plain) {
-    const auto counter = std::make_shared<RequestCounter>();
-    const auto group = counted_group(plain, counter);
+  on_counted_ranks(ranks, [&](int rank, const auto& group, RequestCounter& asked) {
     Gpt model(options);
     const torch::Tensor ids = torch::zeros({1, options.length}, torch::kLong);
     model->loss(model->hidden(ids), ids).backward();
     average_in_buckets(model->parameters(), assign_buckets(model->parameters(), {}), *group);
-    if (rank == 0) sent = static_cast<double>(ring_bytes(counter->take().at("all_reduce").bytes, ranks));
+    if (rank == 0) sent = static_cast<double>(sent_bytes_of(asked.take(), ranks));
   });
   return sent;
 }

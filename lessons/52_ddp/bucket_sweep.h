@@ -16,15 +16,11 @@
 #include "common/harness/lesson.h"
 #include "common/models/gpt.h"
 #include "common/ranks/rank_threads.h"
+#include "common/result/statistics.h"
 #include "ddp.h"
 #include "settings.h"
 
 namespace tenfold::inline lesson_52 {
-
-/// The first bucket has at most 1 MiB, as in the lesson's steps.
-inline DdpOptions buckets_of(int64_t bytes) {
-  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
-}
 
 /// Of each all-reduce, in the order in which they start.
 inline std::vector<int64_t> bytes_of_buckets(const std::vector<torch::Tensor>& gradients, const DdpOptions& sizes) {
@@ -58,8 +54,7 @@ inline double exposed_seconds(const std::vector<int64_t>& bucket_bytes, const Al
 inline double median_seconds(int runs, const std::function<double()>& seconds_of_run) {
   std::vector<double> seconds;
   for (int i = 0; i < runs; ++i) seconds.push_back(seconds_of_run());
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
+  return median(std::move(seconds));
 }
 
 /// All-reduces of so many bytes each, all of them started and then waited for.

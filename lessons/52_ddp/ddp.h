@@ -42,8 +42,8 @@ namespace tenfold {
 ///
 /// On CUDA make this object, run backward() and finish() on one stream. The nodes that accumulate gradients remember
 /// the stream that was current when they were made, and this object makes and keeps them. So for a captured CUDA graph
-/// make it on the stream of the capture: otherwise the capture fails in backward(). Without a graph another stream
-/// costs a wait for each parameter.
+/// make it on the stream of the capture (capture_stream() of <tenfold/captured_step.h>): otherwise the capture fails in
+/// backward(). No run has captured it yet. Without a graph another stream costs a wait for each parameter.
 ///
 /// A parameter that one backward() reaches through two recomputed blocks (activation checkpointing) gets a gradient
 /// from each, and the first may have been sent when the second comes: that throws. Run such a backward() under NoSync

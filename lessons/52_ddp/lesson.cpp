@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
       {.title = "Distributed data parallel",
        .question = "How much of the ideal speed-up of several ranks is left after their gradients are synchronised?",
        .workload = gpt_workload,
-       .version = 10,
+       .version = 11,
        .core = true,
        .settings = {kMicroBatches, kBucketKib, kScaling},
        .baseline = {"one process", one_process},

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/measure/rank_share.h"
 #include "common/measure/step.h"
 #include "common/measure/trial.h"
 #include "gradient_buckets.h"
@@ -21,11 +22,6 @@ inline std::shared_ptr<RankTraining> replica(const Trial& trial) {
   auto training = std::make_shared<RankTraining>(trial, own_shard(trial), rows_of_rank(trial), /*parts=*/1);
   if (trial.group) broadcast_from_rank_0(training->model->parameters(), *trial.group);
   return training;
-}
-
-/// For what means nothing on one rank, where there is no group.
-inline void needs_two_ranks(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
 }
 
 /// One rank's step. After backward(), `average` turns its gradients into those of the global batch; one rank's are.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/measure/rank_share.h"
 #include "common/measure/trial.h"
 #include "common/models/gpt.h"
 #include "gradient_buckets.h"
@@ -28,10 +29,7 @@ bool weak_scaling(const Source& source) {
 /// few for its micro-batches; throws c10::ValueError where the micro-batches do not fit a single process either.
 inline int64_t rows_of_rank(const Trial& trial) {
   const int64_t batch = trial.get(gpt::kBatch), micro_batches = trial.get(kMicroBatches);
-  const int64_t ranks = weak_scaling(trial) ? 1 : trial.world_size;
-  if (batch % ranks != 0)
-    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(ranks) + " ranks");
-  const int64_t rows = batch / ranks;
+  const int64_t rows = share_of_rank(trial, gpt::kBatch, weak_scaling(trial) ? 1 : trial.world_size);
   TORCH_CHECK_VALUE(micro_batches > 0 && batch % micro_batches == 0, "batch=", batch,
                     " is not divisible by micro_batches=", micro_batches);
   if (rows % micro_batches != 0)
@@ -50,11 +48,15 @@ inline int64_t most_bytes(const Trial& trial) {
   return gpt_most_bytes(trial) + (weak_scaling(trial) ? parameter_bytes(gpt_options(trial)) : 0);
 }
 
-/// From a Trial or a Counted. The first bucket has at most 1 MiB, so that communication begins soon after backward().
+/// Buckets of so many bytes. The first one has at most 1 MiB, so that communication begins soon after backward().
+inline DdpOptions buckets_of(int64_t bytes) {
+  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
+}
+
+/// From a Trial or a Counted.
 template <class Source>
 DdpOptions bucket_sizes(const Source& source) {
-  const int64_t bytes = source.get(kBucketKib) << 10;
-  return {.first_bucket_bytes = std::min<int64_t>(bytes, 1 << 20), .bucket_bytes = bytes};
+  return buckets_of(source.get(kBucketKib) << 10);
 }
 
 }  // namespace tenfold::inline lesson_52

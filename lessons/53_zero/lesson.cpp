@@ -3,6 +3,7 @@
 // Read flat_unit.h first: parameters in one flat tensor, of which each rank has a shard. zero.h makes the three stages
 // of it, sharded_checkpoint.h saves what training on another number of ranks can go on from.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "lessons/52_ddp/rank_training.h"
@@ -79,10 +80,7 @@ Step waiting(const Trial& trial) { return zero(trial, {.stage = 3, .prefetch = f
 Step gathered_in_16_bits(const Trial& trial) { return zero(trial, {.stage = 3, .gathered_as = torch::kBFloat16}); }
 Step frozen_kept(const Trial& trial) { return zero(trial, {.stage = 3, .keep_frozen = true}); }
 
-/// For what is no mistake on one rank.
-void needs_two_ranks(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
-}
+// Both are no mistakes on one rank.
 Step averaged_twice(const Trial& trial) {
   needs_two_ranks(trial);
   return zero(trial, {.stage = 2}, Mistake::averaged_twice);
@@ -110,7 +108,7 @@ int main(int argc, char** argv) {
        .question =
            "How much memory does a rank save by keeping only its shard of the model states, and what does that send?",
        .workload = gpt_workload,
-       .version = 7,
+       .version = 8,
        .settings = {kMicroBatches, kBucketKib, kScaling, kAdamWLearningRate, kMaxNorm, kFrozen, kPrecision},
        .baseline = {"DDP", ddp},
        .most_bytes = zero_most_bytes,

@@ -4,22 +4,17 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/rank_threads.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "sharded_training.h"
 #include "state_bytes.h"
@@ -36,34 +31,19 @@ struct RankCounts {
   std::map<std::string, Requests> asked;
 };
 
-/// Bytes that are alive, when they have not become fewer for a while: Gloo's thread frees its copies a moment after the
-/// collective that needed them.
-inline int64_t settled_bytes() {
-  int64_t least = live_bytes(torch::kCPU);
-  for (int unchanged = 0; unchanged < 20; ++unchanged) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const int64_t now = live_bytes(torch::kCPU);
-    if (now < least) unchanged = 0;
-    least = std::min(least, now);
-  }
-  return least;
-}
-
 /// One update of a GPT on some ranks; stage 0 is data parallel training.
 inline RankCounts count_update(const GptOptions& options, int ranks, const ZeroOptions& zero) {
   const int stage = zero.stage;
   const CountCpuMemory counting;
   const int64_t before = live_bytes(torch::kCPU);
   RankCounts counts;
-  std::atomic<bool> counted = false;
-  on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const GroupPointer& plain) {
-    const auto counter = std::make_shared<RequestCounter>();
-    const GroupPointer group = counted_group(plain, counter);
+  AliveOnRanks alive(ranks);
+  on_counted_ranks(ranks, [&](int rank, const GroupPointer& group, RequestCounter& asked) {
     Gpt model(options);
     std::unique_ptr<ShardedDataParallel> sharded;
     if (stage > 0) sharded = std::make_unique<ShardedDataParallel>(*model, units_of(*model), group, zero);
     torch::optim::AdamW optimizer(stage > 0 ? sharded->shards() : model->parameters());
-    counter->take();
+    asked.take();
     {
       const torch::Tensor ids = torch::zeros({1, options.length}, torch::kLong);
       if (stage > 0) {
@@ -76,31 +56,17 @@ inline RankCounts count_update(const GptOptions& options, int ranks, const ZeroO
     }
     optimizer.step();
     if (stage > 0) sharded->gather_updated();
-    thread_barrier(*plain);  // nobody computes
-    if (rank == 0) {
-      counts = {(settled_bytes() - before) / ranks, counter->take()};
-      counted = true;
-    }
-    // Not in a barrier: Gloo's keeps the work before it, with its tensors, for as long as it lasts.
-    while (!counted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const int64_t of_each = (alive.bytes(rank) - before) / ranks;
+    if (rank == 0) counts = {of_each, asked.take()};
   });
   return counts;
-}
-
-/// What a rank sends, if every collective goes around a ring.
-inline int64_t ring_bytes_of(const std::map<std::string, Requests>& asked, int ranks) {
-  int64_t sent = 0;
-  for (const auto& [collective, requests] : asked)
-    sent += (collective == "all_reduce" ? 2 : 1) * (ranks - 1) * requests.bytes / ranks;
-  return sent;
 }
 
 /// Calls `note` with a text for each number of ranks, that number, and the model's sizes.
 inline void for_rank_numbers(const Trial& trial,
                              const std::function<void(const std::string&, int, const Sharded&)>& note) {
   for (const int ranks : {1, 2, 3, 4, 8}) {
-    note(std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"), ranks,
-         Sharded(unit_sizes(gpt_options(trial)), ranks));
+    note(ranks_text(ranks), ranks, Sharded(unit_sizes(gpt_options(trial)), ranks));
   }
 }
 
@@ -138,7 +104,7 @@ inline std::vector<Look> sent_looks() {
         return static_cast<double>(bytes) / (4 * static_cast<double>(sizes.values));
       };
       const auto asked = count_update(gpt_options(trial), ranks, zero).asked;
-      trial.note(on, over_parameters(ring_bytes_of(asked, ranks)), "times the parameters");
+      trial.note(on, over_parameters(sent_bytes_of(asked, ranks)), "times the parameters");
       trial.note(on + ", formula", over_parameters(ring_bytes_of(sizes, zero.stage, zero.gathered_as ? 2 : 4)),
                  "times the parameters");
     });

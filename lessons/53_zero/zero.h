@@ -67,8 +67,8 @@ struct ZeroOptions {
 ///
 /// On CUDA make this object on the stream that all calls and the optimizer run on: a unit's memory is freed and handed
 /// out in its order, and the nodes that accumulate gradients, which this object makes and keeps, remember the stream
-/// that was current when they were made. So for a captured CUDA graph make it on the stream of the capture: otherwise
-/// the capture fails in backward().
+/// that was current when they were made. So for a captured CUDA graph make it on the stream of the capture
+/// (capture_stream() of <tenfold/captured_step.h>): otherwise the capture fails in backward(). No run has captured it.
 ///
 /// Under autocast each linear layer keeps its weight's 16-bit copy until its backward(), which releasing a unit does
 /// not free: a rank then needs at least 2 bytes for each parameter, whatever the number of ranks. Set gathered_as and

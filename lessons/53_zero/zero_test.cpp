@@ -227,7 +227,7 @@ TEST(Zero, BytesAliveAndBytesAskedAreTheFormulas) {
       EXPECT_GE(counts.alive_bytes, formula) << on;
       EXPECT_LT(counts.alive_bytes, formula + 32 * kTensors) << on;
       // A ring's parts need not be whole bytes where nothing is filled up.
-      EXPECT_NEAR(static_cast<double>(tenfold::ring_bytes_of(counts.asked, ranks)),
+      EXPECT_NEAR(static_cast<double>(tenfold::sent_bytes_of(counts.asked, ranks)),
                   static_cast<double>(tenfold::ring_bytes_of(sizes, zero.stage, zero.gathered_as ? 2 : 4)), ranks)
           << on;
     }

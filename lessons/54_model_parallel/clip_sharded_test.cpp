@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "clip_sharded.h"
+#include "common/models/momentum_sgd.h"
 #include "parallel_gpt.h"
 #include "surveys.h"
 

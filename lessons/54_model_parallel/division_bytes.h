@@ -85,7 +85,7 @@ struct DividedGpt {
   int64_t payload_bytes() const { return all_reduce().bytes + all_gather().bytes + reduce_scatter().bytes; }
   /// If every collective goes around a ring: an all-reduce is a reduce-scatter and an all-gather.
   int64_t ring_bytes() const {
-    return (2 * all_reduce().bytes + all_gather().bytes + reduce_scatter().bytes) / ranks * (ranks - 1);
+    return (ranks - 1) * (2 * all_reduce().bytes + all_gather().bytes + reduce_scatter().bytes) / ranks;
   }
 };
 

@@ -4,7 +4,9 @@
 // after each pair. sequence_parallel.h divides the tokens between them, vocabulary_parallel.h the embedding and the
 // loss. clip_sharded.h clips the gradients' norm.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "parallel_gpt.h"
 #include "prediction.h"
@@ -72,10 +74,7 @@ Step gathered_again(const Trial& trial) {
   return divided(trial, {.how = {.sequence = true, .gather_again = true}, .vocabulary = true});
 }
 
-/// For what is no mistake on one rank.
-void needs_two_ranks(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
-}
+// All four are no mistakes on one rank.
 Step norm_not_summed(const Trial& trial) {
   needs_two_ranks(trial);
   return divided(trial, {.how = {.sequence = true}, .vocabulary = true, .mistake = Mistake::norm_not_summed});
@@ -101,7 +100,7 @@ int main(int argc, char** argv) {
              {.title = "Tensor parallelism",
               .question = "Is a tensor-parallel model right, what does it send, and what does it save?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .settings = {kVocabulary, kDataRanks, kMaxNorm},
               .baseline = {"one process", one_process},
               .techniques = {{"tensor parallel", tensor_parallel_step, predict_tensor_parallel},

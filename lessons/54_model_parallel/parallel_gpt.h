@@ -238,13 +238,4 @@ struct ParallelGpt : torch::nn::Module {
   torch::nn::LayerNorm norm;
 };
 
-inline std::unique_ptr<torch::optim::Optimizer> sgd(const std::vector<torch::Tensor>& parameters, double rate) {
-  return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9));
-}
-
-inline void optimizer_step(torch::optim::Optimizer& optimizer) {
-  RECORD_USER_SCOPE("optimizer");
-  optimizer.step();
-}
-
 }  // namespace tenfold::inline lesson_54

@@ -4,22 +4,19 @@
 
 #include <torch/torch.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/harness/lesson.h"
 #include "common/measure/memory.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/rank_threads.h"
+#include "common/models/momentum_sgd.h"
 #include "division_bytes.h"
 #include "parallel_gpt.h"
 
@@ -39,47 +36,15 @@ struct RankCounts {
   std::map<std::string, Requests> asked;
 };
 
-/// The ranks' live bytes, of each, while nobody computes: read by rank 0 when all have come. Gloo's thread frees its
-/// copies a moment after the collective that needed them.
-class AliveBytes {
- public:
-  explicit AliveBytes(int ranks) : ranks_(ranks) {}
-  int64_t of_each(int rank) {
-    const int turn = turns_[static_cast<size_t>(rank)]++;
-    if (rank == 0) {
-      while (arrived_ < (turn + 1) * (ranks_ - 1)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      int64_t least = live_bytes(torch::kCPU);
-      for (int unchanged = 0; ranks_ > 1 && unchanged < 20; ++unchanged) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        const int64_t now = live_bytes(torch::kCPU);
-        if (now < least) unchanged = 0;
-        least = std::min(least, now);
-      }
-      bytes_ = least;
-      ++read_;
-    } else {
-      ++arrived_;
-      while (read_ <= turn) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return bytes_ / ranks_;
-  }
-
- private:
-  int ranks_;
-  std::vector<int> turns_ = std::vector<int>(static_cast<size_t>(ranks_));  // each rank's own
-  std::atomic<int> arrived_ = 0, read_ = 0;
-  std::atomic<int64_t> bytes_ = 0;
-};
-
 /// One update of a divided GPT on some ranks.
 inline RankCounts count_update(const GptOptions& options, int64_t vocabulary, int ranks, Scheme scheme) {
   const CountCpuMemory counting;
   RankCounts counts;
-  AliveBytes alive(ranks);
-  const auto on_rank = [&](int rank, const TensorGroup::Pointer& plain) {
-    const auto counter = std::make_shared<RequestCounter>();
-    const TensorGroup group(plain ? counted_group(plain, counter) : plain);
-    const int64_t before = alive.of_each(rank);
+  AliveOnRanks alive(ranks);
+  const auto on_rank = [&](int rank, const TensorGroup::Pointer& pointer, RequestCounter& asked) {
+    const TensorGroup group(pointer);
+    const auto alive_of_each = [&] { return alive.bytes(rank) / ranks; };
+    const int64_t before = alive_of_each();
     Gpt whole(options);
     cut_vocabulary(*whole, vocabulary);
     auto model = std::make_unique<ParallelGpt>(whole, division_of(scheme, group));
@@ -89,33 +54,26 @@ inline RankCounts count_update(const GptOptions& options, int64_t vocabulary, in
     {
       const torch::Tensor ids = torch::zeros({options.batch, options.length}, torch::kLong);
       const torch::Tensor x = model->embed(ids.flatten(), options.length);  // (tokens, D)
-      const int64_t before_block = alive.of_each(rank);
+      const int64_t before_block = alive_of_each();
       const torch::Tensor result = model->blocks.at(0)->forward(x, options.length);
-      kept = alive.of_each(rank) - before_block;
+      kept = alive_of_each() - before_block;
     }
-    counter->take();
+    asked.take();
     {
       const torch::Tensor ids = torch::zeros({options.batch, options.length}, torch::kLong);
       model->loss(ids, ids).backward();
     }
     model->sum_replicated_gradients();
     optimizer->step();
-    const int64_t state = alive.of_each(rank) - before;
-    if (rank == 0) counts = {state, kept, counter->take()};
+    const int64_t state = alive_of_each() - before;
+    if (rank == 0) counts = {state, kept, asked.take()};
   };
+  RequestCounter nothing;
   if (ranks == 1)
-    on_rank(0, {});
+    on_rank(0, {}, nothing);
   else
-    on_rank_threads(ranks, std::chrono::seconds(60), on_rank);
+    on_counted_ranks(ranks, on_rank);
   return counts;
-}
-
-/// What a rank sends, if every collective goes around a ring.
-inline int64_t ring_bytes_of(const std::map<std::string, Requests>& asked, int ranks) {
-  int64_t sent = 0;
-  for (const auto& [collective, requests] : asked)
-    sent += (collective == "all_reduce" ? 2 : 1) * requests.bytes / ranks * (ranks - 1);
-  return sent;
 }
 
 /// A look for each scheme, which notes something counted and the same by formula, for each number of ranks.
@@ -135,7 +93,7 @@ inline std::vector<Look> looks_of_schemes(
                              std::to_string(static_cast<int>(scheme)) + " on " + std::to_string(ranks),
                              [&] { return count_update(options, vocabulary, ranks, scheme); });
                          const auto [counted, formula] = both(counts, divided_gpt(options, vocabulary, ranks, scheme));
-                         const std::string on = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+                         const std::string on = ranks_text(ranks);
                          trial.note(on, counted, unit);
                          trial.note(on + ", formula", formula, unit);
                        }
@@ -167,7 +125,7 @@ inline std::vector<Look> kept_looks() {
 inline std::vector<Look> sent_looks() {
   return looks_of_schemes("activations", [](const RankCounts& counts, const DividedGpt& of) {
     const auto stream = static_cast<double>(of.stream());
-    return std::pair(static_cast<double>(ring_bytes_of(counts.asked, static_cast<int>(of.ranks))) / stream,
+    return std::pair(static_cast<double>(sent_bytes_of(counts.asked, of.ranks)) / stream,
                      static_cast<double>(of.ring_bytes()) / stream);
   });
 }

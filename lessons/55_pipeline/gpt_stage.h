@@ -18,21 +18,12 @@
 #include "common/models/gpt.h"
 #include "common/models/gpt_batches.h"
 #include "common/models/host_batch.h"
+#include "common/models/momentum_sgd.h"
 #include "pipeline.h"
 #include "settings.h"
 #include "weight_grad_store.h"
 
 namespace tenfold::inline lesson_55 {
-
-inline std::unique_ptr<torch::optim::Optimizer> sgd(const std::vector<torch::Tensor>& parameters,
-                                                    const GptOptions& options) {
-  return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(options.learning_rate).momentum(0.9));
-}
-
-inline void optimizer_step(torch::optim::Optimizer& optimizer) {
-  RECORD_USER_SCOPE("optimizer");
-  optimizer.step();
-}
 
 /// The whole model of one process. A tied head is the embedding's weight, and there is no other.
 inline std::shared_ptr<GptTraining> whole_model(const Trial& trial) {
@@ -43,7 +34,7 @@ inline std::shared_ptr<GptTraining> whole_model(const Trial& trial) {
   auto training = std::make_shared<GptTraining>(trial, GptParts{.head = head});
   training->model->unregister_module("head");
   training->model->head = nullptr;
-  training->optimizer = sgd(training->model->parameters(), training->model->options);
+  training->optimizer = sgd(training->model->parameters(), training->model->options.learning_rate);
   return training;
 }
 
@@ -137,7 +128,7 @@ struct RankStages {
       stage->to(trial.device);
       for (const auto& item : stage->named_parameters()) parameters.insert(item.key(), item.value());
     }
-    optimizer = sgd(parameters.values(), options);
+    optimizer = sgd(parameters.values(), options.learning_rate);
   }
 
   torch::Tensor forward(int chunk, const torch::Tensor& input, const torch::Tensor& ids, const torch::Tensor& targets) {

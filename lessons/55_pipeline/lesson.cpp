@@ -3,6 +3,7 @@
 // Read pipeline_schedule.h first: a schedule is data that is checked. pipeline.h runs one; through_pipeline() trains
 // with it.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "gpt_stage.h"
 #include "pipeline.h"
@@ -78,7 +79,7 @@ Step through_pipeline(const Trial& trial, const PipelineSchedule& schedule, Mist
 
 /// The ranks of the pipeline. One rank has nobody to send to.
 int ranks_of(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   return trial.mesh.along(tenfold::kPipeline).size;
 }
 
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
        .question = "What is gained by splitting a model's layers over several ranks, and how much of their time is "
                    "lost to waiting?",
        .workload = gpt_workload,
-       .version = 6,
+       .version = 7,
        .settings = {kMicroBatches, kVirtualStages, kTied},
        .baseline = {"one process", one_process},
        .most_bytes = most_bytes,

@@ -104,6 +104,7 @@ class TopK {
 /// matrices together; at::linalg_qr, which PyTorch's hook takes, needs fewer and makes such a column any direction.
 inline void orthogonalise(const torch::Tensor& matrices) {
   constexpr double kNothing = 1e-6;  // of a column: rounding leaves 1e-7 of it, in a direction of its own
+  const at::NoTF32Guard in_32_bits;  // which would leave 5e-4 of it
   const auto length_of = [](const torch::Tensor& column) { return column.norm(2, /*dim=*/1, /*keepdim=*/true); };
   for (int64_t i = 0; i < matrices.size(2); ++i) {
     const torch::Tensor column = matrices.narrow(2, i, 1), before = matrices.narrow(2, 0, i);

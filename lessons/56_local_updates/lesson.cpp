@@ -3,6 +3,7 @@
 // Read local_sgd.h first: parameters that are averaged now and then. gradient_compression.h sends fewer bytes in every
 // update, stale_gradients.h sends them late.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "local_sgd.h"
 #include "local_training.h"
@@ -58,7 +59,7 @@ Step outer_sign(const Trial& trial) {
 
 /// A trap: all ranks read the same sequences, so that they make the same updates, and averaging them changes nothing.
 Step same_data(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   return local_updates<LocalSgd>(trial, Shard{});
 }
 }  // namespace
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
              {.title = "Local updates and compressed gradients",
               .question = "What does it cost to send less between ranks?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .settings = all_settings(),
               .baseline = {"DDP", data_parallel},
               .most_bytes = rounds_most_bytes,

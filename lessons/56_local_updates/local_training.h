@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "flat_model.h"
 #include "lessons/52_ddp/rank_training.h"
@@ -19,7 +20,7 @@ namespace tenfold::inline lesson_56 {
 struct LocalTraining : RankTraining {
   /// Ranks begin with the same weights, the trial's seed's, and read the sequences of `shard`.
   LocalTraining(const Trial& trial, const Shard& shard)
-      : RankTraining(trial, shard, lesson_56::rows_of_rank(trial), /*parts=*/1),
+      : RankTraining(trial, shard, share_of_rank(trial, gpt::kBatch), /*parts=*/1),
         flat(flat_model(model->parameters())),
         group(trial.group),
         inner_updates(trial.get(kInnerUpdates)) {

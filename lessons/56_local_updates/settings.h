@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/gpt.h"
 #include "gradient_compression.h"
 #include "local_sgd.h"
@@ -51,16 +52,6 @@ inline std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Trial& trial,
                                              torch::optim::SGDOptions(trial.get(gpt::kLearningRate)).momentum(0.9));
 }
 
-/// Sequences of a rank's part of the batch. Skips a batch that the ranks cannot share.
-inline int64_t rows_of_rank(const Trial& trial) {
-  const int64_t batch = trial.get(gpt::kBatch);
-  if (batch % trial.world_size != 0) {
-    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
-               " ranks");
-  }
-  return batch / trial.world_size;
-}
-
 /// Wide layers and few tokens: much to send, little to compute.
 inline std::vector<Assignment> wide_layers() {
   return {gpt::kLayers(2, 12, 12), gpt::kWidth(128, 768, 1024), gpt::kHeads(4, 12, 16), gpt::kLength(8, 64, 64)};
@@ -78,10 +69,8 @@ inline std::vector<Assignment> tiny_model() {
           kInnerUpdates(1)};
 }
 
-/// A model that many updates are affordable for.
 inline std::vector<Assignment> many_updates(const char* optimizer) {
-  return {gpt::kLayers(1, 4, 4),  gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),
-          gpt::kBatch(8, 16, 16), gpt::kLearningRate(0.05),  kInnerUpdates(8),     kOptimizer(optimizer)};
+  return gpt::affordable({gpt::kLearningRate(0.05), kInnerUpdates(8), kOptimizer(optimizer)});
 }
 
 /// The same, where a rank sends so few values that quality suffers.

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
 #include "common/ranks/rank_threads.h"
 #include "exchange_bytes.h"
 #include "flat_model.h"
@@ -100,20 +100,18 @@ inline std::vector<Assignment> sent_settings() {
 /// What rank 0 asks for in a round, on ranks that are threads.
 inline AskedBytes asked_in_round(const Trial& trial, const Way& way, int ranks) {
   AskedBytes asked;
-  on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const auto& plain) {
-    const auto counter = std::make_shared<RequestCounter>();
-    const auto group = counted_group(plain, counter);
+  on_counted_ranks(ranks, [&](int rank, const auto& group, RequestCounter& counter) {
     const Gpt model(gpt_options(trial));
     const FlatModel flat = flat_model(model->parameters());
     const auto exchange = way.make(trial, *model, flat, group);
-    counter->take();
+    counter.take();
     for (int64_t i = 0; i < trial.get(kInnerUpdates); ++i) {
       flat.gradients.normal_();
       exchange();
     }
-    thread_barrier(*plain);  // what was sent late has arrived, too
+    thread_barrier(*group);  // what was sent late has arrived, too
     if (rank != 0) return;
-    auto counted = counter->take();
+    auto counted = counter.take();
     asked = {counted["all_reduce"].bytes, counted["all_gather"].bytes};
   });
   return asked;
@@ -130,7 +128,7 @@ inline std::vector<Look> sent_looks() {
                          const auto inner = static_cast<double>(trial.get(kInnerUpdates));
                          const double sent = asked_in_round(trial, way, ranks).ring_bytes(ranks) / inner;
                          const double formula = way.formula(trial, shapes, ranks).ring_bytes(ranks);
-                         const std::string on = std::to_string(ranks) + " ranks";
+                         const std::string on = ranks_text(ranks);
                          trial.note(on, sent / parameters, "times the parameters");
                          trial.note(on + ", formula", formula / parameters, "times the parameters");
                        }

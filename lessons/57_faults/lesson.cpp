@@ -5,6 +5,7 @@
 #include "common/harness/lesson.h"
 #include "atomic_checkpoint.h"
 #include "background_checkpoint.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "prediction.h"
 #include "restarts.h"
@@ -56,7 +57,7 @@ Step background(const Trial& trial) {
 
 /// After these updates all ranks compare a hash of their parameters; structure and order of the data at the start.
 Step same_on_ranks(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   auto training = std::make_shared<SavedTraining>(trial);
   require_same_on_ranks("the model", hash_of_structure(*training->model), trial.device, *trial.group);
   require_same_on_ranks("seed or data", hash_of({training->sampler.state()}), trial.device, *trial.group);
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
        .question = "A rank dies, hangs or differs: who notices, after how long, and is the resumed training the same "
                    "training?",
        .workload = gpt_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kEvery, kBucketKib},
        .baseline = {"no checkpoints", no_checkpoints},
        .most_bytes = saved_most_bytes,

@@ -21,6 +21,7 @@
 #include "background_checkpoint.h"
 #include "common/harness/lesson.h"
 #include "common/measure/dry.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "common/models/host_batch.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -38,7 +39,7 @@ struct SavedTraining : GptTraining {
         sampler(sequences.size(), trial.rank, trial.world_size, trial.seed),
         device_(trial.device),
         group_(trial.group),
-        rows_(rows_of_each(trial)),
+        rows_(share_of_rank(trial, gpt::kBatch)),
         trained_(model->parameters()),
         buckets_(assign_buckets(trained_, bucket_sizes(trial))) {}
 
@@ -83,7 +84,7 @@ struct SavedTraining : GptTraining {
 
 /// Tokens of so many updates, on all ranks.
 inline int64_t tokens_of_step(const Trial& trial) {
-  return trial.get(kEvery) * rows_of_each(trial) * trial.world_size * trial.get(gpt::kLength);
+  return trial.get(kEvery) * share_of_rank(trial, gpt::kBatch) * trial.world_size * trial.get(gpt::kLength);
 }
 
 /// Waits for the host of every rank.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "common/measure/trial.h"
@@ -13,15 +12,6 @@
 namespace tenfold::inline lesson_57 {
 
 inline constexpr Setting<int64_t> kEvery{"every", {2, 8, 8}, "updates between two checkpoints, and of one step"};
-
-/// Sequences of a rank in an update. Skips a batch that the ranks cannot share.
-inline int64_t rows_of_each(const Trial& trial) {
-  const int64_t batch = trial.get(gpt::kBatch);
-  if (batch % trial.world_size != 0)
-    trial.skip("batch=" + std::to_string(batch) + " cannot be divided by " + std::to_string(trial.world_size) +
-               " ranks");
-  return batch / trial.world_size;
-}
 
 /// To the GPT's own come the gradients in buckets, and the sampler's order, 8 bytes for each of the rank's sequences:
 /// of a long text in short sequences it is larger than a small model.

@@ -6,7 +6,6 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include "common/base/seconds_since.h"
 #include "common/harness/lesson.h"
 #include "common/ranks/rank_threads.h"
+#include "common/result/statistics.h"
 #include "lessons/52_ddp/gradient_buckets.h"
 #include "monitored_barrier.h"
 #include "saved_training.h"
@@ -46,15 +46,14 @@ inline void note_interval(const Trial& trial, bool in_background) {
     seconds.push_back(seconds_since(begin));
     background.finish();  // training goes on meanwhile: not counted
   }
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
-  trial.note("training stands still", median, "s");
+  const double pause = median(seconds);
+  trial.note("training stands still", pause, "s");
   trial.note("file", static_cast<double>(std::filesystem::file_size(files.file_of(8))), "bytes");
   for (const auto& [name, hours] :
        {std::pair{"a failure every 30 days", 30 * 24.0}, {"every day", 24.0}, {"every 3.1 hours", kLlama3Hours}}) {
-    const double interval = best_interval(median, 3600 * hours);
+    const double interval = best_interval(pause, 3600 * hours);
     trial.note(std::string(name) + ", best interval", interval, "s");
-    trial.note(std::string(name) + ", lost", 100 * lost_part(interval, median, 3600 * hours), "%");
+    trial.note(std::string(name) + ", lost", 100 * lost_part(interval, pause, 3600 * hours), "%");
   }
 }
 inline void foreground_interval(const Trial& trial) { note_interval(trial, /*in_background=*/false); }

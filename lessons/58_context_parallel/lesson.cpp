@@ -3,6 +3,7 @@
 // Read sequence_parts.h first: which tokens a rank has, and what they see. Then ring_attention.h, where keys and values
 // go around, gathered_attention.h, where every rank gets them all, and ulysses.h, where tokens are exchanged for heads.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "context_gpt.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -67,7 +68,7 @@ Step ulysses_step(const Trial& trial) { return over_ranks(trial, Scheme::ulysses
 
 /// What is no mistake on one rank.
 Step on_two_ranks(const Trial& trial, Mistake mistake) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   return over_ranks(trial, mistake == Mistake::positions_from_zero ? Scheme::ring : Scheme::zigzag, mistake);
 }
 Step positions_from_zero(const Trial& trial) { return on_two_ranks(trial, Mistake::positions_from_zero); }
@@ -83,7 +84,7 @@ int main(int argc, char** argv) {
               .question = "A sequence is too long for one GPU's activations: can ranks share it, and what do they send "
                           "and wait for?",
               .workload = gpt_workload,
-              .version = 5,
+              .version = 6,
               .settings = {kPrompt},
               .baseline = {"one process", one_process},
               .techniques = {{"ring", ring_step, predict_ring},

@@ -8,7 +8,6 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,9 +15,8 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/rank_threads.h"
 #include "context_bytes.h"
 #include "context_gpt.h"
 
@@ -64,9 +62,7 @@ struct RankCounts {
 /// By rank.
 inline std::vector<RankCounts> count_attention(const GptOptions& options, int ranks, Scheme scheme) {
   std::vector<RankCounts> counts(static_cast<size_t>(ranks));
-  on_rank_threads(ranks, std::chrono::seconds(60), [&](int rank, const Group& plain) {
-    const auto counter = std::make_shared<RequestCounter>();
-    const Group group = counted_group(plain, counter);
+  on_counted_ranks(ranks, [&](int rank, const Group& group, RequestCounter& asked) {
     RankCounts& own = counts[static_cast<size_t>(rank)];
     const torch::Tensor qkv =
         torch::randn({options.batch, options.length / ranks, 3, options.heads, options.width / options.heads},
@@ -79,15 +75,9 @@ inline std::vector<RankCounts> count_attention(const GptOptions& options, int ra
       own.scores = scores_on_this_thread();
     }
     attended.sum().backward();
-    own.asked = counter->take();
+    own.asked = asked.take();
   });
   return counts;
-}
-
-/// What leaves the rank: of a collective a part stays.
-inline int64_t sent_bytes_of(std::map<std::string, Requests> asked, int64_t ranks) {
-  const int64_t shared = asked["all_to_all"].bytes + asked["all_gather"].bytes + asked["reduce_scatter"].bytes;
-  return asked["send"].bytes + shared / ranks * (ranks - 1);
 }
 
 /// A look for each scheme, at 2, 4 and 8 ranks.
@@ -104,7 +94,7 @@ std::vector<Look> looks_of_schemes(const Note& note) {
                          const auto& counts = trial.shared<std::vector<RankCounts>>(  // by both surveys
                              std::to_string(static_cast<int>(scheme)) + " on " + std::to_string(ranks),
                              [&] { return count_attention(options, ranks, scheme); });
-                         note(trial, std::to_string(ranks) + " ranks", counts, context_bytes(options, scheme, ranks));
+                         note(trial, ranks_text(ranks), counts, context_bytes(options, scheme, ranks));
                        }
                      }});
   }

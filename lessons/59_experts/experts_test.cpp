@@ -15,6 +15,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,23 @@ TEST(Mixture, GroupsInBfloat16EqualALoop) {
   // Both round to 8 bits after sums of 32 products: values of some 20 differ by a few units of 1/8.
   EXPECT_TRUE(
       torch::allclose(result.to(torch::kFloat), torch::cat({mlp(0, 4, 0), mlp(4, 2, 2)}).to(torch::kFloat), 0.05, 0.5));
+}
+
+// A rank that got no token: the weights' gradients are zeros, in 32 bits and under autocast.
+TEST(Mixture, NoRowsHaveNoResultAndGradientsOfZero) {
+  for (const bool autocast : {false, true}) {
+    const Tensor rows = torch::zeros({0, 16}, torch::requires_grad());
+    const Tensor up = random({3, 16, 32}, 2).requires_grad_(), down = random({3, 32, 16}, 3).requires_grad_();
+    Tensor result;
+    {
+      const auto scope = autocast ? std::make_unique<tenfold::Autocast>(torch::kCPU, torch::kBFloat16) : nullptr;
+      result = tenfold::grouped_mlp(rows, up, down, torch::zeros({3}, torch::kInt));
+    }
+    EXPECT_EQ(result.sizes(), (std::vector<int64_t>{0, 16}));
+    EXPECT_EQ(result.scalar_type(), autocast ? torch::kBFloat16 : torch::kFloat);
+    result.sum().backward();
+    for (const Tensor& weight : {up, down}) EXPECT_TRUE(torch::equal(weight.grad(), torch::zeros_like(weight)));
+  }
 }
 
 // Autocast has no rule for _grouped_mm: what is not cast by hand stays in 32 bits.

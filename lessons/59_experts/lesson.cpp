@@ -3,7 +3,9 @@
 // Read mixture_of_experts.h first: routing, sorting by expert, grouped matmuls. expert_parallel.h sends rows to the
 // ranks that have their experts; expert_capacity.h gives each expert a buffer of fixed size.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
+#include "common/models/momentum_sgd.h"
 #include "expert_capacity.h"
 #include "expert_parallel.h"
 #include "lessons/52_ddp/gradient_buckets.h"
@@ -47,7 +49,7 @@ Step one_process(const Trial& trial, const Experts& compute) {
   auto moe = std::make_shared<MoeGpt>(options, mixture_options(trial), compute);
   moe->model->to(trial.device);
   auto batches = std::make_shared<Batches>(trial, options);
-  auto optimizer = sgd(moe->model->parameters(), options.learning_rate);
+  std::shared_ptr<torch::optim::Optimizer> optimizer = sgd(moe->model->parameters(), options.learning_rate);
   auto update = [=, idle = trial.rank != 0] {
     if (idle) return Tensor();
     const auto batch = batches->next();  // (B, T) each
@@ -64,13 +66,13 @@ enum class Mistake { none, averaged, not_divided };
 /// The ranks along "ep" divide the experts; all ranks divide the batch. Along "dp", if the mesh has it, ranks have the
 /// same experts.
 Step spread(const Trial& trial, const Experts& compute, Mistake mistake = Mistake::none) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   const RankPlace place = place_of(trial);
   const GptOptions options = gpt_options(trial);
   auto moe = std::make_shared<MoeGpt>(options, mixture_options(trial, place.experts), compute);
   moe->model->to(trial.device);
   auto batches = std::make_shared<Batches>(trial, options, place.place, place.places);
-  auto optimizer = sgd(moe->model->parameters(), options.learning_rate);
+  std::shared_ptr<torch::optim::Optimizer> optimizer = sgd(moe->model->parameters(), options.learning_rate);
   auto update = [=, all_ranks = trial.group] {
     const auto batch = batches->next();  // (B / ranks, T) each
     optimizer->zero_grad();
@@ -110,7 +112,7 @@ int main(int argc, char** argv) {
        .question = "How are many experts computed of which each token uses a few, and how are they spread over "
                    "ranks?",
        .workload = gpt_workload,
-       .version = 5,
+       .version = 6,
        .settings = {kExperts, kActive, kCapacityFactor, kDataRanks, kUpdates, kLossWeight, kBiasRate},
        .baseline = {"every expert", one_with_all},
        .most_bytes = most_bytes,

@@ -119,6 +119,10 @@ inline torch::Tensor group_ends(const torch::Tensor& counts) { return counts.cum
 /// (2.11), so it would compute in 32 bits, one expert after the other.
 inline torch::Tensor grouped_mlp(const torch::Tensor& rows, const torch::Tensor& up, const torch::Tensor& down,
                                  const torch::Tensor& ends) {
+  if (rows.size(0) == 0) {  // a rank without a token: the kernel would be given a null pointer; gradients are zeros
+    const torch::Tensor none = autocast_input(rows).expand({up.size(0), 0, rows.size(1)});  // (E, 0, D)
+    return torch::gelu(none.bmm(autocast_input(up)), "tanh").bmm(autocast_input(down)).sum(0);
+  }
   const torch::Tensor inner = at::_grouped_mm(autocast_input(rows), autocast_input(up), ends);
   return at::_grouped_mm(torch::gelu(inner, "tanh"), autocast_input(down), ends);
 }

@@ -156,15 +156,6 @@ inline RankPlace place_of(const Trial& trial) {
   return place;
 }
 
-inline std::shared_ptr<torch::optim::Optimizer> sgd(const std::vector<torch::Tensor>& parameters, double rate) {
-  return std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9));
-}
-
-inline void optimizer_step(torch::optim::Optimizer& optimizer) {
-  RECORD_USER_SCOPE("optimizer");
-  optimizer.step();
-}
-
 /// Forward and backward of a batch; its mean loss.
 inline torch::Tensor forward_backward(const MoeGpt& moe, const std::pair<torch::Tensor, torch::Tensor>& batch) {
   Gpt model = moe.model;

@@ -7,7 +7,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,9 +14,9 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_counts.h"
 #include "common/models/gpt.h"
-#include "common/ranks/counted_backend.h"
-#include "common/ranks/rank_threads.h"
+#include "common/models/momentum_sgd.h"
 #include "expert_capacity.h"
 #include "expert_parallel.h"
 #include "moe_bytes.h"
@@ -37,10 +36,9 @@ inline AllToAllBytes count_all_to_all(const MoeSizes& of) {
   const auto draw = [](at::IntArrayRef sizes, int64_t seed) {  // the ranks are threads, which share LibTorch's own
     return torch::randn(sizes, at::detail::createCPUGenerator(static_cast<uint64_t>(seed)));
   };
-  on_rank_threads(
-      static_cast<int>(of.ranks), std::chrono::seconds(60), [&](int rank, const TensorGroup::Pointer& plain) {
-        const auto counter = std::make_shared<RequestCounter>();
-        const TensorGroup group(counted_group(plain, counter));
+  on_counted_ranks(
+      static_cast<int>(of.ranks), [&](int rank, const TensorGroup::Pointer& pointer, RequestCounter& asked) {
+        const TensorGroup group(pointer);
         const int64_t width = of.gpt.width, own = of.experts / of.ranks;
         const torch::Tensor x = draw({of.tokens(), width}, 1 + rank).requires_grad_();
         const torch::Tensor up = draw({own, width, 4 * width}, 100), down = draw({own, 4 * width, width}, 101);
@@ -48,7 +46,7 @@ inline AllToAllBytes count_all_to_all(const MoeSizes& of) {
         const torch::Tensor result = of.way == Way::buffers ? capacity_mlp(x, routing, of.capacity(), up, down, group)
                                                             : expert_parallel_mlp(x, routing, up, down, group);
         result.sum().backward();
-        bytes[static_cast<size_t>(rank)] = static_cast<double>(counter->take()["all_to_all"].bytes);
+        bytes[static_cast<size_t>(rank)] = static_cast<double>(asked.take()["all_to_all"].bytes);
       });
   AllToAllBytes counted;
   for (const double of_rank : bytes) {
@@ -67,7 +65,7 @@ inline std::vector<Look> sent_looks() {
         of.capacity_factor = factor;
         const AllToAllBytes counted = count_all_to_all(of);
         const auto stream = static_cast<double>(of.stream());
-        const std::string on = std::to_string(ranks) + " ranks";
+        const std::string on = ranks_text(ranks);
         trial.note(on, counted.mean / stream, "activations");
         trial.note(on + ", formula", static_cast<double>(of.all_to_all_bytes()) / stream, "activations");
         trial.note(on + ", most", counted.most / stream, "activations");

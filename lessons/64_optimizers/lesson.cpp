@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
        .question = "Which optimizer reaches a loss in the fewest updates and in the least time, and what does its "
                    "state cost?",
        .workload = gpt_workload,
-       .version = 3,
+       .version = 4,
        .settings = {kAdamWRate, kMuonRate, kShampooRate, kLionRate, kScheduleFreeRate, kMomentumRate, kBeta2,
                     kWeightDecay, kNativeBf16, kUpdates, kEvaluations, kSeconds, kRuns, kTarget},
        .baseline = {"AdamW", step(adamw)},
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
                                {"momentum", to_the_end(sgd<90>)},
                                {"Lion at AdamW's rate", to_the_end(lion_at_adamws_rate), WORSE},
                                {"AdamW at Muon's rate", to_the_end(adamw_at_muons_rate), WORSE}},
-                      .settings = many_updates()},
+                      .settings = gpt::affordable()},
                      {.name = "images",
                       .metric = {.name = "loss on unseen images", .margin = 0.03, .relative = true},
                       .runs = {{"AdamW", to_the_end(adamw)},
@@ -109,12 +109,12 @@ int main(int argc, char** argv) {
                       .runs = {{"Muon", to_the_end(muon)},
                                {"on all matrices", to_the_end(muon_on_all), WORSE},
                                {"not orthogonal", to_the_end(not_orthogonal), WORSE}},
-                      .settings = many_updates()},
+                      .settings = gpt::affordable()},
                      {.name = "evaluated where",
                       .metric = {.name = "held-out loss", .margin = 0.001, .relative = true},  // of the same training
                       .runs = {{"the mean", to_the_end(schedule_free)},
                                {"not switched", to_the_end(not_switched<schedule_free>), WORSE}},
-                      .settings = many_updates()}},
+                      .settings = gpt::affordable()}},
        .surveys = with_search(
            {{"state",
              {state_look("SGD", sgd<0>, sgd<0>, sgd_state), state_look("momentum", sgd<90>, sgd<0>, momentum_state),
@@ -126,11 +126,11 @@ int main(int argc, char** argv) {
             {"update",
              {update_look("SGD", sgd<0>), update_look("momentum", sgd<90>), update_look("AdamW", adamw),
               update_look("Muon", muon), update_look("Lion", lion), update_look("schedule-free", schedule_free)},
-             many_updates()},
+             gpt::affordable()},
             {"to a target",
              {target_look("AdamW", adamw, 1), target_look("momentum", sgd<90>, 0.75), target_look("Muon", muon, 0.375),
               target_look("Shampoo", shampoo, 0.5), target_look("Lion", lion, 1.5),
               target_look("schedule-free", schedule_free, 0.5)},
-             few_updates()}}),
+             gpt::affordable({kUpdates(80)})}}),
        .headline = Headline{"quality", "Muon"}});
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 #include "common/models/mlp.h"
@@ -40,19 +41,6 @@ inline std::vector<Assignment> few_tokens() {
 
 /// Few channels and images: steps of the convnet that are cheap.
 inline std::vector<Assignment> narrow() { return {convnet::kChannels(8, 32, 64), convnet::kBatch(16, 512, 4096)}; }
-
-/// A model that many updates are affordable for.
-inline std::vector<Assignment> many_updates() {
-  return {gpt::kLayers(1, 4, 4), gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(32, 512, 512),
-          gpt::kBatch(8, 16, 16)};
-}
-
-/// The same for fewer updates.
-inline std::vector<Assignment> few_updates() {
-  std::vector<Assignment> all = many_updates();
-  all.push_back(kUpdates(80));
-  return all;
-}
 
 /// Images: a deep and narrow MLP. Rates of its own, found in the same way.
 inline std::vector<Assignment> images() {

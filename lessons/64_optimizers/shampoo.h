@@ -83,7 +83,8 @@ struct ShampooParamState : torch::optim::OptimizerCloneableParamState<ShampooPar
 
 /// (A + ridge |A| I)^(-1/4) of a symmetric matrix (N, N) without negative eigenvalues, by Newton's method for M = A H^4
 /// and H together: matmuls alone. An eigenvalue far below the norm grows 2.4 times a round, from the ridge to 1 in
-/// log(1 / ridge) / log(2.44) of them; then few more double the digits. Of a matrix of zeros: the identity.
+/// log(1 / ridge) / log(2.44) of them; then few more double the digits. Of a matrix of zeros, and of one so rounded
+/// that the iteration does not end (an eigenvalue below -ridge |A|): the identity.
 inline torch::Tensor inverse_fourth_root(const torch::Tensor& matrix, double ridge) {
   const auto rounds = static_cast<int64_t>(std::ceil(std::log(1 / ridge) / std::log(2.44))) + 6;
   const torch::Tensor one = torch::eye(matrix.size(0), matrix.options());
@@ -94,19 +95,22 @@ inline torch::Tensor inverse_fourth_root(const torch::Tensor& matrix, double rid
     m = squared.mm(squared).mm(m);
     h = h.mm(t);
   }
-  return torch::where(norm > 0, h / scale.pow(0.25), one);
+  return torch::where((norm > 0).logical_and(h.isfinite().all()), h / scale.pow(0.25), one);
 }
 
 /// Of hidden matrices only, as Muon.
 class Shampoo : public ParameterWise<Shampoo, ShampooOptions, ShampooParamState> {
  public:
-  /// Throws c10::ValueError for a parameter that is no matrix, and for options out of their range.
+  /// Throws c10::ValueError for a parameter that is no matrix or has 16 bits, and for options out of their range.
   explicit Shampoo(const Groups& groups, const ShampooOptions& defaults = {}) : ParameterWise(groups, defaults) {
     for (auto& group : param_groups_) {
       check(options_of(group));
-      for (const torch::Tensor& parameter : group.params())
+      for (const torch::Tensor& parameter : group.params()) {
         TORCH_CHECK_VALUE(parameter.dim() == 2, "Shampoo: a parameter of shape ", parameter.sizes(),
                           " is no matrix; give it to AdamW, as split_for_muon() does");
+        TORCH_CHECK_VALUE(parameter.scalar_type() == torch::kFloat || parameter.scalar_type() == torch::kDouble,
+                          "Shampoo: a parameter in ", parameter.scalar_type(), "; its roots need 32 bits or more");
+      }
     }
   }
   explicit Shampoo(std::vector<torch::Tensor> parameters, const ShampooOptions& defaults = {})
@@ -118,6 +122,8 @@ class Shampoo : public ParameterWise<Shampoo, ShampooOptions, ShampooParamState>
   void update(torch::Tensor& parameter, const ShampooOptions& options) {
     const auto [beta1, beta2] = options.betas();
     const torch::Tensor& gradient = parameter.grad();  // (R, C)
+    // TF32's rounding makes eigenvalues near zero negative, and Newton's method then runs to infinity.
+    const at::NoTF32Guard in_32_bits;
     ShampooParamState& state = state_of(parameter, [&](ShampooParamState& first) {
       const int64_t rows = gradient.size(0), columns = gradient.size(1);
       first.momentum(torch::zeros_like(gradient));

@@ -3,6 +3,7 @@
 // Read training_checkpoint.h first: it is what is saved. images_training.h trains with all of it, restarts.h forgets
 // one part after the other, kills.h kills processes. rank_checkpoints.h has the shards of several ranks.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "prediction.h"
 #include "restarts.h"
 #include "saved_training.h"
@@ -44,7 +45,7 @@ Step place_of_workers(const Trial& trial) { return restarted(trial, Forgotten::d
 Step count_forgotten(const Trial& trial) { return restarted(trial, Forgotten::update_count); }
 Step torn_copy(const Trial& trial) { return restarted(trial, Forgotten::copy); }
 Step shards_of_rank_0(const Trial& trial) {
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   return restarted(trial, Forgotten::other_shards);
 }
 }  // namespace
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
        .question =
            "What must a checkpoint hold so that a killed training goes on bit for bit, and what does saving cost?",
        .workload = convnet_workload,
-       .version = 6,
+       .version = 7,
        .settings = {kEvery, kImages, kScale, kGrowth, kKills},
        .baseline = {"no saving", no_saving},
        .most_bytes = most_bytes_of,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/measure/rank_share.h"
 #include "common/models/gpt.h"
 #include "images_training.h"
 #include "lessons/52_ddp/rank_training.h"
@@ -45,7 +46,7 @@ class ShardedGptTraining : public Resumable {
         optimizer_(sharded_.shards(), torch::optim::AdamWOptions(1e-3).eps(1e-6).weight_decay(1e-2)),
         dataset_(
             text_samples(shakespeare_tokens(gpt_.model->options.tokens, /*train=*/true), gpt_.model->options.length)),
-        options_{.batch = rows_of_each(trial),
+        options_{.batch = share_of_rank(trial, gpt::kBatch),
                  .workers = 1,
                  .prefetch = kPrefetch,
                  .tail = Tail::drop,

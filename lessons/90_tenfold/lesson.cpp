@@ -3,6 +3,7 @@
 // Read levers.h first: the order. trainer.h is the training loop with all levers in it; pictures.h and texts.h are the
 // two pipelines.
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/result/lever_gains.h"
 #include "levers.h"
 #include "pictures.h"
@@ -20,8 +21,7 @@ Step step_with(const Trial& trial, const Levers& levers, const Lever* last) {
     trial.skip("needs a CUDA device: without one two ranks are two cores");
   if (last != nullptr && last->why_no_step != nullptr) trial.skip(last->why_no_step);
   if (last != nullptr && last->why_no_texts != nullptr && !pictures) trial.skip(last->why_no_texts);
-  if (last != nullptr && (last->pulled == &Levers::ranks || last->pulled == &Levers::sharded) && !trial.group)
-    trial.skip("needs two ranks");
+  if (last != nullptr && (last->pulled == &Levers::ranks || last->pulled == &Levers::sharded)) needs_two_ranks(trial);
   if (!pictures && levers.packed && levers.sixteen_bits && trial.device.is_cuda() && !packs_bfloat16(trial.device))
     trial.skip("packed attention takes bfloat16 from compute capability 8.0 on");
   return pictures ? picture_step(trial, levers) : text_step(trial, levers);
@@ -34,7 +34,7 @@ Step naive(const Trial& trial) { return step_with(trial, {}, nullptr); }
 /// images a second, and another training.
 Step batch_each(const Trial& trial) {
   if (trial.workload != pictures_workload) trial.skip("as in case convnet");
-  if (!trial.group) trial.skip("needs two ranks");
+  needs_two_ranks(trial);
   Levers levers = stack_of(2);
   levers.batch_each = true;
   return picture_step(trial, levers);
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
        .question =
            "An article promises ten times by six techniques: what do they bring together, and what do four more?",
        .workload = pictures_workload,
-       .version = 9,
+       .version = 10,
        .settings = {kWorkers, kOneGpu, kUpdates, kEvery, kPatience},
        .baseline = {"naive", naive},
        .techniques = all_stacks(),

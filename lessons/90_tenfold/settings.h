@@ -3,18 +3,19 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "common/harness/lesson.h"
+#include "common/measure/rank_share.h"
 #include "common/models/convnet.h"
 #include "common/models/gpt.h"
 
 namespace tenfold::inline lesson_90 {
 
-inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 1024}, "images in a batch, of all ranks together"};
+/// On the largest GPU no more than on a smaller one: the host decodes each of them, whatever card it feeds.
+inline constexpr Setting<int64_t> kBatch{"batch", {16, 256, 256}, "images in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kSpeeches{"batch", {8, 8, 32}, "speeches in a batch, of all ranks together"};
 inline constexpr Setting<int64_t> kWorkers{"workers", {2, 8, 16}, "threads that load, of all ranks together"};
-inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 256}, "images that are validated for each update"};
+inline constexpr Setting<int64_t> kValidated{"validated", {4, 64, 64}, "images that are validated for each update"};
 inline constexpr Setting<int64_t> kValidatedWindows{
     "validated", {4, 4, 8}, "windows of text that are validated for each update"};
 
@@ -48,11 +49,7 @@ inline int64_t workers_of_rank(const Trial& trial, bool divided) {
 
 /// Of all ranks' part of `whole`, this one's. Skips what cannot be divided.
 inline int64_t part_of_rank(const Trial& trial, const Setting<int64_t>& whole, bool divided) {
-  const int64_t all = trial.get(whole), ranks = divided ? trial.world_size : 1;
-  if (all < ranks || all % ranks != 0)
-    trial.skip(std::string(whole.name) + "=" + std::to_string(all) + " cannot be divided by " + std::to_string(ranks) +
-               " ranks");
-  return all / ranks;
+  return share_of_rank(trial, whole, divided ? trial.world_size : 1);
 }
 
 }  // namespace tenfold::inline lesson_90

@@ -4,6 +4,7 @@
 // Read gpt2.h first: the model. Then training.h, the step with all techniques in it; safetensors.h and gpt2_layout.h
 // are the file; wrong_gpt2.h has the models that only look like GPT-2. serve.py is the step in Python.
 #include "common/harness/lesson.h"
+#include "common/measure/device.h"
 
 #include "prediction.h"
 #include "survey.h"
@@ -26,7 +27,8 @@ Variant stack(size_t count, const Agreement& agreement) {
   const Technique& last = kTechniques.at(count - 1);
   const auto build = [techniques, &last](const Trial& trial) {
     if (last.cuda_only && !trial.device.is_cuda()) trial.skip("a mode of NVIDIA's tensor cores");
-    if (last.on == &Techniques::bf16 && trial.device.is_cpu() && trial.get(gpt2::kTokens) == "gpt2" && !cpu_has_bf16())
+    if (last.on == &Techniques::bf16 && trial.device.is_cpu() && trial.get(gpt2::kTokens) == "gpt2" &&
+        !multiplies_bfloat16(trial.device))
       trial.skip("this processor has no matmuls of 16 bits, see lesson 21; the small model is trained with them");
     return step_with(trial, techniques);
   };
@@ -65,7 +67,7 @@ int main(int argc, char** argv) {
        .question = "GPT-2 trained from C++, step for step: what does each technique bring, and what does Python "
                    "take for the same?",
        .workload = gpt2_workload,
-       .version = 4,
+       .version = 5,
        .settings = {kPadTo, kAdamWLearningRate, kMicroBatches, kUpdates, kKeepStart},
        .baseline = {"plain", plain},
        .most_bytes = plain_most_bytes,

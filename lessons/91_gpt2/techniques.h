@@ -46,13 +46,4 @@ inline Techniques all_in_32_bits() {
 
 inline std::string stack_name(size_t count) { return "+ " + std::string(kTechniques.at(count - 1).name); }
 
-/// Whether this processor multiplies numbers of 16 bits. Where it does not, bf16 takes seconds a step.
-inline bool cpu_has_bf16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return true;
-#endif
-}
-
 }  // namespace tenfold::inline lesson_91

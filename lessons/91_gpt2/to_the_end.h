@@ -16,6 +16,7 @@
 
 #include "common/base/files.h"
 #include "common/harness/lesson.h"
+#include "common/measure/device.h"
 #include "generated_text.h"
 #include "training.h"
 
@@ -66,7 +67,7 @@ inline void note_text(const Trial& trial, Gpt2& model) {
 /// A run of a training.
 inline std::function<Learned(const Trial&)> to_the_end(const Techniques& techniques) {
   return [techniques](const Trial& trial) {
-    if (techniques.bf16 && trial.device.is_cpu() && !cpu_has_bf16())
+    if (techniques.bf16 && trial.device.is_cpu() && !multiplies_bfloat16(trial.device))
       trial.skip("this processor has no matmuls of 16 bits: the training would take half a minute");
     const auto training = std::make_shared<Gpt2Training>(trial, techniques);
     const Step step{.items = training->tokens_per_step(), .update = [training] { return training->update(); }};

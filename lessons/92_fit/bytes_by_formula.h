@@ -86,16 +86,20 @@ class StepBytes {
   int64_t kept_by_all() const { return kept_by(sizes_.model.layers); }
   /// Numbers that are in 16 bits under autocast.
   int64_t narrow(int64_t bytes) const { return levers_.sixteen_bits ? bytes / 2 : bytes; }
+  /// What autocast makes of a weight besides.
+  int64_t copy_of(int64_t weight) const { return levers_.sixteen_bits ? weight / 2 : 0; }
   /// A gradient that is new: it stays, or it is added to the one that is there.
   std::pair<int64_t, int64_t> fresh(int64_t bytes) const {
     return parts_ > 1 ? std::pair{int64_t{0}, bytes} : std::pair{bytes, int64_t{0}};
   }
 
-  /// In the loss's backward: the logarithms of the probabilities are kept, and two arrays of their size are made. In
-  /// chunks forward has kept the gradients of hidden states and weight, and both are multiplied by the loss's own.
+  /// In the loss's backward: the logarithms of the probabilities are kept, in 32 bits, and two arrays of their size are
+  /// made. In chunks forward has kept the gradients of hidden states and weight, and both are multiplied by the loss's
+  /// own.
   MemoryMoment at_the_loss() const {
     const int64_t norm = 2 * of_rows_;
-    if (!levers_.chunked_loss) return moment(Pass::backward, 0, kept_by_all() + stream_ + norm + logits_, 2 * logits_);
+    if (!levers_.chunked_loss)
+      return moment(Pass::backward, 0, kept_by_all() + narrow(stream_) + copy_of(head_) + norm + logits_, 2 * logits_);
     const int64_t gradients = narrow(stream_ + head_);
     return moment(Pass::backward, 0, kept_by_all() + norm + gradients, gradients);
   }
@@ -111,10 +115,16 @@ class StepBytes {
                   stream_ + stream_ / 2 + head_ / 2 + head_ + std::max(chunk_ + chunk_ / 2, head_ / 2));
   }
 
-  /// The head's backward makes two gradients from that of the logits.
+  /// The head's backward makes two gradients from that of the logits. Under autocast all of it is in 16 bits, until the
+  /// weight's gradient is widened.
   MemoryMoment at_the_head() const {
     const auto [gradient, temporary] = fresh(head_);
-    return moment(Pass::backward, gradient, kept_by_all() + stream_ + 2 * of_rows_, logits_ + stream_ + temporary);
+    const int64_t norm = 2 * of_rows_;
+    if (!levers_.sixteen_bits)
+      return moment(Pass::backward, gradient, kept_by_all() + stream_ + norm, logits_ + stream_ + temporary);
+    const int64_t at_product = stream_ / 2 + head_ / 2 + logits_ / 2 + stream_ / 2 + head_ / 2;
+    const int64_t at_cast = stream_ / 2 + head_ / 2 + head_;
+    return moment(Pass::backward, 0, kept_by_all() + norm, std::max(at_product, at_cast));
   }
 
   /// In the backward of block i, at its last linear layer: gradients of its result, of its input (4 D) and of its
@@ -134,11 +144,14 @@ class StepBytes {
   }
 
   /// In the first block's first linear layer: its norm's input and result, gradients of queries, keys and values, of
-  /// the norm's result and of the residual sum.
+  /// the norm's result and of the residual sum. Under autocast only the input and the last are in 32 bits, until the
+  /// weight's gradient is widened.
   MemoryMoment at_the_first_layer() const {
     const int64_t embeddings = head_ + 4 * sizes_.model.length * sizes_.model.width;
+    const int64_t at_product = 2 * stream_ + narrow(5 * stream_);
+    const int64_t at_cast = levers_.sixteen_bits ? 2 * stream_ + stream_ / 2 + 3 * square_ / 2 : 0;
     const int64_t temporary = fresh(3 * square_).second;
-    return moment(Pass::backward, parameters_ - embeddings, 0, 7 * stream_ + temporary);
+    return moment(Pass::backward, parameters_ - embeddings, 0, std::max(at_product, at_cast) + temporary);
   }
 
   /// The gradient that arrives at the embeddings, and the one of all tokens, which is added.

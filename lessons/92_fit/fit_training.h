@@ -64,21 +64,21 @@ struct AveragesOnHost {
   OptimizerOffload<Copies> optimizer;
 };
 
-/// Where the optimizer works. `nowhere` is for counting alone: on a card that computes nothing, the host is not asked
-/// to.
-enum class Optimizer { works, nowhere };
+/// `left_out` is for counting alone: on a card that computes nothing, the host is not asked to update.
+enum class HostUpdate { runs, left_out };
 
 class FitTraining {
  public:
   /// Told what begins, Pass::input before each batch; Pass::update also before the optimizer makes its state.
   using Enter = std::function<void(Pass)>;
 
-  /// Throws c10::ValueError unless the batch divides into micro-batches.
+  /// Of the levers those that can be pulled here. Throws c10::ValueError unless the batch divides into micro-batches.
   FitTraining(const Trial& trial, const GptOptions& options, const Levers& levers, Enter enter = nullptr,
-              Optimizer optimizer = Optimizer::works)
-      : levers_(levers),
+              HostUpdate host_update = HostUpdate::runs)
+      : levers_(possible_in(trial, levers)),
         device_(trial.device),
-        micro_batches_(trial.get(kMicroBatches)),  // read by all: predictions are made from the baseline's settings
+        // All of these are read by all stacks: predictions are made from the baseline's settings.
+        micro_batches_(trial.get(kMicroBatches)),
         chunk_rows_(trial.get(kChunkRows)),
         chunk_values_(trial.get(lesson_33::kChunk)),
         enter_(enter ? std::move(enter) : [](Pass) {}),
@@ -88,7 +88,7 @@ class FitTraining {
     TORCH_CHECK_VALUE(options.batch % micro_batches_ == 0, "micro_batches=", micro_batches_,
                       " does not divide batch=", options.batch);
     enter_(Pass::update);
-    if (optimizer == Optimizer::works) step_ = optimizer_of(trial);
+    if (host_update == HostUpdate::runs) step_ = optimizer_of(trial);
   }
 
   /// One update of the batch; the mean loss of its tokens.

@@ -12,7 +12,7 @@ namespace tenfold::inline lesson_92 {
 /// From the sizes alone: nothing that was counted on the baseline is needed.
 inline std::function<Prediction(const Counted&)> by_formula(const Levers& levers) {
   return [levers](const Counted& all_at_once) {
-    const StepBytes bytes(step_sizes(all_at_once), possible_on(all_at_once.device, levers));
+    const StepBytes bytes(step_sizes(all_at_once), possible_in(all_at_once, levers));
     return Prediction{.peak_bytes = bytes.peak().total()};
   };
 }

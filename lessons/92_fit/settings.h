@@ -7,10 +7,12 @@
 #include "lessons/34_offload/offload_training.h"
 
 #include "common/harness/lesson.h"
+#include "common/models/affordable_gpt.h"
 #include "common/models/gpt.h"
 #include "lessons/30_gradient_accumulation/epoch.h"
 #include "lessons/33_optimizer_memory/settings.h"
 #include "lessons/44_cross_entropy/prediction.h"
+#include "levers.h"
 
 namespace tenfold::inline lesson_92 {
 
@@ -24,10 +26,11 @@ inline std::vector<Assignment> does_not_fit() {
           gpt::kLength(32, 512, 512), gpt::kBatch(8, 4, 4),      gpt::kTokens("characters", "gpt2", "gpt2")};
 }
 
-/// Few tokens for many parameters: what a batch keeps is nearly nothing.
+/// Few tokens for many parameters: what a batch keeps is nearly nothing, and autocast would halve nothing but add
+/// copies of the weights.
 inline std::vector<Assignment> few_tokens() {
   return {gpt::kLayers(2, 4, 4), gpt::kWidth(128, 512, 512), gpt::kHeads(4, 8, 8), gpt::kLength(16, 64, 64),
-          gpt::kBatch(4),        gpt::kTokens("characters")};
+          gpt::kBatch(4),        gpt::kTokens("characters"), kAutocast(false)};
 }
 
 /// Layers as wide as large models have them: how many fit is what is asked.
@@ -36,10 +39,9 @@ inline std::vector<Assignment> wide_layers() {
           kMicroBatches(4, 2, 2)};
 }
 
-/// A model that many updates are affordable for.
+/// Short sequences on a CPU, and fewer updates.
 inline std::vector<Assignment> many_updates_of_tokens() {
-  return {gpt::kLayers(1, 4, 4),      gpt::kWidth(64, 512, 512), gpt::kHeads(4, 8, 8),
-          gpt::kLength(16, 512, 512), gpt::kBatch(8, 16, 16),    lesson_33::kUpdates(40, 100, 100)};
+  return gpt::affordable({gpt::kLength(16, 512, 512), lesson_33::kUpdates(40, 100, 100)});
 }
 
 }  // namespace tenfold::inline lesson_92

@@ -30,7 +30,7 @@ struct Stack {
   std::string name;
   size_t count;
 
-  Levers levers_on(torch::Device device) const { return possible_on(device, stack_of(count)); }
+  Levers levers_of(const Trial& trial) const { return possible_in(trial, stack_of(count)); }
 };
 
 inline std::vector<Stack> all_stacks() {
@@ -39,11 +39,13 @@ inline std::vector<Stack> all_stacks() {
   return stacks;
 }
 
-/// A device without bfloat16 has one lever less.
+/// A device without bfloat16 has one lever less, as has a case without autocast.
 inline void skip_where_nothing_changes(const Trial& trial, const Stack& stack) {
   if (stack.count == 0) return;
   const auto pulled = kLevers[stack.count - 1].pulled;
-  if (pulled == &Levers::sixteen_bits && !has_bfloat16(trial.device))
+  if (pulled != &Levers::sixteen_bits) return;
+  if (!trial.get(kAutocast)) trial.skip("autocast=false: all in 32 bits");
+  if (!multiplies_bfloat16(trial.device))
     trial.skip("no instructions for bfloat16 here: on such a GPU fp16 with a scaler, lesson 21");
 }
 
@@ -55,8 +57,8 @@ inline void warm_up(torch::Device device) {
 }
 
 /// On a card that computes nothing the host's update is left out: it frees and takes nothing there.
-inline Optimizer optimizer_for_counting(const Levers& levers) {
-  return levers.averages_on_host && memory_only() ? Optimizer::nowhere : Optimizer::works;
+inline HostUpdate host_update(const Levers& levers) {
+  return levers.averages_on_host && memory_only() ? HostUpdate::left_out : HostUpdate::runs;
 }
 
 /// One update, watched.
@@ -73,7 +75,7 @@ inline CountedUpdate counted_update(const Trial& trial, const GptOptions& option
     if (pass != Pass::input) return watch.begin(pass);
     watch.begin_step(made->parameter_list());
   };
-  FitTraining training(trial, options, levers, enter, optimizer_for_counting(levers));
+  FitTraining training(trial, options, levers, enter, host_update(levers));
   made = &training;
   for (int update = 0; update < kUpdatesOfCount; ++update) {
     if (!trial.device.is_cpu()) reset_peak(trial.device);
@@ -95,7 +97,7 @@ inline Look counted_look(const Stack& stack) {
             skip_where_nothing_changes(trial, stack);
             trial.workload.make(trial);  // what the workload keeps for all, such as its text, is there from now on
             warm_up(trial.device);
-            const Levers levers = stack.levers_on(trial.device);
+            const Levers levers = stack.levers_of(trial);
             const CountedUpdate counted = counted_update(trial, gpt_options(trial), levers);
             note_moment(trial, counted.moment, counted.peak_bytes);
             const auto formula = static_cast<double>(StepBytes(step_sizes(trial), levers).peak().total());
@@ -106,7 +108,7 @@ inline Look counted_look(const Stack& stack) {
 inline Look predicted_look(const Stack& stack) {
   return {stack.name, [stack](const Trial& trial) {
             skip_where_nothing_changes(trial, stack);
-            const MemoryMoment moment = StepBytes(step_sizes(trial), stack.levers_on(trial.device)).peak();
+            const MemoryMoment moment = StepBytes(step_sizes(trial), stack.levers_of(trial)).peak();
             note_moment(trial, moment, moment.total());
           }};
 }
@@ -122,7 +124,7 @@ inline std::optional<Pass> pass_that_exceeds(const Trial& trial, const GptOption
   {
     const ByteBudget budget(trial.device, bytes);
     try {
-      FitTraining training(trial, options, levers, enter, optimizer_for_counting(levers));
+      FitTraining training(trial, options, levers, enter, host_update(levers));
       for (int update = 0; update < kUpdatesOfCount; ++update) training.update();
       synchronize(trial.device);
     } catch (const c10::OutOfMemoryError&) {
@@ -144,7 +146,7 @@ inline Look budget_look(const Stack& stack) {
             trial.workload.make(trial);
             warm_up(trial.device);
             const int64_t bytes = budget_bytes_of(trial);
-            const Levers levers = stack.levers_on(trial.device);
+            const Levers levers = stack.levers_of(trial);
             const auto exceeded = pass_that_exceeds(trial, gpt_options(trial), levers, bytes);
             trial.note("budget", static_cast<double>(bytes), "bytes");
             trial.note("needs, by formula", static_cast<double>(StepBytes(step_sizes(trial), levers).peak().total()),
@@ -186,7 +188,7 @@ inline int64_t layers_by_formula(StepSizes sizes, const Levers& levers, int64_t 
 inline Look largest_look(const Stack& stack) {
   return {stack.name, [stack](const Trial& trial) {
             skip_where_nothing_changes(trial, stack);
-            const Levers levers = stack.levers_on(trial.device);
+            const Levers levers = stack.levers_of(trial);
             if (levers.averages_on_host && trial.device.is_cpu())
               trial.skip("a CPU has no second memory: what leaves is in the same");
             if (!trial.device.is_cpu() && !memory_only())

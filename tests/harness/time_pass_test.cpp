@@ -140,6 +140,24 @@ TEST(TimePass, WhatDoesNotFitTogetherIsBuiltForEachBlockAndWarmedUpByTime) {
   EXPECT_GT(stepped, 5 * built) << "more than two steps to warm up and some that are timed";
 }
 
+TEST(TimePass, WithoutAClaimAStepOfEachVariantIsEnough) {
+  int stepped = 0;
+  auto lesson = toy::lesson();
+  lesson.techniques = {{"counted", [&](const tenfold::Trial& trial) {
+                          tenfold::Step step = toy::plain(trial);
+                          step.update = [&stepped, fn = step.update] {
+                            ++stepped;
+                            return fn();
+                          };
+                          return step;
+                        }}};
+  Timed timed(std::move(lesson), "smoke");
+  timed.pass->first_slice(0);
+  EXPECT_EQ(stepped, 2 + 1 + 2) << "to warm up, for its cost, and one in each of two rounds";
+  EXPECT_EQ(tenfold::split_steps(tenfold::preset_named("smoke")).seen, 1);
+  EXPECT_EQ(tenfold::split_steps(tenfold::preset_named("quick")).seen, 5);
+}
+
 TEST(TimePass, NothingToCompareIsNothingToDo) {
   auto lesson = toy::lesson();
   lesson.techniques.clear();

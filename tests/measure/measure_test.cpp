@@ -337,6 +337,8 @@ TEST(Counted, SharesAreOfTheStep) {
   EXPECT_DOUBLE_EQ(counted.share("long"), counted.region("long").seconds / counted.whole.seconds);
   EXPECT_LE(counted.share("long") + counted.share("short"), counted.share("all"));
   EXPECT_LE(counted.share("all"), 1);
+  EXPECT_GE(counted.whole.host_seconds, counted.region("all").host_seconds);
+  EXPECT_LE(counted.whole.host_seconds, counted.whole.seconds);
 }
 
 TEST(Counted, ACeilingThatWasNotProbedIsNoNumberAndIsRemembered) {

@@ -55,7 +55,7 @@ def load(path):
 
 def run_program(driver, lesson, twin, out):
     """The case as the C++ program wrote it, and its variant."""
-    command = [driver, "run", lesson, "--preset", "smoke", "--rounds", "1", "--device", "cpu", "--out", out]
+    command = [driver, "run", lesson, "--preset", "check", "--device", "cpu", "--out", out]
     command += ["--case", twin["case"], "--only", twin["technique"]]
     for name, value in twin["settings"].items():
         command += ["--set", f"{name}={value}"]

@@ -27,7 +27,7 @@ bool has_python(const CaseResult& c) {
 std::string lesson_rows(const std::vector<const Result*>& results, const Page& page) {
   std::vector<std::vector<std::string>> rows = {{"lesson", "case", "step", "speed", "agreement"}};
   for (const Result* result : results) {
-    const std::string lesson = lesson_link(page, result->lesson) + earlier_code(page, *result);
+    const std::string lesson = lesson_link(page, result->lesson) + earlier(page, *result);
     for (const CaseResult& c : result->cases) {
       if (!has_python(c)) continue;
       for (const VariantRow& row : rows_of(c).rows) {

@@ -35,6 +35,7 @@ struct Outcome {
   VerdictRow row;
   std::string place;  ///< "2x-intel-xeon", "H100"
   bool dry = false, stale = false;
+  bool earlier_model = false;  ///< of time
   bool speed_modelled = true;  ///< false where the lesson's page says that the model cannot tell
   bool is_mistake = false;     ///< called one on this page, whatever the lesson calls it
 
@@ -52,6 +53,10 @@ struct Outcome {
     if (text == "-") return text;
     return text + (variant.judged_peak ? " " + *variant.judged_peak : "") +
            (variant.environment.contains(kPeakAtLeast) ? " without workspaces" : "");
+  }
+  /// Whether its speed is a ratio by another model of time than today's.
+  bool has_earlier_speed() const {
+    return earlier_model && speed_modelled && row.c->preset != "check" && verdict().speed.ratio.has_value();
   }
   /// Of a training its quality first. Without the interval where a column has to be narrow, and of a modelled ratio,
   /// whose interval would be the host's noise alone.
@@ -139,21 +144,25 @@ std::vector<Outcome> outcomes_of(const Page& page, const std::string& lesson, co
   const std::string hash_now = code_hash(page.root / "lessons" / lesson);
   std::vector<Outcome> outcomes;
   for (const Result* const result : cards) {
-    if (auto outcome = outcome_of(*result, hash_now, chosen)) outcomes.push_back(std::move(*outcome));
+    auto outcome = outcome_of(*result, hash_now, chosen);
+    if (!outcome) continue;
+    outcome->earlier_model = is_of_earlier_model(page, *result);
+    outcomes.push_back(std::move(*outcome));
   }
   return outcomes;
 }
 
 /// Each text once, with the places that say it: "SMALLER 0.692x on A100, H100; SMALLER 0.722x on T4".
 template <class Text>
-std::string by_text(const std::vector<Outcome>& outcomes, bool dry, const Text& text_of) {
+std::string by_text(const std::vector<Outcome>& outcomes, bool dry, const Text& text_of, bool of_speed = false) {
   std::vector<std::pair<std::string, std::string>> texts;
   for (const Outcome& outcome : outcomes) {
     const std::string text = text_of(outcome);
     if (outcome.dry != dry || text == "-") continue;
     auto same = std::ranges::find(texts, text, &std::pair<std::string, std::string>::first);
     if (same == texts.end()) same = texts.insert(texts.end(), {text, ""});
-    same->second += (same->second.empty() ? "" : ", ") + outcome.place + (outcome.stale ? " (earlier code)" : "") +
+    same->second += (same->second.empty() ? "" : ", ") + outcome.place +
+                    earlier(outcome.stale, of_speed && outcome.has_earlier_speed()) +
                     (outcome.compared() == outcomes.front().compared() ? "" : " (" + outcome.compared() + ")");
   }
   std::vector<std::string> parts;
@@ -320,7 +329,8 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
   const std::string speed =
       std::string(shown->verdict().quality ? "" : "speed ") +
       (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +
-      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false));
+      markdown_cell((elsewhere ? *measured : *shown).speed(/*interval=*/false)) +
+      earlier(/*code=*/false, !elsewhere && shown->has_earlier_speed());
   const std::string where = (shown == on_card ? "" : "measured on " + shown->place + ":<br>") +
                             std::string(shown->stale ? "*earlier code:*<br>" : "");
   std::string on_gpus;  // a real card's number beside the modelled one
@@ -342,7 +352,7 @@ std::string list_of(const Lesson& lesson, const Ledger& ledger) {
          "\n\n- *You pay*: " + lesson.screen.pay + ".\n- *In PyTorch*: " + lesson.screen.line + ".\n" +
          sources_item("Memory", "counted", by_text(lesson.outcomes, true, memory),
                       by_text(lesson.outcomes, false, memory)) +
-         sources_item("Speed", "modelled", by_text(lesson.outcomes, true, speed),
+         sources_item("Speed", "modelled", by_text(lesson.outcomes, true, speed, /*of_speed=*/true),
                       by_text(lesson.outcomes, false, speed)) +
          elsewhere_item(ledger, lesson.entry->name);
 }

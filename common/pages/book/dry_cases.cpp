@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "common/base/text.h"
+#include "common/pages/book/dry_tables.h"
 #include "common/result/dry_counted.h"
 
 namespace tenfold {
@@ -27,6 +29,12 @@ Cards by_card(const std::vector<Result>& dry, const std::string& lesson) {
   }
   std::ranges::sort(of_lesson, {}, [](const Result* result) { return result->machine.gpus.front().memory_bytes; });
   return of_lesson;
+}
+
+std::string names_of(const Cards& cards, const std::string& separator) {
+  std::vector<std::string> names;
+  for (const Result* const card : cards) names.push_back(dry_card(*card));
+  return joined(names, separator);
 }
 
 const CaseResult* case_of(const Result& result, const std::string& name) {

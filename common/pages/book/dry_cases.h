@@ -15,6 +15,9 @@ using Cards = std::vector<const Result*>;
 /// Cards with less memory first.
 Cards by_card(const std::vector<Result>& dry, const std::string& lesson);
 
+/// "T4, H100": their short names.
+std::string names_of(const Cards& cards, const std::string& separator = ", ");
+
 /// Nullptr where the card did not run it.
 const CaseResult* case_of(const Result& result, const std::string& name);
 

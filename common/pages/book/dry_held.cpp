@@ -21,15 +21,20 @@ bool same_case(const CaseResult& measured, const CaseResult& dry) {
          });
 }
 
-const CaseResult* dry_case_of(const std::vector<Result>& dry, const std::string& card, const Result& measured,
-                              const CaseResult& c) {
+struct DryCase {
+  const Result* result = nullptr;
+  const CaseResult* c = nullptr;
+};
+
+DryCase dry_case_of(const std::vector<Result>& dry, const std::string& card, const Result& measured,
+                    const CaseResult& c) {
   for (const Result& result : dry) {
     if (result.lesson != measured.lesson || dry_card(result) != card) continue;
     for (const CaseResult& other : result.cases) {
-      if (same_case(c, other)) return &other;
+      if (same_case(c, other)) return {&result, &other};
     }
   }
-  return nullptr;
+  return {};
 }
 
 std::string ratio_or_none(const std::optional<double>& ratio) { return ratio ? human_ratio(*ratio) : "-"; }
@@ -59,17 +64,19 @@ std::string held_part(const Page& page, const std::vector<std::string>& words) {
       {"case", "technique", "speed", "memory", "step of the baseline", "step of the technique"}};
   for (const Result& result : page.published) {
     if (result.machine.id != machine) continue;
-    const std::string link = lesson_link(page, result.lesson), stale = earlier_code(page, result);
+    const std::string link = lesson_link(page, result.lesson), stale = earlier(page, result);
     for (const CaseResult& c : result.cases) {
-      const CaseResult* const dry = is_on_gpu(c) ? dry_case_of(page.dry, card, result, c) : nullptr;
+      const DryCase modelled_as = is_on_gpu(c) ? dry_case_of(page.dry, card, result, c) : DryCase();
+      const CaseResult* const dry = modelled_as.c;
       if (!dry) continue;
+      const std::string of_model = earlier(/*code=*/false, is_of_earlier_model(page, *modelled_as.result));
       for (const Verdict& verdict : c.verdicts) {
         const VariantResult *const own = variant_of(c, verdict.technique), *const of_card =
                                                                                variant_of(*dry, verdict.technique);
         const Verdict* const modelled = verdict_of(*dry, verdict.technique);
         if (!own || !of_card || !modelled || own->status != "ok" || of_card->status != "ok") continue;
         rows.push_back(
-            {link + " " + markdown_cell(c.name) + stale, markdown_cell(verdict.technique),
+            {link + " " + markdown_cell(c.name) + stale + of_model, markdown_cell(verdict.technique),
              measured_then_modelled(number_text(verdict.speed),
                                     number_text(modelled->speed) + host_mark(*of_card, dry->variants.front())),
              measured_then_modelled(ratio_or_none(verdict.memory.ratio), ratio_or_none(modelled->memory.ratio)),

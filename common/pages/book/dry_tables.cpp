@@ -26,12 +26,6 @@ constexpr const char* kNotCounted = "not counted";
 constexpr const char* kNotPredicted = "not predicted";
 constexpr const char* kNotCompared = "not compared";
 
-std::string names_of(const Cards& cards, const std::string& separator = ", ") {
-  std::vector<std::string> names;
-  for (const Result* const card : cards) names.push_back(dry_card(*card));
-  return joined(names, separator);
-}
-
 const VariantResult* variant_on(const Result& card, const std::string& case_name, const std::string& name) {
   const CaseResult* const c = case_of(card, case_name);
   return c == nullptr ? nullptr : variant_of(*c, name);
@@ -308,12 +302,13 @@ std::string headline_text(const Cards& cards) {
 }
 
 /// "T4, A100: on AMD EPYC, 2026-11-29, commit 266e54208f, stale": where each card's numbers come from.
-std::string made_text(const Cards& cards, const std::string& hash_now) {
+std::string made_text(const Cards& cards, const std::string& hash_now, const Cards& of_earlier_model) {
   ByText made;
   for (const Result* const card : cards) {
     add(made,
         ": on " + card->machine.cpu + ", " + card->started_at.substr(0, 10) + ", commit " + card->commit.substr(0, 10) +
-            (card->code_hash == hash_now ? "" : ", *stale*"),
+            (card->code_hash == hash_now ? "" : ", *stale*") +
+            (std::ranges::count(of_earlier_model, card) == 0 ? "" : ", *earlier model*"),
         card);
   }
   std::vector<std::string> parts;
@@ -322,7 +317,8 @@ std::string made_text(const Cards& cards, const std::string& hash_now) {
 }
 
 /// How to read the tables.
-std::string legend(const Cards& cards, const std::string& docs, const std::string& hash_now) {
+std::string legend(const Cards& cards, const std::string& docs, const std::string& hash_now,
+                   const Cards& of_earlier_model) {
   const Result& last = *cards.back();
   const bool timed = has_times(last);
   const bool at_least = std::ranges::any_of(cards, [](const Result* card) { return has_peak_at_least(*card); });
@@ -342,7 +338,7 @@ std::string legend(const Cards& cards, const std::string& docs, const std::strin
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
                      "differ, too."
                    : "") +
-         " " + made_text(cards, hash_now) + ".\n";
+         " " + made_text(cards, hash_now, of_earlier_model) + ".\n";
 }
 
 /// Whether nothing of the survey could run where `measured` was: then a card's table is all that there is.
@@ -361,7 +357,7 @@ std::string dry_card(const Result& result) {
 }
 
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
-                         const std::string& docs, const Result* measured) {
+                         const std::string& docs, const Result* measured, const std::set<std::string>& earlier_models) {
   const Cards cards = by_card(dry, lesson);
   if (cards.empty()) return "";
   const Result& last = *cards.back();
@@ -371,10 +367,16 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                                 ? ""
                                 : " (*stale" + (changed.size() == cards.size() ? "" : " on " + names_of(changed)) +
                                       ": the lesson's code has changed since*)";
-  std::string out = "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + stale +
-                    ", cards that were not there: memory and agreement" +
-                    (has_times(last) ? ", speed modelled." : ", no times.") + headline_text(cards) + "\n";
-  std::string folded = "\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now);
+  Cards of_earlier_model = cards;
+  std::erase_if(of_earlier_model,
+                [&](const Result* card) { return !earlier_models.contains(card->commit) || !has_times(*card); });
+  const std::string by_model =
+      of_earlier_model.empty() ? "" : " (on " + names_of(of_earlier_model) + " by an *earlier model*)";
+  std::string out =
+      "**On [dry GPUs](" + docs + "/dry_gpu.md)**" + stale + ", cards that were not there: memory and agreement" +
+      (has_times(last) ? ", speed modelled" + by_model + "." : ", no times.") + headline_text(cards) + "\n";
+  std::string folded =
+      "\n<details><summary>Every case on every card</summary>\n\n" + legend(cards, docs, hash_now, of_earlier_model);
   const std::vector<std::string> names = case_names(cards);
   for (const std::string& name : names) {
     Cards with = cards;

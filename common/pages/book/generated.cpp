@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "common/pages/book/page_parts.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/rows/references.h"
+#include "common/result/time_model.h"
 
 namespace tenfold {
 namespace {
@@ -138,6 +140,9 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
 
   const std::vector<Result> dry = dry_results(root);
   const std::vector<Result> references = reference_results(root, published);
+  std::set<std::string> commits;
+  for (const Result& result : dry) commits.insert(result.commit);
+  const std::set<std::string> of_earlier_models = earlier_models(root, commits);
   std::vector<GeneratedFile> files;
   std::vector<PageFigure> figures;
   std::vector<std::string> wrong;
@@ -145,10 +150,10 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
     const std::string text = read_text(page);
     check_explained(text, page, references, wrong);
     try {
-      files.push_back(
-          {page, text,
-           fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references, figures}),
-                              page, {references, published, dry}, wrong)});
+      files.push_back({page, text,
+                       fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references,
+                                                                figures, of_earlier_models}),
+                                          page, {references, published, dry}, wrong)});
     } catch (const std::invalid_argument& error) {
       throw FileError(page.string() + ": " + error.what());
     }

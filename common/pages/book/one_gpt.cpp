@@ -138,7 +138,7 @@ bool is_shown(const VariantRow& row) {
          (!expected || expected->kind == "technique" || expected->kind == "mistake");
 }
 
-/// "[30](...) accumulate (a mistake) (earlier code)"; `stale` is what earlier_code() says.
+/// "[30](...) accumulate (a mistake) (earlier code)"; `stale` is what earlier() says.
 std::string name_text(const Run& run, const VariantRow& row, const Page& page, const std::string& stale) {
   const auto& expected = row.variant->expected;
   std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
@@ -160,7 +160,7 @@ std::string peak_cell(const VariantRow& row) {
 }
 
 void add_rows(std::vector<TechniqueRow>& rows, const Run& run, bool plain, const Page& page) {
-  const std::string stale = earlier_code(page, *run.result);
+  const std::string stale = earlier(page, *run.result);
   const CaseRows of_case = rows_of(*run.c);
   for (const VariantRow& row : of_case.rows) {
     if (!is_shown(row)) continue;
@@ -304,7 +304,7 @@ std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Pag
     for (const CaseResult& c : result.cases) {
       if (!in_16_bits(c) || c.metric || c.verdicts.empty()) continue;
       const Run run{&result, &c};
-      const std::string stale = earlier_code(page, result);
+      const std::string stale = earlier(page, result);
       has_case.insert(result.lesson);
       const CaseRows of_case = rows_of(c);
       for (const VariantRow& row : of_case.rows) {

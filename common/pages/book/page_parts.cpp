@@ -41,6 +41,7 @@
 #include "common/pages/book/results_page.h"
 #include "common/pages/book/seals.h"
 #include "common/pages/book/timed_ladders.h"
+#include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/references.h"
 #include "common/pages/rows/terminal_table.h"
@@ -185,7 +186,8 @@ std::string measured_part(const Page& page, const Arguments& arguments) {
   const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
   const std::string hash_now = code_hash(page.root / "lessons" / lesson);
   const Result* const measured = result_of(page.references, lesson);
-  const std::string on_dry = dry_markdown(page.dry, lesson, hash_now, docs.generic_string(), measured);
+  const std::string on_dry =
+      dry_markdown(page.dry, lesson, hash_now, docs.generic_string(), measured, page.earlier_models);
   return measured_markdown(page.published, measured, lesson, hash_now, docs.generic_string(), timed_kernels(page)) +
          (on_dry.empty() ? "" : "\n" + on_dry);
 }
@@ -222,12 +224,15 @@ std::string dry_figure_part(const Page& page, const Arguments& words) {
     if (!arguments.empty() && arguments[0] == kind)
       throw std::invalid_argument("figure_dry: a dry GPU has no " + std::string(kind));
   }
-  auto figure = page_figure(page.path, arguments, page.root, {}, results_on_card(page, words));
+  const std::vector<Result> on_card = results_on_card(page, words);
+  auto figure = page_figure(page.path, arguments, page.root, {}, on_card);
   if (figure) {
     const fs::path docs = (page.root / "docs").lexically_relative(page.path.parent_path());
+    const Result* const shown = result_of(on_card, page.path.parent_path().filename().string());
+    const bool earlier_model = shown != nullptr && is_of_earlier_model(page, *shown);
     figure->file.replace_filename("dry_" + words[0] + "_" + figure->file.filename().string());
     figure->remark = "*A [dry](" + docs.generic_string() + "/dry_gpu.md) " + markdown_cell(words[0]) +
-                     ": memory is counted, time modelled.*\n";
+                     ": memory is counted, time modelled" + (earlier_model ? ", by an earlier model" : "") + ".*\n";
   }
   return shown_figure(page, figure);
 }
@@ -252,7 +257,8 @@ const std::map<std::string, Part>& parts() {
       {"published_scaling", [](const Page& page, const Arguments&) { return published_scaling_markdown(page.root); }},
       {"scaling_forecast", [](const Page& page, const Arguments&) { return scaling_forecast_markdown(page.root); }},
       {"printed_fit", [](const Page& page, const Arguments&) { return printed_fit_markdown(page.root); }},
-      {"seals", [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry); }},
+      {"seals",
+       [](const Page& page, const Arguments&) { return seals_markdown(page.root, page.dry, page.earlier_models); }},
       {"compared", compared_markdown},
       {"decide", decide_markdown},
       {"one_gpt", one_gpt_part},
@@ -311,8 +317,19 @@ std::string lesson_link(const Page& page, const std::string& lesson) {
   return "[" + number_of_name(lesson) + "](" + file.lexically_relative(page.path.parent_path()).generic_string() + ")";
 }
 
-std::string earlier_code(const Page& page, const Result& result) {
-  return result.code_hash == code_hash(page.root / "lessons" / result.lesson) ? "" : " (earlier code)";
+bool is_of_earlier_model(const Page& page, const Result& result) {
+  return is_dry(result.machine) && page.earlier_models.contains(result.commit) && has_times(result);
+}
+
+std::string earlier(bool code, bool model) {
+  if (!code && !model) return "";
+  return std::string(" (earlier ") + (code ? "code" : "") + (code && model ? " and " : "") + (model ? "model" : "") +
+         ")";
+}
+
+std::string earlier(const Page& page, const Result& result) {
+  return earlier(result.code_hash != code_hash(page.root / "lessons" / result.lesson),
+                 is_of_earlier_model(page, result));
 }
 
 std::string page_part(const Page& page, const std::string& kind, const std::vector<std::string>& arguments) {

@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kPublished = "fit/published/published.json";
-constexpr const char* kCounted = "fit/published/counted.json";
+constexpr const char* kPublished = "docs/published_fits/published.json";
+constexpr const char* kCounted = "docs/published_fits/counted.json";
 
 std::string published_table(const Json& published, const Json& counted) {
   std::vector<std::vector<std::string>> rows = {{"model and training", "date", "published", "counted",

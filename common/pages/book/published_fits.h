@@ -6,7 +6,7 @@
 
 namespace tenfold {
 
-/// A table of published peaks and counted ones, each with what differs, from fit/published below `root`. A
+/// A table of published peaks and counted ones, each with what differs, from docs/published_fits below `root`. A
 /// sentence where nothing was counted yet. Throws FileError on a file that cannot be read.
 std::string published_fits_markdown(const std::filesystem::path& root);
 

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
-constexpr const char* kPeers = "common/dry_gpu/published_steps/peers.json";
-constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
+constexpr const char* kPeers = "docs/published_steps/peers.json";
+constexpr const char* kScored = "docs/published_steps/modelled.json";
 constexpr const char* kDryGpu = "Tenfold's dry GPU";
 constexpr double kGib = 1024.0 * 1024 * 1024;
 

@@ -9,7 +9,7 @@
 
 namespace tenfold {
 
-inline constexpr const char* kPublishedRows = "common/dry_gpu/published_steps/published.json";
+inline constexpr const char* kPublishedRows = "docs/published_steps/published.json";
 
 /// In which a step makes most of its products.
 inline constexpr std::array<const char*, 3> kArithmetics = {"fp32", "TF32", "16 bits"};

@@ -10,6 +10,7 @@
 #include "common/pages/book/published_rows.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/statistics.h"
+#include "common/result/time_model.h"
 
 namespace tenfold {
 namespace {
@@ -18,9 +19,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
-constexpr const char* kScored = "common/dry_gpu/published_steps/modelled.json";
+constexpr const char* kScored = "docs/published_steps/modelled.json";
 // What the model said before anything was added to it for which the published steps had been read.
-constexpr const char* kFrozen = "common/dry_gpu/published_steps/modelled_frozen.json";
+constexpr const char* kFrozen = "docs/published_steps/modelled_frozen.json";
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 /// A row of kPublished, and what came of it.
@@ -147,18 +148,19 @@ std::string sources(const std::vector<Step>& steps) {
 }
 
 /// "2026-11-27 at commit 7bf73567c9; the host's part is that of HOST"
-std::string scored_by(const Json& scored) {
-  return scored.at("scored_at").get<std::string>().substr(0, 10) + " at commit " +
-         scored.at("commit").get<std::string>().substr(0, 10) +
+std::string scored_by(const Json& scored, const fs::path& root) {
+  const auto commit = scored.at("commit").get<std::string>();
+  return scored.at("scored_at").get<std::string>().substr(0, 10) + " at commit " + commit.substr(0, 10) +
+         (earlier_models(root, {commit}).empty() ? "" : " (earlier model)") +
          (scored.at("dirty").get<bool>() ? " with uncommitted changes" : "") + "; the host's part is that of " +
          scored.at("host").get<std::string>();
 }
 
 /// Of the rows that ran after the others: "ID, ID: scored ...", a line for each code.
-std::string scored_later(const std::vector<Step>& steps) {
+std::string scored_later(const std::vector<Step>& steps, const fs::path& root) {
   std::map<std::string, std::vector<std::string>> later;
   for (const Step& step : steps) {
-    if (step.came.contains("commit")) later[scored_by(step.came)].push_back(step.text("id"));
+    if (step.came.contains("commit")) later[scored_by(step.came, root)].push_back(step.text("id"));
   }
   std::string lines;
   for (const auto& [when, ids] : later) lines += "\nScored later, " + when + ": " + markdown_cell(joined(ids)) + ".\n";
@@ -173,11 +175,11 @@ std::string published_steps_markdown(const fs::path& root) {
   try {
     const Json frozen = fs::exists(root / kFrozen) ? read_rows(root / kFrozen) : Json{{"rows", Json::array()}};
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
-    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "\nScored " + scored_by(scored) + ".\n" +
-           scored_later(steps) + reserved_table(steps) + gains_table(steps) +
+    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "\nScored " + scored_by(scored, root) +
+           ".\n" + scored_later(steps, root) + reserved_table(steps) + gains_table(steps) +
            "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
-           "`common/dry_gpu/published_steps/steps.py` says what.\n" +
+           "`bench/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
   } catch (const Json::exception& error) {
     throw FileError((root / kScored).string() + " or " + kPublishedRows + ": " + one_line(error.what()));

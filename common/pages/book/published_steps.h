@@ -6,7 +6,7 @@
 
 namespace tenfold {
 
-/// From two files in common/dry_gpu/published_steps: published.json, collected before the model saw them, and
+/// From two files in docs/published_steps: published.json, collected before the model saw them, and
 /// modelled.json, what the model says; modelled_frozen.json, where it is, what it said first. A table by arithmetic,
 /// what was reserved, and below them each row with its source; "Not scored yet" without the latter. Throws FileError on
 /// a damaged file.

@@ -15,8 +15,9 @@ std::string speed_text(const SpeedResult& speed);
 std::string ratio_text(const SpeedResult& speed);
 /// "1.42x" without its word, but for an AMBIGUOUS one, which is as in ratio_text(); "-" where there is no ratio.
 std::string number_text(const SpeedResult& speed);
-/// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more
-/// is the host's. Else nothing.
+/// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more is this
+/// host's, or its launches would take all of it on the slowest host of a real card so far, 20 us for each. Else
+/// nothing.
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline);
 /// "SMALLER 0.331x"; "-" where memory was not measured.
 std::string memory_text(const MemoryResult& memory);

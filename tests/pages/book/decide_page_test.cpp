@@ -57,7 +57,7 @@ class DecidePage : public testing::Test {
  protected:
   DecidePage() { test::write_text(root_ / "lessons/30_gradient_accumulation/README.md", kScreen); }
   std::string part(const std::string& card = "H100", const std::string& number = "30") {
-    const Page page{page_, text_, root_, lessons_, published_, dry_, references_, figures_};
+    const Page page{page_, text_, root_, lessons_, published_, dry_, references_, figures_, earlier_models_};
     return decide_markdown(page, {card, number});
   }
   std::string complaint(const std::string& card, const std::string& number) {
@@ -70,6 +70,7 @@ class DecidePage : public testing::Test {
   std::vector<Result> published_ = {sample_result()}, references_;
   std::vector<Result> dry_ = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
   std::vector<PageFigure> figures_;
+  std::set<std::string> earlier_models_;
 };
 
 TEST_F(DecidePage, ALessonHasItsCellsAndTheCardsNumbers) {
@@ -87,6 +88,21 @@ TEST_F(DecidePage, ALessonHasItsCellsAndTheCardsNumbers) {
                         "SMALLER 0.250x on 2x-sample-cpu (earlier code).\n"));
   EXPECT_THAT(text, HasSubstr("- *Speed*, modelled: SLOWER 0.80"));
   EXPECT_THAT(text, Not(HasSubstr("Published elsewhere")));
+}
+
+TEST_F(DecidePage, ASpeedByAnEarlierModelIsCalledThatAndMemoryIsNot) {
+  EXPECT_THAT(part(), Not(HasSubstr("model)")));
+  dry_[0].commit = std::string(40, 'c');
+  earlier_models_ = {dry_[0].commit};
+  EXPECT_THAT(part(), ContainsRegex("<br>memory SMALLER 0.250x<br>speed SLOWER 0.8[0-9]*x .earlier model. [|]"));
+  EXPECT_THAT(part(), HasSubstr("0.250x on T4 (earlier code), H100 (earlier code). "));
+  EXPECT_THAT(part(), ContainsRegex("[*]Speed[*], modelled: SLOWER 0.8[0-9]*x on T4 .earlier code., "
+                                    "H100 .earlier code and model.. Measured"));
+  earlier_models_ = {published_[0].commit};
+  EXPECT_THAT(part("T4"), Not(ContainsRegex("2x-sample-cpu [(][^)]*model[)]"))) << "what was measured has none";
+  for (Result& result : dry_) result.cases[0].preset = "check";
+  earlier_models_.insert(dry_[0].commit);
+  EXPECT_THAT(part(), Not(HasSubstr("model)"))) << "no speed";
 }
 
 TEST_F(DecidePage, ACpusNumberIsNamedWhereTheCardHasNone) {

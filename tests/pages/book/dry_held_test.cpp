@@ -22,7 +22,7 @@ class Held : public testing::Test {
     published_[0].cases[0].device = "cuda", published_[0].cases[0].size = "gpu80";
   }
   std::string part(const std::vector<std::string>& words) {
-    const Page page{page_, text_, root_, lessons_, published_, dry_, references_, figures_};
+    const Page page{page_, text_, root_, lessons_, published_, dry_, references_, figures_, earlier_models_};
     return held_part(page, words);
   }
   std::string complaint(const std::vector<std::string>& words) {
@@ -34,6 +34,7 @@ class Held : public testing::Test {
   std::vector<LessonEntry> lessons_;
   std::vector<Result> published_ = {sample_result()}, dry_ = {sample_modelled_result("H100")}, references_;
   std::vector<PageFigure> figures_;
+  std::set<std::string> earlier_models_;
 };
 
 TEST_F(Held, AMeasuredRatioStandsBeforeTheModelledOne) {
@@ -44,6 +45,12 @@ TEST_F(Held, AMeasuredRatioStandsBeforeTheModelledOne) {
                                   "code. [|] accumulate [|] 0.80[0-9]x; 0.900x .host. [|] 0.250x; 0.250x [|] 100 ms, "
                                   "host 2.0 %; 148 ms, host 34 % [|] "));
   EXPECT_THAT(text, Not(HasSubstr("zeroes"))) << "a trap has no step";
+}
+
+TEST_F(Held, AnEarlierModelIsNamed) {
+  EXPECT_THAT(part({"h200", "H100"}), Not(HasSubstr("model)")));
+  earlier_models_ = {dry_[0].commit};
+  EXPECT_THAT(part({"h200", "H100"}), HasSubstr("R2 batch=4 (earlier code) (earlier model) | accumulate"));
 }
 
 TEST_F(Held, AnotherCaseIsNotHeldAgainstIt) {

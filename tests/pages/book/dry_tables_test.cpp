@@ -88,6 +88,15 @@ TEST(DryTables, WhereTheHeadlineWasNotCountedTheFirstRowThatWasStandsInIt) {
   EXPECT_THAT(page(), Not(HasSubstr(line))) << "what a lesson warns of does not stand for it";
 }
 
+TEST(DryTables, ASpeedByAnEarlierModelIsCalledThat) {
+  std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16),
+                             sample_dry_result("A100", 90)};
+  dry[1].commit = dry[2].commit = std::string(40, 'c');
+  const std::string page = dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs", nullptr, {dry[1].commit});
+  EXPECT_THAT(page, ContainsRegex("[.] T4: on [^;]*, commit cccccccccc, [*]earlier model[*]; H100: on [^;]*, commit "
+                                  "bbbbbbbbbb; A100: on [^;]*, commit cccccccccc[.]\n"));
+}
+
 // A ratio that the host decides changes from card to card where the host does.
 TEST(DryTables, CardsOfSeveralHostsSayWhoseRatiosTheHostDecides) {
   std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};

@@ -581,6 +581,15 @@ TEST_F(Generated, NumbersOfADryGpuNameTheirCardAndSayThatSpeedIsModelled) {
   EXPECT_FALSE(has(line(), "host")) << "bytes are the same from any host: " << line();
 }
 
+TEST_F(Generated, ASpeedOfADryGpuByAnotherModelThanTheTreesIsCalledThat) {
+  const Result dry = sample_modelled_result();
+  write_result(root_ / "results" / dry.machine.id / (dry.lesson + ".json"), dry);
+  const auto text = [&] { return page("lessons/30_gradient_accumulation/README.md"); };
+  EXPECT_TRUE(has(text(), "memory and agreement, speed modelled.")) << "no model to compare with";
+  write("common/dry_gpu/rates.cpp", "double gap;\n");
+  EXPECT_TRUE(has(text(), "speed modelled (on H100 by an *earlier model*).")) << text();
+}
+
 TEST_F(Generated, NumbersOfARealCardAreItsMeasurementsByTheMachinesName) {
   publish(true);
   write("results/REFERENCE", "2x-sample-cpu\n");

@@ -196,6 +196,9 @@ TEST_F(OneGpt, CasesIn16BitsHaveTheirStepAndTheirTwinIn32Bits) {
   EXPECT_THAT(one_gpt_part(page, {"H100"}), Not(HasSubstr("16 bits"))) << "the tables of 32 bits";
   EXPECT_THAT(test::message_of<std::invalid_argument>([&] { one_gpt_part(page, {"measured", "16_bits"}); }),
               HasSubstr("one_gpt needs 'measured' or a card"));
+  const Page later{page_, none_, root_, lessons_, results_, dry_, references_, figures_, {lesson.commit}};
+  EXPECT_THAT(one_gpt_part(later, {"H100", "16_bits"}),
+              HasSubstr("accumulate, 16 bits (earlier code and model)<br>agrees 2.1e-07"));
   dry_ = {without};
   EXPECT_EQ(one_gpt_part(page, {"H100", "16_bits"}), "Not yet measured.\n");
 }

@@ -23,7 +23,7 @@ class PublishedFits : public testing::Test {
        "source": "https://x.org/b", "settings": "", "differs": "", "card": "T4", "flags": []}])");
   }
   void write(const std::string& name, const std::string& text) const {
-    test::write_text(root_ / "fit/published" / name, text);
+    test::write_text(root_ / "docs/published_fits" / name, text);
   }
   const test::Scratch scratch_;
   const std::filesystem::path root_ = scratch_.path();

@@ -24,7 +24,7 @@ class PublishedPeers : public testing::Test {
                                         {"id": "steps", "value": 30}]})");
   }
   void write(const std::string& name, const std::string& text) const {
-    test::write_text(root_ / "common/dry_gpu/published_steps" / name, text);
+    test::write_text(root_ / "docs/published_steps" / name, text);
   }
 
   const test::Scratch scratch_;
@@ -70,7 +70,7 @@ TEST_F(PublishedPeers, ADamagedFileIsNamed) {
   for (const char* const text : {"{", R"({"rows": [{}]})"}) {
     write("peers.json", text);
     EXPECT_THAT([&] { published_peers_markdown(root_); },
-                testing::ThrowsMessage<FileError>(HasSubstr("common/dry_gpu/published_steps/peers.json")));
+                testing::ThrowsMessage<FileError>(HasSubstr("docs/published_steps/peers.json")));
   }
 }
 

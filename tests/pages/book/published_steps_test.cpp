@@ -20,7 +20,7 @@ using testing::Not;
 class PublishedSteps : public testing::Test {
  protected:
   PublishedSteps() {
-    write("common/dry_gpu/published_steps/published.json", R"([
+    write("docs/published_steps/published.json", R"([
       {"id": "images", "model": "net", "card": "A100-40", "what": "images/s", "value": 100, "batch": 8,
        "shape": "224x224", "precision": "tf32", "source": "https://x.org/a @ 1", "reserved_gib": 2.0},
       {"id": "steps", "model": "net", "card": "T4", "what": "ms/step", "value": 50, "batch": 4, "shape": "32x32",
@@ -30,7 +30,7 @@ class PublishedSteps : public testing::Test {
   }
   void write(const std::string& name, const std::string& text) const { test::write_text(root_ / name, text); }
   void score() const {
-    write("common/dry_gpu/published_steps/modelled.json",
+    write("docs/published_steps/modelled.json",
           R"({"scored_at": "2026-01-02T03:04:05Z", "commit": "0123456789abcdef",
       "dirty": false, "host": "Sample CPU", "rows": [
       {"id": "images", "value": 150, "ms_per_step": 1, "reserved_gib": 2.1},
@@ -60,7 +60,7 @@ TEST_F(PublishedSteps, AFasterModelIsAboveOneInEitherUnit) {
 TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
   score();
   EXPECT_THAT(published_steps_markdown(root_), Not(HasSubstr("Scored later")));
-  write("common/dry_gpu/published_steps/modelled.json",
+  write("docs/published_steps/modelled.json",
         R"({"scored_at": "2026-01-02T03:04:05Z", "commit": "0123456789abcdef", "dirty": false, "host": "Sample CPU",
       "rows": [{"id": "images", "value": 150}, {"id": "steps", "value": 25, "scored_at": "2026-02-03T00:00:00Z",
       "commit": "fedcba9876543210", "dirty": true, "host": "Another CPU"}]})");
@@ -68,6 +68,9 @@ TEST_F(PublishedSteps, ARowThatRanLaterSaysWithWhichCode) {
   EXPECT_THAT(text, HasSubstr("Scored 2026-01-02 at commit 0123456789; the host's part is that of Sample CPU.\n"));
   EXPECT_THAT(text, HasSubstr("Scored later, 2026-02-03 at commit fedcba9876 with uncommitted changes; the host's part "
                               "is that of Another CPU: steps.\n"));
+  write("common/dry_gpu/rates.cpp", "double gap;\n");
+  EXPECT_THAT(published_steps_markdown(root_), HasSubstr("at commit 0123456789 (earlier model); the host's part"))
+      << "a commit that no history has";
 }
 
 TEST_F(PublishedSteps, StepsHeldOutAndTheFrozenModelHaveRowsOfTheirOwn) {
@@ -75,11 +78,11 @@ TEST_F(PublishedSteps, StepsHeldOutAndTheFrozenModelHaveRowsOfTheirOwn) {
   const std::string before = published_steps_markdown(root_);
   EXPECT_THAT(before, Not(HasSubstr("frozen")));
   EXPECT_THAT(before, Not(HasSubstr("held out")));
-  write("common/dry_gpu/published_steps/modelled_frozen.json", R"({"rows": [{"id": "images", "value": 200}]})");
+  write("docs/published_steps/modelled_frozen.json", R"({"rows": [{"id": "images", "value": 200}]})");
   EXPECT_THAT(published_steps_markdown(root_), HasSubstr("| all, by the model as it was frozen | 1 | 2.00x |"));
-  std::string rows = read_text(root_ / "common/dry_gpu/published_steps/published.json");
+  std::string rows = read_text(root_ / "docs/published_steps/published.json");
   rows.replace(rows.find(R"("id": "steps")"), 13, R"("held_out": true, "id": "steps")");
-  write("common/dry_gpu/published_steps/published.json", rows);
+  write("docs/published_steps/published.json", rows);
   const std::string text = published_steps_markdown(root_);
   EXPECT_THAT(text, HasSubstr("| all | 1 | 1.50x |"));
   EXPECT_THAT(text, Not(HasSubstr("| 16 bits |")));
@@ -89,22 +92,24 @@ TEST_F(PublishedSteps, StepsHeldOutAndTheFrozenModelHaveRowsOfTheirOwn) {
 
 TEST_F(PublishedSteps, ADamagedFileIsNamed) {
   for (const char* const text : {"{", R"({"rows": [{}]})"}) {
-    write("common/dry_gpu/published_steps/modelled.json", text);
+    write("docs/published_steps/modelled.json", text);
     EXPECT_THAT([&] { published_steps_markdown(root_); },
-                testing::ThrowsMessage<FileError>(HasSubstr("common/dry_gpu/published_steps/modelled.json")));
+                testing::ThrowsMessage<FileError>(HasSubstr("docs/published_steps/modelled.json")));
   }
 }
 
 TEST_F(PublishedSteps, ASealStandsForAnUnchangedSet) {
   const Result result = sample_modelled_result();
   const std::string folder = "results/" + result.machine.id;
-  EXPECT_EQ(seals_markdown(root_, {}), "No set is published yet.\n");
+  EXPECT_EQ(seals_markdown(root_, {}, {}), "No set is published yet.\n");
   write_result(root_ / folder / "30_gradient_accumulation.json", result);
-  EXPECT_THROW(seals_markdown(root_, {result}), FileError);
+  EXPECT_THROW(seals_markdown(root_, {result}, {}), FileError);
   write(folder + "/SHA256SUMS", seal_of(sealed_texts(root_ / folder)));
-  EXPECT_THAT(seals_markdown(root_, {result}), HasSubstr("| H100 | 1 | 1 | 2026-01-02 |"));
+  EXPECT_THAT(seals_markdown(root_, {result}, {}), HasSubstr("| H100 | 1 | 1 | 1 | 2026-01-02 |"));
+  EXPECT_THAT(seals_markdown(root_, {result}, {result.commit}), HasSubstr("| H100 | 1 | 1 | 0 | 2026-01-02 |"))
+      << "none by today's model";
   write(folder + "/another.json", "{}");
-  EXPECT_THROW(seals_markdown(root_, {result}), FileError);
+  EXPECT_THROW(seals_markdown(root_, {result}, {}), FileError);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """Counts what others published of a 7B model: python run.py
 
-Runs `./tenfold fit` for each row of published.json and for the example of docs/fit.md, and writes counted.json beside it.
+Runs `./tenfold fit` for each row of docs/published_fits/published.json and for the example of docs/fit.md, and writes
+counted.json beside that file.
 Nothing in it depends on the machine: the example's last line, which says how long it took, is left out.
 """
 
@@ -9,8 +10,8 @@ import json
 import subprocess
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "docs/published_fits"
 EXAMPLE = ["--layers", "32", "--width", "4096", "--batch", "4", "--length", "4096"]
 
 
@@ -26,11 +27,11 @@ def counted(row: dict) -> dict:
 
 
 def main() -> None:
-    rows = [counted(row) for row in json.loads((HERE / "published.json").read_text())]
+    rows = [counted(row) for row in json.loads((DATA / "published.json").read_text())]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True).stdout.strip()
     written = {"date": datetime.date.today().isoformat(), "commit": commit, "rows": rows,
                "example": {"command": "./tenfold fit " + " ".join(EXAMPLE), "printed": "".join(fit(*EXAMPLE).splitlines(keepends=True)[:-1])}}
-    (HERE / "counted.json").write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+    (DATA / "counted.json").write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Holds modelled times against published ones: python run.py [ROW_ID...]
 
-Runs the step of each row of published.json (steps.py) on its dry card, with its time modelled, and writes modelled.json
-beside it: for each row what came out, in the row's own unit. Rows that are named replace their old ones,
-and say when and with which code they ran where the others were not run with them; none named: all. Wants a machine
-with nothing else running, where small steps are the host's.
+Runs the step of each row of docs/published_steps/published.json (steps.py) on its dry card, with its time modelled,
+and writes modelled.json beside that file: for each row what came out, in the row's own unit. Rows that are named
+replace their old ones, and say when and with which code they ran where the others were not run with them; none named:
+all. Wants a machine with nothing else running, where small steps are the host's.
 """
 
 import datetime
@@ -17,8 +17,9 @@ from pathlib import Path
 from steps import STANDS_IN
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-OUT = HERE / "modelled.json"
+ROOT = HERE.parents[1]
+DATA = ROOT / "docs/published_steps"
+OUT = DATA / "modelled.json"
 
 
 def modelled(row: dict) -> dict:
@@ -47,12 +48,12 @@ def provenance() -> dict:
                      platform.machine())
     return {"scored_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "commit": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT}")),
+            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", HERE)),
             "host": processor}
 
 
 def main(wanted: list[str]) -> None:
-    rows = json.loads((HERE / "published.json").read_text())
+    rows = json.loads((DATA / "published.json").read_text())
     known = {row["id"] for row in rows}
     if unknown := [name for name in wanted if name not in known]:
         sys.exit(f"run.py: {unknown[0]} is no row of published.json")

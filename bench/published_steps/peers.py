@@ -1,8 +1,8 @@
 """Holds other predictors against published times: python peers.py [--rest | ROW_ID...]
 
 Asks PyTorch's RuntimeEstimator, two rooflines, and for rows with a published peak PyTorch's MemTracker (predictors.py)
-about the rows of published.json, each on its dry card, and writes peers.json beside it: what each said, times in the
-row's own unit. It is written after each row. Rows that are named replace their old ones; --rest: rows without a result;
+about the rows of docs/published_steps/published.json, each on its dry card, and writes peers.json beside that file:
+what each said, times in the row's own unit. It is written after each row. Rows that are named replace their old ones; --rest: rows without a result;
 none named: all. Nothing is timed, so other programs may run.
 """
 
@@ -17,8 +17,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-OUT = HERE / "peers.json"
+ROOT = HERE.parents[1]
+DATA = ROOT / "docs/published_steps"
+OUT = DATA / "peers.json"
 STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM)  # which says nothing of a row
 LIMIT_S = 7200  # of one row: far more than any takes, on a machine that does other things
 
@@ -35,7 +36,7 @@ def provenance() -> dict:
     """Of one row: those of a file may come from several calls."""
     return {"ran_at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "commit": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", f":!{OUT.relative_to(ROOT)}")),
+            "dirty": bool(git("status", "--porcelain", "--", "common", "tenfold", str(HERE))),
             "versions": {"python": platform.python_version(),
                          **{name: importlib.metadata.version(name) for name in ("torch", "triton")}}}
 
@@ -81,7 +82,7 @@ def write(rows: list[dict]) -> None:
 
 
 def main(wanted: list[str]) -> None:
-    rows = json.loads((HERE / "published.json").read_text())
+    rows = json.loads((DATA / "published.json").read_text())
     known = {row["id"] for row in rows}
     rest = wanted == ["--rest"]
     if not rest and (unknown := [name for name in wanted if name not in known]):

@@ -1,0 +1,22 @@
+#pragma once
+// Which model of time a dry GPU's speeds were made with. A result names its commit, and the commit has the model.
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace tenfold {
+
+/// SHA-256 over the tokens (code_tokens.h) of what decides how long a dry GPU takes: the sources of common/dry_gpu, but
+/// for those that are asleep where time is modelled (arithmetic/, and what watches streams' order), and the cards'
+/// ceilings, common/machine/gpu_ceilings. Files' names and places do not count. Empty in a tree without a model. Throws
+/// FileError on an unreadable file.
+std::string time_model_hash(const std::filesystem::path& root);
+
+/// The same of a commit of the tree's history; empty where the history does not have it, or there is no git.
+std::string time_model_hash(const std::filesystem::path& root, const std::string& commit);
+
+/// Of the commits that results name those whose model is not this tree's, or not known. None in a tree without a model.
+std::set<std::string> earlier_models(const std::filesystem::path& root, std::set<std::string> commits);
+
+}  // namespace tenfold
